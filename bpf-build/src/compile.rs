@@ -1,0 +1,230 @@
+//! The cargo call that compiles the XDP programs.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{BuildError, OBJECT, Tools, inspect};
+
+/// Compiler flags of the XDP programs beside the linker.
+/// v4: signed division, sign-extending loads, 32-bit atomics. Debug information and `--btf`: BTF maps, spin
+/// locks. Misaligned accesses: packet fields stand at any offset, and every host we run on allows them.
+const FLAGS: [&str; 4] = [
+    "-Ctarget-cpu=v4",
+    "-Cdebuginfo=2",
+    "-Clink-arg=--btf",
+    "-Clink-arg=--cpu-features=+allows-misaligned-mem-access",
+];
+
+/// The target; with build-std it lies in a directory of this name.
+const TARGET: &str = "bpfel-unknown-none";
+
+/// Variables of cargo that the child keeps; all others describe the cargo that called us.
+const KEPT_CARGO_VARS: [&str; 6] =
+    ["CARGO_HOME", "CARGO_MAKEFLAGS", "CARGO_NET_", "CARGO_HTTP_", "CARGO_TERM_", "CARGO_REGISTR"];
+
+/// What cargo tells a build script. aya-ebpf is built anew whenever `HOST` changes, so it must not be there for
+/// some callers only.
+const BUILD_SCRIPT_VARS: [&str; 7] =
+    ["DEBUG", "HOST", "NUM_JOBS", "OPT_LEVEL", "OUT_DIR", "PROFILE", "TARGET"];
+
+/// What cargo says when a download fails.
+const DOWNLOAD_MARKS: [&str; 3] = ["failed to download", "Could not resolve host", "spurious network error"];
+
+/// Compiles the crate in `crate_dir`, checks the object and leaves it as [`OBJECT`] in `out_dir`; returns its
+/// path. What the compiler says goes to standard error.
+///
+/// Intermediate files live in [`shared_target_dir`] of `out_dir`, so that all profiles share them. Calls from
+/// several processes take turns.
+///
+/// # Errors
+/// Each says what to do.
+pub fn build(crate_dir: &Path, out_dir: &Path) -> Result<PathBuf, BuildError> {
+    let tools = Tools::find()?;
+    let target_dir = shared_target_dir(out_dir);
+    let _turn = take_turn(&target_dir)?;
+    let mut command = Command::new(tools.toolchain.cargo());
+    command.arg("build");
+    prepare(&mut command, &tools, crate_dir, &target_dir);
+    if let Some(stderr) = failure(&mut command)? {
+        if DOWNLOAD_MARKS.iter().any(|mark| stderr.contains(mark)) {
+            return Err(BuildError::Download);
+        }
+        return Err(BuildError::Compile { toolchain: tools.toolchain.name, linker: tools.linker.path });
+    }
+    let built = target_dir.join(TARGET).join("release").join(OBJECT);
+    let object = fs::read(&built).map_err(BuildError::io("read", &built))?;
+    inspect::check(&object)?;
+    publish(&object, out_dir)
+}
+
+/// Runs clippy over the crate in `crate_dir` with the flags of [`build`], every warning an error;
+/// intermediate files go to [`shared_target_dir`] of `near`.
+///
+/// # Errors
+/// [`BuildError::NoClippy`] if the toolchain has none, [`BuildError::Lints`] if it finds anything.
+pub fn clippy(crate_dir: &Path, near: &Path) -> Result<(), BuildError> {
+    let tools = Tools::find()?;
+    // The toolchain's own `cargo-clippy`, not `cargo clippy`: cargo would look along PATH first and may find
+    // that of another toolchain.
+    let Some(program) = tools.toolchain.cargo_clippy() else {
+        return Err(BuildError::NoClippy(tools.toolchain.name));
+    };
+    let target_dir = shared_target_dir(near);
+    let _turn = take_turn(&target_dir)?;
+    let mut command = Command::new(program);
+    command.arg("clippy");
+    prepare(&mut command, &tools, crate_dir, &target_dir);
+    command.args(["--", "-Dwarnings"]);
+    match failure(&mut command)? {
+        None => Ok(()),
+        Some(_) => Err(BuildError::Lints),
+    }
+}
+
+/// Directory shared by every build of the XDP programs under the cargo target directory that `path` (an
+/// `OUT_DIR`, say) lies in; without such a directory, one in `path` itself.
+pub fn shared_target_dir(path: &Path) -> PathBuf {
+    // Cargo marks its target directory with this file; its depth above OUT_DIR is cargo's private matter.
+    let root = path.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).unwrap_or(path);
+    root.join("bpf")
+}
+
+/// Holds off other builds of the same target directory until dropped. Cargo's own lock ends with cargo, but
+/// the object must not change between its check and its copy either.
+fn take_turn(target_dir: &Path) -> Result<File, BuildError> {
+    fs::create_dir_all(target_dir).map_err(BuildError::io("create", target_dir))?;
+    let path = target_dir.join(".turn");
+    let file = File::create(&path).map_err(BuildError::io("create", &path))?;
+    file.lock().map_err(BuildError::io("lock", &path))?;
+    Ok(file)
+}
+
+/// Arguments and environment common to all our cargo calls.
+fn prepare(command: &mut Command, tools: &Tools, crate_dir: &Path, target_dir: &Path) {
+    for (name, _) in env::vars_os() {
+        if belongs_to_caller(&name) {
+            command.env_remove(name);
+        }
+    }
+    if !tools.toolchain.nightly {
+        // Only this child may use unstable flags; the host crates stay on stable Rust.
+        command.env("RUSTC_BOOTSTRAP", "1");
+    }
+    command
+        .current_dir(crate_dir)
+        .env("CARGO", tools.toolchain.cargo())
+        .env("RUSTC", tools.toolchain.rustc())
+        // Empty switches off a wrapper set in a user's configuration file.
+        .env("RUSTC_WRAPPER", "")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(&tools.linker.path))
+        .args(["--release", "--locked", "-Zbuild-std=core", "--target", TARGET, "--target-dir"])
+        .arg(target_dir);
+}
+
+/// Whether a variable describes the cargo, the toolchain or the crate that called us.
+fn belongs_to_caller(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    match name.split_once('_').map_or(name, |(head, _)| head) {
+        "CARGO" => !KEPT_CARGO_VARS.iter().any(|kept| name.starts_with(kept)),
+        "RUSTC" | "RUSTDOC" | "RUSTFLAGS" | "RUSTDOCFLAGS" | "CLIPPY" => true,
+        _ => name == "RUSTUP_TOOLCHAIN" || BUILD_SCRIPT_VARS.contains(&name),
+    }
+}
+
+/// The compiler's flags in the encoding of `CARGO_ENCODED_RUSTFLAGS`, which allows spaces in paths.
+fn flags(linker: &Path) -> OsString {
+    let mut flags = OsString::from(FLAGS.join("\x1f"));
+    // aya-ebpf lays out the registers of a probe by this; the programs run on the machine that builds them.
+    flags.push(format!("\x1f--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH));
+    flags.push("\x1f-Clinker=");
+    flags.push(linker);
+    flags
+}
+
+/// Runs `command`, passing its standard error on line by line; `Some` of it all if the command failed.
+fn failure(command: &mut Command) -> Result<Option<String>, BuildError> {
+    let program = PathBuf::from(command.get_program());
+    let mut child = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(BuildError::io("start", &program))?;
+    let mut said = String::new();
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).split(b'\n') {
+            let line = line.map_err(BuildError::io("read the output of", &program))?;
+            let line = String::from_utf8_lossy(&line);
+            eprintln!("{line}");
+            said.push_str(&line);
+            said.push('\n');
+        }
+    }
+    let status = child.wait().map_err(BuildError::io("wait for", &program))?;
+    Ok((!status.success()).then_some(said))
+}
+
+/// Puts the object into `out_dir` in one step, so that a reader sees the old one or the new one.
+fn publish(object: &[u8], out_dir: &Path) -> Result<PathBuf, BuildError> {
+    let path = out_dir.join(OBJECT);
+    let unfinished = out_dir.join(format!("{OBJECT}.{}", std::process::id()));
+    fs::write(&unfinished, object).map_err(BuildError::io("write", &unfinished))?;
+    fs::rename(&unfinished, &path).map_err(BuildError::io("write", &path))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn child_keeps_network_settings_and_drops_the_callers_toolchain() {
+        for kept in ["CARGO_HOME", "CARGO_HTTP_PROXY", "CARGO_REGISTRIES_X_INDEX", "HOME", "RUST_BACKTRACE"] {
+            assert!(!belongs_to_caller(OsStr::new(kept)), "{kept}");
+        }
+        for dropped in [
+            "CARGO",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "CARGO_PROFILE_RELEASE_LTO",
+            "CARGO_CFG_UNIX",
+            "CLIPPY_ARGS",
+            "HOST",
+            "RUSTC",
+            "RUSTC_WORKSPACE_WRAPPER",
+            "RUSTFLAGS",
+            "RUSTUP_TOOLCHAIN",
+        ] {
+            assert!(belongs_to_caller(OsStr::new(dropped)), "{dropped}");
+        }
+    }
+
+    #[test]
+    fn builds_of_all_profiles_share_one_directory() {
+        let root = env::temp_dir().join(format!("bpf-build-test-{}", std::process::id()));
+        let out_dir = |profile: &str| root.join(profile).join("build/transport-user-1234/out");
+        for profile in ["debug", "release"] {
+            fs::create_dir_all(out_dir(profile)).unwrap();
+        }
+        assert_eq!(shared_target_dir(&out_dir("debug")), out_dir("debug").join("bpf"), "no mark, no sharing");
+        fs::write(root.join("CACHEDIR.TAG"), "").unwrap();
+        assert_eq!(shared_target_dir(&out_dir("debug")), root.join("bpf"));
+        assert_eq!(shared_target_dir(&out_dir("release")), root.join("bpf"));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn publishing_replaces_the_object_and_leaves_nothing_else() {
+        let dir = env::temp_dir().join(format!("bpf-build-publish-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        for content in [b"old", b"new"] {
+            assert_eq!(fs::read(publish(content, &dir).unwrap()).unwrap(), content);
+        }
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,3 @@
+//! The network card in cycles, and the fabric around it.
+
+pub mod network;

@@ -1,0 +1,57 @@
+//! A fabric: links, a switch, queues and impairments, decided by a seed, on virtual time.
+//!
+//! One model serves two worlds. Simulations drive it with a clock of their own; the live fabric of the tests
+//! drives it with the monotonic clock and moves real frames through it. The model itself knows no clock, no
+//! thread and no other source of randomness than its seed.
+//!
+//! ```
+//! use hw_model::network::{Fabric, Port, Span, Time};
+//!
+//! let mut fabric = Fabric::new(2, "seed=7,delay=50us,loss=1%".parse()?)?;
+//! let mut frame = vec![0; 64];
+//! frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
+//! fabric.learn([2, 0, 0, 0, 0, 2], Port(1));
+//! fabric.offer(Time::ZERO, Port(0), frame);
+//! assert_eq!(fabric.next_event(), Some(Time::ZERO + Span::from_micros(50)));
+//! # Ok::<(), hw_model::network::ConfigError>(())
+//! ```
+//!
+//! # A frame's way
+//! A frame enters at a host's port, is looked up by destination address (unknown and group addresses are
+//! flooded) and leaves on the link towards a host. Everything that can befall it does so on that link, in
+//! this order:
+//! 1. *link down* at either end: dropped;
+//! 2. *loss*, independent or in bursts;
+//! 3. *hop limit*: lowered, dropped at zero;
+//! 4. *duplication*: the copy goes the rest of the way on its own;
+//! 5. *queue*: tail drop when full, congestion experienced (CE) when above the threshold, then the time the
+//!    frame's bits take at the link's rate;
+//! 6. *corruption*, after the switch has rewritten the header, so that no switch ever repairs it;
+//! 7. *delay* and *jitter*, which keep the order of frames;
+//! 8. *reordering*: the frame is held back until others have overtaken it.
+//!
+//! # What can be repeated
+//! Steps 2, 4, 6, 7 and 8 are decided by (seed, port in, port out, ordinal of the frame between these two,
+//! copy) and by nothing else: not by time, not by traffic between other ports, and not by one another, so
+//! that switching one impairment on leaves the choices of the others as they were.
+//! Housekeeping of the hosts' network stacks (ARP, IPv6 neighbour discovery, group membership, anything that
+//! is not IP) is spared: it takes no ordinal, is not impaired or marked and keeps its hop limit. It comes when it
+//! likes and would otherwise shift every later decision. It does wait in the queue like all others, and a
+//! link that is down drops it. A frame dropped by a link that is down takes its ordinal none the less.
+
+mod config;
+mod fabric;
+mod header;
+mod link;
+mod quantity;
+mod random;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub use config::{Burst, ConfigError, EcnMark, FabricConfig, Impairments, Outage, Scope};
+pub use fabric::{Delivery, Fabric, Port};
+pub use quantity::{ByteCount, Probability, QuantityError, Rate};
+pub use stats::{BitFlip, Corruption, FabricStats, LinkStats};
+pub use time::{Span, Time};

@@ -1,0 +1,193 @@
+//! Quantities as people write them: `0.1%`, `50us`, `1Gbps`, `256KiB`. Decimal, exact, no floats.
+
+use core::fmt;
+use core::num::NonZeroU64;
+use core::str::FromStr;
+
+use super::time::Span;
+
+/// Why a quantity could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// Not a decimal number followed by a unit.
+    #[error("is not a number with a unit")]
+    Malformed,
+    /// The unit is missing or unknown.
+    #[error("needs one of the units {0}")]
+    Unit(String),
+    /// A fraction of the smallest step, or beyond 64 bits.
+    #[error("is finer or larger than can be represented")]
+    Range,
+    /// A probability above 100 %.
+    #[error("is more than 100%")]
+    MoreThanCertain,
+    /// Zero where only a positive value makes sense.
+    #[error("must be more than 0")]
+    Zero,
+}
+
+/// A unit's name and how many of the smallest step it stands for.
+type Unit = (&'static str, u64);
+
+const TIME_UNITS: &[Unit] =
+    &[("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
+const RATE_UNITS: &[Unit] = &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("Kbps", 1_000), ("bps", 1)];
+const BYTE_UNITS: &[Unit] = &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const PROBABILITY_UNITS: &[Unit] = &[("%", 10_000_000), ("ppm", 1_000), ("", 1_000_000_000)];
+
+/// `number` times `scale`, exactly.
+fn scaled(number: &str, scale: u64) -> Result<u64, QuantityError> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || (number.contains('.') && fraction.is_empty()) {
+        return Err(QuantityError::Malformed);
+    }
+    let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| QuantityError::Range)?;
+    let divisor = u32::try_from(fraction.len()).ok().and_then(|n| 10u128.checked_pow(n));
+    let (Some(product), Some(divisor)) = (digits.checked_mul(scale.into()), divisor) else {
+        return Err(QuantityError::Range);
+    };
+    if product % divisor != 0 {
+        return Err(QuantityError::Range);
+    }
+    u64::try_from(product / divisor).map_err(|_| QuantityError::Range)
+}
+
+fn parse(text: &str, units: &[Unit]) -> Result<u64, QuantityError> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    if number.is_empty() || number.matches('.').count() > 1 {
+        return Err(QuantityError::Malformed);
+    }
+    match units.iter().find(|(name, _)| *name == unit) {
+        Some(&(_, scale)) => scaled(number, scale),
+        // Nothing is nothing in every unit.
+        None if unit.is_empty() && scaled(number, 1) == Ok(0) => Ok(0),
+        None => {
+            let names: Vec<_> = units.iter().map(|unit| unit.0).filter(|name| !name.is_empty()).collect();
+            Err(QuantityError::Unit(names.join(", ")))
+        }
+    }
+}
+
+/// The value in the largest unit in which it is whole.
+fn show(value: u64, units: &[Unit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match units.iter().find(|(_, scale)| value.is_multiple_of(*scale)) {
+        Some((name, scale)) => write!(f, "{}{name}", value / scale),
+        None => write!(f, "{value}"),
+    }
+}
+
+impl FromStr for Span {
+    type Err = QuantityError;
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        parse(text, TIME_UNITS).map(Self)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self.0, TIME_UNITS, f)
+    }
+}
+
+/// A probability in steps of 10^-9, from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Probability(u32);
+
+impl Probability {
+    /// Steps from impossible to certain.
+    pub const DENOMINATOR: u32 = 1_000_000_000;
+    /// It never happens.
+    pub const NEVER: Self = Self(0);
+    /// It always happens.
+    pub const ALWAYS: Self = Self(Self::DENOMINATOR);
+
+    /// From parts in 10^9; `None` above 1.
+    pub const fn from_parts_per_billion(parts: u32) -> Option<Self> {
+        if parts <= Self::DENOMINATOR { Some(Self(parts)) } else { None }
+    }
+
+    /// Parts in 10^9.
+    pub const fn parts_per_billion(self) -> u32 {
+        self.0
+    }
+}
+
+impl FromStr for Probability {
+    type Err = QuantityError;
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let parts = parse(text, PROBABILITY_UNITS)?;
+        let parts = u32::try_from(parts).ok().and_then(Self::from_parts_per_billion);
+        parts.ok_or(QuantityError::MoreThanCertain)
+    }
+}
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, fraction) = (self.0 / 10_000_000, self.0 % 10_000_000);
+        if fraction == 0 {
+            return write!(f, "{whole}%");
+        }
+        write!(f, "{whole}.{}%", format!("{fraction:07}").trim_end_matches('0'))
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteCount(pub u64);
+
+impl FromStr for ByteCount {
+    type Err = QuantityError;
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        parse(text, BYTE_UNITS).map(Self)
+    }
+}
+
+impl fmt::Display for ByteCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self.0, BYTE_UNITS, f)
+    }
+}
+
+/// A rate in bits per second, above 0. Counts the bytes of the frame from destination address to the end of
+/// its payload, not preamble, check sequence and gap, which no program sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(NonZeroU64);
+
+/// Picoseconds in a second, times a byte's bits.
+const BIT_PICOSECONDS: u128 = 8 * 1_000_000_000_000;
+
+impl Rate {
+    /// From bits per second; `None` for 0.
+    pub const fn from_bits_per_second(bits: u64) -> Option<Self> {
+        match NonZeroU64::new(bits) {
+            Some(bits) => Some(Self(bits)),
+            None => None,
+        }
+    }
+
+    /// Bits per second.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The time `bytes` take, rounded up to a picosecond.
+    #[must_use]
+    pub fn time_of(self, bytes: u64) -> Span {
+        let picoseconds = (u128::from(bytes) * BIT_PICOSECONDS).div_ceil(self.0.get().into());
+        Span(u64::try_from(picoseconds).unwrap_or(u64::MAX))
+    }
+}
+
+impl FromStr for Rate {
+    type Err = QuantityError;
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        Self::from_bits_per_second(parse(text, RATE_UNITS)?).ok_or(QuantityError::Zero)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self.0.get(), RATE_UNITS, f)
+    }
+}

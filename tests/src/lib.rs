@@ -1,0 +1,22 @@
+//! Hosts in network namespaces, the live fabric, conformance and differential tests.
+//!
+//! ```no_run
+//! use tiercel_tests::Pair;
+//!
+//! // Two hosts and, between them, a switch that loses one frame in a hundred.
+//! let pair = Pair::through("seed=7,loss=1%".parse()?)?;
+//! let listener = pair.b.run(|| std::net::TcpListener::bind("10.7.0.2:7000"))?;
+//! let stream = pair.a.run(|| std::net::TcpStream::connect(listener.local_addr()?))?;
+//! println!("{:?}", pair.fabric().map(|fabric| fabric.stats()));
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! All of it needs root, and nothing of it outlives the process, however that ends: namespaces have no name
+//! and programs no pin.
+
+pub mod live_fabric;
+pub mod namespace;
+pub mod veth;
+
+pub use live_fabric::{Host, LiveFabric, LiveStats, Pair, Star};
+pub use namespace::Namespace;

@@ -1,0 +1,190 @@
+//! Hosts and how they are joined.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Deref;
+
+use anyhow::{Context, ensure};
+use hw_model::network::{Fabric, FabricConfig, Port};
+
+use super::switch::LiveFabric;
+use crate::Namespace;
+use crate::veth::{self, DEFAULT_MTU, MacAddress, VethEnd};
+
+/// Bytes in front of the MTU: the Ethernet header.
+const ETHERNET: usize = 14;
+
+/// A host: a namespace with one interface. Stands for its namespace: `host.run(...)`, `host.command(...)`.
+///
+/// Host `n` (from 0) is `02:00:00:00:00:<n+1>`, `10.7.0.<n+1>/16` and `fd07::<n+1>/64`. All hosts know each
+/// other's addresses; nothing needs to be resolved.
+#[derive(Debug)]
+pub struct Host {
+    namespace: Namespace,
+    /// The interface's Ethernet address.
+    pub mac: MacAddress,
+    /// The interface's IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// The interface's IPv6 address.
+    pub ipv6: Ipv6Addr,
+}
+
+impl Host {
+    /// The name of every host's interface.
+    pub const INTERFACE: &str = "veth0";
+
+    fn new(index: u16) -> anyhow::Result<Self> {
+        let [high, low] = (index + 1).to_be_bytes();
+        Ok(Self {
+            namespace: Namespace::new()?,
+            mac: MacAddress([2, 0, 0, 0, high, low]),
+            ipv4: Ipv4Addr::new(10, 7, high, low),
+            ipv6: Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, index + 1),
+        })
+    }
+
+    /// The namespace the host lives in.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    fn end(&self) -> VethEnd<'_> {
+        // Merging gives NAPI, so that a peer's XDP can transmit to this host before it has a program itself.
+        VethEnd { namespace: &self.namespace, name: Self::INTERFACE, mac: self.mac, merge: true }
+    }
+
+    /// Takes the addresses and learns those of the others.
+    fn configure<'a>(&self, all: impl Iterator<Item = &'a Host>) -> anyhow::Result<()> {
+        let interface = Self::INTERFACE;
+        let mut script = format!(
+            "addr add {}/16 dev {interface}\naddr add {}/64 dev {interface} nodad\n",
+            self.ipv4, self.ipv6
+        );
+        for Host { mac, ipv4, ipv6, .. } in all.filter(|host| host.mac != self.mac) {
+            for address in [ipv4.to_string(), ipv6.to_string()] {
+                script += &format!("neigh add {address} lladdr {mac} dev {interface} nud permanent\n");
+            }
+        }
+        self.namespace.ip(&script)
+    }
+}
+
+impl Deref for Host {
+    type Target = Namespace;
+    fn deref(&self) -> &Namespace {
+        &self.namespace
+    }
+}
+
+/// Two hosts.
+#[derive(Debug)]
+pub struct Pair {
+    // First, so that it stops before its cables go.
+    fabric: Option<LiveFabric>,
+    /// Port 0 of the fabric, `10.7.0.1`.
+    pub a: Host,
+    /// Port 1 of the fabric, `10.7.0.2`.
+    pub b: Host,
+}
+
+impl Pair {
+    /// Two hosts with nothing but a cable between them.
+    ///
+    /// `XDP_TX` on one needs an XDP program on the other: veth is so.
+    ///
+    /// # Errors
+    /// Without root or `ip` (iproute2).
+    pub fn direct() -> anyhow::Result<Self> {
+        Self::direct_with_mtu(DEFAULT_MTU)
+    }
+
+    /// [`direct`](Self::direct) with an MTU of its own, in bytes. Above 3506 there is no native XDP.
+    ///
+    /// # Errors
+    /// As [`direct`](Self::direct).
+    pub fn direct_with_mtu(mtu: u32) -> anyhow::Result<Self> {
+        let (a, b) = (Host::new(0)?, Host::new(1)?);
+        veth::connect(a.end(), b.end(), mtu)?;
+        a.configure([&a, &b].into_iter())?;
+        b.configure([&a, &b].into_iter())?;
+        Ok(Self { fabric: None, a, b })
+    }
+
+    /// Two hosts with a fabric between them. The link towards `b` is that of port 1.
+    ///
+    /// # Errors
+    /// Without root, `ip` or `tc` (iproute2), or if the configuration names another port.
+    pub fn through(config: FabricConfig) -> anyhow::Result<Self> {
+        Self::through_with_mtu(config, DEFAULT_MTU)
+    }
+
+    /// [`through`](Self::through) with an MTU of its own, in bytes, up to 3506.
+    ///
+    /// # Errors
+    /// As [`through`](Self::through).
+    pub fn through_with_mtu(config: FabricConfig, mtu: u32) -> anyhow::Result<Self> {
+        let Star { fabric, hosts } = Star::with_mtu(2, config, mtu)?;
+        let [a, b] = <[Host; 2]>::try_from(hosts).expect("two hosts were asked for");
+        Ok(Self { fabric: Some(fabric), a, b })
+    }
+
+    /// The fabric between the hosts; `None` if it is only a cable.
+    pub fn fabric(&self) -> Option<&LiveFabric> {
+        self.fabric.as_ref()
+    }
+}
+
+/// Any number of hosts around one switch.
+#[derive(Debug)]
+pub struct Star {
+    // First, so that it stops before its cables go.
+    /// The switch; host `n` is at port `n`.
+    pub fabric: LiveFabric,
+    /// The hosts.
+    pub hosts: Vec<Host>,
+}
+
+impl Star {
+    /// `hosts` hosts and the switch between them.
+    ///
+    /// # Errors
+    /// As [`Pair::through`].
+    pub fn new(hosts: u16, config: FabricConfig) -> anyhow::Result<Self> {
+        Self::with_mtu(hosts, config, DEFAULT_MTU)
+    }
+
+    /// [`new`](Self::new) with an MTU of its own, in bytes, up to 3506.
+    ///
+    /// # Errors
+    /// As [`Pair::through`].
+    pub fn with_mtu(hosts: u16, config: FabricConfig, mtu: u32) -> anyhow::Result<Self> {
+        ensure!(hosts <= 1024, "{hosts} hosts are more than one thread can serve; 1024 is the limit");
+        let mut fabric = Fabric::new(hosts, config)?;
+        let hosts = (0..hosts).map(Host::new).collect::<anyhow::Result<Vec<_>>>()?;
+        let switch = Namespace::new()?;
+        let mut interfaces = Vec::new();
+        for (port, host) in (0..).zip(&hosts) {
+            fabric.learn(host.mac.0, Port(port));
+            interfaces.push(plug_in(&switch, host, port, mtu)?);
+        }
+        hosts.iter().try_for_each(|host| host.configure(hosts.iter()))?;
+        let frame_size = mtu as usize + ETHERNET;
+        let fabric = LiveFabric::start(fabric, switch, &interfaces, frame_size)
+            .context("cannot start the live fabric")?;
+        Ok(Self { fabric, hosts })
+    }
+}
+
+/// Lays the cable from a host to the switch. Returns the index of the switch's end.
+fn plug_in(switch: &Namespace, host: &Host, port: u16, mtu: u32) -> anyhow::Result<u32> {
+    let name = format!("port{port}");
+    let [high, low] = port.to_be_bytes();
+    // Merged segments would be longer than the MTU of the cable they go out by.
+    let mac = MacAddress([2, 1, 0, 0, high, low]);
+    let end = VethEnd { namespace: switch, name: &name, mac, merge: false };
+    veth::connect(host.end(), end, mtu)?;
+    // No address resolution: the switch is no host. And with a queue attached, veth tells the sender that the
+    // host's ring is full; without, it drops in silence.
+    switch.ip(&format!("link set {name} arp off\n"))?;
+    switch.command("tc", ["qdisc", "add", "dev", &name, "root", "pfifo"])?;
+    Ok(switch.run(|| veth::interface_index(&name))?)
+}

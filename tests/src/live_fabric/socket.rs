@@ -1,0 +1,217 @@
+//! Packet sockets: whole frames in and out of one interface, many a system call.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Frames a system call moves at most. The ring of a veth holds 256.
+pub(super) const BATCH: usize = 64;
+/// Bytes the kernel may hold for us; a burst of every host's windows fits many times.
+const RECEIVE_BUFFER: libc::c_int = 64 << 20;
+
+// Of linux/if_packet.h, not in the libc crate.
+const PACKET_STATISTICS: libc::c_int = 6;
+const PACKET_QDISC_BYPASS: libc::c_int = 20;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+/// `struct tpacket_stats`: counters since they were last read.
+#[derive(Default)]
+#[repr(C)]
+struct Statistics {
+    packets: u32,
+    drops: u32,
+}
+
+/// Frame buffers to be used again.
+#[derive(Debug)]
+pub(super) struct Pool {
+    free: Vec<Vec<u8>>,
+    frame_size: usize,
+}
+
+impl Pool {
+    /// Of buffers for frames up to `frame_size` bytes.
+    pub(super) const fn new(frame_size: usize) -> Self {
+        Self { free: Vec::new(), frame_size }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        let mut buffer = self.free.pop().unwrap_or_default();
+        buffer.resize(self.frame_size, 0);
+        buffer
+    }
+
+    fn give(&mut self, buffer: Vec<u8>) {
+        // Enough for full batches both ways on many ports; the rest goes back to the allocator.
+        if self.free.len() < 16 * BATCH {
+            self.free.push(buffer);
+        }
+    }
+}
+
+/// Why frames stay in the queue after a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// None stays.
+    All,
+    /// The interface has no room at present.
+    Full,
+    /// The interface is gone or down; the frames are dropped.
+    Gone,
+}
+
+/// A socket that sees every frame that comes in by one interface.
+#[derive(Debug)]
+pub(super) struct PacketSocket {
+    socket: OwnedFd,
+}
+
+impl PacketSocket {
+    /// Opens one on an interface of the calling thread's namespace.
+    pub(super) fn open(interface: u32) -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // Protocol 0: nothing comes in before the socket is bound to its interface.
+        // SAFETY: takes no pointer.
+        let socket = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+        if socket < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let socket = Self { socket: unsafe { OwnedFd::from_raw_fd(socket) } };
+        socket.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+        // Straight to the driver: it says when its ring is full, where a queue would drop.
+        socket.set(libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
+        socket.bind(interface)?;
+        Ok(socket)
+    }
+
+    fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        let size = size_of_val(&value) as libc::socklen_t;
+        // SAFETY: the kernel reads `size` bytes of `value`, which outlives the call.
+        match unsafe { libc::setsockopt(self.raw(), level, name, (&raw const value).cast(), size) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn bind(&self, interface: u32) -> io::Result<()> {
+        // SAFETY: all zeroes is a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = interface as i32;
+        let size = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: the kernel reads `size` bytes of `address`, which outlives the call.
+        match unsafe { libc::bind(self.raw(), (&raw const address).cast(), size) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn raw(&self) -> libc::c_int {
+        self.socket.as_raw_fd()
+    }
+
+    /// Appends up to [`BATCH`] frames that have come in to `frames`; returns how many, and drops those longer
+    /// than the pool's buffers, which no host on these cables can send.
+    pub(super) fn receive(&self, pool: &mut Pool, frames: &mut Vec<Vec<u8>>) -> io::Result<usize> {
+        let mut buffers: [Vec<u8>; BATCH] = std::array::from_fn(|_| pool.take());
+        let mut vectors = buffers.each_mut().map(|buffer| vector(buffer));
+        let mut headers = headers(&mut vectors);
+        let (count, flags) = (BATCH as libc::c_uint, libc::MSG_DONTWAIT);
+        // SAFETY: each header has one vector, each vector one buffer of its own with its length; all outlive
+        // the call.
+        let received =
+            unsafe { libc::recvmmsg(self.raw(), headers.as_mut_ptr(), count, flags, std::ptr::null_mut()) };
+        let received = if received < 0 {
+            match io::Error::last_os_error() {
+                error if is_busy(&error) || is_gone(&error) => 0,
+                error => return Err(error),
+            }
+        } else {
+            received as usize
+        };
+        for (index, mut buffer) in buffers.into_iter().enumerate() {
+            let header = &headers[index];
+            if index < received && header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 {
+                buffer.truncate(header.msg_len as usize);
+                frames.push(buffer);
+            } else {
+                pool.give(buffer);
+            }
+        }
+        Ok(received)
+    }
+
+    /// Sends frames from the front of the queue until it is empty or the interface full.
+    pub(super) fn send(&self, pool: &mut Pool, queue: &mut VecDeque<Vec<u8>>) -> io::Result<Sent> {
+        while !queue.is_empty() {
+            let count = queue.len().min(BATCH);
+            let mut none = [];
+            let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|_| vector(&mut none));
+            for (to, frame) in vectors.iter_mut().zip(queue.iter_mut()) {
+                *to = vector(frame);
+            }
+            let mut headers = headers(&mut vectors);
+            let flags = libc::MSG_DONTWAIT;
+            // SAFETY: each of the first `count` headers has one vector over one frame; all outlive the call.
+            let sent = unsafe { libc::sendmmsg(self.raw(), headers.as_mut_ptr(), count as u32, flags) };
+            if sent < 0 {
+                match io::Error::last_os_error() {
+                    error if is_busy(&error) => return Ok(Sent::Full),
+                    error if is_gone(&error) => {
+                        queue.drain(..).for_each(|frame| pool.give(frame));
+                        return Ok(Sent::Gone);
+                    }
+                    error => return Err(error),
+                }
+            }
+            queue.drain(..sent as usize).for_each(|frame| pool.give(frame));
+        }
+        Ok(Sent::All)
+    }
+
+    /// Frames the kernel has dropped since the last call because we did not keep up.
+    pub(super) fn take_drops(&self) -> io::Result<u64> {
+        let mut stats = Statistics::default();
+        let mut size = size_of_val(&stats) as libc::socklen_t;
+        let (level, name) = (libc::SOL_PACKET, PACKET_STATISTICS);
+        // SAFETY: the kernel writes at most `size` bytes to `stats`.
+        match unsafe { libc::getsockopt(self.raw(), level, name, (&raw mut stats).cast(), &raw mut size) } {
+            0 => Ok(stats.drops.into()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn vector(buffer: &mut [u8]) -> libc::iovec {
+    libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() }
+}
+
+/// One message header a vector.
+fn headers(vectors: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
+    vectors.each_mut().map(|vector| {
+        // SAFETY: all zeroes is a valid mmsghdr without address, vectors and control data.
+        let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        header.msg_hdr.msg_iov = vector;
+        header.msg_hdr.msg_iovlen = 1;
+        header
+    })
+}
+
+/// Nothing there, or no room: come back later.
+fn is_busy(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR))
+}
+
+/// The interface went down or away, as it does when its host's namespace is dropped first.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
+}

@@ -1,0 +1,216 @@
+//! What a received packet does to its connection: the one pure step of the wire program (D-23).
+
+use super::{Entry, Parameters, state};
+use crate::counters::Counter;
+use crate::datapath::Scratch;
+use crate::ids::{Cid, Psn, Rsn};
+use crate::packet_delivery::{AckVerdict, Arrival};
+use crate::queues::QueuePair;
+use crate::transaction::CompletionCode;
+use crate::units::{FalconTime, Picoseconds, Ticks};
+use crate::wire::PacketType;
+
+/// Both ends send with this TTL or hop limit (D-14).
+pub const INITIAL_HOP_LIMIT: u8 = 255;
+
+const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
+const PULL_DATA: u8 = PacketType::PullData as u8;
+const RESYNC: u8 = PacketType::Resync as u8;
+const NACK: u8 = PacketType::Nack as u8;
+const BACK: u8 = PacketType::Back as u8;
+const EACK: u8 = PacketType::Eack as u8;
+
+impl Entry {
+    /// The packet in `s.packet` arrived for this connection. Results stand in `s.delivery`, `s.transmission`,
+    /// `s.report`.
+    #[inline(never)]
+    pub fn on_packet(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+        s.begin();
+        if let Some(reason) = self.refuse_packet(s) {
+            s.count(reason);
+            return;
+        }
+        if matches!(s.packet.kind, BACK | EACK | NACK) {
+            self.on_acknowledgement(s, queues, now.ticks());
+        } else {
+            self.on_reliable(s, queues, now);
+        }
+        self.reply(s, queues, now);
+    }
+
+    /// Steps 2 to 4 of D-23: alive, function, SPI, replay. A refused packet changes nothing but counters.
+    #[inline(always)]
+    fn refuse_packet(&mut self, s: &Scratch) -> Option<Counter> {
+        let p = &s.packet;
+        let c = &mut self.connection;
+        if c.state != state::OPEN || c.config.local_cid != Cid(p.dest_cid) {
+            return Some(if c.state == state::CLOSED {
+                Counter::DropUnknownCid
+            } else {
+                Counter::DropNotAlive
+            });
+        }
+        if p.psp_version != c.security.version {
+            return Some(Counter::DropPspHeader);
+        }
+        let acknowledgement = matches!(p.kind, BACK | EACK | NACK);
+        if !acknowledgement && p.dest_function != c.config.local_function {
+            return Some(Counter::DropFunction); // D-15
+        }
+        if c.security.rx_spi.0 == 0 || c.security.rx_spi.0 != p.spi {
+            self.tables.statistics.security_drops += 1;
+            return Some(Counter::DropSpi); // F-9.2.2.3-8
+        }
+        let security = &mut c.security;
+        if security.remote_time_known != 0 {
+            let edge = security.remote_time.wrapping_sub(c.config.replay_margin);
+            if p.iv.wrapping_sub(edge) as i64 <= 0 {
+                self.tables.statistics.security_drops += 1;
+                return Some(Counter::DropReplay); // D-56
+            }
+        }
+        if security.remote_time_known == 0 || p.iv.wrapping_sub(security.remote_time) as i64 > 0 {
+            security.remote_time = p.iv; // D-57, D-87
+            security.remote_time_known = 1;
+        }
+        c.config.path.vlan = p.vlan; // D-86: answered with the same tag
+        c.config.path.vlan_tci = p.vlan_tci;
+        None
+    }
+
+    /// BACK, EACK, NACK.
+    #[inline(always)]
+    fn on_acknowledgement(&mut self, s: &mut Scratch, queues: &QueuePair, now: FalconTime) {
+        match self.process_acknowledgement(&s.packet.acknowledgement, queues) {
+            AckVerdict::Applied => {}
+            AckVerdict::Stale => return s.count(Counter::AckStale),
+            AckVerdict::Invalid => return s.count(Counter::AckInvalid),
+        }
+        self.tables.statistics.acks_received += 1;
+        let rtt = now.since(FalconTime(s.packet.t1));
+        self.sample_rtt(rtt);
+        match s.packet.kind {
+            EACK => self.retransmit_early(&s.packet.acknowledgement, now, rtt),
+            NACK => {
+                self.tables.statistics.nacks_received += 1;
+                if !self.process_nack(&s.nack(), now) {
+                    s.count(Counter::NackIgnored);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// F-9.2.3-4; a sample of more than half the wrap is no round trip time.
+    #[inline(always)]
+    fn sample_rtt(&mut self, rtt: Ticks) {
+        let congestion = &mut self.connection.congestion;
+        if rtt.0 < u32::MAX / 2 {
+            congestion.rtt = rtt;
+            if congestion.min_rtt.0 == 0 || rtt < congestion.min_rtt {
+                congestion.min_rtt = rtt;
+            }
+        }
+    }
+
+    /// Packets with a base header: measurements, piggyback, window, transaction sublayer.
+    #[inline(always)]
+    fn on_reliable(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+        self.tables.statistics.packets_received += 1;
+        let report = &mut self.connection.report;
+        report.t1 = Picoseconds(s.packet.iv).ticks().0; // D-13
+        report.t2 = now.ticks().0;
+        let hops = INITIAL_HOP_LIMIT.wrapping_sub(s.packet.hop_limit);
+        report.forward_hops = if hops > 15 { 15 } else { hops };
+        report.ecn_count = (report.ecn_count + s.packet.congestion_experienced as u16) & 0x3fff;
+        match self.process_acknowledgement(&s.packet.acknowledgement, queues) {
+            AckVerdict::Applied => {}
+            AckVerdict::Stale => s.count(Counter::AckStale), // D-35: only the piggyback is ignored
+            AckVerdict::Invalid => s.count(Counter::AckInvalid),
+        }
+        let original = if s.packet.kind == RESYNC { s.packet.resync_type } else { s.packet.kind };
+        let request_window = original == PULL_REQUEST; // D-24
+        let psn = Psn(s.packet.psn);
+        match self.receive_window(request_window).classify(psn) {
+            Arrival::Old => {
+                s.count(Counter::DropOldDuplicate);
+                self.tables.statistics.duplicates += 1;
+                self.acknowledge_again(s, now);
+            }
+            Arrival::Beyond => {
+                s.count(Counter::DropOutOfWindow);
+                self.receive_window(request_window).own = 1;
+                self.tables.statistics.out_of_window += 1;
+                self.connection.coalesce_ack(now.ticks());
+            }
+            Arrival::Duplicate if s.packet.kind != RESYNC => self.duplicate_request(s, queues, now),
+            _ if s.packet.kind == RESYNC => self.on_resync(s, queues, request_window, now),
+            _ if s.packet.kind == PULL_DATA => {
+                self.connection.data_rx.acknowledge(psn);
+                self.connection.coalesce_ack(now.ticks());
+                if s.packet.ack_request != 0 {
+                    self.connection.request_ack(); // F-9.1.6-2
+                }
+                self.accept_response(s, queues);
+            }
+            _ => self.accept_request(s, queues, now),
+        }
+    }
+
+    /// An old duplicate: its acknowledgement was lost. Coalesced (D-22), at once for a Resync, whose sender waits
+    /// for it (D-25).
+    #[inline(always)]
+    fn acknowledge_again(&mut self, s: &Scratch, now: Picoseconds) {
+        self.connection.coalesce_ack(now.ticks());
+        if s.packet.kind == RESYNC {
+            self.connection.request_ack();
+        }
+    }
+
+    /// A Resync in the window: the PSN is received and acknowledged whatever it was before, and its transaction
+    /// is over (F-9.2.5-1, D-25).
+    #[inline(always)]
+    fn on_resync(&mut self, s: &mut Scratch, queues: &QueuePair, request_window: bool, now: Picoseconds) {
+        let psn = Psn(s.packet.psn);
+        if s.packet.resync_type == PULL_DATA {
+            if s.packet.resync_code == 2 {
+                self.complete(queues, Rsn(s.packet.rsn), CompletionCode::RemoteError, 0);
+                self.flush_completions(queues);
+            }
+        } else {
+            self.resync_request(s, request_window);
+        }
+        self.receive_window(request_window).acknowledge(psn);
+        self.connection.coalesce_ack(now.ticks());
+        self.connection.request_ack();
+    }
+}
+
+impl Parameters {
+    /// Whether the numbers are in range; the error names the first that is not.
+    ///
+    /// # Errors
+    /// The name of the field and its range.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let checks = [
+            ((1..=super::REQUEST_WINDOW).contains(&self.request_window), "request_window: 1 to 64 packets"),
+            ((1..=super::DATA_WINDOW).contains(&self.data_window), "data_window: 1 to 128 packets"),
+            (self.config.local_cid.0 <= Cid::MAX, "local_cid: 24 bits"),
+            (self.config.peer_cid.0 <= Cid::MAX, "peer_cid: 24 bits"),
+            ((1..=2047).contains(&self.ncwnd), "ncwnd: 1 to 2047 packets"),
+            (self.fcwnd.0 >= 1, "fcwnd: at least 1/1024 packet"),
+            (self.rto.0 >= 1 && self.rto.0 < 1 << 24, "rto: 1 to 2^24 - 1 ticks"),
+            (self.config.rnr_timeout_code < 32, "rnr_timeout_code: 0 to 31"),
+            (self.config.ack_request_percent <= 100, "ack_request_percent: 0 to 100"),
+            (self.config.max_segment >= 8, "max_segment: at least 8 bytes"),
+            (self.config.max_retransmit_attempts <= u16::MAX as u32, "max_retransmit_attempts: 0 to 65535"),
+            (self.rx_spi.0 != 0, "rx_spi: not 0"),
+        ];
+        for (holds, message) in checks {
+            if !holds {
+                return Err(message);
+            }
+        }
+        Ok(())
+    }
+}

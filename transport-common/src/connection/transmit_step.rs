@@ -1,0 +1,173 @@
+//! What a connection does when the engine turns to it: the one pure step of the transmit pipeline.
+
+use super::{Entry, state, timer};
+use crate::bounded::bounded;
+use crate::counters::Counter;
+use crate::datapath::Scratch;
+use crate::ids::Rsn;
+use crate::packet_delivery::{TxPacket, Window, packet_flag};
+use crate::queues::{QueuePair, command};
+use crate::transaction::request_state;
+use crate::ulp;
+use crate::units::{FalconTime, Picoseconds};
+use crate::wire::PacketType;
+use core::sync::atomic::Ordering;
+
+impl Entry {
+    /// The engine turns to this connection; `fired` when the timing wheel sent it. At most one packet or one
+    /// delivery comes of it; `s.report.wake` asks for another turn, `s.report.file` for a place in the wheel.
+    #[inline(never)]
+    pub fn on_turn(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds, fired: bool) {
+        s.begin();
+        if fired {
+            self.connection.timers.armed &= !timer::FILED;
+        }
+        if self.connection.state == state::OPEN && queues.command.load(Ordering::Relaxed) == command::CLOSE {
+            self.connection.state = state::CLOSING;
+        }
+        if self.connection.state != state::OPEN {
+            self.wind_up(s, queues);
+            return;
+        }
+        let ticks = now.ticks();
+        self.run_timers(queues, ticks);
+        if self.connection.initiator.completions_blocked != 0 {
+            s.count(Counter::CompletionQueueFull);
+            self.flush_completions(queues);
+            s.report.wake = self.connection.initiator.completions_blocked as u32;
+        }
+        if self.choose(s, queues, now) {
+            s.report.wake = 1;
+        }
+        if self.connection.state != state::OPEN {
+            s.report.wake = 1; // a timer ended it
+        }
+        self.connection.file_deadline(s, ticks);
+    }
+
+    /// A connection that ended: everything outstanding is completed and given back, some at each turn.
+    #[inline(always)]
+    fn wind_up(&mut self, s: &mut Scratch, queues: &QueuePair) {
+        if self.connection.state == state::CLOSED {
+            return;
+        }
+        queues.state.store(self.connection.state, Ordering::Release);
+        let more = self.drain_dead(queues);
+        let held = self.connection.target.held != 0 && self.release_one_cell(s);
+        if more || held {
+            s.report.wake = (self.connection.initiator.completions_blocked == 0) as u32 | held as u32;
+        } else if self.connection.state == state::CLOSING {
+            self.connection.state = state::CLOSED;
+            queues.state.store(state::CLOSED, Ordering::Release);
+        }
+    }
+
+    /// Gives back the cell of one held request.
+    #[inline(never)]
+    fn release_one_cell(&mut self, s: &mut Scratch) -> bool {
+        let mut key = 0;
+        while key < super::TRANSACTIONS as u32 {
+            bounded!();
+            if matches!(self.request(key).state, request_state::HELD | request_state::RNR) {
+                self.release_cell(s, key);
+                return true;
+            }
+            key += 1;
+        }
+        self.connection.target.held = 0;
+        false
+    }
+
+    #[inline(always)]
+    fn run_timers(&mut self, queues: &QueuePair, now: FalconTime) {
+        let timers = self.connection.timers;
+        let due = |bit: u32, at: u32| timers.armed & bit != 0 && now.reached(FalconTime(at));
+        if due(timer::RETRANSMIT, timers.retransmit) {
+            self.on_retransmission_timer(now);
+        }
+        if due(timer::RNR, timers.rnr) {
+            self.on_rnr_timer();
+        }
+        if due(timer::TRANSACTION, timers.transaction) {
+            self.on_transaction_timer(queues, now);
+        }
+    }
+
+    /// The order of F-8.3 and D-29: acknowledgement, retransmission, what waits for delivery, then new packets of
+    /// initiator and target in turn.
+    #[inline(always)]
+    fn choose(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
+        if self.connection.ack_is_due(now.ticks()) {
+            self.send_ack(s, now);
+            return true;
+        }
+        if self.resend(s, queues, now) || self.next_redelivery(s) {
+            return true;
+        }
+        let target_first = self.connection.initiator.targets_turn != 0;
+        self.connection.initiator.targets_turn = !target_first as u8;
+        if target_first {
+            self.send_response(s, now) || self.send_request(s, queues, now)
+        } else {
+            self.send_request(s, queues, now) || self.send_response(s, now)
+        }
+    }
+
+    /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
+    #[inline(never)]
+    fn send_request(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
+        let Some((rsn, kind)) = self.next_work_request(queues) else { return false };
+        let ticks = now.ticks();
+        queues.load_work_request(rsn, &mut s.work);
+        self.transaction_sent(rsn, &s.work, ticks);
+        if !ulp::is_valid(&s.work, self.connection.config.max_segment) {
+            s.count(Counter::BadWorkRequest);
+            self.refuse(queues, rsn);
+            s.report.wake = 1;
+            return false;
+        }
+        let push = matches!(kind, PacketType::PushData);
+        let submitted = queues.send_producer.load(Ordering::Relaxed);
+        let last_of_burst = push && submitted == rsn.add(1).0;
+        let packet = TxPacket { rsn: rsn.0, last_sent: ticks.0, kind: kind as u8, ..TxPacket::default() };
+        self.send_new(s, packet, kind, last_of_burst, now);
+        let peer = self.connection.config.peer_cid.0;
+        s.transmission.request_length = ulp::request_payload(&s.work, peer, &mut s.transmission.ulp);
+        true
+    }
+
+    /// Sends the retransmission that is next, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
+    #[inline(never)]
+    fn resend(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
+        let Some(resend) = self.next_retransmission() else { return false };
+        let ticks = now.ticks();
+        self.book_retransmission(resend, ticks);
+        let packet = *self.packet(resend.window, resend.psn);
+        let rsn = Rsn(packet.rsn);
+        if packet.flags & packet_flag::RESYNC != 0 {
+            self.fill_reliable(s, PacketType::Resync, resend.window, resend.psn, rsn, now);
+            s.transmission.resync_code = packet.resync_code;
+            s.transmission.resync_type = packet.kind;
+            return true;
+        }
+        let peer = self.connection.config.peer_cid.0;
+        if packet.kind == PacketType::PullData as u8 {
+            self.fill_reliable(s, PacketType::PullData, resend.window, resend.psn, rsn, now);
+            let response = self.response(packet.response as u32);
+            ulp::response_payload(response, peer, &mut s.transmission.ulp);
+        } else {
+            let kind = match resend.window {
+                Window::Data => PacketType::PushData,
+                Window::Request => PacketType::PullRequest,
+            };
+            self.fill_reliable(s, kind, resend.window, resend.psn, rsn, now);
+            queues.load_work_request(rsn, &mut s.work);
+            s.transmission.request_length = ulp::request_payload(&s.work, peer, &mut s.transmission.ulp);
+        }
+        let c = &mut self.connection;
+        let last = packet.kind != PacketType::PullData as u8
+            && c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero();
+        s.transmission.ack_request = c.choose_ack_request(last) as u8;
+        true
+    }
+}

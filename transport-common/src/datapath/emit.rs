@@ -1,0 +1,327 @@
+//! From [`Transmission`](super::Transmission) to frame: headers in the scratch, data from memory, checksum.
+
+use super::parse::{fold, pseudo_sum};
+use super::{HEADER_BYTES, Platform, Scratch, Transmission, UlpOut, ulp_header};
+use crate::connection::{INITIAL_HOP_LIMIT, Path};
+use crate::counters::Counter;
+use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
+use crate::queues::access;
+use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Reth};
+use crate::units::FalconTime;
+use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
+use crate::wire::base::BaseHeader;
+use crate::wire::ethernet::Ethernet;
+use crate::wire::ipv4::Ipv4;
+use crate::wire::ipv6::Ipv6;
+use crate::wire::nack::Nack;
+use crate::wire::psp::Psp;
+use crate::wire::pull_data::PullData;
+use crate::wire::pull_request::PullRequest;
+use crate::wire::push_data::PushData;
+use crate::wire::resync::Resync;
+use crate::wire::udp::{FALCON_UDP_PORT, Udp};
+use crate::wire::{PacketType, ProtocolType};
+
+/// Where the UDP header stands in the header buffer; Ethernet and IP end here, whatever their length.
+const UDP_AT: usize = 72;
+const PSP_AT: usize = UDP_AT + Udp::LEN;
+/// Where the Falcon header stands in the header buffer.
+pub const FALCON_AT: usize = PSP_AT + Psp::LEN;
+/// Offset of the checksum field in the header buffer.
+const CHECKSUM_AT: usize = UDP_AT + 6;
+/// Longest frame the engine can send: the room of a live frame.
+pub const MAX_FRAME_BYTES: u32 = 3408;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const PROTOCOL_UDP: u8 = 17;
+/// ECN-capable transport, codepoint ECT(0): switches mark instead of dropping.
+const ECT_0: u8 = 2;
+
+/// `LEN` bytes of the buffer at the constant `AT`.
+#[inline(always)]
+fn at<const AT: usize, const LEN: usize>(header: &mut [u8; HEADER_BYTES]) -> &mut [u8; LEN] {
+    const { assert!(AT + LEN <= HEADER_BYTES) };
+    // SAFETY: the range was just asserted to lie inside the array.
+    unsafe { &mut *header.as_mut_ptr().add(AT).cast::<[u8; LEN]>() }
+}
+
+/// Builds the frame of `s.transmission`. False when the frame cannot hold it or memory is out of bounds.
+#[inline(never)]
+pub(super) fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
+    if s.transmission.ulp.resolve != 0 {
+        resolve(p, s);
+    }
+    let header_length = put_falcon(s);
+    let data_length = s.transmission.ulp.data_length;
+    if data_length > MAX_FRAME_BYTES {
+        return false;
+    }
+    let udp_length = (FALCON_AT - UDP_AT) as u32 + header_length + data_length;
+    put_psp(s);
+    *at::<UDP_AT, { Udp::LEN }>(&mut s.header) = [0; Udp::LEN];
+    let path = &s.path;
+    let udp =
+        Udp { src_port: path.source_port, dst_port: FALCON_UDP_PORT, length: udp_length as u16, checksum: 0 };
+    udp.encode(at::<UDP_AT, { Udp::LEN }>(&mut s.header));
+    if s.transmission.checksum != 0 {
+        put_checksum(p, s, udp_length, header_length, data_length);
+    }
+    let network = put_network(&s.path, udp_length, &mut s.header);
+    let headers = network + udp_length - data_length;
+    let start = UDP_AT as u32 - network;
+    p.resize(headers + data_length)
+        && p.store_header(s, start, headers)
+        && (data_length == 0 || p.memory_to_frame(s.transmission.ulp.memory_offset, headers, data_length))
+}
+
+/// A READ's region is looked up when its response is built, each time: it may be gone by now.
+#[inline(always)]
+fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
+    let u = &mut s.transmission.ulp;
+    match p.region(u.rkey).resolve(u.rkey, access::REMOTE_READ, u.address, u.length) {
+        Some(offset) => u.memory_offset = offset,
+        None => {
+            u.data_length = 0;
+            u.syndrome = Aeth::ERROR_BASE | crate::ulp::rdma::UlpCode::ACCESS;
+        }
+    }
+}
+
+#[inline(always)]
+fn put_psp(s: &mut Scratch) {
+    let psp = Psp::plaintext(Spi(s.transmission.spi), s.transmission.iv);
+    psp.encode(at::<PSP_AT, { Psp::LEN }>(&mut s.header));
+}
+
+#[inline(always)]
+fn put_checksum<P: Platform>(
+    p: &mut P,
+    s: &mut Scratch,
+    udp_length: u32,
+    header_length: u32,
+    data_length: u32,
+) {
+    let pseudo = pseudo_sum(&s.path.source, &s.path.destination, s.path.ip_version == 6);
+    let headers = (FALCON_AT - UDP_AT) as u32 + header_length;
+    let mut sum =
+        pseudo + (udp_length as u16).to_be() as u64 + p.sum_header(s, UDP_AT as u32, headers) as u64;
+    if data_length != 0 {
+        sum += p.sum_memory(s.transmission.ulp.memory_offset, data_length) as u64;
+    }
+    let checksum = !fold(sum);
+    // 0 means "no checksum": its other representation is sent.
+    let checksum = if checksum == 0 { 0xffff } else { checksum };
+    *at::<CHECKSUM_AT, 2>(&mut s.header) = checksum.to_ne_bytes();
+}
+
+/// Ethernet and IP in front of [`UDP_AT`]; returns their length.
+#[inline(always)]
+fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) -> u32 {
+    let v6 = path.ip_version == 6;
+    let ethertype = if v6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+    let ethernet = Ethernet { dst: path.destination_mac, src: path.source_mac, vlan: None, ethertype };
+    let tagged = path.vlan != 0;
+    if v6 {
+        let ip = Ipv6 {
+            traffic_class: ECT_0,
+            flow_label: path.flow_label,
+            payload_length: udp_length as u16,
+            next_header: PROTOCOL_UDP,
+            hop_limit: INITIAL_HOP_LIMIT,
+            src: path.source,
+            dst: path.destination,
+        };
+        ip.encode(at::<{ UDP_AT - Ipv6::LEN }, { Ipv6::LEN }>(header));
+        if tagged {
+            ethernet.encode_tagged(path.vlan_tci, at::<{ UDP_AT - Ipv6::LEN - 18 }, 18>(header));
+        } else {
+            ethernet.encode(at::<{ UDP_AT - Ipv6::LEN - 14 }, 14>(header));
+        }
+    } else {
+        let (source, destination) = (&path.source, &path.destination);
+        let ip = Ipv4 {
+            dscp_ecn: ECT_0,
+            total_length: (udp_length as usize + Ipv4::LEN) as u16,
+            identification: 0,
+            ttl: INITIAL_HOP_LIMIT,
+            protocol: PROTOCOL_UDP,
+            src: [source[0], source[1], source[2], source[3]],
+            dst: [destination[0], destination[1], destination[2], destination[3]],
+        };
+        ip.encode(at::<{ UDP_AT - Ipv4::LEN }, { Ipv4::LEN }>(header));
+        if tagged {
+            ethernet.encode_tagged(path.vlan_tci, at::<{ UDP_AT - Ipv4::LEN - 18 }, 18>(header));
+        } else {
+            ethernet.encode(at::<{ UDP_AT - Ipv4::LEN - 14 }, 14>(header));
+        }
+    }
+    let link = if tagged { 18 } else { 14 };
+    link + if v6 { Ipv6::LEN as u32 } else { Ipv4::LEN as u32 }
+}
+
+/// The Falcon header and the ULP headers behind it; returns their length.
+#[inline(always)]
+fn put_falcon(s: &mut Scratch) -> u32 {
+    let t = &s.transmission;
+    let header = &mut s.header;
+    if t.kind == PacketType::PushData as u8 {
+        let packet =
+            PushData { base: base(t, PacketType::PushData), request_length: t.request_length as u16 };
+        packet.encode(at::<FALCON_AT, { PushData::LEN }>(header));
+        PushData::LEN as u32 + put_ulp::<{ FALCON_AT + PushData::LEN }>(&t.ulp, header)
+    } else if t.kind == PacketType::PullRequest as u8 {
+        let packet =
+            PullRequest { base: base(t, PacketType::PullRequest), request_length: t.request_length as u16 };
+        packet.encode(at::<FALCON_AT, { PullRequest::LEN }>(header));
+        PullRequest::LEN as u32 + put_ulp::<{ FALCON_AT + PullRequest::LEN }>(&t.ulp, header)
+    } else if t.kind == PacketType::PullData as u8 {
+        PullData { base: base(t, PacketType::PullData) }.encode(at::<FALCON_AT, { PullData::LEN }>(header));
+        PullData::LEN as u32 + put_ulp::<{ FALCON_AT + PullData::LEN }>(&t.ulp, header)
+    } else if t.kind == PacketType::Resync as u8 {
+        put_resync(t, header);
+        Resync::LEN as u32
+    } else {
+        put_acknowledgement(t, header)
+    }
+}
+
+#[inline(always)]
+fn base(t: &Transmission, packet_type: PacketType) -> BaseHeader {
+    BaseHeader {
+        dest_cid: Cid(t.dest_cid),
+        dest_function: t.dest_function,
+        protocol: ProtocolType::Rdma as u8,
+        packet_type,
+        ack_request: t.ack_request != 0,
+        data_base_psn: Psn(t.data_base),
+        request_base_psn: Psn(t.request_base),
+        psn: Psn(t.psn),
+        rsn: Rsn(t.rsn),
+    }
+}
+
+#[inline(always)]
+fn put_resync(t: &Transmission, header: &mut [u8; HEADER_BYTES]) {
+    let original = if t.resync_type == PacketType::PullRequest as u8 {
+        PacketType::PullRequest
+    } else if t.resync_type == PacketType::PullData as u8 {
+        PacketType::PullData
+    } else {
+        PacketType::PushData
+    };
+    let packet =
+        Resync { base: base(t, PacketType::Resync), code: t.resync_code, packet_type: original, vendor: 0 };
+    packet.encode(at::<FALCON_AT, { Resync::LEN }>(header));
+}
+
+#[inline(always)]
+fn put_acknowledgement(t: &Transmission, header: &mut [u8; HEADER_BYTES]) -> u32 {
+    let cc = CongestionInfo {
+        forward_hops: t.forward_hops,
+        rx_buffer_level: t.rx_buffer_level,
+        ecn_count: t.ecn_count as u16,
+        rue: 0,
+    };
+    let ack = AckHeader {
+        dest_cid: Cid(t.dest_cid),
+        data_base_psn: Psn(t.data_base),
+        request_base_psn: Psn(t.request_base),
+        t1: FalconTime(t.t1),
+        t2: FalconTime(t.t2),
+        cc,
+        own_request: t.own_request != 0,
+        own_data: t.own_data != 0,
+    };
+    if t.kind == PacketType::Back as u8 {
+        ack.encode(at::<FALCON_AT, { AckHeader::LEN }>(header));
+        return AckHeader::LEN as u32;
+    }
+    if t.kind == PacketType::Eack as u8 {
+        let eack = Eack {
+            header: ack,
+            data_ack: t.data_acknowledged,
+            data_received: t.data_received,
+            request: t.request,
+        };
+        eack.encode(at::<FALCON_AT, { Eack::LEN }>(header));
+        return Eack::LEN as u32;
+    }
+    let nack = Nack {
+        dest_cid: ack.dest_cid,
+        data_base_psn: ack.data_base_psn,
+        request_base_psn: ack.request_base_psn,
+        t1: ack.t1,
+        t2: ack.t2,
+        cc,
+        psn: Psn(t.psn),
+        code: t.nack_code,
+        rnr_timeout_code: t.rnr_timeout_code,
+        request_window: t.nack_window != 0,
+        ulp_code: t.ulp_code,
+    };
+    nack.encode(at::<FALCON_AT, { Nack::LEN }>(header));
+    Nack::LEN as u32
+}
+
+/// BTH and its extension at the constant `AT`; returns their length.
+#[inline(always)]
+fn put_ulp<const AT: usize>(u: &UlpOut, header: &mut [u8; HEADER_BYTES]) -> u32 {
+    if u.extension == ulp_header::NONE {
+        return 0;
+    }
+    Bth::new(u.bth_opcode, u.dest_qp, u.segment).encode(at_ulp::<AT, 0, { Bth::LEN }>(header));
+    match u.extension {
+        ulp_header::RETH => {
+            let reth = Reth { address: u.address, rkey: RKey(u.rkey), length: u.length };
+            reth.encode(at_ulp::<AT, { Bth::LEN }, { Reth::LEN }>(header));
+            if u.has_immediate == 0 {
+                return (Bth::LEN + Reth::LEN) as u32;
+            }
+            *at_ulp::<AT, { Bth::LEN + Reth::LEN }, 4>(header) = u.immediate.to_be_bytes();
+            (Bth::LEN + Reth::LEN + 4) as u32
+        }
+        ulp_header::ATOMIC => {
+            let atomic = AtomicEth {
+                address: u.address,
+                rkey: RKey(u.rkey),
+                swap_or_add: u.swap_or_add,
+                compare: u.compare,
+            };
+            atomic.encode(at_ulp::<AT, { Bth::LEN }, { AtomicEth::LEN }>(header));
+            (Bth::LEN + AtomicEth::LEN) as u32
+        }
+        ulp_header::AETH => {
+            Aeth { syndrome: u.syndrome, msn: 0 }.encode(at_ulp::<AT, { Bth::LEN }, { Aeth::LEN }>(header));
+            (Bth::LEN + Aeth::LEN) as u32
+        }
+        ulp_header::AETH_VALUE => {
+            Aeth { syndrome: u.syndrome, msn: 0 }.encode(at_ulp::<AT, { Bth::LEN }, { Aeth::LEN }>(header));
+            *at_ulp::<AT, { Bth::LEN + Aeth::LEN }, 8>(header) = u.swap_or_add.to_be_bytes();
+            (Bth::LEN + Aeth::LEN + 8) as u32
+        }
+        _ => {
+            if u.has_immediate == 0 {
+                return Bth::LEN as u32;
+            }
+            *at_ulp::<AT, { Bth::LEN }, 4>(header) = u.immediate.to_be_bytes();
+            (Bth::LEN + 4) as u32
+        }
+    }
+}
+
+/// `LEN` bytes at the sum of two constants.
+#[inline(always)]
+fn at_ulp<const AT: usize, const PLUS: usize, const LEN: usize>(
+    header: &mut [u8; HEADER_BYTES],
+) -> &mut [u8; LEN] {
+    const { assert!(AT + PLUS + LEN <= HEADER_BYTES) };
+    // SAFETY: the range was just asserted to lie inside the array.
+    unsafe { &mut *header.as_mut_ptr().add(AT + PLUS).cast::<[u8; LEN]>() }
+}
+
+/// Raises the counter of a frame that could not be built.
+#[inline(always)]
+pub(super) fn fault<P: Platform>(p: &mut P) {
+    p.raise(Counter::PlatformFault);
+}

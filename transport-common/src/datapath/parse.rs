@@ -1,0 +1,311 @@
+//! From frame to [`Packet`](super::Packet): every check that needs no connection (D-23 step 1).
+
+use super::{Platform, Scratch};
+use crate::bitmap::Bitmap128;
+use crate::counters::Counter;
+use crate::ids::Cid;
+use crate::packet_delivery::Acknowledgement;
+use crate::ulp;
+use crate::wire::ack::{Ack, AckHeader};
+use crate::wire::base::BaseHeader;
+use crate::wire::cursor::Cursor;
+use crate::wire::falcon::FalconHeader;
+use crate::wire::udp::FALCON_UDP_PORT;
+use crate::wire::{Malformed, PacketType, ethernet, ipv4, ipv6, psp, udp};
+
+/// What a frame is.
+enum Parsed {
+    /// A Falcon packet, now in the scratch.
+    Falcon,
+    /// None of ours.
+    Pass(Counter),
+    /// Ours, and unusable.
+    Drop(Counter),
+}
+
+/// The counter of a malformed header.
+#[inline(always)]
+const fn counter_of(malformed: Malformed) -> Counter {
+    match malformed {
+        Malformed::EthernetTruncated => Counter::DropEthernetTruncated,
+        Malformed::Ipv4Checksum => Counter::DropIpv4Checksum,
+        Malformed::Ipv4Truncated
+        | Malformed::Ipv4Version
+        | Malformed::Ipv4HeaderLength
+        | Malformed::Ipv4TotalLength => Counter::DropIpv4Header,
+        Malformed::Ipv4Options | Malformed::Ipv6Extension => Counter::DropIpOptions,
+        Malformed::Fragment => Counter::DropFragment,
+        Malformed::Ipv6Truncated | Malformed::Ipv6Version | Malformed::Ipv6PayloadLength => {
+            Counter::DropIpv6Header
+        }
+        Malformed::UdpTruncated | Malformed::UdpLength => Counter::DropUdpLength,
+        Malformed::FalconVersion => Counter::DropFalconVersion,
+        Malformed::FalconPacketType | Malformed::FalconProtocol | Malformed::ResyncPacketType => {
+            Counter::DropFalconType
+        }
+        Malformed::FalconTruncated | Malformed::FalconLength => Counter::DropFalconLength,
+        _ => Counter::DropPspHeader,
+    }
+}
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const PROTOCOL_UDP: u8 = 17;
+const CONGESTION_EXPERIENCED: u8 = 3;
+
+/// A MAC address as an integer of its bytes in memory order.
+#[inline(always)]
+pub const fn mac_word(mac: &[u8; 6]) -> u64 {
+    u64::from_ne_bytes([mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], 0, 0])
+}
+
+/// An IPv6 address as integers of its bytes in memory order.
+#[inline(always)]
+pub const fn words(a: &[u8; 16]) -> [u64; 2] {
+    [
+        u64::from_ne_bytes([a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]]),
+        u64::from_ne_bytes([a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]]),
+    ]
+}
+
+/// Parses the frame into `s.packet`. The result is a [`Parsed`] in one word, because the BPF target returns no more.
+#[inline(never)]
+pub(super) fn parse<P: Platform>(p: &mut P, s: &mut Scratch) -> u32 {
+    match parse_frame(p, s) {
+        Parsed::Falcon => FALCON,
+        Parsed::Pass(counter) => PASS | counter as u32,
+        Parsed::Drop(counter) => DROP | counter as u32,
+    }
+}
+
+/// [`parse`]: a Falcon packet stands in the scratch.
+pub(super) const FALCON: u32 = 0;
+/// [`parse`]: none of ours; the counter stands in the lower bits.
+pub(super) const PASS: u32 = 1 << 16;
+/// [`parse`]: ours, and unusable; the counter stands in the lower bits.
+pub(super) const DROP: u32 = 2 << 16;
+
+#[inline(always)]
+fn parse_frame<P: Platform>(p: &mut P, s: &mut Scratch) -> Parsed {
+    let mut cursor = p.cursor();
+    let verdict = parse_network(p, s, &mut cursor);
+    if !matches!(verdict, Parsed::Falcon) {
+        return verdict;
+    }
+    let Some(bytes) = cursor.take::<{ udp::Udp::LEN }>() else {
+        return Parsed::Drop(Counter::DropUdpLength);
+    };
+    let udp = udp::Udp::from_bytes(&bytes);
+    if udp.dst_port != FALCON_UDP_PORT {
+        return Parsed::Pass(Counter::PassPort); // D-86
+    }
+    let length = udp.length as u32;
+    if length != s.network.payload_length || length < (udp::Udp::LEN + psp::Psp::LEN) as u32 {
+        return Parsed::Drop(Counter::DropUdpLength);
+    }
+    if udp.checksum == 0 {
+        p.raise(Counter::ChecksumAbsent);
+    } else {
+        let offset = s.network.udp_offset;
+        let Some(sum) = p.sum_frame(s, offset, length) else {
+            return Parsed::Drop(Counter::DropUdpLength);
+        };
+        let length_sum = (length as u16).to_be() as u64;
+        if fold(s.network.pseudo_sum + length_sum + sum as u64) != 0xffff {
+            return Parsed::Drop(Counter::DropUdpChecksum);
+        }
+    }
+    match psp::Psp::decode(&mut cursor) {
+        Ok(psp) => {
+            if psp.next_header != psp::NEXT_HEADER_FALCON
+                || psp.has_vc
+                || psp.version != psp::PLAINTEXT_VERSION
+            {
+                return Parsed::Drop(Counter::DropPspHeader);
+            }
+            s.packet.psp_version = psp.version;
+            s.packet.spi = psp.spi.0;
+            s.packet.iv = psp.iv;
+        }
+        Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+    }
+    parse_falcon(s, &mut cursor, length)
+}
+
+/// One's complement fold to 16 bits.
+#[inline(always)]
+pub(super) const fn fold(sum: u64) -> u16 {
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    sum as u16
+}
+
+#[inline(always)]
+fn sum_bytes<const N: usize>(bytes: &[u8; N]) -> u64 {
+    let mut sum = 0;
+    let mut n = 0;
+    while n + 1 < N {
+        sum += u16::from_ne_bytes([bytes[n], bytes[n + 1]]) as u64;
+        n += 2;
+    }
+    sum
+}
+
+/// Sum of a pseudo header without its length field, words in memory order.
+#[inline(always)]
+pub(super) fn pseudo_sum(source: &[u8; 16], destination: &[u8; 16], v6: bool) -> u64 {
+    let protocol = (PROTOCOL_UDP as u16).to_be() as u64;
+    if v6 {
+        return sum_bytes(source) + sum_bytes(destination) + protocol;
+    }
+    let source = [source[0], source[1], source[2], source[3]];
+    let destination = [destination[0], destination[1], destination[2], destination[3]];
+    sum_bytes(&source) + sum_bytes(&destination) + protocol
+}
+
+/// Ethernet and IP, into `s.network`.
+#[inline(always)]
+fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor) -> Parsed {
+    let (mac, ethertype) = match ethernet::Ethernet::decode(cursor) {
+        Ok(frame) => {
+            s.packet.vlan = frame.vlan.is_some() as u8;
+            s.packet.vlan_tci = frame.vlan.unwrap_or(0);
+            (mac_word(&frame.dst), frame.ethertype)
+        }
+        Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+    };
+    let link = if s.packet.vlan != 0 { 18 } else { 14 };
+    let protocol = match ethertype {
+        ETHERTYPE_IPV4 => match ipv4::Ipv4::decode(cursor) {
+            Ok(ip) => {
+                if !p.owns_ipv4(mac, u32::from_ne_bytes(ip.dst)) {
+                    return Parsed::Pass(Counter::PassAddress);
+                }
+                s.packet.hop_limit = ip.ttl;
+                s.packet.congestion_experienced = (ip.dscp_ecn & 3 == CONGESTION_EXPERIENCED) as u8;
+                s.network.payload_length = (ip.total_length as u32).wrapping_sub(ipv4::Ipv4::LEN as u32);
+                s.network.udp_offset = link + ipv4::Ipv4::LEN as u32;
+                s.network.pseudo_sum =
+                    sum_bytes(&ip.src) + sum_bytes(&ip.dst) + (PROTOCOL_UDP as u16).to_be() as u64;
+                ip.protocol
+            }
+            Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+        },
+        ETHERTYPE_IPV6 => match ipv6::Ipv6::decode(cursor) {
+            Ok(ip) => {
+                if !p.owns_ipv6(mac, words(&ip.dst)) {
+                    return Parsed::Pass(Counter::PassAddress);
+                }
+                s.packet.hop_limit = ip.hop_limit;
+                s.packet.congestion_experienced = (ip.traffic_class & 3 == CONGESTION_EXPERIENCED) as u8;
+                s.network.payload_length = ip.payload_length as u32;
+                s.network.udp_offset = link + ipv6::Ipv6::LEN as u32;
+                s.network.pseudo_sum = pseudo_sum(&ip.src, &ip.dst, true);
+                ip.next_header
+            }
+            Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+        },
+        _ => return Parsed::Pass(Counter::PassEthertype),
+    };
+    if protocol == PROTOCOL_UDP { Parsed::Falcon } else { Parsed::Pass(Counter::PassProtocol) }
+}
+
+/// The Falcon and ULP headers, into `s.packet`.
+#[inline(always)]
+fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> Parsed {
+    let overhead = (udp::Udp::LEN + psp::Psp::LEN) as u32;
+    let falcon_length = udp_length.wrapping_sub(overhead) & 0xffff;
+    let header = match FalconHeader::decode(cursor, falcon_length as usize) {
+        Ok(header) => header,
+        Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+    };
+    let packet = &mut s.packet;
+    let header_length = header.header_len() as u32;
+    let payload = (falcon_length.wrapping_sub(header_length) & 0xffff) as usize;
+    packet.kind = header.packet_type() as u8;
+    packet.dest_cid = header.dest_cid().0;
+    packet.payload_offset = s.network.udp_offset + overhead + header_length;
+    packet.payload_length = payload as u32;
+    packet.request_length = 0;
+    packet.operation.kind = super::operation::NONE;
+    packet.operation.rkey = 0;
+    match header {
+        FalconHeader::PullRequest(p) => {
+            base(packet, &p.base);
+            packet.request_length = p.request_length as u32;
+            let kind = PacketType::PullRequest;
+            ulp::parse_operation(cursor, kind, payload, p.request_length, &mut packet.operation);
+        }
+        FalconHeader::PushData(p) => {
+            base(packet, &p.base);
+            packet.request_length = p.request_length as u32;
+            let kind = PacketType::PushData;
+            ulp::parse_operation(cursor, kind, payload, p.request_length, &mut packet.operation);
+        }
+        FalconHeader::PullData(p) => {
+            base(packet, &p.base);
+            ulp::parse_operation(cursor, PacketType::PullData, payload, 0, &mut packet.operation);
+        }
+        FalconHeader::Resync(p) => {
+            base(packet, &p.base);
+            packet.resync_code = p.code;
+            packet.resync_type = p.packet_type as u8;
+        }
+        FalconHeader::Ack(ack) => acknowledgement(packet, &ack),
+        FalconHeader::Nack(p) => {
+            packet.acknowledgement = Acknowledgement {
+                data_base: p.data_base_psn,
+                request_base: p.request_base_psn,
+                ..Acknowledgement::default()
+            };
+            packet.t1 = p.t1.0;
+            packet.psn = p.psn.0;
+            packet.nack_code = p.code;
+            packet.nack_window = p.request_window as u8;
+            packet.rnr_timeout_code = p.rnr_timeout_code;
+            packet.ulp_code = p.ulp_code;
+        }
+    }
+    Parsed::Falcon
+}
+
+#[inline(always)]
+fn base(packet: &mut super::Packet, base: &BaseHeader) {
+    packet.dest_function = base.dest_function;
+    packet.ack_request = base.ack_request as u8;
+    packet.psn = base.psn.0;
+    packet.rsn = base.rsn.0;
+    packet.acknowledgement = Acknowledgement {
+        data_base: base.data_base_psn,
+        request_base: base.request_base_psn,
+        ..Acknowledgement::default()
+    };
+}
+
+#[inline(always)]
+fn acknowledgement(packet: &mut super::Packet, ack: &Ack) {
+    let header: &AckHeader = ack.header();
+    packet.t1 = header.t1.0;
+    packet.acknowledgement = Acknowledgement {
+        data_base: header.data_base_psn,
+        request_base: header.request_base_psn,
+        own_data: header.own_data as u8,
+        own_request: header.own_request as u8,
+        ..Acknowledgement::default()
+    };
+    if let Ack::Eack(eack) = ack {
+        let a = &mut packet.acknowledgement;
+        a.selective = 1;
+        a.data_acknowledged = Bitmap128::from_words(eack.data_ack);
+        a.data_received = Bitmap128::from_words(eack.data_received);
+        a.request = Bitmap128::from_words([eack.request, 0]);
+    }
+}
+
+/// Slot of a CID in the connection table.
+#[inline(always)]
+pub(super) const fn slot_of(cid: Cid) -> u32 {
+    cid.0 & (crate::queues::CONNECTIONS as u32 - 1)
+}

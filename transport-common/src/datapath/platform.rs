@@ -1,0 +1,92 @@
+//! The narrow port between the transport and what carries it: XDP, or the host.
+
+use super::Scratch;
+use crate::connection::Entry;
+use crate::counters::Counter;
+use crate::queues::{QueuePair, Region};
+use crate::units::Picoseconds;
+use crate::wire::cursor::Cursor;
+
+/// What becomes of the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Verdict {
+    /// Not ours: to the kernel's stack, untouched.
+    Pass,
+    /// Done with.
+    Drop,
+    /// The frame now holds a packet for the wire.
+    Transmit,
+}
+
+/// Packets, memory and maps of a node. Offsets and lengths are bytes; every method checks its bounds and answers
+/// false (or nothing) when they do not hold.
+pub trait Platform {
+    /// Reads the frame from its first byte.
+    type Cursor: Cursor;
+
+    /// Monotonic clock.
+    fn now(&mut self) -> Picoseconds;
+    /// Whether a frame to this MAC and IPv4 address, as integers of their bytes in memory order, is for this node.
+    fn owns_ipv4(&self, mac: u64, address: u32) -> bool;
+    /// Whether a frame to this MAC and IPv6 address is for this node.
+    fn owns_ipv6(&self, mac: u64, address: [u64; 2]) -> bool;
+    /// Raises a counter by its index.
+    fn count(&mut self, index: u32);
+
+    /// A cursor at the frame's first byte.
+    fn cursor(&mut self) -> Self::Cursor;
+    /// Bytes in the frame.
+    fn frame_length(&self) -> u32;
+    /// Cuts or grows the frame at its end.
+    fn resize(&mut self, length: u32) -> bool;
+    /// Copies `scratch.header[start..start + length]` to the frame's begin.
+    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool;
+
+    /// Sum of `length` bytes of the frame at `offset`, as 16-bit words in memory order, not folded.
+    fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32>;
+    /// Likewise of `scratch.header`; `length` is a multiple of 4.
+    fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32;
+    /// Likewise of the node's memory.
+    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32;
+
+    /// Node memory to frame.
+    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool;
+    /// Frame to node memory.
+    fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool;
+    /// Stores 8 bytes in host order.
+    fn store_value(&mut self, memory_offset: u64, value: u64) -> bool;
+    /// Atomic compare and swap of 8 aligned bytes; the original value.
+    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64;
+    /// Atomic fetch and add of 8 aligned bytes; the original value.
+    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64;
+
+    /// A free receive cell, or [`super::NO_CELL`].
+    fn allocate_cell(&mut self) -> u32;
+    /// Gives a cell back.
+    fn free_cell(&mut self, cell: u32);
+    /// Frame to cell.
+    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool;
+    /// Cell to the frame's begin.
+    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool;
+
+    /// The table entry an R_Key points to; it may be free or another key's.
+    fn region(&mut self, rkey: u32) -> Region;
+    /// Runs `step` on connection slot `slot` under its lock; `None` if there is no such slot.
+    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R>;
+
+    /// Asks for a turn of the engine for `slot`.
+    fn wake(&mut self, slot: u32);
+    /// A connection whose deadline has come, if any.
+    fn expired(&mut self, now: Picoseconds) -> Option<u32>;
+    /// A connection that asked for a turn, if any; its request is withdrawn.
+    fn ready(&mut self) -> Option<u32>;
+    /// Files `slot` with the timing wheel, `ticks` Falcon ticks from now.
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32);
+
+    /// Raises a counter.
+    #[inline(always)]
+    fn raise(&mut self, counter: Counter) {
+        self.count(counter as u32);
+    }
+}

@@ -1,0 +1,25 @@
+//! The Falcon transport (OCP rev 0.9) as pure functions over plain data.
+//!
+//! No clock, no allocation, no I/O, no randomness, no floats: time, packets and random numbers come in as
+//! arguments, what to do comes out as a value. The XDP programs, the host simulation and the hardware model
+//! compile this same crate; differential tests hold the three together.
+//!
+//! Clause numbers (`F-...`) refer to the requirement inventory, decisions (`D-...`) to the list of settled
+//! ambiguities; both are cited beside the line that obeys them.
+#![no_std]
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
+#![forbid(unsafe_op_in_unsafe_fn)]
+
+pub mod bitmap;
+mod bounded;
+pub mod connection;
+pub mod counters;
+pub mod datapath;
+pub mod ids;
+pub mod packet_delivery;
+pub mod queues;
+pub mod timing_wheel;
+pub mod transaction;
+pub mod ulp;
+pub mod units;
+pub mod wire;

@@ -1,0 +1,88 @@
+//! Receive side of one sliding window (F-9.2.1): base PSN, received and acknowledged bitmaps.
+
+use crate::bitmap::Bitmap128;
+use crate::ids::Psn;
+
+/// What an arriving PSN is to the window (F-9.2.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Below the base (F-9.2.2.4-1).
+    Old,
+    /// At or beyond base + size (F-9.2.2.4-2, D-17).
+    Beyond,
+    /// In the window and already received (D-21).
+    Duplicate,
+    /// In the window and new.
+    New,
+}
+
+/// Receive window; the request window uses the low 64 bits and has received = acknowledged (F-9-1).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveWindow {
+    /// Oldest PSN not acknowledged (D-20).
+    pub base: Psn,
+    /// Packets the window holds: 64 or 128.
+    pub size: u32,
+    /// 1 after a packet beyond the right edge was dropped, until an EACK has said so (F-9.2.1-3).
+    pub own: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Bit n: base + n was received.
+    pub received: Bitmap128,
+    /// Bit n: base + n is acknowledged.
+    pub acknowledged: Bitmap128,
+}
+
+impl ReceiveWindow {
+    /// An empty window that starts at `base` (D-18).
+    pub const fn new(base: Psn, size: u32) -> Self {
+        Self { base, size, own: 0, reserved: 0, received: Bitmap128::ZERO, acknowledged: Bitmap128::ZERO }
+    }
+
+    /// Classifies `psn` without changing anything.
+    #[inline(always)]
+    pub fn classify(&self, psn: Psn) -> Arrival {
+        if psn.is_before(self.base) {
+            return Arrival::Old;
+        }
+        let offset = psn.distance_from(self.base);
+        if offset >= self.size {
+            Arrival::Beyond
+        } else if self.received.get(offset) {
+            Arrival::Duplicate
+        } else {
+            Arrival::New
+        }
+    }
+
+    /// Marks an in-window `psn` received, but not acknowledged (Push Data before its ULP has it).
+    #[inline(always)]
+    pub fn receive(&mut self, psn: Psn) {
+        self.received.set(psn.distance_from(self.base));
+    }
+
+    /// Marks an in-window `psn` received and acknowledged and advances the base past everything acknowledged
+    /// (F-9.2.2.4-6, F-9.2.2.4-7). A PSN outside the window is left alone.
+    #[inline(always)]
+    pub fn acknowledge(&mut self, psn: Psn) {
+        let offset = psn.distance_from(self.base);
+        if offset >= self.size {
+            return;
+        }
+        self.received.set(offset);
+        self.acknowledged.set(offset);
+        if offset == 0 {
+            let run = self.acknowledged.trailing_ones();
+            self.base = self.base.add(run);
+            self.received = self.received.shift_right(run);
+            self.acknowledged = self.acknowledged.shift_right(run);
+        }
+    }
+
+    /// Whether `psn` is acknowledged: below the base or marked so.
+    #[inline(always)]
+    pub fn is_acknowledged(&self, psn: Psn) -> bool {
+        psn.is_before(self.base) || self.acknowledged.get(psn.distance_from(self.base))
+    }
+}

@@ -1,0 +1,369 @@
+//! Initiator: transactions from submission to completion (section 8.4).
+
+use super::CompletionCode;
+use crate::bounded::{bounded, fresh};
+use crate::connection::{Entry, TRANSACTIONS, state, timer};
+use crate::ids::Rsn;
+use crate::queues::{Completion, QueuePair, WorkRequest, flag, opcode};
+use crate::units::FalconTime;
+use crate::wire::PacketType;
+
+/// States of [`Transaction::state`] (F-8.4.1-3, F-8.4.1-4).
+pub mod transaction_state {
+    /// Not sent yet: PullReqUlpRx, PushReqUlpRx.
+    pub const SUBMITTED: u8 = 0;
+    /// PullReqTx, PushDataTx.
+    pub const SENT: u8 = 1;
+    /// PullReqAckd.
+    pub const ACKNOWLEDGED: u8 = 2;
+    /// PullDataRx: the response is being placed.
+    pub const PLACING: u8 = 3;
+    /// Over, but not reported to the application.
+    pub const DONE: u8 = 4;
+    /// PullDataUlpTx, PushCplTx, on an unordered connection behind an older one.
+    pub const REPORTED: u8 = 5;
+}
+
+/// One of our transactions, found by its RSN.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// When its first packet was sent, ticks.
+    pub since: u32,
+    /// Bytes placed or sent, for the completion.
+    pub length: u32,
+    /// See [`transaction_state`].
+    pub state: u8,
+    /// [`CompletionCode`] once done.
+    pub code: u8,
+    /// The target ULP's code.
+    pub ulp_code: u8,
+    /// Work request opcode, as it was when sent.
+    pub opcode: u8,
+    /// Work request flags, as they were when sent.
+    pub flags: u8,
+    /// 0.
+    pub reserved: [u8; 3],
+}
+
+/// Initiator state of a connection.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Initiator {
+    /// Oldest transaction not completed (F-8.4.1-1).
+    pub brsn: Rsn,
+    /// Next to send; on an unordered connection the next push to look at.
+    pub next: Rsn,
+    /// Unordered: the next pull to look at.
+    pub next_pull: Rsn,
+    /// Transaction whose packet used up all attempts (D-89), valid in state FATAL.
+    pub exhausted: Rsn,
+    /// 1: it is the target's turn to send (F-8.3-2).
+    pub targets_turn: u8,
+    /// 1: completions wait for room in the completion queue.
+    pub completions_blocked: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+}
+
+impl Initiator {
+    /// Nothing submitted; the first RSN is `rsn` (D-18).
+    pub const fn new(rsn: Rsn) -> Self {
+        Self {
+            brsn: rsn,
+            next: rsn,
+            next_pull: rsn,
+            exhausted: rsn.sub(1),
+            targets_turn: 0,
+            completions_blocked: 0,
+            reserved: [0; 6],
+        }
+    }
+}
+
+/// The packet type a work request is sent as; `None` for an unknown opcode.
+#[inline(always)]
+const fn packet_type_of(code: u8) -> Option<PacketType> {
+    match code {
+        opcode::WRITE | opcode::SEND_ONLY | opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST => {
+            Some(PacketType::PushData)
+        }
+        opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD => Some(PacketType::PullRequest),
+        _ => None,
+    }
+}
+
+const fn index(rsn: Rsn) -> usize {
+    rsn.0 as usize & (TRANSACTIONS - 1)
+}
+
+impl Entry {
+    /// RSN behind the newest submitted transaction. The application's counter is untrusted: one that claims
+    /// more than the table holds counts as nothing submitted.
+    #[inline(always)]
+    pub(crate) fn submitted(&self, queues: &QueuePair) -> Rsn {
+        let producer = Rsn(queues.send_producer.load(core::sync::atomic::Ordering::Acquire));
+        let brsn = self.connection.initiator.brsn;
+        let next = self.connection.initiator.next;
+        if producer.distance_from(brsn) > TRANSACTIONS as u32 || producer.is_before(next) {
+            return next;
+        }
+        producer
+    }
+
+    /// The transaction with `rsn`.
+    #[inline(always)]
+    pub(crate) fn transaction(&mut self, rsn: Rsn) -> &mut Transaction {
+        &mut self.tables.transactions[index(rsn)]
+    }
+
+    /// The next work request whose turn it is and that the gate lets pass: strictly in RSN order on an ordered
+    /// connection (F-9.1.3-2), each kind in its own order on an unordered one (D-85).
+    #[inline(always)]
+    pub(crate) fn next_work_request(&mut self, queues: &QueuePair) -> Option<(Rsn, PacketType)> {
+        let submitted = self.submitted(queues);
+        if self.connection.config.ordered != 0 {
+            let rsn = self.connection.initiator.next;
+            if rsn == submitted {
+                return None;
+            }
+            let Some(kind) = packet_type_of(queues.opcode(rsn)) else {
+                self.connection.initiator.next = rsn.add(1);
+                self.refuse(queues, rsn);
+                return None;
+            };
+            return self.passes_gate(kind).then_some((rsn, kind));
+        }
+        let push = self.look_past(queues, submitted, false);
+        if push != submitted && self.passes_gate(PacketType::PushData) {
+            return Some((push, PacketType::PushData));
+        }
+        let pull = self.look_past(queues, submitted, true);
+        if pull != submitted && self.passes_gate(PacketType::PullRequest) {
+            return Some((pull, PacketType::PullRequest));
+        }
+        None
+    }
+
+    /// Unordered: moves the cursor of pushes or pulls to the next unsent work request of that kind, or to
+    /// `submitted`.
+    #[inline(never)]
+    fn look_past(&mut self, queues: &QueuePair, submitted: Rsn, pull: bool) -> Rsn {
+        let initiator = &self.connection.initiator;
+        let mut rsn = if pull { initiator.next_pull } else { initiator.next };
+        if rsn.is_before(initiator.brsn) {
+            rsn = initiator.brsn; // completed ones were reset; they are not to be sent again
+        }
+        while rsn != submitted {
+            bounded!();
+            if self.transaction(rsn).state == transaction_state::SUBMITTED {
+                match packet_type_of(queues.opcode(rsn)) {
+                    Some(kind) if matches!(kind, PacketType::PullRequest) == pull => break,
+                    Some(_) => {}
+                    None => self.refuse(queues, rsn),
+                }
+            }
+            rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
+        }
+        let initiator = &mut self.connection.initiator;
+        if pull {
+            initiator.next_pull = rsn;
+        } else {
+            initiator.next = rsn;
+        }
+        rsn
+    }
+
+    /// A malformed work request completes in error without ever being sent.
+    #[inline(never)]
+    pub(crate) fn refuse(&mut self, queues: &QueuePair, rsn: Rsn) {
+        self.transaction(rsn).opcode = queues.opcode(rsn);
+        self.transaction(rsn).state = transaction_state::SENT;
+        self.complete(queues, rsn, CompletionCode::OperationError, 0);
+        self.flush_completions(queues);
+    }
+
+    #[inline(always)]
+    fn passes_gate(&self, kind: PacketType) -> bool {
+        let (fabric, ncwnd) = (self.connection.fabric_window(), self.connection.congestion.ncwnd);
+        let w = if matches!(kind, PacketType::PullRequest) {
+            &self.connection.request_tx
+        } else {
+            &self.connection.data_tx
+        };
+        w.may_send_new(kind, fabric, ncwnd)
+    }
+
+    /// Books the first transmission of `rsn` (F-8.4.3.1-2, F-8.4.3.3-1).
+    #[inline(always)]
+    pub(crate) fn transaction_sent(&mut self, rsn: Rsn, work: &WorkRequest, now: FalconTime) {
+        let since = now.0;
+        *self.transaction(rsn) = Transaction {
+            since,
+            length: work.length,
+            state: transaction_state::SENT,
+            code: 0,
+            ulp_code: 0,
+            opcode: work.opcode,
+            flags: work.flags,
+            reserved: [0; 3],
+        };
+        let ordered = self.connection.config.ordered != 0;
+        let initiator = &mut self.connection.initiator;
+        if ordered {
+            initiator.next = rsn.add(1);
+            initiator.next_pull = rsn.add(1);
+        }
+        let timers = &mut self.connection.timers;
+        if timers.armed & timer::TRANSACTION == 0 {
+            timers.armed |= timer::TRANSACTION;
+            timers.transaction = now.after(self.connection.config.transaction_timeout).0;
+        }
+    }
+
+    /// The Pull Request of `rsn` is acknowledged: PullReqAckd.
+    #[inline(always)]
+    pub(crate) fn pull_acknowledged(&mut self, rsn: Rsn) {
+        let t = self.transaction(rsn);
+        if t.state == transaction_state::SENT {
+            t.state = transaction_state::ACKNOWLEDGED;
+        }
+    }
+
+    /// Keeps the target ULP's code until the Resync is acknowledged (D-44).
+    #[inline(always)]
+    pub(crate) fn remember_ulp_code(&mut self, rsn: Rsn, code: u8) {
+        self.transaction(rsn).ulp_code = code;
+    }
+
+    /// Ends a transaction; one that has ended before, or was never sent, is left alone.
+    #[inline(never)]
+    pub(crate) fn complete(&mut self, queues: &QueuePair, rsn: Rsn, code: CompletionCode, ulp_code: u8) {
+        let brsn = self.connection.initiator.brsn;
+        let ordered = self.connection.config.ordered != 0;
+        if rsn.distance_from(brsn) >= TRANSACTIONS as u32 {
+            return;
+        }
+        let t = self.transaction(rsn);
+        if t.state == transaction_state::SUBMITTED || t.state >= transaction_state::DONE {
+            return;
+        }
+        t.state = transaction_state::DONE;
+        t.code = code as u8;
+        if ulp_code != 0 {
+            t.ulp_code = ulp_code;
+        }
+        if !ordered {
+            let t = *t;
+            if report(queues, rsn, &t) {
+                self.transaction(rsn).state = transaction_state::REPORTED;
+                self.tables.statistics.completions += 1;
+            } else {
+                self.connection.initiator.completions_blocked = 1;
+            }
+        }
+    }
+
+    /// Reports what is done, on an ordered connection in RSN order (F-8.4.2-1), and moves BRSN (F-8.4.1-1).
+    #[inline(never)]
+    pub(crate) fn flush_completions(&mut self, queues: &QueuePair) {
+        let mut rsn = self.connection.initiator.brsn;
+        let mut blocked = 0;
+        let first = rsn;
+        loop {
+            bounded!();
+            let t = *self.transaction(rsn);
+            if t.state == transaction_state::DONE {
+                if !report(queues, rsn, &t) {
+                    blocked = 1;
+                    break;
+                }
+                self.tables.statistics.completions += 1;
+            } else if t.state != transaction_state::REPORTED {
+                break;
+            }
+            self.transaction(rsn).state = transaction_state::SUBMITTED;
+            rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
+        }
+        let initiator = &mut self.connection.initiator;
+        initiator.completions_blocked = blocked;
+        if rsn != first {
+            initiator.brsn = rsn;
+            queues.send_consumer.store(rsn.0, core::sync::atomic::Ordering::Release);
+        }
+    }
+
+    /// The transaction timer fired: the oldest transaction ends if it is too old, and the timer is set for the
+    /// next (F-11-19).
+    #[inline(always)]
+    pub(crate) fn on_transaction_timer(&mut self, queues: &QueuePair, now: FalconTime) {
+        let timeout = self.connection.config.transaction_timeout;
+        let rsn = self.connection.initiator.brsn;
+        let t = *self.transaction(rsn);
+        self.connection.timers.armed &= !timer::TRANSACTION;
+        let waiting = matches!(t.state, transaction_state::SENT | transaction_state::ACKNOWLEDGED);
+        if !waiting {
+            return;
+        }
+        let deadline = FalconTime(t.since).after(timeout);
+        if now.reached(deadline) {
+            self.complete(queues, rsn, CompletionCode::LocalTimeout, 0);
+            self.flush_completions(queues);
+            self.connection.timers.transaction = now.after(timeout).0;
+        } else {
+            self.connection.timers.transaction = deadline.0;
+        }
+        self.connection.timers.armed |= timer::TRANSACTION;
+    }
+
+    /// A dead connection completes everything submitted: the exhausted transaction with
+    /// `LocalTO`, all others with `DeadConn` (D-89, F-11-27). True while there is more.
+    #[inline(never)]
+    pub(crate) fn drain_dead(&mut self, queues: &QueuePair) -> bool {
+        let submitted = self.submitted(queues);
+        let fatal = self.connection.state == state::FATAL;
+        let exhausted = self.connection.initiator.exhausted;
+        let mut rsn = self.connection.initiator.brsn;
+        while rsn != submitted {
+            bounded!();
+            let t = self.transaction(rsn);
+            if t.state < transaction_state::DONE {
+                t.opcode = queues.opcode(rsn);
+                t.state = transaction_state::SENT;
+                let code = if fatal && rsn == exhausted {
+                    CompletionCode::LocalTimeout
+                } else {
+                    CompletionCode::DeadConnection
+                };
+                self.complete(queues, rsn, code, 0);
+            }
+            rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
+        }
+        self.flush_completions(queues);
+        let initiator = &mut self.connection.initiator;
+        if initiator.next.is_before(initiator.brsn) {
+            initiator.next = initiator.brsn;
+        }
+        if initiator.next_pull.is_before(initiator.brsn) {
+            initiator.next_pull = initiator.brsn;
+        }
+        self.connection.initiator.brsn != submitted
+    }
+}
+
+/// Writes the completion of a transaction, unless it succeeded and was not signaled; false when the queue is
+/// full.
+#[inline(always)]
+fn report(queues: &QueuePair, rsn: Rsn, t: &Transaction) -> bool {
+    let silent = t.flags & flag::SIGNALED == 0 && t.code == 0 && t.ulp_code == 0;
+    silent
+        || queues.complete(Completion {
+            wr_id: queues.wr_id(rsn),
+            length: t.length,
+            rsn: rsn.0,
+            status: t.code,
+            ulp_code: t.ulp_code,
+            opcode: t.opcode,
+            ..Completion::default()
+        })
+}

@@ -1,0 +1,87 @@
+//! The RDMA operation header: InfiniBand's transport headers, one self-contained segment a transaction (D-84).
+
+use crate::wire::Malformed;
+
+mod headers;
+mod operation;
+
+pub use headers::{Aeth, AtomicEth, Bth, Reth};
+pub use operation::{
+    ATOMIC_REQUEST_LEN, ATOMIC_RESPONSE_LEN, IMMEDIATE_LEN, Position, READ_REQUEST_LEN, RESPONSE_HEADER_LEN,
+    RdmaPull, RdmaPush, RdmaResponse, SEND_HEADER_LEN, WRITE_HEADER_LEN, decode_pull, decode_pull_after,
+    decode_push, decode_push_after, decode_response, decode_response_after,
+};
+
+/// BTH opcodes in use, InfiniBand's for reliable connections (D-84).
+pub mod opcode {
+    /// First segment of a SEND.
+    pub const SEND_FIRST: u8 = 0x00;
+    /// A segment of a SEND between first and last.
+    pub const SEND_MIDDLE: u8 = 0x01;
+    /// Last segment of a SEND.
+    pub const SEND_LAST: u8 = 0x02;
+    /// Last segment of a SEND, with immediate.
+    pub const SEND_LAST_IMMEDIATE: u8 = 0x03;
+    /// A SEND of one segment.
+    pub const SEND_ONLY: u8 = 0x04;
+    /// A SEND of one segment, with immediate.
+    pub const SEND_ONLY_IMMEDIATE: u8 = 0x05;
+    /// A segment of a WRITE.
+    pub const WRITE_ONLY: u8 = 0x0a;
+    /// The last segment of a WRITE, with immediate.
+    pub const WRITE_ONLY_IMMEDIATE: u8 = 0x0b;
+    /// A READ of one segment.
+    pub const READ_REQUEST: u8 = 0x0c;
+    /// Answer to a READ.
+    pub const READ_RESPONSE_ONLY: u8 = 0x10;
+    /// Answer to an atomic.
+    pub const ATOMIC_ACKNOWLEDGE: u8 = 0x12;
+    /// Compare and swap.
+    pub const COMPARE_SWAP: u8 = 0x13;
+    /// Fetch and add.
+    pub const FETCH_ADD: u8 = 0x14;
+}
+
+/// ULP codes of a failed operation: in a NACK, and behind [`Aeth::ERROR_BASE`] in an AETH (D-84).
+pub struct UlpCode;
+
+impl UlpCode {
+    /// Bad opcode, lengths that disagree, misaligned atomic.
+    pub const INVALID_REQUEST: u8 = 1;
+    /// Unknown R_Key, out of bounds, no permission.
+    pub const ACCESS: u8 = 2;
+    /// The target could not carry the operation out.
+    pub const OPERATIONAL: u8 = 3;
+}
+
+/// Why a payload is no RDMA operation; a target answers each with [`UlpCode::INVALID_REQUEST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RdmaError {
+    /// Fewer bytes than the operation's headers.
+    Truncated,
+    /// A BTH transport version other than 0.
+    Version,
+    /// An opcode that this Falcon packet type does not carry.
+    Opcode,
+    /// Lengths that disagree, or a pad count.
+    Length,
+    /// An atomic on an address that is no multiple of 8.
+    Alignment,
+    /// An AETH syndrome that is neither success nor an error code.
+    Syndrome,
+}
+
+impl From<RdmaError> for Malformed {
+    #[inline(always)]
+    fn from(error: RdmaError) -> Self {
+        match error {
+            RdmaError::Truncated => Self::RdmaTruncated,
+            RdmaError::Version => Self::RdmaVersion,
+            RdmaError::Opcode => Self::RdmaOpcode,
+            RdmaError::Length => Self::RdmaLength,
+            RdmaError::Alignment => Self::RdmaAlignment,
+            RdmaError::Syndrome => Self::RdmaSyndrome,
+        }
+    }
+}

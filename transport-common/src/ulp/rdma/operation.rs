@@ -1,0 +1,253 @@
+//! Operations: which headers make one, and the lengths that must agree (D-84).
+
+use super::{Aeth, AtomicEth, Bth, RdmaError, Reth, opcode};
+use crate::wire::cursor::Cursor;
+
+/// Bytes of the immediate that follows the other headers.
+pub const IMMEDIATE_LEN: usize = 4;
+/// Bytes of headers of a SEND segment without immediate.
+pub const SEND_HEADER_LEN: usize = Bth::LEN;
+/// Bytes of headers of a WRITE segment without immediate.
+pub const WRITE_HEADER_LEN: usize = Bth::LEN + Reth::LEN;
+/// Bytes of payload of a READ's Pull Request.
+pub const READ_REQUEST_LEN: usize = Bth::LEN + Reth::LEN;
+/// Bytes of payload of an atomic's Pull Request.
+pub const ATOMIC_REQUEST_LEN: usize = Bth::LEN + AtomicEth::LEN;
+/// Bytes of headers before the data of a READ's answer; the whole payload of a failed pull's answer.
+pub const RESPONSE_HEADER_LEN: usize = Bth::LEN + Aeth::LEN;
+/// Bytes of payload of an atomic's answer.
+pub const ATOMIC_RESPONSE_LEN: usize = RESPONSE_HEADER_LEN + 8;
+
+/// Place of a segment in a SEND.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Position {
+    /// More follow.
+    First,
+    /// Some came before, more follow.
+    Middle,
+    /// The last of several.
+    Last,
+    /// The only one.
+    Only,
+}
+
+/// What Push Data asks of the target; the data follows the headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RdmaPush {
+    /// Place the data in a region.
+    Write {
+        /// Where to.
+        reth: Reth,
+        /// Handed to the receiver's completion queue.
+        immediate: Option<u32>,
+    },
+    /// Place the data in a posted receive.
+    Send {
+        /// Which segment of the message this is.
+        position: Position,
+        /// Handed to the receiver's completion queue; only with the last segment.
+        immediate: Option<u32>,
+    },
+}
+
+/// What a Pull Request asks of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RdmaPull {
+    /// Send data from a region.
+    Read {
+        /// Where from.
+        reth: Reth,
+    },
+    /// Replace a value if it is the one expected; the answer carries what was there.
+    CompareSwap {
+        /// Where, what to expect and what to put.
+        atomic: AtomicEth,
+    },
+    /// Add to a value; the answer carries what was there.
+    FetchAdd {
+        /// Where, and what to add.
+        atomic: AtomicEth,
+    },
+}
+
+/// What Pull Data answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RdmaResponse {
+    /// The READ's data follows the headers.
+    Read,
+    /// The atomic's original value.
+    Atomic {
+        /// What stood at the address before.
+        original: u64,
+    },
+    /// The operation failed at the target.
+    Failed {
+        /// See [`UlpCode`](super::UlpCode).
+        code: u8,
+    },
+}
+
+/// Reads the headers of a Push Data payload of `payload_len` bytes; returns the operation and the headers' length.
+///
+/// # Errors
+/// See [`RdmaError`]; `Length` if a WRITE's RETH length is not that of its data.
+#[inline(always)]
+pub fn decode_push<C: Cursor>(c: &mut C, payload_len: usize) -> Result<(RdmaPush, usize), RdmaError> {
+    let bth = Bth::decode(c)?;
+    decode_push_after(&bth, c, payload_len)
+}
+
+/// As [`decode_push`], for a caller that has read the BTH; `payload_len` and the result include the BTH.
+///
+/// # Errors
+/// As [`decode_push`].
+#[inline(always)]
+pub fn decode_push_after<C: Cursor>(
+    bth: &Bth,
+    c: &mut C,
+    payload_len: usize,
+) -> Result<(RdmaPush, usize), RdmaError> {
+    let (position, has_immediate) = match bth.opcode {
+        opcode::WRITE_ONLY => (None, false),
+        opcode::WRITE_ONLY_IMMEDIATE => (None, true),
+        opcode::SEND_FIRST => (Some(Position::First), false),
+        opcode::SEND_MIDDLE => (Some(Position::Middle), false),
+        opcode::SEND_LAST => (Some(Position::Last), false),
+        opcode::SEND_LAST_IMMEDIATE => (Some(Position::Last), true),
+        opcode::SEND_ONLY => (Some(Position::Only), false),
+        opcode::SEND_ONLY_IMMEDIATE => (Some(Position::Only), true),
+        _ => return Err(RdmaError::Opcode),
+    };
+    let fixed = if position.is_some() { SEND_HEADER_LEN } else { WRITE_HEADER_LEN };
+    let header_len = if has_immediate { fixed + IMMEDIATE_LEN } else { fixed };
+    let Some(data_len) = payload_len.checked_sub(header_len) else {
+        return Err(RdmaError::Truncated);
+    };
+    let reth = match position {
+        None => Some(Reth::decode(c)?),
+        Some(_) => None,
+    };
+    let immediate =
+        if has_immediate { Some(u32::from_be_bytes(c.take().ok_or(RdmaError::Truncated)?)) } else { None };
+    match (position, reth) {
+        (Some(position), _) => Ok((RdmaPush::Send { position, immediate }, header_len)),
+        (None, Some(reth)) if reth.length as usize == data_len => {
+            Ok((RdmaPush::Write { reth, immediate }, header_len))
+        }
+        (None, _) => Err(RdmaError::Length), // D-84
+    }
+}
+
+/// Reads a Pull Request payload of `payload_len` bytes, to be answered by `request_length` bytes of payload.
+///
+/// # Errors
+/// See [`RdmaError`]; `Length` if bytes follow the headers, or if Request Length is not that of the answer.
+#[inline(always)]
+pub fn decode_pull<C: Cursor>(
+    c: &mut C,
+    payload_len: usize,
+    request_length: u16,
+) -> Result<RdmaPull, RdmaError> {
+    let bth = Bth::decode(c)?;
+    decode_pull_after(&bth, c, payload_len, request_length)
+}
+
+/// As [`decode_pull`], for a caller that has read the BTH; `payload_len` includes the BTH.
+///
+/// # Errors
+/// As [`decode_pull`].
+#[inline(always)]
+pub fn decode_pull_after<C: Cursor>(
+    bth: &Bth,
+    c: &mut C,
+    payload_len: usize,
+    request_length: u16,
+) -> Result<RdmaPull, RdmaError> {
+    let expected = match bth.opcode {
+        opcode::READ_REQUEST => READ_REQUEST_LEN,
+        opcode::COMPARE_SWAP | opcode::FETCH_ADD => ATOMIC_REQUEST_LEN,
+        _ => return Err(RdmaError::Opcode),
+    };
+    if payload_len < expected {
+        return Err(RdmaError::Truncated);
+    }
+    if payload_len > expected {
+        return Err(RdmaError::Length);
+    }
+    if bth.opcode == opcode::READ_REQUEST {
+        let reth = Reth::decode(c)?;
+        if request_length as u64 != RESPONSE_HEADER_LEN as u64 + reth.length as u64 {
+            return Err(RdmaError::Length); // D-84: Request Length = 16 + length
+        }
+        return Ok(RdmaPull::Read { reth });
+    }
+    if request_length as usize != ATOMIC_RESPONSE_LEN {
+        return Err(RdmaError::Length); // D-84: Request Length = 24
+    }
+    let atomic = AtomicEth::decode(c)?;
+    if bth.opcode == opcode::COMPARE_SWAP {
+        Ok(RdmaPull::CompareSwap { atomic })
+    } else {
+        Ok(RdmaPull::FetchAdd { atomic })
+    }
+}
+
+/// Reads the headers of a Pull Data payload of `payload_len` bytes; returns the answer and the headers' length.
+///
+/// # Errors
+/// See [`RdmaError`]; `Length` if a failed pull or an atomic is answered by more bytes than its headers.
+#[inline(always)]
+pub fn decode_response<C: Cursor>(c: &mut C, payload_len: usize) -> Result<(RdmaResponse, usize), RdmaError> {
+    let bth = Bth::decode(c)?;
+    let aeth = Aeth::decode(c)?;
+    decode_response_after(&bth, &aeth, c, payload_len)
+}
+
+/// As [`decode_response`], for a caller that has read BTH and AETH; `payload_len` and the result include both.
+///
+/// # Errors
+/// As [`decode_response`].
+#[inline(always)]
+pub fn decode_response_after<C: Cursor>(
+    bth: &Bth,
+    aeth: &Aeth,
+    c: &mut C,
+    payload_len: usize,
+) -> Result<(RdmaResponse, usize), RdmaError> {
+    let atomic = match bth.opcode {
+        opcode::READ_RESPONSE_ONLY => false,
+        opcode::ATOMIC_ACKNOWLEDGE => true,
+        _ => return Err(RdmaError::Opcode),
+    };
+    if let Some(code) = aeth.error_code() {
+        return exactly(payload_len, RESPONSE_HEADER_LEN, RdmaResponse::Failed { code });
+    }
+    if aeth.syndrome != Aeth::SUCCESS {
+        return Err(RdmaError::Syndrome);
+    }
+    if atomic {
+        let original = u64::from_be_bytes(c.take().ok_or(RdmaError::Truncated)?);
+        return exactly(payload_len, ATOMIC_RESPONSE_LEN, RdmaResponse::Atomic { original });
+    }
+    if payload_len < RESPONSE_HEADER_LEN {
+        return Err(RdmaError::Truncated);
+    }
+    Ok((RdmaResponse::Read, RESPONSE_HEADER_LEN))
+}
+
+/// `response`, if the payload is exactly as long as its headers.
+#[inline(always)]
+const fn exactly(
+    payload_len: usize,
+    header_len: usize,
+    response: RdmaResponse,
+) -> Result<(RdmaResponse, usize), RdmaError> {
+    if payload_len < header_len {
+        Err(RdmaError::Truncated)
+    } else if payload_len > header_len {
+        Err(RdmaError::Length)
+    } else {
+        Ok((response, header_len))
+    }
+}

@@ -1,0 +1,263 @@
+//! The RDMA ULP at the initiator: work requests become packets, Pull Data is placed and completes the pull.
+
+use super::rdma::{self, Position, RdmaPull, RdmaPush, RdmaResponse};
+use crate::connection::{Entry, TRANSACTIONS};
+use crate::counters::Counter;
+use crate::datapath::{Operation, Scratch, UlpOut, delivery, operation, ulp_header};
+use crate::ids::Rsn;
+use crate::queues::{MEMORY_BYTES, QueuePair, WorkRequest, flag, opcode};
+use crate::transaction::{CompletionCode, Response, response_kind, transaction_state};
+use crate::units::Picoseconds;
+use crate::wire::PacketType;
+use crate::wire::cursor::Cursor;
+
+/// Reads the ULP headers at the cursor into `out`. A malformed payload becomes [`operation::INVALID`]: the
+/// transaction is answered in error, the packet itself was sound (D-84).
+#[inline(always)]
+pub fn parse_operation<C: Cursor>(
+    cursor: &mut C,
+    kind: PacketType,
+    payload_length: usize,
+    request_length: u16,
+    out: &mut Operation,
+) {
+    *out = Operation { kind: operation::INVALID, ..Operation::default() };
+    let Ok(bth) = rdma::Bth::decode(cursor) else { return };
+    out.segment = bth.psn;
+    match kind {
+        PacketType::PushData => {
+            if let Ok((push, header)) = rdma::decode_push_after(&bth, cursor, payload_length) {
+                out.header = header as u16;
+                out.length = (payload_length - header) as u32;
+                push_operation(&push, out);
+            }
+        }
+        PacketType::PullRequest => {
+            if let Ok(pull) = rdma::decode_pull_after(&bth, cursor, payload_length, request_length) {
+                pull_operation(&pull, out);
+            }
+        }
+        _ => {
+            let Ok(aeth) = rdma::Aeth::decode(cursor) else { return };
+            if let Ok((response, header)) = rdma::decode_response_after(&bth, &aeth, cursor, payload_length) {
+                out.header = header as u16;
+                match response {
+                    RdmaResponse::Read => {
+                        out.kind = operation::READ_RESPONSE;
+                        out.length = (payload_length - header) as u32;
+                    }
+                    RdmaResponse::Atomic { original } => {
+                        out.kind = operation::ATOMIC_RESPONSE;
+                        out.length = 8;
+                        out.swap_or_add = original;
+                    }
+                    RdmaResponse::Failed { code } => {
+                        out.kind = operation::ERROR_RESPONSE;
+                        out.code = code;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn push_operation(push: &RdmaPush, out: &mut Operation) {
+    let immediate = match push {
+        RdmaPush::Write { reth, immediate } => {
+            out.kind = operation::WRITE;
+            out.address = reth.address;
+            out.rkey = reth.rkey.0;
+            *immediate
+        }
+        RdmaPush::Send { position, immediate } => {
+            out.kind = operation::SEND;
+            out.first = matches!(position, Position::First | Position::Only) as u8;
+            out.last = matches!(position, Position::Last | Position::Only) as u8;
+            *immediate
+        }
+    };
+    if let Some(immediate) = immediate {
+        out.has_immediate = 1;
+        out.immediate = immediate;
+    }
+}
+
+#[inline(always)]
+fn pull_operation(pull: &RdmaPull, out: &mut Operation) {
+    let (kind, atomic) = match pull {
+        RdmaPull::Read { reth } => {
+            out.kind = operation::READ;
+            out.address = reth.address;
+            out.rkey = reth.rkey.0;
+            out.length = reth.length;
+            return;
+        }
+        RdmaPull::CompareSwap { atomic } => (operation::COMPARE_SWAP, atomic),
+        RdmaPull::FetchAdd { atomic } => (operation::FETCH_ADD, atomic),
+    };
+    out.kind = kind;
+    out.address = atomic.address;
+    out.rkey = atomic.rkey.0;
+    out.length = 8;
+    out.swap_or_add = atomic.swap_or_add;
+    out.compare = atomic.compare;
+}
+
+/// Whether a work request can be sent at all: a known operation on memory of this node, no longer than a segment.
+#[inline(always)]
+pub(crate) fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
+    let atomic = matches!(work.opcode, opcode::COMPARE_SWAP | opcode::FETCH_ADD);
+    let length = if atomic { 8 } else { work.length as u64 };
+    length <= max_segment as u64
+        && (!atomic || work.remote_address & 7 == 0)
+        && work.local_offset <= MEMORY_BYTES as u64
+        && work.local_offset + length <= MEMORY_BYTES as u64
+}
+
+/// The ULP part of a request packet, and its Request Length (F-7.3-3, F-7.5-2).
+#[inline(never)]
+pub(crate) fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut UlpOut) -> u32 {
+    let immediate = work.flags & flag::IMMEDIATE != 0;
+    *out = UlpOut {
+        segment: work.segment,
+        dest_qp,
+        rkey: work.rkey,
+        address: work.remote_address,
+        swap_or_add: work.swap_or_add,
+        compare: work.compare,
+        length: work.length,
+        immediate: work.immediate,
+        memory_offset: work.local_offset,
+        has_immediate: immediate as u8,
+        extension: ulp_header::BTH,
+        ..UlpOut::default()
+    };
+    let header = match work.opcode {
+        opcode::READ => {
+            out.bth_opcode = rdma::opcode::READ_REQUEST;
+            out.extension = ulp_header::RETH;
+            out.has_immediate = 0;
+            return rdma::RESPONSE_HEADER_LEN as u32 + work.length;
+        }
+        opcode::COMPARE_SWAP | opcode::FETCH_ADD => {
+            let swap = work.opcode == opcode::COMPARE_SWAP;
+            out.bth_opcode = if swap { rdma::opcode::COMPARE_SWAP } else { rdma::opcode::FETCH_ADD };
+            out.extension = ulp_header::ATOMIC;
+            out.has_immediate = 0;
+            return rdma::ATOMIC_RESPONSE_LEN as u32;
+        }
+        opcode::WRITE => {
+            out.extension = ulp_header::RETH;
+            out.bth_opcode =
+                if immediate { rdma::opcode::WRITE_ONLY_IMMEDIATE } else { rdma::opcode::WRITE_ONLY };
+            rdma::WRITE_HEADER_LEN
+        }
+        opcode::SEND_FIRST => {
+            out.bth_opcode = rdma::opcode::SEND_FIRST;
+            out.has_immediate = 0;
+            rdma::SEND_HEADER_LEN
+        }
+        opcode::SEND_MIDDLE => {
+            out.bth_opcode = rdma::opcode::SEND_MIDDLE;
+            out.has_immediate = 0;
+            rdma::SEND_HEADER_LEN
+        }
+        opcode::SEND_LAST => {
+            out.bth_opcode =
+                if immediate { rdma::opcode::SEND_LAST_IMMEDIATE } else { rdma::opcode::SEND_LAST };
+            rdma::SEND_HEADER_LEN
+        }
+        _ => {
+            out.bth_opcode =
+                if immediate { rdma::opcode::SEND_ONLY_IMMEDIATE } else { rdma::opcode::SEND_ONLY };
+            rdma::SEND_HEADER_LEN
+        }
+    };
+    out.data_length = work.length;
+    let immediate = if out.has_immediate != 0 { rdma::IMMEDIATE_LEN } else { 0 };
+    (header + immediate) as u32 + work.length
+}
+
+/// The ULP part of a Pull Data packet.
+#[inline(never)]
+pub(crate) fn response_payload(response: &Response, dest_qp: u32, out: &mut UlpOut) {
+    *out = UlpOut {
+        dest_qp,
+        rkey: response.rkey,
+        address: response.address,
+        length: response.length,
+        swap_or_add: response.value,
+        extension: ulp_header::AETH,
+        bth_opcode: rdma::opcode::READ_RESPONSE_ONLY,
+        ..UlpOut::default()
+    };
+    match response.kind {
+        response_kind::READ => {
+            out.data_length = response.length;
+            out.resolve = 1;
+        }
+        response_kind::ATOMIC => {
+            out.bth_opcode = rdma::opcode::ATOMIC_ACKNOWLEDGE;
+            out.extension = ulp_header::AETH_VALUE;
+        }
+        _ => out.syndrome = rdma::Aeth::ERROR_BASE | response.code,
+    }
+}
+
+impl Entry {
+    /// Pull Data that is new in the data window: finds its transaction and says where the data goes
+    /// (F-8.4.3.2-1..3). The PSN is acknowledged whatever comes of it (D-23).
+    #[inline(never)]
+    pub(crate) fn accept_response(&mut self, s: &mut Scratch, queues: &QueuePair) {
+        let rsn = Rsn(s.packet.rsn);
+        let in_range = rsn.distance_from(self.connection.initiator.brsn) < TRANSACTIONS as u32;
+        let op = s.packet.operation;
+        let t = self.transaction(rsn);
+        let pull = matches!(t.opcode, opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD);
+        let waiting = matches!(t.state, transaction_state::SENT | transaction_state::ACKNOWLEDGED);
+        if !in_range || !pull || !waiting {
+            s.count(Counter::DropPullDataUnknown);
+            return;
+        }
+        let read = t.opcode == opcode::READ;
+        let fits = match op.kind {
+            operation::READ_RESPONSE => read && op.length <= t.length, // D-48
+            operation::ATOMIC_RESPONSE => !read,
+            operation::ERROR_RESPONSE => true,
+            _ => false,
+        };
+        queues.load_work_request(rsn, &mut s.work);
+        let work = &s.work;
+        let end = work.local_offset.wrapping_add(op.length as u64);
+        if !fits || work.local_offset > MEMORY_BYTES as u64 || end > MEMORY_BYTES as u64 {
+            t.length = 0;
+            self.complete(queues, rsn, CompletionCode::OperationError, 0);
+            self.flush_completions(queues);
+            return;
+        }
+        t.length = op.length;
+        if op.kind == operation::ERROR_RESPONSE {
+            t.length = 0;
+            self.complete(queues, rsn, CompletionCode::Ack, op.code); // D-45
+            self.flush_completions(queues);
+            return;
+        }
+        t.state = transaction_state::PLACING;
+        s.delivery.kind = if read { delivery::PLACE_RESPONSE } else { delivery::STORE_VALUE };
+        s.delivery.rsn = rsn.0;
+        s.delivery.memory_offset = s.work.local_offset;
+        s.delivery.length = op.length;
+        s.delivery.value = op.swap_or_add;
+    }
+
+    /// The response stands in memory: the pull is complete.
+    #[inline(never)]
+    pub fn response_placed(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds, placed: bool) {
+        let code = if placed { CompletionCode::Ack } else { CompletionCode::OperationError };
+        s.begin();
+        self.complete(queues, Rsn(s.delivery.rsn), code, 0);
+        self.flush_completions(queues);
+        self.reply(s, queues, now);
+    }
+}

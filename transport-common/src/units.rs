@@ -1,0 +1,116 @@
+//! Units as types: picoseconds, Falcon ticks of 131.072 ns, windows in fixed point.
+
+/// Local clock in picoseconds, 64 bits, wraps after 213 days; what the PSP IV carries (D-12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Picoseconds(pub u64);
+
+impl Picoseconds {
+    /// From a nanosecond clock; wraps as the counter does.
+    #[inline(always)]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos.wrapping_mul(1000))
+    }
+
+    /// The Falcon time of this instant: 2^17 ps a tick (D-12).
+    #[inline(always)]
+    pub const fn ticks(self) -> FalconTime {
+        FalconTime((self.0 >> 17) as u32)
+    }
+}
+
+/// Time in ticks of 131.072 ns modulo 2^32 (wraps after 563 s), hence no `Ord` (D-12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct FalconTime(pub u32);
+
+impl FalconTime {
+    /// The instant `d` later.
+    #[inline(always)]
+    #[must_use]
+    pub const fn after(self, d: Ticks) -> Self {
+        Self(self.0.wrapping_add(d.0))
+    }
+
+    /// Time from `earlier` to `self`, modulo 2^32 ticks.
+    #[inline(always)]
+    pub const fn since(self, earlier: Self) -> Ticks {
+        Ticks(self.0.wrapping_sub(earlier.0))
+    }
+
+    /// True once `deadline` has come: it lies in the half circle behind or at `self`.
+    #[inline(always)]
+    pub const fn reached(self, deadline: Self) -> bool {
+        (self.0.wrapping_sub(deadline.0) as i32) >= 0
+    }
+}
+
+/// A duration in ticks of 131.072 ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Ticks(pub u32);
+
+impl Ticks {
+    /// Rounded to nearest, saturating at 2^32 - 1 ticks.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        let ticks = (nanos.saturating_mul(1000).saturating_add(1 << 16)) >> 17;
+        Self(if ticks > u32::MAX as u64 { u32::MAX } else { ticks as u32 })
+    }
+
+    /// Length in nanoseconds, rounded down.
+    pub const fn as_nanos(self) -> u64 {
+        ((self.0 as u64) << 17) / 1000
+    }
+}
+
+/// Fabric congestion window in packets, unsigned fixed point 11.10 (D-79).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Fcwnd(pub u32);
+
+impl Fcwnd {
+    /// Bits behind the point.
+    pub const FRACTION_BITS: u32 = 10;
+    /// Largest value: 2047 + 1023/1024.
+    pub const MAX: Self = Self((1 << 21) - 1);
+
+    /// A whole number of packets, saturating at the field's maximum.
+    pub const fn from_packets(packets: u32) -> Self {
+        if packets > 2047 { Self::MAX } else { Self(packets << Self::FRACTION_BITS) }
+    }
+
+    /// Packets that may be outstanding: the integer part, and 1 below 1 (D-28).
+    #[inline(always)]
+    pub const fn packets(self) -> u32 {
+        let whole = self.0 >> Self::FRACTION_BITS;
+        if whole == 0 { 1 } else { whole }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tick_is_131_072_ns() {
+        assert_eq!(Picoseconds::from_nanos(131_072).ticks(), FalconTime(1000));
+        assert_eq!(Ticks(1000).as_nanos(), 131_072);
+        assert_eq!(Ticks::from_nanos(25_000), Ticks(191)); // D-78 base target
+        assert_eq!(Ticks::from_nanos(1_000_000), Ticks(7629)); // D-78 minimum RTO
+    }
+
+    #[test]
+    fn falcon_time_compares_across_the_wrap() {
+        let before = FalconTime(u32::MAX - 1);
+        assert!(before.after(Ticks(4)).reached(before));
+        assert!(!before.reached(before.after(Ticks(4))));
+        assert_eq!(before.after(Ticks(4)).since(before), Ticks(4));
+    }
+
+    #[test]
+    fn fractional_window_counts_as_integer_part_and_one_below_one() {
+        assert_eq!(Fcwnd(2 * 1024 + 900).packets(), 2);
+        assert_eq!(Fcwnd(512).packets(), 1);
+        assert_eq!(Fcwnd::from_packets(32).packets(), 32);
+    }
+}

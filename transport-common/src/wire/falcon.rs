@@ -1,0 +1,101 @@
+//! Any Falcon header.
+
+use super::ack::{Ack, AckHeader, Eack};
+use super::base::FirstWords;
+use super::cursor::Cursor;
+use super::nack::Nack;
+use super::pull_data::PullData;
+use super::pull_request::PullRequest;
+use super::push_data::PushData;
+use super::resync::Resync;
+use super::{Malformed, PacketType};
+use crate::ids::Cid;
+
+/// A Falcon header of any type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FalconHeader {
+    /// Type 0.
+    PullRequest(PullRequest),
+    /// Type 5.
+    PushData(PushData),
+    /// Type 3.
+    PullData(PullData),
+    /// Type 6.
+    Resync(Resync),
+    /// Types 9 and 10.
+    Ack(Ack),
+    /// Type 8.
+    Nack(Nack),
+}
+
+impl FalconHeader {
+    /// Reads the header of a Falcon packet of `falcon_length` bytes, payload included (what the UDP length leaves
+    /// after UDP header, PSP header and ICV, D-03). The cursor may hold more behind it, such as Ethernet padding.
+    ///
+    /// On success the cursor stands at the ULP header, and `falcon_length` less [`FalconHeader::header_len`] bytes of
+    /// payload are known to be in the frame.
+    ///
+    /// # Errors
+    /// `FalconTruncated`, those of [`FirstWords::decode`] and of the type's own decoder, and `FalconLength`: Push Data
+    /// whose payload is not of Request Length (D-16), or bytes behind a Resync, BACK, EACK or NACK, which are of a
+    /// fixed length (F-7.6-1, F-7.7.1-1, F-7.7.2-1, F-7.8-1).
+    #[inline(always)]
+    pub fn decode<C: Cursor>(c: &mut C, falcon_length: usize) -> Result<Self, Malformed> {
+        if falcon_length < FirstWords::LEN || c.remaining() < falcon_length {
+            return Err(Malformed::FalconTruncated);
+        }
+        let first = FirstWords::decode(c)?;
+        let Some(payload) = falcon_length.checked_sub(first.packet_type.header_len()) else {
+            return Err(Malformed::FalconTruncated);
+        };
+        match first.packet_type {
+            PacketType::PullRequest => Ok(Self::PullRequest(PullRequest::decode_after(first, c)?)),
+            PacketType::PullData => Ok(Self::PullData(PullData::decode_after(first, c)?)),
+            PacketType::PushData => {
+                let push = PushData::decode_after(first, c)?;
+                if payload != push.request_length as usize {
+                    return Err(Malformed::FalconLength); // D-16
+                }
+                Ok(Self::PushData(push))
+            }
+            _ if payload != 0 => Err(Malformed::FalconLength),
+            PacketType::Resync => Ok(Self::Resync(Resync::decode_after(first, c)?)),
+            PacketType::Nack => Ok(Self::Nack(Nack::decode_after(first, c)?)),
+            PacketType::Back => Ok(Self::Ack(Ack::Back(AckHeader::decode_after(first, c)?))),
+            PacketType::Eack => Ok(Self::Ack(Ack::Eack(Eack::decode_after(first, c)?))),
+        }
+    }
+
+    /// The packet's type.
+    #[inline(always)]
+    pub const fn packet_type(&self) -> PacketType {
+        match self {
+            Self::PullRequest(_) => PacketType::PullRequest,
+            Self::PushData(_) => PacketType::PushData,
+            Self::PullData(_) => PacketType::PullData,
+            Self::Resync(_) => PacketType::Resync,
+            Self::Ack(Ack::Back(_)) => PacketType::Back,
+            Self::Ack(Ack::Eack(_)) => PacketType::Eack,
+            Self::Nack(_) => PacketType::Nack,
+        }
+    }
+
+    /// Bytes of the header.
+    #[inline(always)]
+    pub const fn header_len(&self) -> usize {
+        self.packet_type().header_len()
+    }
+
+    /// The connection, as numbered by the packet's receiver.
+    #[inline(always)]
+    pub const fn dest_cid(&self) -> Cid {
+        match self {
+            Self::PullRequest(p) => p.base.dest_cid,
+            Self::PushData(p) => p.base.dest_cid,
+            Self::PullData(p) => p.base.dest_cid,
+            Self::Resync(p) => p.base.dest_cid,
+            Self::Ack(p) => p.header().dest_cid,
+            Self::Nack(p) => p.dest_cid,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The PSP header in transport mode (F-7.1-1), encrypted versions and the plaintext lab mode (D-83).
+
+use super::Malformed;
+use super::cursor::Cursor;
+use super::field::{get_u8, get_u32, get_u64, put_u8, put_u32, put_u64};
+use crate::ids::Spi;
+
+/// PSP version of AES-GCM-128 (D-10).
+pub const VERSION_AES_GCM_128: u8 = 0;
+/// PSP version of AES-GCM-256 (D-10).
+pub const VERSION_AES_GCM_256: u8 = 1;
+/// The version that PSP reserves and the plaintext lab mode uses: nothing encrypted, no ICV (D-83).
+pub const PLAINTEXT_VERSION: u8 = 15;
+/// Next Header value of Falcon (F-7.1-1).
+pub const NEXT_HEADER_FALCON: u8 = 252;
+/// Crypt offset that leaves the first Falcon word in clear, in units of 4 bytes behind the IV (F-7.1-3, D-10).
+pub const CRYPT_OFFSET: u8 = 1;
+/// The same with a virtualisation cookie, which the offset counts (D-10).
+pub const CRYPT_OFFSET_VC: u8 = 3;
+
+const NEXT_HEADER: usize = 0;
+const EXT_LEN: usize = 1;
+const OFFSET: usize = 2;
+const FLAGS: usize = 3;
+const SPI: usize = 4;
+const IV: usize = 8;
+const VC: usize = 16;
+
+const CRYPT_OFFSET_MASK: u8 = 0x3f;
+const SAMPLE: u8 = 0x80;
+const DROP: u8 = 0x40;
+const VERSION_SHIFT: u32 = 2;
+const VERSION_MASK: u8 = 0x0f;
+const VC_PRESENT: u8 = 0x02;
+const ALWAYS_ONE: u8 = 0x01;
+
+/// A PSP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Psp {
+    /// Protocol number of what is inside, [`NEXT_HEADER_FALCON`].
+    pub next_header: u8,
+    /// Units of 8 bytes behind the first 8: 1, with a virtualisation cookie 2.
+    pub ext_len: u8,
+    /// Where encryption starts, in units of 4 bytes behind the IV, 6 bits.
+    pub crypt_offset: u8,
+    /// Cipher suite, 4 bits: 0, 1 or [`PLAINTEXT_VERSION`].
+    pub version: u8,
+    /// A virtualisation cookie follows the IV.
+    pub has_vc: bool,
+    /// The S bit: sample this packet.
+    pub sample: bool,
+    /// The D bit: drop this packet after sampling.
+    pub drop: bool,
+    /// Security parameters index.
+    pub spi: Spi,
+    /// Initialisation vector: picoseconds, strictly increasing per security association (D-12).
+    pub iv: u64,
+    /// Virtualisation cookie; 0 unless `has_vc`.
+    pub vc: u64,
+}
+
+impl Psp {
+    /// Bytes of the header without a virtualisation cookie.
+    pub const LEN: usize = 16;
+    /// Bytes of the header with a virtualisation cookie.
+    pub const VC_LEN: usize = 24;
+
+    /// The header of a Falcon packet in plaintext lab mode (D-83, D-90).
+    #[inline(always)]
+    pub const fn plaintext(spi: Spi, iv: u64) -> Self {
+        Self {
+            next_header: NEXT_HEADER_FALCON,
+            ext_len: 1,
+            crypt_offset: CRYPT_OFFSET,
+            version: PLAINTEXT_VERSION,
+            has_vc: false,
+            sample: false,
+            drop: false,
+            spi,
+            iv,
+            vc: 0,
+        }
+    }
+
+    /// Reads a transport-mode header, with or without a virtualisation cookie.
+    ///
+    /// # Errors
+    /// In this order: `PspTruncated`, `PspNextHeader`, `PspTrailingBit`, `PspVersion`, `PspExtLength`,
+    /// `PspCryptOffset`; `PspTruncated` again when the cookie is cut off.
+    #[inline(always)]
+    pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
+        let bytes: [u8; Self::LEN] = c.take().ok_or(Malformed::PspTruncated)?;
+        let next_header = get_u8::<NEXT_HEADER, _>(&bytes);
+        if next_header != NEXT_HEADER_FALCON {
+            return Err(Malformed::PspNextHeader); // F-7.1-1
+        }
+        let flags = get_u8::<FLAGS, _>(&bytes);
+        if flags & ALWAYS_ONE == 0 {
+            return Err(Malformed::PspTrailingBit);
+        }
+        let version = flags >> VERSION_SHIFT & VERSION_MASK;
+        if !matches!(version, VERSION_AES_GCM_128 | VERSION_AES_GCM_256 | PLAINTEXT_VERSION) {
+            return Err(Malformed::PspVersion);
+        }
+        let has_vc = flags & VC_PRESENT != 0;
+        let (expected_ext_len, expected_offset) =
+            if has_vc { (2, CRYPT_OFFSET_VC) } else { (1, CRYPT_OFFSET) };
+        let ext_len = get_u8::<EXT_LEN, _>(&bytes);
+        if ext_len != expected_ext_len {
+            return Err(Malformed::PspExtLength);
+        }
+        let crypt_offset = get_u8::<OFFSET, _>(&bytes) & CRYPT_OFFSET_MASK;
+        if crypt_offset != expected_offset {
+            return Err(Malformed::PspCryptOffset); // F-7.1-3
+        }
+        let vc = if has_vc {
+            let cookie: [u8; Self::VC_LEN - Self::LEN] = c.take().ok_or(Malformed::PspTruncated)?;
+            u64::from_be_bytes(cookie)
+        } else {
+            0
+        };
+        Ok(Self {
+            next_header,
+            ext_len,
+            crypt_offset,
+            version,
+            has_vc,
+            sample: flags & SAMPLE != 0,
+            drop: flags & DROP != 0,
+            spi: Spi(get_u32::<SPI, _>(&bytes)),
+            iv: get_u64::<IV, _>(&bytes),
+            vc,
+        })
+    }
+
+    /// Bytes this header takes.
+    #[inline(always)]
+    pub const fn header_len(&self) -> usize {
+        if self.has_vc { Self::VC_LEN } else { Self::LEN }
+    }
+
+    /// Writes the header without a cookie, whatever `has_vc` says; the extension length follows from that.
+    #[inline(always)]
+    pub const fn encode(&self, out: &mut [u8; Self::LEN]) {
+        self.put(out, 1, 0);
+    }
+
+    /// Writes the header with its cookie, whatever `has_vc` says; the extension length follows from that.
+    #[inline(always)]
+    pub const fn encode_with_vc(&self, out: &mut [u8; Self::VC_LEN]) {
+        self.put(out, 2, VC_PRESENT);
+        put_u64::<VC, _>(out, self.vc);
+    }
+
+    #[inline(always)]
+    const fn put<const N: usize>(&self, out: &mut [u8; N], ext_len: u8, vc_present: u8) {
+        let sample = if self.sample { SAMPLE } else { 0 };
+        let drop = if self.drop { DROP } else { 0 };
+        let version = (self.version & VERSION_MASK) << VERSION_SHIFT;
+        put_u8::<NEXT_HEADER, N>(out, self.next_header);
+        put_u8::<EXT_LEN, N>(out, ext_len);
+        put_u8::<OFFSET, N>(out, self.crypt_offset & CRYPT_OFFSET_MASK);
+        put_u8::<FLAGS, N>(out, sample | drop | version | vc_present | ALWAYS_ONE);
+        put_u32::<SPI, N>(out, self.spi.0);
+        put_u64::<IV, N>(out, self.iv);
+    }
+}

@@ -1,0 +1,324 @@
+//! The timing wheel against an ordered map of deadlines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use transport_common::timing_wheel::{
+    HORIZON, NANOS_PER_TICK, Polled, TimingWheel, WORK_PER_POLL, deadline_tick, now_tick,
+};
+
+const N: usize = 16;
+
+/// The wheel and, beside it, what it should hold: id -> tick at which it must fire.
+#[derive(Default)]
+struct Checked {
+    wheel: TimingWheel<N>,
+    filed: BTreeMap<u32, u64>,
+    /// Largest tick polled with.
+    now: u64,
+    /// Tick of the last entry that fired.
+    last_fired: u64,
+}
+
+impl Checked {
+    fn schedule(&mut self, id: u32, deadline: u64) {
+        self.wheel.schedule(id, deadline);
+        self.filed.insert(id, deadline.max(self.now));
+        self.check();
+    }
+
+    fn cancel(&mut self, id: u32) {
+        self.wheel.cancel(id);
+        self.filed.remove(&id);
+        self.check();
+    }
+
+    /// One poll; the wheel must agree with the oracle about what it says.
+    fn poll(&mut self, tick: u64) -> Polled {
+        self.now = self.now.max(tick);
+        let polled = self.wheel.poll(tick);
+        match polled {
+            Polled::Expired(id) => {
+                let expiry = self.filed.remove(&id).expect("only a filed id fires, and once");
+                assert!(expiry <= self.now, "id {id} fired at {} before {expiry}", self.now);
+                assert!(expiry >= self.last_fired, "{expiry} fired after {}", self.last_fired);
+                assert!(self.filed.values().all(|&other| expiry <= other), "fired out of order");
+                self.last_fired = expiry;
+            }
+            Polled::Idle => {
+                assert!(self.filed.values().all(|&expiry| expiry > self.now), "idle with entries due");
+            }
+            Polled::Busy => assert!(!self.filed.is_empty(), "busy with nothing filed"),
+        }
+        self.check();
+        polled
+    }
+
+    /// Polls until caught up; returns the ids that fired.
+    fn catch_up(&mut self, tick: u64) -> Vec<u32> {
+        let mut fired = Vec::new();
+        // An entry moves down at most 5 levels, after at most one refiling per horizon passed.
+        for _ in 0..N * 64 {
+            match self.poll(tick) {
+                Polled::Expired(id) => fired.push(id),
+                Polled::Idle => return fired,
+                Polled::Busy => {}
+            }
+        }
+        panic!("the wheel does not catch up with {tick}");
+    }
+
+    fn check(&self) {
+        for id in 0..N as u32 {
+            assert_eq!(self.wheel.deadline_of(id), self.filed.get(&id).copied());
+            assert_eq!(self.wheel.is_filed(id), self.filed.contains_key(&id));
+        }
+        let first = self.filed.values().min();
+        match (self.wheel.next_event(), first) {
+            (None, None) => {}
+            (Some(event), Some(&first)) => {
+                assert!(event <= first, "sleeping until {event} would miss {first}");
+            }
+            (event, first) => panic!("next event {event:?} with first deadline {first:?}"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    /// Deadline relative to now, which may lie before it.
+    Schedule(u32, i64),
+    /// Absolute deadline.
+    ScheduleAt(u32, u64),
+    Cancel(u32),
+    /// One poll after this many ticks.
+    Poll(u64),
+    /// A poll with a time that lies back by this much.
+    PollBack(u64),
+    CatchUp(u64),
+    /// To the tick the wheel names, as a sleeping engine does.
+    Sleep,
+}
+
+/// Distances of every order of magnitude, at and around the borders of slots and levels.
+fn distance() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0..3u64,
+        4 => 0..200u64,
+        4 => (0..39u32, 0..64u64).prop_map(|(shift, n)| n << shift),
+        2 => (1..8u32, -2..3i64).prop_map(|(level, n)| (1u64 << (6 * level)).wrapping_add_signed(n)),
+        1 => (-2..3i64).prop_map(|n| HORIZON.wrapping_add_signed(n)),
+        1 => (0..44u32).prop_flat_map(|bits| 0..1u64 << bits),
+    ]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let id = || 0..N as u32;
+    prop_oneof![
+        10 => (id(), distance()).prop_map(|(id, d)| Operation::Schedule(id, d as i64)),
+        1 => (id(), distance()).prop_map(|(id, d)| Operation::Schedule(id, -(d as i64))),
+        1 => (id(), prop_oneof![Just(0), Just(u64::MAX), any::<u64>()])
+            .prop_map(|(id, tick)| Operation::ScheduleAt(id, tick)),
+        3 => id().prop_map(Operation::Cancel),
+        10 => distance().prop_map(Operation::Poll),
+        1 => distance().prop_map(Operation::PollBack),
+        2 => distance().prop_map(Operation::CatchUp),
+        3 => Just(Operation::Sleep),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Every id fires once, never early, in order of deadlines, and not late when polled.
+    #[test]
+    fn model_check(
+        start in prop_oneof![Just(0), distance(), Just((1 << 36) - 1), Just(u64::MAX >> 2)],
+        operations in prop::collection::vec(operation(), 1..120),
+    ) {
+        let mut checked = Checked::default();
+        checked.poll(start);
+        for operation in operations {
+            let now = checked.now;
+            match operation {
+                Operation::Schedule(id, d) => checked.schedule(id, now.saturating_add_signed(d)),
+                Operation::ScheduleAt(id, tick) => checked.schedule(id, tick),
+                Operation::Cancel(id) => checked.cancel(id),
+                Operation::Poll(d) => drop(checked.poll(now + d)),
+                Operation::PollBack(d) => drop(checked.poll(now.saturating_sub(d))),
+                Operation::CatchUp(d) => drop(checked.catch_up(now + d)),
+                Operation::Sleep => if let Some(event) = checked.wheel.next_event() {
+                    checked.poll(event);
+                },
+            }
+        }
+        // A deadline out of all reach is refiled for ever; what is left within reach must fire.
+        let limit = checked.now + (1 << 45);
+        let reachable: BTreeSet<u32> =
+            checked.filed.iter().filter(|(_, at)| **at <= limit).map(|(id, _)| *id).collect();
+        let mut fired = BTreeSet::new();
+        while let Some(event) = checked.wheel.next_event().filter(|&event| event <= limit) {
+            if let Polled::Expired(id) = checked.poll(event) {
+                prop_assert!(fired.insert(id), "id {} fired twice", id);
+            }
+        }
+        prop_assert_eq!(fired, reachable);
+    }
+
+    /// Woken only at the wheel's next events, an engine fires each deadline at its very tick, and wakes at
+    /// most once a level for each.
+    #[test]
+    fn a_sleeper_is_on_time_and_wakes_seldom(
+        start in 0..1u64 << 40,
+        distances in prop::collection::vec(distance().prop_map(|d| d.min(HORIZON)), 1..N),
+    ) {
+        let mut checked = Checked::default();
+        checked.catch_up(start);
+        for (id, d) in (0..).zip(&distances) {
+            checked.schedule(id, start + d);
+        }
+        let mut wakes = 0;
+        while let Some(event) = checked.wheel.next_event() {
+            wakes += 1;
+            for id in checked.catch_up(event) {
+                prop_assert_eq!(event, start + distances[id as usize]);
+            }
+        }
+        prop_assert!(checked.filed.is_empty());
+        prop_assert!(wakes <= 6 * distances.len(), "{} wakes", wakes);
+    }
+
+    #[test]
+    fn nanoseconds_never_fire_early_and_lag_less_than_a_tick(deadline in 0..u64::MAX, now in 0..u64::MAX) {
+        let fires = now_tick(now) >= deadline_tick(deadline);
+        prop_assert!(!fires || now >= deadline);
+        prop_assert!(fires || now < deadline.saturating_add(NANOS_PER_TICK));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Polled at every tick, a deadline fires at its very tick, whatever lies around it.
+    #[test]
+    fn fires_at_its_tick(start in 0..1u64 << 40, deadlines in prop::collection::vec(0..9000u64, N)) {
+        let mut checked = Checked::default();
+        checked.catch_up(start);
+        for (id, d) in (0..).zip(&deadlines) {
+            checked.schedule(id, start + d);
+        }
+        for d in 0..9000 {
+            let mut fired = checked.catch_up(start + d);
+            fired.sort_unstable();
+            let due: Vec<u32> = (0..).zip(&deadlines).filter(|(_, at)| **at == d).map(|(id, _)| id).collect();
+            prop_assert_eq!(fired, due);
+        }
+    }
+}
+
+#[test]
+fn zeroed_memory_is_an_empty_wheel() {
+    const SIZE: usize = size_of::<TimingWheel<N>>();
+    let new: [u8; SIZE] =
+        // SAFETY: the structure is repr(C) with its padding named, so all of its bytes are initialised.
+        unsafe { core::mem::transmute(TimingWheel::<N>::new()) };
+    assert!(new.iter().all(|&byte| byte == 0));
+
+    let mut wheel = TimingWheel::<N>::new();
+    assert_eq!(wheel.next_event(), None);
+    assert_eq!(wheel.poll(5), Polled::Idle);
+    assert!((0..N as u32).all(|id| !wheel.is_filed(id)));
+}
+
+#[test]
+fn equal_deadlines_fire_in_order_of_filing() {
+    for distance in [0, 1, 100, 10_000, 1 << 35, HORIZON + 5] {
+        let mut checked = Checked::default();
+        let ids: Vec<u32> = (0..N as u32).rev().collect();
+        for &id in &ids {
+            checked.schedule(id, distance);
+        }
+        assert_eq!(checked.catch_up(distance), ids, "distance {distance}");
+    }
+}
+
+#[test]
+fn filing_again_and_again_for_now_starves_nobody() {
+    let mut checked = Checked::default();
+    checked.catch_up(1000);
+    for id in 1..N as u32 {
+        checked.schedule(id, 1000 + u64::from(id));
+    }
+    checked.poll(2000);
+    let mut others = 0;
+    for _ in 0..4 * N {
+        checked.schedule(0, 0);
+        others += usize::from(matches!(checked.poll(2000), Polled::Expired(id) if id != 0));
+    }
+    assert_eq!(checked.filed.keys().filter(|&&id| id != 0).count(), 0);
+    assert!(others >= N - 2);
+}
+
+#[test]
+fn a_poll_moves_a_bounded_number_of_entries() {
+    let mut wheel = TimingWheel::<1024>::new();
+    for id in 0..1024 {
+        wheel.schedule(id, 100);
+    }
+    // All 1024 sit in one slot of level 1 and move once, then fire one a poll.
+    let moves = 1024 / WORK_PER_POLL;
+    for _ in 0..moves {
+        assert_eq!(wheel.poll(100), Polled::Busy);
+    }
+    for id in 0..1024 {
+        assert_eq!(wheel.poll(100), Polled::Expired(id));
+    }
+    assert_eq!(wheel.poll(100), Polled::Idle);
+}
+
+#[test]
+fn a_cascade_survives_what_happens_between_its_steps() {
+    let mut checked = Checked::default();
+    for id in 0..N as u32 {
+        checked.schedule(id, HORIZON);
+    }
+    assert_eq!(checked.poll(HORIZON), Polled::Busy);
+    checked.cancel(9); // not yet moved
+    checked.cancel(0); // moved already
+    checked.schedule(10, HORIZON + HORIZON + (1 << 30) - 1); // the top level's last slot
+    checked.schedule(11, 0);
+    let mut fired = checked.catch_up(HORIZON);
+    fired.sort_unstable();
+    assert_eq!(fired, [1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15]);
+    assert_eq!(checked.catch_up(HORIZON + HORIZON + (1 << 30) - 2), []);
+    assert_eq!(checked.catch_up(HORIZON + HORIZON + (1 << 30) - 1), [10]);
+}
+
+#[test]
+fn a_near_deadline_is_exact_however_long_the_wheel_was_idle() {
+    let mut wheel = TimingWheel::<N>::new();
+    for now in [0, 1_000_000, 1 << 40] {
+        // The first poll finds the wheel empty, the second has nothing to look at.
+        assert_eq!(wheel.poll(now / 2), Polled::Idle);
+        assert_eq!(wheel.poll(now), Polled::Idle);
+        wheel.schedule(3, now + 10);
+        assert_eq!(wheel.next_event(), Some(now + 10));
+        wheel.cancel(3);
+        assert_eq!(wheel.next_event(), None);
+    }
+}
+
+#[test]
+fn ids_are_taken_modulo_the_size() {
+    let mut wheel = TimingWheel::<N>::new();
+    wheel.schedule(N as u32 + 3, 7);
+    assert_eq!(wheel.deadline_of(3), Some(7));
+    assert_eq!(wheel.poll(7), Polled::Expired(3));
+}
+
+#[test]
+fn size_of_a_thousand_entries() {
+    let size = size_of::<TimingWheel<1024>>();
+    println!("TimingWheel<1024>: {size} bytes");
+    assert_eq!(size, 32 + 8 * 8 + 512 * 4 + 1024 * 24);
+}

@@ -1,0 +1,6 @@
+//! Wire formats: golden bytes, a bit-by-bit oracle, round trips.
+
+mod checksum;
+mod golden;
+mod oracle;
+mod properties;

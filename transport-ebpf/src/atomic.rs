@@ -1,0 +1,69 @@
+//! Read-modify-write operations on map memory: `core::sync::atomic` offers loads and stores only on this target.
+
+use core::arch::asm;
+
+/// `*p |= bits`, full barrier.
+///
+/// # Safety
+/// `p` points to 8 aligned bytes of a map value.
+#[inline(always)]
+pub(crate) unsafe fn or(p: *mut u64, bits: u64) {
+    let mut old = bits;
+    // SAFETY: by the contract of this function; the fetching form is a full barrier.
+    unsafe {
+        asm!("{r} = atomic_fetch_or((u64 *)({p} + 0), {r})", r = inout(reg) old, p = in(reg) p, options(nostack))
+    };
+    let _ = old;
+}
+
+/// `*p &= bits`, full barrier.
+///
+/// # Safety
+/// `p` points to 8 aligned bytes of a map value.
+#[inline(always)]
+pub(crate) unsafe fn and(p: *mut u64, bits: u64) {
+    let mut old = bits;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        asm!("{r} = atomic_fetch_and((u64 *)({p} + 0), {r})", r = inout(reg) old, p = in(reg) p, options(nostack))
+    };
+    let _ = old;
+}
+
+/// `*p += n`; the value before.
+///
+/// # Safety
+/// `p` points to 8 aligned bytes of a map value.
+#[inline(always)]
+pub(crate) unsafe fn fetch_add(p: *mut u64, n: u64) -> u64 {
+    let mut old = n;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        asm!("{r} = atomic_fetch_add((u64 *)({p} + 0), {r})", r = inout(reg) old, p = in(reg) p, options(nostack))
+    };
+    old
+}
+
+/// `*p = new` if it was `expected`; the value before.
+///
+/// # Safety
+/// `p` points to 8 aligned bytes of a map value.
+#[inline(always)]
+pub(crate) unsafe fn compare_exchange(p: *mut u64, expected: u64, new: u64) -> u64 {
+    let mut old = expected;
+    // SAFETY: by the contract of this function.
+    unsafe {
+        asm!("r0 = cmpxchg_64({p} + 0, r0, {n})", n = in(reg) new, p = in(reg) p, inout("r0") old, options(nostack))
+    };
+    old
+}
+
+/// Hides a value's range from the compiler, so that the check that follows stays in the program, where the
+/// verifier looks for it.
+#[inline(always)]
+pub(crate) fn opaque(value: u64) -> u64 {
+    let mut value = value;
+    // SAFETY: moves a register onto itself. It has to be an instruction: the kernel refuses two source lines at one.
+    unsafe { asm!("{0} = {0}", inout(reg) value, options(nomem, nostack, preserves_flags)) };
+    value
+}

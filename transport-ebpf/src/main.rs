@@ -1,0 +1,60 @@
+//! The wire and engine programs: entry points and maps only. What they do stands in `transport_common::datapath`.
+#![no_std]
+#![no_main]
+#![feature(asm_experimental_arch)]
+
+mod atomic;
+mod cursor;
+mod maps;
+mod platform;
+
+use aya_ebpf::bindings::xdp_action;
+use aya_ebpf::macros::xdp;
+use aya_ebpf::programs::XdpContext;
+use platform::Xdp;
+use transport_common::datapath::{self, Verdict};
+
+/// Interface index of the loopback device in every network namespace. No packet of a network arrives there on an
+/// interface of ours: the engine thread names it as the origin of the frames it asks for.
+const LOOPBACK: u32 = 1;
+
+/// Attached to the interface: receives Falcon, passes everything else on. The frames of the engine thread start
+/// here too, so that the kernel's XDP dispatcher knows one program only.
+#[xdp]
+pub fn wire(ctx: XdpContext) -> u32 {
+    // SAFETY: the kernel hands the program a valid context.
+    if unsafe { (*ctx.ctx).ingress_ifindex } == LOOPBACK {
+        // SAFETY: the map holds programs of this type only.
+        unsafe { maps::PROGRAMS.tail_call(&ctx, 0) };
+        return xdp_action::XDP_DROP;
+    }
+    let Some(scratch) = maps::scratch() else { return xdp_action::XDP_ABORTED };
+    match datapath::receive(&mut Xdp::new(&ctx), scratch) {
+        Verdict::Pass => xdp_action::XDP_PASS,
+        Verdict::Drop => xdp_action::XDP_DROP,
+        Verdict::Transmit => xdp_action::XDP_TX,
+    }
+}
+
+/// Runs once for every frame of the engine thread: the transmit pipeline.
+#[xdp]
+pub fn engine(ctx: XdpContext) -> u32 {
+    let Some(scratch) = maps::scratch() else { return xdp_action::XDP_ABORTED };
+    let verdict = datapath::engine(&mut Xdp::new(&ctx), scratch);
+    maps::count_frame(verdict.is_some());
+    match verdict {
+        Some(Verdict::Transmit) => maps::PORT.redirect(0, 0).unwrap_or(xdp_action::XDP_ABORTED),
+        _ => xdp_action::XDP_DROP,
+    }
+}
+
+/// Never reached: the build refuses an object in which a panic survived optimisation.
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    loop {}
+}
+
+// SAFETY: the loader looks for this section and symbol; nothing else in the object bears the name.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

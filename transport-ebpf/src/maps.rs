@@ -1,0 +1,147 @@
+//! The NIC's memory: every map of the two programs.
+
+use crate::atomic;
+use aya_ebpf::Global;
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, bpf_spin_lock};
+use aya_ebpf::btf_maps;
+use aya_ebpf::macros::{btf_map, map};
+use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
+use transport_common::connection::Entry;
+use transport_common::counters::Counter;
+use transport_common::datapath::Scratch;
+use transport_common::queues::{
+    CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair,
+    REGIONS as REGION_COUNT, Region,
+};
+use transport_common::timing_wheel::TimingWheel;
+
+/// A connection behind its lock.
+#[repr(C)]
+pub(crate) struct Locked {
+    pub(crate) lock: bpf_spin_lock,
+    pub(crate) reserved: u32,
+    pub(crate) entry: Entry,
+}
+
+/// Connection slots.
+#[btf_map]
+pub(crate) static CONNECTIONS: btf_maps::Array<Locked, SLOTS> = btf_maps::Array::new();
+/// Send, receive and completion queues by connection slot.
+#[map]
+pub(crate) static QUEUE_PAIRS: Array<QueuePair> = Array::with_max_entries(SLOTS as u32, BPF_F_MMAPABLE);
+/// Registered memory.
+#[map]
+pub(crate) static MEMORY: Array<[u8; MEMORY_BYTES]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Regions by R_Key.
+#[map]
+pub(crate) static REGIONS: Array<Region> = Array::with_max_entries(REGION_COUNT as u32, BPF_F_MMAPABLE);
+/// Doorbells and the engine's state.
+#[map]
+pub(crate) static NODE: Array<NodePage> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Counters by [`Counter`].
+#[map]
+pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT as u32, 0);
+/// Indices of free receive cells; filled by the loader.
+#[map]
+pub(crate) static CELL_STACK: Stack<u32> = Stack::with_max_entries(CELL_COUNT as u32, 0);
+/// Receive cells.
+#[map]
+pub(crate) static CELLS: Array<[u8; CELL_BYTES]> = Array::with_max_entries(CELL_COUNT as u32, 0);
+/// Timers of all connections; the engine alone touches it.
+#[map]
+pub(crate) static WHEEL: Array<TimingWheel<SLOTS>> = Array::with_max_entries(1, 0);
+/// Working memory of a packet.
+#[map]
+static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
+/// The interface to send on.
+#[map]
+pub(crate) static PORT: DevMap = DevMap::with_max_entries(1, 0);
+/// The engine program.
+#[map]
+pub(crate) static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(1, 0);
+/// Wakes a sleeping engine thread.
+#[map]
+pub(crate) static WAKE: RingBuf = RingBuf::with_byte_size(4096, 0);
+
+/// Own addresses, set by the loader.
+#[unsafe(no_mangle)]
+pub(crate) static NODE_CONFIG: Global<NodeConfig> =
+    Global::new(NodeConfig { mac_word: 0, ipv6: [0; 2], ipv4: 0, interface_index: 0 });
+
+/// This CPU's working memory. Programs of one CPU never interrupt each other: XDP runs with bottom halves off.
+#[inline(always)]
+pub(crate) fn scratch() -> Option<&'static mut Scratch> {
+    // SAFETY: the pointer is a valid map value, and this CPU runs one program at a time.
+    SCRATCH.get_ptr_mut(0).map(|p| unsafe { &mut *p })
+}
+
+/// The node page.
+#[inline(always)]
+pub(crate) fn node() -> Option<&'static NodePage> {
+    // SAFETY: a valid map value; all its fields are atomics.
+    NODE.get_ptr(0).map(|p| unsafe { &*p })
+}
+
+/// Books a frame of the engine as idle or not; only the engine writes these two.
+#[inline(always)]
+pub(crate) fn count_frame(busy: bool) {
+    use core::sync::atomic::Ordering::Relaxed;
+    let Some(node) = node() else { return };
+    node.frames.store(node.frames.load(Relaxed) + 1, Relaxed);
+    let idle = if busy { 0 } else { node.idle_frames.load(Relaxed) + 1 };
+    node.idle_frames.store(idle, Relaxed);
+}
+
+/// Asks the engine to turn to `slot`, and wakes it if it sleeps.
+#[inline(always)]
+pub(crate) fn ring(slot: u32) {
+    use core::sync::atomic::Ordering::Relaxed;
+    let Some(node) = node() else { return };
+    let word = &node.ready[(slot as usize / 64) & (SLOTS / 64 - 1)];
+    let bit = 1 << (slot & 63);
+    if word.load(Relaxed) & bit != 0 {
+        return;
+    }
+    // SAFETY: a field of a map value.
+    unsafe { atomic::or(word.as_ptr(), bit) };
+    if node.engine_sleeping.load(Relaxed) != 0 {
+        /// Wakes the reader whatever it has read so far.
+        const FORCE_WAKEUP: u64 = 2;
+        let _ = WAKE.output::<u64>(u64::from(slot), FORCE_WAKEUP);
+    }
+}
+
+/// Where the engine's round robin stands.
+#[map]
+static ROUND_ROBIN: Array<u32> = Array::with_max_entries(1, 0);
+
+/// The next connection that asked for a turn, round robin; its bit is cleared before it is looked at, so that a
+/// doorbell during the turn is not lost.
+#[inline(always)]
+pub(crate) fn take_ready() -> Option<u32> {
+    use core::sync::atomic::Ordering::Relaxed;
+    const WORDS: usize = SLOTS / 64;
+    let node = node()?;
+    let next = ROUND_ROBIN.get_ptr_mut(0)?;
+    // SAFETY: only the engine program touches it.
+    let start = unsafe { *next };
+    let mut n = 0;
+    while n <= WORDS {
+        let index = (start as usize / 64 + n) & (WORDS - 1);
+        let mut bits = node.ready[index].load(Relaxed);
+        if n == 0 {
+            bits &= u64::MAX << (start & 63);
+        }
+        if bits != 0 {
+            let bit = bits.trailing_zeros();
+            // SAFETY: a field of a map value.
+            unsafe { atomic::and(node.ready[index].as_ptr(), !(1 << (bit & 63))) };
+            let slot = (index as u32 * 64 + bit) & (SLOTS as u32 - 1);
+            // SAFETY: only the engine program touches it.
+            unsafe { *next = (slot + 1) & (SLOTS as u32 - 1) };
+            return Some(slot);
+        }
+        n += 1;
+    }
+    None
+}

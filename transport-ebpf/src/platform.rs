@@ -1,0 +1,347 @@
+//! [`Platform`] over an XDP context and the maps. All code that handles raw pointers lives here and in the cursor.
+
+use crate::atomic::{self, opaque};
+use crate::cursor::PacketCursor;
+use crate::maps;
+use aya_ebpf::bindings::xdp_md;
+use aya_ebpf::helpers::{
+    bpf_csum_diff, bpf_ktime_get_ns, bpf_spin_lock, bpf_spin_unlock, bpf_xdp_adjust_tail, bpf_xdp_load_bytes,
+    bpf_xdp_store_bytes,
+};
+use aya_ebpf::programs::XdpContext;
+use core::sync::atomic::Ordering::Relaxed;
+use transport_common::connection::Entry;
+use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch};
+use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, REGIONS, Region};
+use transport_common::timing_wheel::{self, Polled, TimingWheel};
+use transport_common::units::{Picoseconds, Ticks};
+
+/// Longest piece of a packet that is copied or summed at once.
+const MAX_COPY: u64 = 4096;
+/// Older kernels sum at most this many bytes in one call.
+const SUM_CHUNK: u64 = 512;
+
+/// One frame and the node's maps.
+pub(crate) struct Xdp {
+    ctx: *mut xdp_md,
+}
+
+impl Xdp {
+    #[inline(always)]
+    pub(crate) fn new(ctx: &XdpContext) -> Self {
+        Self { ctx: ctx.ctx }
+    }
+
+    /// The node's memory at an offset from which [`MAX_COPY`] bytes are in bounds.
+    #[inline(always)]
+    fn memory(&self, offset: u64) -> Option<*mut u8> {
+        let base = maps::MEMORY.get_ptr_mut(0)?.cast::<u8>();
+        let offset = opaque(offset);
+        if offset > (MEMORY_BYTES - MEMORY_GUARD) as u64 {
+            return None;
+        }
+        // SAFETY: in bounds of the map value by the check above.
+        Some(unsafe { base.add(offset as usize) })
+    }
+
+    /// A length the verifier can see to be 1 to [`MAX_COPY`].
+    #[inline(always)]
+    fn length(length: u32) -> Option<u32> {
+        let length = opaque(length as u64);
+        if length == 0 || length > MAX_COPY { None } else { Some(length as u32) }
+    }
+
+    #[inline(always)]
+    fn load(&self, offset: u32, to: *mut u8, length: u32) -> bool {
+        // SAFETY: `to` has room for MAX_COPY bytes; the helper checks the packet's bounds.
+        unsafe { bpf_xdp_load_bytes(self.ctx, offset, to.cast(), length) == 0 }
+    }
+
+    #[inline(always)]
+    fn store(&self, offset: u32, from: *mut u8, length: u32) -> bool {
+        // SAFETY: `from` has MAX_COPY bytes; the helper checks the packet's bounds.
+        unsafe { bpf_xdp_store_bytes(self.ctx, offset, from.cast(), length) == 0 }
+    }
+
+    #[inline(always)]
+    fn wheel(&self) -> Option<&'static mut TimingWheel<CONNECTIONS>> {
+        // SAFETY: a valid map value that only the engine program touches, of which one runs.
+        maps::WHEEL.get_ptr_mut(0).map(|p| unsafe { &mut *p })
+    }
+
+    #[inline(always)]
+    fn publish_deadline(&self, wheel: &TimingWheel<CONNECTIONS>) {
+        if let Some(node) = maps::node() {
+            let nanos = match wheel.next_event() {
+                Some(tick) => (tick * timing_wheel::NANOS_PER_TICK).max(1),
+                None => 0,
+            };
+            node.next_deadline.store(nanos, Relaxed);
+        }
+    }
+}
+
+/// Sum of the words of `length` bytes, a multiple of 4 of at most [`MAX_COPY`], added to `seed`.
+#[inline(always)]
+fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
+    let mut sum = seed as i64;
+    let mut done = 0u64;
+    let mut n = 0;
+    while n < MAX_COPY / SUM_CHUNK {
+        let at = opaque(done);
+        let rest = opaque(length - at);
+        if at > MAX_COPY - SUM_CHUNK || rest == 0 || rest > MAX_COPY {
+            break;
+        }
+        let piece = if rest > SUM_CHUNK { SUM_CHUNK } else { rest };
+        let piece = opaque(piece);
+        if piece > SUM_CHUNK {
+            break;
+        }
+        // SAFETY: at + piece is within the MAX_COPY bytes behind `from`.
+        sum = unsafe {
+            bpf_csum_diff(core::ptr::null_mut(), 0, from.add(at as usize).cast(), piece as u32, sum as u32)
+        };
+        done = at + SUM_CHUNK;
+        n += 1;
+    }
+    sum as u32
+}
+
+impl Platform for Xdp {
+    type Cursor = PacketCursor;
+
+    #[inline(always)]
+    fn now(&mut self) -> Picoseconds {
+        // SAFETY: a helper without arguments.
+        Picoseconds::from_nanos(unsafe { bpf_ktime_get_ns() })
+    }
+
+    #[inline(always)]
+    fn owns_ipv4(&self, mac: u64, address: u32) -> bool {
+        let node = maps::NODE_CONFIG.load();
+        node.mac_word == mac && node.ipv4 == address
+    }
+
+    #[inline(always)]
+    fn owns_ipv6(&self, mac: u64, address: [u64; 2]) -> bool {
+        let node = maps::NODE_CONFIG.load();
+        node.mac_word == mac && node.ipv6 == address
+    }
+
+    #[inline(always)]
+    fn count(&mut self, index: u32) {
+        if let Some(counter) = maps::COUNTERS.get_ptr_mut(index) {
+            // SAFETY: this CPU's own value.
+            unsafe { *counter += 1 };
+        }
+    }
+
+    #[inline(always)]
+    fn cursor(&mut self) -> PacketCursor {
+        // SAFETY: the kernel hands the program a valid context.
+        unsafe { PacketCursor::new((*self.ctx).data as usize, (*self.ctx).data_end as usize) }
+    }
+
+    #[inline(always)]
+    fn frame_length(&self) -> u32 {
+        // SAFETY: the kernel hands the program a valid context.
+        unsafe { (*self.ctx).data_end - (*self.ctx).data }
+    }
+
+    #[inline(always)]
+    fn resize(&mut self, length: u32) -> bool {
+        let delta = length as i32 - self.frame_length() as i32;
+        // SAFETY: the helper checks what the frame has room for.
+        delta == 0 || unsafe { bpf_xdp_adjust_tail(self.ctx, delta) == 0 }
+    }
+
+    #[inline(always)]
+    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
+        const ROOM: u64 = 128;
+        let start = opaque(start as u64);
+        let length = opaque(length as u64);
+        if start > HEADER_BYTES as u64 - ROOM - 64 || length == 0 || length > ROOM + 64 {
+            return false;
+        }
+        // SAFETY: start + length is inside the buffer by the check above.
+        let from = unsafe { s.header.as_ptr().add(start as usize) };
+        self.store(0, from.cast_mut(), length as u32)
+    }
+
+    #[inline(always)]
+    fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
+        let length = Self::length(length)?;
+        let staging = s.staging.as_mut_ptr();
+        if !self.load(offset, staging, length) {
+            return None;
+        }
+        // SAFETY: length is at most MAX_COPY, the buffer has slack behind that.
+        unsafe { staging.add(length as usize).cast::<u32>().write_unaligned(0) };
+        Some(sum_words(staging, (length as u64 + 3) & !3, 0))
+    }
+
+    #[inline(always)]
+    fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
+        let start = opaque(start as u64);
+        let length = opaque(length as u64);
+        if start > 72 || length > 180 {
+            return 0;
+        }
+        // SAFETY: start + length is inside the buffer by the check above.
+        unsafe {
+            let from = s.header.as_ptr().add(start as usize).cast_mut();
+            bpf_csum_diff(core::ptr::null_mut(), 0, from.cast(), length as u32 & !3, 0) as u32
+        }
+    }
+
+    #[inline(always)]
+    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
+        let (Some(from), Some(length)) = (self.memory(memory_offset), Self::length(length)) else { return 0 };
+        let whole = length as u64 & !3;
+        let sum = sum_words(from, whole, 0);
+        // SAFETY: the guard behind the memory leaves room for 4 bytes more.
+        let tail = unsafe { from.add(whole as usize).cast::<u32>().read_unaligned() };
+        let bits = (length & 3) * 8;
+        let tail = tail & !(u32::MAX << bits);
+        let sum = sum as u64 + tail as u64;
+        (sum & 0xffff_ffff) as u32 + (sum >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
+        let (Some(from), Some(length)) = (self.memory(memory_offset), Self::length(length)) else {
+            return false;
+        };
+        self.store(offset, from, length)
+    }
+
+    #[inline(always)]
+    fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
+        let (Some(to), Some(length)) = (self.memory(memory_offset), Self::length(length)) else {
+            return false;
+        };
+        self.load(offset, to, length)
+    }
+
+    #[inline(always)]
+    fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
+        let Some(to) = self.memory(memory_offset) else { return false };
+        // SAFETY: in bounds; the application may have chosen any alignment.
+        unsafe { to.cast::<u64>().write_unaligned(value) };
+        true
+    }
+
+    #[inline(always)]
+    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
+        let Some(at) = self.memory(memory_offset & !7) else { return 0 };
+        // SAFETY: in bounds and aligned.
+        unsafe { atomic::compare_exchange(at.cast(), compare, swap) }
+    }
+
+    #[inline(always)]
+    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
+        let Some(at) = self.memory(memory_offset & !7) else { return 0 };
+        // SAFETY: in bounds and aligned.
+        unsafe { atomic::fetch_add(at.cast(), add) }
+    }
+
+    #[inline(always)]
+    fn allocate_cell(&mut self) -> u32 {
+        let Ok(Some(cell)) = maps::CELL_STACK.pop() else { return NO_CELL };
+        if let Some(node) = maps::node() {
+            // SAFETY: a field of a map value.
+            unsafe { atomic::fetch_add(node.cells_in_use.as_ptr(), 1) };
+        }
+        cell
+    }
+
+    #[inline(always)]
+    fn free_cell(&mut self, cell: u32) {
+        if maps::CELL_STACK.push(cell, 0).is_ok()
+            && let Some(node) = maps::node()
+        {
+            // SAFETY: a field of a map value.
+            unsafe { atomic::fetch_add(node.cells_in_use.as_ptr(), u64::MAX) };
+        }
+    }
+
+    #[inline(always)]
+    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
+        if length == 0 {
+            return true;
+        }
+        let (Some(to), Some(length)) = (maps::CELLS.get_ptr_mut(cell), Self::length(length)) else {
+            return false;
+        };
+        self.load(offset, to.cast(), length)
+    }
+
+    #[inline(always)]
+    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
+        const MINIMUM: u32 = 64;
+        if !self.resize(if length < MINIMUM { MINIMUM } else { length }) {
+            return false;
+        }
+        if length == 0 {
+            return true;
+        }
+        let (Some(from), Some(length)) = (maps::CELLS.get_ptr_mut(cell), Self::length(length)) else {
+            return false;
+        };
+        self.store(0, from.cast(), length)
+    }
+
+    #[inline(always)]
+    fn region(&mut self, rkey: u32) -> Region {
+        match maps::REGIONS.get(rkey & (REGIONS as u32 - 1)) {
+            Some(region) => *region,
+            None => Region::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R> {
+        let locked = maps::CONNECTIONS.get_ptr_mut(slot)?;
+        let queues = maps::QUEUE_PAIRS.get_ptr(slot)?;
+        // SAFETY: both are valid map values; the lock makes the reference to the entry unique. No helper is called
+        // between lock and unlock: the step is pure.
+        unsafe {
+            bpf_spin_lock(&raw mut (*locked).lock);
+            let result = step(&mut (*locked).entry, &*queues);
+            bpf_spin_unlock(&raw mut (*locked).lock);
+            Some(result)
+        }
+    }
+
+    #[inline(always)]
+    fn wake(&mut self, slot: u32) {
+        maps::ring(slot);
+    }
+
+    #[inline(always)]
+    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
+        let wheel = self.wheel()?;
+        let result = match wheel.poll(timing_wheel::now_tick(now.0 / 1000)) {
+            Polled::Idle => return None,
+            Polled::Busy => None,
+            Polled::Expired(slot) => Some(slot),
+        };
+        self.publish_deadline(wheel);
+        result
+    }
+
+    #[inline(always)]
+    fn ready(&mut self) -> Option<u32> {
+        maps::take_ready()
+    }
+
+    #[inline(always)]
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+        if let Some(wheel) = self.wheel() {
+            let deadline = now.0 / 1000 + Ticks(ticks).as_nanos();
+            wheel.schedule(slot, timing_wheel::deadline_tick(deadline));
+            self.publish_deadline(wheel);
+        }
+    }
+}

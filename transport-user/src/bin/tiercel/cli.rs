@@ -1,0 +1,510 @@
+//! The command line.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use transport_user::config::{parse_duration, parse_integer, parse_size};
+use transport_user::control::Right;
+
+use crate::values::{PeerAddress, Remote, parse_hex_or_decimal_u32, parse_peer, parse_region_span, parse_right};
+use crate::values::{CopyPlace, RegionSpan, ViaArgument, parse_copy_place};
+
+/// Exit codes, shown by `--help`.
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 the node could not, 2 wrong usage or request, 3 an operation completed in error,
+4 no connection, 5 a file could not be read, written or verified, 6 no node answers.";
+
+/// The Falcon transport on any Linux machine: runs a node, and talks to running ones.
+#[derive(Debug, Parser)]
+#[command(name = "tiercel", version, max_term_width = 110, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// Control socket of the node to talk to.
+    #[arg(long, global = true, value_name = "PATH", env = "TIERCEL_SOCKET")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Name of the node to talk to; not needed where only one runs.
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "socket")]
+    pub(crate) node: Option<String>,
+    /// Log more to stderr: -v what happens, -vv in detail.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a node in the foreground until Ctrl-C or `tiercel down`.
+    #[command(after_help = "\
+Examples:
+  tiercel up --config node.toml
+  tiercel up --interface veth0 --address 10.7.0.1
+  tiercel up --interface eth1 --address fd00::1 --busy --cpu 3 --receive-dir /srv/inbox")]
+    Up(Box<Up>),
+    /// Bring a node down.
+    #[command(after_help = "\
+Examples:
+  tiercel down
+  tiercel --node veth0 down")]
+    Down,
+    /// Show what a node is and how it fares.
+    #[command(after_help = "\
+Examples:
+  tiercel status
+  tiercel status --json | jq .engine")]
+    Status(Json),
+    /// Show every counter that is not zero.
+    #[command(after_help = "\
+Examples:
+  tiercel stats
+  tiercel stats --all --json")]
+    Stats {
+        /// Also those that are zero.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Connections: list, show, connect, close.
+    #[command(subcommand)]
+    Conn(Conn),
+    /// Memory regions: register, deregister, list, read, write.
+    #[command(subcommand)]
+    Mr(Mr),
+    /// RDMA WRITE into a peer's region.
+    #[command(after_help = "\
+Examples:
+  tiercel write 5 --rkey 1 --data hello
+  tiercel write 5 --rkey 1 --address 0x1000 --file image.bin
+  tiercel write 5 --rkey 1 --region 2:0:4096 --immediate 7")]
+    Write {
+        #[command(flatten)]
+        remote: Remote,
+        #[command(flatten)]
+        data: DataArguments,
+        /// Immediate data; consumes a receive the peer has posted.
+        #[arg(long, value_name = "N", value_parser = parse_hex_or_decimal_u32)]
+        immediate: Option<u32>,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// RDMA READ from a peer's region.
+    #[command(after_help = "\
+Examples:
+  tiercel read 5 --rkey 1 --length 64
+  tiercel read 5 --rkey 1 --address 4096 --length 1MiB --out copy.bin")]
+    Read {
+        #[command(flatten)]
+        remote: Remote,
+        /// Bytes to read.
+        #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+        length: u64,
+        #[command(flatten)]
+        to: PlaceArguments,
+    },
+    /// SEND a message into a receive the peer has posted.
+    #[command(after_help = "\
+Examples:
+  tiercel send 5 --data hello
+  tiercel send 5 --file message.bin --immediate 0x2a")]
+    Send {
+        /// Local CID of the connection.
+        cid: u32,
+        #[command(flatten)]
+        data: DataArguments,
+        /// Immediate data, given to the peer with the message.
+        #[arg(long, value_name = "N", value_parser = parse_hex_or_decimal_u32)]
+        immediate: Option<u32>,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Receives: post some, list what arrived.
+    #[command(subcommand)]
+    Recv(Recv),
+    /// Atomic operations on 8 bytes of a peer's region.
+    #[command(subcommand)]
+    Atomic(AtomicCommand),
+    /// Copy a file to or from the node at the other end of a connection.
+    ///
+    /// One of the two places is CID:[NAME]. The peer keeps files in the directory of its `up --receive-dir`. The content
+    /// crosses by Falcon and is verified by SHA-256 end to end.
+    #[command(after_help = "\
+Examples:
+  tiercel cp image.bin 5:
+  tiercel cp image.bin 5:renamed.bin --via write --overwrite
+  tiercel cp 5:image.bin copy.bin --via read")]
+    Cp {
+        /// Where from: a path, or CID:NAME.
+        #[arg(value_parser = parse_copy_place)]
+        from: CopyPlace,
+        /// Where to: a path, or CID:[NAME].
+        #[arg(value_parser = parse_copy_place)]
+        to: CopyPlace,
+        /// How the content crosses.
+        #[arg(long, value_enum, default_value = "send")]
+        via: ViaArgument,
+        /// Replace a file of that name.
+        #[arg(long)]
+        overwrite: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Show what packets say: bytes in hexadecimal, or a pcap or pcapng file.
+    #[command(after_help = "\
+Examples:
+  tiercel decode capture.pcap
+  tiercel decode --hex '02 00 00 00 00 02 ...'
+  tcpdump -xx -r capture.pcap -c 1 | tail -n +2 | tiercel decode --hex -
+  tiercel decode --falcon --hex 10000005...")]
+    Decode {
+        /// A capture file.
+        #[arg(required_unless_present = "hex", conflicts_with = "hex")]
+        file: Option<PathBuf>,
+        /// Bytes in hexadecimal; `-` reads them from stdin.
+        #[arg(long, value_name = "BYTES")]
+        hex: Option<String>,
+        /// The bytes start at the Falcon header, not at the Ethernet header.
+        #[arg(long, requires = "hex")]
+        falcon: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+/// `--json`, wherever something is listed.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Json {
+    /// Print JSON with stable field names.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `up`.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Node file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["interface", "address"])]
+    pub(crate) config: Option<PathBuf>,
+    /// Interface to attach to.
+    #[arg(long, value_name = "IF", required_unless_present = "config", requires = "address")]
+    pub(crate) interface: Option<String>,
+    /// The node's own address, one of the interface's.
+    #[arg(long, value_name = "IP", requires = "interface")]
+    pub(crate) address: Option<IpAddr>,
+    /// Name of the node and its socket; the interface's name unless given.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// IP MTU in bytes; the interface's unless given.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<u32>,
+    /// TCP port of the connection manager.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) control_port: Option<u16>,
+    /// Engine: one CPU in full use, lowest latency.
+    #[arg(long, conflicts_with = "sleep")]
+    pub(crate) busy: bool,
+    /// Engine: sleep when idle, woken by a doorbell (the default).
+    #[arg(long)]
+    pub(crate) sleep: bool,
+    /// CPU of the engine.
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<usize>,
+    /// Frames the engine handles at a time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) batch: Option<u32>,
+    /// How long a sleeping engine looks for more work before it sleeps.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) spin: Option<Duration>,
+    /// Attach in generic (SKB) mode, for drivers without native XDP: slower.
+    #[arg(long)]
+    pub(crate) generic: bool,
+    /// Replace an XDP program that is attached already.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Directory in which peers may store files, and from which they may fetch them (`cp`).
+    #[arg(long, value_name = "DIR")]
+    pub(crate) receive_dir: Option<PathBuf>,
+}
+
+/// `conn`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Conn {
+    /// List all connections.
+    #[command(after_help = "Example:\n  tiercel conn list --json")]
+    List(Json),
+    /// Show one connection in full: windows, sequence numbers, counters, the peer's regions.
+    #[command(after_help = "Example:\n  tiercel conn show 5")]
+    Show {
+        /// Local CID.
+        cid: u32,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Connect to the connection manager of another node.
+    #[command(after_help = "\
+Examples:
+  tiercel conn connect 10.7.0.2
+  tiercel conn connect '[fd00::2]:4792' --unordered")]
+    Connect {
+        /// ADDRESS or ADDRESS:PORT.
+        #[arg(value_parser = parse_peer)]
+        peer: PeerAddress,
+        /// Requests may complete in any order.
+        #[arg(long)]
+        unordered: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Close a connection; what is outstanding completes in error.
+    #[command(after_help = "Example:\n  tiercel conn close 5")]
+    Close {
+        /// Local CID.
+        cid: u32,
+    },
+}
+
+/// `mr`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mr {
+    /// Register a region; prints its R_Key.
+    #[command(after_help = "\
+Examples:
+  tiercel mr register 64MiB
+  tiercel mr register 4096 --access read,write --name table")]
+    Register {
+        /// Bytes, such as 4096 or 64MiB.
+        #[arg(value_parser = parse_size)]
+        length: u64,
+        /// What peers may do: read, write, atomic, or none.
+        #[arg(long, value_delimiter = ',', default_value = "read,write,atomic", value_parser = parse_right)]
+        access: Vec<Option<Right>>,
+        /// A name that peers see.
+        #[arg(long)]
+        name: Option<String>,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Give a region back.
+    #[command(after_help = "Example:\n  tiercel mr deregister 1")]
+    Deregister {
+        /// Its R_Key.
+        rkey: u32,
+    },
+    /// List all regions.
+    #[command(after_help = "Example:\n  tiercel mr list --json")]
+    List(Json),
+    /// Read a region of this node.
+    #[command(after_help = "\
+Examples:
+  tiercel mr read 1 --length 64
+  tiercel mr read 1 --offset 1MiB --length 1MiB --out part.bin")]
+    Read {
+        /// Its R_Key.
+        rkey: u32,
+        /// Offset of the first byte.
+        #[arg(long, default_value = "0", value_name = "SIZE", value_parser = parse_address)]
+        offset: u64,
+        /// Bytes; to the end unless given.
+        #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+        length: Option<u64>,
+        #[command(flatten)]
+        to: PlaceArguments,
+    },
+    /// Write a region of this node.
+    #[command(after_help = "\
+Examples:
+  tiercel mr write 1 --data hello
+  tiercel mr write 1 --offset 0x1000 --file image.bin")]
+    Write {
+        /// Its R_Key.
+        rkey: u32,
+        /// Offset of the first byte.
+        #[arg(long, default_value = "0", value_name = "SIZE", value_parser = parse_address)]
+        offset: u64,
+        #[command(flatten)]
+        data: DataArguments,
+    },
+}
+
+/// `recv`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Recv {
+    /// Post receives; they are collected in the background.
+    #[command(after_help = "\
+Examples:
+  tiercel recv post 5 --count 4 --length 64KiB
+  tiercel recv post 5 --wait")]
+    Post {
+        /// Local CID of the connection.
+        cid: u32,
+        /// Bytes of each buffer.
+        #[arg(long, default_value = "4096", value_name = "SIZE", value_parser = parse_size)]
+        length: u64,
+        /// How many.
+        #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+        count: u32,
+        /// Wait until all of them have completed.
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// List receives and what arrived in them.
+    #[command(after_help = "Example:\n  tiercel recv list 5 --json")]
+    List {
+        /// Local CID of the connection.
+        cid: u32,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+/// `atomic`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AtomicCommand {
+    /// Add to the 8 bytes, modulo 2^64; prints the value before.
+    #[command(after_help = "Example:\n  tiercel atomic fetch-add 5 --rkey 1 --address 64 --add 1")]
+    FetchAdd {
+        #[command(flatten)]
+        remote: Remote,
+        /// What to add.
+        #[arg(long, value_name = "N", value_parser = parse_integer)]
+        add: u64,
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Store a value if the 8 bytes hold another; prints the value before.
+    #[command(after_help = "Example:\n  tiercel atomic compare-swap 5 --rkey 1 --address 64 --compare 0 --swap 7")]
+    CompareSwap {
+        #[command(flatten)]
+        remote: Remote,
+        /// What the 8 bytes must hold.
+        #[arg(long, value_name = "N", value_parser = parse_integer)]
+        compare: u64,
+        /// What to store.
+        #[arg(long, value_name = "N", value_parser = parse_integer)]
+        swap: u64,
+        #[command(flatten)]
+        json: Json,
+    },
+}
+
+/// Where the bytes of an operation come from: exactly one.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct DataArguments {
+    /// The text itself.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) data: Option<String>,
+    /// Bytes in hexadecimal.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) hex: Option<String>,
+    /// A whole file; `-` for stdin (up to 256 KiB).
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// Part of a region of this node: RKEY:OFFSET:LENGTH.
+    #[arg(long, value_name = "SPAN", value_parser = parse_region_span)]
+    pub(crate) region: Option<RegionSpan>,
+}
+
+/// Where bytes go; unless given, to stdout as a hex dump.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArguments {
+    /// A new file.
+    #[arg(long, value_name = "PATH", group = "place")]
+    pub(crate) out: Option<PathBuf>,
+    /// A region of this node: RKEY:OFFSET.
+    #[arg(long, value_name = "RKEY:OFFSET", value_parser = crate::values::parse_region_place, group = "place")]
+    pub(crate) region: Option<(u32, u64)>,
+    /// Stdout, as the bytes they are (up to 256 KiB).
+    #[arg(long, group = "place")]
+    pub(crate) raw: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A number, or a size with its unit.
+pub(crate) fn parse_address(text: &str) -> Result<u64, String> {
+    parse_integer(text).or_else(|_| parse_size(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_has_examples() {
+        fn check(command: &clap::Command, path: &str) {
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                let path = format!("{path} {}", sub.get_name());
+                if sub.has_subcommands() {
+                    check(sub, &path);
+                    continue;
+                }
+                let examples = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(examples.contains(&path), "`{path} --help` has no example");
+            }
+        }
+        check(&Cli::command(), "tiercel");
+    }
+
+    #[test]
+    fn examples_parse() {
+        // What `--help` shows must work as it stands; shell pipelines end where they leave this program.
+        fn check(command: &clap::Command) {
+            for sub in command.get_subcommands() {
+                check(sub);
+            }
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|l| l.starts_with("tiercel ")) {
+                let line = line.split(" | ").next().unwrap_or_default().replace("'02 00 00 00 00 02 ...'", "0200");
+                parse(&line.replace('\'', "")).unwrap_or_else(|error| panic!("{line}: {error}"));
+            }
+        }
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for line in [
+            "tiercel up",
+            "tiercel up --interface veth0",
+            "tiercel up --config f --interface veth0 --address 10.7.0.1",
+            "tiercel up --interface veth0 --address 10.7.0.1 --busy --sleep",
+            "tiercel write 5 --rkey 1",
+            "tiercel write 5 --rkey 1 --data a --hex 00",
+            "tiercel read 5 --rkey 1 --length 8 --raw --out f",
+            "tiercel read 5 --rkey 4294967296 --length 8",
+            "tiercel decode",
+            "tiercel decode f --hex 00",
+            "tiercel recv post 5 --count 0",
+            "tiercel --socket s --node n status",
+            "tiercel mr register 0x",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_region_without_rights_is_asked_for_by_name() {
+        let Command::Mr(Mr::Register { access, .. }) = parse("tiercel mr register 1K --access none").unwrap().command
+        else {
+            panic!()
+        };
+        assert_eq!(access, [None]);
+    }
+}

@@ -1,0 +1,78 @@
+//! `decode`: packets to readable fields.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use transport_user::decode::{Capture, Decoded, decode_falcon, decode_frame, parse_hex};
+
+use crate::cli::Json;
+use crate::exit::Exit;
+use crate::output::{print, print_json};
+
+pub(crate) fn decode(file: Option<PathBuf>, hex: Option<String>, falcon: bool, json: Json) -> Result<(), Exit> {
+    match (file, hex) {
+        (Some(file), _) => decode_capture(&file, json),
+        (None, Some(hex)) => decode_hex(hex, falcon, json),
+        (None, None) => Err(Exit::usage("name a capture file, or bytes with --hex")),
+    }
+}
+
+fn decode_hex(hex: String, falcon: bool, json: Json) -> Result<(), Exit> {
+    let text = match hex.as_str() {
+        "-" => {
+            let mut text = String::new();
+            let read = std::io::stdin().lock().read_to_string(&mut text);
+            read.map_err(|error| Exit::file(format!("cannot read stdin: {error}")))?;
+            text
+        }
+        _ => hex,
+    };
+    let bytes = parse_hex(&text).map_err(Exit::usage)?;
+    let decoded = if falcon { decode_falcon(&bytes) } else { decode_frame(&bytes) };
+    match json.json {
+        true => print_json(&to_value(&decoded)?),
+        false => print(decoded.to_string().trim_end()),
+    }
+    match decoded.error {
+        None => Ok(()),
+        Some(error) => Err(Exit::file(error)),
+    }
+}
+
+/// Malformed frames of a capture are shown as such; the capture itself may end in an error.
+fn decode_capture(file: &Path, json: Json) -> Result<(), Exit> {
+    let in_file = |error| Exit::file(format!("{}: {error}", file.display()));
+    let mut all = Vec::new();
+    let mut outcome = Ok(());
+    for frame in Capture::open(file).map_err(Exit::file)? {
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(error) => {
+                outcome = Err(in_file(error));
+                break;
+            }
+        };
+        let decoded = decode_frame(&frame.data);
+        if json.json {
+            let seconds = frame.timestamp.map(|timestamp| timestamp.as_secs_f64());
+            let mut value = to_value(&decoded)?;
+            value["number"] = frame.number.into();
+            value["timestamp"] = json!(seconds);
+            value["original_length"] = frame.original_length.into();
+            all.push(value);
+        } else {
+            let time = frame.timestamp.map_or_else(|| "-".to_owned(), |t| format!("{:.9}", t.as_secs_f64()));
+            print(format!("Frame {} at {time} s, {} bytes", frame.number, frame.original_length));
+            print(decoded.to_string());
+        }
+    }
+    if json.json {
+        print_json(&Value::Array(all));
+    }
+    outcome
+}
+
+fn to_value(decoded: &Decoded) -> Result<Value, Exit> {
+    serde_json::to_value(decoded).map_err(Exit::node)
+}

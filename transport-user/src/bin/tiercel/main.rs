@@ -1,0 +1,74 @@
+//! `tiercel`: runs a node of the Falcon transport, and talks to running ones.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing::level_filters::LevelFilter;
+
+mod cli;
+mod decode;
+mod exit;
+mod operate;
+mod output;
+mod show;
+mod talk;
+mod up;
+mod values;
+
+use cli::{Cli, Command};
+use exit::Exit;
+use talk::Node;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_logging(&cli);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Exit::node(format!("cannot start: {error}")).report(),
+    };
+    match runtime.block_on(run(cli)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(exit) => exit.report(),
+    }
+}
+
+/// Logs go to stderr: a running node's at once, a client's on request.
+fn start_logging(cli: &Cli) {
+    let quiet = if matches!(cli.command, Command::Up(_)) { LevelFilter::INFO } else { LevelFilter::WARN };
+    let level = match cli.verbose {
+        0 => quiet,
+        1 => LevelFilter::INFO.max(quiet),
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_max_level(level)
+        .with_target(false)
+        .init();
+}
+
+async fn run(cli: Cli) -> Result<(), Exit> {
+    let node = Node::new(cli.socket, cli.node);
+    match cli.command {
+        Command::Up(arguments) => up::up(*arguments, node).await,
+        Command::Down => show::down(&node).await,
+        Command::Status(json) => show::status(&node, json).await,
+        Command::Stats { all, json } => show::stats(&node, all, json).await,
+        Command::Conn(command) => show::connections(&node, command).await,
+        Command::Mr(command) => operate::regions(&node, command).await,
+        Command::Write { remote, data, immediate, json } => {
+            operate::write(&node, remote, data, immediate, json).await
+        }
+        Command::Read { remote, length, to } => operate::read(&node, remote, length, to).await,
+        Command::Send { cid, data, immediate, json } => operate::send(&node, cid, data, immediate, json).await,
+        Command::Recv(command) => operate::receives(&node, command).await,
+        Command::Atomic(command) => operate::atomic(&node, command).await,
+        Command::Cp { from, to, via, overwrite, json } => {
+            operate::copy(&node, (from, to), via.into(), overwrite, json).await
+        }
+        Command::Decode { file, hex, falcon, json } => decode::decode(file, hex, falcon, json),
+    }
+}

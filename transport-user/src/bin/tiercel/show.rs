@@ -1,0 +1,179 @@
+//! `down`, `status`, `stats` and `conn`: what a node is and has.
+
+use serde_json::Value;
+use transport_user::control::Request;
+
+use crate::cli::{Conn, Json};
+use crate::exit::Exit;
+use crate::output::{fields, print, print_json, size, table, text};
+use crate::talk::Node;
+
+pub(crate) async fn down(node: &Node) -> Result<(), Exit> {
+    let answer = node.ask(Request::Down).await?;
+    print(format!("node {} goes down", text(&answer["down"])));
+    Ok(())
+}
+
+pub(crate) async fn status(node: &Node, json: Json) -> Result<(), Exit> {
+    let mut status = node.ask(Request::Status).await?;
+    if json.json {
+        print_json(&status);
+        return Ok(());
+    }
+    let events = status.as_object_mut().and_then(|status| status.remove("events")).unwrap_or_default();
+    print(fields(&status));
+    if let Some(events) = events.as_array().filter(|events| !events.is_empty()) {
+        print("\nLatest events of the connection manager:");
+        for event in events.iter().rev().take(10).rev() {
+            print(format!("  {}  {}", clock(event["time_ms"].as_u64().unwrap_or(0)), text(&event["text"])));
+        }
+    }
+    Ok(())
+}
+
+/// Time of day of milliseconds since 1970, UTC.
+fn clock(time_ms: u64) -> String {
+    let seconds = time_ms / 1000 % 86_400;
+    format!("{:02}:{:02}:{:02}.{:03}Z", seconds / 3600, seconds / 60 % 60, seconds % 60, time_ms % 1000)
+}
+
+pub(crate) async fn stats(node: &Node, all: bool, json: Json) -> Result<(), Exit> {
+    let mut stats = node.ask(Request::Stats).await?;
+    if json.json {
+        print_json(&stats);
+        return Ok(());
+    }
+    if !all {
+        for group in ["counters", "connections", "connection_manager"] {
+            if let Some(counters) = stats[group].as_object_mut() {
+                counters.retain(|_, count| count != 0);
+            }
+        }
+    }
+    print(fields(&stats));
+    Ok(())
+}
+
+pub(crate) async fn connections(node: &Node, command: Conn) -> Result<(), Exit> {
+    match command {
+        Conn::List(json) => list(node, json).await,
+        Conn::Show { cid, json } => show(&node.ask(Request::Connection { cid }).await?, json),
+        Conn::Connect { peer, unordered, json } => {
+            let request = Request::Connect { address: peer.address, port: peer.port, ordered: !unordered };
+            let connection = node.ask(request).await?;
+            if json.json {
+                print_json(&connection);
+                return Ok(());
+            }
+            print(format!(
+                "connection {} to {}: peer's CID {}, up to {} bytes a transaction, {}",
+                text(&connection["local_cid"]),
+                text(&connection["peer_address"]),
+                text(&connection["peer_cid"]),
+                text(&connection["max_segment"]),
+                order(&connection),
+            ));
+            print_peer_regions(&connection);
+            Ok(())
+        }
+        Conn::Close { cid } => {
+            node.ask(Request::Close { cid }).await?;
+            print(format!("connection {cid} closed"));
+            Ok(())
+        }
+    }
+}
+
+async fn list(node: &Node, json: Json) -> Result<(), Exit> {
+    let connections = node.ask(Request::Connections).await?;
+    let rows = connections.as_array().map(Vec::as_slice).unwrap_or_default();
+    if json.json {
+        print_json(&connections);
+    } else if rows.is_empty() {
+        print("no connections: make one with `tiercel conn connect ADDRESS`");
+    } else {
+        let count = |row: &Value, name: &str| text(&row["statistics"][name]);
+        print(table(
+            rows,
+            &[
+                ("CID", &|row| text(&row["local_cid"])),
+                ("PEER CID", &|row| text(&row["peer_cid"])),
+                ("PEER", &|row| text(&row["peer_address"])),
+                ("STATE", &|row| text(&row["state"])),
+                ("ORDER", &|row| order(row).to_owned()),
+                ("SETUP", &|row| if row["managed"] == true { "managed" } else { "static" }.to_owned()),
+                ("FCWND", &|row| text(&row["fcwnd"])),
+                ("RTT us", &|row| format!("{:.1}", row["rtt_ns"].as_f64().unwrap_or(0.0) / 1000.0)),
+                ("SENT", &|row| count(row, "packets_sent")),
+                ("RESENT", &|row| {
+                    let early = row["statistics"]["retransmitted_early"].as_u64().unwrap_or(0);
+                    let timeout = row["statistics"]["retransmitted_timeout"].as_u64().unwrap_or(0);
+                    (early + timeout).to_string()
+                }),
+                ("RECEIVED", &|row| count(row, "packets_received")),
+            ],
+        ));
+    }
+    Ok(())
+}
+
+fn order(connection: &Value) -> &'static str {
+    if connection["ordered"] == true { "ordered" } else { "unordered" }
+}
+
+fn show(connection: &Value, json: Json) -> Result<(), Exit> {
+    if json.json {
+        print_json(connection);
+        return Ok(());
+    }
+    let mut rest = connection.clone();
+    if let Some(fields) = rest.as_object_mut() {
+        fields.remove("session");
+    }
+    print(fields(&rest));
+    print_peer_regions(connection);
+    Ok(())
+}
+
+fn print_peer_regions(connection: &Value) {
+    let regions = connection["session"]["peer_regions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if regions.is_empty() {
+        return;
+    }
+    let rights = |row: &Value| {
+        let bits = row["access"].as_u64().unwrap_or(0) as u32;
+        let rights = transport_user::control::Right::of(bits);
+        rights.into_iter().map(right_name).collect::<Vec<_>>().join(",")
+    };
+    print("\nRegions the peer offers:");
+    print(table(
+        regions,
+        &[
+            ("R_KEY", &|row| text(&row["rkey"])),
+            ("LENGTH", &|row| size(row["length"].as_u64().unwrap_or(0))),
+            ("ACCESS", &rights),
+            ("NAME", &|row| text(&row["name"])),
+        ],
+    ));
+}
+
+/// A right as `mr register --access` takes it.
+fn right_name(right: transport_user::control::Right) -> &'static str {
+    use transport_user::control::Right;
+    match right {
+        Right::RemoteRead => "read",
+        Right::RemoteWrite => "write",
+        Right::RemoteAtomic => "atomic",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_show_the_time_of_day() {
+        assert_eq!(clock(0), "00:00:00.000Z");
+        assert_eq!(clock(1_700_000_000_123), "22:13:20.123Z");
+    }
+}

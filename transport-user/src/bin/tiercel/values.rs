@@ -1,0 +1,173 @@
+//! Values of the command line that are more than a number.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use transport_user::config::{DEFAULT_CONTROL_PORT, parse_integer, parse_size};
+use transport_user::connection_manager::Via;
+use transport_user::control::Right;
+
+use crate::cli::parse_address;
+
+/// A place in a peer's region.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Remote {
+    /// Local CID of the connection.
+    pub(crate) cid: u32,
+    /// The peer's R_Key (`tiercel conn show` lists what the peer offers).
+    #[arg(long, value_name = "KEY", value_parser = parse_hex_or_decimal_u32)]
+    pub(crate) rkey: u32,
+    /// Address within the region.
+    #[arg(long, default_value = "0", value_name = "N", value_parser = parse_address)]
+    pub(crate) address: u64,
+}
+
+/// Part of a region of this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegionSpan {
+    pub(crate) rkey: u32,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+/// An address and a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PeerAddress {
+    pub(crate) address: IpAddr,
+    pub(crate) port: u16,
+}
+
+/// One end of `cp`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CopyPlace {
+    /// A path on this machine.
+    Local(PathBuf),
+    /// A name at the peer of a connection; empty for the file's own.
+    Peer { cid: u32, name: String },
+}
+
+/// `--via`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ViaArgument {
+    /// SEND into receives the receiving node posts.
+    Send,
+    /// The node that has the file WRITEs it into the other's memory.
+    Write,
+    /// The node that gets the file READs it from the other's memory.
+    Read,
+}
+
+impl From<ViaArgument> for Via {
+    fn from(via: ViaArgument) -> Self {
+        match via {
+            ViaArgument::Send => Self::Send,
+            ViaArgument::Write => Self::Write,
+            ViaArgument::Read => Self::Read,
+        }
+    }
+}
+
+/// 32 bits in decimal, or in hexadecimal behind 0x.
+pub(crate) fn parse_hex_or_decimal_u32(text: &str) -> Result<u32, String> {
+    u32::try_from(parse_integer(text)?).map_err(|_| format!("\"{text}\" has more than 32 bits"))
+}
+
+/// `RKEY:OFFSET:LENGTH`.
+pub(crate) fn parse_region_span(text: &str) -> Result<RegionSpan, String> {
+    let wrong = || format!("\"{text}\" is no part of a region: write RKEY:OFFSET:LENGTH, such as 2:0:4096");
+    let (place, length) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let (rkey, offset) = parse_region_place(place).map_err(|_| wrong())?;
+    Ok(RegionSpan { rkey, offset, length: parse_size(length)? })
+}
+
+/// `RKEY:OFFSET`.
+pub(crate) fn parse_region_place(text: &str) -> Result<(u32, u64), String> {
+    let wrong = || format!("\"{text}\" is no place in a region: write RKEY:OFFSET, such as 2:4096");
+    let (rkey, offset) = text.split_once(':').ok_or_else(wrong)?;
+    Ok((parse_hex_or_decimal_u32(rkey)?, parse_address(offset)?))
+}
+
+/// `ADDRESS` or `ADDRESS:PORT`, IPv6 with a port in brackets.
+pub(crate) fn parse_peer(text: &str) -> Result<PeerAddress, String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(PeerAddress { address, port: DEFAULT_CONTROL_PORT });
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(peer) if peer.port() != 0 => Ok(PeerAddress { address: peer.ip(), port: peer.port() }),
+        _ => Err(format!(
+            "\"{text}\" is no peer: write an address such as 10.7.0.2, 10.7.0.2:{DEFAULT_CONTROL_PORT} or \
+             [fd00::2]:{DEFAULT_CONTROL_PORT}"
+        )),
+    }
+}
+
+/// `read`, `write`, `atomic`; `none` stands alone.
+pub(crate) fn parse_right(text: &str) -> Result<Option<Right>, String> {
+    match text {
+        "none" => Ok(None),
+        "read" => Ok(Some(Right::RemoteRead)),
+        "write" => Ok(Some(Right::RemoteWrite)),
+        "atomic" => Ok(Some(Right::RemoteAtomic)),
+        _ => Err(format!("\"{text}\" is no right: write read, write, atomic (several with commas), or none")),
+    }
+}
+
+/// `CID:[NAME]`, or a path. A path that looks like the first is written with `./`.
+pub(crate) fn parse_copy_place(text: &str) -> Result<CopyPlace, String> {
+    if let Some((cid, name)) = text.split_once(':')
+        && !cid.is_empty()
+        && cid.bytes().all(|digit| digit.is_ascii_digit())
+    {
+        let cid = cid.parse().map_err(|_| format!("\"{cid}\" is no CID"))?;
+        return Ok(CopyPlace::Peer { cid, name: name.to_owned() });
+    }
+    if text.is_empty() {
+        return Err("a path, or CID:[NAME], must not be empty".into());
+    }
+    Ok(CopyPlace::Local(text.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_have_a_default_port() {
+        let peer = |text| parse_peer(text).map(|peer| (peer.address.to_string(), peer.port));
+        assert_eq!(peer("10.7.0.2"), Ok(("10.7.0.2".into(), 4792)));
+        assert_eq!(peer("10.7.0.2:5000"), Ok(("10.7.0.2".into(), 5000)));
+        assert_eq!(peer("fd00::2"), Ok(("fd00::2".into(), 4792)));
+        assert_eq!(peer("[fd00::2]:1"), Ok(("fd00::2".into(), 1)));
+        for wrong in ["", "host", "10.7.0.2:", "10.7.0.2:0", "[fd00::2]", "10.7.0.2:70000"] {
+            assert!(parse_peer(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn copy_places_are_told_from_paths() {
+        let peer = |cid, name: &str| Ok(CopyPlace::Peer { cid, name: name.into() });
+        assert_eq!(parse_copy_place("5:"), peer(5, ""));
+        assert_eq!(parse_copy_place("5:a:b"), peer(5, "a:b"));
+        for path in ["file", "./5:x", "a:b", ":x", "/tmp/5:"] {
+            assert_eq!(parse_copy_place(path), Ok(CopyPlace::Local(path.into())), "{path}");
+        }
+        assert!(parse_copy_place("").is_err() && parse_copy_place("99999999999:x").is_err());
+    }
+
+    #[test]
+    fn spans_of_regions_are_three_numbers() {
+        assert_eq!(parse_region_span("2:0x10:4KiB"), Ok(RegionSpan { rkey: 2, offset: 16, length: 4096 }));
+        assert_eq!(parse_region_place("1:1MiB"), Ok((1, 1 << 20)));
+        for wrong in ["", "1", "1:2", "1:2:x", "x:0:1", "1:-1:1"] {
+            assert!(parse_region_span(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rights_are_words() {
+        assert_eq!(parse_right("atomic"), Ok(Some(Right::RemoteAtomic)));
+        assert_eq!(parse_right("none"), Ok(None));
+        assert!(parse_right("execute").is_err());
+    }
+}

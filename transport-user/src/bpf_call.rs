@@ -1,0 +1,145 @@
+//! The few bpf(2) calls that aya does not make for us.
+
+use std::io;
+use std::mem::{self, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use aya_obj::generated::{
+    BPF_F_LOCK, BPF_F_TEST_XDP_LIVE_FRAMES, bpf_attr, bpf_cmd, bpf_link_info, bpf_link_type,
+};
+
+/// Bytes of a live frame before the program fills it; every frame the engine sends is longer or padded.
+pub(crate) const LIVE_FRAME_BYTES: u32 = 64;
+/// Interface a live frame seems to come from: the wire program takes it for the engine's (the loopback interface
+/// has index 1 in every network namespace).
+const ENGINE_INTERFACE: u32 = 1;
+/// Largest number of frames the kernel handles in one batch of a live run.
+pub(crate) const MAX_BATCH: u32 = 256;
+
+/// `struct xdp_md`, the context of a test run.
+#[repr(C)]
+#[derive(Default)]
+struct XdpMd {
+    data: u32,
+    data_end: u32,
+    data_meta: u32,
+    ingress_ifindex: u32,
+    rx_queue_index: u32,
+    egress_ifindex: u32,
+}
+
+fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
+    // SAFETY: the union is large enough for every command, and each caller fills it with pointers that outlive the
+    // call.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<bpf_attr>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
+}
+
+fn empty() -> bpf_attr {
+    // SAFETY: integers only; zero is "not given" for every field.
+    unsafe { mem::zeroed() }
+}
+
+/// Reads element `index` of an array map into `value` under the element's spin lock.
+///
+/// # Safety
+/// `T` must be as large as the map's value and valid for every content the kernel may write.
+pub(crate) unsafe fn lookup_locked<T>(map: BorrowedFd<'_>, index: u32, value: &mut T) -> io::Result<()> {
+    element(bpf_cmd::BPF_MAP_LOOKUP_ELEM, map, index, std::ptr::from_mut(value) as u64)
+}
+
+/// Writes element `index` of an array map under the element's spin lock.
+///
+/// # Safety
+/// `T` must be as large as the map's value.
+pub(crate) unsafe fn update_locked<T>(map: BorrowedFd<'_>, index: u32, value: &T) -> io::Result<()> {
+    element(bpf_cmd::BPF_MAP_UPDATE_ELEM, map, index, std::ptr::from_ref(value) as u64)
+}
+
+fn element(command: bpf_cmd, map: BorrowedFd<'_>, index: u32, value: u64) -> io::Result<()> {
+    let mut attributes = empty();
+    // SAFETY: plain integers of the variant these commands read.
+    let element = unsafe { &mut attributes.__bindgen_anon_2 };
+    element.map_fd = map.as_raw_fd() as u32;
+    element.key = std::ptr::from_ref(&index) as u64;
+    element.__bindgen_anon_1.value = value;
+    element.flags = u64::from(BPF_F_LOCK);
+    bpf(command, &mut attributes).map(drop)
+}
+
+/// Hands `frames` live frames to `program`, as frames of the engine, `batch` at a time. Returns when all were
+/// handed over, or with `EINTR` on a signal.
+pub(crate) fn run_live(program: BorrowedFd<'_>, frames: u32, batch: u32) -> io::Result<()> {
+    let frame = [0u8; LIVE_FRAME_BYTES as usize];
+    let context =
+        XdpMd { data_end: LIVE_FRAME_BYTES, ingress_ifindex: ENGINE_INTERFACE, ..XdpMd::default() };
+    let mut attributes = empty();
+    // SAFETY: plain integers of the variant this command reads.
+    let test = unsafe { &mut attributes.test };
+    test.prog_fd = program.as_raw_fd() as u32;
+    test.data_in = frame.as_ptr() as u64;
+    test.data_size_in = LIVE_FRAME_BYTES;
+    test.ctx_in = std::ptr::from_ref(&context) as u64;
+    test.ctx_size_in = size_of::<XdpMd>() as u32;
+    test.repeat = frames;
+    test.batch_size = batch;
+    test.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
+    bpf(bpf_cmd::BPF_PROG_TEST_RUN, &mut attributes).map(drop)
+}
+
+/// Detaches the link that holds XDP program `program_id` on the interface; false if no link does. Links of all
+/// network namespaces are seen here and an interface index is not unique among them, hence the program as well.
+pub(crate) fn detach_xdp_link(interface_index: u32, program_id: u32) -> io::Result<bool> {
+    let mut id = 0;
+    while let Some(next) = next_link(id)? {
+        id = next;
+        // A link may go away between the two calls.
+        let Ok(link) = link_by_id(id) else { continue };
+        if xdp_place(&link)? == Some((interface_index, program_id)) {
+            let mut attributes = empty();
+            attributes.link_detach.link_fd = link.as_raw_fd() as u32;
+            bpf(bpf_cmd::BPF_LINK_DETACH, &mut attributes)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn next_link(id: u32) -> io::Result<Option<u32>> {
+    let mut attributes = empty();
+    attributes.__bindgen_anon_6.__bindgen_anon_1.start_id = id;
+    match bpf(bpf_cmd::BPF_LINK_GET_NEXT_ID, &mut attributes) {
+        // SAFETY: the kernel wrote an integer.
+        Ok(_) => Ok(Some(unsafe { attributes.__bindgen_anon_6.next_id })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn link_by_id(id: u32) -> io::Result<OwnedFd> {
+    let mut attributes = empty();
+    attributes.__bindgen_anon_6.__bindgen_anon_1.link_id = id;
+    let fd = bpf(bpf_cmd::BPF_LINK_GET_FD_BY_ID, &mut attributes)?;
+    // SAFETY: the kernel just gave us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Interface and program of an XDP link; none for links of other types and for detached ones.
+fn xdp_place(link: &OwnedFd) -> io::Result<Option<(u32, u32)>> {
+    // SAFETY: integers only.
+    let mut info: bpf_link_info = unsafe { mem::zeroed() };
+    let mut attributes = empty();
+    // SAFETY: plain integers of the variant this command reads.
+    let query = unsafe { &mut attributes.info };
+    query.bpf_fd = link.as_raw_fd() as u32;
+    query.info_len = size_of::<bpf_link_info>() as u32;
+    query.info = std::ptr::from_mut(&mut info) as u64;
+    bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attributes)?;
+    if info.type_ != bpf_link_type::BPF_LINK_TYPE_XDP as u32 {
+        return Ok(None);
+    }
+    // SAFETY: the type says which variant the kernel filled.
+    let index = unsafe { info.__bindgen_anon_1.xdp.ifindex };
+    Ok((index != 0).then_some((index, info.prog_id)))
+}

@@ -1,0 +1,150 @@
+//! Which connection slots are taken, and the CIDs that name them.
+//!
+//! A CID's slot is its value modulo the number of slots; the bits above count the slot's incarnations, so that a
+//! late packet of a closed connection does not find the slot's next one.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use transport_common::ids::Cid;
+use transport_common::queues::CONNECTIONS;
+
+use crate::error::Error;
+
+/// Incarnations that fit above the slot in 24 bits.
+const INCARNATIONS: u32 = (Cid::MAX + 1) / CONNECTIONS as u32;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SlotState {
+    occupant: Option<Cid>,
+    /// Number of the next incarnation.
+    generation: u32,
+}
+
+/// The slots of a node.
+#[derive(Debug)]
+pub(crate) struct Cids {
+    slots: Mutex<[SlotState; CONNECTIONS]>,
+}
+
+impl Cids {
+    /// All free.
+    pub(crate) fn new() -> Arc<Self> {
+        let mut slots = [SlotState::default(); CONNECTIONS];
+        // CID 0 is left out: in captures and tables it reads as "none".
+        slots[0].generation = 1;
+        Arc::new(Self { slots: Mutex::new(slots) })
+    }
+
+    /// Any free slot, the one least used before.
+    pub(crate) fn reserve(self: &Arc<Self>) -> Result<CidReservation, Error> {
+        let mut slots = self.lock();
+        let free = (0..CONNECTIONS).filter(|slot| slots[*slot].occupant.is_none());
+        let slot = free.min_by_key(|slot| slots[*slot].generation).ok_or(Error::NoFreeCid(CONNECTIONS))?;
+        let incarnation = slots[slot].generation % INCARNATIONS;
+        let cid = incarnation * CONNECTIONS as u32 + slot as u32;
+        Ok(self.occupy(&mut slots, Cid(if cid == 0 { CONNECTIONS as u32 } else { cid })))
+    }
+
+    /// The slot of a given CID.
+    pub(crate) fn reserve_given(self: &Arc<Self>, cid: Cid) -> Result<CidReservation, Error> {
+        if cid.0 == 0 || cid.0 > Cid::MAX {
+            return Err(Error::BadCid(cid.0));
+        }
+        let mut slots = self.lock();
+        let slot = slot_of(cid);
+        match slots[slot].occupant {
+            Some(occupant) => Err(Error::CidInUse { cid, occupant, slot }),
+            None => Ok(self.occupy(&mut slots, cid)),
+        }
+    }
+
+    fn occupy(self: &Arc<Self>, slots: &mut [SlotState; CONNECTIONS], cid: Cid) -> CidReservation {
+        let state = &mut slots[slot_of(cid)];
+        state.occupant = Some(cid);
+        let generation = state.generation;
+        state.generation = generation.wrapping_add(1);
+        CidReservation { cids: Arc::clone(self), cid, generation }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, [SlotState; CONNECTIONS]> {
+        self.slots.lock().expect("no panic under the lock")
+    }
+}
+
+/// The slot of a CID.
+pub(crate) const fn slot_of(cid: Cid) -> usize {
+    cid.0 as usize % CONNECTIONS
+}
+
+/// A CID that is set aside for one connection; given back on drop.
+#[derive(Debug)]
+pub struct CidReservation {
+    cids: Arc<Cids>,
+    cid: Cid,
+    generation: u32,
+}
+
+impl CidReservation {
+    /// The CID.
+    pub fn cid(&self) -> Cid {
+        self.cid
+    }
+
+    /// Which incarnation of its slot this is.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether it was reserved from `cids`.
+    pub(crate) fn is_from(&self, cids: &Arc<Cids>) -> bool {
+        Arc::ptr_eq(&self.cids, cids)
+    }
+}
+
+impl Drop for CidReservation {
+    fn drop(&mut self) {
+        self.cids.lock()[slot_of(self.cid)].occupant = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_slots_are_had_once_and_come_back() {
+        let cids = Cids::new();
+        let all: Vec<_> = (0..CONNECTIONS).map(|_| cids.reserve().expect("there is one")).collect();
+        assert!(matches!(cids.reserve(), Err(Error::NoFreeCid(CONNECTIONS))));
+        let mut slots: Vec<_> = all.iter().map(|r| slot_of(r.cid())).collect();
+        slots.sort_unstable();
+        assert!(slots.iter().enumerate().all(|(n, slot)| n == *slot));
+        assert!(all.iter().all(|r| r.cid().0 != 0));
+        drop(all);
+        assert!(cids.reserve().is_ok());
+    }
+
+    #[test]
+    fn a_slots_next_cid_is_another() {
+        let cids = Cids::new();
+        let keep: Vec<_> = (0..CONNECTIONS - 1).map(|_| cids.reserve().expect("there is one")).collect();
+        let first = cids.reserve().expect("the last one").cid();
+        let second = cids.reserve().expect("the same slot").cid();
+        assert_eq!((slot_of(first), keep.len()), (slot_of(second), CONNECTIONS - 1));
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn a_given_cid_in_use_names_the_occupant() {
+        let cids = Cids::new();
+        let held = cids.reserve_given(Cid(5)).expect("free");
+        assert!(matches!(
+            cids.reserve_given(Cid(261)),
+            Err(Error::CidInUse { cid: Cid(261), occupant: Cid(5), slot: 5 })
+        ));
+        drop(held);
+        assert!(cids.reserve_given(Cid(261)).is_ok());
+        assert!(matches!(cids.reserve_given(Cid(0)), Err(Error::BadCid(0))));
+        assert!(matches!(cids.reserve_given(Cid(1 << 24)), Err(Error::BadCid(_))));
+    }
+}

@@ -1,0 +1,102 @@
+//! Completion queues: the completions of one or several connections, awaited in one place.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, RwLock};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use transport_common::ids::Cid;
+use transport_common::queues::Completion;
+
+use crate::connection::{Connection, SPIN};
+use crate::connections::{Core, Interest};
+
+/// Gathers the completions of posted work requests and receives of the connections attached to it.
+///
+/// It takes nothing from the futures of [`Connection`]'s operations. Clones are the same queue.
+#[derive(Clone, Debug, Default)]
+pub struct CompletionQueue {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    connections: RwLock<Vec<Arc<Core>>>,
+    /// Where the next look starts, so that a busy connection does not hide the others.
+    turn: AtomicUsize,
+    changed: Arc<Notify>,
+}
+
+impl CompletionQueue {
+    /// A queue without connections.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gathers the completions of `connection` from now on, too.
+    pub fn attach(&self, connection: &Connection) {
+        let mut connections = self.inner.connections.write().expect("no panic under the lock");
+        if !connections.iter().any(|core| Arc::ptr_eq(core, connection.core())) {
+            connection.core().watch(&self.inner.changed);
+            connections.push(Arc::clone(connection.core()));
+        }
+        drop(connections);
+        // Whoever waits must wait for this one as well.
+        self.inner.changed.notify_waiters();
+    }
+
+    /// Takes completions of one connection, if any has some: its CID, and how many. No system call.
+    pub fn poll(&self, completions: &mut [Completion]) -> Option<(Cid, usize)> {
+        let connections = self.inner.connections.read().expect("no panic under the lock");
+        let turn = self.inner.turn.fetch_add(1, Relaxed);
+        for n in 0..connections.len() {
+            let core = &connections[(turn.wrapping_add(n)) % connections.len()];
+            let taken = Connection::new(Arc::clone(core)).poll(completions);
+            if taken != 0 {
+                return Some((core.local_cid, taken));
+            }
+        }
+        None
+    }
+
+    /// The next completion and the CID of its connection; none once no attached connection is alive and everything
+    /// was taken. Cancel-safe.
+    pub async fn next(&self) -> Option<(Cid, Completion)> {
+        let start = Instant::now();
+        while start.elapsed() < SPIN {
+            if let Some(completion) = self.take() {
+                return Some(completion);
+            }
+            tokio::task::yield_now().await;
+        }
+        loop {
+            let changed = self.inner.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let cores = self.inner.connections.read().expect("no panic under the lock").clone();
+            let _interest: Vec<Interest<'_>> = cores.iter().map(|core| core.interest()).collect();
+            // In this order: what completed before the last connection died is still taken.
+            let alive = cores.iter().any(|core| Connection::new(Arc::clone(core)).is_alive());
+            if let Some(completion) = self.take() {
+                return Some(completion);
+            }
+            if !alive {
+                return None;
+            }
+            changed.await;
+        }
+    }
+
+    fn take(&self) -> Option<(Cid, Completion)> {
+        let mut one = [Completion::default()];
+        self.poll(&mut one).map(|(cid, _)| (cid, one[0]))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for core in self.connections.get_mut().expect("no panic under the lock") {
+            core.unwatch(&self.changed);
+        }
+    }
+}

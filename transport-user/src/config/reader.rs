@@ -1,0 +1,287 @@
+//! A table of a TOML file that is read field by field and collects every complaint with its line.
+
+use std::fmt::{self, Display};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::quantity::{format_duration, parse_duration};
+use crate::mac::Mac;
+
+/// One thing that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Complaint {
+    /// Line, from 1.
+    pub line: usize,
+    /// Full name of the field, such as `connection[2].tx.rsn`; empty for an error of the syntax.
+    pub field: String,
+    /// What is wrong, what is allowed and what to do.
+    pub text: String,
+}
+
+impl Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() {
+            return write!(f, "line {}: {}", self.line, self.text);
+        }
+        write!(f, "line {}: {}: {}", self.line, self.field, self.text)
+    }
+}
+
+/// Complaints about one file.
+pub(super) struct Complaints<'s> {
+    source: &'s str,
+    list: Vec<Complaint>,
+}
+
+impl<'s> Complaints<'s> {
+    pub(super) fn new(source: &'s str) -> Self {
+        Self { source, list: Vec::new() }
+    }
+
+    /// Adds one that stands at byte `at` of the file.
+    pub(super) fn add(&mut self, at: usize, field: impl Into<String>, text: impl Into<String>) {
+        let line = 1 + self.source.bytes().take(at).filter(|byte| *byte == b'\n').count();
+        self.list.push(Complaint { line, field: field.into(), text: text.into() });
+    }
+
+    /// All of them, by line.
+    pub(super) fn into_sorted(mut self) -> Vec<Complaint> {
+        self.list.sort_by_key(|complaint| complaint.line);
+        self.list
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+}
+
+/// A table, read field by field. [`Reader::finish`] complains about the fields nobody asked for.
+pub(super) struct Reader<'c, 's> {
+    table: &'s DeTable<'s>,
+    path: String,
+    span: Range<usize>,
+    known: Vec<&'static str>,
+    complaints: &'c mut Complaints<'s>,
+}
+
+impl<'c, 's> Reader<'c, 's> {
+    /// `path` names the table: empty for the file itself.
+    pub(super) fn new(
+        table: &'s DeTable<'s>,
+        path: impl Into<String>,
+        span: Range<usize>,
+        complaints: &'c mut Complaints<'s>,
+    ) -> Self {
+        Self { table, path: path.into(), span, known: Vec::new(), complaints }
+    }
+
+    fn full_name(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    fn find(&mut self, name: &'static str) -> Option<&'s Spanned<DeValue<'s>>> {
+        self.known.push(name);
+        self.table.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value)
+    }
+
+    /// Complains about field `name`, at its line when it is there, else at the table's.
+    pub(super) fn complain(&mut self, name: &str, text: impl Into<String>) {
+        let place = self.table.iter().find(|(key, _)| key.get_ref() == name).map(|(key, _)| key.span().start);
+        let field = self.full_name(name);
+        self.complaints.add(place.unwrap_or(self.span.start), field, text);
+    }
+
+    /// Complains that a field is missing unless `value` is there.
+    pub(super) fn require<T>(&mut self, name: &'static str, value: Option<T>, example: &str) -> Option<T> {
+        if value.is_none() && !self.table.iter().any(|(key, _)| key.get_ref() == name) {
+            self.complain(name, format!("missing: add a line such as `{name} = {example}`"));
+        }
+        value
+    }
+
+    /// Any value, read by `read`, which answers with a complaint when it cannot.
+    fn value<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&'s DeValue<'s>) -> Result<T, String>,
+    ) -> Option<T> {
+        match read(self.find(name)?.get_ref()) {
+            Ok(value) => Some(value),
+            Err(text) => {
+                self.complain(name, text);
+                None
+            }
+        }
+    }
+
+    /// A string.
+    pub(super) fn string(&mut self, name: &'static str) -> Option<String> {
+        self.value(name, |value| text(value, "a string in quotes").map(str::to_owned))
+    }
+
+    /// `true` or `false`.
+    pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
+        self.value(name, |value| {
+            value.as_bool().ok_or_else(|| format!("is {}; allowed: true or false", kind(value)))
+        })
+    }
+
+    /// A whole number in `low..=high`; hexadecimal as TOML writes it.
+    pub(super) fn integer(&mut self, name: &'static str, low: u64, high: u64) -> Option<u64> {
+        self.value(name, |value| {
+            let allowed = format!("allowed: a whole number from {low} to {high}");
+            let Some(integer) = value.as_integer() else {
+                return Err(format!("is {}; {allowed}", kind(value)));
+            };
+            u64::from_str_radix(integer.as_str(), integer.radix())
+                .ok()
+                .filter(|number| (low..=high).contains(number))
+                .ok_or_else(|| format!("{integer} is out of range; {allowed}"))
+        })
+    }
+
+    /// A whole number or a decimal fraction in `low..=high`.
+    pub(super) fn number(&mut self, name: &'static str, low: f64, high: f64) -> Option<f64> {
+        self.value(name, |value| {
+            let allowed = format!("allowed: a number from {low} to {high}");
+            let written = match value {
+                DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+                DeValue::Float(float) => float.as_str(),
+                _ => return Err(format!("is {}; {allowed}", kind(value))),
+            };
+            written
+                .parse::<f64>()
+                .ok()
+                .filter(|number| (low..=high).contains(number))
+                .ok_or_else(|| format!("{written} is out of range; {allowed}"))
+        })
+    }
+
+    /// A duration in `low..=high`.
+    pub(super) fn duration(&mut self, name: &'static str, low: Duration, high: Duration) -> Option<Duration> {
+        self.value(name, |value| {
+            let allowed = format!(
+                "allowed: a duration from \"{}\" to \"{}\"",
+                format_duration(low),
+                format_duration(high)
+            );
+            let written = text(value, "a string with a unit").map_err(|error| format!("{error}; {allowed}"))?;
+            let duration = parse_duration(written)?;
+            if (low..=high).contains(&duration) {
+                return Ok(duration);
+            }
+            Err(format!("\"{written}\" is out of range; {allowed}"))
+        })
+    }
+
+    /// The address of one host, IPv4 or IPv6.
+    pub(super) fn address(&mut self, name: &'static str) -> Option<IpAddr> {
+        self.value(name, |value| {
+            let written = text(value, "an address in quotes")?;
+            let address: IpAddr = written.parse().map_err(|_| {
+                format!("\"{written}\" is no IP address: write one such as \"10.7.0.1\" or \"fd00::1\", without prefix length")
+            })?;
+            if address.is_unspecified() || address.is_multicast() {
+                return Err(format!("{address} is not the address of one host: write the interface's own"));
+            }
+            Ok(address)
+        })
+    }
+
+    /// A MAC address of one host.
+    pub(super) fn mac(&mut self, name: &'static str) -> Option<Mac> {
+        self.value(name, |value| {
+            let mac: Mac = text(value, "a MAC address in quotes")?.parse().map_err(|error| format!("{error}"))?;
+            if is_host(mac) {
+                return Ok(mac);
+            }
+            Err(format!("\"{mac}\" is not the address of one host: take the one `ip link` shows at the peer"))
+        })
+    }
+
+    /// A table inside this one, read by `read`.
+    pub(super) fn table<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&mut Reader<'_, 's>) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.find(name)?;
+        let DeValue::Table(table) = value.get_ref() else {
+            self.complain(name, format!("is {}; allowed: a table", kind(value.get_ref())));
+            return None;
+        };
+        self.nested(name, table, value.span(), read)
+    }
+
+    /// An array of tables (`[[name]]`), each read by `read`; missing counts as empty.
+    pub(super) fn tables<T>(
+        &mut self,
+        name: &'static str,
+        mut read: impl FnMut(&mut Reader<'_, 's>) -> Option<T>,
+    ) -> Vec<T> {
+        let Some(value) = self.find(name) else { return Vec::new() };
+        let Some(array) = value.get_ref().as_array() else {
+            self.complain(name, format!("is {}; write each as its own [[{name}]]", kind(value.get_ref())));
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for (index, element) in array.iter().enumerate() {
+            match element.get_ref() {
+                DeValue::Table(table) => {
+                    let path = format!("{name}[{}]", index + 1);
+                    all.extend(self.nested(&path, table, element.span(), &mut read));
+                }
+                other => self.complain(name, format!("holds {}; write each as its own [[{name}]]", kind(other))),
+            }
+        }
+        all
+    }
+
+    fn nested<T>(
+        &mut self,
+        name: &str,
+        table: &'s DeTable<'s>,
+        span: Range<usize>,
+        read: impl FnOnce(&mut Reader<'_, 's>) -> Option<T>,
+    ) -> Option<T> {
+        let path = self.full_name(name);
+        let mut reader = Reader::new(table, path, span, self.complaints);
+        let value = read(&mut reader);
+        reader.finish();
+        value
+    }
+
+    /// Complains about every field that no method asked for.
+    pub(super) fn finish(self) {
+        for (key, _) in self.table {
+            let name = key.get_ref();
+            if self.known.iter().any(|known| known == name) {
+                continue;
+            }
+            let field = self.full_name(name);
+            let text = format!("unknown field; allowed here: {}", self.known.join(", "));
+            self.complaints.add(key.span().start, field, text);
+        }
+    }
+}
+
+/// Whether a MAC address can be that of one host: not zero, no group.
+pub(crate) fn is_host(mac: Mac) -> bool {
+    mac.0[0] & 1 == 0 && mac.0 != [0; 6]
+}
+
+fn text<'s>(value: &'s DeValue<'s>, wanted: &str) -> Result<&'s str, String> {
+    value.as_str().ok_or_else(|| format!("is {}; allowed: {wanted}", kind(value)))
+}
+
+/// A TOML type with its article.
+fn kind(value: &DeValue<'_>) -> String {
+    let name = value.type_str();
+    let article = if name.starts_with(['a', 'i']) { "an" } else { "a" };
+    format!("{article} {name}")
+}

@@ -1,0 +1,205 @@
+//! Node files, good and bad; the messages are part of what is tested.
+
+use super::*;
+
+const GOOD: &str = r#"
+[node]
+interface = "veth0"
+address   = "10.7.0.1"            # or IPv6
+[[connection]]
+local_cid = 5                     # what the peer writes into packets to us
+peer_cid  = 10
+peer_address = "10.7.0.2"
+peer_mac     = "02:00:00:00:00:02"
+ordered   = true
+security  = { mode = "plaintext", tx_spi = 1, rx_spi = 2 }
+local_function = 0
+tx = { request_psn = 100, data_psn = 300, rsn = 1 }
+rx = { request_psn = 500, data_psn = 700, rsn = 1 }
+"#;
+
+/// The complaints about a file, as people see them.
+fn complaints(source: &str) -> Vec<String> {
+    NodeFile::parse(source).expect_err("the file is wrong").iter().map(ToString::to_string).collect()
+}
+
+/// [`GOOD`] with one line replaced.
+fn with(old: &str, new: &str) -> String {
+    assert!(GOOD.contains(old), "{old}");
+    GOOD.replace(old, new)
+}
+
+#[test]
+fn the_design_s_example_is_read_as_written() {
+    let file = NodeFile::parse(GOOD).unwrap();
+    assert_eq!(file.node, NodeSection::new("veth0".into(), "10.7.0.1".parse().unwrap()));
+    let [connection] = file.connections.as_slice() else { panic!("one connection") };
+    let expected = StaticConnection {
+        local_cid: Cid(5),
+        peer_cid: Cid(10),
+        peer_address: "10.7.0.2".parse().unwrap(),
+        peer_mac: Mac([2, 0, 0, 0, 0, 2]),
+        ordered: true,
+        security: Security { tx_spi: Spi(1), rx_spi: Spi(2), checksum: true, remote_time: None },
+        local_function: 0,
+        peer_function: 0,
+        tx: Initial { request_psn: Psn(100), data_psn: Psn(300), rsn: Rsn(1) },
+        rx: Initial { request_psn: Psn(500), data_psn: Psn(700), rsn: Rsn(1) },
+        tuning: Tuning::default(),
+    };
+    assert_eq!(*connection, expected);
+}
+
+#[test]
+fn tuning_of_the_node_is_the_base_of_every_connection() {
+    let source = format!(
+        "{}\n[connection.tuning]\nrto = \"2ms\"\ninitial_fcwnd = 1.5\n",
+        with("[[connection]]", "[node.tuning]\nooo_threshold = 7\nack_coalescing_time = \"20us\"\n[[connection]]")
+    );
+    let file = NodeFile::parse(&source).unwrap();
+    let tuning = file.connections[0].tuning;
+    assert_eq!(tuning.connection.rto, std::time::Duration::from_millis(2));
+    assert_eq!(tuning.connection.fcwnd, 1.5);
+    assert_eq!(tuning.connection.ooo_threshold, 7);
+    assert_eq!(file.node.tuning.connection.ack_coalescing, std::time::Duration::from_micros(20));
+}
+
+#[test]
+fn ipv6_and_optional_fields_are_read() {
+    let source = GOOD
+        .replace("10.7.0.1\"", "fd00::1\"\nmtu = 3498\nname = \"left\"\ncontrol_port = 5000")
+        .replace("10.7.0.2", "fd00::2")
+        .replace("rx_spi = 2", "rx_spi = 0xffffffff, checksum = false, remote_time = 12");
+    let file = NodeFile::parse(&source).unwrap();
+    assert_eq!((file.node.mtu, file.node.name.as_str(), file.node.control_port), (Some(3498), "left", 5000));
+    let security = file.connections[0].security;
+    assert_eq!((security.rx_spi, security.checksum, security.remote_time), (Spi(u32::MAX), false, Some(12)));
+}
+
+#[test]
+fn every_mistake_is_reported_at_once_with_its_line() {
+    let source = r#"
+[node]
+interface = "an-interface-too-long"
+adress = "10.7.0.1"
+mtu = 9000
+[[connection]]
+local_cid = 16777216
+peer_cid  = -1
+peer_address = "10.7.0.2/24"
+peer_mac     = "ff:ff:ff:ff:ff:ff"
+ordered   = "yes"
+security  = { mode = "psp", tx_spi = 0 }
+tx = { request_psn = 4294967296, data_psn = 300, rsn = 1.5 }
+[connection.tuning]
+rto = 1
+min_fcwnd = 0
+ar_percent = 101
+rnr_code = 32
+transaction_timeout = "1h"
+"#;
+    let expected = [
+        "line 2: node.address: missing: add a line such as `address = \"10.7.0.1\"`",
+        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, name, control_port, tuning",
+        "line 5: node.mtu: 9000 is out of range; allowed: a whole number from 1280 to 3498",
+        "line 6: connection[1].rx: missing: add a line such as `rx = { request_psn = 100, data_psn = 300, rsn = 1 }`",
+        "line 7: connection[1].local_cid: 16777216 is out of range; allowed: a whole number from 1 to 16777215",
+        "line 8: connection[1].peer_cid: -1 is out of range; allowed: a whole number from 0 to 16777215",
+        "line 9: connection[1].peer_address: \"10.7.0.2/24\" is no IP address: write one such as \"10.7.0.1\" or \"fd00::1\", without prefix length",
+        "line 10: connection[1].peer_mac: \"ff:ff:ff:ff:ff:ff\" is not the address of one host: take the one `ip link` shows at the peer",
+        "line 11: connection[1].ordered: is a string; allowed: true or false",
+        "line 12: connection[1].security.tx_spi: 0 is out of range; allowed: a whole number from 1 to 4294967295",
+        "line 12: connection[1].security.rx_spi: missing: add a line such as `rx_spi = 2`",
+        "line 12: connection[1].security.mode: \"psp\" is not available yet; use \"plaintext\"",
+        "line 13: connection[1].tx.request_psn: 4294967296 is out of range; allowed: a whole number from 0 to 4294967295",
+        "line 13: connection[1].tx.rsn: is a float; allowed: a whole number from 0 to 4294967295",
+        "line 15: connection[1].tuning.rto: is an integer; allowed: a string with a unit; allowed: a duration from \"1us\" to \"2s\"",
+        "line 16: connection[1].tuning.min_fcwnd: 0 is out of range; allowed: a number from 0.0009765625 to 2047",
+        "line 17: connection[1].tuning.ar_percent: 101 is out of range; allowed: a whole number from 0 to 100",
+        "line 18: connection[1].tuning.rnr_code: 32 is out of range; allowed: a whole number from 0 to 31",
+        "line 19: connection[1].tuning.transaction_timeout: \"1h\" is no duration: write a number and a unit, such as \"8us\" or \"1.5ms\"",
+    ];
+    let found = complaints(source);
+    let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
+    found.sort_by_key(|text| (line(text), text.to_string()));
+    let mut expected = expected.to_vec();
+    expected.sort_by_key(|text| (line(text), text.to_string()));
+    assert_eq!(found, expected);
+}
+
+fn line(text: &str) -> u32 {
+    text.strip_prefix("line ").and_then(|rest| rest.split(':').next()).unwrap().parse().unwrap()
+}
+
+#[test]
+fn broken_syntax_is_named_with_its_line() {
+    let found = complaints("[node]\ninterface = \n");
+    assert_eq!(found.len(), 1);
+    assert!(found[0].starts_with("line 2: not TOML: "), "{found:?}");
+}
+
+#[test]
+fn two_connections_cannot_share_a_cid_or_its_slot() {
+    let second = GOOD.split_once("[[connection]]").unwrap().1;
+    let same = format!("{GOOD}[[connection]]{second}");
+    assert_eq!(
+        complaints(&same),
+        ["line 16: connection[2].local_cid: 5 is taken by connection[1]: each connection needs its own"]
+    );
+    let slot = format!("{GOOD}[[connection]]{}", second.replace("local_cid = 5", "local_cid = 261"));
+    assert_eq!(
+        complaints(&slot),
+        ["line 16: connection[2].local_cid: 261 shares table slot 5 with CID 5 of connection[1]: choose one with another remainder by 256"]
+    );
+}
+
+#[test]
+fn a_peer_is_another_host_of_the_same_family() {
+    assert_eq!(
+        complaints(&with("\"10.7.0.2\"", "\"10.7.0.1\"")),
+        ["line 8: connection[1].peer_address: is this node's own address: write the peer's"]
+    );
+    assert_eq!(
+        complaints(&with("\"10.7.0.2\"", "\"fd00::2\"")),
+        ["line 8: connection[1].peer_address: must be of the same family as node.address (10.7.0.1)"]
+    );
+}
+
+#[test]
+fn windows_and_timeouts_must_not_contradict_each_other() {
+    let tuning = |line: &str| format!("{GOOD}[connection.tuning]\n{line}\n");
+    assert_eq!(
+        complaints(&tuning("initial_fcwnd = 300")),
+        ["line 16: connection[1].tuning.initial_fcwnd: must lie between min_fcwnd and max_fcwnd: change one of the three"]
+    );
+    assert_eq!(
+        complaints(&tuning("max_ncwnd = 8")),
+        ["line 15: connection[1].tuning.initial_ncwnd: must lie between min_ncwnd and max_ncwnd: change one of the three"]
+    );
+    assert_eq!(
+        complaints(&tuning("rto = \"500us\"")),
+        ["line 16: connection[1].tuning.rto: must not be below min_rto (default \"1ms\"): lower min_rto as well, or raise rto"]
+    );
+}
+
+#[test]
+fn a_file_s_errors_name_it_and_say_what_to_do() {
+    let missing = NodeFile::load(Path::new("no-such-node.toml")).unwrap_err().to_string();
+    assert_eq!(
+        missing,
+        "cannot read the node file no-such-node.toml: No such file or directory (os error 2); check the path given to --config"
+    );
+    let invalid = FileError::Invalid { path: "n.toml".into(), complaints: NodeFile::parse("").unwrap_err() };
+    assert_eq!(
+        invalid.to_string(),
+        "n.toml cannot be used:\n  n.toml, line 1: node: missing: add a line such as `node = { interface = \"eth0\", address = \"10.7.0.1\" }`"
+    );
+}
+
+#[test]
+fn names_of_nodes_are_safe_names_of_files() {
+    assert!(is_name("veth0") && is_name("a.b-c_9"));
+    for name in ["", ".", "..", "a/b", "a b", ".hidden", &"x".repeat(65)] {
+        assert!(!is_name(name), "{name}");
+    }
+}

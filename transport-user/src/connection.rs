@@ -1,0 +1,400 @@
+//! The handle of a connection: operations in the words of verbs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+use transport_common::ids::{Cid, RKey, Rsn};
+use transport_common::queues::{Completion, WorkRequest, flag, opcode};
+
+use crate::connections::Core;
+use crate::error::Error;
+use crate::info::{ConnectionInfo, ConnectionState};
+use crate::operation_error::{OperationError, PostError};
+use crate::queue_pair::{Keep, Operation, Outcome};
+use crate::region::MemoryRegion;
+use crate::scratch::WORD;
+use crate::segmentation::{Segments, Verb};
+
+/// How long a waiting future looks for its completion itself before it leaves that to the poller thread.
+pub(crate) const SPIN: Duration = Duration::from_micros(20);
+
+/// A receive that completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// From [`Connection::post_receive`].
+    pub wr_id: u64,
+    /// Bytes placed: in the posted buffer by a SEND, elsewhere by a WRITE.
+    pub length: u32,
+    /// The sender's immediate data.
+    pub immediate: Option<u32>,
+    /// A WRITE with immediate data caused it; the posted buffer is untouched.
+    pub by_write: bool,
+}
+
+/// A connection of a node; clones are the same connection.
+///
+/// Operations are carried out in the order of the calls, and a future that is dropped takes nothing back: the
+/// operation goes on, and the region it uses stays reserved until it has ended. The connection lasts until
+/// [`Connection::close`] or the end of its node, whatever handles there are.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    core: Arc<Core>,
+}
+
+impl Connection {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// CID the peer writes into packets to us.
+    pub fn cid(&self) -> Cid {
+        self.core.local_cid
+    }
+
+    /// CID we write into packets to the peer.
+    pub fn peer_cid(&self) -> Cid {
+        self.core.peer_cid
+    }
+
+    /// Largest user data of one transaction, bytes.
+    pub fn max_segment(&self) -> u32 {
+        self.core.max_segment
+    }
+
+    /// Whether requests keep the order of their RSNs.
+    pub fn is_ordered(&self) -> bool {
+        self.core.ordered
+    }
+
+    /// Its state.
+    pub fn state(&self) -> ConnectionState {
+        self.core.state()
+    }
+
+    /// Whether operations can be started.
+    pub fn is_alive(&self) -> bool {
+        self.state() == ConnectionState::Open
+    }
+
+    /// Everything about it, as of now.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCid`] when it is closed; [`Error::System`].
+    pub fn info(&self) -> Result<ConnectionInfo, Error> {
+        self.core.info()
+    }
+
+    /// RDMA WRITE: `length` bytes from the local region to `remote_address` (an offset) in the peer's region.
+    ///
+    /// # Errors
+    /// See [`OperationError`]; when the operation fails part of it may have been carried out.
+    pub async fn write(
+        &self,
+        local: &MemoryRegion,
+        local_offset: u64,
+        rkey: RKey,
+        remote_address: u64,
+        length: u64,
+    ) -> Result<(), OperationError> {
+        check_remote(remote_address, length)?;
+        let verb = Verb::Write { rkey: rkey.0, address: remote_address };
+        self.run(verb, self.buffer(local, local_offset, length)?, None).await
+    }
+
+    /// As [`Self::write`], and a receive posted by the peer completes with `immediate`. On an unordered connection it
+    /// must fit one transaction, since otherwise the receive could complete before all bytes are there.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; [`OperationError::TooLong`].
+    pub async fn write_immediate(
+        &self,
+        local: &MemoryRegion,
+        local_offset: u64,
+        rkey: RKey,
+        remote_address: u64,
+        length: u64,
+        immediate: u32,
+    ) -> Result<(), OperationError> {
+        check_remote(remote_address, length)?;
+        self.check_single("a WRITE with immediate data", length)?;
+        let verb = Verb::Write { rkey: rkey.0, address: remote_address };
+        self.run(verb, self.buffer(local, local_offset, length)?, Some(immediate)).await
+    }
+
+    /// RDMA READ: `length` bytes from `remote_address` (an offset) in the peer's region to the local region.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn read(
+        &self,
+        local: &MemoryRegion,
+        local_offset: u64,
+        rkey: RKey,
+        remote_address: u64,
+        length: u64,
+    ) -> Result<(), OperationError> {
+        check_remote(remote_address, length)?;
+        let verb = Verb::Read { rkey: rkey.0, address: remote_address };
+        self.run(verb, self.buffer(local, local_offset, length)?, None).await
+    }
+
+    /// SEND: `length` bytes into a receive posted by the peer; waits for one to be posted. On an unordered connection
+    /// it must fit one transaction (D-84).
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub async fn send(
+        &self,
+        local: &MemoryRegion,
+        local_offset: u64,
+        length: u64,
+        immediate: Option<u32>,
+    ) -> Result<(), OperationError> {
+        self.check_single("a SEND", length)?;
+        self.run(Verb::Send, self.buffer(local, local_offset, length)?, immediate).await
+    }
+
+    /// Compare and swap: if the 8 bytes at `remote_address`, a multiple of 8, equal `compare`, they become `swap`.
+    /// Returns what they were.
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub async fn compare_swap(
+        &self,
+        rkey: RKey,
+        remote_address: u64,
+        compare: u64,
+        swap: u64,
+    ) -> Result<u64, OperationError> {
+        self.atomic(Verb::CompareSwap { rkey: rkey.0, address: remote_address, compare, swap }, remote_address).await
+    }
+
+    /// Fetch and add: adds `add` to the 8 bytes at `remote_address`, a multiple of 8, modulo 2^64. Returns what they
+    /// were.
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub async fn fetch_add(&self, rkey: RKey, remote_address: u64, add: u64) -> Result<u64, OperationError> {
+        self.atomic(Verb::FetchAdd { rkey: rkey.0, address: remote_address, add }, remote_address).await
+    }
+
+    /// Posts a receive: `length` bytes at `local_offset` of the local region for the next SEND. Receives are used in
+    /// the order in which they were posted; up to 256 may be outstanding.
+    ///
+    /// # Errors
+    /// [`OperationError::OutOfBounds`], [`OperationError::ReceiveQueueFull`], [`OperationError::Closed`].
+    pub fn post_receive(
+        &self,
+        local: &MemoryRegion,
+        local_offset: u64,
+        length: u32,
+        wr_id: u64,
+    ) -> Result<(), OperationError> {
+        let buffer = self.buffer(local, local_offset, length.into())?;
+        let place = (buffer.offset, length);
+        self.core.queues().post_receive(self.core.qp(), buffer.keep, place, wr_id)
+    }
+
+    /// The next receive to complete.
+    ///
+    /// Cancel-safe. Receives go to whoever asks first: this, [`Self::poll`] or a completion queue.
+    ///
+    /// # Errors
+    /// [`OperationError::Completion`] when the SEND did not fit or was damaged; [`OperationError::Closed`].
+    pub async fn receive(&self) -> Result<Received, OperationError> {
+        let take = || {
+            self.core.progress();
+            if let Some(completion) = self.core.queues().take_received() {
+                return Some(received(&completion));
+            }
+            (!self.is_alive()).then_some(Err(OperationError::Closed))
+        };
+        self.until(take).await
+    }
+
+    /// Ends the connection: what is under way completes with kCmplDeadConn, and the CID becomes free. Returns at once;
+    /// [`Self::closed`] waits for it.
+    pub fn close(&self) {
+        self.core.close();
+    }
+
+    /// Waits until the connection has failed, or is closed and its CID free.
+    pub async fn closed(&self) {
+        let over = || matches!(self.state(), ConnectionState::Closed | ConnectionState::Fatal).then_some(());
+        self.until(over).await;
+    }
+
+    /// Posts one transaction and rings the doorbell; no system call while the engine is awake. Completions come by
+    /// [`Self::poll`] or a completion queue: of requests with [`flag::SIGNALED`] always, of others when they fail.
+    ///
+    /// The caller sees to it that the local buffer stays registered until then (see [`MemoryRegion::local_offset`]).
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing is posted then.
+    pub fn post(&self, work: WorkRequest) -> Result<Rsn, PostError> {
+        let rsn = self.core.queues().post(self.core.qp(), work)?;
+        self.core.ring();
+        Ok(rsn)
+    }
+
+    /// Posts as many as there is room for, with one doorbell; returns how many.
+    ///
+    /// # Errors
+    /// [`PostError`] if not even the first can be posted.
+    pub fn post_list(&self, list: &[WorkRequest]) -> Result<usize, PostError> {
+        let mut posted = 0;
+        let mut queues = self.core.queues();
+        for work in list {
+            match queues.post(self.core.qp(), *work) {
+                Ok(_) => posted += 1,
+                Err(error) if posted == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        drop(queues);
+        if posted != 0 {
+            self.core.ring();
+        }
+        Ok(posted)
+    }
+
+    /// Takes completions of posted work requests and receives, oldest first; returns how many. No system call.
+    pub fn poll(&self, completions: &mut [Completion]) -> usize {
+        let (n, posted) = {
+            let mut queues = self.core.queues();
+            let n = queues.poll(self.core.qp(), completions);
+            (n, queues.pump(self.core.qp()))
+        };
+        if posted {
+            self.core.ring();
+        }
+        n
+    }
+
+    fn check_single(&self, what: &'static str, length: u64) -> Result<(), OperationError> {
+        let limit = self.core.max_segment;
+        if self.core.ordered || length <= limit.into() {
+            return Ok(());
+        }
+        Err(OperationError::TooLong { what, length, limit })
+    }
+
+    fn buffer(&self, local: &MemoryRegion, offset: u64, length: u64) -> Result<Buffer, OperationError> {
+        let memory = local.memory();
+        if !memory.belongs_to(&self.core.shared.maps) {
+            return Err(OperationError::ForeignRegion);
+        }
+        if !memory.contains(offset, length) {
+            return Err(OperationError::OutOfBounds { offset, length, size: memory.len() as u64 });
+        }
+        Ok(Buffer { offset: memory.offset() + offset, length, keep: Arc::clone(memory) as Keep })
+    }
+
+    async fn atomic(&self, verb: Verb, remote_address: u64) -> Result<u64, OperationError> {
+        if remote_address % WORD as u64 != 0 {
+            return Err(OperationError::Misaligned(remote_address));
+        }
+        let place = Arc::new(self.core.scratch.take().await);
+        let keep = Arc::clone(&place) as Keep;
+        self.run(verb, Buffer { offset: place.offset(), length: WORD as u64, keep }, None).await?;
+        Ok(place.value())
+    }
+
+    /// Submits an operation and waits for its end.
+    async fn run(&self, verb: Verb, buffer: Buffer, immediate: Option<u32>) -> Outcome {
+        let core = &self.core;
+        let (done, mut outcome) = oneshot::channel();
+        let posted = {
+            let mut queues = core.queues();
+            if !queues.is_open(core.qp()) {
+                return Err(OperationError::Closed);
+            }
+            let id = queues.operation_id();
+            let cut = (core.max_segment, core.ordered);
+            let segments = Segments::new(verb, (buffer.offset, buffer.length), immediate, cut, id);
+            queues.submit(id, Operation::new(segments, buffer.keep, done));
+            queues.pump(core.qp())
+        };
+        if posted {
+            core.ring();
+        }
+        // If this future is dropped from here on, the poller carries the operation through.
+        let _poller = KickOnDrop(core);
+        let start = Instant::now();
+        while start.elapsed() < SPIN {
+            core.progress();
+            match outcome.try_recv() {
+                Ok(outcome) => return outcome,
+                Err(TryRecvError::Closed) => return Err(OperationError::Closed),
+                Err(TryRecvError::Empty) => tokio::task::yield_now().await,
+            }
+        }
+        core.shared.poller.kick();
+        outcome.await.unwrap_or(Err(OperationError::Closed))
+    }
+
+    /// Waits until `ready` has something: looking itself for a short while, then when the poller has found something.
+    async fn until<T>(&self, ready: impl Fn() -> Option<T>) -> T {
+        let start = Instant::now();
+        while start.elapsed() < SPIN {
+            if let Some(value) = ready() {
+                return value;
+            }
+            tokio::task::yield_now().await;
+        }
+        let _interest = self.core.interest();
+        loop {
+            let changed = self.core.changed.notified();
+            tokio::pin!(changed);
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            if let Some(value) = ready() {
+                return value;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// A local buffer: where it is, and what keeps it there.
+struct Buffer {
+    offset: u64,
+    length: u64,
+    keep: Keep,
+}
+
+/// Makes sure that the poller looks at the operations that a dropped future leaves behind.
+struct KickOnDrop<'a>(&'a Core);
+
+impl Drop for KickOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.0.queues().has_operations() {
+            self.0.shared.poller.kick();
+        }
+    }
+}
+
+fn check_remote(address: u64, length: u64) -> Result<(), OperationError> {
+    match address.checked_add(length) {
+        Some(_) => Ok(()),
+        None => Err(OperationError::AddressOverflow { address, length }),
+    }
+}
+
+fn received(completion: &Completion) -> Result<Received, OperationError> {
+    if completion.status != 0 || completion.ulp_code != 0 {
+        return Err(OperationError::Completion { code: completion.status, ulp_code: completion.ulp_code });
+    }
+    Ok(Received {
+        wr_id: completion.wr_id,
+        length: completion.length,
+        immediate: (completion.flags & flag::IMMEDIATE != 0).then_some(completion.immediate),
+        by_write: completion.opcode == opcode::RECEIVE_IMMEDIATE,
+    })
+}

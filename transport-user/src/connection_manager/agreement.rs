@@ -1,0 +1,106 @@
+//! From two offers to a connection: pure, so that both ends come to the same.
+
+use std::net::IpAddr;
+
+use rand::Rng;
+use transport_common::connection::{DATA_WINDOW, Initial, REQUEST_WINDOW};
+use transport_common::ids::{Cid, Psn, Rsn, Spi};
+
+use super::host::LocalEnd;
+use super::message::{Offer, RegionAdvertisement, SecurityOffer};
+use crate::config::{Security, StaticConnection, Tuning, is_host};
+
+/// Least MTU an offer may name: IPv6's minimum.
+const LEAST_MTU: u32 = 1280;
+/// Destination functions have 24 bits (D-15).
+const LARGEST_FUNCTION: u32 = 0x00ff_ffff;
+
+/// What both ends agreed on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agreement {
+    /// The connection as this end has to open it; transmit windows already fit the peer's receive windows.
+    pub connection: StaticConnection,
+    /// The smaller IP MTU of both ends, bytes.
+    pub mtu: u32,
+    /// Largest user data of one transaction, bytes.
+    pub max_segment: u32,
+}
+
+/// This end's offer: sequence numbers and SPI are random, so that packets of an earlier life never fit (D-18).
+pub(super) fn make_offer(local: &LocalEnd, cid: Cid, ordered: bool, regions: Vec<RegionAdvertisement>) -> Offer {
+    let mut random = rand::rng();
+    Offer {
+        cid: cid.0,
+        request_psn: random.random(),
+        data_psn: random.random(),
+        rsn: random.random(),
+        mtu: local.mtu,
+        max_segment: local.max_segment,
+        ordered,
+        request_window: REQUEST_WINDOW,
+        data_window: DATA_WINDOW,
+        security: SecurityOffer::Plaintext { spi: random.random_range(1..=u32::MAX) },
+        mac: local.mac,
+        function: 0,
+        time: local.clock_ps,
+        regions,
+    }
+}
+
+/// What the two offers come to, seen from `own`; `Err` is a sentence about the peer's offer.
+pub(super) fn agree(
+    own: &Offer,
+    peer: &Offer,
+    peer_address: IpAddr,
+    mut tuning: Tuning,
+) -> Result<Agreement, String> {
+    check(peer)?;
+    let SecurityOffer::Plaintext { spi: tx_spi } = peer.security;
+    let SecurityOffer::Plaintext { spi: rx_spi } = own.security;
+    // A transmit window beyond the peer's receive window would only earn out-of-window drops (D-27).
+    let windows = &mut tuning.connection;
+    windows.request_window = windows.request_window.min(peer.request_window);
+    windows.data_window = windows.data_window.min(peer.data_window);
+    let connection = StaticConnection {
+        local_cid: Cid(own.cid),
+        peer_cid: Cid(peer.cid),
+        peer_address,
+        peer_mac: peer.mac,
+        ordered: own.ordered,
+        security: Security {
+            tx_spi: Spi(tx_spi),
+            rx_spi: Spi(rx_spi),
+            checksum: true,
+            remote_time: Some(peer.time),
+        },
+        local_function: own.function,
+        peer_function: peer.function,
+        tx: initial(own),
+        rx: initial(peer),
+        tuning,
+    };
+    Ok(Agreement { connection, mtu: own.mtu.min(peer.mtu), max_segment: own.max_segment.min(peer.max_segment) })
+}
+
+fn initial(offer: &Offer) -> Initial {
+    Initial { request_psn: Psn(offer.request_psn), data_psn: Psn(offer.data_psn), rsn: Rsn(offer.rsn) }
+}
+
+/// The limits of every field; `own.ordered == peer.ordered` is the caller's to see to.
+fn check(offer: &Offer) -> Result<(), String> {
+    let SecurityOffer::Plaintext { spi } = offer.security;
+    let limits = [
+        (offer.cid <= Cid::MAX, "cid has more than 24 bits"),
+        (offer.mtu >= LEAST_MTU, "mtu is below 1280"),
+        (offer.max_segment >= 8 && offer.max_segment < offer.mtu, "max_segment does not fit mtu"),
+        ((1..=REQUEST_WINDOW).contains(&offer.request_window), "request_window is not 1 to 64"),
+        ((1..=DATA_WINDOW).contains(&offer.data_window), "data_window is not 1 to 128"),
+        (spi != 0, "spi is 0"),
+        (is_host(offer.mac), "mac is not the address of one host"),
+        (offer.function <= LARGEST_FUNCTION, "function has more than 24 bits"),
+    ];
+    match limits.iter().find(|(holds, _)| !holds) {
+        Some((_, text)) => Err((*text).to_owned()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,258 @@
+//! The handshake, both ends of it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+use transport_common::ids::Cid;
+
+use super::agreement::{agree, make_offer};
+use super::events::count;
+use super::host::{Host, HostError};
+use super::message::{
+    Message, Offer, PROTOCOL, Rejection, VERSION, WireError, read_message, shortened, write_message,
+};
+use super::{Shared, count_wire_error, establish, socket_address};
+
+/// Why a connection could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody listens there.
+    #[error("{peer} refused: no node listens there; start one with `tiercel up`, or check address and port")]
+    Refused {
+        /// The peer.
+        peer: SocketAddr,
+    },
+    /// No answer.
+    #[error("{peer} does not answer: check that the host is up and the port is not filtered")]
+    Timeout {
+        /// The peer.
+        peer: SocketAddr,
+    },
+    /// The network did not let it happen.
+    #[error("cannot connect to {peer}: {source}")]
+    Network {
+        /// The peer.
+        peer: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The peer declined.
+    #[error("{peer} declined: {text}")]
+    Rejected {
+        /// The peer.
+        peer: SocketAddr,
+        /// For programs.
+        reason: Rejection,
+        /// Why, in the peer's words.
+        text: String,
+    },
+    /// The peer broke the protocol, or broke off.
+    #[error("{peer} is no Tiercel connection manager, or failed on the way: {source}")]
+    Protocol {
+        /// The peer.
+        peer: SocketAddr,
+        /// What it did.
+        source: WireError,
+    },
+    /// The peer's offer makes no sense here.
+    #[error("the offer of {peer} cannot be accepted: {text}")]
+    Offer {
+        /// The peer.
+        peer: SocketAddr,
+        /// Why.
+        text: String,
+    },
+    /// The peer is this very node, or of another address family.
+    #[error("{peer} cannot be a peer of this node ({own}): name another host's address of the same family")]
+    Unsuitable {
+        /// The peer.
+        peer: IpAddr,
+        /// This node's address.
+        own: IpAddr,
+    },
+    /// This end could not open its half.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// A connection this end has opened; closed again unless the handshake comes to its end.
+struct Opened<'a, H: Host> {
+    shared: &'a Shared<H>,
+    cid: Option<Cid>,
+}
+
+impl<H: Host> Opened<'_, H> {
+    fn keep(mut self) {
+        self.cid = None;
+    }
+}
+
+impl<H: Host> Drop for Opened<'_, H> {
+    fn drop(&mut self) {
+        if let Some(cid) = self.cid {
+            self.shared.host.close(cid);
+        }
+    }
+}
+
+/// Connects, agrees, opens.
+pub(super) async fn connect<H: Host>(
+    shared: &Arc<Shared<H>>,
+    address: IpAddr,
+    port: u16,
+    ordered: bool,
+) -> Result<Cid, ConnectError> {
+    let local = shared.host.local();
+    if address == local.address || address.is_ipv4() != local.address.is_ipv4() {
+        return Err(ConnectError::Unsuitable { peer: address, own: local.address });
+    }
+    let reservation = shared.host.reserve_cid()?;
+    let cid = H::reserved(&reservation);
+    let peer = socket_address(address, port, local.interface_index);
+    let own_end = socket_address(local.address, 0, local.interface_index);
+    let mut stream = match timeout(shared.timing.patience, dial(own_end, peer)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(classify(peer, error)),
+        Err(_) => return Err(ConnectError::Timeout { peer }),
+    };
+    let offer = make_offer(&local, cid, ordered, shared.host.regions());
+    let hello =
+        Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
+    let answer = exchange(shared, &mut stream, &hello).await;
+    let peer_offer = match answer.map_err(|source| ConnectError::Protocol { peer, source })? {
+        Message::Accept { offer } => *offer,
+        Message::Reject { reason, text } => {
+            return Err(ConnectError::Rejected { peer, reason, text: text.escape_debug().to_string() });
+        }
+        _ => {
+            let source = WireError::Garbage("the answer is neither accept nor reject".into());
+            return Err(ConnectError::Protocol { peer, source });
+        }
+    };
+    let agreement = agree(&offer, &peer_offer, address, shared.tuning)
+        .and_then(|agreement| match peer_offer.ordered == ordered {
+            true => Ok(agreement),
+            false => Err("it changed the ordering".to_owned()),
+        })
+        .map_err(|text| ConnectError::Offer { peer, text })?;
+    shared.host.open(reservation, &agreement)?;
+    let opened = Opened { shared: shared.as_ref(), cid: Some(cid) };
+    write_message(&mut stream, &Message::Ready, shared.timing.patience)
+        .await
+        .map_err(|source| ConnectError::Protocol { peer, source })?;
+    opened.keep();
+    establish(shared, stream, peer, &agreement, peer_offer.regions, true);
+    Ok(cid)
+}
+
+/// The peer takes our address on the TCP connection for our Falcon address, so it must be the node's.
+async fn dial(own_end: SocketAddr, peer: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = if peer.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.bind(own_end)?;
+    let stream = socket.connect(peer).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn classify(peer: SocketAddr, source: std::io::Error) -> ConnectError {
+    match source.kind() {
+        std::io::ErrorKind::ConnectionRefused => ConnectError::Refused { peer },
+        std::io::ErrorKind::TimedOut => ConnectError::Timeout { peer },
+        _ => ConnectError::Network { peer, source },
+    }
+}
+
+async fn exchange<H: Host>(
+    shared: &Shared<H>,
+    stream: &mut TcpStream,
+    message: &Message,
+) -> Result<Message, WireError> {
+    write_message(stream, message, shared.timing.patience).await?;
+    read_message(stream, shared.timing.patience).await
+}
+
+/// Serves one peer that connected: every way out is counted and logged.
+pub(super) async fn accept<H: Host>(
+    shared: Arc<Shared<H>>,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    permit: OwnedSemaphorePermit,
+) {
+    let outcome = answer(&shared, &mut stream, peer).await;
+    drop(permit);
+    match outcome {
+        Ok((agreement, offer)) => establish(&shared, stream, peer, &agreement, offer.regions, false),
+        Err(Declined::Answered(reason, text)) => {
+            count(&shared.counters.declined);
+            shared.events.warn(format!("offer of {peer} declined: {text}"));
+            reject(&shared, &mut stream, reason, &text).await;
+        }
+        Err(Declined::Broken(error)) => {
+            if matches!(error, WireError::Ended(_)) {
+                count(&shared.counters.broken_off);
+            }
+            count_wire_error(&shared.counters, &error);
+            shared.events.warn(format!("handshake of {peer} failed: {error}"));
+            let reason = if matches!(error, WireError::Version(_)) { Rejection::Version } else { Rejection::Offer };
+            reject(&shared, &mut stream, reason, &error.to_string()).await;
+        }
+    }
+}
+
+/// Why no connection came about, seen by the accepting end.
+enum Declined {
+    /// The peer is told.
+    Answered(Rejection, String),
+    /// The peer broke the protocol, or off.
+    Broken(WireError),
+}
+
+impl From<WireError> for Declined {
+    fn from(error: WireError) -> Self {
+        Self::Broken(error)
+    }
+}
+
+async fn answer<H: Host>(
+    shared: &Shared<H>,
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+) -> Result<(super::Agreement, Offer), Declined> {
+    stream.set_nodelay(true).map_err(WireError::from)?;
+    let Message::Hello { offer: peer_offer, .. } = read_message(stream, shared.timing.patience).await? else {
+        return Err(WireError::Garbage("the first message is no hello".into()).into());
+    };
+    let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
+    let cid = H::reserved(&reservation);
+    let own = make_offer(&shared.host.local(), cid, peer_offer.ordered, shared.host.regions());
+    let agreement = agree(&own, &peer_offer, peer.ip(), shared.tuning)
+        .map_err(|text| Declined::Answered(Rejection::Offer, text))?;
+    // Open before answering: the peer's first packet may follow at once.
+    shared.host.open(reservation, &agreement).map_err(declined_by_host)?;
+    let opened = Opened { shared, cid: Some(cid) };
+    match exchange(shared, stream, &Message::Accept { offer: Box::new(own) }).await? {
+        Message::Ready => opened.keep(),
+        _ => return Err(WireError::Garbage("the second message is not ready".into()).into()),
+    }
+    Ok((agreement, *peer_offer))
+}
+
+fn declined_by_host(error: HostError) -> Declined {
+    let reason = match error {
+        HostError::TableFull => Rejection::TableFull,
+        HostError::Refused(_) => Rejection::Node,
+    };
+    Declined::Answered(reason, error.to_string())
+}
+
+/// Tells the peer, if it still listens, and hangs up in a way that lets it read that.
+async fn reject<H: Host>(shared: &Shared<H>, stream: &mut TcpStream, reason: Rejection, text: &str) {
+    let message = Message::Reject { reason, text: shortened(text) };
+    if write_message(stream, &message, shared.timing.patience).await.is_ok() {
+        let _ = stream.shutdown().await; // it may be gone already, which is as good
+    }
+}

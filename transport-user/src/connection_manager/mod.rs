@@ -1,0 +1,295 @@
+//! The connection manager: sets connections up and tears them down over TCP, out of band.
+//!
+//! It listens on the node's own address. The connecting end says what it brings ([`Offer`]), the accepting end opens
+//! its half and answers with its own, the connecting end opens and says `Ready`. After that the TCP connection is
+//! the life line of the Falcon connection: heartbeats every second, and when it breaks, the connection is closed and
+//! everything outstanding completes with `DeadConn` (D-89).
+//!
+//! A stranger can cost the node little: handshakes are limited in number, size and time, every failure has a
+//! counter, and the node goes on serving. In plaintext mode (D-83) peers are not authenticated: anyone who reaches the
+//! port can connect. Bind the node to a network that is trusted.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+use transport_common::ids::Cid;
+
+mod agreement;
+mod events;
+mod handshake;
+mod host;
+mod message;
+mod node_host;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use agreement::Agreement;
+pub use events::{Event, ManagerStatistics};
+use events::{Counters, EventLog, count};
+pub use handshake::ConnectError;
+pub use host::{Health, Host, HostError, LocalEnd};
+pub use message::{
+    FileMessage, LARGEST_MESSAGE, Message, Offer, PROTOCOL, RegionAdvertisement, Rejection, SecurityOffer, VERSION,
+    Via, WireError,
+};
+pub(crate) use message::shortened;
+pub use node_host::NodeHost;
+pub use session::SessionInfo;
+use session::{Session, farewell};
+
+use crate::config::Tuning;
+
+/// Handshakes under way at once; more are dropped.
+const HANDSHAKES: usize = 32;
+/// File steps that may wait for the node.
+const NOTICES: usize = 1024;
+
+/// How the manager behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct ManagerOptions {
+    /// TCP port to listen on; 0 lets the system choose.
+    pub port: u16,
+    /// Tuning of the connections it makes.
+    pub tuning: Tuning,
+    /// Heartbeats and patience.
+    pub timing: Timing,
+}
+
+/// Heartbeats and patience.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Time between heartbeats. Default 1 s.
+    pub heartbeat: Duration,
+    /// A peer that sends no whole message for so long, or does not read, is dead. Default 5 s.
+    pub patience: Duration,
+}
+
+/// What the manager tells the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The peer of a connection sent a step of a file transfer.
+    File(Cid, FileMessage),
+    /// A connection ended.
+    Ended(Cid),
+}
+
+/// Why the manager could not start.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot listen on {address} for the connection manager: {source}; is the address on the interface, and the port \
+     free? (`node.control_port` chooses another)"
+)]
+pub struct StartError {
+    /// Where it should have listened.
+    pub address: SocketAddr,
+    /// Why not.
+    pub source: std::io::Error,
+}
+
+/// What all tasks of the manager share.
+struct Shared<H> {
+    host: H,
+    tuning: Tuning,
+    timing: Timing,
+    sessions: Mutex<HashMap<Cid, Arc<Session>>>,
+    handshakes: Arc<Semaphore>,
+    counters: Counters,
+    events: EventLog,
+    notices: mpsc::Sender<Notice>,
+}
+
+/// The connection manager of a node. Dropping it stops listening; [`ConnectionManager::shut_down`] also takes leave
+/// of every peer.
+pub struct ConnectionManager<H: Host> {
+    shared: Arc<Shared<H>>,
+    local: SocketAddr,
+    listener: JoinHandle<()>,
+}
+
+impl<H: Host> ConnectionManager<H> {
+    /// Starts listening on the node's address. The receiver gets what the node has to know.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub async fn start(host: H, options: ManagerOptions) -> Result<(Self, mpsc::Receiver<Notice>), StartError> {
+        let end = host.local();
+        let address = socket_address(end.address, options.port, end.interface_index);
+        let failed = |source| StartError { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let local = listener.local_addr().map_err(failed)?;
+        let (notices, receiver) = mpsc::channel(NOTICES);
+        let shared = Arc::new(Shared {
+            host,
+            tuning: options.tuning,
+            timing: options.timing,
+            sessions: Mutex::default(),
+            handshakes: Arc::new(Semaphore::new(HANDSHAKES)),
+            counters: Counters::default(),
+            events: EventLog::default(),
+            notices,
+        });
+        let listener = tokio::spawn(listen(Arc::clone(&shared), listener));
+        Ok((Self { shared, local, listener }, receiver))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Connects to a peer's manager and returns this end's CID once both ends are open.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]; nothing is left behind.
+    pub async fn connect(&self, peer: IpAddr, port: u16, ordered: bool) -> Result<Cid, ConnectError> {
+        handshake::connect(&self.shared, peer, port, ordered).await
+    }
+
+    /// Closes a connection and tells the peer. False when no session has this CID.
+    pub async fn close(&self, cid: Cid) -> bool {
+        let Some(session) = self.session(cid) else { return false };
+        // First the datapath, so that nothing more is sent; a session that just ended has done it itself.
+        self.shared.host.close(cid);
+        let _ = session.outgoing.send(farewell("closed by its user")).await;
+        true
+    }
+
+    /// Sends a step of a file transfer to a connection's peer. False when the session has ended.
+    pub async fn send_file_step(&self, cid: Cid, step: FileMessage) -> bool {
+        match self.session(cid) {
+            Some(session) => session::send_step(&session, step).await,
+            None => false,
+        }
+    }
+
+    /// All sessions, by CID.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        let mut all: Vec<_> = lock(&self.shared.sessions).values().map(|session| session.info()).collect();
+        all.sort_by_key(|session| session.local_cid);
+        all
+    }
+
+    /// What it counted since it started.
+    pub fn statistics(&self) -> ManagerStatistics {
+        self.shared.counters.read()
+    }
+
+    /// What happened lately, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.shared.events.list()
+    }
+
+    /// The node behind it.
+    pub fn host(&self) -> &H {
+        &self.shared.host
+    }
+
+    /// Stops listening, takes leave of every peer and closes all connections it made.
+    pub async fn shut_down(&self) {
+        self.listener.abort();
+        let sessions: Vec<_> = lock(&self.shared.sessions).keys().copied().collect();
+        for cid in sessions {
+            self.close(cid).await;
+        }
+        let deadline = tokio::time::Instant::now() + self.shared.timing.patience;
+        while !lock(&self.shared.sessions).is_empty() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn session(&self, cid: Cid) -> Option<Arc<Session>> {
+        lock(&self.shared.sessions).get(&cid).cloned()
+    }
+}
+
+impl<H: Host> Drop for ConnectionManager<H> {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+/// Accepts peers, one task each, until it is aborted.
+async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, most likely: wait for some to be given back.
+                shared.events.warn(format!("cannot accept a peer: {error}"));
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        count(&shared.counters.tcp_accepted);
+        match Arc::clone(&shared.handshakes).try_acquire_owned() {
+            Ok(permit) => {
+                tokio::spawn(handshake::accept(Arc::clone(&shared), stream, peer, permit));
+            }
+            Err(_) => {
+                count(&shared.counters.refused_busy);
+                shared.events.warn(format!("{peer} dropped: {HANDSHAKES} handshakes are under way"));
+            }
+        }
+    }
+}
+
+/// Keeps a session and starts serving it.
+fn establish<H: Host>(
+    shared: &Arc<Shared<H>>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    agreement: &Agreement,
+    peer_regions: Vec<RegionAdvertisement>,
+    connected_here: bool,
+) {
+    let (outgoing, queue) = mpsc::channel(session::OUTGOING);
+    let connection = &agreement.connection;
+    let session = Arc::new(Session {
+        local_cid: connection.local_cid,
+        peer_cid: connection.peer_cid,
+        peer,
+        connected_here,
+        peer_regions: Mutex::new(peer_regions),
+        outgoing,
+    });
+    lock(&shared.sessions).insert(connection.local_cid, Arc::clone(&session));
+    count(&shared.counters.established);
+    let way = if connected_here { "to" } else { "from" };
+    shared.events.note(format!(
+        "connection {} {way} {peer}: peer's CID {}, MTU {}, {}",
+        connection.local_cid.0,
+        connection.peer_cid.0,
+        agreement.mtu,
+        if connection.ordered { "ordered" } else { "unordered" },
+    ));
+    tokio::spawn(session::serve(Arc::clone(shared), session, stream, queue));
+}
+
+fn count_wire_error(counters: &Counters, error: &WireError) {
+    match error {
+        WireError::Ended(_) => {}
+        WireError::Silent(_) => count(&counters.silent),
+        WireError::TooLong(_) => count(&counters.oversize),
+        WireError::Garbage(_) => count(&counters.garbage),
+        WireError::Version(_) => count(&counters.wrong_version),
+    }
+}
+
+/// Link-local IPv6 addresses mean something on one interface only.
+fn socket_address(address: IpAddr, port: u16, interface_index: u32) -> SocketAddr {
+    match address {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => SocketAddrV6::new(v6, port, 0, interface_index).into(),
+        _ => SocketAddr::new(address, port),
+    }
+}
+
+/// A lock whose holders never panic half way: poisoning carries no meaning here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,118 @@
+//! A [`Node`] as the connection manager's host.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use tracing::debug;
+use transport_common::ids::{Cid, RKey};
+use transport_common::units::Picoseconds;
+
+use super::agreement::Agreement;
+use super::host::{Health, Host, HostError, LocalEnd};
+use super::lock;
+use super::message::RegionAdvertisement;
+use crate::{Access, CidReservation, ConnectionState, Error, LocalCid, Node};
+
+/// Lets a [`super::ConnectionManager`] open connections of a node. Clones are the same host.
+#[derive(Clone, Debug)]
+pub struct NodeHost {
+    node: Node,
+    names: Arc<Mutex<HashMap<u32, String>>>,
+}
+
+impl NodeHost {
+    /// A host of this node.
+    pub fn new(node: Node) -> Self {
+        Self { node, names: Arc::default() }
+    }
+
+    /// The node.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Names a region for peers, or takes its name away.
+    pub fn name_region(&self, key: RKey, name: Option<String>) {
+        match name {
+            Some(name) => lock(&self.names).insert(key.0, name),
+            None => lock(&self.names).remove(&key.0),
+        };
+    }
+
+    /// The name of a region, if it has one.
+    pub fn region_name(&self, key: RKey) -> Option<String> {
+        lock(&self.names).get(&key.0).cloned()
+    }
+}
+
+impl Host for NodeHost {
+    type Reservation = CidReservation;
+
+    fn local(&self) -> LocalEnd {
+        let device = self.node.device();
+        LocalEnd {
+            address: device.address,
+            interface_index: device.index,
+            mac: device.mac,
+            mtu: device.mtu,
+            max_segment: device.max_segment,
+            clock_ps: clock().0,
+        }
+    }
+
+    fn reserve_cid(&self) -> Result<CidReservation, HostError> {
+        self.node.reserve_cid().map_err(|error| match error {
+            Error::NoFreeCid(_) => HostError::TableFull,
+            error => HostError::Refused(error.to_string()),
+        })
+    }
+
+    fn reserved(reservation: &CidReservation) -> Cid {
+        reservation.cid()
+    }
+
+    fn open(&self, reservation: CidReservation, agreement: &Agreement) -> Result<(), HostError> {
+        let connection = &agreement.connection;
+        let mut open = connection.to_open(LocalCid::Reserved(reservation), Some(agreement.max_segment));
+        // The TCP connection has just used the neighbour table, which also knows the way through a router.
+        match self.node.resolve(connection.peer_address) {
+            Ok(next_hop) => open.peer_mac = next_hop,
+            Err(error) => debug!("{error}; taking the MAC address that the peer named"),
+        }
+        self.node.open(open).map(drop).map_err(|error| HostError::Refused(error.to_string()))
+    }
+
+    fn health(&self, cid: Cid) -> Health {
+        match self.node.connection(cid).map(|connection| connection.state()) {
+            Some(ConnectionState::Open) => Health::Open,
+            Some(ConnectionState::Fatal) => Health::Fatal,
+            Some(ConnectionState::Closed | ConnectionState::Closing) | None => Health::Closed,
+        }
+    }
+
+    fn close(&self, cid: Cid) {
+        if let Some(connection) = self.node.connection(cid) {
+            connection.close();
+        }
+    }
+
+    fn regions(&self) -> Vec<RegionAdvertisement> {
+        let offered = |region: &crate::RegionInfo| region.access != Access::LOCAL;
+        let advertise = |region: crate::RegionInfo| RegionAdvertisement {
+            name: self.region_name(region.key),
+            rkey: region.key.0,
+            length: region.length,
+            access: region.access.bits(),
+        };
+        self.node.regions().into_iter().filter(offered).map(advertise).collect()
+    }
+}
+
+/// The clock that IVs are taken from: the kernel's monotonic one (D-12).
+fn clock() -> Picoseconds {
+    // The monotonic clock exists on every Linux; a zero would only be the most careful Remote Time there is.
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    Picoseconds::from_nanos(now.as_nanos() as u64)
+}

@@ -1,0 +1,190 @@
+//! An established connection's TCP side: heartbeats, news of regions, file steps, and the end.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+use transport_common::ids::Cid;
+
+use super::events::count;
+use super::host::{Health, Host};
+use super::message::{FileMessage, Message, RegionAdvertisement, WireError, read_message, shortened, write_message};
+use super::{Notice, Shared, Timing, lock};
+
+/// Messages that may wait to be sent on one session; a sender that meets a full queue waits.
+pub(super) const OUTGOING: usize = 64;
+
+/// What is known of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// This end's CID.
+    pub local_cid: u32,
+    /// The peer's CID.
+    pub peer_cid: u32,
+    /// The peer's end of the TCP connection.
+    pub peer: SocketAddr,
+    /// Whether this end connected.
+    pub connected_here: bool,
+    /// Regions the peer has registered.
+    pub peer_regions: Vec<RegionAdvertisement>,
+}
+
+/// A session, as the manager keeps it.
+pub(super) struct Session {
+    pub(super) local_cid: Cid,
+    pub(super) peer_cid: Cid,
+    pub(super) peer: SocketAddr,
+    pub(super) connected_here: bool,
+    pub(super) peer_regions: Mutex<Vec<RegionAdvertisement>>,
+    pub(super) outgoing: mpsc::Sender<Message>,
+}
+
+impl Session {
+    pub(super) fn info(&self) -> SessionInfo {
+        SessionInfo {
+            local_cid: self.local_cid.0,
+            peer_cid: self.peer_cid.0,
+            peer: self.peer,
+            connected_here: self.connected_here,
+            peer_regions: lock(&self.peer_regions).clone(),
+        }
+    }
+}
+
+/// How a session ended.
+enum End {
+    /// The peer said `Close`.
+    ByPeer(String),
+    /// This end said it.
+    Here,
+    /// Packet delivery of this end gave up.
+    Fatal,
+    /// The peer is gone, silent, or talks nonsense.
+    Broken(WireError),
+}
+
+/// Serves a session until it ends, then closes the connection and forgets it.
+pub(super) async fn serve<H: Host>(
+    shared: Arc<Shared<H>>,
+    session: Arc<Session>,
+    stream: TcpStream,
+    outgoing: mpsc::Receiver<Message>,
+) {
+    let (mut from_peer, mut to_peer) = stream.into_split();
+    let end = tokio::select! {
+        end = receive(&shared, &session, &mut from_peer) => end,
+        end = transmit(&shared, session.local_cid, outgoing, &mut to_peer) => end,
+    };
+    shared.host.close(session.local_cid);
+    lock(&shared.sessions).remove(&session.local_cid);
+    record(&shared, &session, &end);
+    // The receiver is gone only when the node goes down.
+    let _ = shared.notices.send(Notice::Ended(session.local_cid)).await;
+}
+
+fn record<H: Host>(shared: &Shared<H>, session: &Session, end: &End) {
+    let (counters, events) = (&shared.counters, &shared.events);
+    let name = format!("connection {} with {}", session.local_cid.0, session.peer);
+    match end {
+        End::ByPeer(text) => {
+            count(&counters.closed_by_peer);
+            events.note(format!("{name} closed by the peer: {}", text.escape_debug()));
+        }
+        End::Here => {
+            count(&counters.closed_here);
+            events.note(format!("{name} closed"));
+        }
+        End::Fatal => {
+            count(&counters.fatal);
+            events.warn(format!("{name} failed: packet delivery gave up, the peer does not acknowledge"));
+        }
+        End::Broken(error) => {
+            count(&counters.peer_died);
+            super::count_wire_error(counters, error);
+            events.warn(format!("{name} lost: {error}; outstanding operations completed with DeadConn"));
+        }
+    }
+}
+
+async fn receive<H: Host>(shared: &Shared<H>, session: &Session, stream: &mut (impl AsyncRead + Unpin)) -> End {
+    loop {
+        let message = match read_message(stream, shared.timing.patience).await {
+            Ok(message) => message,
+            Err(error) => return End::Broken(error),
+        };
+        match message {
+            Message::Heartbeat => {}
+            Message::Regions { regions } => *lock(&session.peer_regions) = regions,
+            Message::Close { text } => return End::ByPeer(text),
+            Message::File { step } => {
+                // A well-behaved peer has few steps under way; one that floods is cut off, not waited for.
+                if shared.notices.try_send(Notice::File(session.local_cid, step)).is_err() {
+                    return End::Broken(WireError::Garbage("more file steps than a transfer has".into()));
+                }
+            }
+            Message::Hello { .. } | Message::Accept { .. } | Message::Reject { .. } | Message::Ready => {
+                return End::Broken(WireError::Garbage("a second handshake".into()));
+            }
+        }
+    }
+}
+
+async fn transmit<H: Host>(
+    shared: &Shared<H>,
+    cid: Cid,
+    mut outgoing: mpsc::Receiver<Message>,
+    stream: &mut (impl AsyncWrite + Unpin),
+) -> End {
+    let mut told = None;
+    let mut ticks = interval(shared.timing.heartbeat);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            _ = ticks.tick() => match shared.host.health(cid) {
+                Health::Open => news(shared.host.regions(), &mut told),
+                Health::Fatal => farewell("packet delivery gave up"),
+                Health::Closed => farewell("closed"),
+            },
+            message = outgoing.recv() => message.unwrap_or_else(|| farewell("closed")),
+        };
+        let last = matches!(message, Message::Close { .. });
+        let fatal = last && shared.host.health(cid) == Health::Fatal;
+        match write_message(stream, &message, shared.timing.patience).await {
+            _ if fatal => return End::Fatal,
+            _ if last => return End::Here,
+            Ok(()) => {}
+            Err(error) => return End::Broken(error),
+        }
+    }
+}
+
+/// The regions when they changed, else a heartbeat.
+fn news(regions: Vec<RegionAdvertisement>, told: &mut Option<Vec<RegionAdvertisement>>) -> Message {
+    if told.as_ref() == Some(&regions) {
+        return Message::Heartbeat;
+    }
+    *told = Some(regions.clone());
+    Message::Regions { regions }
+}
+
+/// The last message of a session.
+pub(super) fn farewell(text: &str) -> Message {
+    Message::Close { text: shortened(text) }
+}
+
+/// Durations of the manager, apart so that tests need not wait for them.
+impl Default for Timing {
+    fn default() -> Self {
+        Self { heartbeat: Duration::from_secs(1), patience: Duration::from_secs(5) }
+    }
+}
+
+/// Sends a step of a file transfer; waits while the session's queue is full.
+pub(super) async fn send_step(session: &Session, step: FileMessage) -> bool {
+    session.outgoing.send(Message::File { step }).await.is_ok()
+}

@@ -1,0 +1,406 @@
+//! Two managers over loopback, and strangers of every kind, around a node that only remembers.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Mutex;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use transport_common::queues::{CONNECTIONS, access};
+
+use super::message::{read_message, write_message};
+use super::*;
+use crate::config::StaticConnection;
+use crate::mac::Mac;
+
+const LEFT: &str = "127.0.0.1";
+const RIGHT: &str = "127.0.0.2";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A node that keeps what it was told. Clones share it.
+#[derive(Clone)]
+struct FakeNode(Arc<Memory>);
+
+struct Memory {
+    address: IpAddr,
+    mtu: u32,
+    /// CIDs in use: reserved (`None`) or open.
+    table: Mutex<BTreeMap<u32, Option<Agreement>>>,
+    fatal: Mutex<Vec<Cid>>,
+    regions: Mutex<Vec<RegionAdvertisement>>,
+    capacity: usize,
+}
+
+struct FakeReservation(FakeNode, Option<Cid>);
+
+impl Drop for FakeReservation {
+    fn drop(&mut self) {
+        if let Some(cid) = self.1 {
+            lock(&self.0.0.table).remove(&cid.0);
+        }
+    }
+}
+
+impl FakeNode {
+    fn new(address: &str, mtu: u32) -> Self {
+        Self::with_capacity(address, mtu, CONNECTIONS)
+    }
+
+    fn with_capacity(address: &str, mtu: u32, capacity: usize) -> Self {
+        let address = address.parse().unwrap();
+        Self(Arc::new(Memory {
+            address,
+            mtu,
+            table: Mutex::default(),
+            fatal: Mutex::default(),
+            regions: Mutex::default(),
+            capacity,
+        }))
+    }
+
+    fn opened(&self, cid: Cid) -> Agreement {
+        lock(&self.0.table)[&cid.0].clone().expect("open")
+    }
+
+    fn in_use(&self) -> usize {
+        lock(&self.0.table).len()
+    }
+}
+
+impl Host for FakeNode {
+    type Reservation = FakeReservation;
+
+    fn local(&self) -> LocalEnd {
+        LocalEnd {
+            address: self.0.address,
+            interface_index: 1,
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            mtu: self.0.mtu,
+            max_segment: self.0.mtu - 100,
+            clock_ps: 77,
+        }
+    }
+
+    fn reserve_cid(&self) -> Result<FakeReservation, HostError> {
+        let mut table = lock(&self.0.table);
+        let free = (0..self.0.capacity as u32).find(|cid| !table.contains_key(cid)).ok_or(HostError::TableFull)?;
+        table.insert(free, None);
+        Ok(FakeReservation(self.clone(), Some(Cid(free))))
+    }
+
+    fn reserved(reservation: &FakeReservation) -> Cid {
+        reservation.1.expect("reserved")
+    }
+
+    fn open(&self, mut reservation: FakeReservation, agreement: &Agreement) -> Result<(), HostError> {
+        let cid = reservation.1.take().expect("reserved");
+        assert_eq!(agreement.connection.local_cid, cid);
+        lock(&self.0.table).insert(cid.0, Some(agreement.clone()));
+        Ok(())
+    }
+
+    fn health(&self, cid: Cid) -> Health {
+        if lock(&self.0.fatal).contains(&cid) {
+            return Health::Fatal;
+        }
+        if lock(&self.0.table).contains_key(&cid.0) { Health::Open } else { Health::Closed }
+    }
+
+    fn close(&self, cid: Cid) {
+        lock(&self.0.table).remove(&cid.0);
+    }
+
+    fn regions(&self) -> Vec<RegionAdvertisement> {
+        lock(&self.0.regions).clone()
+    }
+}
+
+type Manager = ConnectionManager<FakeNode>;
+
+async fn start(node: FakeNode) -> (Manager, mpsc::Receiver<Notice>) {
+    start_with(node, Timing { heartbeat: Duration::from_millis(20), ..Timing::default() }).await
+}
+
+async fn start_with(node: FakeNode, timing: Timing) -> (Manager, mpsc::Receiver<Notice>) {
+    let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing };
+    ConnectionManager::start(node, options).await.expect("loopback")
+}
+
+/// Waits for something that other tasks bring about.
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    within(what, async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("never: {what}"))
+}
+
+async fn pair() -> (Manager, mpsc::Receiver<Notice>, Manager, mpsc::Receiver<Notice>, Cid, Cid) {
+    let (left, left_notices) = start(FakeNode::new(LEFT, 3000)).await;
+    let (right, right_notices) = start(FakeNode::new(RIGHT, 1500)).await;
+    let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), true).await.unwrap();
+    eventually("the acceptor knows", || right.sessions().len() == 1).await;
+    let peer_cid = Cid(right.sessions()[0].local_cid);
+    (left, left_notices, right, right_notices, cid, peer_cid)
+}
+
+#[tokio::test]
+async fn both_ends_open_mirror_images() {
+    let (left, _l, right, _r, cid, peer_cid) = pair().await;
+    let a: StaticConnection = left.host().opened(cid).connection;
+    let b: StaticConnection = right.host().opened(peer_cid).connection;
+    assert_eq!((a.local_cid, a.peer_cid), (b.peer_cid, b.local_cid));
+    assert_eq!((a.tx, a.rx), (b.rx, b.tx)); // D-18
+    assert_eq!((a.security.tx_spi, a.security.rx_spi), (b.security.rx_spi, b.security.tx_spi));
+    assert_eq!(a.security.remote_time, Some(77)); // F-9.2.1-5
+    assert!(a.ordered && b.ordered);
+    assert_eq!(a.peer_address, RIGHT.parse::<IpAddr>().unwrap());
+    assert_eq!(b.peer_address, LEFT.parse::<IpAddr>().unwrap());
+    assert_eq!((left.host().opened(cid).mtu, right.host().opened(peer_cid).mtu), (1500, 1500));
+    assert_eq!(left.host().opened(cid).max_segment, 1400);
+}
+
+#[tokio::test]
+async fn closing_one_end_closes_the_other_and_says_so() {
+    let (left, mut left_notices, right, mut right_notices, cid, peer_cid) = pair().await;
+    assert!(left.close(cid).await);
+    assert_eq!(within("right ends", right_notices.recv()).await, Some(Notice::Ended(peer_cid)));
+    assert_eq!(within("left ends", left_notices.recv()).await, Some(Notice::Ended(cid)));
+    assert_eq!((left.host().in_use(), right.host().in_use()), (0, 0));
+    assert_eq!((left.statistics().closed_here, right.statistics().closed_by_peer), (1, 1));
+    assert!(!left.close(cid).await);
+}
+
+#[tokio::test]
+async fn news_of_regions_and_file_steps_reach_the_peer() {
+    let (left, _l, right, mut right_notices, cid, peer_cid) = pair().await;
+    let region = RegionAdvertisement {
+        name: Some("data".into()),
+        rkey: 1,
+        length: 4096,
+        access: access::REMOTE_READ | access::REMOTE_WRITE,
+    };
+    lock(&left.host().0.regions).push(region.clone());
+    eventually("the region is known", || right.sessions()[0].peer_regions == [region.clone()]).await;
+    let step = FileMessage::Stored { transfer: 3, index: 9 };
+    assert!(left.send_file_step(cid, step.clone()).await);
+    assert_eq!(within("the step arrives", right_notices.recv()).await, Some(Notice::File(peer_cid, step)));
+}
+
+#[tokio::test]
+async fn a_dead_peer_closes_the_connection() {
+    let (left, mut notices) = start(FakeNode::new(LEFT, 1500)).await;
+    let (stream, cid) = handshake_by_hand(&left).await;
+    stream.set_zero_linger().unwrap(); // a reset, as when a host restarts
+    drop(stream);
+    assert_eq!(within("the end is noticed", notices.recv()).await, Some(Notice::Ended(cid)));
+    assert_eq!((left.host().in_use(), left.statistics().peer_died), (0, 1));
+
+    // One that goes silent without a word, and one that breaks the protocol afterwards.
+    let (left, mut notices) =
+        start_with(FakeNode::new(LEFT, 1500), Timing { heartbeat: PATIENCE, patience: Duration::from_millis(100) })
+            .await;
+    let (_silent, cid) = handshake_by_hand(&left).await;
+    assert_eq!(within("silence is noticed", notices.recv()).await, Some(Notice::Ended(cid)));
+    assert_eq!(left.statistics().silent, 1);
+    let (mut stream, cid) = handshake_by_hand(&left).await;
+    write_message(&mut stream, &Message::Ready, PATIENCE).await.unwrap();
+    assert_eq!(within("a second handshake ends it", notices.recv()).await, Some(Notice::Ended(cid)));
+    assert_eq!((left.statistics().garbage, left.host().in_use()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_fatal_connection_is_taken_down_on_both_ends() {
+    let (left, mut left_notices, right, mut right_notices, cid, peer_cid) = pair().await;
+    lock(&left.host().0.fatal).push(cid); // F-11-6
+    assert_eq!(within("left ends", left_notices.recv()).await, Some(Notice::Ended(cid)));
+    assert_eq!(within("right ends", right_notices.recv()).await, Some(Notice::Ended(peer_cid)));
+    assert_eq!((left.statistics().fatal, right.statistics().closed_by_peer), (1, 1));
+}
+
+#[tokio::test]
+async fn connect_says_why_it_failed() {
+    let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
+    let right: IpAddr = RIGHT.parse().unwrap();
+    let nobody = left.connect(right, 1, true).await.unwrap_err();
+    assert!(matches!(nobody, ConnectError::Refused { .. }), "{nobody}");
+    let itself = left.connect(LEFT.parse().unwrap(), left.address().port(), true).await.unwrap_err();
+    assert!(matches!(itself, ConnectError::Unsuitable { .. }), "{itself}");
+    let (full, _f) = start(FakeNode::with_capacity(RIGHT, 1500, 0)).await;
+    let error = left.connect(right, full.address().port(), true).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Rejected { reason: Rejection::TableFull, .. }), "{error}");
+    let error = full.connect(LEFT.parse().unwrap(), left.address().port(), true).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Host(HostError::TableFull)), "{error}");
+    assert_eq!((left.host().in_use(), full.host().in_use()), (0, 0));
+}
+
+#[tokio::test]
+async fn connect_survives_servers_that_are_something_else() {
+    let (left, _l) =
+        start_with(FakeNode::new(LEFT, 1500), Timing { patience: Duration::from_millis(200), ..Timing::default() })
+            .await;
+    let answers: [&'static [u8]; 4] =
+        [b"", b"SSH-2.0-OpenSSH_9.9\r\n", b"\0\0\0\x02{}", b"\0\0\0\x13{\"type\":\"heartbeat\"}"];
+    for answer in answers {
+        let listener = TcpListener::bind((RIGHT, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(answer).await.unwrap();
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        });
+        let error = within("an answer", left.connect(RIGHT.parse().unwrap(), port, true)).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Protocol { .. }), "{error}");
+        assert_eq!(left.host().in_use(), 0);
+        server.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn strangers_are_counted_and_the_node_goes_on_serving() {
+    let timing = Timing { patience: Duration::from_millis(150), heartbeat: Duration::from_millis(20) };
+    let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), timing).await;
+    let wrong_version = br#"{"type":"hello","protocol":"tiercel-connection-manager","version":2,"new":1}"#;
+    let strangers: [(&str, Vec<u8>); 7] = [
+        ("an HTTP client", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        ("no JSON", frame(b"\xff\xfe\xfd")),
+        ("deep JSON", frame(&b"[".repeat(60_000))),
+        ("another protocol", frame(br#"{"type":"hello","protocol":"x","version":1}"#)),
+        ("another version", frame(wrong_version)),
+        ("half a message", frame(b"{}")[..5].to_vec()),
+        ("nothing", Vec::new()),
+    ];
+    let (expected_oversize, expected_garbage) = (1, 3);
+    for (who, bytes) in &strangers {
+        let mut stream = TcpStream::connect(node.address()).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        // The node hangs up; until then it may say why.
+        let _ = within(who, stream.read_to_end(&mut Vec::new())).await;
+    }
+    // One that breaks off.
+    drop(TcpStream::connect(node.address()).await.unwrap());
+    eventually("all are counted", || node.statistics().broken_off == 1).await;
+    let statistics = node.statistics();
+    assert_eq!(statistics.tcp_accepted, 8);
+    assert_eq!(statistics.oversize, expected_oversize);
+    assert_eq!(statistics.garbage, expected_garbage);
+    assert_eq!((statistics.wrong_version, statistics.silent), (1, 2));
+    assert_eq!((statistics.established, node.host().in_use()), (0, 0));
+    assert_eq!(node.events().len(), 8);
+
+    let (_stream, cid) = handshake_by_hand(&node).await;
+    assert_eq!(node.host().health(cid), Health::Open);
+}
+
+#[tokio::test]
+async fn offers_beyond_the_limits_are_declined() {
+    let (node, _n) = start(FakeNode::new(RIGHT, 1500)).await;
+    let changes: [fn(&mut Offer); 9] = [
+        |offer| offer.cid = 1 << 24,
+        |offer| offer.mtu = 100,
+        |offer| offer.max_segment = 1 << 20,
+        |offer| offer.max_segment = 0,
+        |offer| offer.request_window = 65,
+        |offer| offer.data_window = 0,
+        |offer| offer.security = SecurityOffer::Plaintext { spi: 0 },
+        |offer| offer.mac = Mac([0xff; 6]),
+        |offer| offer.function = 1 << 24,
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        let mut offer = offer_by_hand();
+        change(&mut offer);
+        let mut stream = TcpStream::connect(node.address()).await.unwrap();
+        let answer = say_hello(&mut stream, offer).await;
+        assert!(matches!(answer, Message::Reject { reason: Rejection::Offer, .. }), "{number}: {answer:?}");
+    }
+    assert_eq!((node.statistics().declined, node.host().in_use()), (changes.len() as u64, 0));
+}
+
+#[tokio::test]
+async fn half_open_handshakes_are_limited_and_give_everything_back() {
+    let timing = Timing { patience: Duration::from_secs(2), heartbeat: Duration::from_millis(20) };
+    let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), timing).await;
+    let mut half_open = Vec::new();
+    for _ in 0..HANDSHAKES {
+        let mut stream = TcpStream::connect(node.address()).await.unwrap();
+        assert!(matches!(say_hello(&mut stream, offer_by_hand()).await, Message::Accept { .. }));
+        half_open.push(stream);
+    }
+    let mut one_more = TcpStream::connect(node.address()).await.unwrap();
+    let _ = within("it is dropped", one_more.read_to_end(&mut Vec::new())).await;
+    assert_eq!(node.statistics().refused_busy, 1);
+    drop(half_open);
+    eventually("everything is given back", || node.host().in_use() == 0).await;
+    handshake_by_hand(&node).await;
+}
+
+#[tokio::test]
+async fn shutting_down_takes_leave_of_every_peer() {
+    let (left, _l, right, mut right_notices, _, peer_cid) = pair().await;
+    left.shut_down().await;
+    assert_eq!(within("right ends", right_notices.recv()).await, Some(Notice::Ended(peer_cid)));
+    assert_eq!((left.sessions().len(), left.host().in_use(), right.host().in_use()), (0, 0, 0));
+    assert_eq!(right.statistics().closed_by_peer, 1);
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_ours_cannot_be_listened_on() {
+    let node = FakeNode::new("192.0.2.1", 1500);
+    let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing: Timing::default() };
+    let Err(error) = ConnectionManager::start(node, options).await else { panic!("not our address") };
+    assert!(error.to_string().starts_with("cannot listen on 192.0.2.1:0 for the connection manager: "));
+}
+
+#[test]
+fn the_largest_table_of_regions_fits_a_message() {
+    let region = RegionAdvertisement {
+        name: Some("n".repeat(64)),
+        rkey: u32::MAX,
+        length: u64::MAX,
+        access: u32::MAX,
+    };
+    let message = Message::Regions { regions: vec![region; transport_common::queues::REGIONS] };
+    assert!(serde_json::to_vec(&message).unwrap().len() <= LARGEST_MESSAGE);
+}
+
+fn frame(json: &[u8]) -> Vec<u8> {
+    [&(json.len() as u32).to_be_bytes(), json].concat()
+}
+
+fn offer_by_hand() -> Offer {
+    Offer {
+        cid: 9,
+        request_psn: 0xffff_fff0,
+        data_psn: 2,
+        rsn: 3,
+        mtu: 9000,
+        max_segment: 4096,
+        ordered: false,
+        request_window: 64,
+        data_window: 128,
+        security: SecurityOffer::Plaintext { spi: 5 },
+        mac: Mac([2, 0, 0, 0, 0, 9]),
+        function: 0,
+        time: 1,
+        regions: Vec::new(),
+    }
+}
+
+async fn say_hello(stream: &mut TcpStream, offer: Offer) -> Message {
+    let hello = Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer) };
+    write_message(stream, &hello, PATIENCE).await.unwrap();
+    read_message(stream, PATIENCE).await.unwrap()
+}
+
+/// A peer without a manager: the stream, and the node's CID.
+async fn handshake_by_hand(node: &Manager) -> (TcpStream, Cid) {
+    let mut stream = TcpStream::connect(node.address()).await.unwrap();
+    let Message::Accept { offer } = say_hello(&mut stream, offer_by_hand()).await else { panic!("accepted") };
+    write_message(&mut stream, &Message::Ready, PATIENCE).await.unwrap();
+    eventually("the session is known", || node.sessions().iter().any(|s| s.local_cid == offer.cid)).await;
+    (stream, Cid(offer.cid))
+}

@@ -1,0 +1,271 @@
+//! The connections of a node, and what keeps each of them moving.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+use tokio::sync::Notify;
+use transport_common::connection::{Parameters, state};
+use transport_common::ids::Cid;
+use transport_common::queues::{QueuePair, command};
+
+use crate::cid::{CidReservation, slot_of};
+use crate::error::Error;
+use crate::info::{ConnectionInfo, ConnectionState};
+use crate::maps::ConnectionValue;
+use crate::poller::Look;
+use crate::queue_pair::{Occupancy, Queues};
+use crate::scratch::Scratch;
+use crate::shared::Shared;
+
+/// A connection: its slot, the application's side of its queues, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) local_cid: Cid,
+    pub(crate) peer_cid: Cid,
+    pub(crate) ordered: bool,
+    pub(crate) max_segment: u32,
+    /// Where the original values of atomics arrive.
+    pub(crate) scratch: Arc<Scratch>,
+    slot: usize,
+    queues: Mutex<Queues>,
+    /// Given back when the slot is free again.
+    reservation: Mutex<Option<CidReservation>>,
+    /// Futures that wait for something the poller has to look for.
+    interest: AtomicUsize,
+    closing: AtomicBool,
+    /// The state that waiters were last told of.
+    told: AtomicU32,
+    /// Waiters on this connection; completion queues add theirs.
+    watchers: RwLock<Vec<Arc<Notify>>>,
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl Core {
+    /// Brings a connection to life in the reserved slot.
+    pub(crate) fn open(
+        shared: &Arc<Shared>,
+        reservation: CidReservation,
+        parameters: &Parameters,
+    ) -> Result<Arc<Self>, Error> {
+        let config = &parameters.config;
+        let slot = slot_of(reservation.cid());
+        let scratch = Scratch::new(&shared.maps, &shared.pool)?;
+        let ordered = config.ordered != 0;
+        // The queues first: packets find the connection as soon as its entry is there.
+        let queues =
+            Queues::open(shared.maps.queue_pairs.get(slot), parameters.tx.rsn, ordered, config.max_segment);
+        let mut value = ConnectionValue::zeroed();
+        value.entry.open(parameters, reservation.generation());
+        shared.maps.set_connection(slot, &value).map_err(|e| Error::system("write a connection", e))?;
+        let changed = Arc::new(Notify::new());
+        Ok(Arc::new(Self {
+            shared: Arc::clone(shared),
+            local_cid: config.local_cid,
+            peer_cid: config.peer_cid,
+            ordered,
+            max_segment: config.max_segment,
+            scratch,
+            slot,
+            queues: Mutex::new(queues),
+            reservation: Mutex::new(Some(reservation)),
+            interest: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            told: AtomicU32::new(state::OPEN),
+            watchers: RwLock::new(vec![Arc::clone(&changed)]),
+            changed,
+        }))
+    }
+
+    /// The application's side of the queues.
+    pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().expect("no panic under the lock")
+    }
+
+    /// The shared queues.
+    pub(crate) fn qp(&self) -> &QueuePair {
+        self.shared.maps.queue_pairs.get(self.slot)
+    }
+
+    /// Tells the engine that something was posted.
+    pub(crate) fn ring(&self) {
+        self.shared.ring(self.slot);
+    }
+
+    /// Its state; closed once the slot was given back.
+    pub(crate) fn state(&self) -> ConnectionState {
+        if self.is_released() || self.shared.is_down() {
+            return ConnectionState::Closed;
+        }
+        ConnectionState::from_number(self.qp().state.load(SeqCst))
+    }
+
+    fn is_released(&self) -> bool {
+        self.reservation.lock().expect("no panic under the lock").is_none()
+    }
+
+    /// Collects completions and posts what waits for room; tells the waiters. True if anything happened.
+    pub(crate) fn progress(&self) -> bool {
+        let (news, posted) = {
+            let mut queues = self.queues();
+            (queues.collect(self.qp()), queues.pump(self.qp()))
+        };
+        if posted {
+            self.ring();
+        }
+        if news {
+            self.tell();
+        }
+        news || posted
+    }
+
+    /// Wakes everybody who waits for something of this connection.
+    fn tell(&self) {
+        for watcher in self.watchers.read().expect("no panic under the lock").iter() {
+            watcher.notify_waiters();
+        }
+    }
+
+    /// Has `watcher` woken as well from now on.
+    pub(crate) fn watch(&self, watcher: &Arc<Notify>) {
+        self.watchers.write().expect("no panic under the lock").push(Arc::clone(watcher));
+    }
+
+    /// The contrary of [`Self::watch`].
+    pub(crate) fn unwatch(&self, watcher: &Arc<Notify>) {
+        self.watchers.write().expect("no panic under the lock").retain(|w| !Arc::ptr_eq(w, watcher));
+    }
+
+    /// Has the poller look at this connection while the result lives.
+    pub(crate) fn interest(&self) -> Interest<'_> {
+        self.interest.fetch_add(1, SeqCst);
+        self.shared.poller.kick();
+        Interest(self)
+    }
+
+    /// Asks the engine to end the connection; the poller gives the slot back when that is done.
+    pub(crate) fn close(&self) {
+        if self.is_released() || self.closing.swap(true, SeqCst) {
+            return;
+        }
+        self.qp().command.store(command::CLOSE, SeqCst);
+        self.ring();
+        self.shared.poller.kick();
+    }
+
+    /// One look of the poller; the second value is true when the connection is gone for good.
+    fn look(&self) -> (Look, bool) {
+        let mut look = Look { progress: self.progress(), ..Look::default() };
+        let closing = self.closing.load(SeqCst);
+        let number = self.qp().state.load(SeqCst);
+        if self.shared.is_down() || (closing && number == state::CLOSED) {
+            self.release();
+            return (look, true);
+        }
+        if self.told.swap(number, SeqCst) != number {
+            look.progress = true;
+            self.tell();
+        }
+        look.needed = closing || self.interest.load(SeqCst) != 0 || self.queues().has_operations();
+        (look, false)
+    }
+
+    /// Ends what is under way and gives the slot back. The datapath is done with the connection, or is gone.
+    pub(crate) fn release(&self) {
+        let reservation = self.reservation.lock().expect("no panic under the lock").take();
+        if reservation.is_none() {
+            return;
+        }
+        self.queues().release(self.qp());
+        // A closed connection's packets are dropped silently (D-50), with or without its remains; a new one starts
+        // from zero in any case. So a failure here costs nothing but the remains' visibility.
+        if let Err(error) = self.shared.maps.set_connection(self.slot, &ConnectionValue::zeroed()) {
+            tracing::warn!(cid = self.local_cid.0, %error, "could not clear a closed connection");
+        }
+        drop(reservation);
+        self.tell();
+    }
+
+    /// How full its queues are.
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        self.queues().occupancy(self.qp())
+    }
+
+    /// A copy of everything about it.
+    pub(crate) fn info(&self) -> Result<ConnectionInfo, Error> {
+        if self.is_released() {
+            return Err(Error::UnknownCid(self.local_cid.0));
+        }
+        let value = self.value().map_err(|e| Error::system("read a connection", e))?;
+        Ok(ConnectionInfo::new(&value, self.qp(), &self.occupancy()))
+    }
+
+    /// A copy of its context and tables.
+    pub(crate) fn value(&self) -> io::Result<Box<ConnectionValue>> {
+        self.shared.maps.connection(self.slot)
+    }
+}
+
+/// See [`Core::interest`].
+#[derive(Debug)]
+pub(crate) struct Interest<'a>(&'a Core);
+
+impl Drop for Interest<'_> {
+    fn drop(&mut self) {
+        self.0.interest.fetch_sub(1, SeqCst);
+    }
+}
+
+/// The connections of a node by CID.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    table: RwLock<BTreeMap<u32, Arc<Core>>>,
+}
+
+impl Connections {
+    pub(crate) fn insert(&self, core: &Arc<Core>) {
+        let mut table = self.table.write().expect("no panic under the lock");
+        table.insert(core.local_cid.0, Arc::clone(core));
+    }
+
+    pub(crate) fn get(&self, cid: Cid) -> Option<Arc<Core>> {
+        self.table.read().expect("no panic under the lock").get(&cid.0).cloned()
+    }
+
+    /// All, by ascending CID.
+    pub(crate) fn all(&self) -> Vec<Arc<Core>> {
+        self.table.read().expect("no panic under the lock").values().cloned().collect()
+    }
+
+    /// Looks at every connection; forgets those that are gone.
+    pub(crate) fn look(&self) -> Look {
+        let mut sum = Look::default();
+        for core in self.all() {
+            let (look, gone) = core.look();
+            sum.needed |= look.needed;
+            sum.progress |= look.progress;
+            if gone {
+                self.remove(&core);
+            }
+        }
+        sum
+    }
+
+    /// Gives every slot back; the datapath must be gone.
+    pub(crate) fn release_all(&self) {
+        for core in self.all() {
+            core.release();
+            self.remove(&core);
+        }
+    }
+
+    fn remove(&self, core: &Arc<Core>) {
+        let mut table = self.table.write().expect("no panic under the lock");
+        // The slot is free since `release`: the CID may name a new connection by now.
+        if table.get(&core.local_cid.0).is_some_and(|there| Arc::ptr_eq(there, core)) {
+            table.remove(&core.local_cid.0);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The control socket: how `tiercel` and other local programs talk to a running node.
+//!
+//! The node listens on a unix stream socket that only its own user and root may use. Both sides speak lines of JSON.
+//! A client sends [`Envelope`]s, one a line, and reads for each any number of [`Reply::Progress`] lines and then one
+//! [`Reply::Done`] or [`Reply::Failed`]. Files are named by absolute path and opened by the node, which runs as the
+//! same user: their content never passes through the socket.
+
+mod client;
+mod protocol;
+mod server;
+pub mod service;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, ClientError};
+pub use protocol::{
+    Atomic, CopyDirection, Data, Envelope, Failure, FailureKind, INLINE_LIMIT, LARGEST_LINE, Place, Progress, Reply,
+    Request, Right, VERSION,
+};
+pub use server::{Handler, ProgressSender, Server};
+pub use socket::{DIRECTORY, SocketError, bind, default_path, find};

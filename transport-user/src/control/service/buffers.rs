@@ -1,0 +1,173 @@
+//! Bytes on their way between clients, files and registered memory.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::super::protocol::{Data, Failure, FailureKind, INLINE_LIMIT, Place};
+use super::{NodeService, absolute};
+use crate::{Access, MemoryRegion};
+
+/// Files are copied in pieces of so many bytes.
+const PIECE: usize = 1 << 20;
+
+/// Bytes in registered memory.
+pub(super) struct Loaded {
+    pub(super) region: MemoryRegion,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+}
+
+impl NodeService {
+    /// Brings data into registered memory.
+    pub(super) fn load(&self, data: &Data) -> Result<Loaded, Failure> {
+        match data {
+            Data::Hex(hex) => {
+                let bytes = from_hex(hex)?;
+                let region = self.staging(bytes.len() as u64)?;
+                region.write(0, &bytes)?;
+                Ok(Loaded { region, offset: 0, length: bytes.len() as u64 })
+            }
+            Data::File(path) => self.load_file(absolute(path)?),
+            Data::Region { rkey, offset, length } => {
+                let region = self.inner.regions.get(*rkey)?;
+                region.local_offset(*offset, *length)?;
+                Ok(Loaded { region, offset: *offset, length: *length })
+            }
+        }
+    }
+
+    fn load_file(&self, path: &Path) -> Result<Loaded, Failure> {
+        let failed = |error| Failure::new(FailureKind::File, format!("cannot read {}: {error}", path.display()));
+        let mut file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(Failure::new(FailureKind::File, format!("{} is not a file", path.display())));
+        }
+        let length = metadata.len();
+        let region = self.staging(length)?;
+        let mut piece = vec![0; PIECE];
+        let mut offset = 0;
+        while offset < length {
+            let size = PIECE.min((length - offset) as usize);
+            file.read_exact(&mut piece[..size]).map_err(failed)?;
+            region.write(offset, &piece[..size])?;
+            offset += size as u64;
+        }
+        Ok(Loaded { region, offset: 0, length })
+    }
+
+    /// Memory for the bytes of one operation, for nobody else; a region has at least one byte.
+    pub(super) fn staging(&self, length: u64) -> Result<MemoryRegion, Failure> {
+        let length = usize::try_from(length.max(1)).map_err(|_| Failure::invalid("too many bytes"))?;
+        Ok(self.node().register(length, Access::LOCAL)?)
+    }
+
+    /// Where an operation that brings `length` bytes may put them: the region the client named, or staging.
+    pub(super) fn target(&self, length: u64, to: &Place) -> Result<Loaded, Failure> {
+        match to {
+            Place::Region { rkey, offset } => {
+                let region = self.inner.regions.get(*rkey)?;
+                region.local_offset(*offset, length)?;
+                Ok(Loaded { region, offset: *offset, length })
+            }
+            Place::Reply if length > INLINE_LIMIT => Err(too_long_for_reply(length)),
+            Place::Reply => Ok(Loaded { region: self.staging(length)?, offset: 0, length }),
+            Place::File(path) => {
+                // Known before any byte crosses the network.
+                if absolute(path)?.exists() {
+                    let text = format!("{} exists: name a new file", path.display());
+                    return Err(Failure::new(FailureKind::File, text));
+                }
+                Ok(Loaded { region: self.staging(length)?, offset: 0, length })
+            }
+        }
+    }
+
+    /// Gives bytes of a region to the client.
+    pub(super) fn deliver(
+        &self,
+        region: &MemoryRegion,
+        offset: u64,
+        length: u64,
+        to: &Place,
+    ) -> Result<Value, Failure> {
+        region.local_offset(offset, length)?;
+        let mut answer = json!({ "bytes": length });
+        match to {
+            Place::Reply if length > INLINE_LIMIT => return Err(too_long_for_reply(length)),
+            Place::Reply => {
+                let mut bytes = vec![0; length as usize];
+                region.read(offset, &mut bytes)?;
+                answer["hex"] = to_hex(&bytes).into();
+            }
+            Place::File(path) => store(region, offset, length, absolute(path)?)?,
+            Place::Region { rkey, offset: target } => {
+                let destination = self.inner.regions.get(*rkey)?;
+                let mut bytes = vec![0; length as usize];
+                region.read(offset, &mut bytes)?;
+                destination.write(*target, &bytes)?;
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn store(region: &MemoryRegion, offset: u64, length: u64, path: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::new(FailureKind::File, format!("cannot write {}: {error}", path.display()));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    let mut piece = vec![0; PIECE];
+    let mut done = 0;
+    while done < length {
+        let size = PIECE.min((length - done) as usize);
+        region.read(offset + done, &mut piece[..size])?;
+        file.write_all(&piece[..size]).map_err(failed)?;
+        done += size as u64;
+    }
+    Ok(())
+}
+
+fn too_long_for_reply(length: u64) -> Failure {
+    Failure::invalid(format!(
+        "{length} bytes do not fit a reply ({INLINE_LIMIT} at most): write them to a file with --out"
+    ))
+}
+
+/// Bytes of hexadecimal digits without separators.
+fn from_hex(text: &str) -> Result<Vec<u8>, Failure> {
+    let wrong = || Failure::invalid("data is not hexadecimal: two digits for each byte, nothing between");
+    if text.len() as u64 > 2 * INLINE_LIMIT {
+        return Err(Failure::invalid(format!("data of more than {INLINE_LIMIT} bytes goes through a file")));
+    }
+    if !text.is_ascii() || !text.len().is_multiple_of(2) || text.contains('+') {
+        return Err(wrong());
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| wrong())).collect()
+}
+
+/// The contrary of [`from_hex`].
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}"); // writing to a string does not fail
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_data_is_two_digits_a_byte() {
+        assert_eq!(from_hex("00fFa5").unwrap(), [0, 0xff, 0xa5]);
+        assert_eq!(to_hex(&[0, 0xff, 0xa5]), "00ffa5");
+        assert_eq!(from_hex("").unwrap(), []);
+        for wrong in ["0", "0g", "0x00", "+1", "\u{e9}"] {
+            assert!(from_hex(wrong).is_err(), "{wrong}");
+        }
+        assert!(from_hex(&"00".repeat(INLINE_LIMIT as usize + 1)).is_err());
+    }
+}

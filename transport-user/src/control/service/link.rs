@@ -1,0 +1,87 @@
+//! A connection of the node as file transfers use it.
+
+use transport_common::ids::RKey;
+
+use super::super::protocol::Failure;
+use super::NodeService;
+use super::transfer::{Arrival, Buffer, ReceivePermit, Span, Verbs};
+use crate::connection_manager::FileMessage;
+use crate::{Access, Connection, MemoryRegion};
+
+/// Largest SEND on an ordered connection, bytes; it is segmented.
+const LARGEST_MESSAGE: u32 = 1 << 20;
+
+/// A connection and the node it belongs to.
+pub(super) struct Link {
+    service: NodeService,
+    connection: Connection,
+}
+
+impl Link {
+    pub(super) fn new(service: NodeService, connection: Connection) -> Self {
+        Self { service, connection }
+    }
+}
+
+impl Verbs for Link {
+    type Buffer = MemoryRegion;
+
+    fn register(&self, length: usize, peer_reads: bool, peer_writes: bool) -> Result<MemoryRegion, Failure> {
+        let access = Access { remote_read: peer_reads, remote_write: peer_writes, remote_atomic: false };
+        Ok(self.service.node().register(length, access)?)
+    }
+
+    fn largest_message(&self) -> u32 {
+        // On an unordered connection a SEND is one transaction (D-84).
+        if self.connection.is_ordered() { LARGEST_MESSAGE } else { self.connection.max_segment() }
+    }
+
+    async fn write(&self, buffer: &MemoryRegion, span: Span, rkey: u32) -> Result<(), Failure> {
+        Ok(self.connection.write(buffer, span.offset, RKey(rkey), span.offset, span.length).await?)
+    }
+
+    async fn read(&self, buffer: &MemoryRegion, span: Span, rkey: u32) -> Result<(), Failure> {
+        Ok(self.connection.read(buffer, span.offset, RKey(rkey), span.offset, span.length).await?)
+    }
+
+    async fn send(&self, buffer: &MemoryRegion, span: Span, immediate: u32) -> Result<(), Failure> {
+        Ok(self.connection.send(buffer, span.offset, span.length, Some(immediate)).await?)
+    }
+
+    fn take_receives(&self) -> Result<ReceivePermit, Failure> {
+        self.service.inner.receives.take(self.connection.cid())
+    }
+
+    fn post_receive(&self, buffer: &MemoryRegion, span: Span, id: u64) -> Result<(), Failure> {
+        Ok(self.connection.post_receive(buffer, span.offset, span.length as u32, id)?)
+    }
+
+    async fn receive(&self) -> Result<Arrival, Failure> {
+        let received = self.connection.receive().await?;
+        Ok(Arrival { id: received.wr_id, length: received.length.into(), immediate: received.immediate })
+    }
+
+    fn park(&self, buffer: MemoryRegion, permit: ReceivePermit) {
+        // The library holds the memory of posted receives; what is left is that nobody else collects them.
+        drop(buffer);
+        permit.forget();
+    }
+
+    async fn tell(&self, step: FileMessage) -> bool {
+        self.service.inner.manager.send_file_step(self.connection.cid(), step).await
+    }
+}
+
+impl Buffer for MemoryRegion {
+    fn rkey(&self) -> u32 {
+        self.key().0
+    }
+
+    fn fill(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.write(offset, bytes)?)
+    }
+
+    fn fetch(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Failure> {
+        Ok(self.read(offset, bytes)?)
+    }
+}

@@ -1,0 +1,309 @@
+//! A running node: answers the control socket, keeps what local programs registered, and serves file transfers.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+use tracing::{info, warn};
+use transport_common::ids::{Cid, RKey};
+
+use super::protocol::{Failure, FailureKind, Request, VERSION};
+use super::server::{Handler, ProgressSender};
+use crate::connection_manager::{
+    ConnectError, ConnectionManager, FileMessage, ManagerOptions, NodeHost, Notice, StartError, shortened,
+};
+use crate::{Connection, Error, Node, OperationError};
+
+mod buffers;
+mod link;
+mod operations;
+mod receives;
+mod regions;
+mod transfer;
+
+use link::Link;
+use receives::Receives;
+use regions::RegionTable;
+pub use transfer::CopyReport;
+use transfer::{Sink, Source, Transfers};
+
+/// How long `close` waits for the datapath to end a connection.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// What a node's service is started with.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// Name of the node.
+    pub name: String,
+    /// The connection manager.
+    pub manager: ManagerOptions,
+    /// Where peers may store and fetch files, if anywhere.
+    pub receive_directory: Option<PathBuf>,
+}
+
+/// The service of a node; clones are the same one.
+#[derive(Clone)]
+pub struct NodeService {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    started: Instant,
+    host: NodeHost,
+    manager: ConnectionManager<NodeHost>,
+    regions: RegionTable,
+    receives: Receives,
+    transfers: Transfers,
+    receive_directory: Option<PathBuf>,
+    down: Notify,
+}
+
+impl NodeService {
+    /// Starts the connection manager and serves its peers.
+    ///
+    /// # Errors
+    /// The connection manager cannot listen.
+    pub async fn start(node: Node, options: ServiceOptions) -> Result<Self, StartError> {
+        let host = NodeHost::new(node);
+        let (manager, notices) = ConnectionManager::start(host.clone(), options.manager).await?;
+        let inner = Arc::new(Inner {
+            name: options.name,
+            started: Instant::now(),
+            host,
+            manager,
+            regions: RegionTable::default(),
+            receives: Receives::default(),
+            transfers: Transfers::default(),
+            receive_directory: options.receive_directory,
+            down: Notify::new(),
+        });
+        tokio::spawn(take_notices(Arc::downgrade(&inner), notices));
+        Ok(Self { inner })
+    }
+
+    /// Comes back when a client asked the node to go down.
+    pub async fn down_requested(&self) {
+        self.inner.down.notified().await;
+    }
+
+    /// Takes leave of all peers and brings the node down.
+    pub async fn shut_down(&self) {
+        self.inner.manager.shut_down().await;
+        self.node().down();
+    }
+
+    /// The connection manager.
+    pub fn manager(&self) -> &ConnectionManager<NodeHost> {
+        &self.inner.manager
+    }
+
+    fn node(&self) -> &Node {
+        self.inner.host.node()
+    }
+
+    fn connection(&self, cid: u32) -> Result<Connection, Failure> {
+        let found = self.node().connection(Cid(cid));
+        found.ok_or_else(|| Failure::invalid(format!("no connection has CID {cid}: see `tiercel conn list`")))
+    }
+
+    fn status(&self) -> Result<Value, Failure> {
+        let stats = self.node().stats()?;
+        let manager = &self.inner.manager;
+        Ok(json!({
+            "name": self.inner.name,
+            "version": env!("CARGO_PKG_VERSION"),
+            "control_version": VERSION,
+            "pid": std::process::id(),
+            "uptime_s": self.inner.started.elapsed().as_secs(),
+            "device": self.node().device(),
+            "attach": stats.attach,
+            "engine": stats.engine,
+            "pools": stats.pools,
+            "receive_directory": self.inner.receive_directory,
+            "connection_manager": { "address": manager.address(), "sessions": manager.sessions().len() },
+            "events": manager.events(),
+        }))
+    }
+
+    fn stats(&self) -> Result<Value, Failure> {
+        let mut stats = value(self.node().stats()?)?;
+        stats["connection_manager"] = value(self.inner.manager.statistics())?;
+        Ok(stats)
+    }
+
+    fn connections(&self) -> Result<Value, Failure> {
+        let managed: Vec<u32> = self.inner.manager.sessions().iter().map(|session| session.local_cid).collect();
+        let mut all = Vec::new();
+        for info in self.node().connections() {
+            let cid = info.local_cid.0;
+            let mut info = value(info)?;
+            info["managed"] = managed.contains(&cid).into();
+            all.push(info);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn show(&self, cid: u32) -> Result<Value, Failure> {
+        let mut info = value(self.connection(cid)?.info()?)?;
+        let session = self.inner.manager.sessions().into_iter().find(|session| session.local_cid == cid);
+        info["managed"] = session.is_some().into();
+        info["session"] = value(session)?;
+        Ok(info)
+    }
+
+    async fn close(&self, cid: u32) -> Result<Value, Failure> {
+        let connection = self.connection(cid)?;
+        if !self.inner.manager.close(Cid(cid)).await {
+            connection.close();
+        }
+        if tokio::time::timeout(CLOSING, connection.closed()).await.is_err() {
+            let text = format!("connection {cid} does not end; is the engine running? (`tiercel status`)");
+            return Err(Failure::new(FailureKind::Node, text));
+        }
+        Ok(json!({ "closed": cid }))
+    }
+
+    /// A peer offers or asks for a file.
+    async fn serve_file(self, cid: Cid, step: FileMessage) {
+        let transfer = step.transfer();
+        let outcome = self.try_serve_file(cid, step).await;
+        match outcome {
+            Ok(report) => info!("connection {}: {} bytes, {}", cid.0, report.bytes, report.file.display()),
+            Err(failure) => {
+                warn!("connection {}: file transfer failed: {failure}", cid.0);
+                // Source and sink have said so themselves; to a transfer that has ended it means nothing.
+                let text = shortened(&failure.text);
+                self.inner.manager.send_file_step(cid, FileMessage::Abort { transfer, text }).await;
+            }
+        }
+    }
+
+    async fn try_serve_file(&self, cid: Cid, step: FileMessage) -> Result<CopyReport, Failure> {
+        let Some(directory) = &self.inner.receive_directory else {
+            return Err(Failure::new(FailureKind::File, "the node keeps no files: start it with --receive-dir"));
+        };
+        let link = Arc::new(Link::new(self.clone(), self.connection(cid.0)?));
+        let mut steps = self.inner.transfers.enter(cid, step.transfer())?;
+        let (progress, _wanted) = ProgressSender::detached();
+        match step {
+            FileMessage::Offer { name, via, length, chunk, slots, rkey, overwrite, .. } => {
+                transfer::check_name(&name)?;
+                let file = directory.join(&name);
+                let what = Sink { file, name, via, length, chunk, slots, rkey, overwrite };
+                transfer::sink(link.as_ref(), &mut steps, what, &progress).await
+            }
+            FileMessage::Fetch { name, via, .. } => {
+                transfer::check_name(&name)?;
+                let what = Source { file: directory.join(&name), name, via, overwrite: false };
+                transfer::source(&link, &mut steps, what, &progress).await
+            }
+            _ => Err(Failure::new(FailureKind::File, "no such transfer")),
+        }
+    }
+}
+
+impl Handler for NodeService {
+    async fn handle(&self, request: Request, progress: ProgressSender) -> Result<Value, Failure> {
+        match request {
+            Request::Status => self.status(),
+            Request::Stats => self.stats(),
+            Request::Down => {
+                self.inner.down.notify_one();
+                Ok(json!({ "down": self.inner.name }))
+            }
+            Request::Connections => self.connections(),
+            Request::Connection { cid } => self.show(cid),
+            Request::Connect { address, port, ordered } => {
+                let cid = self.inner.manager.connect(address, port, ordered).await?;
+                self.show(cid.0)
+            }
+            Request::Close { cid } => self.close(cid).await,
+            Request::Regions => self.list_regions(),
+            Request::RegisterRegion { length, access, name } => self.register_region(length, &access, name),
+            Request::DeregisterRegion { rkey } => self.deregister_region(RKey(rkey)),
+            Request::ReadRegion { rkey, offset, length, to } => self.read_region(rkey, offset, length, &to),
+            Request::WriteRegion { rkey, offset, data } => self.write_region(rkey, offset, &data),
+            Request::Write { cid, rkey, address, data, immediate } => {
+                self.write(cid, (rkey, address), &data, immediate).await
+            }
+            Request::Read { cid, rkey, address, length, to } => self.read(cid, (rkey, address), length, &to).await,
+            Request::Send { cid, data, immediate } => self.send(cid, &data, immediate).await,
+            Request::PostReceive { cid, length, count, wait } => self.post_receives(cid, length, count, wait).await,
+            Request::Receives { cid } => self.list_receives(cid),
+            Request::Atomic { cid, rkey, address, operation } => {
+                self.atomic(cid, (rkey, address), operation).await
+            }
+            Request::Copy { cid, direction, file, name, via, overwrite } => {
+                let what = Source { file, name, via, overwrite };
+                self.copy(cid, direction, what, &progress).await
+            }
+        }
+    }
+}
+
+/// Serves what the connection manager reports, until the service is gone.
+async fn take_notices(service: Weak<Inner>, mut notices: mpsc::Receiver<Notice>) {
+    while let Some(notice) = notices.recv().await {
+        let Some(inner) = service.upgrade() else { return };
+        match notice {
+            Notice::File(cid, step) => {
+                // Anything else is a late step of a transfer that has ended.
+                if let Some(step @ (FileMessage::Offer { .. } | FileMessage::Fetch { .. })) =
+                    inner.transfers.deliver(cid, step)
+                {
+                    tokio::spawn(NodeService { inner }.serve_file(cid, step));
+                }
+            }
+            Notice::Ended(cid) => {
+                inner.transfers.connection_ended(cid);
+                inner.receives.connection_ended(cid);
+            }
+        }
+    }
+}
+
+/// Anything as JSON.
+fn value(thing: impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(thing).map_err(|error| Failure::new(FailureKind::Node, error.to_string()))
+}
+
+/// Files are named by absolute path: the node's working directory is none of the client's business.
+fn absolute(path: &Path) -> Result<&Path, Failure> {
+    if path.is_absolute() {
+        return Ok(path);
+    }
+    Err(Failure::invalid(format!("{} is not absolute: name files by absolute path", path.display())))
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let kind = match error {
+            Error::System { .. } | Error::NodeDown | Error::NotPermitted { .. } => FailureKind::Node,
+            _ => FailureKind::Invalid,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<OperationError> for Failure {
+    fn from(error: OperationError) -> Self {
+        let text = error.to_string();
+        match error {
+            OperationError::Completion { code, ulp_code } => {
+                Self { kind: FailureKind::Operation, text, status: Some(code), ulp_code: Some(ulp_code) }
+            }
+            OperationError::Closed => Self::new(FailureKind::Connect, text),
+            _ => Self::invalid(text),
+        }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        Self::new(FailureKind::Connect, error.to_string())
+    }
+}

@@ -1,0 +1,233 @@
+//! Receives that local programs posted, and what arrived in them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use transport_common::ids::Cid;
+use transport_common::queues::RECEIVE_QUEUE_DEPTH;
+
+use super::super::protocol::Failure;
+use super::NodeService;
+use super::buffers::to_hex;
+use crate::{Connection, MemoryRegion, OperationError, Received};
+
+/// Receives remembered for one connection; the oldest completed ones are forgotten.
+const REMEMBERED: usize = 1024;
+/// Bytes of a message that a listing shows.
+const PREVIEW: u64 = 64;
+
+/// The receives of all connections.
+#[derive(Default)]
+pub(super) struct Receives(Mutex<HashMap<Cid, Arc<Book>>>);
+
+/// The receives of one connection.
+struct Book {
+    /// One permit: who posts and collects receives, the book's collector or a file transfer.
+    user: Arc<Semaphore>,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    next_id: u64,
+    entries: BTreeMap<u64, Entry>,
+    collecting: bool,
+}
+
+struct Entry {
+    region: MemoryRegion,
+    offset: u64,
+    length: u64,
+    outcome: Option<Result<Received, String>>,
+}
+
+impl Receives {
+    /// Takes the receive side of a connection for a file transfer.
+    pub(super) fn take(&self, cid: Cid) -> Result<OwnedSemaphorePermit, Failure> {
+        Arc::clone(&self.book(cid).user).try_acquire_owned().map_err(|_| in_use(cid))
+    }
+
+    /// Forgets a connection that has ended.
+    pub(super) fn connection_ended(&self, cid: Cid) {
+        lock(&self.0).remove(&cid);
+    }
+
+    fn book(&self, cid: Cid) -> Arc<Book> {
+        let new = || Book { user: Arc::new(Semaphore::new(1)), state: Mutex::default(), changed: Notify::new() };
+        Arc::clone(lock(&self.0).entry(cid).or_insert_with(|| Arc::new(new())))
+    }
+}
+
+fn in_use(cid: Cid) -> Failure {
+    Failure::invalid(format!(
+        "the receives of connection {0} are in use: by `tiercel recv post` (see `tiercel recv list {0}`), by a file \
+         transfer, or left over from one that failed; close the connection to clear them, or copy with --via write",
+        cid.0
+    ))
+}
+
+impl NodeService {
+    pub(super) async fn post_receives(&self, cid: u32, length: u64, count: u32, wait: bool) -> Result<Value, Failure> {
+        let connection = self.connection(cid)?;
+        let book = self.inner.receives.book(Cid(cid));
+        if length == 0 || u32::try_from(length).is_err() || count == 0 || count as usize > RECEIVE_QUEUE_DEPTH {
+            return Err(Failure::invalid(format!(
+                "receives have 1 byte to 4 GiB, and 1 to {RECEIVE_QUEUE_DEPTH} of them can be posted"
+            )));
+        }
+        let region = self.staging(length * u64::from(count))?;
+        let ids = book.post(&connection, &region, length, count)?;
+        self.inner.regions.insert(region);
+        if wait {
+            book.completed(&ids).await;
+        }
+        Ok(book.list(&ids))
+    }
+
+    pub(super) fn list_receives(&self, cid: u32) -> Result<Value, Failure> {
+        self.connection(cid)?;
+        let book = self.inner.receives.book(Cid(cid));
+        let ids: Vec<u64> = lock(&book.state).entries.keys().copied().collect();
+        Ok(book.list(&ids))
+    }
+}
+
+impl Book {
+    /// Posts `count` receives in a row of the region, and sees to it that somebody collects them.
+    fn post(
+        self: &Arc<Self>,
+        connection: &Connection,
+        region: &MemoryRegion,
+        length: u64,
+        count: u32,
+    ) -> Result<Vec<u64>, Failure> {
+        let mut state = lock(&self.state);
+        let permit = match state.collecting {
+            true => None,
+            false => Some(Arc::clone(&self.user).try_acquire_owned().map_err(|_| in_use(connection.cid()))?),
+        };
+        let mut ids = Vec::new();
+        let mut outcome = Ok(());
+        for number in 0..u64::from(count) {
+            let (id, offset) = (state.next_id, number * length);
+            outcome = connection.post_receive(region, offset, length as u32, id);
+            if outcome.is_err() {
+                break;
+            }
+            state.next_id += 1;
+            state.entries.insert(id, Entry { region: region.clone(), offset, length, outcome: None });
+            ids.push(id);
+        }
+        state.forget_oldest();
+        if let Some(permit) = permit.filter(|_| !ids.is_empty()) {
+            state.collecting = true;
+            tokio::spawn(Arc::clone(self).collect(connection.clone(), permit));
+        }
+        // Those that are posted stay so: nobody can take them back.
+        if ids.is_empty() { outcome.map(|()| ids).map_err(Failure::from) } else { Ok(ids) }
+    }
+
+    /// Collects receives until none is posted.
+    async fn collect(self: Arc<Self>, connection: Connection, permit: OwnedSemaphorePermit) {
+        loop {
+            let received = connection.receive().await;
+            let over = {
+                let mut state = lock(&self.state);
+                state.record(received);
+                state.collecting = state.entries.values().any(|entry| entry.outcome.is_none());
+                !state.collecting
+            };
+            self.changed.notify_waiters();
+            if over {
+                drop(permit);
+                return;
+            }
+        }
+    }
+
+    /// Waits until all of `ids` have completed.
+    async fn completed(&self, ids: &[u64]) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable(); // from here on no change is missed
+            let open = |id| lock(&self.state).entries.get(id).is_some_and(|entry| entry.outcome.is_none());
+            if !ids.iter().any(open) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn list(&self, ids: &[u64]) -> Value {
+        let state = lock(&self.state);
+        ids.iter().filter_map(|id| state.entries.get(id).map(|entry| entry.show(*id))).collect()
+    }
+}
+
+impl State {
+    fn record(&mut self, received: Result<Received, OperationError>) {
+        let mut open = self.entries.iter_mut().filter(|(_, entry)| entry.outcome.is_none());
+        match received {
+            Ok(received) => {
+                if let Some(entry) = self.entries.get_mut(&received.wr_id) {
+                    entry.outcome = Some(Ok(received));
+                }
+            }
+            Err(error @ OperationError::Completion { .. }) => {
+                // Receives are used in the order in which they were posted.
+                if let Some((_, entry)) = open.next() {
+                    entry.outcome = Some(Err(error.to_string()));
+                }
+            }
+            Err(error) => open.for_each(|(_, entry)| entry.outcome = Some(Err(error.to_string()))),
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        while self.entries.len() > REMEMBERED {
+            let completed = self.entries.iter().find(|(_, entry)| entry.outcome.is_some()).map(|(id, _)| *id);
+            let Some(id) = completed else { return };
+            self.entries.remove(&id);
+        }
+    }
+}
+
+impl Entry {
+    fn show(&self, id: u64) -> Value {
+        let mut row = json!({
+            "id": id,
+            "state": "posted",
+            "rkey": self.region.key().0,
+            "offset": self.offset,
+            "length": self.length,
+        });
+        match &self.outcome {
+            None => {}
+            Some(Err(error)) => {
+                row["state"] = "failed".into();
+                row["error"] = error.as_str().into();
+            }
+            Some(Ok(received)) => {
+                row["state"] = "received".into();
+                row["bytes"] = received.length.into();
+                row["immediate"] = received.immediate.into();
+                row["by_write"] = received.by_write.into();
+                if !received.by_write {
+                    let mut bytes = vec![0; PREVIEW.min(received.length.into()).min(self.length) as usize];
+                    if self.region.read(self.offset, &mut bytes).is_ok() {
+                        row["preview_hex"] = to_hex(&bytes).into();
+                    }
+                }
+            }
+        }
+        row
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,307 @@
+//! The end of a transfer that stores the file.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use sha2::{Digest, Sha256};
+
+use super::verbs::{Arrival, Buffer, ReceivePermit, Span, Verbs};
+use super::{Chunks, CopyReport, MOST_MEMORY, MOST_SLOTS, Steps, file_failure, out_of_step, tell, unwanted};
+use crate::connection_manager::{FileMessage, Via, shortened};
+use crate::control::protocol::{Failure, FailureKind};
+use crate::control::server::ProgressSender;
+use crate::control::service::buffers::to_hex;
+
+/// What is to be stored: an offer, and where it goes.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Sink {
+    /// The file here.
+    pub(in super::super) file: PathBuf,
+    /// Its name there.
+    pub(in super::super) name: String,
+    /// How it crosses.
+    pub(in super::super) via: Via,
+    /// Bytes.
+    pub(in super::super) length: u64,
+    /// Bytes of a chunk.
+    pub(in super::super) chunk: u32,
+    /// Chunks under way at once.
+    pub(in super::super) slots: u32,
+    /// The source's R_Key (READ).
+    pub(in super::super) rkey: u32,
+    /// Whether it may replace one here.
+    pub(in super::super) overwrite: bool,
+}
+
+/// Takes a file that was offered. Tells the peer when it gives up.
+pub(in super::super) async fn sink<V: Verbs>(
+    verbs: &V,
+    steps: &mut Steps<'_>,
+    what: Sink,
+    progress: &ProgressSender,
+) -> Result<CopyReport, Failure> {
+    let transfer = steps.transfer();
+    let outcome = take(verbs, steps, what, progress).await;
+    if let Err(failure) = &outcome {
+        verbs.tell(FileMessage::Abort { transfer, text: shortened(&failure.text) }).await;
+    }
+    outcome
+}
+
+async fn take<V: Verbs>(
+    verbs: &V,
+    steps: &mut Steps<'_>,
+    what: Sink,
+    progress: &ProgressSender,
+) -> Result<CopyReport, Failure> {
+    let started = Instant::now();
+    check_target(&what.file, what.overwrite)?;
+    let chunks = Chunks { length: what.length, chunk: what.chunk, slots: what.slots };
+    let sensible = what.chunk > 0 && (1..=MOST_SLOTS).contains(&what.slots) && chunks.memory() <= MOST_MEMORY;
+    if !sensible || (what.via == Via::Send && what.chunk > verbs.largest_message()) {
+        return Err(Failure::invalid("the offer's chunks are beyond the limits"));
+    }
+    let mut part = Part::create(&what.file, steps.transfer())?;
+    let buffer = verbs.register(chunks.memory() as usize, false, what.via == Via::Write)?;
+    let rkey = if what.via == Via::Write { buffer.rkey() } else { 0 };
+    let intake = Intake {
+        verbs,
+        buffer: buffer.clone(),
+        chunks,
+        next: 0,
+        arrived: BTreeMap::new(),
+        receives: what.via == Via::Send,
+        posted: 0,
+        hash: Sha256::new(),
+    };
+    let stored = match what.via {
+        Via::Send => {
+            let permit = verbs.take_receives()?;
+            by_send(intake, steps, &mut part, progress, permit).await
+        }
+        Via::Write | Via::Read => {
+            tell(verbs, FileMessage::Ready { transfer: steps.transfer(), rkey }).await?;
+            one_sided(intake, steps, &what, &mut part, progress).await
+        }
+    };
+    let sha256 = stored?;
+    let FileMessage::End { sha256: theirs, .. } = steps.next().await? else { return Err(out_of_step()) };
+    if theirs != sha256 {
+        return Err(Failure::new(FailureKind::File, "what arrived is not what was sent (SHA-256 differs): copy again"));
+    }
+    part.keep(what.overwrite)?;
+    tell(verbs, FileMessage::Verdict { transfer: steps.transfer(), sha256: sha256.clone() }).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(CopyReport { file: what.file, name: what.name, via: what.via, bytes: what.length, sha256, seconds })
+}
+
+/// Chunks between their arrival and the file.
+struct Intake<'v, V: Verbs> {
+    verbs: &'v V,
+    buffer: V::Buffer,
+    chunks: Chunks,
+    /// First chunk that is not stored.
+    next: u64,
+    /// Chunks that arrived, each with its offset in the buffer.
+    arrived: BTreeMap<u64, u64>,
+    /// Whether chunks arrive in posted receives (SEND).
+    receives: bool,
+    /// Receives posted and not completed.
+    posted: u64,
+    hash: Sha256,
+}
+
+impl<V: Verbs> Intake<'_, V> {
+    fn is_done(&self) -> bool {
+        self.next == self.chunks.count()
+    }
+
+    /// Whether chunk `index` can be under way now.
+    fn expects(&self, index: u64) -> bool {
+        let end = self.chunks.count().min(self.next + u64::from(self.chunks.slots));
+        (self.next..end).contains(&index) && !self.arrived.contains_key(&index)
+    }
+
+    /// Stores what arrived as far as it is without a gap, and frees the slots.
+    async fn store(&mut self, part: &mut Part, transfer: u64, progress: &ProgressSender) -> Result<(), Failure> {
+        while let Some(offset) = self.arrived.remove(&self.next) {
+            let mut bytes = vec![0; self.chunks.size(self.next) as usize];
+            self.buffer.fetch(offset, &mut bytes)?;
+            self.hash.update(&bytes);
+            part.append(&bytes)?;
+            self.next += 1;
+            progress.report(self.chunks.length.min(self.chunks.position(self.next)), self.chunks.length);
+            self.repost(offset)?;
+            tell(self.verbs, FileMessage::Stored { transfer, index: self.next - 1 }).await?;
+        }
+        if progress.is_wanted() { Ok(()) } else { Err(unwanted()) }
+    }
+
+    /// Posts a slot again as long as more chunks are to come than receives are posted: none is left at the end.
+    fn repost(&mut self, offset: u64) -> Result<(), Failure> {
+        let to_come = self.chunks.count() - self.next - self.arrived.len() as u64;
+        if self.receives && self.posted < to_come { self.post(offset) } else { Ok(()) }
+    }
+
+    fn post(&mut self, offset: u64) -> Result<(), Failure> {
+        let span = Span { offset, length: u64::from(self.chunks.chunk) };
+        self.verbs.post_receive(&self.buffer, span, offset)?;
+        self.posted += 1;
+        Ok(())
+    }
+
+    fn digest(self) -> String {
+        to_hex(&self.hash.finalize())
+    }
+}
+
+/// WRITE and READ: the source says which chunks can be had.
+async fn one_sided<V: Verbs>(
+    mut intake: Intake<'_, V>,
+    steps: &mut Steps<'_>,
+    what: &Sink,
+    part: &mut Part,
+    progress: &ProgressSender,
+) -> Result<String, Failure> {
+    let transfer = steps.transfer();
+    let (verbs, buffer, chunks) = (intake.verbs, intake.buffer.clone(), intake.chunks);
+    let mut reads = FuturesUnordered::new();
+    let outcome = async {
+        while !intake.is_done() {
+            let ready = tokio::select! {
+                Some((index, outcome)) = reads.next() => {
+                    let outcome: Result<(), Failure> = outcome;
+                    outcome.map(|()| index)?
+                }
+                step = steps.next() => match step? {
+                    FileMessage::Chunk { index, .. } if intake.expects(index) => {
+                        if what.via == Via::Read {
+                            let (buffer, rkey) = (&buffer, what.rkey);
+                            reads.push(async move {
+                                (index, verbs.read(buffer, chunks.span(index), rkey).await)
+                            });
+                            continue;
+                        }
+                        index
+                    }
+                    _ => return Err(out_of_step()),
+                },
+            };
+            intake.arrived.insert(ready, chunks.span(ready).offset);
+            intake.store(part, transfer, progress).await?;
+        }
+        Ok(())
+    }
+    .await;
+    // READs under way still write into the buffer: wait for them whatever happened.
+    while reads.next().await.is_some() {}
+    drop(reads);
+    outcome.map(|()| intake.digest())
+}
+
+/// SEND: the arrival of a message says it all; its immediate data is the chunk's number.
+async fn by_send<V: Verbs>(
+    mut intake: Intake<'_, V>,
+    steps: &mut Steps<'_>,
+    part: &mut Part,
+    progress: &ProgressSender,
+    permit: ReceivePermit,
+) -> Result<String, Failure> {
+    let transfer = steps.transfer();
+    let outcome = async {
+        for index in 0..intake.chunks.count().min(u64::from(intake.chunks.slots)) {
+            intake.post(intake.chunks.span(index).offset)?;
+        }
+        tell(intake.verbs, FileMessage::Ready { transfer, rkey: 0 }).await?;
+        while !intake.is_done() {
+            let Arrival { id, length, immediate } = tokio::select! {
+                arrival = intake.verbs.receive() => arrival?,
+                step = steps.next() => {
+                    step?;
+                    return Err(out_of_step());
+                }
+            };
+            intake.posted -= 1;
+            // The chunk's number modulo 2^32, taken to the window that can be under way.
+            let ahead = immediate.ok_or_else(out_of_step)?.wrapping_sub(intake.next as u32);
+            let index = intake.next + u64::from(ahead);
+            if !intake.expects(index) || length != intake.chunks.size(index) {
+                return Err(out_of_step());
+            }
+            intake.arrived.insert(index, id);
+            intake.store(part, transfer, progress).await?;
+        }
+        Ok(())
+    }
+    .await;
+    if intake.posted > 0 {
+        intake.verbs.park(intake.buffer.clone(), permit);
+    }
+    outcome.map(|()| intake.digest())
+}
+
+/// A file on its way: hidden, and removed unless it is kept.
+struct Part {
+    path: PathBuf,
+    target: PathBuf,
+    file: File,
+    kept: bool,
+}
+
+impl Part {
+    fn create(target: &Path, transfer: u64) -> Result<Self, Failure> {
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let path = target.with_file_name(format!(".{name}.{transfer:016x}.part"));
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.map_err(|error| file_failure(&path, "create", &error))?;
+        Ok(Self { path, target: target.to_owned(), file, kept: false })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(bytes).map_err(|error| file_failure(&self.path, "write", &error))
+    }
+
+    /// Gives the file its name.
+    fn keep(&mut self, overwrite: bool) -> Result<(), Failure> {
+        // A link never replaces what appeared meanwhile; a rename does.
+        let named = if overwrite {
+            fs::rename(&self.path, &self.target)
+        } else {
+            fs::hard_link(&self.path, &self.target)
+        };
+        named.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => exists(&self.target),
+            _ => file_failure(&self.target, "create", &error),
+        })?;
+        self.kept = overwrite;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_file(&self.path); // nothing more can be done about it
+        }
+    }
+}
+
+/// Refuses a target that exists, before anything is moved.
+pub(super) fn check_target(file: &Path, overwrite: bool) -> Result<(), Failure> {
+    match fs::symlink_metadata(file) {
+        Ok(metadata) if metadata.is_dir() => Err(Failure::new(
+            FailureKind::File,
+            format!("{} is a directory: name the file", file.display()),
+        )),
+        Ok(_) if !overwrite => Err(exists(file)),
+        _ => Ok(()),
+    }
+}
+
+fn exists(file: &Path) -> Failure {
+    Failure::new(FailureKind::File, format!("{} exists: choose another name, or replace it with --overwrite", file.display()))
+}

@@ -1,0 +1,185 @@
+//! The end of a transfer that has the file.
+
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sha2::{Digest, Sha256};
+use tokio::task::JoinSet;
+
+use super::verbs::{Buffer, Verbs};
+use super::{Chunks, CopyReport, Steps, file_failure, out_of_step, tell, unwanted};
+use crate::connection_manager::{FileMessage, Via, shortened};
+use crate::control::protocol::{Failure, FailureKind};
+use crate::control::server::ProgressSender;
+use crate::control::service::buffers::to_hex;
+
+/// Chunk of WRITE and READ, bytes; and how many are under way.
+const ONE_SIDED: (u32, u32) = (256 << 10, 16);
+/// Largest chunk of SEND, bytes; and how many receives the peer posts.
+const TWO_SIDED: (u32, u32) = (64 << 10, 64);
+
+/// What is to be sent.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Source {
+    /// The file here.
+    pub(in super::super) file: PathBuf,
+    /// Its name there.
+    pub(in super::super) name: String,
+    /// How it crosses.
+    pub(in super::super) via: Via,
+    /// Whether it may replace one there.
+    pub(in super::super) overwrite: bool,
+}
+
+/// Offers a file and sends it. Tells the peer when it gives up.
+pub(in super::super) async fn source<V: Verbs>(
+    verbs: &Arc<V>,
+    steps: &mut Steps<'_>,
+    what: Source,
+    progress: &ProgressSender,
+) -> Result<CopyReport, Failure> {
+    let transfer = steps.transfer();
+    let outcome = offer(verbs, steps, what, progress).await;
+    if let Err(failure) = &outcome {
+        verbs.tell(FileMessage::Abort { transfer, text: shortened(&failure.text) }).await;
+    }
+    outcome
+}
+
+async fn offer<V: Verbs>(
+    verbs: &Arc<V>,
+    steps: &mut Steps<'_>,
+    what: Source,
+    progress: &ProgressSender,
+) -> Result<CopyReport, Failure> {
+    let started = Instant::now();
+    let opened = std::fs::File::open(&what.file).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
+    let (file, metadata) = opened.map_err(|error| file_failure(&what.file, "read", &error))?;
+    if !metadata.is_file() {
+        return Err(Failure::new(FailureKind::File, format!("{} is not a file", what.file.display())));
+    }
+    let (chunk, slots) = match what.via {
+        Via::Send => (TWO_SIDED.0.min(verbs.largest_message()), TWO_SIDED.1),
+        Via::Write | Via::Read => ONE_SIDED,
+    };
+    let chunks = Chunks { length: metadata.len(), chunk, slots };
+    let buffer = verbs.register(chunks.memory() as usize, what.via == Via::Read, false)?;
+    let offer = FileMessage::Offer {
+        transfer: steps.transfer(),
+        name: what.name.clone(),
+        via: what.via,
+        length: chunks.length,
+        chunk,
+        slots,
+        rkey: if what.via == Via::Read { buffer.rkey() } else { 0 },
+        overwrite: what.overwrite,
+    };
+    tell(verbs.as_ref(), offer).await?;
+    let FileMessage::Ready { rkey, .. } = steps.next().await? else { return Err(out_of_step()) };
+    let mut under_way = UnderWay { verbs, buffer, chunks, via: what.via, rkey, operations: JoinSet::new() };
+    let sent = send_all(&mut under_way, steps, &file, &what, progress).await;
+    // The datapath still reads the buffer for operations under way: wait for them whatever happened.
+    let rest = under_way.finish().await;
+    let sha256 = sent?;
+    rest?;
+    tell(verbs.as_ref(), FileMessage::End { transfer: steps.transfer(), sha256: sha256.clone() }).await?;
+    match steps.next().await? {
+        FileMessage::Verdict { sha256: theirs, .. } if theirs == sha256 => {}
+        FileMessage::Verdict { .. } => {
+            return Err(Failure::new(FailureKind::File, "the peer stored something else (SHA-256 differs): copy again"));
+        }
+        _ => return Err(out_of_step()),
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(CopyReport { file: what.file, name: what.name, via: what.via, bytes: chunks.length, sha256, seconds })
+}
+
+/// Chunks on their way to the peer.
+struct UnderWay<'v, V: Verbs> {
+    verbs: &'v Arc<V>,
+    buffer: V::Buffer,
+    chunks: Chunks,
+    via: Via,
+    rkey: u32,
+    operations: JoinSet<Result<u64, Failure>>,
+}
+
+impl<V: Verbs> UnderWay<'_, V> {
+    /// Starts the operation that takes chunk `index` across; for READ that is the peer's.
+    fn start(&mut self, index: u64) {
+        let (verbs, buffer, rkey) = (Arc::clone(self.verbs), self.buffer.clone(), self.rkey);
+        let (via, span) = (self.via, self.chunks.span(index));
+        self.operations.spawn(async move {
+            match via {
+                Via::Write => verbs.write(&buffer, span, rkey).await?,
+                // Immediate data has 32 bits; chunks under way are far fewer.
+                Via::Send => verbs.send(&buffer, span, index as u32).await?,
+                Via::Read => {}
+            }
+            Ok(index)
+        });
+    }
+
+    /// Waits for all operations; the first failure is the answer.
+    async fn finish(mut self) -> Result<(), Failure> {
+        let mut outcome = Ok(());
+        while let Some(ended) = self.operations.join_next().await {
+            outcome = outcome.and(flatten(ended).map(drop));
+        }
+        outcome
+    }
+}
+
+fn flatten(ended: Result<Result<u64, Failure>, tokio::task::JoinError>) -> Result<u64, Failure> {
+    ended.unwrap_or_else(|error| Err(Failure::new(FailureKind::Node, format!("an operation failed: {error}"))))
+}
+
+/// Sends every chunk and waits until each is stored; the hash of what was read is the answer.
+async fn send_all<V: Verbs>(
+    under_way: &mut UnderWay<'_, V>,
+    steps: &mut Steps<'_>,
+    file: &std::fs::File,
+    what: &Source,
+    progress: &ProgressSender,
+) -> Result<String, Failure> {
+    let chunks = under_way.chunks;
+    let transfer = steps.transfer();
+    let mut hash = Sha256::new();
+    let mut bytes = vec![0; chunks.chunk as usize];
+    let (mut next, mut stored) = (0, 0);
+    while stored < chunks.count() {
+        if !progress.is_wanted() {
+            return Err(unwanted());
+        }
+        if next < chunks.count() && next - stored < u64::from(chunks.slots) {
+            let piece = &mut bytes[..chunks.size(next) as usize];
+            // A chunk is read in well under a millisecond; the copy beside it costs the same.
+            file.read_exact_at(piece, chunks.position(next))
+                .map_err(|error| file_failure(&what.file, "read", &error))?;
+            hash.update(&*piece);
+            under_way.buffer.fill(chunks.span(next).offset, piece)?;
+            under_way.start(next);
+            next += 1;
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            Some(ended) = under_way.operations.join_next() => {
+                let index = flatten(ended)?;
+                if what.via != Via::Send {
+                    tell(under_way.verbs.as_ref(), FileMessage::Chunk { transfer, index }).await?;
+                }
+            }
+            step = steps.next() => match step? {
+                FileMessage::Stored { index, .. } if index == stored && stored < next => {
+                    stored += 1;
+                    progress.report(chunks.length.min(chunks.position(stored)), chunks.length);
+                }
+                _ => return Err(out_of_step()),
+            },
+        }
+    }
+    Ok(to_hex(&hash.finalize()))
+}

@@ -1,0 +1,340 @@
+//! The engine thread: it hands live frames to the engine program, which fills and sends them, or drops them.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::bpf_call;
+use crate::error::Error;
+use crate::maps::WakeRing;
+use crate::shared::Shared;
+
+/// Takes the engine out of a live run; its handler does nothing.
+const INTERRUPT: Signal = Signal::SIGUSR1;
+/// Frames of a busy run: hours of sending, yet below the kernel's 32-bit count.
+const BUSY_FRAMES: u32 = 1 << 30;
+/// Frames of the first burst after waking; doubled while there is work, so that long transfers pay the cost of
+/// entering a run (about 15 us) rarely.
+const FIRST_BURST: u32 = 512;
+const LARGEST_BURST: u32 = 16_384;
+/// How often a stopping engine is interrupted again, in case a signal came just before it entered its run.
+const INTERRUPT_AGAIN: Duration = Duration::from_millis(1);
+
+/// Whether the engine keeps a CPU busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineMode {
+    /// It never sleeps: lowest latency, one CPU in full use.
+    Busy,
+    /// It sleeps while there is nothing to send and is woken by a doorbell.
+    #[default]
+    Sleeping,
+}
+
+/// Options of the engine thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Busy or sleeping.
+    pub mode: EngineMode,
+    /// The CPU it is bound to, if any.
+    pub cpu: Option<usize>,
+    /// Frames the kernel hands out at a time, 1 to 256: more is faster, fewer have less latency.
+    pub batch: u32,
+    /// How long a sleeping engine looks for work before it sleeps again, up to 1 s.
+    pub spin: Duration,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { mode: EngineMode::Sleeping, cpu: None, batch: 8, spin: Duration::from_micros(100) }
+    }
+}
+
+impl EngineOptions {
+    /// # Errors
+    /// The first option out of its range.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !(1..=bpf_call::MAX_BATCH).contains(&self.batch) {
+            return Err(Error::EngineOption { option: "batch", value: self.batch.into(), range: "1 to 256 frames" });
+        }
+        if self.spin > Duration::from_secs(1) {
+            let value = u64::try_from(self.spin.as_micros()).unwrap_or(u64::MAX);
+            return Err(Error::EngineOption { option: "spin (us)", value, range: "0 to 1 s" });
+        }
+        Ok(())
+    }
+}
+
+/// What the engine thread is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineState {
+    /// In a live run.
+    Running,
+    /// Waiting for its doorbell.
+    Sleeping,
+    /// Told to stop.
+    Stopped,
+    /// It cannot go on, for this reason; the node has to be brought down and up.
+    Failed(String),
+}
+
+/// The engine thread, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineStatus {
+    /// Busy or sleeping.
+    pub mode: EngineMode,
+    /// The CPU it is bound to, if any.
+    pub cpu: Option<usize>,
+    /// Frames handed out at a time.
+    pub batch: u32,
+    /// What it does.
+    pub state: EngineState,
+    /// Frames it was handed, in all.
+    pub frames: u64,
+    /// Frames since it last had something to do.
+    pub idle_frames: u64,
+    /// Times the wire program asked for it.
+    pub wakeups: u64,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    stop: AtomicBool,
+    /// See [`EngineState`], without the reason.
+    state: AtomicU8,
+    failure: Mutex<Option<String>>,
+}
+
+const RUNNING: u8 = 0;
+const SLEEPING: u8 = 1;
+
+/// The running engine; stopped on drop.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    options: EngineOptions,
+    shared: Arc<Shared>,
+    progress: Arc<Progress>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Starts the thread. `program` is the wire program, which passes the engine's frames on to the engine program;
+    /// `wake` is where it asks for the engine.
+    pub(crate) fn start(
+        options: EngineOptions,
+        program: OwnedFd,
+        wake: WakeRing,
+        shared: Arc<Shared>,
+    ) -> Result<Self, Error> {
+        install_handler()?;
+        let progress = Arc::new(Progress::default());
+        let worker = Worker { options, program, wake, shared: Arc::clone(&shared), progress: Arc::clone(&progress) };
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new().name("tiercel-engine".into()).spawn(move || {
+            let pinned = pin(worker.options.cpu);
+            let go = pinned.is_ok();
+            // The starter waits for it: it cannot have gone away.
+            let _ = ready.send(pinned);
+            if go {
+                worker.run();
+            }
+        });
+        let thread = thread.map_err(|e| Error::system("start the engine thread", e))?;
+        let pinned = is_ready.recv().expect("the thread sends before it ends");
+        let engine = Self { options, shared, progress, thread: Some(thread) };
+        pinned.map(|()| engine)
+    }
+
+    /// What it does now.
+    pub(crate) fn status(&self) -> EngineStatus {
+        let node = self.shared.maps.node();
+        let failure = self.progress.failure.lock().expect("no panic under the lock").clone();
+        let state = match (failure, self.progress.stop.load(SeqCst), self.progress.state.load(SeqCst)) {
+            (Some(reason), ..) => EngineState::Failed(reason),
+            (None, true, _) => EngineState::Stopped,
+            (None, false, SLEEPING) => EngineState::Sleeping,
+            (None, false, _) => EngineState::Running,
+        };
+        EngineStatus {
+            mode: self.options.mode,
+            cpu: self.options.cpu,
+            batch: self.options.batch,
+            state,
+            frames: node.frames.load(SeqCst),
+            idle_frames: node.idle_frames.load(SeqCst),
+            wakeups: node.wakeups.load(SeqCst).into(),
+        }
+    }
+
+    /// Stops the thread and waits for it.
+    pub(crate) fn stop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.progress.stop.store(true, SeqCst);
+        self.shared.doorbell.wake();
+        while !thread.is_finished() {
+            // A signal that comes between the thread's look at `stop` and its run is lost, hence the repetition.
+            let _ = nix::sys::pthread::pthread_kill(thread.as_pthread_t(), INTERRUPT);
+            std::thread::sleep(INTERRUPT_AGAIN);
+        }
+        if thread.join().is_err() {
+            tracing::error!("the engine thread panicked");
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Worker {
+    options: EngineOptions,
+    program: OwnedFd,
+    wake: WakeRing,
+    shared: Arc<Shared>,
+    progress: Arc<Progress>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let outcome = match self.options.mode {
+            EngineMode::Busy => self.busy(),
+            EngineMode::Sleeping => self.sleeping(),
+        };
+        if let Err(error) = outcome {
+            tracing::error!(%error, "the engine has stopped");
+            let reason = format!("{error}; bring the node down and up again");
+            *self.progress.failure.lock().expect("no panic under the lock") = Some(reason);
+            // Nothing completes any more: let everybody who waits know.
+            self.shared.down.store(true, SeqCst);
+            self.shared.poller.kick();
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.progress.stop.load(SeqCst)
+    }
+
+    fn busy(&self) -> io::Result<()> {
+        while !self.stopped() {
+            self.hand_out(BUSY_FRAMES)?;
+        }
+        Ok(())
+    }
+
+    /// Runs bursts until nothing was found for the spin time, then sleeps.
+    fn sleeping(&mut self) -> io::Result<()> {
+        let mut burst = FIRST_BURST;
+        let mut last_busy = Instant::now();
+        while !self.stopped() {
+            self.hand_out(burst)?;
+            let idle = self.shared.maps.node().idle_frames.load(SeqCst);
+            if idle < u64::from(burst) {
+                last_busy = Instant::now();
+                burst = (burst * 2).min(LARGEST_BURST);
+                continue;
+            }
+            burst = FIRST_BURST;
+            if last_busy.elapsed() >= self.options.spin {
+                self.sleep()?;
+                last_busy = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    /// One live run; an interrupted one counts as done.
+    fn hand_out(&self, frames: u32) -> io::Result<()> {
+        match bpf_call::run_live(self.program.as_fd(), frames, self.options.batch) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Waits for a doorbell, a wake-up by the wire program, or the next deadline of the timing wheel.
+    fn sleep(&mut self) -> io::Result<()> {
+        let node = self.shared.maps.node();
+        self.shared.doorbell.reset();
+        // See `Shared::ring`: first the announcement, then the last look. The wire program does as the application.
+        node.engine_sleeping.store(1, SeqCst);
+        self.progress.state.store(SLEEPING, SeqCst);
+        let work = self.stopped() || node.ready.iter().any(|word| word.load(SeqCst) != 0);
+        let outcome = if work { Ok(()) } else { self.wait(node.next_deadline.load(SeqCst)) };
+        self.progress.state.store(RUNNING, SeqCst);
+        node.engine_sleeping.store(0, SeqCst);
+        while self.wake.next().is_some() {}
+        outcome
+    }
+
+    /// Waits until `deadline`, in nanoseconds of the monotonic clock; 0 is never.
+    fn wait(&self, deadline: u64) -> io::Result<()> {
+        let timeout = match deadline {
+            0 => None,
+            _ => {
+                let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
+                Some(TimeSpec::from_duration(Duration::from_nanos(deadline).saturating_sub(now)))
+            }
+        };
+        let mut sources = [
+            PollFd::new(self.shared.doorbell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
+        ];
+        match ppoll(&mut sources, timeout, None) {
+            Ok(_) | Err(nix::Error::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Binds the calling thread to a CPU.
+fn pin(cpu: Option<usize>) -> Result<(), Error> {
+    let Some(cpu) = cpu else { return Ok(()) };
+    let mut set = CpuSet::new();
+    let bound = set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    bound.map_err(|e| Error::Cpu { cpu, source: e.into() })
+}
+
+extern "C" fn interrupted(_: libc::c_int) {}
+
+/// A handler that does nothing, without restart: the signal then ends a live run with `EINTR`.
+fn install_handler() -> Result<(), Error> {
+    let action = SigAction::new(SigHandler::Handler(interrupted), SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler touches nothing.
+    let installed = unsafe { sigaction(INTERRUPT, &action) };
+    installed.map(drop).map_err(|e| Error::system("install the engine's signal handler", e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_named() {
+        let batch = EngineOptions { batch: 257, ..EngineOptions::default() };
+        assert!(matches!(batch.check(), Err(Error::EngineOption { option: "batch", value: 257, .. })));
+        let spin = EngineOptions { spin: Duration::from_secs(2), ..EngineOptions::default() };
+        assert!(matches!(spin.check(), Err(Error::EngineOption { option: "spin (us)", .. })));
+        assert!(EngineOptions::default().check().is_ok());
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused() {
+        std::thread::spawn(|| assert!(matches!(pin(Some(1000)), Err(Error::Cpu { cpu: 1000, .. }))))
+            .join()
+            .expect("no panic");
+    }
+}

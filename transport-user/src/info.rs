@@ -1,0 +1,309 @@
+//! What a node knows about its device, its regions and its connections, for people and programs to read.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use transport_common::bitmap::Bitmap128;
+use transport_common::connection::{Statistics, state};
+use transport_common::ids::{Cid, RKey};
+use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
+use transport_common::queues::{
+    COMPLETION_QUEUE_DEPTH, QueuePair, RECEIVE_QUEUE_DEPTH, SEND_QUEUE_DEPTH, access,
+};
+use transport_common::units::Fcwnd;
+
+use crate::mac::Mac;
+use crate::maps::ConnectionValue;
+use crate::parameters::address_from;
+use crate::queue_pair::Occupancy;
+use crate::statistics::StatisticsFields;
+
+/// The interface a node runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its name.
+    pub interface: String,
+    /// Its index.
+    pub index: u32,
+    /// Kind of a virtual interface ("veth"); none for hardware.
+    pub kind: Option<String>,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// MTU in use, bytes: the interface's, or the smaller one the node was brought up with.
+    pub mtu: u32,
+    /// Largest user data of one transaction at this MTU, bytes.
+    pub max_segment: u32,
+    /// The node's address.
+    pub address: IpAddr,
+    /// All addresses of the interface.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What a peer may do with a region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// The peer may READ.
+    pub remote_read: bool,
+    /// The peer may WRITE.
+    pub remote_write: bool,
+    /// The peer may do atomics.
+    pub remote_atomic: bool,
+}
+
+impl Access {
+    /// Local use only.
+    pub const LOCAL: Self = Self { remote_read: false, remote_write: false, remote_atomic: false };
+    /// Every right.
+    pub const ALL: Self = Self { remote_read: true, remote_write: true, remote_atomic: true };
+
+    /// The bits of the region table.
+    pub(crate) fn bits(self) -> u32 {
+        (if self.remote_read { access::REMOTE_READ } else { 0 })
+            | (if self.remote_write { access::REMOTE_WRITE } else { 0 })
+            | (if self.remote_atomic { access::REMOTE_ATOMIC } else { 0 })
+    }
+}
+
+/// A registered memory region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionInfo {
+    /// Its R_Key.
+    #[serde(with = "KeyNumber")]
+    pub key: RKey,
+    /// Bytes.
+    pub length: u64,
+    /// Offset of its first byte in the node's memory.
+    pub offset: u64,
+    /// What a peer may do with it.
+    pub access: Access,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RKey")]
+struct KeyNumber(u32);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Cid")]
+struct CidNumber(u32);
+
+/// Life of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConnectionState {
+    /// Not in use any more.
+    Closed,
+    /// Alive.
+    Open,
+    /// Packet delivery gave up (F-11-6); to be closed.
+    Fatal,
+    /// Being closed: outstanding transactions complete with kCmplDeadConn.
+    Closing,
+}
+
+impl ConnectionState {
+    /// From the datapath's number; what it does not define counts as closed.
+    pub(crate) fn from_number(number: u32) -> Self {
+        match number {
+            state::OPEN => Self::Open,
+            state::FATAL => Self::Fatal,
+            state::CLOSING => Self::Closing,
+            _ => Self::Closed,
+        }
+    }
+}
+
+impl std::fmt::Display for ConnectionState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::Fatal => "fatal",
+            Self::Closing => "closing",
+        })
+    }
+}
+
+/// Transmit side of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransmitWindowInfo {
+    /// Oldest unacknowledged PSN.
+    pub base_psn: u32,
+    /// Next PSN to assign.
+    pub next_psn: u32,
+    /// Packets the window may hold.
+    pub size: u32,
+    /// Packets in the window that are not acknowledged.
+    pub unacknowledged: u32,
+    /// Packets that wait to be sent again.
+    pub to_retransmit: u32,
+}
+
+/// Receive side of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveWindowInfo {
+    /// Oldest PSN not acknowledged.
+    pub base_psn: u32,
+    /// Packets received at or beyond the base.
+    pub received: u32,
+    /// Packets acknowledged beyond the base.
+    pub acknowledged: u32,
+}
+
+/// How full a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueInfo {
+    /// Entries in use.
+    pub used: u32,
+    /// Entries there are.
+    pub depth: u32,
+}
+
+/// Everything about one connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConnectionInfo {
+    /// CID the peer writes into packets to us.
+    #[serde(with = "CidNumber")]
+    pub local_cid: Cid,
+    /// CID we write into packets to the peer.
+    #[serde(with = "CidNumber")]
+    pub peer_cid: Cid,
+    /// Its state.
+    pub state: ConnectionState,
+    /// Which incarnation of its slot it is.
+    pub generation: u32,
+    /// Whether requests keep the order of their RSNs.
+    pub ordered: bool,
+    /// The peer's address.
+    pub peer_address: IpAddr,
+    /// MAC address of the next hop.
+    pub peer_mac: Mac,
+    /// UDP source port: path entropy on IPv4.
+    pub source_port: u16,
+    /// Flow label: path entropy on IPv6.
+    pub flow_label: u32,
+    /// PSP version; 15 is plaintext.
+    pub psp_version: u8,
+    /// SPI of packets we send.
+    pub tx_spi: u32,
+    /// SPI of packets we receive.
+    pub rx_spi: u32,
+    /// Largest user data of one transaction, bytes.
+    pub max_segment: u32,
+    /// Fabric window, packets.
+    pub fcwnd: f64,
+    /// NIC window, packets.
+    pub ncwnd: u32,
+    /// Retransmission timeout, nanoseconds.
+    pub rto_ns: u64,
+    /// Last round trip time, nanoseconds; 0 before the first.
+    pub rtt_ns: u64,
+    /// Smallest round trip time, nanoseconds; 0 before the first.
+    pub min_rtt_ns: u64,
+    /// Oldest transaction of ours that is not complete.
+    pub base_rsn: u32,
+    /// RSN of the next transaction to post.
+    pub next_rsn: u32,
+    /// Pull Requests out.
+    pub request_tx: TransmitWindowInfo,
+    /// Push and Pull Data out.
+    pub data_tx: TransmitWindowInfo,
+    /// Pull Requests in.
+    pub request_rx: ReceiveWindowInfo,
+    /// Push and Pull Data in.
+    pub data_rx: ReceiveWindowInfo,
+    /// Send queue.
+    pub send_queue: QueueInfo,
+    /// Receive queue.
+    pub receive_queue: QueueInfo,
+    /// Completion queue, with what the library keeps for the application.
+    pub completion_queue: QueueInfo,
+    /// Operations that wait for room in the send queue.
+    pub operations_waiting: usize,
+    /// What it has counted.
+    #[serde(with = "StatisticsFields")]
+    pub statistics: Statistics,
+}
+
+impl ConnectionInfo {
+    /// From a copy of the connection and of its queues' counters.
+    pub(crate) fn new(value: &ConnectionValue, queues: &QueuePair, occupancy: &Occupancy) -> Self {
+        let c = &value.entry.connection;
+        let (path, s, congestion) = (&c.config.path, &c.security, &c.congestion);
+        Self {
+            local_cid: c.config.local_cid,
+            peer_cid: c.config.peer_cid,
+            state: ConnectionState::from_number(c.state),
+            generation: c.generation,
+            ordered: c.config.ordered != 0,
+            peer_address: address_from(path.destination, path.ip_version),
+            peer_mac: Mac(path.destination_mac),
+            source_port: path.source_port,
+            flow_label: path.flow_label,
+            psp_version: s.version,
+            tx_spi: s.tx_spi.0,
+            rx_spi: s.rx_spi.0,
+            max_segment: c.config.max_segment,
+            fcwnd: f64::from(congestion.fcwnd.0) / f64::from(1 << Fcwnd::FRACTION_BITS),
+            ncwnd: congestion.ncwnd,
+            rto_ns: congestion.rto.as_nanos(),
+            rtt_ns: congestion.rtt.as_nanos(),
+            min_rtt_ns: congestion.min_rtt.as_nanos(),
+            base_rsn: c.initiator.brsn.0,
+            next_rsn: queues.send_producer.load(std::sync::atomic::Ordering::Relaxed),
+            request_tx: transmit(&c.request_tx),
+            data_tx: transmit(&c.data_tx),
+            request_rx: receive(&c.request_rx),
+            data_rx: receive(&c.data_rx),
+            send_queue: QueueInfo { used: occupancy.send, depth: SEND_QUEUE_DEPTH as u32 },
+            receive_queue: QueueInfo { used: occupancy.receive, depth: RECEIVE_QUEUE_DEPTH as u32 },
+            completion_queue: QueueInfo { used: occupancy.completions, depth: COMPLETION_QUEUE_DEPTH as u32 },
+            operations_waiting: occupancy.operations_waiting,
+            statistics: value.entry.tables.statistics,
+        }
+    }
+}
+
+fn ones(bitmap: Bitmap128) -> u32 {
+    bitmap.low.count_ones() + bitmap.high.count_ones()
+}
+
+fn transmit(w: &TransmitWindow) -> TransmitWindowInfo {
+    TransmitWindowInfo {
+        base_psn: w.base.0,
+        next_psn: w.next.0,
+        size: w.size,
+        unacknowledged: w.in_flight() - ones(w.acknowledged),
+        to_retransmit: ones(w.retransmit),
+    }
+}
+
+fn receive(w: &ReceiveWindow) -> ReceiveWindowInfo {
+    ReceiveWindowInfo { base_psn: w.base.0, received: ones(w.received), acknowledged: ones(w.acknowledged) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A device for tests.
+    pub(crate) fn device() -> Device {
+        let address = "10.7.0.1".parse().expect("an address");
+        Device {
+            interface: "veth0".to_owned(),
+            index: 2,
+            kind: Some("veth".to_owned()),
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            mtu: 3498,
+            max_segment: 3264,
+            address,
+            addresses: vec![address],
+        }
+    }
+
+    #[test]
+    fn rights_are_the_region_tables_bits() {
+        assert_eq!(Access::LOCAL.bits(), 0);
+        assert_eq!(Access::ALL.bits(), access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC);
+        assert_eq!(Access { remote_write: true, ..Access::LOCAL }.bits(), access::REMOTE_WRITE);
+    }
+}

@@ -1,0 +1,55 @@
+//! Loader, engine thread, connection manager, verbs API and the tiercel program.
+//!
+//! [`Node::up`] loads the XDP programs, attaches them to an interface and starts the engine thread. On a node one
+//! [registers memory](Node::register) and [opens connections](Node::open); on a [`Connection`] one writes, reads,
+//! sends, receives and does atomics, awaiting each operation, or posts work requests and polls for their completions
+//! without system calls. A [`CompletionQueue`] gathers those of several connections.
+//!
+//! Memory is shared with the datapath and, as far as [`Access`] goes, with peers: see [`MemoryRegion`].
+
+pub mod config;
+pub mod connection_manager;
+pub mod control;
+pub mod decode;
+
+mod bpf_call;
+mod cid;
+mod completion;
+mod connection;
+mod connections;
+mod engine;
+mod error;
+mod info;
+mod loader;
+mod mac;
+mod maps;
+mod memory;
+mod netlink;
+mod node;
+mod operation_error;
+mod parameters;
+mod poller;
+mod queue_pair;
+mod region;
+mod scratch;
+mod segmentation;
+mod shared;
+mod statistics;
+mod telemetry;
+
+pub use cid::CidReservation;
+pub use completion::CompletionQueue;
+pub use connection::{Connection, Received};
+pub use engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
+pub use error::Error;
+pub use info::{
+    Access, ConnectionInfo, ConnectionState, Device, QueueInfo, ReceiveWindowInfo, RegionInfo, TransmitWindowInfo,
+};
+pub use loader::AttachMode;
+pub use mac::{Mac, MacError};
+pub use node::{NATIVE_MTU, Node, NodeOptions};
+pub use operation_error::{OperationError, PostError, describe};
+pub use parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
+pub use region::MemoryRegion;
+pub use segmentation::LARGEST_SEGMENT;
+pub use telemetry::{NodeStats, Pools};

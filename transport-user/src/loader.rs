@@ -1,0 +1,300 @@
+//! Loads the BPF object and attaches it to an interface.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use aya::maps::{DevMap, MapData, ProgramArray, Stack, loaded_maps};
+use aya::programs::links::FdLink;
+use aya::programs::{ProgramError, Xdp, XdpMode, loaded_programs};
+use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
+use nix::sys::resource::{Resource, setrlimit};
+use serde::{Deserialize, Serialize};
+use transport_common::queues::{CELLS, NodeConfig};
+
+use crate::bpf_call;
+use crate::error::Error;
+use crate::maps::{Maps, WakeRing, typed};
+use crate::netlink::{Interface, Netlink, XdpState};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
+
+const WIRE: &str = "wire";
+const ENGINE: &str = "engine";
+/// Place of the engine program in the program array, and of our interface in the device map.
+const FIRST: u32 = 0;
+
+/// How the wire program is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AttachMode {
+    /// In the driver: fast.
+    #[default]
+    Native,
+    /// In the network stack: works with every driver, slower.
+    Generic,
+}
+
+impl AttachMode {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+
+    fn xdp(self) -> XdpMode {
+        match self {
+            Self::Native => XdpMode::Driver,
+            Self::Generic => XdpMode::Skb,
+        }
+    }
+}
+
+/// [`NodeConfig`] as aya wants its globals.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct ConfigBytes(NodeConfig);
+
+// SAFETY: `repr(C)` of integers without padding (the size is asserted below).
+unsafe impl Pod for ConfigBytes {}
+
+const _: () = assert!(size_of::<NodeConfig>() == 8 + 16 + 4 + 4);
+
+/// The programs in the kernel, before they are attached.
+pub(crate) struct Loaded {
+    object: Ebpf,
+    /// The node's maps.
+    pub(crate) maps: Maps,
+    /// Where the wire program asks for the engine.
+    pub(crate) wake: WakeRing,
+}
+
+/// The attachment to the interface; dropping it detaches. The kernel does the same when the process dies, because
+/// nothing is pinned.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    _link: FdLink,
+    /// Keeps the internal maps and programs.
+    _object: Ebpf,
+}
+
+impl Loaded {
+    /// Loads the programs for a node with `config` and fills the internal maps.
+    pub(crate) fn load(config: NodeConfig) -> Result<Self, Error> {
+        raise_memory_limit();
+        let config = ConfigBytes(config);
+        let mut loader = EbpfLoader::new();
+        loader.override_global("NODE_CONFIG", &config, true);
+        let mut object = loader.load(OBJECT).map_err(load_error)?;
+        let engine = program(&mut object, ENGINE)?;
+        engine.load().map_err(program_error)?;
+        let engine = engine.fd().and_then(|fd| fd.try_clone().map_err(ProgramError::from)).map_err(program_error)?;
+        program(&mut object, WIRE)?.load().map_err(program_error)?;
+
+        let mut programs: ProgramArray<MapData> = typed(&mut object, "PROGRAMS")?;
+        programs.set(FIRST, &engine, 0).map_err(fill_error)?;
+        let mut port: DevMap<MapData> = typed(&mut object, "PORT")?;
+        port.set(FIRST, config.0.interface_index, None, 0).map_err(fill_error)?;
+        let mut cells: Stack<MapData, u32> = typed(&mut object, "CELL_STACK")?;
+        for cell in 0..CELLS as u32 {
+            cells.push(cell, 0).map_err(fill_error)?;
+        }
+        let (maps, wake) = (Maps::take(&mut object)?, typed(&mut object, "WAKE")?);
+        Ok(Self { object, maps, wake })
+    }
+
+    /// The wire program, for the engine's runs.
+    pub(crate) fn wire(&mut self) -> Result<OwnedFd, Error> {
+        let fd = program(&mut self.object, WIRE)?.fd().map_err(program_error)?;
+        fd.as_fd().try_clone_to_owned().map_err(|e| Error::system("duplicate a program's descriptor", e))
+    }
+
+    /// Attaches the wire program.
+    pub(crate) fn attach(mut self, interface: &Interface, mode: AttachMode) -> Result<(Attachment, Maps, WakeRing), Error> {
+        let wire = program(&mut self.object, WIRE)?;
+        let failed = |error| attach_error(interface, mode, error);
+        let id = wire.attach_to_if_index(interface.index, mode.xdp()).map_err(failed)?;
+        let link = wire.take_link(id).map_err(failed)?;
+        // Without links aya attaches in a way that outlives the process.
+        let link = FdLink::try_from(link).map_err(|_| Error::Attach {
+            interface: interface.name.clone(),
+            mode: mode.name(),
+            hint: "Use Linux 5.18 or later",
+            source: io::Error::other("the kernel has no links for XDP"),
+        })?;
+        Ok((Attachment { _link: link, _object: self.object }, self.maps, self.wake))
+    }
+}
+
+fn fill_error(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::system("fill the datapath's maps", io::Error::other(error))
+}
+
+/// Kernels before 5.11 count maps against this limit; later ones ignore it, so a refusal may not matter.
+fn raise_memory_limit() {
+    if let Err(error) = setrlimit(Resource::RLIMIT_MEMLOCK, libc::RLIM_INFINITY, libc::RLIM_INFINITY) {
+        tracing::warn!(%error, "could not raise the limit of locked memory");
+    }
+}
+
+fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Error> {
+    let program = object.program_mut(name).ok_or(Error::Object(name))?;
+    program.try_into().map_err(|_| Error::Object(name))
+}
+
+/// Makes sure that the interface has no XDP program, by taking it off if `force` says so.
+pub(crate) fn clear(netlink: &Netlink, interface: &Interface, force: bool) -> Result<(), Error> {
+    let Some(there) = interface.xdp else { return Ok(()) };
+    let (name, ours) = describe(there.id);
+    if !force {
+        let (interface, id) = (interface.name.clone(), there.id);
+        let mode = mode_name(there).to_owned();
+        return Err(match ours {
+            true => Error::NodeRunning { interface, id },
+            false => Error::XdpOccupied { interface, id, name, mode },
+        });
+    }
+    let failed = |error| Error::system("detach the interface's XDP program", error);
+    if !bpf_call::detach_xdp_link(interface.index, there.id).map_err(failed)? {
+        netlink.detach_xdp(interface.index, there.mode).map_err(failed)?;
+    }
+    tracing::warn!(interface = interface.name, id = there.id, name, "replaced the interface's XDP program");
+    Ok(())
+}
+
+fn mode_name(there: XdpState) -> &'static str {
+    use netlink_packet_route::link::XdpAttached;
+    match there.mode {
+        XdpAttached::Driver => "native",
+        XdpAttached::SocketBuffer => "generic",
+        XdpAttached::Hardware => "offloaded",
+        _ => "several modes",
+    }
+}
+
+/// Name of a program, and whether it is the wire program of a Tiercel node.
+fn describe(id: u32) -> (String, bool) {
+    let Some(info) = loaded_programs().flatten().find(|info| info.id() == id) else {
+        return ("unknown".to_owned(), false);
+    };
+    let name = info.name_as_str().unwrap_or("unnamed").to_owned();
+    let maps = info.map_ids().ok().flatten().unwrap_or_default();
+    let queues = |map: &aya::maps::MapInfo| maps.contains(&map.id()) && map.name_as_str() == Some("QUEUE_PAIRS");
+    let ours = name == WIRE && loaded_maps().flatten().any(|map| queues(&map));
+    (name, ours)
+}
+
+fn load_error(error: EbpfError) -> Error {
+    match errno(&error) {
+        Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action: "load BPF programs" },
+        _ => Error::Load(chain(&error)),
+    }
+}
+
+fn program_error(error: ProgramError) -> Error {
+    match errno(&error) {
+        Some(libc::EPERM) => Error::NotPermitted { action: "load BPF programs" },
+        _ => Error::Load(chain(&error)),
+    }
+}
+
+fn attach_error(interface: &Interface, mode: AttachMode, error: ProgramError) -> Error {
+    let code = errno(&error);
+    let hint = match (code, mode) {
+        (Some(libc::EPERM), _) => return Error::NotPermitted { action: "attach an XDP program" },
+        (Some(libc::EOPNOTSUPP), AttachMode::Native) => "The driver has no native XDP: attach in generic mode",
+        (Some(libc::ERANGE | libc::EINVAL), AttachMode::Native) => {
+            "The driver wants a smaller MTU (on a veth pair, at both ends) or other offloads for native XDP: lower it, or \
+             attach in generic mode"
+        }
+        (Some(libc::EBUSY | libc::EEXIST), _) => {
+            "Another XDP program was attached meanwhile: detach it, or replace it with --force"
+        }
+        (Some(libc::ENODEV), _) => "The interface is gone: create it again",
+        _ => "See the kernel's log (dmesg) for the driver's reason",
+    };
+    let source = code.map_or_else(|| io::Error::other(chain(&error)), io::Error::from_raw_os_error);
+    Error::Attach { interface: interface.name.clone(), mode: mode.name(), hint, source }
+}
+
+/// The system call's error at the root of `error`.
+fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(code) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return Some(code);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// An error with its causes, without what the texts repeat.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface() -> Interface {
+        Interface {
+            name: "veth0".into(),
+            index: 2,
+            mac: Some([2, 0, 0, 0, 0, 1]),
+            mtu: 1500,
+            up: true,
+            loopback: false,
+            ethernet: true,
+            kind: Some("veth".into()),
+            xdp: None,
+        }
+    }
+
+    fn refused(code: i32) -> ProgramError {
+        ProgramError::IOError(io::Error::from_raw_os_error(code))
+    }
+
+    #[test]
+    fn each_refusal_has_its_remedy() {
+        let hint = |code, mode| match attach_error(&interface(), mode, refused(code)) {
+            Error::Attach { hint, source, .. } => {
+                assert_eq!(source.raw_os_error(), Some(code));
+                hint
+            }
+            other => panic!("{other}"),
+        };
+        assert!(hint(libc::EOPNOTSUPP, AttachMode::Native).contains("generic"));
+        assert!(hint(libc::ERANGE, AttachMode::Native).contains("MTU"));
+        assert!(hint(libc::EBUSY, AttachMode::Generic).contains("--force"));
+        let denied = attach_error(&interface(), AttachMode::Native, refused(libc::EPERM));
+        assert!(matches!(denied, Error::NotPermitted { .. }));
+    }
+
+    #[test]
+    fn an_interface_without_a_program_is_clear() {
+        let netlink = Netlink::open().expect("netlink needs no privilege");
+        assert!(clear(&netlink, &interface(), false).is_ok());
+    }
+
+    #[test]
+    fn a_program_that_is_not_ours_is_left_alone() {
+        let netlink = Netlink::open().expect("netlink needs no privilege");
+        let mut occupied = interface();
+        let mode = netlink_packet_route::link::XdpAttached::SocketBuffer;
+        occupied.xdp = Some(XdpState { id: u32::MAX, mode });
+        let refused = clear(&netlink, &occupied, false).expect_err("occupied");
+        assert!(matches!(&refused, Error::XdpOccupied { id: u32::MAX, mode, .. } if mode == "generic"), "{refused}");
+    }
+}

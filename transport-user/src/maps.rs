@@ -1,0 +1,170 @@
+//! The BPF maps of a node: those it shares with the datapath by memory, and the rest by descriptor.
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem::size_of;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use aya::Ebpf;
+use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use transport_common::connection::Entry;
+use transport_common::counters::Counter;
+use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
+
+use crate::bpf_call;
+use crate::error::Error;
+
+/// An mmapable array map of `T` in this process's memory.
+///
+/// The datapath writes there at any time; `T` therefore consists of atomics and [`Slot`]s only.
+pub(crate) struct Mapping<T> {
+    address: NonNull<u8>,
+    bytes: usize,
+    elements: PhantomData<T>,
+}
+
+// SAFETY: memory that lives as long as the value; what T allows from several threads is T's own matter.
+unsafe impl<T: Sync> Send for Mapping<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Mapping<T> {}
+
+impl<T> Mapping<T> {
+    /// Maps `elements` elements of the array behind `fd`, whose values must be `T`s.
+    fn new(fd: BorrowedFd<'_>, elements: usize) -> io::Result<Self> {
+        // The kernel rounds each element up to 8 bytes, which for these types changes nothing.
+        const { assert!(size_of::<T>().is_multiple_of(8) || size_of::<T>() == 1) };
+        let bytes = (size_of::<T>() * elements).next_multiple_of(4096);
+        let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let address = unsafe {
+            mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, fd, 0)?
+        };
+        Ok(Self { address: address.cast(), bytes, elements: PhantomData })
+    }
+
+    /// The element at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn get(&self, index: usize) -> &T {
+        assert!((index + 1) * size_of::<T>() <= self.bytes, "map element {index} does not exist");
+        // SAFETY: within the mapping, aligned since mappings start on pages, and valid for any content.
+        unsafe { self.address.cast::<T>().add(index).as_ref() }
+    }
+
+    /// Where the mapping starts.
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.address.as_ptr()
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nothing borrows from it any more.
+        let unmapped = unsafe { munmap(self.address.cast(), self.bytes) };
+        debug_assert_eq!(unmapped, Ok(()));
+    }
+}
+
+/// A value of the connection map: the lock, which copies under the lock leave out, and the entry.
+#[repr(C)]
+pub(crate) struct ConnectionValue {
+    lock: u32,
+    pad: u32,
+    /// The connection.
+    pub(crate) entry: Entry,
+}
+
+impl ConnectionValue {
+    /// All zero: a closed connection. On the heap, since it is large.
+    pub(crate) fn zeroed() -> Box<Self> {
+        // SAFETY: integers only, and zero bytes are a valid, closed connection.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+}
+
+/// The maps of a node.
+pub(crate) struct Maps {
+    connections: OwnedFd,
+    /// One queue pair a connection slot.
+    pub(crate) queue_pairs: Mapping<QueuePair>,
+    /// Registered memory.
+    pub(crate) memory: Mapping<u8>,
+    /// The region table.
+    pub(crate) regions: Mapping<Slot<Region>>,
+    /// Doorbells and the state of the engine.
+    node: Mapping<NodePage>,
+    counters: PerCpuArray<MapData, u64>,
+}
+
+impl std::fmt::Debug for Maps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Maps").finish_non_exhaustive()
+    }
+}
+
+impl Maps {
+    /// Takes the maps out of a loaded object.
+    pub(crate) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+        Ok(Self {
+            connections: descriptor(object, "CONNECTIONS")?,
+            queue_pairs: mapping(object, "QUEUE_PAIRS", CONNECTIONS)?,
+            memory: mapping(object, "MEMORY", MEMORY_BYTES)?,
+            regions: mapping(object, "REGIONS", REGIONS)?,
+            node: mapping(object, "NODE", 1)?,
+            counters: typed(object, "COUNTERS")?,
+        })
+    }
+
+    /// The node page.
+    pub(crate) fn node(&self) -> &NodePage {
+        self.node.get(0)
+    }
+
+    /// A copy of the connection in `slot`, taken under its lock.
+    pub(crate) fn connection(&self, slot: usize) -> io::Result<Box<ConnectionValue>> {
+        let mut value = ConnectionValue::zeroed();
+        // SAFETY: the type of the map's values; plain integers, valid for any content.
+        unsafe { bpf_call::lookup_locked(self.connections.as_fd(), slot as u32, &mut *value)? };
+        Ok(value)
+    }
+
+    /// Replaces the connection in `slot`, under its lock.
+    pub(crate) fn set_connection(&self, slot: usize, value: &ConnectionValue) -> io::Result<()> {
+        // SAFETY: the type of the map's values.
+        unsafe { bpf_call::update_locked(self.connections.as_fd(), slot as u32, value) }
+    }
+
+    /// A counter, summed over all CPUs.
+    pub(crate) fn counter(&self, counter: Counter) -> Result<u64, Error> {
+        let values = self.counters.get(&(counter as u32), 0);
+        let values = values.map_err(|e| Error::system("read the counters", io::Error::other(e)))?;
+        Ok(values.iter().sum())
+    }
+}
+
+fn mapping<T>(object: &mut Ebpf, name: &'static str, elements: usize) -> Result<Mapping<T>, Error> {
+    let fd = descriptor(object, name)?;
+    Mapping::new(fd.as_fd(), elements).map_err(|source| Error::system("map the node's memory", source))
+}
+
+/// A map of any type by its descriptor.
+fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
+    let (Map::Array(data) | Map::Unsupported(data)) = object.map(name).ok_or(Error::Object(name))? else {
+        return Err(Error::Object(name));
+    };
+    let fd = data.fd().as_fd().try_clone_to_owned();
+    fd.map_err(|source| Error::system("duplicate a map's descriptor", source))
+}
+
+/// A map that aya has a type for.
+pub(crate) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> Result<T, Error> {
+    let map = object.take_map(name).ok_or(Error::Object(name))?;
+    T::try_from(map).map_err(|_| Error::Object(name))
+}
+
+/// The ring in which the wire program asks for the engine.
+pub(crate) type WakeRing = RingBuf<MapData>;

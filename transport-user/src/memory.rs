@@ -1,0 +1,190 @@
+//! The node's registered memory: which bytes of it are taken.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use range_alloc::RangeAllocator;
+use transport_common::queues::{MEMORY_BYTES, MEMORY_GUARD};
+
+use crate::error::Error;
+use crate::maps::Maps;
+
+/// Granularity of allocation, bytes.
+pub(crate) const PAGE: usize = 4096;
+/// Bytes that can be allocated; the datapath wants the guard behind them (see [`MEMORY_GUARD`]).
+pub(crate) const POOL_BYTES: usize = MEMORY_BYTES - MEMORY_GUARD;
+
+/// Pages of the pool, by number.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pages: Mutex<RangeAllocator<usize>>,
+}
+
+impl Pool {
+    /// Nothing allocated.
+    pub(crate) fn new() -> Self {
+        Self { pages: Mutex::new(RangeAllocator::new(0..POOL_BYTES / PAGE)) }
+    }
+
+    fn take(&self, bytes: usize) -> Result<Range<usize>, Error> {
+        let mut pages = self.pages.lock().expect("no panic under the lock");
+        pages.allocate_range(bytes.div_ceil(PAGE)).map_err(|error| {
+            let largest = largest_hole(&pages) * PAGE;
+            let free = error.fragmented_free_length * PAGE;
+            Error::OutOfMemory { asked: bytes as u64, free: free as u64, largest: largest as u64 }
+        })
+    }
+
+    fn give_back(&self, pages: Range<usize>) {
+        self.pages.lock().expect("no panic under the lock").free_range(pages);
+    }
+
+    /// Bytes not allocated.
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.pages.lock().expect("no panic under the lock").total_available() * PAGE
+    }
+}
+
+fn largest_hole(pages: &RangeAllocator<usize>) -> usize {
+    let mut largest = 0;
+    let mut end = pages.initial_range().start;
+    for taken in pages.allocated_ranges() {
+        largest = largest.max(taken.start - end);
+        end = taken.end;
+    }
+    largest.max(pages.initial_range().end - end)
+}
+
+/// A zeroed piece of the node's memory, given back on drop.
+///
+/// Work requests in flight hold one each through an [`Arc`], so that memory which the datapath may still read or
+/// write is never handed out again.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    maps: Arc<Maps>,
+    pool: Arc<Pool>,
+    pages: Range<usize>,
+    length: usize,
+}
+
+impl Allocation {
+    /// Takes `length` bytes, at least 1, and zeroes them: nobody sees what somebody else left there.
+    pub(crate) fn new(maps: &Arc<Maps>, pool: &Arc<Pool>, length: usize) -> Result<Self, Error> {
+        if length == 0 {
+            return Err(Error::EmptyRegion);
+        }
+        let pages = pool.take(length)?;
+        let allocation = Self { maps: Arc::clone(maps), pool: Arc::clone(pool), pages, length };
+        // SAFETY: the pages are ours alone and lie within the mapping.
+        unsafe { allocation.as_ptr().write_bytes(0, allocation.pages.len() * PAGE) };
+        Ok(allocation)
+    }
+
+    /// Offset of the first byte in the node's memory.
+    pub(crate) fn offset(&self) -> u64 {
+        (self.pages.start * PAGE) as u64
+    }
+
+    /// Bytes asked for.
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// The first byte.
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        // SAFETY: within the mapping.
+        unsafe { self.maps.memory.as_ptr().add(self.pages.start * PAGE) }
+    }
+
+    /// Whether `[offset, offset + length)` lies within.
+    pub(crate) fn contains(&self, offset: u64, length: u64) -> bool {
+        offset <= self.length as u64 && length <= self.length as u64 - offset
+    }
+
+    /// Whether it is memory of the node with these maps.
+    pub(crate) fn belongs_to(&self, maps: &Arc<Maps>) -> bool {
+        Arc::ptr_eq(&self.maps, maps)
+    }
+
+    /// Copies `bytes` to `offset`; false if they do not fit. A peer that reads meanwhile may see part of them.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> bool {
+        if !self.contains(offset, bytes.len() as u64) {
+            return false;
+        }
+        // SAFETY: in bounds by the check, and no reference to this memory exists.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.as_ptr().add(offset as usize), bytes.len()) };
+        true
+    }
+
+    /// Copies from `offset`; false if the region ends before. A peer that writes meanwhile may be seen in part.
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> bool {
+        if !self.contains(offset, bytes.len() as u64) {
+            return false;
+        }
+        // SAFETY: as for `write`.
+        unsafe { std::ptr::copy_nonoverlapping(self.as_ptr().add(offset as usize), bytes.as_mut_ptr(), bytes.len()) };
+        true
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        self.pool.give_back(self.pages.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_whole_pool_is_one_piece_again_after_everything_came_back() {
+        let pool = Pool::new();
+        let pieces: Vec<_> = (1..100).map(|n| pool.take(n * 1000).expect("there is room")).collect();
+        for piece in pieces.into_iter().rev() {
+            pool.give_back(piece);
+        }
+        assert_eq!(pool.free_bytes(), POOL_BYTES);
+        let all = pool.take(POOL_BYTES).expect("coalesced");
+        assert_eq!(all, 0..POOL_BYTES / PAGE);
+        assert_eq!(pool.free_bytes(), 0);
+    }
+
+    #[test]
+    fn a_full_pool_says_how_much_there_is() {
+        let pool = Pool::new();
+        let first = pool.take(PAGE).expect("there is room");
+        pool.take(POOL_BYTES - 2 * PAGE).expect("there is room");
+        pool.give_back(first);
+        let Err(Error::OutOfMemory { asked, free, largest }) = pool.take(2 * PAGE) else {
+            panic!("two holes of one page are not one of two");
+        };
+        assert_eq!((asked, free, largest), (2 * PAGE as u64, 2 * PAGE as u64, PAGE as u64));
+    }
+
+    proptest! {
+        /// Against a naive oracle, one flag a page: pieces never overlap and come back whole.
+        #[test]
+        fn pieces_never_overlap(steps in prop::collection::vec((any::<bool>(), 1usize..40_000_000), 1..60)) {
+            let pool = Pool::new();
+            let mut taken = vec![false; POOL_BYTES / PAGE];
+            let mut pieces: Vec<Range<usize>> = Vec::new();
+            for (give_back, n) in steps {
+                if give_back && !pieces.is_empty() {
+                    let piece = pieces.swap_remove(n % pieces.len());
+                    taken[piece.clone()].fill(false);
+                    pool.give_back(piece);
+                } else if let Ok(piece) = pool.take(n) {
+                    prop_assert!(taken[piece.clone()].iter().all(|t| !t) && piece.len() == n.div_ceil(PAGE));
+                    taken[piece.clone()].fill(true);
+                    pieces.push(piece);
+                } else {
+                    let longest = taken.split(|t| *t).map(<[bool]>::len).max().unwrap_or(0);
+                    prop_assert!(longest < n.div_ceil(PAGE), "refused although there is a hole");
+                }
+                prop_assert_eq!(pool.free_bytes(), taken.iter().filter(|t| !**t).count() * PAGE);
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! A node: the datapath on one interface, with its connections and regions.
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+
+use transport_common::counters::Counter;
+use transport_common::datapath::{mac_word, words};
+use transport_common::ids::{Cid, RKey};
+use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig, REGIONS};
+
+use crate::bpf_call;
+use crate::cid::{CidReservation, Cids};
+use crate::connection::Connection;
+use crate::connections::{Connections, Core};
+use crate::engine::{Engine, EngineOptions, EngineStatus};
+use crate::error::Error;
+use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
+use crate::loader::{self, AttachMode, Attachment, Loaded};
+use crate::mac::Mac;
+use crate::memory::POOL_BYTES;
+use crate::netlink::{Interface, Netlink};
+use crate::parameters::{LocalCid, OpenConnection};
+use crate::poller::Poller;
+use crate::region::{MemoryRegion, Regions};
+use crate::segmentation::{max_segment, smallest_mtu};
+use crate::shared::Shared;
+use crate::statistics;
+use crate::telemetry::{NodeStats, Pools};
+
+/// Largest interface MTU for native XDP: a frame, its headroom and the kernel's bookkeeping share one page.
+pub const NATIVE_MTU: u32 = 3498;
+
+/// What a node is brought up with.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Interface, in the calling thread's network namespace.
+    pub interface: String,
+    /// Own address, IPv4 or IPv6.
+    pub address: IpAddr,
+    /// MTU to use, bytes; none for the interface's.
+    pub mtu: Option<u32>,
+    /// Native or generic.
+    pub attach: AttachMode,
+    /// Replace an XDP program that the interface already has.
+    pub force: bool,
+    /// The engine thread.
+    pub engine: EngineOptions,
+}
+
+impl NodeOptions {
+    /// Native attachment, the interface's MTU, a sleeping engine; replaces nothing.
+    pub fn new(interface: impl Into<String>, address: IpAddr) -> Self {
+        Self {
+            interface: interface.into(),
+            address,
+            mtu: None,
+            attach: AttachMode::default(),
+            force: false,
+            engine: EngineOptions::default(),
+        }
+    }
+}
+
+/// A running node; clones are the same node. It is down when the last clone is dropped, or at once by
+/// [`Node::down`]; the kernel does the same when the process dies.
+#[derive(Clone, Debug)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    device: Device,
+    attach: AttachMode,
+    shared: Arc<Shared>,
+    netlink: Netlink,
+    cids: Arc<Cids>,
+    connections: Arc<Connections>,
+    regions: Arc<Regions>,
+    /// None once the node is down.
+    running: Mutex<Option<Running>>,
+}
+
+/// What makes packets move. Fields are dropped in this order.
+#[derive(Debug)]
+struct Running {
+    engine: Engine,
+    _attachment: Attachment,
+}
+
+impl Node {
+    /// Loads the programs, attaches them and starts the engine.
+    ///
+    /// # Errors
+    /// See [`Error`]; nothing is left behind then.
+    pub fn up(options: NodeOptions) -> Result<Self, Error> {
+        options.engine.check()?;
+        let netlink = Netlink::open().map_err(|e| Error::system("open a netlink socket", e))?;
+        let (interface, device) = inspect(&netlink, &options)?;
+        if !options.force {
+            loader::clear(&netlink, &interface, false)?;
+        }
+        let mut loaded = Loaded::load(node_config(&device))?;
+        let wire = loaded.wire()?;
+        // Late, so that a failure until here has taken nothing away.
+        loader::clear(&netlink, &interface, options.force)?;
+        let (attachment, maps, wake) = loaded.attach(&interface, options.attach)?;
+        // One frame through the programs shows whether the kernel can do it at all.
+        bpf_call::run_live(wire.as_fd(), 1, 1).map_err(Error::NoLiveFrames)?;
+        let shared = Shared::new(maps)?;
+        let connections = Arc::new(Connections::default());
+        let engine = Engine::start(options.engine, wire, wake, Arc::clone(&shared))?;
+        Poller::start(&shared, &connections)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                device,
+                attach: options.attach,
+                shared,
+                netlink,
+                cids: Cids::new(),
+                connections,
+                regions: Regions::new(),
+                running: Mutex::new(Some(Running { engine, _attachment: attachment })),
+            }),
+        })
+    }
+
+    /// Detaches the programs, stops the engine, ends all connections. Handles of connections and regions stay valid
+    /// and answer that they are closed. Doing it twice does no harm.
+    pub fn down(&self) {
+        self.inner.down();
+    }
+
+    /// The interface the node runs on.
+    pub fn device(&self) -> &Device {
+        &self.inner.device
+    }
+
+    /// Sets a CID aside, to be named to a peer before the connection is opened.
+    ///
+    /// # Errors
+    /// [`Error::NoFreeCid`].
+    pub fn reserve_cid(&self) -> Result<CidReservation, Error> {
+        self.inner.cids.reserve()
+    }
+
+    /// Opens a connection with parameters both ends agreed on.
+    ///
+    /// # Errors
+    /// [`Error::CidInUse`], [`Error::NoFreeCid`], [`Error::BadCid`], [`Error::Parameter`],
+    /// [`Error::AddressFamily`], [`Error::OutOfMemory`], [`Error::NodeDown`], [`Error::System`].
+    pub fn open(&self, mut open: OpenConnection) -> Result<Connection, Error> {
+        let inner = &self.inner;
+        if inner.shared.is_down() {
+            return Err(Error::NodeDown);
+        }
+        let reservation = match std::mem::replace(&mut open.local_cid, LocalCid::Any) {
+            LocalCid::Any => inner.cids.reserve()?,
+            LocalCid::Given(cid) => inner.cids.reserve_given(cid)?,
+            LocalCid::Reserved(reservation) if reservation.is_from(&inner.cids) => reservation,
+            LocalCid::Reserved(reservation) => return Err(Error::UnknownCid(reservation.cid().0)),
+        };
+        let parameters = open.parameters(&inner.device, reservation.cid())?;
+        let core = Core::open(&inner.shared, reservation, &parameters)?;
+        inner.connections.insert(&core);
+        Ok(Connection::new(core))
+    }
+
+    /// The connection with this local CID.
+    pub fn connection(&self, cid: Cid) -> Option<Connection> {
+        self.inner.connections.get(cid).map(Connection::new)
+    }
+
+    /// All connections, by ascending CID.
+    pub fn connections(&self) -> Vec<ConnectionInfo> {
+        // One that is closed meanwhile is left out.
+        self.inner.connections.all().iter().filter_map(|core| core.info().ok()).collect()
+    }
+
+    /// Registers `length` bytes of zeroed memory under the next free R_Key; the first is 1 (D-84).
+    ///
+    /// # Errors
+    /// [`Error::EmptyRegion`], [`Error::OutOfMemory`], [`Error::NoFreeRegion`], [`Error::NodeDown`].
+    pub fn register(&self, length: usize, access: Access) -> Result<MemoryRegion, Error> {
+        self.register_as(None, length, access)
+    }
+
+    /// As [`Self::register`], under a key agreed on by other means.
+    ///
+    /// # Errors
+    /// As [`Self::register`]; [`Error::BadRKey`], [`Error::RKeyInUse`].
+    pub fn register_with_key(&self, key: RKey, length: usize, access: Access) -> Result<MemoryRegion, Error> {
+        self.register_as(Some(key), length, access)
+    }
+
+    fn register_as(&self, key: Option<RKey>, length: usize, access: Access) -> Result<MemoryRegion, Error> {
+        let inner = &self.inner;
+        if inner.shared.is_down() {
+            return Err(Error::NodeDown);
+        }
+        inner.regions.register(&inner.shared, length, access, key)
+    }
+
+    /// All regions.
+    pub fn regions(&self) -> Vec<RegionInfo> {
+        self.inner.regions.all()
+    }
+
+    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, blocking.
+    ///
+    /// # Errors
+    /// [`Error::NoNeighbour`].
+    pub fn resolve(&self, peer: IpAddr) -> Result<Mac, Error> {
+        let device = &self.inner.device;
+        let mac = self.inner.netlink.resolve(device.index, peer);
+        mac.map(Mac).map_err(|reason| Error::NoNeighbour {
+            address: peer,
+            interface: device.interface.clone(),
+            reason,
+        })
+    }
+
+    /// What the engine does.
+    ///
+    /// # Errors
+    /// [`Error::NodeDown`].
+    pub fn engine(&self) -> Result<EngineStatus, Error> {
+        let running = self.inner.running.lock().expect("no panic under the lock");
+        Ok(running.as_ref().ok_or(Error::NodeDown)?.engine.status())
+    }
+
+    /// Counters, pools, sums.
+    ///
+    /// # Errors
+    /// [`Error::NodeDown`], [`Error::System`].
+    pub fn stats(&self) -> Result<NodeStats, Error> {
+        let inner = &self.inner;
+        let mut counters = std::collections::BTreeMap::new();
+        for counter in Counter::ALL {
+            counters.insert(counter.name().to_owned(), inner.shared.maps.counter(*counter)?);
+        }
+        let mut pools = inner.pools();
+        let mut sums = transport_common::connection::Statistics::default();
+        for core in inner.connections.all() {
+            let value = core.value().map_err(|e| Error::system("read a connection", e))?;
+            statistics::add(&mut sums, &value.entry.tables.statistics);
+            let occupancy = core.occupancy();
+            pools.connections += 1;
+            pools.send_entries += u64::from(occupancy.send);
+            pools.receive_entries += u64::from(occupancy.receive);
+            pools.completions += u64::from(occupancy.completions);
+        }
+        Ok(NodeStats { attach: inner.attach, engine: self.engine()?, counters, pools, connections: sums })
+    }
+}
+
+impl Inner {
+    fn pools(&self) -> Pools {
+        let memory = POOL_BYTES as u64;
+        Pools {
+            cells_in_use: self.shared.maps.node().cells_in_use.load(SeqCst),
+            cells: CELLS as u64,
+            connection_slots: CONNECTIONS,
+            regions: self.regions.all().len(),
+            region_slots: REGIONS,
+            memory_used: memory - self.shared.pool.free_bytes() as u64,
+            memory,
+            ..Pools::default()
+        }
+    }
+
+    fn down(&self) {
+        let Some(running) = self.running.lock().expect("no panic under the lock").take() else { return };
+        self.shared.down.store(true, SeqCst);
+        drop(running);
+        self.shared.poller.stop();
+        self.connections.release_all();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.down();
+    }
+}
+
+/// The interface, if a node can run on it, and what the node makes of it.
+fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Device), Error> {
+    let name = || options.interface.clone();
+    let failed = |error| Error::system("list the interfaces", error);
+    let interfaces = netlink.interfaces().map_err(failed)?;
+    let Some(interface) = interfaces.iter().find(|i| i.name == options.interface) else {
+        let available = interfaces.into_iter().map(|i| i.name).collect();
+        return Err(Error::UnknownInterface { name: name(), available });
+    };
+    if interface.loopback {
+        return Err(Error::Loopback { name: name() });
+    }
+    let Some(mac) = interface.mac.filter(|_| interface.ethernet) else {
+        return Err(Error::NotEthernet { name: name() });
+    };
+    if !interface.up {
+        return Err(Error::InterfaceDown { name: name() });
+    }
+    if options.attach == AttachMode::Native && interface.mtu > NATIVE_MTU {
+        return Err(Error::InterfaceMtu { name: name(), mtu: interface.mtu, limit: NATIVE_MTU });
+    }
+    let address = options.address;
+    if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+        return Err(Error::BadAddress { address });
+    }
+    let mtu = options.mtu.unwrap_or(interface.mtu);
+    if mtu > interface.mtu {
+        return Err(Error::MtuAboveInterface { name: name(), mtu, limit: interface.mtu });
+    }
+    let minimum = smallest_mtu(address.is_ipv6());
+    if mtu < minimum {
+        return Err(Error::MtuTooSmall { mtu, minimum });
+    }
+    let addresses = netlink.addresses(interface.index).map_err(failed)?;
+    if !addresses.contains(&address) {
+        // Falcon packets arrive all the same, but nobody answers the peer's question for our MAC address.
+        tracing::warn!(interface = interface.name, %address, "the interface does not have the node's address");
+    }
+    let device = Device {
+        interface: name(),
+        index: interface.index,
+        kind: interface.kind.clone(),
+        mac: Mac(mac),
+        mtu,
+        max_segment: max_segment(mtu, address.is_ipv6()),
+        address,
+        addresses,
+    };
+    Ok((interface.clone(), device))
+}
+
+fn node_config(device: &Device) -> NodeConfig {
+    let config = NodeConfig {
+        mac_word: mac_word(&device.mac.0),
+        interface_index: device.index,
+        ..NodeConfig::default()
+    };
+    match device.address {
+        IpAddr::V4(v4) => NodeConfig { ipv4: u32::from_ne_bytes(v4.octets()), ..config },
+        IpAddr::V6(v6) => NodeConfig { ipv6: words(&v6.octets()), ..config },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut NodeOptions)) -> Error {
+        let mut options = NodeOptions::new("lo", "10.7.0.1".parse().expect("an address"));
+        change(&mut options);
+        Node::up(options).expect_err("refused before anything is loaded")
+    }
+
+    #[test]
+    fn interfaces_that_cannot_be_used_are_refused() {
+        assert!(matches!(refused(|_| ()), Error::Loopback { .. }));
+        let unknown = refused(|o| o.interface = "no-such-one".into());
+        assert!(matches!(&unknown, Error::UnknownInterface { available, .. } if available.contains(&"lo".into())));
+        let batch = refused(|o| o.engine.batch = 0);
+        assert!(matches!(batch, Error::EngineOption { option: "batch", .. }));
+    }
+
+    #[test]
+    fn the_datapath_learns_one_address() {
+        let mut device = crate::info::tests::device();
+        let config = node_config(&device);
+        assert_eq!((config.ipv4.to_ne_bytes(), config.ipv6, config.interface_index), ([10, 7, 0, 1], [0; 2], 2));
+        assert_eq!(config.mac_word.to_ne_bytes(), [2, 0, 0, 0, 0, 1, 0, 0]);
+        device.address = "fd00::1".parse().expect("an address");
+        let config = node_config(&device);
+        assert_eq!((config.ipv4, config.ipv6[1].to_ne_bytes()[7]), (0, 1));
+    }
+}

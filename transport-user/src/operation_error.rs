@@ -1,0 +1,140 @@
+//! How an operation on a connection fails.
+
+use transport_common::transaction::CompletionCode;
+
+/// ULP code: invalid request (D-84).
+const ULP_INVALID_REQUEST: u8 = 1;
+/// ULP code: access denied (D-84).
+const ULP_ACCESS: u8 = 2;
+/// ULP code: operational error (D-84).
+const ULP_OPERATIONAL: u8 = 3;
+
+/// An operation that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// Falcon, or the peer's ULP, completed it in error.
+    #[error("{text}", text = describe(*code, *ulp_code))]
+    Completion {
+        /// Falcon's completion code (F-11-33, F-11-34); 0 when only the ULP failed it (D-45).
+        code: u8,
+        /// The peer ULP's code (D-84): 0 none, 1 invalid request, 2 access, 3 operational.
+        ulp_code: u8,
+    },
+    /// More than fits one transaction, where one is all there may be.
+    #[error(
+        "{length} bytes do not fit the {limit} of one transaction, and on an unordered connection {what} cannot be \
+         divided: send less, or use an ordered connection"
+    )]
+    TooLong {
+        /// "a SEND", "a WRITE with immediate data".
+        what: &'static str,
+        /// Bytes asked for.
+        length: u64,
+        /// Bytes of the connection's largest transaction.
+        limit: u32,
+    },
+    /// The local buffer does not lie within its region.
+    #[error("offset {offset} and length {length} exceed the local region of {size} bytes")]
+    OutOfBounds {
+        /// Offset in the local region.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+        /// Bytes of the local region.
+        size: u64,
+    },
+    /// The local region belongs to another node of this process.
+    #[error("the local memory region belongs to another node: register the buffer with the connection's own node")]
+    ForeignRegion,
+    /// The address of an atomic is no multiple of 8.
+    #[error("atomic address {0} is not a multiple of 8")]
+    Misaligned(u64),
+    /// Remote address and length pass the end of the 64-bit address space.
+    #[error("remote address {address} and length {length} exceed 64 bits")]
+    AddressOverflow {
+        /// Remote address.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// No room for another receive.
+    #[error("the receive queue is full ({0} receives are posted): wait for some to complete")]
+    ReceiveQueueFull(usize),
+    /// The connection was closed, or failed, before the operation could start.
+    #[error("the connection is closed: open it again")]
+    Closed,
+}
+
+/// A work request that cannot be posted now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostError {
+    /// Send queue or completion queue is full.
+    #[error("the queue is full: collect completions, then post again")]
+    QueueFull,
+    /// The connection was closed or has failed.
+    #[error("the connection is closed: open it again")]
+    Closed,
+    /// The request is malformed: too long for one transaction, a local buffer outside the node's memory, a `wr_id`
+    /// whose top bit is set, or on an unordered connection a segment of a longer SEND.
+    #[error("malformed work request: {0}")]
+    Malformed(&'static str),
+}
+
+/// A sentence for a completion in error.
+pub fn describe(code: u8, ulp_code: u8) -> String {
+    let ulp = match ulp_code {
+        0 => None,
+        ULP_INVALID_REQUEST => Some("the peer refused it as an invalid request"),
+        ULP_ACCESS => Some(
+            "the peer denied access: unknown R_Key, address outside the region, or no such right; ask for the key and \
+             the rights of the region with `tiercel mr list` there",
+        ),
+        ULP_OPERATIONAL => Some("the peer failed to carry it out"),
+        _ => Some("the peer's ULP reported an unknown code"),
+    };
+    let falcon = match CompletionCode::from_code(code) {
+        Some(CompletionCode::Ack) => "success",
+        Some(CompletionCode::TargetNackCie) => "completed in error by the peer (kCmplTargetNackCIE)",
+        Some(CompletionCode::TargetNackNre) => "the peer's ULP failed for good (kCmplTargetNackNRE)",
+        Some(CompletionCode::TargetNackCid) => "the peer's ULP does not know the connection (kCmplTargetNackCID)",
+        Some(CompletionCode::LocalTimeout) => {
+            "no answer in time (kCmplLocalTO): see whether the peer runs and the link is up"
+        }
+        Some(CompletionCode::OperationError) => "malformed request or response (kCmplOpErr)",
+        Some(CompletionCode::DeadConnection) => "the connection has failed or was closed (kCmplDeadConn): open it again",
+        Some(CompletionCode::LocalResources) => "local resources are exhausted (kCmplLocalRsrc): try again",
+        Some(CompletionCode::RemoteError) => "the peer dropped it (kCmplRemoteErr)",
+        Some(CompletionCode::LocalXlr) => "dropped by a local function reset (kCmplLocalXlr)",
+        None => "reserved completion code",
+    };
+    match (code, ulp) {
+        (0, Some(ulp)) => format!("{ulp} (ULP code {ulp_code})"),
+        (_, Some(ulp)) => format!("{falcon}: {ulp} (completion code {code:#x}, ULP code {ulp_code})"),
+        (_, None) => format!("{falcon} (completion code {code:#x})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F-11-33, F-11-34: every code has its sentence and shows its number.
+    #[test]
+    fn every_completion_code_reads_differently() {
+        let texts: Vec<String> = (0..16).map(|code| describe(code, 0)).collect();
+        for (code, text) in texts.iter().enumerate() {
+            assert!(text.ends_with(&format!("(completion code {code:#x})")), "{text}");
+        }
+        assert!(texts[0x8].contains("kCmplLocalTO") && texts[0xa].contains("kCmplDeadConn"));
+        assert!(texts[0x2].starts_with("reserved") && texts[0xe].starts_with("reserved"));
+    }
+
+    /// D-45: a pull that the remote ULP refused has Falcon code 0.
+    #[test]
+    fn a_refused_pull_speaks_of_the_peer_only() {
+        let text = OperationError::Completion { code: 0, ulp_code: 2 }.to_string();
+        assert!(text.starts_with("the peer denied access") && text.ends_with("(ULP code 2)"), "{text}");
+    }
+}

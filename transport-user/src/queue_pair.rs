@@ -1,0 +1,422 @@
+//! The application's side of a connection's queues: posting, collecting, and driving operations of many segments.
+//!
+//! [`Queues`] is pure bookkeeping over the shared [`QueuePair`]: it waits for nothing and calls nobody, so that tests
+//! can play the kernel. One lock around it makes the application a single producer and a single consumer.
+
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use tokio::sync::oneshot;
+use transport_common::connection::state;
+use transport_common::ids::Rsn;
+use transport_common::queues::{
+    COMPLETION_QUEUE_DEPTH, Completion, MEMORY_BYTES, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
+    SEND_QUEUE_DEPTH, WorkRequest, opcode,
+};
+use transport_common::transaction::CompletionCode;
+
+use crate::operation_error::{OperationError, PostError};
+use crate::segmentation::Segments;
+
+/// Marks a `wr_id` that belongs to an operation of the library.
+pub(crate) const OPERATION: u64 = 1 << 63;
+/// Completions kept for an application that does not collect them; then nothing more is posted.
+const KEPT: usize = COMPLETION_QUEUE_DEPTH;
+
+/// Keeps memory that the datapath may still read or write from being used for something else.
+pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
+
+/// What an operation ends with.
+pub(crate) type Outcome = Result<(), OperationError>;
+
+/// An operation from submission to its end.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    segments: Segments,
+    /// Keeps the local buffer until no segment is in flight.
+    _buffer: Keep,
+    done: oneshot::Sender<Outcome>,
+    /// RSN of the newest segment posted.
+    last: Option<Rsn>,
+    /// Segments posted and not completed; counts on unordered connections only.
+    in_flight: u32,
+    /// Nothing more is posted; the operation ends with this once everything posted has ended.
+    error: Option<OperationError>,
+}
+
+impl Operation {
+    /// An operation; its `wr_id` must come from [`Queues::operation_id`].
+    pub(crate) fn new(segments: Segments, buffer: Keep, done: oneshot::Sender<Outcome>) -> Self {
+        Self { segments, _buffer: buffer, done, last: None, in_flight: 0, error: None }
+    }
+
+    fn finish(self, outcome: Outcome) {
+        // Nobody listens when the caller dropped its future: the operation was carried out all the same.
+        let _ = self.done.send(outcome);
+    }
+}
+
+/// A posted receive: what the application called it, and its buffer.
+#[derive(Debug)]
+struct Receive {
+    wr_id: u64,
+    _buffer: Keep,
+}
+
+/// How full the queues are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Occupancy {
+    pub(crate) send: u32,
+    pub(crate) receive: u32,
+    pub(crate) completions: u32,
+    pub(crate) operations_waiting: usize,
+}
+
+/// The application's side of one connection's queues.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    ordered: bool,
+    max_segment: u32,
+    /// RSN of the next entry.
+    producer: Rsn,
+    receive_producer: u32,
+    next_operation: u64,
+    operations: HashMap<u64, Operation>,
+    /// Operations with segments to post, in the order of submission.
+    waiting: VecDeque<u64>,
+    /// Operations that failed with segments still in flight.
+    failed: Vec<u64>,
+    receives: Vec<Option<Receive>>,
+    posted_receives: u32,
+    /// Completions of the application's own work requests, not collected yet.
+    completed: VecDeque<Completion>,
+    /// Completions of receives, not collected yet.
+    received: VecDeque<Completion>,
+    /// The slot may belong to another connection by now: hands off.
+    released: bool,
+}
+
+impl Queues {
+    /// Sets the shared counters for a connection whose first RSN is `first`, and the state to open. Nothing of the
+    /// slot's former connection remains.
+    pub(crate) fn open(qp: &QueuePair, first: Rsn, ordered: bool, max_segment: u32) -> Self {
+        qp.send_producer.store(first.0, Relaxed);
+        qp.send_consumer.store(first.0, Relaxed);
+        for counter in [&qp.receive_producer, &qp.receive_consumer, &qp.completion_producer] {
+            counter.store(0, Relaxed);
+        }
+        qp.completion_consumer.store(0, Relaxed);
+        qp.command.store(transport_common::queues::command::NONE, Relaxed);
+        qp.state.store(state::OPEN, Release);
+        Self {
+            ordered,
+            max_segment,
+            producer: first,
+            receive_producer: 0,
+            next_operation: 0,
+            operations: HashMap::new(),
+            waiting: VecDeque::new(),
+            failed: Vec::new(),
+            receives: (0..RECEIVE_QUEUE_DEPTH).map(|_| None).collect(),
+            posted_receives: 0,
+            completed: VecDeque::new(),
+            received: VecDeque::new(),
+            released: false,
+        }
+    }
+
+    /// Whether posting makes sense: the slot is ours and the connection alive.
+    pub(crate) fn is_open(&self, qp: &QueuePair) -> bool {
+        !self.released && qp.state.load(Acquire) == state::OPEN
+    }
+
+    /// Whether operations are under way.
+    pub(crate) fn has_operations(&self) -> bool {
+        !self.operations.is_empty()
+    }
+
+    /// The `wr_id` for a new operation.
+    pub(crate) fn operation_id(&mut self) -> u64 {
+        let id = self.next_operation;
+        self.next_operation = (id + 1) & !OPERATION;
+        id | OPERATION
+    }
+
+    /// Whether another entry may be posted: the entry's former transaction is complete, and there is room in the
+    /// completion ring for whatever may still complete.
+    pub(crate) fn has_room(&self, qp: &QueuePair) -> bool {
+        // In this order: completions are written before the consumer moves past their transactions.
+        let in_flight = self.producer.0.wrapping_sub(qp.send_consumer.load(Acquire));
+        in_flight < SEND_QUEUE_DEPTH as u32
+            && in_flight + self.posted_receives + uncollected(qp) < COMPLETION_QUEUE_DEPTH as u32
+    }
+
+    /// Posts one work request of the application. Rings no doorbell.
+    pub(crate) fn post(&mut self, qp: &QueuePair, work: WorkRequest) -> Result<Rsn, PostError> {
+        self.check(&work)?;
+        if !self.is_open(qp) {
+            return Err(PostError::Closed);
+        }
+        // Nothing may come between the segments of a SEND.
+        let blocked = self.waiting.front().is_some_and(|id| self.operations[id].segments.is_begun());
+        if blocked || self.completed.len() >= KEPT || !self.has_room(qp) {
+            return Err(PostError::QueueFull);
+        }
+        Ok(self.push(qp, work))
+    }
+
+    fn check(&self, work: &WorkRequest) -> Result<(), PostError> {
+        if work.wr_id & OPERATION != 0 {
+            return Err(PostError::Malformed("the top bit of wr_id is the library's"));
+        }
+        if work.length > self.max_segment {
+            return Err(PostError::Malformed("longer than one transaction"));
+        }
+        if work.local_offset > MEMORY_BYTES as u64 - u64::from(work.length) {
+            return Err(PostError::Malformed("the local buffer lies outside the node's memory"));
+        }
+        let atomic = matches!(work.opcode, opcode::COMPARE_SWAP | opcode::FETCH_ADD);
+        if atomic && (work.length != 8 || work.remote_address % 8 != 0) {
+            return Err(PostError::Malformed("an atomic is 8 bytes at an address that is a multiple of 8"));
+        }
+        match work.opcode {
+            opcode::WRITE | opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD | opcode::SEND_ONLY => Ok(()),
+            opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST if self.ordered => Ok(()),
+            opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST => {
+                Err(PostError::Malformed("on an unordered connection a SEND is one segment"))
+            }
+            _ => Err(PostError::Malformed("unknown opcode")),
+        }
+    }
+
+    fn push(&mut self, qp: &QueuePair, work: WorkRequest) -> Rsn {
+        let rsn = self.producer;
+        qp.send[rsn.0 as usize % SEND_QUEUE_DEPTH].store(work);
+        self.producer = rsn.add(1);
+        qp.send_producer.store(self.producer.0, Release);
+        rsn
+    }
+
+    /// Queues an operation behind those that wait; [`Self::pump`] posts it.
+    pub(crate) fn submit(&mut self, id: u64, operation: Operation) {
+        self.operations.insert(id, operation);
+        self.waiting.push_back(id);
+    }
+
+    /// Posts segments of the waiting operations as far as there is room; true if any was posted and the doorbell is
+    /// to be rung. On a dead connection the waiting operations fail.
+    pub(crate) fn pump(&mut self, qp: &QueuePair) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
+        if !self.is_open(qp) {
+            for id in std::mem::take(&mut self.waiting) {
+                self.fail(id, OperationError::Completion { code: CompletionCode::DeadConnection as u8, ulp_code: 0 });
+            }
+            return false;
+        }
+        let mut posted = false;
+        while let Some(id) = self.waiting.front().copied() {
+            if !self.has_room(qp) {
+                break;
+            }
+            let operation = self.operations.get_mut(&id).expect("waiting operations exist");
+            if let Some(work) = operation.segments.next() {
+                operation.last = Some(self.producer);
+                operation.in_flight += 1;
+                self.push(qp, work);
+                posted = true;
+            }
+            if self.operations[&id].segments.is_done() {
+                self.waiting.pop_front();
+            }
+        }
+        posted
+    }
+
+    /// Posts a receive.
+    pub(crate) fn post_receive(
+        &mut self,
+        qp: &QueuePair,
+        buffer: Keep,
+        (local_offset, length): (u64, u32),
+        wr_id: u64,
+    ) -> Result<(), OperationError> {
+        if !self.is_open(qp) {
+            return Err(OperationError::Closed);
+        }
+        let in_flight = self.producer.0.wrapping_sub(qp.send_consumer.load(Acquire));
+        let ring = in_flight + self.posted_receives + uncollected(qp);
+        let index = self.receive_producer as usize % RECEIVE_QUEUE_DEPTH;
+        let full = self.posted_receives >= RECEIVE_QUEUE_DEPTH as u32
+            || self.receives[index].is_some()
+            || ring >= COMPLETION_QUEUE_DEPTH as u32
+            || self.received.len() >= KEPT;
+        if full {
+            return Err(OperationError::ReceiveQueueFull(RECEIVE_QUEUE_DEPTH));
+        }
+        self.receives[index] = Some(Receive { wr_id, _buffer: buffer });
+        self.posted_receives += 1;
+        // The completion comes back with the counter; the application's own wr_id is kept beside it.
+        let id = u64::from(self.receive_producer);
+        qp.receive[index].store(ReceiveRequest { local_offset, wr_id: id, length, reserved: 0 });
+        self.receive_producer = self.receive_producer.wrapping_add(1);
+        qp.receive_producer.store(self.receive_producer, Release);
+        Ok(())
+    }
+
+    /// Empties the completion ring: ends operations, keeps the application's completions. True if there are new ones
+    /// of the application.
+    pub(crate) fn collect(&mut self, qp: &QueuePair) -> bool {
+        let before = self.completed.len() + self.received.len();
+        self.drain(qp, &mut []);
+        self.completed.len() + self.received.len() > before
+    }
+
+    /// As [`Self::collect`], but hands the application's completions over, oldest first; returns how many.
+    pub(crate) fn poll(&mut self, qp: &QueuePair, out: &mut [Completion]) -> usize {
+        let mut n = 0;
+        while n < out.len() {
+            let Some(kept) = self.received.pop_front().or_else(|| self.completed.pop_front()) else { break };
+            out[n] = kept;
+            n += 1;
+        }
+        n + self.drain(qp, &mut out[n..])
+    }
+
+    /// The oldest receive that completed.
+    pub(crate) fn take_received(&mut self) -> Option<Completion> {
+        self.received.pop_front()
+    }
+
+    /// Takes everything out of the ring: first into `out`, then to what is kept. Returns how many went into `out`.
+    fn drain(&mut self, qp: &QueuePair, out: &mut [Completion]) -> usize {
+        if self.released {
+            return 0;
+        }
+        // Before the ring: what lies below has its completions in the ring already.
+        let complete = Rsn(qp.send_consumer.load(Acquire));
+        let producer = qp.completion_producer.load(Acquire);
+        let mut consumer = qp.completion_consumer.load(Relaxed);
+        let mut n = 0;
+        while consumer != producer {
+            let completion = qp.completions[consumer as usize % COMPLETION_QUEUE_DEPTH].load();
+            consumer = consumer.wrapping_add(1);
+            if completion.wr_id & OPERATION != 0 {
+                self.segment_completed(&completion);
+                continue;
+            }
+            let receive = matches!(completion.opcode, opcode::RECEIVE | opcode::RECEIVE_IMMEDIATE);
+            let completion = if receive { self.receive_completed(completion) } else { completion };
+            if let Some(place) = out.get_mut(n) {
+                *place = completion;
+                n += 1;
+            } else if receive {
+                self.received.push_back(completion);
+            } else {
+                self.completed.push_back(completion);
+            }
+        }
+        qp.completion_consumer.store(consumer, Release);
+        self.finish_failed(complete);
+        n
+    }
+
+    fn receive_completed(&mut self, mut completion: Completion) -> Completion {
+        let index = completion.wr_id as usize % RECEIVE_QUEUE_DEPTH;
+        if let Some(receive) = self.receives[index].take() {
+            self.posted_receives -= 1;
+            completion.wr_id = receive.wr_id;
+        }
+        completion
+    }
+
+    fn segment_completed(&mut self, completion: &Completion) {
+        let id = completion.wr_id;
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        operation.in_flight = operation.in_flight.saturating_sub(1);
+        if completion.status != 0 || completion.ulp_code != 0 {
+            let error = OperationError::Completion { code: completion.status, ulp_code: completion.ulp_code };
+            self.waiting.retain(|waiting| *waiting != id);
+            self.fail(id, error);
+            return;
+        }
+        // Ordered: the signaled last segment completes after all others (F-8.4.2-1). Unordered: all are signaled.
+        let whole = operation.segments.is_done()
+            && if self.ordered { operation.last == Some(Rsn(completion.rsn)) } else { operation.in_flight == 0 };
+        if whole && operation.error.is_none() {
+            let operation = self.operations.remove(&id).expect("just found");
+            operation.finish(Ok(()));
+        }
+    }
+
+    /// Ends an operation in error, at once if nothing of it is in flight.
+    fn fail(&mut self, id: u64, error: OperationError) {
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        if operation.last.is_none() {
+            let operation = self.operations.remove(&id).expect("just found");
+            operation.finish(Err(error));
+        } else if operation.error.is_none() {
+            operation.error = Some(error);
+            self.failed.push(id);
+        }
+    }
+
+    /// Ends the failed operations whose segments are all older than `complete`, the oldest incomplete transaction.
+    fn finish_failed(&mut self, complete: Rsn) {
+        let mut n = 0;
+        while n < self.failed.len() {
+            let id = self.failed[n];
+            let over = self.operations[&id].last.is_none_or(|last| last.is_before(complete));
+            if !over {
+                n += 1;
+                continue;
+            }
+            self.failed.swap_remove(n);
+            let mut operation = self.operations.remove(&id).expect("failed operations exist");
+            let error = operation.error.take().expect("failed operations have an error");
+            operation.finish(Err(error));
+        }
+    }
+
+    /// The connection is gone: what is under way ends, and the queue pair is never touched again. What completed
+    /// before can still be collected.
+    pub(crate) fn release(&mut self, qp: &QueuePair) {
+        self.drain(qp, &mut []);
+        self.released = true;
+        self.waiting.clear();
+        self.failed.clear();
+        for (_, mut operation) in self.operations.drain() {
+            let error = operation.error.take().unwrap_or(OperationError::Closed);
+            operation.finish(Err(error));
+        }
+        self.receives.iter_mut().for_each(|receive| *receive = None);
+        self.posted_receives = 0;
+    }
+
+    /// How full the queues are.
+    pub(crate) fn occupancy(&self, qp: &QueuePair) -> Occupancy {
+        let kept = (self.completed.len() + self.received.len()) as u32;
+        if self.released {
+            return Occupancy { completions: kept, ..Occupancy::default() };
+        }
+        Occupancy {
+            send: self.producer.0.wrapping_sub(qp.send_consumer.load(Relaxed)),
+            receive: self.posted_receives,
+            completions: kept + uncollected(qp),
+            operations_waiting: self.waiting.len(),
+        }
+    }
+}
+
+/// Completions in the ring.
+fn uncollected(qp: &QueuePair) -> u32 {
+    let producer = qp.completion_producer.load(Acquire);
+    producer.wrapping_sub(qp.completion_consumer.load(Relaxed))
+}
+
+#[cfg(test)]
+#[path = "queue_pair_tests.rs"]
+mod tests;

@@ -1,0 +1,355 @@
+//! The queues against a kernel that the test plays.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use proptest::prelude::*;
+use transport_common::queues::flag;
+
+use super::*;
+use crate::segmentation::Verb;
+
+const FIRST: Rsn = Rsn(u32::MAX - 3); // counters wrap soon
+const SEGMENT: u32 = 100;
+
+/// The other side of a queue pair, as far as the application can see it.
+struct Kernel {
+    qp: Box<QueuePair>,
+    /// Next receive to use.
+    receive: u32,
+}
+
+impl Kernel {
+    fn new(ordered: bool) -> (Self, Queues) {
+        // SAFETY: integers and atomics; zero is valid.
+        let qp: Box<QueuePair> = unsafe { Box::new_zeroed().assume_init() };
+        let queues = Queues::open(&qp, FIRST, ordered, SEGMENT);
+        (Self { qp, receive: 0 }, queues)
+    }
+
+    fn posted(&self) -> Vec<(Rsn, WorkRequest)> {
+        let (mut rsn, producer) = (self.consumer(), Rsn(self.qp.send_producer.load(SeqCst)));
+        let mut posted = Vec::new();
+        while rsn != producer {
+            posted.push((rsn, self.work(rsn)));
+            rsn = rsn.add(1);
+        }
+        posted
+    }
+
+    fn work(&self, rsn: Rsn) -> WorkRequest {
+        self.qp.send[rsn.0 as usize % SEND_QUEUE_DEPTH].load()
+    }
+
+    fn consumer(&self) -> Rsn {
+        Rsn(self.qp.send_consumer.load(SeqCst))
+    }
+
+    /// Ends a transaction; a success is reported only if it was signaled.
+    fn complete(&self, rsn: Rsn, status: u8) {
+        let work = self.work(rsn);
+        if status != 0 || work.flags & flag::SIGNALED != 0 {
+            let completion =
+                Completion { wr_id: work.wr_id, rsn: rsn.0, status, opcode: work.opcode, ..Completion::default() };
+            assert!(self.qp.complete(completion), "the library overran the completion queue");
+        }
+    }
+
+    /// Moves BRSN (F-8.4.1-1).
+    fn advance(&self, to: Rsn) {
+        self.qp.send_consumer.store(to.0, SeqCst);
+    }
+
+    /// Ends the oldest `n` transactions with success.
+    fn succeed(&self, n: usize) {
+        for (rsn, _) in self.posted().into_iter().take(n) {
+            self.complete(rsn, 0);
+            self.advance(rsn.add(1));
+        }
+    }
+
+    fn deliver(&mut self, length: u32) {
+        let request = self.qp.receive[self.receive as usize % RECEIVE_QUEUE_DEPTH].load();
+        let completion =
+            Completion { wr_id: request.wr_id, length, opcode: opcode::RECEIVE, ..Completion::default() };
+        assert!(self.qp.complete(completion), "the library overran the completion queue");
+        self.receive += 1;
+        self.qp.receive_consumer.store(self.receive, SeqCst);
+    }
+}
+
+fn keep() -> Keep {
+    Arc::new(())
+}
+
+fn submit(queues: &mut Queues, qp: &QueuePair, verb: Verb, length: u64, keep: Keep) -> oneshot::Receiver<Outcome> {
+    let (done, outcome) = oneshot::channel();
+    let id = queues.operation_id();
+    let segments = Segments::new(verb, (0, length), None, (SEGMENT, queues.ordered), id);
+    queues.submit(id, Operation::new(segments, keep, done));
+    queues.pump(qp);
+    outcome
+}
+
+const WRITE: Verb = Verb::Write { rkey: 1, address: 0 };
+
+fn own(wr_id: u64) -> WorkRequest {
+    WorkRequest { opcode: opcode::WRITE, flags: flag::SIGNALED, length: 8, wr_id, ..WorkRequest::default() }
+}
+
+#[test]
+fn a_long_operation_goes_through_a_short_queue() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let mut outcome = submit(&mut queues, &kernel.qp, WRITE, 1000 * u64::from(SEGMENT), keep());
+    assert_eq!(kernel.posted().len(), SEND_QUEUE_DEPTH);
+    let mut rounds = 0;
+    while outcome.try_recv().is_err() {
+        kernel.succeed(200);
+        queues.collect(&kernel.qp);
+        queues.pump(&kernel.qp);
+        rounds += 1;
+        assert!(rounds < 10, "1000 segments are 5 rounds of 200");
+    }
+    assert_eq!((kernel.posted().len(), queues.has_operations()), (0, false));
+    assert_eq!(kernel.consumer(), FIRST.add(1000));
+}
+
+#[test]
+fn ordered_operations_end_with_their_last_segment() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let mut first = submit(&mut queues, &kernel.qp, WRITE, 3 * u64::from(SEGMENT), keep());
+    let mut second = submit(&mut queues, &kernel.qp, Verb::Send, 8, keep());
+    kernel.succeed(2);
+    queues.collect(&kernel.qp);
+    assert!(first.try_recv().is_err());
+    kernel.succeed(1);
+    queues.collect(&kernel.qp);
+    assert_eq!((first.try_recv(), second.try_recv().is_err()), (Ok(Ok(())), true));
+}
+
+#[test]
+fn unordered_operations_end_when_every_segment_has() {
+    let (kernel, mut queues) = Kernel::new(false);
+    let mut outcome = submit(&mut queues, &kernel.qp, WRITE, 3 * u64::from(SEGMENT), keep());
+    for n in [2, 0] {
+        kernel.complete(FIRST.add(n), 0);
+        queues.collect(&kernel.qp);
+        assert!(outcome.try_recv().is_err());
+    }
+    kernel.complete(FIRST.add(1), 0);
+    queues.collect(&kernel.qp);
+    assert_eq!(outcome.try_recv(), Ok(Ok(())));
+}
+
+/// An error ends the operation only when nothing of it is in flight, so that its buffer can be used again.
+#[test]
+fn a_failed_operation_keeps_its_buffer_until_everything_posted_has_ended() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let buffer: Keep = keep();
+    let length = 1000 * u64::from(SEGMENT);
+    let mut outcome = submit(&mut queues, &kernel.qp, WRITE, length, Arc::clone(&buffer));
+    kernel.complete(FIRST, CompletionCode::TargetNackCie as u8);
+    kernel.advance(FIRST.add(1));
+    queues.collect(&kernel.qp);
+    assert!(!queues.pump(&kernel.qp), "nothing more is posted");
+    assert!(outcome.try_recv().is_err() && Arc::strong_count(&buffer) == 2);
+    kernel.succeed(SEND_QUEUE_DEPTH - 1);
+    queues.collect(&kernel.qp);
+    assert_eq!(outcome.try_recv(), Ok(Err(OperationError::Completion { code: 1, ulp_code: 0 })));
+    assert_eq!(Arc::strong_count(&buffer), 1);
+}
+
+#[test]
+fn a_dropped_future_takes_nothing_back() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let buffer: Keep = keep();
+    drop(submit(&mut queues, &kernel.qp, Verb::Send, 1000 * u64::from(SEGMENT), Arc::clone(&buffer)));
+    for _ in 0..4 {
+        kernel.succeed(SEND_QUEUE_DEPTH);
+        queues.collect(&kernel.qp);
+        queues.pump(&kernel.qp);
+    }
+    assert_eq!((Arc::strong_count(&buffer), queues.has_operations()), (1, false));
+    assert_eq!(kernel.consumer(), FIRST.add(1000));
+}
+
+/// D-84: the segments of a SEND follow one another.
+#[test]
+fn nothing_comes_between_the_segments_of_a_send() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let _outcome = submit(&mut queues, &kernel.qp, Verb::Send, 300 * u64::from(SEGMENT), keep());
+    kernel.succeed(100);
+    queues.collect(&kernel.qp);
+    assert_eq!(queues.post(&kernel.qp, own(1)), Err(PostError::QueueFull));
+    assert!(queues.pump(&kernel.qp));
+    assert!(queues.post(&kernel.qp, own(1)).is_ok());
+    let opcodes: Vec<u8> = kernel.posted().iter().map(|(_, work)| work.opcode).collect();
+    assert_eq!(opcodes[opcodes.len() - 2..], [opcode::SEND_LAST, opcode::WRITE]);
+}
+
+#[test]
+fn a_full_queue_refuses_and_recovers() {
+    let (kernel, mut queues) = Kernel::new(true);
+    for n in 0..SEND_QUEUE_DEPTH {
+        assert_eq!(queues.post(&kernel.qp, own(n as u64)), Ok(FIRST.add(n as u32)));
+    }
+    assert_eq!(queues.post(&kernel.qp, own(0)), Err(PostError::QueueFull));
+    kernel.succeed(1);
+    assert!(queues.post(&kernel.qp, own(256)).is_ok());
+    let mut completions = [Completion::default(); 4];
+    assert_eq!(queues.poll(&kernel.qp, &mut completions), 1);
+    assert_eq!((completions[0].wr_id, completions[0].rsn), (0, FIRST.0));
+}
+
+#[test]
+fn an_application_that_does_not_collect_is_stopped() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let mut posted = 0;
+    while queues.post(&kernel.qp, own(posted)).is_ok() {
+        kernel.succeed(1);
+        posted += 1;
+    }
+    assert_eq!(posted, COMPLETION_QUEUE_DEPTH as u64);
+    let mut completions = [Completion::default(); COMPLETION_QUEUE_DEPTH];
+    assert_eq!(queues.poll(&kernel.qp, &mut completions), COMPLETION_QUEUE_DEPTH);
+    assert!(completions.iter().enumerate().all(|(n, c)| c.wr_id == n as u64));
+    assert!(queues.post(&kernel.qp, own(0)).is_ok());
+}
+
+#[test]
+fn malformed_requests_are_named() {
+    let (kernel, mut queues) = Kernel::new(false);
+    let mut refused = |change: fn(&mut WorkRequest)| {
+        let mut work = own(1);
+        change(&mut work);
+        match queues.post(&kernel.qp, work) {
+            Err(PostError::Malformed(what)) => what,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(refused(|w| w.wr_id = OPERATION).contains("wr_id"));
+    assert!(refused(|w| w.length = SEGMENT + 1).contains("transaction"));
+    assert!(refused(|w| w.local_offset = u64::MAX).contains("local buffer"));
+    assert!(refused(|w| w.opcode = opcode::SEND_FIRST).contains("unordered"));
+    assert!(refused(|w| w.opcode = opcode::RECEIVE).contains("opcode"));
+    assert!(refused(|w| (w.opcode, w.remote_address) = (opcode::FETCH_ADD, 4)).contains("multiple of 8"));
+    assert_eq!(kernel.posted().len(), 0);
+}
+
+#[test]
+fn receives_come_back_under_their_own_names() {
+    let (mut kernel, mut queues) = Kernel::new(true);
+    for n in 0..RECEIVE_QUEUE_DEPTH as u64 {
+        assert_eq!(queues.post_receive(&kernel.qp, keep(), (4096 * n, 4096), 1000 + n), Ok(()));
+    }
+    let full = queues.post_receive(&kernel.qp, keep(), (0, 1), 0);
+    assert_eq!(full, Err(OperationError::ReceiveQueueFull(RECEIVE_QUEUE_DEPTH)));
+    kernel.deliver(77);
+    assert!(queues.collect(&kernel.qp));
+    let received = queues.take_received().expect("delivered");
+    assert_eq!((received.wr_id, received.length), (1000, 77));
+    assert_eq!(queues.post_receive(&kernel.qp, keep(), (0, 1), 5), Ok(()));
+    assert_eq!(queues.occupancy(&kernel.qp).receive, RECEIVE_QUEUE_DEPTH as u32);
+}
+
+/// D-89: what waits on a dead connection completes kCmplDeadConn, what is in flight as the kernel says.
+#[test]
+fn a_dead_connection_fails_everything() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let mut begun = submit(&mut queues, &kernel.qp, WRITE, 1000 * u64::from(SEGMENT), keep());
+    let mut waiting = submit(&mut queues, &kernel.qp, WRITE, 1, keep());
+    kernel.qp.state.store(state::FATAL, SeqCst);
+    assert!(!queues.pump(&kernel.qp));
+    let dead = Err(OperationError::Completion { code: 0xa, ulp_code: 0 });
+    assert_eq!((waiting.try_recv(), begun.try_recv().is_err()), (Ok(dead.clone()), true));
+    for (rsn, _) in kernel.posted() {
+        kernel.complete(rsn, CompletionCode::DeadConnection as u8);
+        kernel.advance(rsn.add(1));
+    }
+    queues.collect(&kernel.qp);
+    assert_eq!((begun.try_recv(), queues.has_operations()), (Ok(dead), false));
+    assert_eq!(queues.post(&kernel.qp, own(1)), Err(PostError::Closed));
+    assert_eq!(queues.post_receive(&kernel.qp, keep(), (0, 1), 0), Err(OperationError::Closed));
+}
+
+#[test]
+fn a_released_queue_pair_is_left_alone() {
+    let (kernel, mut queues) = Kernel::new(true);
+    let mut outcome = submit(&mut queues, &kernel.qp, WRITE, 1000 * u64::from(SEGMENT), keep());
+    queues.post_receive(&kernel.qp, keep(), (0, 1), 0).expect("there is room");
+    queues.release(&kernel.qp);
+    assert_eq!(outcome.try_recv(), Ok(Err(OperationError::Closed)));
+    let before = kernel.qp.completion_consumer.load(SeqCst);
+    kernel.complete(FIRST, 1);
+    assert!(!queues.collect(&kernel.qp));
+    assert_eq!(kernel.qp.completion_consumer.load(SeqCst), before);
+    assert_eq!(queues.occupancy(&kernel.qp), Occupancy::default());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Post,
+    Submit(u64),
+    Receive,
+    Succeed(usize),
+    Fail,
+    Deliver,
+    Poll(usize),
+    Collect,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => Just(Step::Post),
+        2 => (0u64..60_000).prop_map(Step::Submit),
+        2 => Just(Step::Receive),
+        4 => (0usize..300).prop_map(Step::Succeed),
+        1 => Just(Step::Fail),
+        2 => Just(Step::Deliver),
+        2 => (0usize..40).prop_map(Step::Poll),
+        1 => Just(Step::Collect),
+    ];
+    prop::collection::vec(step, 1..200)
+}
+
+proptest! {
+    /// Whatever the application does, the completion ring never overflows (`Kernel::complete` asserts it), every
+    /// operation ends once, and every completion of the application comes once.
+    #[test]
+    fn nothing_overflows_and_nothing_is_lost(steps in steps()) {
+        let (mut kernel, mut queues) = Kernel::new(true);
+        let (mut posted, mut seen, mut receives, mut operations) = (0u64, 0usize, 0u32, Vec::new());
+        let mut out = [Completion::default(); 40];
+        for step in steps {
+            match step {
+                Step::Post => posted += u64::from(queues.post(&kernel.qp, own(posted)).is_ok()),
+                Step::Submit(length) => operations.push(submit(&mut queues, &kernel.qp, WRITE, length, keep())),
+                Step::Receive => {
+                    receives += u32::from(queues.post_receive(&kernel.qp, keep(), (0, 1), 7).is_ok());
+                }
+                Step::Succeed(n) => kernel.succeed(n),
+                Step::Fail => {
+                    if let Some((rsn, _)) = kernel.posted().first() {
+                        kernel.complete(*rsn, 8);
+                        kernel.advance(rsn.add(1));
+                    }
+                }
+                Step::Deliver => if kernel.receive < receives { kernel.deliver(1) },
+                Step::Poll(n) => seen += queues.poll(&kernel.qp, &mut out[..n]),
+                Step::Collect => { queues.collect(&kernel.qp); }
+            }
+            queues.pump(&kernel.qp);
+        }
+        while queues.has_operations() || !kernel.posted().is_empty() {
+            kernel.succeed(SEND_QUEUE_DEPTH);
+            seen += queues.poll(&kernel.qp, &mut out);
+            queues.pump(&kernel.qp);
+        }
+        loop {
+            let n = queues.poll(&kernel.qp, &mut out);
+            seen += n;
+            if n == 0 { break }
+        }
+        prop_assert_eq!(seen, posted as usize + kernel.receive as usize);
+        prop_assert!(operations.iter_mut().all(|outcome| outcome.try_recv().is_ok()));
+    }
+}

@@ -1,0 +1,222 @@
+//! How much fits one transaction, and how an operation is cut into transactions (D-84).
+
+use transport_common::queues::{WorkRequest, flag, opcode};
+
+/// Ethernet header with an 802.1Q tag (D-86).
+const ETHERNET: u32 = 18;
+/// IPv4 and IPv6 header.
+const IP: [u32; 2] = [20, 40];
+const UDP: u32 = 8;
+const PSP: u32 = 16;
+/// Push Data, the largest Falcon header in front of data (D-02).
+const FALCON: u32 = 28;
+/// BTH, RETH and immediate data, the largest RDMA headers in front of data.
+const RDMA: u32 = 12 + 16 + 4;
+/// Largest frame a live test run hands out, which bounds what the engine can send.
+const LIVE_FRAME: u32 = 3408;
+/// Segments are multiples of this, so that those of an aligned buffer are aligned for the copy.
+const ALIGNMENT: u32 = 64;
+/// Largest segment at any MTU: 3264 bytes, the same for both IP versions.
+pub const LARGEST_SEGMENT: u32 = {
+    let room = LIVE_FRAME - ETHERNET - IP[1] - UDP - PSP - FALCON - RDMA;
+    room - room % ALIGNMENT
+};
+/// Smallest user data of a segment for which a node comes up.
+const SMALLEST_SEGMENT: u32 = ALIGNMENT;
+
+const fn overhead(ipv6: bool) -> u32 {
+    IP[ipv6 as usize] + UDP + PSP + FALCON + RDMA
+}
+
+/// Smallest MTU a node comes up with.
+pub(crate) const fn smallest_mtu(ipv6: bool) -> u32 {
+    overhead(ipv6) + SMALLEST_SEGMENT
+}
+
+/// Largest user data of one transaction at this MTU, bytes; the MTU must not be below [`smallest_mtu`].
+pub(crate) const fn max_segment(mtu: u32, ipv6: bool) -> u32 {
+    let room = mtu.saturating_sub(overhead(ipv6));
+    let segment = room - room % 8;
+    if segment < LARGEST_SEGMENT { segment } else { LARGEST_SEGMENT }
+}
+
+/// What an operation is, before it is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Write { rkey: u32, address: u64 },
+    Read { rkey: u32, address: u64 },
+    Send,
+    CompareSwap { rkey: u32, address: u64, compare: u64, swap: u64 },
+    FetchAdd { rkey: u32, address: u64, add: u64 },
+}
+
+/// The transactions of one operation, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segments {
+    verb: Verb,
+    /// Node memory offset of the local buffer.
+    local_offset: u64,
+    /// Bytes of the whole operation.
+    length: u64,
+    immediate: Option<u32>,
+    max_segment: u32,
+    /// Signals every segment instead of the last.
+    signal_all: bool,
+    wr_id: u64,
+    /// Segments in all, at least 1.
+    total: u32,
+    /// Segments made so far.
+    made: u32,
+}
+
+impl Segments {
+    /// An operation on `length` bytes at `local_offset`, cut into segments of `max_segment` bytes.
+    ///
+    /// On an ordered connection the completions come in order, so that the last one speaks for all before it; on an
+    /// unordered one every segment is signaled.
+    pub(crate) fn new(
+        verb: Verb,
+        (local_offset, length): (u64, u64),
+        immediate: Option<u32>,
+        (max_segment, ordered): (u32, bool),
+        wr_id: u64,
+    ) -> Self {
+        // The pool bounds the length, and with it the number of segments, far below 2^32.
+        let total = length.div_ceil(u64::from(max_segment)).max(1) as u32;
+        Self { verb, local_offset, length, immediate, max_segment, signal_all: !ordered, wr_id, total, made: 0 }
+    }
+
+    /// Whether all segments were made.
+    pub(crate) fn is_done(&self) -> bool {
+        self.made == self.total
+    }
+
+    /// Whether some segments, but not all, were made.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.made != 0 && !self.is_done()
+    }
+
+    /// The next segment.
+    pub(crate) fn next(&mut self) -> Option<WorkRequest> {
+        if self.is_done() {
+            return None;
+        }
+        let (first, last) = (self.made == 0, self.made + 1 == self.total);
+        let done = u64::from(self.made) * u64::from(self.max_segment);
+        let mut work = WorkRequest {
+            length: (self.length - done).min(u64::from(self.max_segment)) as u32,
+            local_offset: self.local_offset + done,
+            wr_id: self.wr_id,
+            segment: self.made,
+            flags: if last || self.signal_all { flag::SIGNALED } else { 0 },
+            ..WorkRequest::default()
+        };
+        match self.verb {
+            Verb::Write { rkey, address } => {
+                (work.opcode, work.rkey, work.remote_address) = (opcode::WRITE, rkey, address + done);
+            }
+            Verb::Read { rkey, address } => {
+                (work.opcode, work.rkey, work.remote_address) = (opcode::READ, rkey, address + done);
+            }
+            Verb::Send => work.opcode = send_opcode(first, last),
+            Verb::CompareSwap { rkey, address, compare, swap } => {
+                (work.opcode, work.rkey, work.remote_address) = (opcode::COMPARE_SWAP, rkey, address);
+                (work.compare, work.swap_or_add) = (compare, swap);
+            }
+            Verb::FetchAdd { rkey, address, add } => {
+                (work.opcode, work.rkey, work.remote_address) = (opcode::FETCH_ADD, rkey, address);
+                work.swap_or_add = add;
+            }
+        }
+        if let (true, Some(immediate)) = (last, self.immediate) {
+            work.flags |= flag::IMMEDIATE;
+            work.immediate = immediate;
+        }
+        self.made += 1;
+        Some(work)
+    }
+}
+
+const fn send_opcode(first: bool, last: bool) -> u8 {
+    match (first, last) {
+        (true, true) => opcode::SEND_ONLY,
+        (true, false) => opcode::SEND_FIRST,
+        (false, false) => opcode::SEND_MIDDLE,
+        (false, true) => opcode::SEND_LAST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(mut segments: Segments) -> Vec<WorkRequest> {
+        std::iter::from_fn(|| segments.next()).collect()
+    }
+
+    #[test]
+    fn segments_fit_mtu_and_live_frame() {
+        assert_eq!(LARGEST_SEGMENT, 3264);
+        assert_eq!((max_segment(3498, false), max_segment(3498, true)), (3264, 3264));
+        assert_eq!((max_segment(1500, false), max_segment(1500, true)), (1392, 1376));
+        for ipv6 in [false, true] {
+            assert_eq!(max_segment(smallest_mtu(ipv6), ipv6), SMALLEST_SEGMENT);
+            for mtu in smallest_mtu(ipv6)..10_000 {
+                let packet = max_segment(mtu, ipv6) + overhead(ipv6);
+                assert!(packet <= mtu && packet + ETHERNET <= LIVE_FRAME);
+            }
+        }
+    }
+
+    /// D-84: First, Middle, Last; the immediate on the last only.
+    #[test]
+    fn a_send_is_first_middle_last() {
+        let work = all(Segments::new(Verb::Send, (4096, 250), Some(7), (100, true), 1));
+        assert_eq!(
+            work.iter().map(|w| (w.opcode, w.length, w.local_offset, w.segment)).collect::<Vec<_>>(),
+            [
+                (opcode::SEND_FIRST, 100, 4096, 0),
+                (opcode::SEND_MIDDLE, 100, 4196, 1),
+                (opcode::SEND_LAST, 50, 4296, 2)
+            ]
+        );
+        assert_eq!(work.iter().map(|w| w.flags).collect::<Vec<_>>(), [0, 0, flag::SIGNALED | flag::IMMEDIATE]);
+        assert_eq!((work[1].immediate, work[2].immediate), (0, 7));
+    }
+
+    #[test]
+    fn no_bytes_are_still_one_transaction() {
+        let work = all(Segments::new(Verb::Send, (0, 0), None, (100, true), 1));
+        assert_eq!((work.len(), work[0].opcode, work[0].length), (1, opcode::SEND_ONLY, 0));
+    }
+
+    /// D-84: an atomic keeps its operands apart.
+    #[test]
+    fn an_atomic_is_one_transaction() {
+        let verb = Verb::CompareSwap { rkey: 3, address: 64, compare: 1, swap: 2 };
+        let work = all(Segments::new(verb, (8, 8), None, (100, false), 9));
+        let [work] = work[..] else { panic!("{work:?}") };
+        assert_eq!((work.opcode, work.rkey, work.remote_address), (opcode::COMPARE_SWAP, 3, 64));
+        assert_eq!((work.compare, work.swap_or_add, work.wr_id, work.length), (1, 2, 9, 8));
+    }
+
+    proptest! {
+        /// Every byte goes once, to its own address, and on unordered connections every segment is signaled.
+        #[test]
+        fn segments_tile_the_operation(length in 0u64..100_000, max in 1u32..4000, ordered: bool) {
+            let verb = Verb::Write { rkey: 1, address: 1 << 40 };
+            let segments = Segments::new(verb, (4096, length), None, (max, ordered), 5);
+            let work = all(segments);
+            prop_assert_eq!(work.len(), segments.total as usize);
+            let mut at = 0;
+            for (n, w) in work.iter().enumerate() {
+                prop_assert_eq!((w.local_offset, w.remote_address), (4096 + at, (1 << 40) + at));
+                prop_assert!(w.length <= max && w.segment == n as u32);
+                prop_assert_eq!(w.flags & flag::SIGNALED != 0, !ordered || n + 1 == work.len());
+                at += u64::from(w.length);
+            }
+            prop_assert_eq!(at, length);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Serialisation of the datapath's per-connection statistics, whose own crate knows no serde.
+
+use serde::{Deserialize, Serialize};
+use transport_common::connection::Statistics;
+
+/// [`Statistics`], field by field: the compiler says when one is missing here.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Statistics")]
+pub(crate) struct StatisticsFields {
+    packets_sent: u64,
+    retransmitted_early: u64,
+    retransmitted_timeout: u64,
+    resyncs_sent: u64,
+    backs_sent: u64,
+    eacks_sent: u64,
+    nacks_sent: u64,
+    packets_received: u64,
+    duplicates: u64,
+    out_of_window: u64,
+    held: u64,
+    acks_received: u64,
+    nacks_received: u64,
+    bytes_received: u64,
+    completions: u64,
+    security_drops: u64,
+}
+
+/// Adds `b` to `a`, counter by counter.
+pub(crate) fn add(a: &mut Statistics, b: &Statistics) {
+    let Statistics {
+        packets_sent,
+        retransmitted_early,
+        retransmitted_timeout,
+        resyncs_sent,
+        backs_sent,
+        eacks_sent,
+        nacks_sent,
+        packets_received,
+        duplicates,
+        out_of_window,
+        held,
+        acks_received,
+        nacks_received,
+        bytes_received,
+        completions,
+        security_drops,
+    } = b;
+    a.packets_sent += packets_sent;
+    a.retransmitted_early += retransmitted_early;
+    a.retransmitted_timeout += retransmitted_timeout;
+    a.resyncs_sent += resyncs_sent;
+    a.backs_sent += backs_sent;
+    a.eacks_sent += eacks_sent;
+    a.nacks_sent += nacks_sent;
+    a.packets_received += packets_received;
+    a.duplicates += duplicates;
+    a.out_of_window += out_of_window;
+    a.held += held;
+    a.acks_received += acks_received;
+    a.nacks_received += nacks_received;
+    a.bytes_received += bytes_received;
+    a.completions += completions;
+    a.security_drops += security_drops;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_per_counter() {
+        let one = Statistics { packets_sent: 2, security_drops: 3, ..Statistics::default() };
+        let mut sum = one;
+        add(&mut sum, &one);
+        assert_eq!(sum, Statistics { packets_sent: 4, security_drops: 6, ..Statistics::default() });
+    }
+}

@@ -1,0 +1,66 @@
+//! Format, clippy and documentation: what must be clean beside the tests.
+
+use anyhow::Result;
+
+use crate::shell::{Progress, cargo, run, target_dir, workspace};
+
+/// One thing that must be clean.
+pub(crate) struct Check {
+    /// How a report names it.
+    name: &'static str,
+    /// Fails with what is wrong.
+    perform: fn(&Progress) -> Result<()>,
+}
+
+/// What `cargo xtask lint` checks.
+pub(crate) const LINTS: [Check; 3] = [
+    Check { name: "format", perform: format_is_kept },
+    Check { name: "clippy", perform: clippy_on_host },
+    Check { name: "clippy for BPF", perform: clippy_on_programs },
+];
+
+/// The documentation builds without warnings.
+pub(crate) const DOCUMENTATION: Check = Check { name: "documentation", perform: document };
+
+/// Performs the checks, whatever fails on the way; what each that failed has to say.
+pub(crate) fn complaints(checks: impl IntoIterator<Item = Check>, progress: &Progress) -> Vec<String> {
+    let mut complaints = vec![];
+    for check in checks {
+        if let Err(error) = (check.perform)(progress) {
+            complaints.push(format!("{}: {error:#}", check.name));
+        }
+    }
+    complaints
+}
+
+/// The XDP programs are a workspace of their own; cargo's commands for the host's do not see them.
+const PROGRAMS_MANIFEST: [&str; 2] = ["--manifest-path", "transport-ebpf/Cargo.toml"];
+
+/// Formats all crates.
+pub(crate) fn format(progress: &Progress) -> Result<()> {
+    progress.say("formatting all crates");
+    run(cargo().args(["fmt", "--all"]))?;
+    run(cargo().arg("fmt").args(PROGRAMS_MANIFEST))
+}
+
+fn format_is_kept(progress: &Progress) -> Result<()> {
+    progress.say("checking the format");
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    run(cargo().arg("fmt").args(PROGRAMS_MANIFEST).arg("--check"))
+}
+
+fn clippy_on_host(progress: &Progress) -> Result<()> {
+    progress.say("running clippy over the workspace");
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"]))
+}
+
+fn clippy_on_programs(progress: &Progress) -> Result<()> {
+    progress.say("running clippy over the XDP programs");
+    Ok(bpf_build::clippy(&workspace().join("transport-ebpf"), &target_dir())?)
+}
+
+/// Builds the documentation; warnings are errors.
+pub(crate) fn document(progress: &Progress) -> Result<()> {
+    progress.say("building the documentation");
+    run(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings"))
+}

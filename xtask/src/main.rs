@@ -1,0 +1,138 @@
+//! Everything a person types: `cargo xtask setup · run · test · bench · build · fmt · lint · doc`.
+
+mod bpf;
+mod checks;
+mod preflight;
+mod setup;
+mod shell;
+mod test;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    setup::Scope,
+    shell::{Progress, cargo, run, target_dir, workspace},
+};
+
+/// Everything a person types.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Find or install the toolchain, bpf-linker and the tools of the tests; quick when all is there
+    Setup,
+    /// Move a real file between two hosts through a lossy fabric and show what happened (needs root)
+    #[command(disable_help_flag = true)]
+    Run(Passed),
+    /// Run every check and every test, those that need root included (needs root)
+    Test(test::Options),
+    /// Measure Tiercel, the raw limit of this machine and the peers in one run (needs root)
+    #[command(disable_help_flag = true)]
+    Bench(Passed),
+    /// Build the XDP programs and the workspace, optimised
+    Build,
+    /// Format all crates
+    Fmt,
+    /// Check the format and run clippy over all crates, the XDP programs included
+    Lint,
+    /// Build the documentation; warnings are errors
+    Doc,
+}
+
+/// What goes to the program that is started.
+#[derive(Args)]
+struct Passed {
+    /// Arguments of the program; `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+impl Passed {
+    /// Help is given to anyone, on any machine.
+    fn asks_for_help(&self) -> bool {
+        self.args.iter().any(|arg| arg == "--help" || arg == "-h")
+    }
+}
+
+fn main() -> ExitCode {
+    match perform(Cli::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(task: Task) -> Result<ExitCode> {
+    let progress = Progress::start();
+    match task {
+        Task::Setup => {
+            setup::setup(Scope::Checks, &progress)?;
+        }
+        Task::Run(passed) => return start("demo", &passed, &progress),
+        Task::Bench(passed) => return start("bench", &passed, &progress),
+        Task::Test(options) => return test::test(&options, &progress),
+        Task::Build => {
+            setup::setup(Scope::Build, &progress)?;
+            build_programs(&progress)?;
+            progress.say("building the workspace");
+            run(cargo().args(["build", "--release", "--workspace"]))?;
+        }
+        Task::Fmt => checks::format(&progress)?,
+        Task::Lint => {
+            setup::setup(Scope::Checks, &progress)?;
+            let complaints = checks::complaints(checks::LINTS, &progress);
+            if !complaints.is_empty() {
+                bail!("{}", complaints.join("; "));
+            }
+        }
+        Task::Doc => {
+            setup::setup(Scope::Build, &progress)?;
+            checks::document(&progress)?;
+        }
+    }
+    progress.say("done");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds and starts a program of the tests crate with the arguments passed; its exit code becomes ours.
+fn start(program: &str, passed: &Passed, progress: &Progress) -> Result<ExitCode> {
+    if !passed.asks_for_help() {
+        preflight::kernel()?;
+    }
+    setup::setup(Scope::Build, progress)?;
+    if !passed.asks_for_help() {
+        preflight::veth()?;
+    }
+    build_programs(progress)?;
+    let package = ["--release", "--package", "tiercel-tests", "--bin", program];
+    progress.say(&format!("building the program `{program}`"));
+    run(cargo().arg("build").args(package))?;
+    progress.say(&format!("starting the program `{program}`"));
+    let status = cargo().args(["run", "--quiet"]).args(package).arg("--").args(&passed.args).status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { exit_code(status.code()) })
+}
+
+/// The code of a failed child; 1 when a signal ended it.
+fn exit_code(code: Option<i32>) -> ExitCode {
+    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Builds the XDP programs by themselves first, so that their compiler can be watched; the build script of
+/// transport-user then finds everything done.
+fn build_programs(progress: &Progress) -> Result<()> {
+    progress.say("building the XDP programs");
+    let out_dir = target_dir();
+    std::fs::create_dir_all(&out_dir).with_context(|| format!("cannot create {}", out_dir.display()))?;
+    bpf_build::build(&workspace().join("transport-ebpf"), &out_dir)?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Whether this machine can run Tiercel, found out before anything long begins. Each check fails with one
+//! sentence and its remedy.
+
+use std::{ffi::CString, fs, io, path::Path, process::Command, thread};
+
+use crate::{bpf::DropProgram, shell::is_root};
+
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+
+/// Why this machine, or this process on it, cannot run Tiercel.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfit {
+    #[error(
+        "this needs root, for it makes network namespaces and loads XDP programs. Repeat it as root, or with \
+         `sudo -E env PATH=\"$PATH\"` before the command"
+    )]
+    NotRoot,
+
+    #[error("sysfs is not mounted, so the kernel's BTF cannot be read. Run `mount -t sysfs sysfs /sys`")]
+    NoSysfs,
+
+    #[error(
+        "the kernel has no BTF ({BTF} is missing). Boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, such as \
+         Debian's"
+    )]
+    NoBtf,
+
+    #[error("the kernel has no bpf system call. Boot one built with CONFIG_BPF_SYSCALL=y, such as Debian's")]
+    NoBpf,
+
+    #[error("the kernel is locked down ({mode}) and refuses BPF programs. Boot with lockdown=none")]
+    LockedDown { mode: String },
+
+    #[error(
+        "BPF programs are refused although this is root: a container or a security module forbids them. Run \
+         outside the container, or give it CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_BPF and a seccomp profile that \
+         allows bpf"
+    )]
+    Forbidden,
+
+    #[error(
+        "the kernel does not load an XDP program ({0}). Boot Linux 5.18 or newer with CONFIG_BPF_SYSCALL=y"
+    )]
+    NoXdp(io::Error),
+
+    #[error("Linux {release} cannot run XDP programs over live frames ({source}). Boot Linux 5.18 or newer")]
+    NoLiveFrames { release: String, source: io::Error },
+
+    #[error("a network namespace cannot be made ({0}). Run outside the container, or give it CAP_SYS_ADMIN")]
+    NoNamespace(io::Error),
+
+    #[error(
+        "a pair of veth interfaces cannot be made: {0}. Load the module veth, or boot a kernel with CONFIG_VETH"
+    )]
+    NoVeth(String),
+
+    #[error(
+        "the veth driver of Linux {release} does not take XDP programs ({source}). Boot Linux 5.18 or newer"
+    )]
+    NoVethXdp { release: String, source: io::Error },
+}
+
+/// What takes no other program to find out: root, BTF, BPF, live frames.
+pub(crate) fn kernel() -> Result<(), Unfit> {
+    if !is_root() {
+        return Err(Unfit::NotRoot);
+    }
+    if !Path::new("/sys/kernel").is_dir() {
+        return Err(Unfit::NoSysfs);
+    }
+    if !Path::new(BTF).is_file() {
+        return Err(Unfit::NoBtf);
+    }
+    let program = DropProgram::load().map_err(refused)?;
+    program.run_live_frame().map_err(|source| Unfit::NoLiveFrames { release: release(), source })
+}
+
+/// Whether a veth pair can be made and takes XDP programs in its driver. Needs `ip`; happens in a network
+/// namespace that vanishes with the thread, and the pair with it.
+pub(crate) fn veth() -> Result<(), Unfit> {
+    thread::scope(|scope| scope.spawn(veth_in_own_namespace).join()).expect("the check does not panic")
+}
+
+fn veth_in_own_namespace() -> Result<(), Unfit> {
+    // SAFETY: unshare takes no pointers; only this thread changes its namespace.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+        return Err(Unfit::NoNamespace(io::Error::last_os_error()));
+    }
+    let [one, other] = ["veth0", "veth1"];
+    let output = Command::new("ip")
+        .args(["link", "add", one, "type", "veth", "peer", "name", other])
+        .output()
+        .map_err(|error| Unfit::NoVeth(format!("ip does not start, {error}")))?;
+    if !output.status.success() {
+        return Err(Unfit::NoVeth(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    let name = CString::new(one).expect("the name has no NUL");
+    // SAFETY: the pointer is to a string that ends with NUL and outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    let attached = DropProgram::load().and_then(|program| program.attach_to_driver(index));
+    attached.map_err(|source| Unfit::NoVethXdp { release: release(), source })
+}
+
+/// What a failed load means.
+fn refused(error: io::Error) -> Unfit {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            match lockdown_mode(&fs::read_to_string(LOCKDOWN).unwrap_or_default()) {
+                Some(mode) => Unfit::LockedDown { mode },
+                None => Unfit::Forbidden,
+            }
+        }
+        Some(libc::ENOSYS) => Unfit::NoBpf,
+        _ => Unfit::NoXdp(error),
+    }
+}
+
+/// The mode in force: the file lists all and puts this one in brackets. `None` if that is `none`.
+fn lockdown_mode(file: &str) -> Option<String> {
+    let (_, rest) = file.split_once('[')?;
+    let (mode, _) = rest.split_once(']')?;
+    (mode != "none").then(|| mode.to_owned())
+}
+
+/// The kernel's release, such as `6.1.0-18-amd64`.
+fn release() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lockdown_in_force_stands_in_brackets() {
+        assert_eq!(lockdown_mode("none [integrity] confidentiality\n"), Some("integrity".into()));
+        assert_eq!(lockdown_mode("[none] integrity confidentiality\n"), None);
+        assert_eq!(lockdown_mode(""), None, "kernel without the module");
+    }
+
+    #[test]
+    fn a_refused_load_is_told_from_a_missing_call() {
+        let meaning = |errno| refused(io::Error::from_raw_os_error(errno));
+        assert!(matches!(meaning(libc::EPERM), Unfit::Forbidden | Unfit::LockedDown { .. }));
+        assert!(matches!(meaning(libc::ENOSYS), Unfit::NoBpf));
+        assert!(matches!(meaning(libc::EINVAL), Unfit::NoXdp(_)));
+    }
+
+    #[test]
+    #[ignore = "needs root: cargo xtask test"]
+    fn this_machine_is_fit() {
+        kernel().unwrap();
+        veth().unwrap();
+    }
+}

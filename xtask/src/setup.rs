@@ -1,0 +1,302 @@
+//! Finds or installs what the build and the tests need. Quick when all is there.
+
+use std::{ffi::OsStr, fs, process::Command};
+
+use anyhow::{Context, Result, anyhow, bail};
+use bpf_build::{
+    BuildError, LINKER_VAR, NEWEST_LINKER_LLVM, OLDEST_LINKER_LLVM, TOOLCHAIN_VAR, Toolchain, Tools,
+};
+
+use crate::shell::{Progress, cargo, is_on_path, is_root, run, succeeds};
+
+/// The bpf-linker that is built here; its features name the LLVM versions it can stand on.
+const LINKER_VERSION: &str = "0.13.0";
+
+/// The nightly that rustup installs: the last known to work whose LLVM, 22, Debian has for bpf-linker. A nightly
+/// installed by hand serves too if a bpf-linker as new as its LLVM is there.
+const NIGHTLY: &str = "nightly-2026-05-20";
+
+/// Debian's toolchain for web browsers: the newest Rust of the release, and the only one with core's source
+/// that fits its LLVM.
+const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"];
+
+/// What is going to be done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Build and run.
+    Build,
+    /// The checks too: rustfmt and clippy.
+    Checks,
+}
+
+/// Makes sure that all is there for `scope`, installing what is missing.
+///
+/// # Errors
+/// Says what could not be installed, and what to do.
+pub(crate) fn setup(scope: Scope, progress: &Progress) -> Result<()> {
+    progress.say("looking for the toolchain and the tools");
+    let mut installer = Installer { progress, lists_are_fresh: false, download_failed: false };
+    let tools = installer.all(scope).map_err(|failure| {
+        if installer.download_failed { anyhow!("{failure:#}. {}", network_hint()) } else { failure }
+    })?;
+    progress.say(&format!("using {} and {}", tools.toolchain.name, tools.linker.path.display()));
+    Ok(())
+}
+
+/// Where a toolchain with core's source may come from.
+#[derive(Clone, Copy)]
+enum Source {
+    Present,
+    Rustup,
+    Debian,
+}
+
+struct Installer<'a> {
+    progress: &'a Progress,
+    /// Whether `apt-get update` was run.
+    lists_are_fresh: bool,
+    /// Whether something that comes over the network did not.
+    download_failed: bool,
+}
+
+impl Installer<'_> {
+    fn all(&mut self, scope: Scope) -> Result<Tools> {
+        if !is_on_path("ip") {
+            self.apt(&["iproute2"])?;
+        }
+        let mut tools = match Tools::find() {
+            Ok(tools) => tools,
+            Err(missing) => self.tools(missing)?,
+        };
+        if scope == Scope::Checks {
+            self.host_checkers()?;
+            if tools.toolchain.cargo_clippy().is_none() {
+                self.clippy_of(&tools.toolchain)?;
+                tools = Tools::find()?;
+            }
+        }
+        Ok(tools)
+    }
+
+    /// A toolchain and a linker that fit each other: first with the toolchains present, then with one more.
+    fn tools(&mut self, missing: BuildError) -> Result<Tools> {
+        let what = match missing {
+            BuildError::NoToolchain { .. } => "a Rust toolchain with the standard library's source",
+            BuildError::NoLinker | BuildError::LinkerTooOld { .. } => "a bpf-linker that fits the toolchain",
+            // What the user named is the user's to correct.
+            other => return Err(other.into()),
+        };
+        self.progress.say(&format!("installing {what}"));
+        let mut failures: Vec<String> = vec![];
+        for source in [Source::Present, Source::Rustup, Source::Debian] {
+            if let Err(failure) = self.toolchain(source).and_then(|()| self.linker()) {
+                let failure = format!("{failure:#}");
+                if !failures.contains(&failure) {
+                    failures.push(failure);
+                }
+            }
+            if let Ok(tools) = Tools::find() {
+                return Ok(tools);
+            }
+            if self.download_failed && is_offline() {
+                break;
+            }
+        }
+        bail!("{what} could not be installed: {}", failures.join("; "))
+    }
+
+    fn toolchain(&mut self, source: Source) -> Result<()> {
+        match source {
+            Source::Present => Ok(()),
+            Source::Rustup => self.rustup_toolchain(),
+            Source::Debian => self.apt(&DEBIAN_TOOLCHAIN),
+        }
+    }
+
+    /// Installs a nightly under its date, beside the toolchains that are there: other work may stand on those.
+    fn rustup_toolchain(&mut self) -> Result<()> {
+        if !is_on_path("rustup") {
+            bail!("there is no rustup");
+        }
+        let mut rustup = Command::new("rustup");
+        rustup.args(["toolchain", "install", NIGHTLY, "--no-self-update", "--profile", "minimal"]);
+        rustup.args(["--component", "rust-src", "--component", "clippy"]);
+        self.download(&format!("Rust {NIGHTLY} with rust-src by rustup"), &mut rustup)
+    }
+
+    /// Builds a bpf-linker for the first toolchain present for which it can be built, unless one serves already.
+    fn linker(&mut self) -> Result<()> {
+        if Tools::find().is_ok() {
+            return Ok(());
+        }
+        let (toolchains, _) = bpf_build::toolchains()?;
+        if toolchains.is_empty() {
+            bail!("no toolchain here has rust-src");
+        }
+        for toolchain in &toolchains {
+            for llvm in toolchain.llvm.max(OLDEST_LINKER_LLVM)..=NEWEST_LINKER_LLVM {
+                if self.can_have_llvm(llvm) {
+                    return self.linker_on(llvm);
+                }
+            }
+        }
+        bail!("no LLVM for it was found: {}", toolchains[0].name)
+    }
+
+    /// Whether the development files of this LLVM are here or among Debian's packages.
+    fn can_have_llvm(&mut self, llvm: u32) -> bool {
+        let package = format!("llvm-{llvm}-dev");
+        if is_installed(&package) {
+            return true;
+        }
+        self.refresh_lists();
+        succeeds(Command::new("apt-cache").args(["show", &package]))
+    }
+
+    /// Builds bpf-linker on this LLVM.
+    fn linker_on(&mut self, llvm: u32) -> Result<()> {
+        let libraries = [format!("llvm-{llvm}-dev"), format!("libpolly-{llvm}-dev")];
+        let mut packages: Vec<&str> = libraries.iter().map(String::as_str).collect();
+        packages.extend(["zlib1g-dev", "libzstd-dev", "g++"]);
+        if !packages.iter().all(|package| is_installed(package)) {
+            self.apt(&packages)?;
+        }
+        let root = bpf_build::tools_dir().context("HOME is not set, so there is no place for bpf-linker")?;
+        let mut install = cargo();
+        install
+            .args(["install", "--locked", "--force", "bpf-linker", "--version", LINKER_VERSION])
+            .args(["--no-default-features", "--features", &format!("llvm-{llvm}"), "--root"])
+            .arg(root)
+            .env("LLVM_PREFIX", format!("/usr/lib/llvm-{llvm}"))
+            .env_remove("CARGO_TARGET_DIR");
+        self.download(&format!("bpf-linker {LINKER_VERSION} on LLVM {llvm} (about a minute)"), &mut install)
+    }
+
+    /// rustfmt and clippy for the host's crates.
+    fn host_checkers(&mut self) -> Result<()> {
+        let present = |tool: &str| succeeds(cargo().args([tool, "--version"]));
+        if present("fmt") && present("clippy") {
+            return Ok(());
+        }
+        if is_on_path("rustup") {
+            let mut rustup = Command::new("rustup");
+            return self
+                .download("rustfmt and clippy", rustup.args(["component", "add", "rustfmt", "clippy"]));
+        }
+        self.apt(&["rustfmt-web", "rust-web-clippy"])
+    }
+
+    /// clippy for the toolchain that builds the XDP programs.
+    fn clippy_of(&mut self, toolchain: &Toolchain) -> Result<()> {
+        let owner = toolchain.root.parent().and_then(|dir| dir.file_name());
+        match toolchain.root.file_name() {
+            Some(name) if owner == Some(OsStr::new("toolchains")) && is_on_path("rustup") => {
+                let mut rustup = Command::new("rustup");
+                rustup.args(["component", "add", "clippy", "--toolchain"]).arg(name);
+                self.download("clippy for the XDP programs", &mut rustup)
+            }
+            _ => self.apt(&["rust-web-clippy"]),
+        }
+    }
+
+    /// Installs Debian packages, removing none.
+    fn apt(&mut self, packages: &[&str]) -> Result<()> {
+        let list = packages.join(" ");
+        if !is_on_path("apt-get") {
+            bail!(
+                "this is no Debian; install by hand what it has in the packages {list} (see {TOOLCHAIN_VAR} and \
+                 {LINKER_VAR} if it lies in an unusual place)"
+            );
+        }
+        if !is_root() {
+            bail!("only root may install the packages {list}: run `cargo xtask setup` as root");
+        }
+        self.refresh_lists();
+        let mut install = apt_get(&["install", "--yes", "--no-remove", "--no-install-recommends"]);
+        self.download(&format!("{list} by apt-get"), install.args(packages))
+    }
+
+    /// Reads Debian's lists of packages again, once.
+    fn refresh_lists(&mut self) {
+        if !self.lists_are_fresh && is_root() && is_on_path("apt-get") {
+            self.lists_are_fresh = true;
+            // One source out of order does not matter if another has the packages: the installation tells.
+            run(&mut apt_get(&["update"])).unwrap_or_else(|error| eprintln!("warning: {error:#}"));
+        }
+    }
+
+    /// Runs a command that installs something from the network.
+    fn download(&mut self, what: &str, command: &mut Command) -> Result<()> {
+        self.progress.say(&format!("installing {what}"));
+        run(command).inspect_err(|_| self.download_failed = true)
+    }
+}
+
+fn apt_get(args: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    command.args(["-q", "-o", "DPkg::Lock::Timeout=120"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+/// Whether a Debian package is installed.
+fn is_installed(package: &str) -> bool {
+    let status =
+        Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]).output();
+    status.is_ok_and(|output| output.stdout == b"installed")
+}
+
+/// What to do after a failed download.
+fn network_hint() -> &'static str {
+    if is_offline() {
+        "This machine has no default route: connect it to the network and repeat"
+    } else {
+        "Look at the reason given above, check the network and its proxy, and repeat"
+    }
+}
+
+/// Whether this machine has no way out.
+fn is_offline() -> bool {
+    let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
+    let routes_6 = fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
+    !has_default_route(&routes, &routes_6)
+}
+
+/// Reads the kernel's tables: destination and mask in hex are the second and eighth column for IPv4; for IPv6
+/// destination and prefix length are the first two and the interface, not `lo`, is the last.
+fn has_default_route(ipv4: &str, ipv6: &str) -> bool {
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let all_zero = |text: &str| text.bytes().all(|digit| digit == b'0');
+    ipv4.lines()
+        .skip(1)
+        .map(columns)
+        .any(|route| route.len() > 7 && all_zero(&route[1]) && all_zero(&route[7]))
+        || ipv6
+            .lines()
+            .map(columns)
+            .any(|route| route.len() > 9 && all_zero(&route[0]) && all_zero(&route[1]) && route[9] != "lo")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n";
+
+    #[test]
+    fn default_route_is_the_one_to_everywhere() {
+        let local = format!("{HEAD}eth0 0002000A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n");
+        let default = format!("{local}eth0 00000000 0102000A 0003 0 0 0 00000000 0 0 0\n");
+        assert!(!has_default_route(&local, ""));
+        assert!(has_default_route(&default, ""));
+    }
+
+    #[test]
+    fn unreachable_default_of_ipv6_leads_nowhere() {
+        let zero = "0".repeat(32);
+        let route = |interface| {
+            format!("{zero} 00 {zero} 00 {zero} 00000400 00000001 00000000 00000003 {interface}\n")
+        };
+        assert!(!has_default_route(HEAD, &route("lo")));
+        assert!(has_default_route(HEAD, &route("eth0")));
+    }
+}

@@ -1,0 +1,206 @@
+//! `cargo xtask test`: every check and every test, counted, with nothing left out in silence.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    ops::AddAssign,
+    process::{Command, ExitCode},
+    thread,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::{
+    build_programs, checks, preflight,
+    setup::{self, Scope},
+    shell::{Progress, cargo, run},
+};
+
+/// Options of `cargo xtask test`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only the tests whose names contain NAME, and no other checks
+    #[arg(long, value_name = "NAME")]
+    filter: Option<String>,
+}
+
+/// Runs everything to the end, whatever fails on the way. The last line is `N passed, N failed, N skipped`:
+/// tests passed, tests and other checks failed, tests ignored or filtered out.
+///
+/// # Errors
+/// If the machine is not fit or something cannot be started.
+pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
+    preflight::kernel()?;
+    let scope = if options.filter.is_some() { Scope::Build } else { Scope::Checks };
+    setup::setup(scope, progress)?;
+    preflight::veth()?;
+    build_programs(progress)?;
+
+    let mut complaints = vec![];
+    if options.filter.is_none() {
+        complaints = checks::complaints(checks::LINTS.into_iter().chain([checks::DOCUMENTATION]), progress);
+    }
+    let (mut tally, failure) = build_and_run_tests(options, progress)?;
+    complaints.extend(failure);
+    tally.failed += complaints.len();
+    if tally.passed == 0 {
+        complaints.push("tests: none was run".to_owned());
+    }
+    if tally.skipped > 0 && options.filter.is_none() {
+        complaints.push(format!("tests: {} were not run; every test must run here", tally.skipped));
+    }
+
+    progress.say("done");
+    for complaint in &complaints {
+        eprintln!("error: {complaint}");
+    }
+    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
+    Ok(if complaints.is_empty() && tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds all test programs, then runs them and the documentation tests; what they counted, and what went wrong
+/// beside failed tests.
+fn build_and_run_tests(options: &Options, progress: &Progress) -> Result<(Tally, Option<String>)> {
+    let command = || {
+        let mut command = cargo();
+        command.args(["test", "--workspace", "--no-fail-fast"]);
+        command
+    };
+    progress.say("building the tests");
+    if let Err(error) = run(command().arg("--no-run")) {
+        return Ok((Tally::default(), Some(format!("tests: {error:#}"))));
+    }
+    progress.say("running the tests");
+    // Plain `cargo test` leaves out the tests that need root; they are marked ignored.
+    let mut command = command();
+    command.args(["--", "--include-ignored"]).args(&options.filter);
+    let (tally, in_order) = watch_tests(command)?;
+    let died = !in_order && tally.failed == 0;
+    Ok((tally, died.then(|| "tests: a test program did not build, or ended without a result".to_owned())))
+}
+
+/// Runs the tests, showing their output; what they counted, and whether all was in order.
+fn watch_tests(mut command: Command) -> Result<(Tally, bool)> {
+    // One pipe for both: cargo names the test program on one stream, the program reports on the other.
+    let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
+    let share = || writer.try_clone().context("cannot share a pipe");
+    command.stdout(share()?).stderr(share()?);
+    let mut child = command.spawn().context("cannot start cargo test")?;
+    thread::scope(|scope| {
+        let tally = scope.spawn(|| tally_output(reader));
+        let status = child.wait().context("cannot wait for cargo test")?;
+        // A process that a test left behind may hold the pipe open for ever, so its end is marked by us.
+        writer
+            .write_all(END_OF_OUTPUT)
+            .and_then(|()| writer.write_all(b"\n"))
+            .context("cannot end a pipe")?;
+        Ok((tally.join().expect("reading does not panic")?, status.success()))
+    })
+}
+
+/// Comes after all output of the tests.
+const END_OF_OUTPUT: &[u8] = b"\0end of output";
+
+/// Shows what comes until [`END_OF_OUTPUT`] and adds up the results in it.
+fn tally_output(output: impl Read) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.context("cannot read the output of cargo test")?;
+        let last = line.strip_suffix(END_OF_OUTPUT);
+        let text = String::from_utf8_lossy(last.unwrap_or(&line));
+        if last.is_none() || !text.is_empty() {
+            println!("{text}");
+        }
+        if let Some(of_program) = Tally::parse(&text) {
+            tally += of_program;
+        }
+        if last.is_some() {
+            break;
+        }
+    }
+    Ok(tally)
+}
+
+/// What became of the tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    /// Ignored or filtered out.
+    skipped: usize,
+}
+
+impl Tally {
+    /// Reads the last line of a test program:
+    /// `test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
+    fn parse(line: &str) -> Option<Self> {
+        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let count = |what: &str| {
+            counts.split("; ").find_map(|count| count.strip_suffix(what)?.trim_end().parse::<usize>().ok())
+        };
+        let skipped = count("ignored")? + count("filtered out")?;
+        Some(Self { passed: count("passed")?, failed: count("failed")?, skipped })
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_what_a_test_program_says() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 4 ignored; 0 measured; 5 filtered out; finished in 0.10s";
+        assert_eq!(Tally::parse(line), Some(Tally { passed: 12, failed: 3, skipped: 9 }));
+        let ok =
+            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s";
+        assert_eq!(Tally::parse(ok), Some(Tally { passed: 1, failed: 0, skipped: 0 }));
+    }
+
+    #[test]
+    fn counts_no_other_line() {
+        for line in ["running 3 tests", "test a::b ... ok", "test result: ", "test result: ok. 1 passed"] {
+            assert_eq!(Tally::parse(line), None, "{line}");
+        }
+    }
+
+    const ONE_PASSED: &str = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn adds_up_both_streams_and_a_last_line_without_its_end() {
+        let script = format!("echo '{ONE_PASSED}'; echo '{ONE_PASSED}' >&2; printf '{ONE_PASSED}'");
+        let expected = Tally { passed: 3, failed: 0, skipped: 0 };
+        assert_eq!(watch_tests(shell(&script)).unwrap(), (expected, true));
+    }
+
+    #[test]
+    fn notices_a_test_program_that_dies() {
+        let died = watch_tests(shell("echo running 1 test; kill -9 $$")).unwrap();
+        assert_eq!(died, (Tally::default(), false));
+    }
+
+    #[test]
+    fn does_not_wait_for_a_process_a_test_left_behind() {
+        let note = std::env::temp_dir().join(format!("xtask-left-behind-{}", std::process::id()));
+        let script = format!("sleep 600 & echo $! > '{}'; echo '{ONE_PASSED}'", note.display());
+        let (tally, in_order) = watch_tests(shell(&script)).unwrap();
+        assert_eq!((tally.passed, in_order), (1, true));
+        let left_behind = std::fs::read_to_string(&note).unwrap();
+        let killed = Command::new("kill").arg(left_behind.trim()).status().unwrap();
+        assert!(killed.success(), "it lived on while the result was already here");
+        std::fs::remove_file(note).unwrap();
+    }
+}
