@@ -16,7 +16,17 @@
 
 pub mod live_fabric;
 pub mod namespace;
+pub mod nodes;
 pub mod veth;
 
 pub use live_fabric::{Host, LiveFabric, LiveStats, Pair, Star};
 pub use namespace::Namespace;
+
+/// Fails, loudly, a test that needs root and does not have it.
+///
+/// # Panics
+/// Always, unless root.
+pub fn need_root() {
+    // SAFETY: a system call without arguments.
+    assert_eq!(unsafe { libc::geteuid() }, 0, "this test needs root: run `cargo xtask test` as root");
+}

@@ -297,7 +297,7 @@ impl Connection {
     }
 
     async fn atomic(&self, verb: Verb, remote_address: u64) -> Result<u64, OperationError> {
-        if remote_address % WORD as u64 != 0 {
+        if !remote_address.is_multiple_of(WORD as u64) {
             return Err(OperationError::Misaligned(remote_address));
         }
         let place = Arc::new(self.core.scratch.take().await);

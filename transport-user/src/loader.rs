@@ -13,7 +13,7 @@ use transport_common::queues::{CELLS, NodeConfig};
 
 use crate::bpf_call;
 use crate::error::Error;
-use crate::maps::{Maps, WakeRing, typed};
+use crate::maps::{Maps, WakeRing, borrowed, typed};
 use crate::netlink::{Interface, Netlink, XdpState};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
@@ -92,11 +92,12 @@ impl Loaded {
         let engine = engine.fd().and_then(|fd| fd.try_clone().map_err(ProgramError::from)).map_err(program_error)?;
         program(&mut object, WIRE)?.load().map_err(program_error)?;
 
-        let mut programs: ProgramArray<MapData> = typed(&mut object, "PROGRAMS")?;
+        // The maps stay in the object: the kernel empties a program array that no descriptor names any more.
+        let mut programs: ProgramArray<&mut MapData> = borrowed(&mut object, "PROGRAMS")?;
         programs.set(FIRST, &engine, 0).map_err(fill_error)?;
-        let mut port: DevMap<MapData> = typed(&mut object, "PORT")?;
+        let mut port: DevMap<&mut MapData> = borrowed(&mut object, "PORT")?;
         port.set(FIRST, config.0.interface_index, None, 0).map_err(fill_error)?;
-        let mut cells: Stack<MapData, u32> = typed(&mut object, "CELL_STACK")?;
+        let mut cells: Stack<&mut MapData, u32> = borrowed(&mut object, "CELL_STACK")?;
         for cell in 0..CELLS as u32 {
             cells.push(cell, 0).map_err(fill_error)?;
         }
@@ -263,7 +264,8 @@ mod tests {
     }
 
     fn refused(code: i32) -> ProgramError {
-        ProgramError::IOError(io::Error::from_raw_os_error(code))
+        let io_error = io::Error::from_raw_os_error(code);
+        aya::sys::SyscallError { call: "bpf_link_create", io_error }.into()
     }
 
     #[test]

@@ -160,7 +160,13 @@ fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
     fd.map_err(|source| Error::system("duplicate a map's descriptor", source))
 }
 
-/// A map that aya has a type for.
+/// A map that aya has a type for, left in its object.
+pub(crate) fn borrowed<'a, T: TryFrom<&'a mut Map>>(object: &'a mut Ebpf, name: &'static str) -> Result<T, Error> {
+    let map = object.map_mut(name).ok_or(Error::Object(name))?;
+    T::try_from(map).map_err(|_| Error::Object(name))
+}
+
+/// A map that aya has a type for, taken out of its object.
 pub(crate) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> Result<T, Error> {
     let map = object.take_map(name).ok_or(Error::Object(name))?;
     T::try_from(map).map_err(|_| Error::Object(name))

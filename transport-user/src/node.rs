@@ -109,6 +109,9 @@ impl Node {
         let (attachment, maps, wake) = loaded.attach(&interface, options.attach)?;
         // One frame through the programs shows whether the kernel can do it at all.
         bpf_call::run_live(wire.as_fd(), 1, 1).map_err(Error::NoLiveFrames)?;
+        if maps.node().frames.load(SeqCst) == 0 {
+            return Err(Error::Object("engine program: the wire program does not reach it"));
+        }
         let shared = Shared::new(maps)?;
         let connections = Arc::new(Connections::default());
         let engine = Engine::start(options.engine, wire, wake, Arc::clone(&shared))?;

@@ -178,7 +178,7 @@ impl Queues {
             return Err(PostError::Malformed("the local buffer lies outside the node's memory"));
         }
         let atomic = matches!(work.opcode, opcode::COMPARE_SWAP | opcode::FETCH_ADD);
-        if atomic && (work.length != 8 || work.remote_address % 8 != 0) {
+        if atomic && (work.length != 8 || !work.remote_address.is_multiple_of(8)) {
             return Err(PostError::Malformed("an atomic is 8 bytes at an address that is a multiple of 8"));
         }
         match work.opcode {

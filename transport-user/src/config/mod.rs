@@ -210,7 +210,14 @@ impl NodeSection {
     /// The node itself, as a file of nothing else would describe it.
     pub fn new(interface: String, address: IpAddr) -> Self {
         let name = interface.clone();
-        Self { interface, address, mtu: None, name, control_port: DEFAULT_CONTROL_PORT, tuning: Tuning::default() }
+        Self {
+            interface,
+            address,
+            mtu: None,
+            name,
+            control_port: DEFAULT_CONTROL_PORT,
+            tuning: Tuning::default(),
+        }
     }
 
     fn read(table: &mut Reader<'_, '_>) -> Option<Self> {
@@ -229,7 +236,9 @@ impl NodeSection {
         if name.as_deref().is_some_and(|name| !is_name(name)) {
             table.complain(
                 "name",
-                format!("allowed: 1 to {LONGEST_NAME} letters, digits, dots, dashes and underscores, no dot first"),
+                format!(
+                    "allowed: 1 to {LONGEST_NAME} letters, digits, dots, dashes and underscores, no dot first"
+                ),
             );
         }
         Some(Self {

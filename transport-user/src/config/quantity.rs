@@ -32,9 +32,9 @@ const SIZE_UNITS: [(&str, u64); 11] = [
 /// # Errors
 /// A sentence that says what is expected. Anything finer than a nanosecond is rounded down.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    scaled(text, &DURATION_UNITS)
-        .map(Duration::from_nanos)
-        .ok_or_else(|| format!("\"{text}\" is no duration: write a number and a unit, such as \"8us\" or \"1.5ms\""))
+    scaled(text, &DURATION_UNITS).map(Duration::from_nanos).ok_or_else(|| {
+        format!("\"{text}\" is no duration: write a number and a unit, such as \"8us\" or \"1.5ms\"")
+    })
 }
 
 /// Reads a size in bytes: a decimal number, optionally followed by `B`, `K`/`KiB`, `M`/`MiB`, `G`/`GiB` (powers
@@ -43,8 +43,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// A sentence that says what is expected.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    scaled(text, &SIZE_UNITS)
-        .ok_or_else(|| format!("\"{text}\" is no size: write bytes, or a number and a unit such as \"64KiB\" or \"1M\""))
+    scaled(text, &SIZE_UNITS).ok_or_else(|| {
+        format!("\"{text}\" is no size: write bytes, or a number and a unit such as \"64KiB\" or \"1M\"")
+    })
 }
 
 /// Reads a number in decimal, or in hexadecimal behind `0x`.
@@ -56,7 +57,8 @@ pub fn parse_integer(text: &str) -> Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("\"{text}\" is no number: write decimal digits, or hexadecimal ones behind 0x"))
+    parsed
+        .map_err(|_| format!("\"{text}\" is no number: write decimal digits, or hexadecimal ones behind 0x"))
 }
 
 /// Writes a duration with the largest unit in which it is a whole number.
@@ -81,7 +83,8 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
         return None;
     }
     let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
-    let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(scale) / 10u128.pow(fraction.len() as u32);
+    let part =
+        u128::from(fraction.parse::<u64>().ok()?) * u128::from(scale) / 10u128.pow(fraction.len() as u32);
     whole.checked_add(u64::try_from(part).ok()?)
 }
 

@@ -170,7 +170,8 @@ impl<'c, 's> Reader<'c, 's> {
                 format_duration(low),
                 format_duration(high)
             );
-            let written = text(value, "a string with a unit").map_err(|error| format!("{error}; {allowed}"))?;
+            let written =
+                text(value, "a string with a unit").map_err(|error| format!("{error}; {allowed}"))?;
             let duration = parse_duration(written)?;
             if (low..=high).contains(&duration) {
                 return Ok(duration);
@@ -196,7 +197,8 @@ impl<'c, 's> Reader<'c, 's> {
     /// A MAC address of one host.
     pub(super) fn mac(&mut self, name: &'static str) -> Option<Mac> {
         self.value(name, |value| {
-            let mac: Mac = text(value, "a MAC address in quotes")?.parse().map_err(|error| format!("{error}"))?;
+            let mac: Mac =
+                text(value, "a MAC address in quotes")?.parse().map_err(|error| format!("{error}"))?;
             if is_host(mac) {
                 return Ok(mac);
             }
@@ -236,7 +238,9 @@ impl<'c, 's> Reader<'c, 's> {
                     let path = format!("{name}[{}]", index + 1);
                     all.extend(self.nested(&path, table, element.span(), &mut read));
                 }
-                other => self.complain(name, format!("holds {}; write each as its own [[{name}]]", kind(other))),
+                other => {
+                    self.complain(name, format!("holds {}; write each as its own [[{name}]]", kind(other)))
+                }
             }
         }
         all

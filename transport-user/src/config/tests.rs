@@ -54,7 +54,10 @@ fn the_design_s_example_is_read_as_written() {
 fn tuning_of_the_node_is_the_base_of_every_connection() {
     let source = format!(
         "{}\n[connection.tuning]\nrto = \"2ms\"\ninitial_fcwnd = 1.5\n",
-        with("[[connection]]", "[node.tuning]\nooo_threshold = 7\nack_coalescing_time = \"20us\"\n[[connection]]")
+        with(
+            "[[connection]]",
+            "[node.tuning]\nooo_threshold = 7\nack_coalescing_time = \"20us\"\n[[connection]]"
+        )
     );
     let file = NodeFile::parse(&source).unwrap();
     let tuning = file.connections[0].tuning;
@@ -149,7 +152,9 @@ fn two_connections_cannot_share_a_cid_or_its_slot() {
     let slot = format!("{GOOD}[[connection]]{}", second.replace("local_cid = 5", "local_cid = 261"));
     assert_eq!(
         complaints(&slot),
-        ["line 16: connection[2].local_cid: 261 shares table slot 5 with CID 5 of connection[1]: choose one with another remainder by 256"]
+        [
+            "line 16: connection[2].local_cid: 261 shares table slot 5 with CID 5 of connection[1]: choose one with another remainder by 256"
+        ]
     );
 }
 
@@ -170,15 +175,21 @@ fn windows_and_timeouts_must_not_contradict_each_other() {
     let tuning = |line: &str| format!("{GOOD}[connection.tuning]\n{line}\n");
     assert_eq!(
         complaints(&tuning("initial_fcwnd = 300")),
-        ["line 16: connection[1].tuning.initial_fcwnd: must lie between min_fcwnd and max_fcwnd: change one of the three"]
+        [
+            "line 16: connection[1].tuning.initial_fcwnd: must lie between min_fcwnd and max_fcwnd: change one of the three"
+        ]
     );
     assert_eq!(
         complaints(&tuning("max_ncwnd = 8")),
-        ["line 15: connection[1].tuning.initial_ncwnd: must lie between min_ncwnd and max_ncwnd: change one of the three"]
+        [
+            "line 15: connection[1].tuning.initial_ncwnd: must lie between min_ncwnd and max_ncwnd: change one of the three"
+        ]
     );
     assert_eq!(
         complaints(&tuning("rto = \"500us\"")),
-        ["line 16: connection[1].tuning.rto: must not be below min_rto (default \"1ms\"): lower min_rto as well, or raise rto"]
+        [
+            "line 16: connection[1].tuning.rto: must not be below min_rto (default \"1ms\"): lower min_rto as well, or raise rto"
+        ]
     );
 }
 

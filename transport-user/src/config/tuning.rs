@@ -51,7 +51,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { min_fcwnd: 0.01, max_fcwnd: 256.0, min_ncwnd: 1, max_ncwnd: 256, min_rto: Duration::from_millis(1) }
+        Self {
+            min_fcwnd: 0.01,
+            max_fcwnd: 256.0,
+            min_ncwnd: 1,
+            max_ncwnd: 256,
+            min_rto: Duration::from_millis(1),
+        }
     }
 }
 
@@ -69,13 +75,22 @@ impl Tuning {
     fn check_order(&self, table: &mut Reader<'_, '_>) {
         let Self { connection: c, limits } = self;
         if !(limits.min_fcwnd..=limits.max_fcwnd).contains(&c.fcwnd) {
-            table.complain("initial_fcwnd", "must lie between min_fcwnd and max_fcwnd: change one of the three");
+            table.complain(
+                "initial_fcwnd",
+                "must lie between min_fcwnd and max_fcwnd: change one of the three",
+            );
         }
         if !(limits.min_ncwnd..=limits.max_ncwnd).contains(&c.ncwnd) {
-            table.complain("initial_ncwnd", "must lie between min_ncwnd and max_ncwnd: change one of the three");
+            table.complain(
+                "initial_ncwnd",
+                "must lie between min_ncwnd and max_ncwnd: change one of the three",
+            );
         }
         if limits.min_rto > c.rto {
-            table.complain("rto", "must not be below min_rto (default \"1ms\"): lower min_rto as well, or raise rto");
+            table.complain(
+                "rto",
+                "must not be below min_rto (default \"1ms\"): lower min_rto as well, or raise rto",
+            );
         }
     }
 }
@@ -100,7 +115,8 @@ fn read_connection(table: &mut Reader<'_, '_>, base: crate::Tuning) -> crate::Tu
     let ack_coalescing = duration("ack_coalescing_time", zero, LONGEST_COALESCING, base.ack_coalescing);
     let replay_margin = duration("replay_margin", zero, LONGEST_MARGIN, base.replay_margin);
     let shortest = Duration::from_millis(1);
-    let transaction_timeout = duration("transaction_timeout", shortest, LONGEST_TIMEOUT, base.transaction_timeout);
+    let transaction_timeout =
+        duration("transaction_timeout", shortest, LONGEST_TIMEOUT, base.transaction_timeout);
     let (requests, data) = (u64::from(REQUEST_WINDOW), u64::from(DATA_WINDOW));
     let attempts = base.max_retransmit_attempts;
     crate::Tuning {

@@ -27,7 +27,12 @@ pub struct Agreement {
 }
 
 /// This end's offer: sequence numbers and SPI are random, so that packets of an earlier life never fit (D-18).
-pub(super) fn make_offer(local: &LocalEnd, cid: Cid, ordered: bool, regions: Vec<RegionAdvertisement>) -> Offer {
+pub(super) fn make_offer(
+    local: &LocalEnd,
+    cid: Cid,
+    ordered: bool,
+    regions: Vec<RegionAdvertisement>,
+) -> Offer {
     let mut random = rand::rng();
     Offer {
         cid: cid.0,
@@ -79,7 +84,11 @@ pub(super) fn agree(
         rx: initial(peer),
         tuning,
     };
-    Ok(Agreement { connection, mtu: own.mtu.min(peer.mtu), max_segment: own.max_segment.min(peer.max_segment) })
+    Ok(Agreement {
+        connection,
+        mtu: own.mtu.min(peer.mtu),
+        max_segment: own.max_segment.min(peer.max_segment),
+    })
 }
 
 fn initial(offer: &Offer) -> Initial {

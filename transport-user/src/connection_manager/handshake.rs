@@ -197,7 +197,8 @@ pub(super) async fn accept<H: Host>(
             }
             count_wire_error(&shared.counters, &error);
             shared.events.warn(format!("handshake of {peer} failed: {error}"));
-            let reason = if matches!(error, WireError::Version(_)) { Rejection::Version } else { Rejection::Offer };
+            let reason =
+                if matches!(error, WireError::Version(_)) { Rejection::Version } else { Rejection::Offer };
             reject(&shared, &mut stream, reason, &error.to_string()).await;
         }
     }

@@ -268,7 +268,9 @@ pub enum WireError {
     #[error("not a message of the protocol: {0}")]
     Garbage(String),
     /// It speaks another version.
-    #[error("it speaks version {0} of the protocol, this node speaks version {VERSION}: install the same release on both")]
+    #[error(
+        "it speaks version {0} of the protocol, this node speaks version {VERSION}: install the same release on both"
+    )]
     Version(u64),
 }
 
@@ -296,7 +298,8 @@ async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Wi
 
 /// Another version's `Hello` may look different otherwise, so protocol and version are looked at first.
 fn decode(bytes: &[u8]) -> Result<Message, WireError> {
-    let garbage = |error: serde_json::Error| WireError::Garbage(error.to_string());
+    // The error may quote the peer: its text must not reach a terminal as it is.
+    let garbage = |error: serde_json::Error| WireError::Garbage(shortened(error.to_string().escape_debug()));
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(garbage)?;
     if value["type"] == "hello" {
         if value["protocol"] != PROTOCOL {
@@ -317,14 +320,20 @@ impl Message {
     /// The limits that the type does not hold by itself.
     fn check(&self) -> Result<(), WireError> {
         let short = |text: &str| {
-            if text.len() <= LONGEST_TEXT { Ok(()) } else { Err(WireError::Garbage("a text is too long".into())) }
+            if text.len() <= LONGEST_TEXT {
+                Ok(())
+            } else {
+                Err(WireError::Garbage("a text is too long".into()))
+            }
         };
         match self {
             Self::Hello { offer, .. } | Self::Accept { offer } => check_regions(&offer.regions),
             Self::Regions { regions } => check_regions(regions),
             Self::Reject { text, .. } | Self::Close { text } => short(text),
             Self::File { step: FileMessage::Abort { text, .. } } => short(text),
-            Self::File { step: FileMessage::Fetch { name, .. } | FileMessage::Offer { name, .. } } => short(name),
+            Self::File { step: FileMessage::Fetch { name, .. } | FileMessage::Offer { name, .. } } => {
+                short(name)
+            }
             Self::File { .. } | Self::Ready | Self::Heartbeat => Ok(()),
         }
     }
@@ -332,7 +341,8 @@ impl Message {
 
 fn check_regions(regions: &[RegionAdvertisement]) -> Result<(), WireError> {
     let named_well = |name: &str| name.len() <= LONGEST_TEXT && !name.contains(char::is_control);
-    if regions.len() > REGIONS || !regions.iter().all(|region| region.name.as_deref().is_none_or(named_well)) {
+    if regions.len() > REGIONS || !regions.iter().all(|region| region.name.as_deref().is_none_or(named_well))
+    {
         return Err(WireError::Garbage("the table of regions is beyond its limits".into()));
     }
     Ok(())

@@ -30,15 +30,15 @@ mod session;
 mod tests;
 
 pub use agreement::Agreement;
-pub use events::{Event, ManagerStatistics};
 use events::{Counters, EventLog, count};
+pub use events::{Event, ManagerStatistics};
 pub use handshake::ConnectError;
 pub use host::{Health, Host, HostError, LocalEnd};
-pub use message::{
-    FileMessage, LARGEST_MESSAGE, Message, Offer, PROTOCOL, RegionAdvertisement, Rejection, SecurityOffer, VERSION,
-    Via, WireError,
-};
 pub(crate) use message::shortened;
+pub use message::{
+    FileMessage, LARGEST_MESSAGE, Message, Offer, PROTOCOL, RegionAdvertisement, Rejection, SecurityOffer,
+    VERSION, Via, WireError,
+};
 pub use node_host::NodeHost;
 pub use session::SessionInfo;
 use session::{Session, farewell};
@@ -117,7 +117,10 @@ impl<H: Host> ConnectionManager<H> {
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub async fn start(host: H, options: ManagerOptions) -> Result<(Self, mpsc::Receiver<Notice>), StartError> {
+    pub async fn start(
+        host: H,
+        options: ManagerOptions,
+    ) -> Result<(Self, mpsc::Receiver<Notice>), StartError> {
         let end = host.local();
         let address = socket_address(end.address, options.port, end.interface_index);
         let failed = |source| StartError { address, source };
@@ -284,7 +287,9 @@ fn count_wire_error(counters: &Counters, error: &WireError) {
 /// Link-local IPv6 addresses mean something on one interface only.
 fn socket_address(address: IpAddr, port: u16, interface_index: u32) -> SocketAddr {
     match address {
-        IpAddr::V6(v6) if v6.is_unicast_link_local() => SocketAddrV6::new(v6, port, 0, interface_index).into(),
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            SocketAddrV6::new(v6, port, 0, interface_index).into()
+        }
         _ => SocketAddr::new(address, port),
     }
 }

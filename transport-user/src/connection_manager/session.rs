@@ -13,7 +13,9 @@ use transport_common::ids::Cid;
 
 use super::events::count;
 use super::host::{Health, Host};
-use super::message::{FileMessage, Message, RegionAdvertisement, WireError, read_message, shortened, write_message};
+use super::message::{
+    FileMessage, Message, RegionAdvertisement, WireError, read_message, shortened, write_message,
+};
 use super::{Notice, Shared, Timing, lock};
 
 /// Messages that may wait to be sent on one session; a sender that meets a full queue waits.
@@ -111,7 +113,11 @@ fn record<H: Host>(shared: &Shared<H>, session: &Session, end: &End) {
     }
 }
 
-async fn receive<H: Host>(shared: &Shared<H>, session: &Session, stream: &mut (impl AsyncRead + Unpin)) -> End {
+async fn receive<H: Host>(
+    shared: &Shared<H>,
+    session: &Session,
+    stream: &mut (impl AsyncRead + Unpin),
+) -> End {
     loop {
         let message = match read_message(stream, shared.timing.patience).await {
             Ok(message) => message,

@@ -82,7 +82,8 @@ impl Host for FakeNode {
 
     fn reserve_cid(&self) -> Result<FakeReservation, HostError> {
         let mut table = lock(&self.0.table);
-        let free = (0..self.0.capacity as u32).find(|cid| !table.contains_key(cid)).ok_or(HostError::TableFull)?;
+        let free =
+            (0..self.0.capacity as u32).find(|cid| !table.contains_key(cid)).ok_or(HostError::TableFull)?;
         table.insert(free, None);
         Ok(FakeReservation(self.clone(), Some(Cid(free))))
     }
@@ -201,9 +202,11 @@ async fn a_dead_peer_closes_the_connection() {
     assert_eq!((left.host().in_use(), left.statistics().peer_died), (0, 1));
 
     // One that goes silent without a word, and one that breaks the protocol afterwards.
-    let (left, mut notices) =
-        start_with(FakeNode::new(LEFT, 1500), Timing { heartbeat: PATIENCE, patience: Duration::from_millis(100) })
-            .await;
+    let (left, mut notices) = start_with(
+        FakeNode::new(LEFT, 1500),
+        Timing { heartbeat: PATIENCE, patience: Duration::from_millis(100) },
+    )
+    .await;
     let (_silent, cid) = handshake_by_hand(&left).await;
     assert_eq!(within("silence is noticed", notices.recv()).await, Some(Notice::Ended(cid)));
     assert_eq!(left.statistics().silent, 1);
@@ -240,9 +243,11 @@ async fn connect_says_why_it_failed() {
 
 #[tokio::test]
 async fn connect_survives_servers_that_are_something_else() {
-    let (left, _l) =
-        start_with(FakeNode::new(LEFT, 1500), Timing { patience: Duration::from_millis(200), ..Timing::default() })
-            .await;
+    let (left, _l) = start_with(
+        FakeNode::new(LEFT, 1500),
+        Timing { patience: Duration::from_millis(200), ..Timing::default() },
+    )
+    .await;
     let answers: [&'static [u8]; 4] =
         [b"", b"SSH-2.0-OpenSSH_9.9\r\n", b"\0\0\0\x02{}", b"\0\0\0\x13{\"type\":\"heartbeat\"}"];
     for answer in answers {

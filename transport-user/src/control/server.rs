@@ -132,7 +132,9 @@ async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> std::io::Resu
 ///
 /// # Errors
 /// Also when the line is longer than [`LARGEST_LINE`], or not ended.
-pub(super) async fn read_line(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<Option<Vec<u8>>> {
+pub(super) async fn read_line(
+    stream: &mut (impl AsyncBufReadExt + Unpin),
+) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     (&mut *stream).take(LARGEST_LINE as u64 + 1).read_until(b'\n', &mut line).await?;
     match line.pop() {
@@ -166,8 +168,7 @@ async fn answer<H: Handler>(
 ) -> std::io::Result<()> {
     let (sender, mut progress) = mpsc::channel(PROGRESS);
     let handler = Arc::clone(handler);
-    let mut task =
-        tokio::spawn(async move { handler.handle(request, ProgressSender(sender)).await });
+    let mut task = tokio::spawn(async move { handler.handle(request, ProgressSender(sender)).await });
     let outcome = loop {
         tokio::select! {
             biased;
@@ -179,7 +180,10 @@ async fn answer<H: Handler>(
     let last = match outcome {
         Ok(Ok(result)) => Reply::Done { result },
         Ok(Err(failure)) => Reply::Failed(failure),
-        Err(error) => Reply::Failed(Failure::new(FailureKind::Node, format!("the node failed at this request: {error}"))),
+        Err(error) => Reply::Failed(Failure::new(
+            FailureKind::Node,
+            format!("the node failed at this request: {error}"),
+        )),
     };
     reply(to_client, &last).await
 }

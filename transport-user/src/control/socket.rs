@@ -62,7 +62,9 @@ pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(unusable(error)),
-        Ok(metadata) if !metadata.file_type().is_socket() => return Err(SocketError::Occupied(path.to_owned())),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(SocketError::Occupied(path.to_owned()));
+        }
         Ok(_) if answers(path).map_err(unusable)? => return Err(SocketError::Live(path.to_owned())),
         Ok(_) => fs::remove_file(path).map_err(unusable)?,
     }

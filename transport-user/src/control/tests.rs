@@ -67,7 +67,10 @@ async fn clients_ask_one_after_the_other_and_side_by_side() {
     let mut second = Client::connect(&path).await.unwrap();
     for cid in 0..3 {
         assert_eq!(first.ask(Request::Connection { cid }, drop).await.unwrap(), json!({ "local_cid": cid }));
-        assert_eq!(second.ask(Request::Connection { cid: 9 }, drop).await.unwrap(), json!({ "local_cid": 9 }));
+        assert_eq!(
+            second.ask(Request::Connection { cid: 9 }, drop).await.unwrap(),
+            json!({ "local_cid": 9 })
+        );
     }
     let mut steps = Vec::new();
     assert_eq!(first.ask(Request::Status, |step| steps.push((step.done, step.total))).await.unwrap(), "up");
@@ -78,9 +81,13 @@ async fn clients_ask_one_after_the_other_and_side_by_side() {
 async fn failures_keep_their_codes_and_a_panic_is_one_client_s_failure() {
     let directory = TempDir::new().unwrap();
     let (_server, path, _) = start(&directory);
-    let Err(ClientError::Failed(failure)) = ask(&path, Request::Connection { cid: 404 }).await else { panic!() };
+    let Err(ClientError::Failed(failure)) = ask(&path, Request::Connection { cid: 404 }).await else {
+        panic!()
+    };
     assert_eq!((failure.kind, failure.status, failure.ulp_code), (FailureKind::Operation, Some(8), None));
-    let Err(ClientError::Failed(failure)) = ask(&path, Request::Connection { cid: 500 }).await else { panic!() };
+    let Err(ClientError::Failed(failure)) = ask(&path, Request::Connection { cid: 500 }).await else {
+        panic!()
+    };
     assert_eq!(failure.kind, FailureKind::Node);
     ask(&path, Request::Connection { cid: 1 }).await.unwrap();
 }

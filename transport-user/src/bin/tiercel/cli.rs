@@ -8,8 +8,10 @@ use clap::{Args, Parser, Subcommand};
 use transport_user::config::{parse_duration, parse_integer, parse_size};
 use transport_user::control::Right;
 
-use crate::values::{PeerAddress, Remote, parse_hex_or_decimal_u32, parse_peer, parse_region_span, parse_right};
 use crate::values::{CopyPlace, RegionSpan, ViaArgument, parse_copy_place};
+use crate::values::{
+    PeerAddress, Remote, parse_hex_or_decimal_u32, parse_peer, parse_region_span, parse_right,
+};
 
 /// Exit codes, shown by `--help`.
 const EXIT_CODES: &str = "\
@@ -376,7 +378,9 @@ pub(crate) enum AtomicCommand {
         json: Json,
     },
     /// Store a value if the 8 bytes hold another; prints the value before.
-    #[command(after_help = "Example:\n  tiercel atomic compare-swap 5 --rkey 1 --address 64 --compare 0 --swap 7")]
+    #[command(
+        after_help = "Example:\n  tiercel atomic compare-swap 5 --rkey 1 --address 64 --compare 0 --swap 7"
+    )]
     CompareSwap {
         #[command(flatten)]
         remote: Remote,
@@ -470,8 +474,11 @@ mod tests {
                 check(sub);
             }
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            for line in help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|l| l.starts_with("tiercel ")) {
-                let line = line.split(" | ").next().unwrap_or_default().replace("'02 00 00 00 00 02 ...'", "0200");
+            for line in
+                help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|l| l.starts_with("tiercel "))
+            {
+                let line =
+                    line.split(" | ").next().unwrap_or_default().replace("'02 00 00 00 00 02 ...'", "0200");
                 parse(&line.replace('\'', "")).unwrap_or_else(|error| panic!("{line}: {error}"));
             }
         }
@@ -501,7 +508,8 @@ mod tests {
 
     #[test]
     fn a_region_without_rights_is_asked_for_by_name() {
-        let Command::Mr(Mr::Register { access, .. }) = parse("tiercel mr register 1K --access none").unwrap().command
+        let Command::Mr(Mr::Register { access, .. }) =
+            parse("tiercel mr register 1K --access none").unwrap().command
         else {
             panic!()
         };

@@ -10,7 +10,12 @@ use crate::cli::Json;
 use crate::exit::Exit;
 use crate::output::{print, print_json};
 
-pub(crate) fn decode(file: Option<PathBuf>, hex: Option<String>, falcon: bool, json: Json) -> Result<(), Exit> {
+pub(crate) fn decode(
+    file: Option<PathBuf>,
+    hex: Option<String>,
+    falcon: bool,
+    json: Json,
+) -> Result<(), Exit> {
     match (file, hex) {
         (Some(file), _) => decode_capture(&file, json),
         (None, Some(hex)) => decode_hex(hex, falcon, json),

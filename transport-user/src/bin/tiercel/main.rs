@@ -63,7 +63,9 @@ async fn run(cli: Cli) -> Result<(), Exit> {
             operate::write(&node, remote, data, immediate, json).await
         }
         Command::Read { remote, length, to } => operate::read(&node, remote, length, to).await,
-        Command::Send { cid, data, immediate, json } => operate::send(&node, cid, data, immediate, json).await,
+        Command::Send { cid, data, immediate, json } => {
+            operate::send(&node, cid, data, immediate, json).await
+        }
         Command::Recv(command) => operate::receives(&node, command).await,
         Command::Atomic(command) => operate::atomic(&node, command).await,
         Command::Cp { from, to, via, overwrite, json } => {

@@ -88,7 +88,11 @@ pub(crate) async fn regions(node: &Node, command: Mr) -> Result<(), Exit> {
             let region = node.ask(Request::RegisterRegion { length, access, name }).await?;
             match json.json {
                 true => print_json(&region),
-                false => print(format!("region of {} bytes: R_Key {}", text(&region["length"]), text(&region["key"]))),
+                false => print(format!(
+                    "region of {} bytes: R_Key {}",
+                    text(&region["length"]),
+                    text(&region["key"])
+                )),
             }
             Ok(())
         }
@@ -225,10 +229,12 @@ fn direct(places: (CopyPlace, CopyPlace)) -> Result<(u32, CopyDirection, PathBuf
             let file = if file.is_dir() { file.join(&name) } else { file };
             Ok((cid, CopyDirection::FromPeer, absolute(&file)?, name))
         }
-        (CopyPlace::Local(_), CopyPlace::Local(_)) => {
-            Err(Exit::usage("one of the two places must be at a peer: CID:[NAME], with a CID of `tiercel conn list`"))
+        (CopyPlace::Local(_), CopyPlace::Local(_)) => Err(Exit::usage(
+            "one of the two places must be at a peer: CID:[NAME], with a CID of `tiercel conn list`",
+        )),
+        (CopyPlace::Peer { .. }, CopyPlace::Peer { .. }) => {
+            Err(Exit::usage("one of the two places must be a path here"))
         }
-        (CopyPlace::Peer { .. }, CopyPlace::Peer { .. }) => Err(Exit::usage("one of the two places must be a path here")),
     }
 }
 
@@ -243,7 +249,9 @@ fn file_name(file: &Path) -> Result<String, Exit> {
 fn source(data: DataArguments) -> Result<Data, Exit> {
     let inline = |bytes: &[u8]| {
         if bytes.len() as u64 > INLINE_LIMIT {
-            return Err(Exit::usage(format!("more than {INLINE_LIMIT} bytes must come from a file: use --file PATH")));
+            return Err(Exit::usage(format!(
+                "more than {INLINE_LIMIT} bytes must come from a file: use --file PATH"
+            )));
         }
         Ok(Data::Hex(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     };
@@ -313,7 +321,9 @@ mod tests {
         let (_, direction, file, name) = direct((peer("kept"), local("/x/y"))).unwrap();
         assert_eq!((direction, name.as_str()), (CopyDirection::FromPeer, "kept"));
         assert_eq!(file, Path::new("/x/y"));
-        for places in [(local("a"), local("b")), (peer("a"), peer("b")), (peer(""), local("b")), (local("/"), peer(""))] {
+        for places in
+            [(local("a"), local("b")), (peer("a"), peer("b")), (peer(""), local("b")), (local("/"), peer(""))]
+        {
             assert!(direct(places).is_err());
         }
     }

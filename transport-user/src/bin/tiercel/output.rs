@@ -24,13 +24,19 @@ pub(crate) fn print_json(value: &Value) {
 
 /// Prints bytes as they are.
 pub(crate) fn print_raw(bytes: &[u8]) -> Result<(), Exit> {
-    std::io::stdout().lock().write_all(bytes).map_err(|error| Exit::file(format!("cannot write to stdout: {error}")))
+    std::io::stdout()
+        .lock()
+        .write_all(bytes)
+        .map_err(|error| Exit::file(format!("cannot write to stdout: {error}")))
 }
 
-/// A table of rows; each column has a title and takes a cell out of a row.
-pub(crate) fn table(rows: &[Value], columns: &[(&str, &dyn Fn(&Value) -> String)]) -> String {
+/// A column of a table: its title, and how to take its cell out of a row.
+pub(crate) type Column<'c> = (&'c str, &'c dyn Fn(&Value) -> String);
+
+/// A table of rows.
+pub(crate) fn table(rows: &[Value], columns: &[Column<'_>]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.iter().map(|(title, _)| *title));
     for row in rows {
         table.add_row(columns.iter().map(|(_, cell)| cell(row)));
@@ -41,7 +47,7 @@ pub(crate) fn table(rows: &[Value], columns: &[(&str, &dyn Fn(&Value) -> String)
 /// Names and values below one another; nested fields get dotted names.
 pub(crate) fn fields(value: &Value) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     let mut rows = Vec::new();
     flatten("", value, &mut rows);
     for (name, cell) in rows {
@@ -63,7 +69,9 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
                 flatten(&format!("{path}[{index}]"), element, rows);
             }
         }
-        Value::Array(list) => rows.push((path.to_owned(), list.iter().map(text).collect::<Vec<_>>().join(", "))),
+        Value::Array(list) => {
+            rows.push((path.to_owned(), list.iter().map(text).collect::<Vec<_>>().join(", ")))
+        }
         other => rows.push((path.to_owned(), text(other))),
     }
 }
@@ -157,7 +165,10 @@ mod tests {
         let value = json!({ "a": { "b": 1, "c": null }, "list": [1, 2], "rows": [{ "x": true }] });
         let shown = fields(&value);
         let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines, [vec!["a.b", "1"], vec!["a.c", "-"], vec!["list", "1,", "2"], vec!["rows[0].x", "yes"]]);
+        assert_eq!(
+            lines,
+            [vec!["a.b", "1"], vec!["a.c", "-"], vec!["list", "1,", "2"], vec!["rows[0].x", "yes"]]
+        );
     }
 
     #[test]
@@ -171,7 +182,7 @@ mod tests {
     #[test]
     fn hexadecimal_answers_become_bytes() {
         assert_eq!(bytes_of(&json!("00ffa5")), [0, 0xff, 0xa5]);
-        assert_eq!(bytes_of(&Value::Null), []);
+        assert!(bytes_of(&Value::Null).is_empty());
     }
 
     #[test]

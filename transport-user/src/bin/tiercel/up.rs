@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 use transport_user::config::{NodeFile, NodeSection, StaticConnection, is_name};
@@ -9,7 +10,6 @@ use transport_user::connection_manager::{ManagerOptions, Timing};
 use transport_user::control::service::{NodeService, ServiceOptions};
 use transport_user::control::{Server, bind, default_path};
 use transport_user::{AttachMode, EngineMode, EngineOptions, LocalCid, NodeOptions};
-use std::sync::Arc;
 
 use crate::cli::Up;
 use crate::exit::Exit;
@@ -25,7 +25,8 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Exit::node)?;
     // The socket first: a second node of the same name ends here, before it touches the interface.
     let listener = bind(&socket)?;
-    let running = transport_user::Node::up(node_options(&arguments, section)).inspect_err(|_| unbind(&socket));
+    let running =
+        transport_user::Node::up(node_options(&arguments, section)).inspect_err(|_| unbind(&socket));
     let running = running.map_err(Exit::node)?;
     let device = running.device();
     info!(
@@ -36,10 +37,15 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
     opened.inspect_err(|_| unbind(&socket))?;
     let options = ServiceOptions {
         name: section.name.clone(),
-        manager: ManagerOptions { port: section.control_port, tuning: section.tuning, timing: Timing::default() },
+        manager: ManagerOptions {
+            port: section.control_port,
+            tuning: section.tuning,
+            timing: Timing::default(),
+        },
         receive_directory,
     };
-    let service = NodeService::start(running, options).await.inspect_err(|_| unbind(&socket)).map_err(Exit::node)?;
+    let service =
+        NodeService::start(running, options).await.inspect_err(|_| unbind(&socket)).map_err(Exit::node)?;
     info!("connection manager on {}, control socket {}", service.manager().address(), socket.display());
     warn!("plaintext mode: packets are neither encrypted nor authenticated, and any host may connect"); // D-83
     let server = Server::start(listener, socket, Arc::new(service.clone()));
@@ -67,7 +73,9 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     let node = &mut file.node;
     if let Some(name) = &arguments.name {
         if !is_name(name) {
-            return Err(Exit::usage("--name takes letters, digits, dots, dashes and underscores, no dot first"));
+            return Err(Exit::usage(
+                "--name takes letters, digits, dots, dashes and underscores, no dot first",
+            ));
         }
         node.name.clone_from(name);
     }

@@ -41,7 +41,8 @@ impl NodeService {
     }
 
     fn load_file(&self, path: &Path) -> Result<Loaded, Failure> {
-        let failed = |error| Failure::new(FailureKind::File, format!("cannot read {}: {error}", path.display()));
+        let failed =
+            |error| Failure::new(FailureKind::File, format!("cannot read {}: {error}", path.display()));
         let mut file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
@@ -145,7 +146,10 @@ fn from_hex(text: &str) -> Result<Vec<u8>, Failure> {
     if !text.is_ascii() || !text.len().is_multiple_of(2) || text.contains('+') {
         return Err(wrong());
     }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| wrong())).collect()
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| wrong()))
+        .collect()
 }
 
 /// The contrary of [`from_hex`].
@@ -164,7 +168,7 @@ mod tests {
     fn hexadecimal_data_is_two_digits_a_byte() {
         assert_eq!(from_hex("00fFa5").unwrap(), [0, 0xff, 0xa5]);
         assert_eq!(to_hex(&[0, 0xff, 0xa5]), "00ffa5");
-        assert_eq!(from_hex("").unwrap(), []);
+        assert!(from_hex("").unwrap().is_empty());
         for wrong in ["0", "0g", "0x00", "+1", "\u{e9}"] {
             assert!(from_hex(wrong).is_err(), "{wrong}");
         }

@@ -38,8 +38,14 @@ impl NodeService {
         match immediate {
             None => connection.write(&from.region, from.offset, rkey, address, from.length).await?,
             Some(immediate) => {
-                let operation =
-                    connection.write_immediate(&from.region, from.offset, rkey, address, from.length, immediate);
+                let operation = connection.write_immediate(
+                    &from.region,
+                    from.offset,
+                    rkey,
+                    address,
+                    from.length,
+                    immediate,
+                );
                 operation.await?;
             }
         }
@@ -77,13 +83,20 @@ impl NodeService {
     }
 
     /// An atomic on `remote` = (R_Key, address).
-    pub(super) async fn atomic(&self, cid: u32, remote: (u32, u64), operation: Atomic) -> Result<Value, Failure> {
+    pub(super) async fn atomic(
+        &self,
+        cid: u32,
+        remote: (u32, u64),
+        operation: Atomic,
+    ) -> Result<Value, Failure> {
         let connection = self.connection(cid)?;
         let (rkey, address) = (RKey(remote.0), remote.1);
         let started = Instant::now();
         let original = match operation {
             Atomic::FetchAdd { add } => connection.fetch_add(rkey, address, add).await?,
-            Atomic::CompareSwap { compare, swap } => connection.compare_swap(rkey, address, compare, swap).await?,
+            Atomic::CompareSwap { compare, swap } => {
+                connection.compare_swap(rkey, address, compare, swap).await?
+            }
         };
         let mut answer = success(8, started);
         answer["original"] = original.into();
@@ -110,7 +123,8 @@ impl NodeService {
             CopyDirection::ToPeer => transfer::source(&link, &mut steps, what, progress).await?,
             CopyDirection::FromPeer => {
                 let wanted = (what.name, what.via);
-                transfer::fetch(link.as_ref(), &mut steps, wanted, &what.file, what.overwrite, progress).await?
+                transfer::fetch(link.as_ref(), &mut steps, wanted, &what.file, what.overwrite, progress)
+                    .await?
             }
         };
         value(report)

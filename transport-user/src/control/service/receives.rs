@@ -56,7 +56,8 @@ impl Receives {
     }
 
     fn book(&self, cid: Cid) -> Arc<Book> {
-        let new = || Book { user: Arc::new(Semaphore::new(1)), state: Mutex::default(), changed: Notify::new() };
+        let new =
+            || Book { user: Arc::new(Semaphore::new(1)), state: Mutex::default(), changed: Notify::new() };
         Arc::clone(lock(&self.0).entry(cid).or_insert_with(|| Arc::new(new())))
     }
 }
@@ -70,10 +71,17 @@ fn in_use(cid: Cid) -> Failure {
 }
 
 impl NodeService {
-    pub(super) async fn post_receives(&self, cid: u32, length: u64, count: u32, wait: bool) -> Result<Value, Failure> {
+    pub(super) async fn post_receives(
+        &self,
+        cid: u32,
+        length: u64,
+        count: u32,
+        wait: bool,
+    ) -> Result<Value, Failure> {
         let connection = self.connection(cid)?;
         let book = self.inner.receives.book(Cid(cid));
-        if length == 0 || u32::try_from(length).is_err() || count == 0 || count as usize > RECEIVE_QUEUE_DEPTH {
+        if length == 0 || u32::try_from(length).is_err() || count == 0 || count as usize > RECEIVE_QUEUE_DEPTH
+        {
             return Err(Failure::invalid(format!(
                 "receives have 1 byte to 4 GiB, and 1 to {RECEIVE_QUEUE_DEPTH} of them can be posted"
             )));

@@ -87,7 +87,13 @@ impl NodeService {
         Ok(json!({ "deregistered": rkey.0 }))
     }
 
-    pub(super) fn read_region(&self, rkey: u32, offset: u64, length: u64, to: &Place) -> Result<Value, Failure> {
+    pub(super) fn read_region(
+        &self,
+        rkey: u32,
+        offset: u64,
+        length: u64,
+        to: &Place,
+    ) -> Result<Value, Failure> {
         let region = self.inner.regions.get(rkey)?;
         self.deliver(&region, offset, length, to)
     }

@@ -78,7 +78,10 @@ impl Transfers {
     pub(super) fn enter(&self, cid: Cid, transfer: u64) -> Result<Steps<'_>, Failure> {
         let mut routes = self.lock();
         if routes.len() >= TRANSFERS {
-            return Err(Failure::new(FailureKind::Node, format!("{TRANSFERS} transfers are under way: try again later")));
+            return Err(Failure::new(
+                FailureKind::Node,
+                format!("{TRANSFERS} transfers are under way: try again later"),
+            ));
         }
         if routes.contains_key(&(cid, transfer)) {
             return Err(Failure::new(FailureKind::Node, "a transfer has this number already"));
@@ -126,7 +129,10 @@ impl Steps<'_> {
                 Err(Failure::new(FailureKind::File, format!("the peer gave up: {}", text.escape_debug())))
             }
             Ok(Some(step)) => Ok(step),
-            Ok(None) => Err(Failure::new(FailureKind::Connect, "the connection ended during the transfer: connect again")),
+            Ok(None) => Err(Failure::new(
+                FailureKind::Connect,
+                "the connection ended during the transfer: connect again",
+            )),
             Err(_) => Err(Failure::new(
                 FailureKind::Connect,
                 format!("the peer took no step for {} s: see its own output", PATIENCE.as_secs()),
@@ -154,7 +160,8 @@ pub(super) async fn fetch<V: Verbs>(
     // Known before the peer moves a byte.
     sink::check_target(file, overwrite)?;
     tell(verbs, FileMessage::Fetch { transfer: steps.transfer(), name: name.clone(), via }).await?;
-    let FileMessage::Offer { name: offered, via: by, length, chunk, slots, rkey, .. } = steps.next().await? else {
+    let FileMessage::Offer { name: offered, via: by, length, chunk, slots, rkey, .. } = steps.next().await?
+    else {
         return Err(out_of_step());
     };
     if offered != name || by != via {
@@ -192,7 +199,10 @@ async fn tell<V: Verbs>(verbs: &V, step: FileMessage) -> Result<(), Failure> {
 }
 
 fn out_of_step() -> Failure {
-    Failure::new(FailureKind::File, "the peer broke the order of a transfer: install the same release on both nodes")
+    Failure::new(
+        FailureKind::File,
+        "the peer broke the order of a transfer: install the same release on both nodes",
+    )
 }
 
 fn unwanted() -> Failure {

@@ -91,7 +91,10 @@ async fn take<V: Verbs>(
     let sha256 = stored?;
     let FileMessage::End { sha256: theirs, .. } = steps.next().await? else { return Err(out_of_step()) };
     if theirs != sha256 {
-        return Err(Failure::new(FailureKind::File, "what arrived is not what was sent (SHA-256 differs): copy again"));
+        return Err(Failure::new(
+            FailureKind::File,
+            "what arrived is not what was sent (SHA-256 differs): copy again",
+        ));
     }
     part.keep(what.overwrite)?;
     tell(verbs, FileMessage::Verdict { transfer: steps.transfer(), sha256: sha256.clone() }).await?;
@@ -127,7 +130,12 @@ impl<V: Verbs> Intake<'_, V> {
     }
 
     /// Stores what arrived as far as it is without a gap, and frees the slots.
-    async fn store(&mut self, part: &mut Part, transfer: u64, progress: &ProgressSender) -> Result<(), Failure> {
+    async fn store(
+        &mut self,
+        part: &mut Part,
+        transfer: u64,
+        progress: &ProgressSender,
+    ) -> Result<(), Failure> {
         while let Some(offset) = self.arrived.remove(&self.next) {
             let mut bytes = vec![0; self.chunks.size(self.next) as usize];
             self.buffer.fetch(offset, &mut bytes)?;
@@ -293,15 +301,17 @@ impl Drop for Part {
 /// Refuses a target that exists, before anything is moved.
 pub(super) fn check_target(file: &Path, overwrite: bool) -> Result<(), Failure> {
     match fs::symlink_metadata(file) {
-        Ok(metadata) if metadata.is_dir() => Err(Failure::new(
-            FailureKind::File,
-            format!("{} is a directory: name the file", file.display()),
-        )),
+        Ok(metadata) if metadata.is_dir() => {
+            Err(Failure::new(FailureKind::File, format!("{} is a directory: name the file", file.display())))
+        }
         Ok(_) if !overwrite => Err(exists(file)),
         _ => Ok(()),
     }
 }
 
 fn exists(file: &Path) -> Failure {
-    Failure::new(FailureKind::File, format!("{} exists: choose another name, or replace it with --overwrite", file.display()))
+    Failure::new(
+        FailureKind::File,
+        format!("{} exists: choose another name, or replace it with --overwrite", file.display()),
+    )
 }

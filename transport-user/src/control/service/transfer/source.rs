@@ -55,7 +55,8 @@ async fn offer<V: Verbs>(
     progress: &ProgressSender,
 ) -> Result<CopyReport, Failure> {
     let started = Instant::now();
-    let opened = std::fs::File::open(&what.file).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
+    let opened =
+        std::fs::File::open(&what.file).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
     let (file, metadata) = opened.map_err(|error| file_failure(&what.file, "read", &error))?;
     if !metadata.is_file() {
         return Err(Failure::new(FailureKind::File, format!("{} is not a file", what.file.display())));
@@ -88,7 +89,10 @@ async fn offer<V: Verbs>(
     match steps.next().await? {
         FileMessage::Verdict { sha256: theirs, .. } if theirs == sha256 => {}
         FileMessage::Verdict { .. } => {
-            return Err(Failure::new(FailureKind::File, "the peer stored something else (SHA-256 differs): copy again"));
+            return Err(Failure::new(
+                FailureKind::File,
+                "the peer stored something else (SHA-256 differs): copy again",
+            ));
         }
         _ => return Err(out_of_step()),
     }
@@ -133,7 +137,8 @@ impl<V: Verbs> UnderWay<'_, V> {
 }
 
 fn flatten(ended: Result<Result<u64, Failure>, tokio::task::JoinError>) -> Result<u64, Failure> {
-    ended.unwrap_or_else(|error| Err(Failure::new(FailureKind::Node, format!("an operation failed: {error}"))))
+    ended
+        .unwrap_or_else(|error| Err(Failure::new(FailureKind::Node, format!("an operation failed: {error}"))))
 }
 
 /// Sends every chunk and waits until each is stored; the hash of what was read is the answer.

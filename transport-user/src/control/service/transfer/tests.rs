@@ -83,9 +83,12 @@ impl FakeLink {
         for _ in 0..(span.offset / 1000 * 7919) % 5 {
             tokio::task::yield_now().await;
         }
-        let last = self.world.fails_after.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        let last =
+            self.world.fails_after.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
         match last {
-            Ok(1) => Err(Failure { status: Some(10), ..Failure::new(FailureKind::Operation, "dead connection") }),
+            Ok(1) => {
+                Err(Failure { status: Some(10), ..Failure::new(FailureKind::Operation, "dead connection") })
+            }
             _ => Ok(()),
         }
     }
@@ -131,7 +134,8 @@ impl Verbs for FakeLink {
     async fn send(&self, buffer: &FakeBuffer, span: Span, immediate: u32) -> Result<(), Failure> {
         self.cross(span).await?;
         let posted = self.peer.posted.lock().unwrap().pop_front();
-        let (receive, place, id) = posted.expect("the source never has more chunks under way than receives are posted");
+        let (receive, place, id) =
+            posted.expect("the source never has more chunks under way than receives are posted");
         assert!(span.length <= place.length);
         self.copy((buffer, span.offset), (&receive, place.offset), span.length)?;
         let arrival = Arrival { id, length: span.length, immediate: Some(immediate) };
@@ -179,7 +183,8 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let world = Arc::new(World::default());
-        let (left_transfers, right_transfers) = (Arc::new(Transfers::default()), Arc::new(Transfers::default()));
+        let (left_transfers, right_transfers) =
+            (Arc::new(Transfers::default()), Arc::new(Transfers::default()));
         let (left_box, right_box) = (Mailbox::new(), Mailbox::new());
         let (to_right, right_strays) = mpsc::unbounded_channel();
         let (to_left, _) = mpsc::unbounded_channel();
@@ -208,7 +213,11 @@ impl Scene {
     }
 
     /// Copies "from" on the left to "to" on the right: both outcomes.
-    async fn copy(&mut self, via: Via, overwrite: bool) -> (Result<CopyReport, Failure>, Result<CopyReport, Failure>) {
+    async fn copy(
+        &mut self,
+        via: Via,
+        overwrite: bool,
+    ) -> (Result<CopyReport, Failure>, Result<CopyReport, Failure>) {
         let (progress, _wanted) = ProgressSender::detached();
         let what = Source { file: self.path("from"), name: "to".into(), via, overwrite };
         let target = self.path("to");
@@ -224,7 +233,8 @@ impl Scene {
     /// Files in the directory.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.directory.path()).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -334,7 +344,9 @@ async fn a_file_is_fetched_from_a_peer_that_has_it() {
     let wanted = ("kept".to_owned(), Via::Read);
     let fetching = fetch(scene.left.as_ref(), &mut left_steps, wanted, &local, false, &progress);
     let serving = async {
-        let Some(FileMessage::Fetch { transfer, name, via }) = scene.right_strays.recv().await else { panic!() };
+        let Some(FileMessage::Fetch { transfer, name, via }) = scene.right_strays.recv().await else {
+            panic!()
+        };
         let mut steps = scene.right_transfers.enter(CID, transfer).unwrap();
         let what = Source { file: scene.directory.path().join(&name), name, via, overwrite: false };
         source(&scene.right, &mut steps, what, &progress).await
@@ -412,7 +424,19 @@ fn names_from_the_network_are_plain() {
     for good in ["a", "file.bin", "with space", "\u{fc}ber"] {
         assert!(check_name(good).is_ok(), "{good}");
     }
-    for bad in ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\\b", ".hidden", "nul\0", "new\nline", &"x".repeat(201)] {
+    for bad in [
+        "",
+        ".",
+        "..",
+        "../x",
+        "/etc/passwd",
+        "a/b",
+        "a\\b",
+        ".hidden",
+        "nul\0",
+        "new\nline",
+        &"x".repeat(201),
+    ] {
         assert!(check_name(bad).is_err(), "{bad:?}");
     }
 }

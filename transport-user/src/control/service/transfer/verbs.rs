@@ -17,13 +17,28 @@ pub(crate) trait Verbs: Send + Sync + 'static {
     fn largest_message(&self) -> u32;
 
     /// RDMA WRITE out of `span` of a buffer to the same offset of the peer's region.
-    fn write(&self, buffer: &Self::Buffer, span: Span, rkey: u32) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn write(
+        &self,
+        buffer: &Self::Buffer,
+        span: Span,
+        rkey: u32,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// RDMA READ from the same offset of the peer's region into `span` of a buffer.
-    fn read(&self, buffer: &Self::Buffer, span: Span, rkey: u32) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn read(
+        &self,
+        buffer: &Self::Buffer,
+        span: Span,
+        rkey: u32,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// SEND of `span` with immediate data.
-    fn send(&self, buffer: &Self::Buffer, span: Span, immediate: u32) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn send(
+        &self,
+        buffer: &Self::Buffer,
+        span: Span,
+        immediate: u32,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Takes the receive side for one user, for as long as the permit lives.
     ///

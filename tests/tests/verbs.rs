@@ -1,0 +1,77 @@
+//! Every operation of the Rust API between two nodes on real hosts.
+
+use anyhow::Result;
+use tiercel_tests::nodes::{Setup, TwoNodes};
+use tiercel_tests::{Pair, need_root};
+use transport_user::{Access, MemoryRegion};
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}
+
+fn pattern(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|n| (n as u8).wrapping_mul(31).wrapping_add(seed) ^ (n >> 8) as u8).collect()
+}
+
+fn filled(region: &MemoryRegion, length: usize, seed: u8) -> Vec<u8> {
+    let bytes = pattern(length, seed);
+    region.write(0, &bytes).expect("in bounds");
+    bytes
+}
+
+fn contents(region: &MemoryRegion, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    region.read(0, &mut bytes).expect("in bounds");
+    bytes
+}
+
+/// WRITE, READ, SEND and atomics of several sizes, one after the other, with contents compared.
+async fn every_operation(nodes: &TwoNodes) -> Result<()> {
+    const ROOM: usize = 1 << 20;
+    let local = nodes.a.register(ROOM, Access::ALL)?;
+    let back = nodes.a.register(ROOM, Access::ALL)?;
+    let remote = nodes.b.register(ROOM, Access::ALL)?;
+    for (n, length) in [1usize, 8, 64, 1000, 3000, 10_000, 200_000].into_iter().enumerate() {
+        let sent = filled(&local, length, n as u8);
+        nodes.at_a.write(&local, 0, remote.key(), 0, length as u64).await?;
+        assert_eq!(contents(&remote, length), sent, "WRITE of {length} bytes");
+        nodes.at_a.read(&back, 0, remote.key(), 0, length as u64).await?;
+        assert_eq!(contents(&back, length), sent, "READ of {length} bytes");
+    }
+    remote.write(0, &5u64.to_ne_bytes())?;
+    assert_eq!(nodes.at_a.fetch_add(remote.key(), 0, 7).await?, 5);
+    assert_eq!(nodes.at_a.compare_swap(remote.key(), 0, 12, 100).await?, 12);
+    assert_eq!(nodes.at_a.compare_swap(remote.key(), 0, 12, 1).await?, 100);
+    assert_eq!(contents(&remote, 8), 100u64.to_ne_bytes());
+    for length in [1usize, 3000, 50_000] {
+        if length as u32 > nodes.at_a.max_segment() && !nodes.at_a.is_ordered() {
+            continue;
+        }
+        let sent = filled(&local, length, 77);
+        nodes.at_b.post_receive(&remote, 0, ROOM as u32, 4711)?;
+        let (done, received) = tokio::join!(nodes.at_a.send(&local, 0, length as u64, Some(9)), nodes.at_b.receive());
+        done?;
+        let received = received?;
+        assert_eq!((received.wr_id, received.length, received.immediate), (4711, length as u32, Some(9)));
+        assert_eq!(contents(&remote, length), sent, "SEND of {length} bytes");
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_operation_on_a_direct_link() -> Result<()> {
+    need_root();
+    for ordered in [true, false] {
+        for ipv6 in [false, true] {
+            let nodes = TwoNodes::up(Pair::direct()?, Setup { ordered, ipv6, ..Setup::default() })?;
+            block_on(every_operation(&nodes))?;
+        }
+    }
+    Ok(())
+}
