@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{BuildError, OBJECT, Tools, inspect};
+use crate::{BuildError, OBJECTS, Tools, inspect};
 
 /// Compiler flags of the XDP programs beside the linker.
 /// v4: signed division, sign-extending loads, 32-bit atomics. Debug information and `--btf`: BTF maps, spin
@@ -36,15 +36,15 @@ const BUILD_SCRIPT_VARS: [&str; 7] =
 /// What cargo says when a download fails.
 const DOWNLOAD_MARKS: [&str; 3] = ["failed to download", "Could not resolve host", "spurious network error"];
 
-/// Compiles the crate in `crate_dir`, checks the object and leaves it as [`OBJECT`] in `out_dir`; returns its
-/// path. What the compiler says goes to standard error.
+/// Compiles the crate in `crate_dir`, checks the objects and leaves them as [`OBJECTS`] in `out_dir`. What the
+/// compiler says goes to standard error.
 ///
 /// Intermediate files live in [`shared_target_dir`] of `out_dir`, so that all profiles share them. Calls from
 /// several processes take turns.
 ///
 /// # Errors
 /// Each says what to do.
-pub fn build(crate_dir: &Path, out_dir: &Path) -> Result<PathBuf, BuildError> {
+pub fn build(crate_dir: &Path, out_dir: &Path) -> Result<(), BuildError> {
     let tools = Tools::find()?;
     let target_dir = shared_target_dir(out_dir);
     let _turn = take_turn(&target_dir)?;
@@ -57,10 +57,13 @@ pub fn build(crate_dir: &Path, out_dir: &Path) -> Result<PathBuf, BuildError> {
         }
         return Err(BuildError::Compile { toolchain: tools.toolchain.name, linker: tools.linker.path });
     }
-    let built = target_dir.join(TARGET).join("release").join(OBJECT);
-    let object = fs::read(&built).map_err(BuildError::io("read", &built))?;
-    inspect::check(&object)?;
-    publish(&object, out_dir)
+    for name in OBJECTS {
+        let built = target_dir.join(TARGET).join("release").join(name);
+        let object = fs::read(&built).map_err(BuildError::io("read", &built))?;
+        inspect::check(&object)?;
+        publish(name, &object, out_dir)?;
+    }
+    Ok(())
 }
 
 /// Runs clippy over the crate in `crate_dir` with the flags of [`build`], every warning an error;
@@ -169,13 +172,12 @@ fn failure(command: &mut Command) -> Result<Option<String>, BuildError> {
     Ok((!status.success()).then_some(said))
 }
 
-/// Puts the object into `out_dir` in one step, so that a reader sees the old one or the new one.
-fn publish(object: &[u8], out_dir: &Path) -> Result<PathBuf, BuildError> {
-    let path = out_dir.join(OBJECT);
-    let unfinished = out_dir.join(format!("{OBJECT}.{}", std::process::id()));
+/// Puts an object into `out_dir` in one step, so that a reader sees the old one or the new one.
+fn publish(name: &str, object: &[u8], out_dir: &Path) -> Result<(), BuildError> {
+    let path = out_dir.join(name);
+    let unfinished = out_dir.join(format!("{name}.{}", std::process::id()));
     fs::write(&unfinished, object).map_err(BuildError::io("write", &unfinished))?;
-    fs::rename(&unfinished, &path).map_err(BuildError::io("write", &path))?;
-    Ok(path)
+    fs::rename(&unfinished, &path).map_err(BuildError::io("write", &path))
 }
 
 #[cfg(test)]
@@ -222,7 +224,8 @@ mod tests {
         let dir = env::temp_dir().join(format!("bpf-build-publish-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         for content in [b"old", b"new"] {
-            assert_eq!(fs::read(publish(content, &dir).unwrap()).unwrap(), content);
+            publish("object", content, &dir).unwrap();
+            assert_eq!(fs::read(dir.join("object")).unwrap(), content);
         }
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         fs::remove_dir_all(&dir).unwrap();

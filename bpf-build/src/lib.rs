@@ -2,9 +2,10 @@
 //! source, a bpf-linker that reads what this toolchain writes, compiles with the flags the programs need,
 //! and refuses an object the verifier would refuse.
 //!
-//! `transport-user/build.rs` calls [`build`]; `cargo xtask setup` calls [`Tools::find`] and installs what is
-//! missing.
+//! A build script is one call of [`build_script`]; `cargo xtask` calls [`build`] to have the compiler watched, and
+//! `cargo xtask setup` calls [`Tools::find`] and installs what is missing.
 
+mod build_script;
 mod compile;
 mod error;
 mod inspect;
@@ -12,6 +13,7 @@ mod linker;
 mod toolchain;
 mod tools;
 
+pub use build_script::build_script;
 pub use compile::{build, clippy, shared_target_dir};
 pub use error::BuildError;
 pub use linker::{Linker, NEWEST_LINKER_LLVM, OLDEST_LINKER_LLVM, tools_dir};
@@ -24,5 +26,5 @@ pub const TOOLCHAIN_VAR: &str = "TIERCEL_BPF_TOOLCHAIN";
 /// Environment variable that names the bpf-linker executable to use.
 pub const LINKER_VAR: &str = "TIERCEL_BPF_LINKER";
 
-/// File name of the object [`build`] leaves in its output directory.
-pub const OBJECT: &str = "tiercel-ebpf";
+/// File names of the objects [`build`] leaves in its output directory: the datapath, and the bench's raw limit.
+pub const OBJECTS: [&str; 2] = ["tiercel-ebpf", "tiercel-raw"];

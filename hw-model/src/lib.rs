@@ -1,3 +1,4 @@
 //! The network card in cycles, and the fabric around it.
 
+pub mod host_nic;
 pub mod network;

@@ -14,12 +14,16 @@
 //! All of it needs root, and nothing of it outlives the process, however that ends: namespaces have no name
 //! and programs no pin.
 
+pub mod account;
+pub mod checks;
+pub mod cli;
 pub mod live_fabric;
 pub mod namespace;
 pub mod nodes;
+pub mod raw_peer;
 pub mod veth;
 
-pub use live_fabric::{Host, LiveFabric, LiveStats, Pair, Star};
+pub use live_fabric::{Host, LiveFabric, LiveStats, Pair, PassProgram, Star};
 pub use namespace::Namespace;
 
 /// Fails, loudly, a test that needs root and does not have it.

@@ -62,9 +62,11 @@ impl TwoNodes {
     /// # Errors
     /// Whatever the nodes say.
     pub fn up(pair: Pair, setup: Setup) -> Result<Self> {
-        let address = |host: &crate::Host| -> IpAddr { if setup.ipv6 { host.ipv6.into() } else { host.ipv4.into() } };
+        let address =
+            |host: &crate::Host| -> IpAddr { if setup.ipv6 { host.ipv6.into() } else { host.ipv4.into() } };
         let (address_a, address_b) = (address(&pair.a), address(&pair.b));
-        let node = |address, engine| NodeOptions { engine, ..NodeOptions::new(crate::Host::INTERFACE, address) };
+        let node =
+            |address, engine| NodeOptions { engine, ..NodeOptions::new(crate::Host::INTERFACE, address) };
         let a = pair.a.run(|| Node::up(node(address_a, setup.engine_a))).context("node A")?;
         let b = pair.b.run(|| Node::up(node(address_b, setup.engine_b))).context("node B")?;
         let mac = |host: &crate::Host| Mac(host.mac.0);
@@ -85,8 +87,12 @@ impl TwoNodes {
             },
             ..OpenConnection::new(peer, peer_address, peer_mac)
         };
-        let at_a = a.open(open(CID_A, CID_B, address_b, mac(&pair.b), numbers(0), numbers(1))).context("open at A")?;
-        let at_b = b.open(open(CID_B, CID_A, address_a, mac(&pair.a), numbers(1), numbers(0))).context("open at B")?;
+        let at_a = a
+            .open(open(CID_A, CID_B, address_b, mac(&pair.b), numbers(0), numbers(1)))
+            .context("open at A")?;
+        let at_b = b
+            .open(open(CID_B, CID_A, address_a, mac(&pair.a), numbers(1), numbers(0)))
+            .context("open at B")?;
         Ok(Self { at_a, at_b, a, b, pair })
     }
 }

@@ -54,7 +54,8 @@ async fn every_operation(nodes: &TwoNodes) -> Result<()> {
         }
         let sent = filled(&local, length, 77);
         nodes.at_b.post_receive(&remote, 0, ROOM as u32, 4711)?;
-        let (done, received) = tokio::join!(nodes.at_a.send(&local, 0, length as u64, Some(9)), nodes.at_b.receive());
+        let (done, received) =
+            tokio::join!(nodes.at_a.send(&local, 0, length as u64, Some(9)), nodes.at_b.receive());
         done?;
         let received = received?;
         assert_eq!((received.wr_id, received.length, received.immediate), (4711, length as u32, Some(9)));

@@ -57,6 +57,8 @@ pub const REGIONS: usize = 256;
 pub const MEMORY_BYTES: usize = 256 << 20;
 /// No access of the datapath starts beyond this offset, so that a maximal packet stays inside.
 pub const MEMORY_GUARD: usize = 8192;
+/// Bytes of it that requests and regions may name.
+pub const USABLE_BYTES: u64 = (MEMORY_BYTES - MEMORY_GUARD) as u64;
 /// Bytes of a receive cell: one packet's payload.
 pub const CELL_BYTES: usize = 4096;
 /// Receive cells of a node.
@@ -297,7 +299,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// The memory offset of `[address, address + length)` if key, rights and bounds allow it.
+    /// The memory offset of `[address, address + length)` if key, rights and bounds allow it. The table is untrusted:
+    /// a region that reaches beyond the usable memory has no such part.
     #[inline(always)]
     pub fn resolve(&self, key: u32, access: u32, address: u64, length: u32) -> Option<u64> {
         if key == 0 || self.key != key || self.access & access != access {
@@ -306,7 +309,8 @@ impl Region {
         if address > self.length || self.length - address < length as u64 {
             return None;
         }
-        Some(self.offset.wrapping_add(address))
+        let offset = self.offset.wrapping_add(address);
+        if offset > USABLE_BYTES || offset + length as u64 > USABLE_BYTES { None } else { Some(offset) }
     }
 }
 
@@ -368,5 +372,10 @@ mod tests {
         assert_eq!(REGION.resolve(7, access::REMOTE_ATOMIC, 0, 8), None);
         assert_eq!(REGION.resolve(8, access::REMOTE_READ, 0, 8), None);
         assert_eq!(Region::default().resolve(0, access::REMOTE_READ, 0, 0), None);
+        let beyond = Region { offset: USABLE_BYTES - 10, ..REGION };
+        assert_eq!(beyond.resolve(7, access::REMOTE_READ, 0, 10), Some(USABLE_BYTES - 10));
+        assert_eq!(beyond.resolve(7, access::REMOTE_READ, 1, 10), None);
+        let wraps = Region { offset: u64::MAX - 10, length: u64::MAX, ..REGION };
+        assert_eq!(wraps.resolve(7, access::REMOTE_READ, 0, 10), None);
     }
 }

@@ -12,7 +12,7 @@ use aya_ebpf::bindings::xdp_action;
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use platform::Xdp;
-use transport_common::datapath::{self, Verdict};
+use transport_common::datapath::{self, Turn, Verdict};
 
 /// Interface index of the loopback device in every network namespace. No packet of a network arrives there on an
 /// interface of ours: the engine thread names it as the origin of the frames it asks for.
@@ -25,7 +25,7 @@ pub fn wire(ctx: XdpContext) -> u32 {
     // SAFETY: the kernel hands the program a valid context.
     if unsafe { (*ctx.ctx).ingress_ifindex } == LOOPBACK {
         // SAFETY: the map holds programs of this type only.
-        unsafe { maps::PROGRAMS.tail_call(&ctx, 0) };
+        unsafe { maps::PROGRAMS.tail_call(&ctx, maps::ENGINE_PROGRAM) };
         return xdp_action::XDP_DROP;
     }
     let Some(scratch) = maps::scratch() else { return xdp_action::XDP_ABORTED };
@@ -39,11 +39,28 @@ pub fn wire(ctx: XdpContext) -> u32 {
 /// Runs once for every frame of the engine thread: the transmit pipeline.
 #[xdp]
 pub fn engine(ctx: XdpContext) -> u32 {
+    let (Some(scratch), Some(node)) = (maps::scratch(), maps::node()) else { return xdp_action::XDP_ABORTED };
+    let frame = maps::next_frame(node);
+    let turn = datapath::engine(&mut Xdp::new(&ctx), scratch, frame & 7 == 0);
+    maps::count_idle(node, turn == Turn::Idle);
+    if turn == Turn::Redeliver {
+        // SAFETY: the map holds programs of this type only. The scratch is this CPU's, and stays as it is.
+        unsafe { maps::PROGRAMS.tail_call(&ctx, maps::REDELIVER_PROGRAM) };
+    }
+    send(turn)
+}
+
+/// Goes on with a frame of the engine in which a held request is delivered.
+#[xdp]
+pub fn redeliver(ctx: XdpContext) -> u32 {
     let Some(scratch) = maps::scratch() else { return xdp_action::XDP_ABORTED };
-    let verdict = datapath::engine(&mut Xdp::new(&ctx), scratch);
-    maps::count_frame(verdict.is_some());
-    match verdict {
-        Some(Verdict::Transmit) => maps::PORT.redirect(0, 0).unwrap_or(xdp_action::XDP_ABORTED),
+    send(datapath::redeliver(&mut Xdp::new(&ctx), scratch))
+}
+
+#[inline(always)]
+fn send(turn: Turn) -> u32 {
+    match turn {
+        Turn::Transmit => maps::PORT.redirect(0, 0).unwrap_or(xdp_action::XDP_ABORTED),
         _ => xdp_action::XDP_DROP,
     }
 }

@@ -6,6 +6,7 @@ use aya_ebpf::bindings::{BPF_F_MMAPABLE, bpf_spin_lock};
 use aya_ebpf::btf_maps;
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
+use core::sync::atomic::Ordering::Relaxed;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::Scratch;
@@ -56,9 +57,13 @@ static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
 /// The interface to send on.
 #[map]
 pub(crate) static PORT: DevMap = DevMap::with_max_entries(1, 0);
-/// The engine program.
+/// The programs the wire program hands over to, filled by the loader.
 #[map]
-pub(crate) static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(1, 0);
+pub(crate) static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(2, 0);
+/// Place of the engine program.
+pub(crate) const ENGINE_PROGRAM: u32 = 0;
+/// Place of the redelivery program.
+pub(crate) const REDELIVER_PROGRAM: u32 = 1;
 /// Wakes a sleeping engine thread.
 #[map]
 pub(crate) static WAKE: RingBuf = RingBuf::with_byte_size(4096, 0);
@@ -82,20 +87,24 @@ pub(crate) fn node() -> Option<&'static NodePage> {
     NODE.get_ptr(0).map(|p| unsafe { &*p })
 }
 
-/// Books a frame of the engine as idle or not; only the engine writes these two.
+/// Counts the engine's frames; only the engine writes this.
 #[inline(always)]
-pub(crate) fn count_frame(busy: bool) {
-    use core::sync::atomic::Ordering::Relaxed;
-    let Some(node) = node() else { return };
-    node.frames.store(node.frames.load(Relaxed) + 1, Relaxed);
-    let idle = if busy { 0 } else { node.idle_frames.load(Relaxed) + 1 };
-    node.idle_frames.store(idle, Relaxed);
+pub(crate) fn next_frame(node: &NodePage) -> u64 {
+    let frame = node.frames.load(Relaxed) + 1;
+    node.frames.store(frame, Relaxed);
+    frame
+}
+
+/// Counts frames without work in a row; only the engine writes this.
+#[inline(always)]
+pub(crate) fn count_idle(node: &NodePage, idle: bool) {
+    let frames = if idle { node.idle_frames.load(Relaxed) + 1 } else { 0 };
+    node.idle_frames.store(frames, Relaxed);
 }
 
 /// Asks the engine to turn to `slot`, and wakes it if it sleeps.
 #[inline(always)]
 pub(crate) fn ring(slot: u32) {
-    use core::sync::atomic::Ordering::Relaxed;
     let Some(node) = node() else { return };
     let word = &node.ready[(slot as usize / 64) & (SLOTS / 64 - 1)];
     let bit = 1 << (slot & 63);
@@ -119,7 +128,6 @@ static ROUND_ROBIN: Array<u32> = Array::with_max_entries(1, 0);
 /// doorbell during the turn is not lost.
 #[inline(always)]
 pub(crate) fn take_ready() -> Option<u32> {
-    use core::sync::atomic::Ordering::Relaxed;
     const WORDS: usize = SLOTS / 64;
     let node = node()?;
     let next = ROUND_ROBIN.get_ptr_mut(0)?;

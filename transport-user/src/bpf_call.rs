@@ -31,8 +31,9 @@ struct XdpMd {
 fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
     // SAFETY: the union is large enough for every command, and each caller fills it with pointers that outlive the
     // call.
-    let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<bpf_attr>()) };
+    let result = unsafe {
+        libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<bpf_attr>())
+    };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
@@ -72,8 +73,7 @@ fn element(command: bpf_cmd, map: BorrowedFd<'_>, index: u32, value: u64) -> io:
 /// handed over, or with `EINTR` on a signal.
 pub(crate) fn run_live(program: BorrowedFd<'_>, frames: u32, batch: u32) -> io::Result<()> {
     let frame = [0u8; LIVE_FRAME_BYTES as usize];
-    let context =
-        XdpMd { data_end: LIVE_FRAME_BYTES, ingress_ifindex: ENGINE_INTERFACE, ..XdpMd::default() };
+    let context = XdpMd { data_end: LIVE_FRAME_BYTES, ingress_ifindex: ENGINE_INTERFACE, ..XdpMd::default() };
     let mut attributes = empty();
     // SAFETY: plain integers of the variant this command reads.
     let test = unsafe { &mut attributes.test };

@@ -172,7 +172,11 @@ impl Connection {
         compare: u64,
         swap: u64,
     ) -> Result<u64, OperationError> {
-        self.atomic(Verb::CompareSwap { rkey: rkey.0, address: remote_address, compare, swap }, remote_address).await
+        self.atomic(
+            Verb::CompareSwap { rkey: rkey.0, address: remote_address, compare, swap },
+            remote_address,
+        )
+        .await
     }
 
     /// Fetch and add: adds `add` to the 8 bytes at `remote_address`, a multiple of 8, modulo 2^64. Returns what they

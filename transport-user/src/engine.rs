@@ -67,7 +67,11 @@ impl EngineOptions {
     /// The first option out of its range.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if !(1..=bpf_call::MAX_BATCH).contains(&self.batch) {
-            return Err(Error::EngineOption { option: "batch", value: self.batch.into(), range: "1 to 256 frames" });
+            return Err(Error::EngineOption {
+                option: "batch",
+                value: self.batch.into(),
+                range: "1 to 256 frames",
+            });
         }
         if self.spin > Duration::from_secs(1) {
             let value = u64::try_from(self.spin.as_micros()).unwrap_or(u64::MAX);
@@ -141,7 +145,8 @@ impl Engine {
     ) -> Result<Self, Error> {
         install_handler()?;
         let progress = Arc::new(Progress::default());
-        let worker = Worker { options, program, wake, shared: Arc::clone(&shared), progress: Arc::clone(&progress) };
+        let worker =
+            Worker { options, program, wake, shared: Arc::clone(&shared), progress: Arc::clone(&progress) };
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("tiercel-engine".into()).spawn(move || {
             let pinned = pin(worker.options.cpu);

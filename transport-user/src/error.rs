@@ -64,7 +64,9 @@ pub enum Error {
         limit: u32,
     },
     /// The MTU asked for is larger than the interface's.
-    #[error("MTU {mtu} is more than the {limit} of interface \"{name}\": ask for less, or raise the interface's")]
+    #[error(
+        "MTU {mtu} is more than the {limit} of interface \"{name}\": ask for less, or raise the interface's"
+    )]
     MtuAboveInterface {
         /// The interface.
         name: String,
@@ -101,7 +103,7 @@ pub enum Error {
     /// The interface has an XDP program that is not ours.
     #[error(
         "interface \"{interface}\" already has an XDP program, id {id} (\"{name}\", {mode}): it is left alone; \
-         detach it with `ip link set dev {interface} xdp off`, or replace it with --force"
+         detach it by what attached it, or replace it with --force"
     )]
     XdpOccupied {
         /// The interface.
@@ -138,7 +140,9 @@ pub enum Error {
     )]
     NoLiveFrames(io::Error),
     /// A CPU that does not exist or that this process may not use.
-    #[error("the engine cannot run on CPU {cpu}: {source}. Choose one of those that `nproc` and `taskset -p` allow")]
+    #[error(
+        "the engine cannot run on CPU {cpu}: {source}. Choose one of those that `nproc` and `taskset -p` allow"
+    )]
     Cpu {
         /// The CPU asked for.
         cpu: usize,
@@ -240,9 +244,6 @@ pub enum Error {
         /// The slot.
         slot: usize,
     },
-    /// No such region.
-    #[error("no memory region has R_Key {0}")]
-    UnknownRKey(u32),
     /// An access beyond the end of a region.
     #[error("offset {offset} and length {length} exceed the region of {size} bytes")]
     OutOfBounds {
@@ -266,7 +267,8 @@ pub enum Error {
     },
 }
 
-const LOAD_HINT: &str = "Tiercel needs Linux 5.18 or later with BTF (/sys/kernel/btf/vmlinux) and the BPF JIT";
+const LOAD_HINT: &str =
+    "Tiercel needs Linux 5.18 or later with BTF (/sys/kernel/btf/vmlinux) and the BPF JIT";
 
 impl Error {
     /// A failed system call; `EPERM` and `EACCES` become [`Error::NotPermitted`].
@@ -285,7 +287,8 @@ mod tests {
 
     #[test]
     fn texts_name_the_thing_and_the_remedy() {
-        let unknown = Error::UnknownInterface { name: "veth9".into(), available: vec!["lo".into(), "eth0".into()] };
+        let unknown =
+            Error::UnknownInterface { name: "veth9".into(), available: vec!["lo".into(), "eth0".into()] };
         assert_eq!(
             unknown.to_string(),
             "there is no interface \"veth9\" in this network namespace; there is: lo, eth0"
@@ -299,7 +302,9 @@ mod tests {
         let text = occupied.to_string();
         assert!(text.contains("id 42 (\"firewall\", native)") && text.contains("--force"), "{text}");
         let in_use = Error::CidInUse { cid: Cid(261), occupant: Cid(5), slot: 5 };
-        assert!(in_use.to_string().starts_with("CID 261 is in use by connection 5 (they share slot 5 of 256)"));
+        assert!(
+            in_use.to_string().starts_with("CID 261 is in use by connection 5 (they share slot 5 of 256)")
+        );
     }
 
     #[test]

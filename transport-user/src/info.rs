@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Statistics, state};
+use transport_common::connection::{RESPONSES, Statistics, state};
 use transport_common::ids::{Cid, RKey};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
 use transport_common::queues::{
@@ -211,6 +211,8 @@ pub struct ConnectionInfo {
     pub request_rx: ReceiveWindowInfo,
     /// Push and Pull Data in.
     pub data_rx: ReceiveWindowInfo,
+    /// Answers to the peer's pulls that are not acknowledged.
+    pub responses: QueueInfo,
     /// Send queue.
     pub send_queue: QueueInfo,
     /// Receive queue.
@@ -254,6 +256,10 @@ impl ConnectionInfo {
             data_tx: transmit(&c.data_tx),
             request_rx: receive(&c.request_rx),
             data_rx: receive(&c.data_rx),
+            responses: QueueInfo {
+                used: c.target.response_tail.wrapping_sub(c.target.response_head),
+                depth: RESPONSES as u32,
+            },
             send_queue: QueueInfo { used: occupancy.send, depth: SEND_QUEUE_DEPTH as u32 },
             receive_queue: QueueInfo { used: occupancy.receive, depth: RECEIVE_QUEUE_DEPTH as u32 },
             completion_queue: QueueInfo { used: occupancy.completions, depth: COMPLETION_QUEUE_DEPTH as u32 },

@@ -19,6 +19,7 @@ mod connection;
 mod connections;
 mod engine;
 mod error;
+mod gro;
 mod info;
 mod loader;
 mod mac;
@@ -43,7 +44,8 @@ pub use connection::{Connection, Received};
 pub use engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
 pub use error::Error;
 pub use info::{
-    Access, ConnectionInfo, ConnectionState, Device, QueueInfo, ReceiveWindowInfo, RegionInfo, TransmitWindowInfo,
+    Access, ConnectionInfo, ConnectionState, Device, QueueInfo, ReceiveWindowInfo, RegionInfo,
+    TransmitWindowInfo,
 };
 pub use loader::AttachMode;
 pub use mac::{Mac, MacError};

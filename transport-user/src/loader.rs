@@ -20,8 +20,11 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ti
 
 const WIRE: &str = "wire";
 const ENGINE: &str = "engine";
+const REDELIVER: &str = "redeliver";
 /// Place of the engine program in the program array, and of our interface in the device map.
 const FIRST: u32 = 0;
+/// Place of the redelivery program in the program array.
+const SECOND: u32 = 1;
 
 /// How the wire program is attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,12 +92,20 @@ impl Loaded {
         let mut object = loader.load(OBJECT).map_err(load_error)?;
         let engine = program(&mut object, ENGINE)?;
         engine.load().map_err(program_error)?;
-        let engine = engine.fd().and_then(|fd| fd.try_clone().map_err(ProgramError::from)).map_err(program_error)?;
+        let engine =
+            engine.fd().and_then(|fd| fd.try_clone().map_err(ProgramError::from)).map_err(program_error)?;
+        let redeliver = program(&mut object, REDELIVER)?;
+        redeliver.load().map_err(program_error)?;
+        let redeliver = redeliver
+            .fd()
+            .and_then(|fd| fd.try_clone().map_err(ProgramError::from))
+            .map_err(program_error)?;
         program(&mut object, WIRE)?.load().map_err(program_error)?;
 
         // The maps stay in the object: the kernel empties a program array that no descriptor names any more.
         let mut programs: ProgramArray<&mut MapData> = borrowed(&mut object, "PROGRAMS")?;
         programs.set(FIRST, &engine, 0).map_err(fill_error)?;
+        programs.set(SECOND, &redeliver, 0).map_err(fill_error)?;
         let mut port: DevMap<&mut MapData> = borrowed(&mut object, "PORT")?;
         port.set(FIRST, config.0.interface_index, None, 0).map_err(fill_error)?;
         let mut cells: Stack<&mut MapData, u32> = borrowed(&mut object, "CELL_STACK")?;
@@ -112,7 +123,11 @@ impl Loaded {
     }
 
     /// Attaches the wire program.
-    pub(crate) fn attach(mut self, interface: &Interface, mode: AttachMode) -> Result<(Attachment, Maps, WakeRing), Error> {
+    pub(crate) fn attach(
+        mut self,
+        interface: &Interface,
+        mode: AttachMode,
+    ) -> Result<(Attachment, Maps, WakeRing), Error> {
         let wire = program(&mut self.object, WIRE)?;
         let failed = |error| attach_error(interface, mode, error);
         let id = wire.attach_to_if_index(interface.index, mode.xdp()).map_err(failed)?;
@@ -181,7 +196,8 @@ fn describe(id: u32) -> (String, bool) {
     };
     let name = info.name_as_str().unwrap_or("unnamed").to_owned();
     let maps = info.map_ids().ok().flatten().unwrap_or_default();
-    let queues = |map: &aya::maps::MapInfo| maps.contains(&map.id()) && map.name_as_str() == Some("QUEUE_PAIRS");
+    let queues =
+        |map: &aya::maps::MapInfo| maps.contains(&map.id()) && map.name_as_str() == Some("QUEUE_PAIRS");
     let ours = name == WIRE && loaded_maps().flatten().any(|map| queues(&map));
     (name, ours)
 }
@@ -204,7 +220,9 @@ fn attach_error(interface: &Interface, mode: AttachMode, error: ProgramError) ->
     let code = errno(&error);
     let hint = match (code, mode) {
         (Some(libc::EPERM), _) => return Error::NotPermitted { action: "attach an XDP program" },
-        (Some(libc::EOPNOTSUPP), AttachMode::Native) => "The driver has no native XDP: attach in generic mode",
+        (Some(libc::EOPNOTSUPP), AttachMode::Native) => {
+            "The driver has no native XDP: attach in generic mode"
+        }
         (Some(libc::ERANGE | libc::EINVAL), AttachMode::Native) => {
             "The driver wants a smaller MTU (on a veth pair, at both ends) or other offloads for native XDP: lower it, or \
              attach in generic mode"
@@ -297,6 +315,9 @@ mod tests {
         let mode = netlink_packet_route::link::XdpAttached::SocketBuffer;
         occupied.xdp = Some(XdpState { id: u32::MAX, mode });
         let refused = clear(&netlink, &occupied, false).expect_err("occupied");
-        assert!(matches!(&refused, Error::XdpOccupied { id: u32::MAX, mode, .. } if mode == "generic"), "{refused}");
+        assert!(
+            matches!(&refused, Error::XdpOccupied { id: u32::MAX, mode, .. } if mode == "generic"),
+            "{refused}"
+        );
     }
 }

@@ -30,7 +30,8 @@ impl FromStr for Mac {
         let mut bytes = [0; 6];
         let mut parts = text.split(':');
         for byte in &mut bytes {
-            let part = parts.next().filter(|p| matches!(p.len(), 1 | 2) && !p.starts_with('+')).ok_or_else(error)?;
+            let part =
+                parts.next().filter(|p| matches!(p.len(), 1 | 2) && !p.starts_with('+')).ok_or_else(error)?;
             *byte = u8::from_str_radix(part, 16).map_err(|_| error())?;
         }
         parts.next().is_none().then_some(Self(bytes)).ok_or_else(error)
@@ -64,7 +65,14 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for text in ["", "02:00:00:00:00", "02:00:00:00:00:00:00", "02-00-00-00-00-01", "g2:0:0:0:0:0", "+1:0:0:0:0:0"] {
+        for text in [
+            "",
+            "02:00:00:00:00",
+            "02:00:00:00:00:00:00",
+            "02-00-00-00-00-01",
+            "g2:0:0:0:0:0",
+            "+1:0:0:0:0:0",
+        ] {
             assert!(text.parse::<Mac>().is_err(), "{text}");
         }
     }

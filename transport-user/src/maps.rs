@@ -161,7 +161,10 @@ fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
 }
 
 /// A map that aya has a type for, left in its object.
-pub(crate) fn borrowed<'a, T: TryFrom<&'a mut Map>>(object: &'a mut Ebpf, name: &'static str) -> Result<T, Error> {
+pub(crate) fn borrowed<'a, T: TryFrom<&'a mut Map>>(
+    object: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<T, Error> {
     let map = object.map_mut(name).ok_or(Error::Object(name))?;
     T::try_from(map).map_err(|_| Error::Object(name))
 }

@@ -112,7 +112,9 @@ impl Allocation {
             return false;
         }
         // SAFETY: in bounds by the check, and no reference to this memory exists.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.as_ptr().add(offset as usize), bytes.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.as_ptr().add(offset as usize), bytes.len())
+        };
         true
     }
 
@@ -122,7 +124,9 @@ impl Allocation {
             return false;
         }
         // SAFETY: as for `write`.
-        unsafe { std::ptr::copy_nonoverlapping(self.as_ptr().add(offset as usize), bytes.as_mut_ptr(), bytes.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.as_ptr().add(offset as usize), bytes.as_mut_ptr(), bytes.len())
+        };
         true
     }
 }

@@ -13,7 +13,9 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
 };
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -152,7 +154,9 @@ impl Netlink {
         for attribute in &route.attributes {
             match attribute {
                 RouteAttribute::Oif(oif) if *oif != index => {
-                    return Err("the route leads through another interface; change it with `ip route`".to_owned());
+                    return Err(
+                        "the route leads through another interface; change it with `ip route`".to_owned()
+                    );
                 }
                 RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => hop = (*gateway).into(),
                 RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => hop = (*gateway).into(),
@@ -187,7 +191,8 @@ impl Netlink {
             let (datagram, _) = socket.recv_from_full()?;
             let mut rest = &datagram[..];
             while !rest.is_empty() {
-                let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
+                let answer =
+                    NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
                 // Messages are padded to 4 bytes; the last one need not be.
                 let length = (answer.header.length as usize).next_multiple_of(4).clamp(1, rest.len());
                 rest = &rest[length..];
@@ -246,7 +251,9 @@ fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
     })?;
     // With several programs at once there is no PROG_ID, only one id a mode.
     let id = attributes.iter().find_map(|a| match a {
-        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => Some(*id),
+        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {
+            Some(*id)
+        }
         _ => None,
     });
     Some(XdpState { id: id.unwrap_or(0), mode })
@@ -257,7 +264,10 @@ fn family(address: IpAddr) -> AddressFamily {
 }
 
 fn mac_of(entry: &NeighbourMessage, hop: IpAddr) -> Option<[u8; 6]> {
-    if matches!(entry.header.state, NeighbourState::Incomplete | NeighbourState::Failed | NeighbourState::None) {
+    if matches!(
+        entry.header.state,
+        NeighbourState::Incomplete | NeighbourState::Failed | NeighbourState::None
+    ) {
         return None;
     }
     let here = entry.attributes.iter().any(|a| match a {
@@ -288,7 +298,8 @@ mod tests {
     #[test]
     fn own_addresses_are_no_peers() {
         let netlink = Netlink::open().expect("netlink needs no privilege");
-        let reason = netlink.resolve(u32::MAX, "127.0.0.1".parse().expect("an address")).expect_err("not a peer");
+        let reason =
+            netlink.resolve(u32::MAX, "127.0.0.1".parse().expect("an address")).expect_err("not a peer");
         assert!(reason.contains("this host"), "{reason}");
     }
 }

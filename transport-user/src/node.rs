@@ -16,6 +16,7 @@ use crate::connection::Connection;
 use crate::connections::{Connections, Core};
 use crate::engine::{Engine, EngineOptions, EngineStatus};
 use crate::error::Error;
+use crate::gro::GroOn;
 use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
 use crate::loader::{self, AttachMode, Attachment, Loaded};
 use crate::mac::Mac;
@@ -88,6 +89,8 @@ struct Inner {
 struct Running {
     engine: Engine,
     _attachment: Attachment,
+    /// On a veth in generic mode.
+    _gro: Option<GroOn>,
 }
 
 impl Node {
@@ -106,6 +109,9 @@ impl Node {
         let wire = loaded.wire()?;
         // Late, so that a failure until here has taken nothing away.
         loader::clear(&netlink, &interface, options.force)?;
+        let veth = interface.kind.as_deref() == Some("veth");
+        let gro =
+            if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
         let (attachment, maps, wake) = loaded.attach(&interface, options.attach)?;
         // One frame through the programs shows whether the kernel can do it at all.
         bpf_call::run_live(wire.as_fd(), 1, 1).map_err(Error::NoLiveFrames)?;
@@ -125,7 +131,7 @@ impl Node {
                 cids: Cids::new(),
                 connections,
                 regions: Regions::new(),
-                running: Mutex::new(Some(Running { engine, _attachment: attachment })),
+                running: Mutex::new(Some(Running { engine, _attachment: attachment, _gro: gro })),
             }),
         })
     }
@@ -352,6 +358,15 @@ fn node_config(device: &Device) -> NodeConfig {
     }
 }
 
+/// Handles go to any thread.
+const _: () = {
+    const fn handle<T: Send + Sync + Clone>() {}
+    handle::<Node>();
+    handle::<Connection>();
+    handle::<MemoryRegion>();
+    handle::<crate::CompletionQueue>();
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,7 +381,9 @@ mod tests {
     fn interfaces_that_cannot_be_used_are_refused() {
         assert!(matches!(refused(|_| ()), Error::Loopback { .. }));
         let unknown = refused(|o| o.interface = "no-such-one".into());
-        assert!(matches!(&unknown, Error::UnknownInterface { available, .. } if available.contains(&"lo".into())));
+        assert!(
+            matches!(&unknown, Error::UnknownInterface { available, .. } if available.contains(&"lo".into()))
+        );
         let batch = refused(|o| o.engine.batch = 0);
         assert!(matches!(batch, Error::EngineOption { option: "batch", .. }));
     }
@@ -375,7 +392,10 @@ mod tests {
     fn the_datapath_learns_one_address() {
         let mut device = crate::info::tests::device();
         let config = node_config(&device);
-        assert_eq!((config.ipv4.to_ne_bytes(), config.ipv6, config.interface_index), ([10, 7, 0, 1], [0; 2], 2));
+        assert_eq!(
+            (config.ipv4.to_ne_bytes(), config.ipv6, config.interface_index),
+            ([10, 7, 0, 1], [0; 2], 2)
+        );
         assert_eq!(config.mac_word.to_ne_bytes(), [2, 0, 0, 0, 0, 1, 0, 0]);
         device.address = "fd00::1".parse().expect("an address");
         let config = node_config(&device);

@@ -45,7 +45,9 @@ pub enum OperationError {
         size: u64,
     },
     /// The local region belongs to another node of this process.
-    #[error("the local memory region belongs to another node: register the buffer with the connection's own node")]
+    #[error(
+        "the local memory region belongs to another node: register the buffer with the connection's own node"
+    )]
     ForeignRegion,
     /// The address of an atomic is no multiple of 8.
     #[error("atomic address {0} is not a multiple of 8")]
@@ -98,12 +100,16 @@ pub fn describe(code: u8, ulp_code: u8) -> String {
         Some(CompletionCode::Ack) => "success",
         Some(CompletionCode::TargetNackCie) => "completed in error by the peer (kCmplTargetNackCIE)",
         Some(CompletionCode::TargetNackNre) => "the peer's ULP failed for good (kCmplTargetNackNRE)",
-        Some(CompletionCode::TargetNackCid) => "the peer's ULP does not know the connection (kCmplTargetNackCID)",
+        Some(CompletionCode::TargetNackCid) => {
+            "the peer's ULP does not know the connection (kCmplTargetNackCID)"
+        }
         Some(CompletionCode::LocalTimeout) => {
             "no answer in time (kCmplLocalTO): see whether the peer runs and the link is up"
         }
         Some(CompletionCode::OperationError) => "malformed request or response (kCmplOpErr)",
-        Some(CompletionCode::DeadConnection) => "the connection has failed or was closed (kCmplDeadConn): open it again",
+        Some(CompletionCode::DeadConnection) => {
+            "the connection has failed or was closed (kCmplDeadConn): open it again"
+        }
         Some(CompletionCode::LocalResources) => "local resources are exhausted (kCmplLocalRsrc): try again",
         Some(CompletionCode::RemoteError) => "the peer dropped it (kCmplRemoteErr)",
         Some(CompletionCode::LocalXlr) => "dropped by a local function reset (kCmplLocalXlr)",

@@ -3,9 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use transport_common::connection::{
-    Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW,
-};
+use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
 use transport_common::units::{Fcwnd, Ticks};
 
@@ -210,7 +208,13 @@ impl OpenConnection {
         }
         let s = &self.security;
         let plaintext = u64::from(PLAINTEXT_VERSION);
-        in_range("psp_version", s.psp_version.into(), plaintext, plaintext, "15 (plaintext); no other is built")?;
+        in_range(
+            "psp_version",
+            s.psp_version.into(),
+            plaintext,
+            plaintext,
+            "15 (plaintext); no other is built",
+        )?;
         in_range("tx_spi", s.tx_spi.0.into(), 1, u32::MAX.into(), "not 0")?;
         in_range("rx_spi", s.rx_spi.0.into(), 1, u32::MAX.into(), "not 0")?;
         let function = u64::from(MAX_FUNCTION);
@@ -243,7 +247,13 @@ impl OpenConnection {
 impl Tuning {
     fn check(&self) -> Result<(), Error> {
         let fcwnd_ok = self.fcwnd >= 1.0 / 1024.0 && self.fcwnd <= 2047.0;
-        in_range("fcwnd", self.fcwnd as u64, if fcwnd_ok { 0 } else { u64::MAX }, u64::MAX, "1/1024 to 2047 packets")?;
+        in_range(
+            "fcwnd",
+            self.fcwnd as u64,
+            if fcwnd_ok { 0 } else { u64::MAX },
+            u64::MAX,
+            "1/1024 to 2047 packets",
+        )?;
         in_range("ncwnd", self.ncwnd.into(), 1, 1024, "1 to 1024 packets")?;
         in_range("rto (ns)", nanos(self.rto), 1_000, 2_000_000_000, "1 us to 2 s")?;
         in_range("request_window", self.request_window.into(), 1, REQUEST_WINDOW.into(), "1 to 64 packets")?;
@@ -255,7 +265,13 @@ impl Tuning {
         in_range("ack_request_percent", self.ack_request_percent.into(), 0, 100, "0 to 100")?;
         in_range("rnr_timeout_code", self.rnr_timeout_code.into(), 0, 31, "0 to 31")?;
         let longest = nanos(LONGEST_TIMEOUT);
-        in_range("transaction_timeout (ns)", nanos(self.transaction_timeout), 1_000, longest, "1 us to 281 s")?;
+        in_range(
+            "transaction_timeout (ns)",
+            nanos(self.transaction_timeout),
+            1_000,
+            longest,
+            "1 us to 281 s",
+        )?;
         in_range("replay_margin (ns)", nanos(self.replay_margin), 0, 10_000_000_000, "0 to 10 s")
     }
 }

@@ -29,7 +29,8 @@ impl Poller {
     /// Starts the thread.
     pub(crate) fn start(shared: &Arc<Shared>, connections: &Arc<Connections>) -> Result<(), Error> {
         let (weak, watched) = (Arc::downgrade(shared), Arc::clone(connections));
-        let handle = std::thread::Builder::new().name("tiercel-poller".into()).spawn(move || run(&weak, &watched));
+        let handle =
+            std::thread::Builder::new().name("tiercel-poller".into()).spawn(move || run(&weak, &watched));
         let handle = handle.map_err(|e| Error::system("start the poller thread", e))?;
         let poller = &shared.poller;
         poller.thread.get_or_init(|| handle.thread().clone());

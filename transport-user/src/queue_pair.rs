@@ -182,7 +182,9 @@ impl Queues {
             return Err(PostError::Malformed("an atomic is 8 bytes at an address that is a multiple of 8"));
         }
         match work.opcode {
-            opcode::WRITE | opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD | opcode::SEND_ONLY => Ok(()),
+            opcode::WRITE | opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD | opcode::SEND_ONLY => {
+                Ok(())
+            }
             opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST if self.ordered => Ok(()),
             opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST => {
                 Err(PostError::Malformed("on an unordered connection a SEND is one segment"))
@@ -213,7 +215,10 @@ impl Queues {
         }
         if !self.is_open(qp) {
             for id in std::mem::take(&mut self.waiting) {
-                self.fail(id, OperationError::Completion { code: CompletionCode::DeadConnection as u8, ulp_code: 0 });
+                self.fail(
+                    id,
+                    OperationError::Completion { code: CompletionCode::DeadConnection as u8, ulp_code: 0 },
+                );
             }
             return false;
         }
@@ -345,7 +350,11 @@ impl Queues {
         }
         // Ordered: the signaled last segment completes after all others (F-8.4.2-1). Unordered: all are signaled.
         let whole = operation.segments.is_done()
-            && if self.ordered { operation.last == Some(Rsn(completion.rsn)) } else { operation.in_flight == 0 };
+            && if self.ordered {
+                operation.last == Some(Rsn(completion.rsn))
+            } else {
+                operation.in_flight == 0
+            };
         if whole && operation.error.is_none() {
             let operation = self.operations.remove(&id).expect("just found");
             operation.finish(Ok(()));

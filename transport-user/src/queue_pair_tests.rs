@@ -48,8 +48,13 @@ impl Kernel {
     fn complete(&self, rsn: Rsn, status: u8) {
         let work = self.work(rsn);
         if status != 0 || work.flags & flag::SIGNALED != 0 {
-            let completion =
-                Completion { wr_id: work.wr_id, rsn: rsn.0, status, opcode: work.opcode, ..Completion::default() };
+            let completion = Completion {
+                wr_id: work.wr_id,
+                rsn: rsn.0,
+                status,
+                opcode: work.opcode,
+                ..Completion::default()
+            };
             assert!(self.qp.complete(completion), "the library overran the completion queue");
         }
     }
@@ -81,7 +86,13 @@ fn keep() -> Keep {
     Arc::new(())
 }
 
-fn submit(queues: &mut Queues, qp: &QueuePair, verb: Verb, length: u64, keep: Keep) -> oneshot::Receiver<Outcome> {
+fn submit(
+    queues: &mut Queues,
+    qp: &QueuePair,
+    verb: Verb,
+    length: u64,
+    keep: Keep,
+) -> oneshot::Receiver<Outcome> {
     let (done, outcome) = oneshot::channel();
     let id = queues.operation_id();
     let segments = Segments::new(verb, (0, length), None, (SEGMENT, queues.ordered), id);

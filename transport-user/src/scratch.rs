@@ -31,7 +31,8 @@ impl Scratch {
 
     /// A place, as soon as one is free.
     pub(crate) async fn take(self: &Arc<Self>) -> Place {
-        let permit = Arc::clone(&self.available).acquire_owned().await.expect("the semaphore is never closed");
+        let permit =
+            Arc::clone(&self.available).acquire_owned().await.expect("the semaphore is never closed");
         let index = self.free.lock().expect("no panic under the lock").pop().expect("as many as permits");
         Place { scratch: Arc::clone(self), index, _permit: permit }
     }

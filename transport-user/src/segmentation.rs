@@ -83,7 +83,17 @@ impl Segments {
     ) -> Self {
         // The pool bounds the length, and with it the number of segments, far below 2^32.
         let total = length.div_ceil(u64::from(max_segment)).max(1) as u32;
-        Self { verb, local_offset, length, immediate, max_segment, signal_all: !ordered, wr_id, total, made: 0 }
+        Self {
+            verb,
+            local_offset,
+            length,
+            immediate,
+            max_segment,
+            signal_all: !ordered,
+            wr_id,
+            total,
+            made: 0,
+        }
     }
 
     /// Whether all segments were made.
@@ -181,7 +191,10 @@ mod tests {
                 (opcode::SEND_LAST, 50, 4296, 2)
             ]
         );
-        assert_eq!(work.iter().map(|w| w.flags).collect::<Vec<_>>(), [0, 0, flag::SIGNALED | flag::IMMEDIATE]);
+        assert_eq!(
+            work.iter().map(|w| w.flags).collect::<Vec<_>>(),
+            [0, 0, flag::SIGNALED | flag::IMMEDIATE]
+        );
         assert_eq!((work[1].immediate, work[2].immediate), (0, 7));
     }
 

@@ -11,4 +11,5 @@ mod socket;
 mod switch;
 
 pub use hosts::{Host, Pair, Star};
+pub use pass_program::PassProgram;
 pub use switch::{LiveFabric, LiveStats};

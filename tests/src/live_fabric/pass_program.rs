@@ -54,13 +54,16 @@ const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
 /// The attached program; dropping it, or the end of the process, detaches it.
 #[derive(Debug)]
-pub(super) struct PassProgram {
+pub struct PassProgram {
     _link: OwnedFd,
 }
 
 impl PassProgram {
     /// Attaches to an interface of the calling thread's namespace, in the driver.
-    pub(super) fn attach(interface: u32) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Without root, or if the interface has a program.
+    pub fn attach(interface: u32) -> io::Result<Self> {
         let program = bpf(
             BPF_PROG_LOAD,
             &Load {

@@ -43,12 +43,11 @@ impl Entry {
     fn refuse_packet(&mut self, s: &Scratch) -> Option<Counter> {
         let p = &s.packet;
         let c = &mut self.connection;
-        if c.state != state::OPEN || c.config.local_cid != Cid(p.dest_cid) {
-            return Some(if c.state == state::CLOSED {
-                Counter::DropUnknownCid
-            } else {
-                Counter::DropNotAlive
-            });
+        if c.state == state::CLOSED || c.config.local_cid != Cid(p.dest_cid) {
+            return Some(Counter::DropUnknownCid); // D-50
+        }
+        if c.state != state::OPEN {
+            return Some(Counter::DropNotAlive); // F-11-18
         }
         if p.psp_version != c.security.version {
             return Some(Counter::DropPspHeader);

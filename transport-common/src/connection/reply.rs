@@ -38,25 +38,20 @@ impl Connection {
         earliest
     }
 
-    /// Whether the timing wheel has to be told of an earlier deadline.
+    /// Whether the timing wheel has to be told of the deadline `at`.
     #[inline(always)]
-    fn deadline_moved(&self) -> bool {
-        match self.earliest_deadline() {
-            None => false,
-            Some(at) => self.timers.armed & timer::FILED == 0 || !at.reached(FalconTime(self.timers.filed)),
-        }
+    fn is_news(&self, at: FalconTime) -> bool {
+        self.timers.armed & timer::FILED == 0 || !at.reached(FalconTime(self.timers.filed))
     }
 
     /// Files the earliest deadline with the wheel when it moved forward.
     #[inline(always)]
     pub(crate) fn file_deadline(&mut self, s: &mut Scratch, now: FalconTime) {
-        if !self.deadline_moved() {
-            return;
-        }
-        if let Some(at) = self.earliest_deadline() {
-            let wait = at.since(now).0;
+        if let Some(at) = self.earliest_deadline()
+            && self.is_news(at)
+        {
             s.report.file = 1;
-            s.report.file_ticks = if now.reached(at) { 0 } else { wait };
+            s.report.file_ticks = if now.reached(at) { 0 } else { at.since(now).0 };
             self.timers.filed = at.0;
             self.timers.armed |= timer::FILED;
         }
@@ -230,6 +225,10 @@ impl Entry {
             || !c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero()
             || c.target.response_next != c.target.response_tail
             || queues.send_producer.load(core::sync::atomic::Ordering::Relaxed) != c.initiator.next.0
-            || c.deadline_moved()
+            || (c.config.ordered == 0
+                && queues.send_producer.load(core::sync::atomic::Ordering::Relaxed)
+                    != c.initiator.next_pull.0)
+            || (c.target.held != 0 && self.has_response_slot())
+            || c.earliest_deadline().is_some_and(|at| c.is_news(at))
     }
 }

@@ -5,7 +5,7 @@ use crate::bounded::bounded;
 use crate::counters::Counter;
 use crate::datapath::Scratch;
 use crate::ids::Rsn;
-use crate::packet_delivery::{TxPacket, Window, packet_flag};
+use crate::packet_delivery::{ResyncCode, TxPacket, Window, packet_flag};
 use crate::queues::{QueuePair, command};
 use crate::transaction::request_state;
 use crate::ulp;
@@ -33,7 +33,7 @@ impl Entry {
         self.run_timers(queues, ticks);
         if self.connection.initiator.completions_blocked != 0 {
             s.count(Counter::CompletionQueueFull);
-            self.flush_completions(queues);
+            self.retry_completions(queues);
             s.report.wake = self.connection.initiator.completions_blocked as u32;
         }
         if self.choose(s, queues, now) {
@@ -106,11 +106,10 @@ impl Entry {
         }
         let target_first = self.connection.initiator.targets_turn != 0;
         self.connection.initiator.targets_turn = !target_first as u8;
-        if target_first {
-            self.send_response(s, now) || self.send_request(s, queues, now)
-        } else {
-            self.send_request(s, queues, now) || self.send_response(s, now)
+        if target_first && self.send_response(s, now) {
+            return true;
         }
+        self.send_request(s, queues, now) || (!target_first && self.send_response(s, now))
     }
 
     /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
@@ -124,7 +123,7 @@ impl Entry {
             s.count(Counter::BadWorkRequest);
             self.refuse(queues, rsn);
             s.report.wake = 1;
-            return false;
+            return self.connection.config.ordered != 0 && self.skip_request(s, rsn, kind, now);
         }
         let push = matches!(kind, PacketType::PushData);
         let submitted = queues.send_producer.load(Ordering::Relaxed);
@@ -133,6 +132,27 @@ impl Entry {
         self.send_new(s, packet, kind, last_of_burst, now);
         let peer = self.connection.config.peer_cid.0;
         s.transmission.request_length = ulp::request_payload(&s.work, peer, &mut s.transmission.ulp);
+        true
+    }
+
+    /// Sends a Resync with a fresh PSN in place of a refused request: the target of an ordered connection has to pass
+    /// its RSN (D-47).
+    #[inline(never)]
+    fn skip_request(&mut self, s: &mut Scratch, rsn: Rsn, kind: PacketType, now: Picoseconds) -> bool {
+        let packet = TxPacket {
+            rsn: rsn.0,
+            last_sent: now.ticks().0,
+            kind: kind as u8,
+            flags: packet_flag::RESYNC | packet_flag::RESYNC_SENT,
+            resync_code: ResyncCode::TIMED_OUT,
+            ..TxPacket::default()
+        };
+        self.send_new(s, packet, kind, false, now);
+        s.transmission.kind = PacketType::Resync as u8;
+        s.transmission.ack_request = 0;
+        s.transmission.resync_code = packet.resync_code;
+        s.transmission.resync_type = packet.kind;
+        self.tables.statistics.resyncs_sent += 1;
         true
     }
 

@@ -12,7 +12,7 @@ mod receive;
 mod scratch;
 
 pub use emit::{FALCON_AT, MAX_FRAME_BYTES};
-pub use engine::engine;
+pub use engine::{Turn, engine, redeliver};
 pub use parse::{mac_word, words};
 pub use platform::{Platform, Verdict};
 pub use receive::receive;

@@ -3,8 +3,7 @@
 use super::{Platform, Scratch};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
-use crate::ids::Cid;
-use crate::packet_delivery::Acknowledgement;
+use crate::ids::{Cid, Psn};
 use crate::ulp;
 use crate::wire::ack::{Ack, AckHeader};
 use crate::wire::base::BaseHeader;
@@ -191,7 +190,7 @@ fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor
                     sum_bytes(&ip.src) + sum_bytes(&ip.dst) + (PROTOCOL_UDP as u16).to_be() as u64;
                 ip.protocol
             }
-            Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+            Err(malformed) => return unusual(p, malformed, link, false),
         },
         ETHERTYPE_IPV6 => match ipv6::Ipv6::decode(cursor) {
             Ok(ip) => {
@@ -205,11 +204,81 @@ fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor
                 s.network.pseudo_sum = pseudo_sum(&ip.src, &ip.dst, true);
                 ip.next_header
             }
-            Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+            Err(malformed) => return unusual(p, malformed, link, true),
         },
         _ => return Parsed::Pass(Counter::PassEthertype),
     };
     if protocol == PROTOCOL_UDP { Parsed::Falcon } else { Parsed::Pass(Counter::PassProtocol) }
+}
+
+/// A frame with IP options, extension headers, or a fragment: dropped if it is Falcon for this node, and none of our
+/// business otherwise (D-86). Every other fault of the IP header is a drop at once.
+#[inline(always)]
+fn unusual<P: Platform>(p: &mut P, malformed: Malformed, link: u32, v6: bool) -> Parsed {
+    let special =
+        matches!(malformed, Malformed::Ipv4Options | Malformed::Fragment | Malformed::Ipv6Extension);
+    if !special || is_falcon(p, link, v6) {
+        return Parsed::Drop(counter_of(malformed));
+    }
+    Parsed::Pass(Counter::PassProtocol)
+}
+
+/// Words of IPv4 options, and 8-byte units of an IPv6 extension header, that are looked past.
+const LONGEST_OPTIONS: usize = 10;
+
+/// Whether the UDP port behind IPv4 options, or behind one IPv6 extension header, is Falcon's. A fragment that does not
+/// carry the port is not.
+#[inline(always)]
+fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
+    let mut cursor = p.cursor();
+    let Some(ethernet) = cursor.take::<14>() else { return false };
+    let mac = u64::from_ne_bytes([
+        ethernet[0],
+        ethernet[1],
+        ethernet[2],
+        ethernet[3],
+        ethernet[4],
+        ethernet[5],
+        0,
+        0,
+    ]);
+    if link == 18 && cursor.take::<4>().is_none() {
+        return false;
+    }
+    let skip;
+    if v6 {
+        let Some(ip) = cursor.take::<{ ipv6::Ipv6::LEN }>() else { return false };
+        let Some(extension) = cursor.take::<8>() else { return false };
+        let fragment = ip[6] == 44;
+        let first = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 == 0;
+        let destination = [
+            u64::from_ne_bytes([ip[24], ip[25], ip[26], ip[27], ip[28], ip[29], ip[30], ip[31]]),
+            u64::from_ne_bytes([ip[32], ip[33], ip[34], ip[35], ip[36], ip[37], ip[38], ip[39]]),
+        ];
+        if extension[0] != PROTOCOL_UDP || (fragment && !first) || !p.owns_ipv6(mac, destination) {
+            return false;
+        }
+        skip = if fragment { 0 } else { extension[1] as usize * 2 };
+    } else {
+        let Some(ip) = cursor.take::<{ ipv4::Ipv4::LEN }>() else { return false };
+        let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
+        let destination = u32::from_ne_bytes([ip[16], ip[17], ip[18], ip[19]]);
+        if ip[9] != PROTOCOL_UDP || !first || !p.owns_ipv4(mac, destination) {
+            return false;
+        }
+        skip = (ip[0] as usize & 0xf).saturating_sub(5);
+    }
+    let mut n = 0;
+    while n < LONGEST_OPTIONS {
+        if n < skip && cursor.take::<4>().is_none() {
+            return false;
+        }
+        n += 1;
+    }
+    match cursor.take::<4>() {
+        Some(ports) => skip <= LONGEST_OPTIONS && u16::from_be_bytes([ports[2], ports[3]]) == FALCON_UDP_PORT,
+        None => false,
+    }
 }
 
 /// The Falcon and ULP headers, into `s.packet`.
@@ -255,11 +324,7 @@ fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> 
         }
         FalconHeader::Ack(ack) => acknowledgement(packet, &ack),
         FalconHeader::Nack(p) => {
-            packet.acknowledgement = Acknowledgement {
-                data_base: p.data_base_psn,
-                request_base: p.request_base_psn,
-                ..Acknowledgement::default()
-            };
+            bases_only(packet, p.data_base_psn, p.request_base_psn);
             packet.t1 = p.t1.0;
             packet.psn = p.psn.0;
             packet.nack_code = p.code;
@@ -277,26 +342,33 @@ fn base(packet: &mut super::Packet, base: &BaseHeader) {
     packet.ack_request = base.ack_request as u8;
     packet.psn = base.psn.0;
     packet.rsn = base.rsn.0;
-    packet.acknowledgement = Acknowledgement {
-        data_base: base.data_base_psn,
-        request_base: base.request_base_psn,
-        ..Acknowledgement::default()
-    };
+    bases_only(packet, base.data_base_psn, base.request_base_psn);
+}
+
+/// An acknowledgement without bitmaps: those of an earlier packet are zeroed with plain stores, a struct literal
+/// would become a slow byte loop on the BPF target.
+#[inline(always)]
+fn bases_only(packet: &mut super::Packet, data: Psn, request: Psn) {
+    let a = &mut packet.acknowledgement;
+    a.data_base = data;
+    a.request_base = request;
+    a.selective = 0;
+    a.own_data = 0;
+    a.own_request = 0;
+    a.data_acknowledged = Bitmap128::ZERO;
+    a.data_received = Bitmap128::ZERO;
+    a.request = Bitmap128::ZERO;
 }
 
 #[inline(always)]
 fn acknowledgement(packet: &mut super::Packet, ack: &Ack) {
     let header: &AckHeader = ack.header();
     packet.t1 = header.t1.0;
-    packet.acknowledgement = Acknowledgement {
-        data_base: header.data_base_psn,
-        request_base: header.request_base_psn,
-        own_data: header.own_data as u8,
-        own_request: header.own_request as u8,
-        ..Acknowledgement::default()
-    };
+    bases_only(packet, header.data_base_psn, header.request_base_psn);
     if let Ack::Eack(eack) = ack {
         let a = &mut packet.acknowledgement;
+        a.own_data = header.own_data as u8;
+        a.own_request = header.own_request as u8;
         a.selective = 1;
         a.data_acknowledged = Bitmap128::from_words(eack.data_ack);
         a.data_received = Bitmap128::from_words(eack.data_received);

@@ -355,6 +355,10 @@ pub struct Scratch {
     pub path: Path,
     /// Side results.
     pub report: Report,
+    /// Connection slot whose turn it is.
+    pub slot: u32,
+    /// 0.
+    pub reserved: u32,
     /// Headers of the frame being built, see [`super::emit`].
     pub header: [u8; HEADER_BYTES],
     /// Staging for checksums and cells.

@@ -147,6 +147,7 @@ impl Entry {
     /// a reserved code (F-9.2.4-3..8, D-38).
     #[inline(never)]
     pub fn process_nack(&mut self, nack: &NackReport, now: FalconTime) -> bool {
+        let rto = self.connection.congestion.rto;
         let index = packet_index(nack.psn);
         let (w, packet) = match nack.window {
             Window::Data => (&mut self.connection.data_tx, &mut self.tables.data_packets[index]),
@@ -167,6 +168,9 @@ impl Entry {
                     packet.attempts = 0;
                     packet.flags |= packet_flag::RNR;
                     w.forget_retransmitted(packet);
+                    // The packet may come out of the queue, where no timer runs.
+                    let deadline = now.after(packet.timeout(rto));
+                    self.connection.timers.arm_retransmit(deadline);
                 }
                 return true;
             }
@@ -199,6 +203,8 @@ impl ResyncCode {
     pub(crate) const COMPLETE_IN_ERROR: u8 = 1;
     /// Retransmission attempts exhausted.
     pub(crate) const EXHAUSTED: u8 = 3;
+    /// The transaction ended before its packet was acknowledged, or was never fit to be sent.
+    pub(crate) const TIMED_OUT: u8 = 4;
     /// The peer's function is being reset.
     pub(crate) const REMOTE_XLR: u8 = 5;
     /// Non-recoverable error of the target ULP.

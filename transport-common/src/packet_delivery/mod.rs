@@ -8,6 +8,7 @@ mod retransmission;
 mod transmit_window;
 
 pub use ack_policy::AckState;
+pub(crate) use acknowledgement::ResyncCode;
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport};
 pub use receive_window::{Arrival, ReceiveWindow};
 pub use transmit_window::{TransmitWindow, TxPacket, Window, packet_flag};

@@ -132,10 +132,14 @@ impl Entry {
         packet.flags &= !(packet_flag::RNR | packet_flag::EARLY);
         if packet.attempts as u32 >= limit {
             if packet.flags & packet_flag::RESYNC != 0 {
-                // F-11-6: the Resync is exhausted as well.
-                let rsn = Rsn(packet.rsn);
+                // F-11-6: the Resync is exhausted as well. Pull Data carries the peer's RSN, not one of ours.
+                let (rsn, code) = (Rsn(packet.rsn), packet.resync_code);
+                let ours = packet.kind != PacketType::PullData as u8;
                 self.connection.state = state::FATAL;
-                self.connection.initiator.exhausted = rsn;
+                if ours {
+                    self.connection.initiator.exhausted = rsn;
+                    self.connection.initiator.exhausted_code = code;
+                }
                 return;
             }
             packet.flags |= packet_flag::RESYNC;
@@ -191,10 +195,12 @@ impl Entry {
         None
     }
 
-    /// Books the resending of `resend`: timer, counters, ORRC.
+    /// Books the resending of `resend`: timer, counters, ORRC. A request whose transaction is over is not rebuilt
+    /// (F-9-6), since its send queue entry may hold another one by now: a Resync stands in for it.
     #[inline(always)]
     pub(crate) fn book_retransmission(&mut self, resend: Resend, now: FalconTime) {
         let rto = self.connection.congestion.rto;
+        let brsn = self.connection.initiator.brsn;
         let index = packet_index(resend.psn);
         let (w, packet) = match resend.window {
             Window::Data => (&mut self.connection.data_tx, &mut self.tables.data_packets[index]),
@@ -205,6 +211,11 @@ impl Entry {
         if packet.kind != PacketType::PullData as u8 {
             packet.flags |= packet_flag::RETRANSMITTED;
             w.outstanding_retransmitted = w.outstanding_retransmitted.wrapping_add(1);
+            if packet.flags & packet_flag::RESYNC == 0 && Rsn(packet.rsn).is_before(brsn) {
+                packet.flags |= packet_flag::RESYNC;
+                packet.resync_code = ResyncCode::TIMED_OUT;
+                packet.attempts = 0;
+            }
         }
         let statistics = &mut self.tables.statistics;
         if packet.flags & (packet_flag::RESYNC | packet_flag::RESYNC_SENT) == packet_flag::RESYNC {

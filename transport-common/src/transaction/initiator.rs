@@ -2,7 +2,7 @@
 
 use super::CompletionCode;
 use crate::bounded::{bounded, fresh};
-use crate::connection::{Entry, TRANSACTIONS, state, timer};
+use crate::connection::{Entry, TRANSACTIONS, timer};
 use crate::ids::Rsn;
 use crate::queues::{Completion, QueuePair, WorkRequest, flag, opcode};
 use crate::units::FalconTime;
@@ -56,14 +56,16 @@ pub struct Initiator {
     pub next: Rsn,
     /// Unordered: the next pull to look at.
     pub next_pull: Rsn,
-    /// Transaction whose packet used up all attempts (D-89), valid in state FATAL.
+    /// Transaction whose packet used up all attempts (D-89), valid with `exhausted_code`.
     pub exhausted: Rsn,
     /// 1: it is the target's turn to send (F-8.3-2).
     pub targets_turn: u8,
     /// 1: completions wait for room in the completion queue.
     pub completions_blocked: u8,
+    /// Code of the Resync that used up all attempts (D-44), 0 for none.
+    pub exhausted_code: u8,
     /// 0.
-    pub reserved: [u8; 6],
+    pub reserved: [u8; 5],
 }
 
 impl Initiator {
@@ -76,20 +78,18 @@ impl Initiator {
             exhausted: rsn.sub(1),
             targets_turn: 0,
             completions_blocked: 0,
-            reserved: [0; 6],
+            exhausted_code: 0,
+            reserved: [0; 5],
         }
     }
 }
 
-/// The packet type a work request is sent as; `None` for an unknown opcode.
+/// The packet type a work request is sent as. An unknown opcode takes a push's turn, to be refused then.
 #[inline(always)]
-const fn packet_type_of(code: u8) -> Option<PacketType> {
+const fn packet_type_of(code: u8) -> PacketType {
     match code {
-        opcode::WRITE | opcode::SEND_ONLY | opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST => {
-            Some(PacketType::PushData)
-        }
-        opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD => Some(PacketType::PullRequest),
-        _ => None,
+        opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD => PacketType::PullRequest,
+        _ => PacketType::PushData,
     }
 }
 
@@ -127,11 +127,7 @@ impl Entry {
             if rsn == submitted {
                 return None;
             }
-            let Some(kind) = packet_type_of(queues.opcode(rsn)) else {
-                self.connection.initiator.next = rsn.add(1);
-                self.refuse(queues, rsn);
-                return None;
-            };
+            let kind = packet_type_of(queues.opcode(rsn));
             return self.passes_gate(kind).then_some((rsn, kind));
         }
         let push = self.look_past(queues, submitted, false);
@@ -157,10 +153,9 @@ impl Entry {
         while rsn != submitted {
             bounded!();
             if self.transaction(rsn).state == transaction_state::SUBMITTED {
-                match packet_type_of(queues.opcode(rsn)) {
-                    Some(kind) if matches!(kind, PacketType::PullRequest) == pull => break,
-                    Some(_) => {}
-                    None => self.refuse(queues, rsn),
+                let kind = packet_type_of(queues.opcode(rsn));
+                if matches!(kind, PacketType::PullRequest) == pull {
+                    break;
                 }
             }
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
@@ -174,11 +169,9 @@ impl Entry {
         rsn
     }
 
-    /// A malformed work request completes in error without ever being sent.
+    /// A malformed work request completes in error as soon as it is booked.
     #[inline(never)]
     pub(crate) fn refuse(&mut self, queues: &QueuePair, rsn: Rsn) {
-        self.transaction(rsn).opcode = queues.opcode(rsn);
-        self.transaction(rsn).state = transaction_state::SENT;
         self.complete(queues, rsn, CompletionCode::OperationError, 0);
         self.flush_completions(queues);
     }
@@ -285,53 +278,101 @@ impl Entry {
             self.transaction(rsn).state = transaction_state::SUBMITTED;
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
         }
+        let ordered = self.connection.config.ordered != 0;
         let initiator = &mut self.connection.initiator;
-        initiator.completions_blocked = blocked;
+        if ordered || blocked != 0 {
+            initiator.completions_blocked = blocked;
+        }
         if rsn != first {
             initiator.brsn = rsn;
             queues.send_consumer.store(rsn.0, core::sync::atomic::Ordering::Release);
         }
     }
 
+    /// Tries again to report what did not fit into the completion queue. Without an order it may stand behind
+    /// transactions that are still open; then one is reported a turn.
+    #[inline(never)]
+    pub(crate) fn retry_completions(&mut self, queues: &QueuePair) {
+        if self.connection.config.ordered == 0 {
+            let rsn = self.oldest_unreported();
+            let t = *self.transaction(rsn);
+            if t.state == transaction_state::DONE {
+                if report(queues, rsn, &t) {
+                    self.transaction(rsn).state = transaction_state::REPORTED;
+                    self.tables.statistics.completions += 1;
+                }
+                return;
+            }
+            self.connection.initiator.completions_blocked = 0;
+        }
+        self.flush_completions(queues);
+    }
+
+    /// The oldest transaction that is over but not reported; any other if there is none.
+    #[inline(never)]
+    fn oldest_unreported(&mut self) -> Rsn {
+        let mut rsn = self.connection.initiator.brsn;
+        let end = rsn.add(TRANSACTIONS as u32);
+        while rsn != end {
+            bounded!();
+            if self.transaction(rsn).state == transaction_state::DONE {
+                break;
+            }
+            rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
+        }
+        rsn
+    }
+
     /// The transaction timer fired: the oldest transaction ends if it is too old, and the timer is set for the
     /// next (F-11-19).
     #[inline(always)]
     pub(crate) fn on_transaction_timer(&mut self, queues: &QueuePair, now: FalconTime) {
-        let timeout = self.connection.config.transaction_timeout;
-        let rsn = self.connection.initiator.brsn;
-        let t = *self.transaction(rsn);
         self.connection.timers.armed &= !timer::TRANSACTION;
-        let waiting = matches!(t.state, transaction_state::SENT | transaction_state::ACKNOWLEDGED);
-        if !waiting {
-            return;
-        }
-        let deadline = FalconTime(t.since).after(timeout);
-        if now.reached(deadline) {
-            self.complete(queues, rsn, CompletionCode::LocalTimeout, 0);
+        if let Some(deadline) = self.oldest_deadline(now)
+            && now.reached(deadline)
+        {
+            let brsn = self.connection.initiator.brsn;
+            self.complete(queues, brsn, CompletionCode::LocalTimeout, 0);
             self.flush_completions(queues);
-            self.connection.timers.transaction = now.after(timeout).0;
-        } else {
-            self.connection.timers.transaction = deadline.0;
         }
-        self.connection.timers.armed |= timer::TRANSACTION;
+        if let Some(deadline) = self.oldest_deadline(now) {
+            self.connection.timers.transaction = deadline.0;
+            self.connection.timers.armed |= timer::TRANSACTION;
+        }
     }
 
-    /// A dead connection completes everything submitted: the exhausted transaction with
-    /// `LocalTO`, all others with `DeadConn` (D-89, F-11-27). True while there is more.
+    /// When the oldest transaction times out; a full timeout from now if it is about to be reported, never if it was
+    /// not sent.
+    #[inline(always)]
+    fn oldest_deadline(&mut self, now: FalconTime) -> Option<FalconTime> {
+        let timeout = self.connection.config.transaction_timeout;
+        let t = self.transaction(self.connection.initiator.brsn);
+        match t.state {
+            transaction_state::SUBMITTED => None,
+            transaction_state::SENT | transaction_state::ACKNOWLEDGED => {
+                Some(FalconTime(t.since).after(timeout))
+            }
+            _ => Some(now.after(timeout)),
+        }
+    }
+
+    /// A dead connection completes everything submitted: the exhausted transaction with what its Resync stood for,
+    /// usually `LocalTO`, all others with `DeadConn` (D-44, D-89, F-11-27). True while there is more.
     #[inline(never)]
     pub(crate) fn drain_dead(&mut self, queues: &QueuePair) -> bool {
         let submitted = self.submitted(queues);
-        let fatal = self.connection.state == state::FATAL;
-        let exhausted = self.connection.initiator.exhausted;
+        let Initiator { exhausted, exhausted_code, .. } = self.connection.initiator;
         let mut rsn = self.connection.initiator.brsn;
         while rsn != submitted {
             bounded!();
             let t = self.transaction(rsn);
             if t.state < transaction_state::DONE {
-                t.opcode = queues.opcode(rsn);
+                if t.state == transaction_state::SUBMITTED {
+                    *t = Transaction { opcode: queues.opcode(rsn), ..Transaction::default() };
+                }
                 t.state = transaction_state::SENT;
-                let code = if fatal && rsn == exhausted {
-                    CompletionCode::LocalTimeout
+                let code = if exhausted_code != 0 && rsn == exhausted {
+                    CompletionCode::of_resync(exhausted_code)
                 } else {
                     CompletionCode::DeadConnection
                 };

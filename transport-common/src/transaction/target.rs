@@ -5,7 +5,7 @@ use crate::bitmap::Bitmap128;
 use crate::bounded::{bounded, fresh};
 use crate::connection::{Entry, TRANSACTIONS, timer};
 use crate::counters::Counter;
-use crate::datapath::{NO_CELL, Scratch, delivery};
+use crate::datapath::{NO_CELL, Report, Scratch, delivery};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{Arrival, ReceiveWindow};
 use crate::queues::QueuePair;
@@ -122,6 +122,24 @@ impl Target {
             rnr_retry: Bitmap128::ZERO,
         }
     }
+
+    /// The order passes over `nrsn`, which a Resync consumed (D-25). If that was a push, it may have been a segment
+    /// of the SEND in progress: a message with a hole is never completed.
+    #[inline(always)]
+    fn pass(&mut self, nrsn: Rsn, pull: bool) {
+        self.nrsn = nrsn.add(1);
+        if !pull {
+            self.in_message = 0;
+            self.receive_offset = 0;
+        }
+    }
+
+    /// Unordered: the push at `key` does not wait for redelivery any more.
+    #[inline(always)]
+    pub(crate) fn forget_rnr(&mut self, key: u32) {
+        self.rnr_waiting.clear(key & 127);
+        self.rnr_retry.clear(key & 127);
+    }
 }
 
 impl Entry {
@@ -202,6 +220,7 @@ impl Entry {
         let outgoing = s.transmission.present;
         s.delivery.kind = delivery::NONE;
         s.delivery.free_cell = cell;
+        s.report = Report::default(); // what the first step counted was raised after it
         if self.receive_window(pull).classify(psn) != Arrival::New
             || self.request(key).state != request_state::FREE
         {
@@ -329,7 +348,7 @@ impl Entry {
             match request.state {
                 request_state::CONSUMED => {
                     self.request(key).state = request_state::FREE;
-                    self.connection.target.nrsn = nrsn.add(1);
+                    self.connection.target.pass(nrsn, request.flags & request_flag::PULL != 0);
                 }
                 request_state::HELD if self.connection.target.rnr == 0 => {
                     return self.begin_redelivery(s, key, request_state::HELD);
@@ -386,24 +405,23 @@ impl Entry {
             }
         }
         if !ordered {
-            self.connection.target.rnr_waiting.clear(psn.0 & 127);
-            self.connection.target.rnr_retry.clear(psn.0 & 127);
+            if !pull {
+                self.connection.target.forget_rnr(key);
+            }
             return;
         }
         if rsn.is_before(nrsn) {
             return;
         }
-        // A segment of a SEND is gone: the message cannot be completed.
-        self.connection.target.in_message = 0;
-        self.connection.target.receive_offset = 0;
         if rsn == nrsn {
-            self.connection.target.nrsn = nrsn.add(1);
+            self.connection.target.pass(nrsn, pull);
             self.connection.target.rnr = 0;
         } else if rsn.distance_from(nrsn) < TRANSACTIONS as u32 {
             *self.request(key) = TargetRequest {
                 rsn: rsn.0,
                 psn: psn.0,
                 state: request_state::CONSUMED,
+                flags: if pull { request_flag::PULL } else { 0 },
                 ..TargetRequest::default()
             };
         }

@@ -5,7 +5,7 @@ use crate::connection::{Entry, TRANSACTIONS};
 use crate::counters::Counter;
 use crate::datapath::{Operation, Scratch, UlpOut, delivery, operation, ulp_header};
 use crate::ids::Rsn;
-use crate::queues::{MEMORY_BYTES, QueuePair, WorkRequest, flag, opcode};
+use crate::queues::{QueuePair, USABLE_BYTES, WorkRequest, flag, opcode};
 use crate::transaction::{CompletionCode, Response, response_kind, transaction_state};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
@@ -21,7 +21,16 @@ pub fn parse_operation<C: Cursor>(
     request_length: u16,
     out: &mut Operation,
 ) {
-    *out = Operation { kind: operation::INVALID, ..Operation::default() };
+    // Field by field: a struct literal becomes a slow byte loop on the BPF target.
+    out.kind = operation::INVALID;
+    out.first = 0;
+    out.last = 0;
+    out.has_immediate = 0;
+    out.code = 0;
+    out.header = 0;
+    out.length = 0;
+    out.rkey = 0;
+    out.immediate = 0;
     let Ok(bth) = rdma::Bth::decode(cursor) else { return };
     out.segment = bth.psn;
     match kind {
@@ -109,30 +118,31 @@ fn pull_operation(pull: &RdmaPull, out: &mut Operation) {
 pub(crate) fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
     let atomic = matches!(work.opcode, opcode::COMPARE_SWAP | opcode::FETCH_ADD);
     let length = if atomic { 8 } else { work.length as u64 };
-    length <= max_segment as u64
+    matches!(work.opcode, opcode::WRITE..=opcode::SEND_LAST)
+        && length <= max_segment as u64
         && (!atomic || work.remote_address & 7 == 0)
-        && work.local_offset <= MEMORY_BYTES as u64
-        && work.local_offset + length <= MEMORY_BYTES as u64
+        && work.local_offset <= USABLE_BYTES
+        && work.local_offset + length <= USABLE_BYTES
 }
 
 /// The ULP part of a request packet, and its Request Length (F-7.3-3, F-7.5-2).
 #[inline(never)]
 pub(crate) fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut UlpOut) -> u32 {
     let immediate = work.flags & flag::IMMEDIATE != 0;
-    *out = UlpOut {
-        segment: work.segment,
-        dest_qp,
-        rkey: work.rkey,
-        address: work.remote_address,
-        swap_or_add: work.swap_or_add,
-        compare: work.compare,
-        length: work.length,
-        immediate: work.immediate,
-        memory_offset: work.local_offset,
-        has_immediate: immediate as u8,
-        extension: ulp_header::BTH,
-        ..UlpOut::default()
-    };
+    out.segment = work.segment;
+    out.dest_qp = dest_qp;
+    out.rkey = work.rkey;
+    out.address = work.remote_address;
+    out.swap_or_add = work.swap_or_add;
+    out.compare = work.compare;
+    out.length = work.length;
+    out.immediate = work.immediate;
+    out.memory_offset = work.local_offset;
+    out.has_immediate = immediate as u8;
+    out.extension = ulp_header::BTH;
+    out.syndrome = 0;
+    out.data_length = 0;
+    out.resolve = 0;
     let header = match work.opcode {
         opcode::READ => {
             out.bth_opcode = rdma::opcode::READ_REQUEST;
@@ -182,16 +192,18 @@ pub(crate) fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut UlpOut
 /// The ULP part of a Pull Data packet.
 #[inline(never)]
 pub(crate) fn response_payload(response: &Response, dest_qp: u32, out: &mut UlpOut) {
-    *out = UlpOut {
-        dest_qp,
-        rkey: response.rkey,
-        address: response.address,
-        length: response.length,
-        swap_or_add: response.value,
-        extension: ulp_header::AETH,
-        bth_opcode: rdma::opcode::READ_RESPONSE_ONLY,
-        ..UlpOut::default()
-    };
+    out.segment = 0;
+    out.dest_qp = dest_qp;
+    out.rkey = response.rkey;
+    out.address = response.address;
+    out.length = response.length;
+    out.swap_or_add = response.value;
+    out.has_immediate = 0;
+    out.extension = ulp_header::AETH;
+    out.bth_opcode = rdma::opcode::READ_RESPONSE_ONLY;
+    out.syndrome = 0;
+    out.data_length = 0;
+    out.resolve = 0;
     match response.kind {
         response_kind::READ => {
             out.data_length = response.length;
@@ -230,7 +242,7 @@ impl Entry {
         queues.load_work_request(rsn, &mut s.work);
         let work = &s.work;
         let end = work.local_offset.wrapping_add(op.length as u64);
-        if !fits || work.local_offset > MEMORY_BYTES as u64 || end > MEMORY_BYTES as u64 {
+        if !fits || work.local_offset > USABLE_BYTES || end > USABLE_BYTES {
             t.length = 0;
             self.complete(queues, rsn, CompletionCode::OperationError, 0);
             self.flush_completions(queues);

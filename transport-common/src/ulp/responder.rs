@@ -8,7 +8,7 @@ use crate::connection::Entry;
 use crate::datapath::{NO_CELL, Scratch, delivery, operation};
 use crate::ids::{Psn, Rsn};
 use crate::queues::{
-    Completion, MEMORY_BYTES, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, access, flag, opcode,
+    Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, USABLE_BYTES, access, flag, opcode,
 };
 use crate::transaction::{
     CompletionCode, Response, TargetRequest, request_flag, request_state, response_kind, response_state,
@@ -93,8 +93,8 @@ impl Entry {
         let start = receive.local_offset.wrapping_add(offset);
         let target = &mut self.connection.target;
         if end > receive.length as u64
-            || receive.local_offset > MEMORY_BYTES as u64
-            || receive.local_offset + end > MEMORY_BYTES as u64
+            || receive.local_offset > USABLE_BYTES
+            || receive.local_offset + end > USABLE_BYTES
         {
             target.receive_next = target.receive_next.wrapping_add(1);
             target.in_message = 0;
@@ -168,8 +168,8 @@ impl Entry {
         if self.connection.config.ordered != 0 {
             self.connection.target.nrsn = Rsn(s.packet.rsn).add(1);
             self.connection.target.rnr = 0;
-        } else {
-            self.connection.target.rnr_waiting.clear(key & 127);
+        } else if !pull {
+            self.connection.target.forget_rnr(key);
         }
         cell
     }

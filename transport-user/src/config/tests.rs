@@ -51,6 +51,24 @@ fn the_design_s_example_is_read_as_written() {
 }
 
 #[test]
+fn a_static_connection_is_opened_as_the_file_says() {
+    let file = NodeFile::parse(&with("rx_spi = 2", "rx_spi = 2, checksum = false, remote_time = 9")).unwrap();
+    let connection = &file.connections[0];
+    let open = connection.to_open(LocalCid::Given(connection.local_cid), None);
+    assert!(matches!(open.local_cid, LocalCid::Given(Cid(5))));
+    assert_eq!(
+        (open.peer_cid, open.peer_address, open.peer_mac),
+        (Cid(10), connection.peer_address, connection.peer_mac)
+    );
+    assert_eq!(
+        (open.security.psp_version, open.security.checksum, open.security.remote_time),
+        (15, false, Some(9))
+    );
+    assert_eq!((open.tx, open.rx, open.ordered), (connection.tx, connection.rx, true));
+    assert_eq!((open.tuning, open.max_segment, open.vlan_tci), (crate::Tuning::default(), None, None));
+}
+
+#[test]
 fn tuning_of_the_node_is_the_base_of_every_connection() {
     let source = format!(
         "{}\n[connection.tuning]\nrto = \"2ms\"\ninitial_fcwnd = 1.5\n",

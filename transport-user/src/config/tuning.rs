@@ -34,7 +34,8 @@ pub struct Tuning {
     pub limits: Limits,
 }
 
-/// Limits within which windows and timeout move; the defaults are D-78's.
+/// Limits within which windows and timeout move; the defaults are D-78's. As long as both are constant, what a
+/// connection starts with is checked against them and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// The fabric window never falls below, packets.

@@ -15,8 +15,8 @@ mod tests;
 
 pub use client::{Client, ClientError};
 pub use protocol::{
-    Atomic, CopyDirection, Data, Envelope, Failure, FailureKind, INLINE_LIMIT, LARGEST_LINE, Place, Progress, Reply,
-    Request, Right, VERSION,
+    Atomic, CopyDirection, Data, Envelope, Failure, FailureKind, INLINE_LIMIT, LARGEST_LINE, Place, Progress,
+    Reply, Request, Right, VERSION,
 };
 pub use server::{Handler, ProgressSender, Server};
 pub use socket::{DIRECTORY, SocketError, bind, default_path, find};

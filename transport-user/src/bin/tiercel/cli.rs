@@ -15,8 +15,9 @@ use crate::values::{
 
 /// Exit codes, shown by `--help`.
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 the node could not, 2 wrong usage or request, 3 an operation completed in error,
-4 no connection, 5 a file could not be read, written or verified, 6 no node answers.";
+Exit codes:
+  0 done  1 the node could not  2 wrong usage or request  3 an operation completed in error
+  4 no connection  5 a file could not be read, written or verified  6 no node answers";
 
 /// The Falcon transport on any Linux machine: runs a node, and talks to running ones.
 #[derive(Debug, Parser)]
@@ -433,86 +434,4 @@ pub(crate) struct PlaceArguments {
 /// A number, or a size with its unit.
 pub(crate) fn parse_address(text: &str) -> Result<u64, String> {
     parse_integer(text).or_else(|_| parse_size(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{CommandFactory, Parser};
-
-    use super::*;
-
-    fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(line.split_whitespace())
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn every_subcommand_has_examples() {
-        fn check(command: &clap::Command, path: &str) {
-            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-                let path = format!("{path} {}", sub.get_name());
-                if sub.has_subcommands() {
-                    check(sub, &path);
-                    continue;
-                }
-                let examples = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(examples.contains(&path), "`{path} --help` has no example");
-            }
-        }
-        check(&Cli::command(), "tiercel");
-    }
-
-    #[test]
-    fn examples_parse() {
-        // What `--help` shows must work as it stands; shell pipelines end where they leave this program.
-        fn check(command: &clap::Command) {
-            for sub in command.get_subcommands() {
-                check(sub);
-            }
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            for line in
-                help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|l| l.starts_with("tiercel "))
-            {
-                let line =
-                    line.split(" | ").next().unwrap_or_default().replace("'02 00 00 00 00 02 ...'", "0200");
-                parse(&line.replace('\'', "")).unwrap_or_else(|error| panic!("{line}: {error}"));
-            }
-        }
-        check(&Cli::command());
-    }
-
-    #[test]
-    fn contradictions_are_refused() {
-        for line in [
-            "tiercel up",
-            "tiercel up --interface veth0",
-            "tiercel up --config f --interface veth0 --address 10.7.0.1",
-            "tiercel up --interface veth0 --address 10.7.0.1 --busy --sleep",
-            "tiercel write 5 --rkey 1",
-            "tiercel write 5 --rkey 1 --data a --hex 00",
-            "tiercel read 5 --rkey 1 --length 8 --raw --out f",
-            "tiercel read 5 --rkey 4294967296 --length 8",
-            "tiercel decode",
-            "tiercel decode f --hex 00",
-            "tiercel recv post 5 --count 0",
-            "tiercel --socket s --node n status",
-            "tiercel mr register 0x",
-        ] {
-            assert!(parse(line).is_err(), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_region_without_rights_is_asked_for_by_name() {
-        let Command::Mr(Mr::Register { access, .. }) =
-            parse("tiercel mr register 1K --access none").unwrap().command
-        else {
-            panic!()
-        };
-        assert_eq!(access, [None]);
-    }
 }

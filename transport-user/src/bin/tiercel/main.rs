@@ -7,6 +7,8 @@ use clap::Parser;
 use tracing::level_filters::LevelFilter;
 
 mod cli;
+#[cfg(test)]
+mod cli_tests;
 mod decode;
 mod exit;
 mod operate;

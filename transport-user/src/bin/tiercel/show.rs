@@ -9,8 +9,8 @@ use crate::output::{fields, print, print_json, size, table, text};
 use crate::talk::Node;
 
 pub(crate) async fn down(node: &Node) -> Result<(), Exit> {
-    let answer = node.ask(Request::Down).await?;
-    print(format!("node {} goes down", text(&answer["down"])));
+    let answer = node.down().await?;
+    print(format!("node {} is down", text(&answer["down"])));
     Ok(())
 }
 

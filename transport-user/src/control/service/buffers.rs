@@ -1,7 +1,7 @@
 //! Bytes on their way between clients, files and registered memory.
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -43,11 +43,12 @@ impl NodeService {
     fn load_file(&self, path: &Path) -> Result<Loaded, Failure> {
         let failed =
             |error| Failure::new(FailureKind::File, format!("cannot read {}: {error}", path.display()));
-        let mut file = File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
+        // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
+        let metadata = fs::metadata(path).map_err(failed)?;
         if !metadata.is_file() {
             return Err(Failure::new(FailureKind::File, format!("{} is not a file", path.display())));
         }
+        let mut file = File::open(path).map_err(failed)?;
         let length = metadata.len();
         let region = self.staging(length)?;
         let mut piece = vec![0; PIECE];

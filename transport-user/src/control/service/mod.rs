@@ -136,7 +136,8 @@ impl NodeService {
     }
 
     fn connections(&self) -> Result<Value, Failure> {
-        let managed: Vec<u32> = self.inner.manager.sessions().iter().map(|session| session.local_cid).collect();
+        let managed: Vec<u32> =
+            self.inner.manager.sessions().iter().map(|session| session.local_cid).collect();
         let mut all = Vec::new();
         for info in self.node().connections() {
             let cid = info.local_cid.0;
@@ -184,7 +185,10 @@ impl NodeService {
 
     async fn try_serve_file(&self, cid: Cid, step: FileMessage) -> Result<CopyReport, Failure> {
         let Some(directory) = &self.inner.receive_directory else {
-            return Err(Failure::new(FailureKind::File, "the node keeps no files: start it with --receive-dir"));
+            return Err(Failure::new(
+                FailureKind::File,
+                "the node keeps no files: start it with --receive-dir",
+            ));
         };
         let link = Arc::new(Link::new(self.clone(), self.connection(cid.0)?));
         let mut steps = self.inner.transfers.enter(cid, step.transfer())?;
@@ -230,9 +234,13 @@ impl Handler for NodeService {
             Request::Write { cid, rkey, address, data, immediate } => {
                 self.write(cid, (rkey, address), &data, immediate).await
             }
-            Request::Read { cid, rkey, address, length, to } => self.read(cid, (rkey, address), length, &to).await,
+            Request::Read { cid, rkey, address, length, to } => {
+                self.read(cid, (rkey, address), length, &to).await
+            }
             Request::Send { cid, data, immediate } => self.send(cid, &data, immediate).await,
-            Request::PostReceive { cid, length, count, wait } => self.post_receives(cid, length, count, wait).await,
+            Request::PostReceive { cid, length, count, wait } => {
+                self.post_receives(cid, length, count, wait).await
+            }
             Request::Receives { cid } => self.list_receives(cid),
             Request::Atomic { cid, rkey, address, operation } => {
                 self.atomic(cid, (rkey, address), operation).await

@@ -193,8 +193,8 @@ async fn tell<V: Verbs>(verbs: &V, step: FileMessage) -> Result<(), Failure> {
     }
     Err(Failure::new(
         FailureKind::Connect,
-        "the connection has no session with the peer's connection manager (it is static, or has ended): use `tiercel conn \
-         connect`, or copy with `tiercel write` and `tiercel read`",
+        "the connection has no session with the peer's connection manager: it has ended (connect again with `tiercel conn \
+         connect`), or it is static (copy with `tiercel write` and `tiercel read`)",
     ))
 }
 

@@ -55,12 +55,13 @@ async fn offer<V: Verbs>(
     progress: &ProgressSender,
 ) -> Result<CopyReport, Failure> {
     let started = Instant::now();
-    let opened =
-        std::fs::File::open(&what.file).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
-    let (file, metadata) = opened.map_err(|error| file_failure(&what.file, "read", &error))?;
+    let unreadable = |error| file_failure(&what.file, "read", &error);
+    // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
+    let metadata = std::fs::metadata(&what.file).map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(Failure::new(FailureKind::File, format!("{} is not a file", what.file.display())));
     }
+    let file = std::fs::File::open(&what.file).map_err(unreadable)?;
     let (chunk, slots) = match what.via {
         Via::Send => (TWO_SIDED.0.min(verbs.largest_message()), TWO_SIDED.1),
         Via::Write | Via::Read => ONE_SIDED,

@@ -1,0 +1,42 @@
+//! What a build script that includes an object consists of.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use crate::{LINKER_VAR, TOOLCHAIN_VAR, build};
+
+/// What the objects are made from, seen from the workspace's root.
+const INPUTS: [&str; 7] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "transport-common/Cargo.toml",
+    "transport-common/src",
+    "transport-ebpf/Cargo.toml",
+    "transport-ebpf/Cargo.lock",
+    "transport-ebpf/src",
+];
+
+/// The whole of a build script: builds the objects into its `OUT_DIR` and tells cargo when to do so again. `workspace`
+/// is the workspace's root.
+///
+/// # Panics
+/// Outside a build script, where cargo has not set `OUT_DIR`.
+pub fn build_script(workspace: &Path) -> ExitCode {
+    for input in INPUTS {
+        println!("cargo:rerun-if-changed={}", workspace.join(input).display());
+    }
+    for variable in [TOOLCHAIN_VAR, LINKER_VAR] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    let out_dir = env::var_os("OUT_DIR").map(PathBuf::from).expect("cargo sets it for build scripts");
+    match build(&workspace.join("transport-ebpf"), &out_dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The ready bits of a node page, and the engine's round robin over them.
+
+use transport_common::queues::CONNECTIONS;
+
+const WORD_BITS: u32 = u64::BITS;
+const WORDS: usize = CONNECTIONS / WORD_BITS as usize;
+
+/// Which connections ask for a turn of the engine, and whose turn is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doorbells {
+    /// Bit n: connection slot n wants to be looked at.
+    pub ready: [u64; WORDS],
+    /// The slot the round robin starts from.
+    pub next: u32,
+}
+
+impl Doorbells {
+    /// Asks for a turn for `slot`, taken modulo [`CONNECTIONS`].
+    pub const fn ring(&mut self, slot: u32) {
+        let slot = slot % CONNECTIONS as u32;
+        self.ready[(slot / WORD_BITS) as usize] |= 1 << (slot % WORD_BITS);
+    }
+
+    /// Whether nobody asks.
+    pub fn is_silent(&self) -> bool {
+        self.ready == [0; WORDS]
+    }
+
+    /// The next connection that asked; its bit is cleared. The word the start lies in is looked at twice: its upper
+    /// part first, its lower part last.
+    pub fn take(&mut self) -> Option<u32> {
+        for n in 0..=WORDS {
+            let index = (self.next / WORD_BITS) as usize + n;
+            let index = index % WORDS;
+            let mut bits = self.ready[index];
+            if n == 0 {
+                bits &= u64::MAX << (self.next % WORD_BITS);
+            }
+            if bits != 0 {
+                let bit = bits.trailing_zeros();
+                self.ready[index] &= !(1 << bit);
+                let slot = index as u32 * WORD_BITS + bit;
+                self.next = (slot + 1) % CONNECTIONS as u32;
+                return Some(slot);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_go_round_robin_and_each_request_is_served_once() {
+        let mut doorbells = Doorbells { next: 70, ..Doorbells::default() };
+        [3, 65, 70, 255].iter().for_each(|slot| doorbells.ring(*slot));
+        doorbells.ring(70);
+        let turns: Vec<u32> = std::iter::from_fn(|| doorbells.take()).collect();
+        assert_eq!(turns, [70, 255, 3, 65]);
+        assert!(doorbells.is_silent());
+    }
+}

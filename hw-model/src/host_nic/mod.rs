@@ -1,0 +1,303 @@
+//! The card on the host: the datapath over plain memory, on a clock that is told.
+//!
+//! [`HostNic`] is one node: connection contexts, queues, registered memory, receive cells, timing wheel. Frames go in
+//! and come out by value; nothing runs by itself. It is what simulations, the hardware model and the differential
+//! tests drive, and it does to the bit what the XDP programs do.
+
+mod doorbells;
+mod platform;
+#[cfg(test)]
+mod tests;
+
+use core::sync::atomic::Ordering;
+
+use transport_common::connection::{Entry, Parameters, state};
+use transport_common::counters::Counter;
+use transport_common::datapath::{self, Scratch, Turn, Verdict};
+use transport_common::ids::Rsn;
+use transport_common::queues::{
+    CELL_BYTES, CELLS, COMPLETION_QUEUE_DEPTH, CONNECTIONS, Completion, MEMORY_BYTES, NodeConfig, QueuePair,
+    RECEIVE_QUEUE_DEPTH, REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command,
+};
+use transport_common::timing_wheel::{NANOS_PER_TICK, TimingWheel};
+use transport_common::units::Picoseconds;
+
+pub use doorbells::Doorbells;
+pub use platform::{FrameCursor, HostPlatform, node_config};
+
+/// Bytes of the frames the engine is handed.
+const ENGINE_FRAME_BYTES: usize = 128;
+
+/// What distinguishes one card from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostConfig {
+    /// Own addresses.
+    pub node: NodeConfig,
+    /// Receive cells, at most [`CELLS`].
+    pub cells: usize,
+    /// Longest frame a received frame can grow to, bytes.
+    pub longest_frame: u32,
+    /// Bytes by which a received frame can grow; XDP on socket buffers has none.
+    pub tail_room: u32,
+}
+
+impl HostConfig {
+    /// A card with all cells, and frames in pages as native XDP has them.
+    #[must_use]
+    pub const fn new(node: NodeConfig) -> Self {
+        Self { node, cells: CELLS, longest_frame: datapath::MAX_FRAME_BYTES, tail_room: u32::MAX }
+    }
+}
+
+/// A queue has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is full")]
+pub struct QueueFull;
+
+/// One node. See the module.
+pub struct HostNic {
+    platform: HostPlatform,
+    scratch: Box<Scratch>,
+    config: HostConfig,
+    frames: u64,
+}
+
+/// `n` values of zero bytes, from the allocator as such: untouched pages cost nothing.
+///
+/// # Safety
+/// Zero bytes are a valid `T`.
+unsafe fn zeroed<T>(n: usize) -> Box<[T]> {
+    // SAFETY: by the contract of this function.
+    unsafe { Box::new_zeroed_slice(n).assume_init() }
+}
+
+impl HostNic {
+    /// A card without connections; its clock stands at 0.
+    ///
+    /// # Panics
+    /// If `config` asks for more than [`CELLS`] cells.
+    #[must_use]
+    pub fn new(config: HostConfig) -> Self {
+        assert!(config.cells <= CELLS, "{} cells asked for, there are {CELLS}", config.cells);
+        // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
+        let entries: Box<[Entry]> = unsafe { zeroed(CONNECTIONS) };
+        // SAFETY: integers in atomics and cells.
+        let queue_pairs: Box<[QueuePair]> = unsafe { zeroed(CONNECTIONS) };
+        // SAFETY: integers only.
+        let scratch: Box<Scratch> = unsafe { Box::new_zeroed().assume_init() };
+        let platform = HostPlatform {
+            clock: Picoseconds(0),
+            config: config.node,
+            entries,
+            queue_pairs,
+            memory: vec![0; MEMORY_BYTES],
+            regions: [Region::default(); REGIONS],
+            cells: vec![[0; CELL_BYTES]; config.cells],
+            free_cells: (0..config.cells as u32).collect(),
+            wheel: Box::new(TimingWheel::new()),
+            doorbells: Doorbells::default(),
+            counters: [0; Counter::COUNT],
+            frame: Vec::new(),
+            frame_limit: 0,
+        };
+        Self { platform, scratch, config, frames: 0 }
+    }
+
+    /// The clock.
+    pub const fn now(&self) -> Picoseconds {
+        self.platform.clock
+    }
+
+    /// Sets the clock. It is monotonic: an earlier time than the one it shows is ignored.
+    pub fn set_time(&mut self, now: Picoseconds) {
+        self.platform.clock = Picoseconds(self.platform.clock.0.max(now.0));
+    }
+
+    /// Handles a frame from the network, as the wire program does: the verdict, and what stands in the frame then.
+    pub fn receive(&mut self, frame: Vec<u8>) -> (Verdict, Vec<u8>) {
+        let length = frame.len() as u32;
+        self.platform.frame = frame;
+        self.platform.frame_limit =
+            self.config.longest_frame.min(length.saturating_add(self.config.tail_room));
+        let verdict = datapath::receive(&mut self.platform, &mut self.scratch);
+        (verdict, core::mem::take(&mut self.platform.frame))
+    }
+
+    /// One frame of the engine: the verdict and what stands in the frame, or `None` if there was nobody to turn to.
+    ///
+    /// The wheel is looked at in every eighth frame, as the engine program does.
+    pub fn engine_frame(&mut self) -> Option<(Verdict, Vec<u8>)> {
+        self.frames = self.frames.wrapping_add(1);
+        self.platform.frame = vec![0; ENGINE_FRAME_BYTES];
+        self.platform.frame_limit = datapath::MAX_FRAME_BYTES;
+        let mut turn = datapath::engine(&mut self.platform, &mut self.scratch, self.frames & 7 == 0);
+        if turn == Turn::Redeliver {
+            turn = datapath::redeliver(&mut self.platform, &mut self.scratch);
+        }
+        let verdict = match turn {
+            Turn::Idle => return None,
+            Turn::Transmit => Verdict::Transmit,
+            Turn::Drop | Turn::Redeliver => Verdict::Drop,
+        };
+        Some((verdict, core::mem::take(&mut self.platform.frame)))
+    }
+
+    /// Frames the engine was handed so far.
+    pub const fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// When the engine has something to do next, by this card's clock: at once if a doorbell was rung, else at the
+    /// next deadline of the timing wheel or shortly before; `None` if nothing is planned.
+    pub fn next_event(&self) -> Option<Picoseconds> {
+        if !self.platform.doorbells.is_silent() {
+            return Some(self.platform.clock);
+        }
+        let tick = self.platform.wheel.next_event()?;
+        Some(Picoseconds(self.platform.clock.0.max(tick * NANOS_PER_TICK * 1000)))
+    }
+
+    /// Opens the connection of `slot`; nothing of a former one remains.
+    ///
+    /// # Panics
+    /// If there is no such slot, or if it does not belong to `parameters.config.local_cid`.
+    pub fn open(&mut self, slot: usize, parameters: &Parameters) {
+        assert_eq!(
+            parameters.config.local_cid.0 as usize % CONNECTIONS,
+            slot,
+            "a CID's slot is its value modulo {CONNECTIONS}"
+        );
+        let entry = &mut self.platform.entries[slot];
+        let generation = entry.connection.generation.wrapping_add(1);
+        // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
+        unsafe { core::ptr::from_mut(entry).write_bytes(0, 1) };
+        entry.open(parameters, generation);
+        self.platform.reset_queues(slot, parameters.tx.rsn.0, state::OPEN);
+    }
+
+    /// Asks the engine to close the connection of `slot`: everything outstanding completes.
+    pub fn close(&mut self, slot: usize) {
+        self.platform.queue_pairs[slot].command.store(command::CLOSE, Ordering::Release);
+        self.platform.doorbells.ring(slot as u32);
+    }
+
+    /// Posts a work request and rings the doorbell; the RSN of its transaction.
+    ///
+    /// # Errors
+    /// [`QueueFull`]: the entry's former transaction is not complete.
+    pub fn post(&mut self, slot: usize, work: WorkRequest) -> Result<Rsn, QueueFull> {
+        let queues = &self.platform.queue_pairs[slot];
+        let producer = queues.send_producer.load(Ordering::Relaxed);
+        let consumer = queues.send_consumer.load(Ordering::Acquire);
+        if producer.wrapping_sub(consumer) >= SEND_QUEUE_DEPTH as u32 {
+            return Err(QueueFull);
+        }
+        queues.send[producer as usize % SEND_QUEUE_DEPTH].store(work);
+        queues.send_producer.store(producer.wrapping_add(1), Ordering::Release);
+        self.platform.doorbells.ring(slot as u32);
+        Ok(Rsn(producer))
+    }
+
+    /// Posts a receive buffer.
+    ///
+    /// # Errors
+    /// [`QueueFull`].
+    pub fn post_receive(&mut self, slot: usize, receive: ReceiveRequest) -> Result<(), QueueFull> {
+        let queues = &self.platform.queue_pairs[slot];
+        let producer = queues.receive_producer.load(Ordering::Relaxed);
+        let consumer = queues.receive_consumer.load(Ordering::Acquire);
+        if producer.wrapping_sub(consumer) >= RECEIVE_QUEUE_DEPTH as u32 {
+            return Err(QueueFull);
+        }
+        queues.receive[producer as usize % RECEIVE_QUEUE_DEPTH].store(receive);
+        queues.receive_producer.store(producer.wrapping_add(1), Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the oldest completion of `slot`.
+    pub fn poll_completion(&mut self, slot: usize) -> Option<Completion> {
+        let queues = &self.platform.queue_pairs[slot];
+        let consumer = queues.completion_consumer.load(Ordering::Relaxed);
+        if consumer == queues.completion_producer.load(Ordering::Acquire) {
+            return None;
+        }
+        let completion = queues.completions[consumer as usize % COMPLETION_QUEUE_DEPTH].load();
+        queues.completion_consumer.store(consumer.wrapping_add(1), Ordering::Release);
+        Some(completion)
+    }
+
+    /// Enters a region in the table, under its key; a key of another region in the same place is no longer known.
+    pub fn register(&mut self, region: Region) {
+        self.platform.regions[region.key as usize % REGIONS] = region;
+    }
+
+    /// Removes the region with `key`.
+    pub fn deregister(&mut self, key: u32) {
+        self.platform.regions[key as usize % REGIONS] = Region::default();
+    }
+
+    /// The node's memory.
+    pub fn memory(&self) -> &[u8] {
+        &self.platform.memory
+    }
+
+    /// The node's memory, as its application writes it.
+    pub fn memory_mut(&mut self) -> &mut [u8] {
+        &mut self.platform.memory
+    }
+
+    /// The context and tables of `slot`.
+    pub fn entry(&self, slot: usize) -> &Entry {
+        &self.platform.entries[slot]
+    }
+
+    /// The context and tables of `slot`, for those who play the rate update engine or restore a state.
+    pub fn entry_mut(&mut self, slot: usize) -> &mut Entry {
+        &mut self.platform.entries[slot]
+    }
+
+    /// The queues of `slot`.
+    pub fn queue_pair(&self, slot: usize) -> &QueuePair {
+        &self.platform.queue_pairs[slot]
+    }
+
+    /// Asks for a turn of the engine for `slot`.
+    pub fn ring(&mut self, slot: usize) {
+        self.platform.doorbells.ring(slot as u32);
+    }
+
+    /// The doorbells.
+    pub fn doorbells(&mut self) -> &mut Doorbells {
+        &mut self.platform.doorbells
+    }
+
+    /// The timing wheel.
+    pub fn wheel(&mut self) -> &mut TimingWheel<CONNECTIONS> {
+        &mut self.platform.wheel
+    }
+
+    /// Contents of a receive cell.
+    pub fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
+        self.platform.cells.get(cell as usize)
+    }
+
+    /// Free receive cells, the next to be taken last.
+    pub fn free_cells(&self) -> &[u32] {
+        &self.platform.free_cells
+    }
+
+    /// Receive cells in use.
+    pub fn cells_in_use(&self) -> usize {
+        self.platform.cells.len() - self.platform.free_cells.len()
+    }
+
+    /// A counter.
+    pub const fn counter(&self, counter: Counter) -> u64 {
+        self.platform.counters[counter as usize]
+    }
+
+    /// All counters, by [`Counter`].
+    pub const fn counters(&self) -> &[u64; Counter::COUNT] {
+        &self.platform.counters
+    }
+}

@@ -1,0 +1,124 @@
+//! The card alone: bounds, frames, and one WRITE between two cards.
+
+use super::*;
+use transport_common::connection::{Config, Initial, Path};
+use transport_common::datapath::Platform;
+use transport_common::ids::{Cid, Psn, Spi};
+use transport_common::queues::{MEMORY_GUARD, access, flag, opcode};
+use transport_common::units::{Fcwnd, Ticks};
+
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+
+fn nic(side: usize) -> HostNic {
+    HostNic::new(HostConfig::new(node_config(MACS[side], ADDRESSES[side], [0; 16])))
+}
+
+fn address(v4: [u8; 4]) -> [u8; 16] {
+    let mut address = [0; 16];
+    address[..4].copy_from_slice(&v4);
+    address
+}
+
+fn parameters(side: usize) -> Parameters {
+    let peer = 1 - side;
+    let start = |side: usize| Initial { request_psn: Psn(100), data_psn: Psn(side as u32), rsn: Rsn(7) };
+    Parameters {
+        config: Config {
+            path: Path {
+                source: address(ADDRESSES[side]),
+                destination: address(ADDRESSES[peer]),
+                source_mac: MACS[side],
+                destination_mac: MACS[peer],
+                source_port: 50_000,
+                ip_version: 4,
+                ..Path::default()
+            },
+            local_cid: Cid(5),
+            peer_cid: Cid(5),
+            checksum: 1,
+            ack_request_threshold: 2,
+            ooo_threshold: 3,
+            max_retransmit_attempts: 3,
+            ack_coalescing: Ticks(61),
+            transaction_timeout: Ticks(7_000_000),
+            max_segment: 1024,
+            replay_margin: 100_000_000_000,
+            ..Config::default()
+        },
+        psp_version: 15,
+        tx_spi: Spi(1),
+        rx_spi: Spi(1),
+        remote_time: None,
+        tx: start(side),
+        rx: start(peer),
+        request_window: 64,
+        data_window: 128,
+        fcwnd: Fcwnd::from_packets(32),
+        ncwnd: 64,
+        rto: Ticks(7629),
+    }
+}
+
+#[test]
+fn write_is_placed_acknowledged_and_completed() {
+    let (mut a, mut b) = (nic(0), nic(1));
+    a.open(5, &parameters(0));
+    b.open(5, &parameters(1));
+    b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
+    a.memory_mut()[..100].copy_from_slice(&[0xa5; 100]);
+    let work = WorkRequest {
+        opcode: opcode::WRITE,
+        flags: flag::SIGNALED,
+        length: 100,
+        remote_address: 50,
+        rkey: 1,
+        wr_id: 42,
+        ..WorkRequest::default()
+    };
+    assert_eq!(a.post(5, work), Ok(Rsn(7)));
+    let (verdict, frame) = a.engine_frame().expect("the doorbell was rung");
+    assert_eq!(verdict, Verdict::Transmit);
+    let (verdict, answer) = b.receive(frame);
+    assert_eq!(b.memory()[8192 + 49..8192 + 151], [&[0][..], &[0xa5; 100], &[0]].concat());
+    assert_eq!(verdict, Verdict::Transmit, "the last of a burst asks for its ACK (F-9.1.3.1-1)");
+    assert_eq!(a.receive(answer).0, Verdict::Drop);
+    let completion = a.poll_completion(5).expect("acknowledged");
+    assert_eq!((completion.wr_id, completion.status, completion.rsn), (42, 0, 7));
+    assert_eq!(a.poll_completion(5), None);
+    assert_eq!(b.counter(Counter::SentInReceivedFrame), 1);
+}
+
+#[test]
+fn memory_is_refused_where_the_longest_copy_would_not_fit() {
+    let mut nic = nic(0);
+    let edge = (MEMORY_BYTES - MEMORY_GUARD) as u64;
+    assert!(nic.platform.store_value(edge, 1));
+    assert!(!nic.platform.store_value(edge + 1, 1));
+    assert!(!nic.platform.store_value(u64::MAX, 1));
+    nic.platform.frame = vec![1; 200];
+    assert!(nic.platform.frame_to_memory(0, edge, 200));
+    assert!(!nic.platform.frame_to_memory(1, edge, 200), "beyond the frame");
+    assert!(!nic.platform.frame_to_memory(0, edge, 0), "nothing is not copied");
+    assert_eq!(nic.platform.fetch_add(edge + 8, 1), 0);
+}
+
+#[test]
+fn frames_grow_into_their_tail_room_and_shrink_to_an_ethernet_header() {
+    let mut nic = nic(0);
+    nic.platform.frame = vec![7; 100];
+    nic.platform.frame_limit = 120;
+    assert!(!nic.platform.resize(121));
+    assert!(nic.platform.resize(120));
+    assert_eq!(nic.platform.frame[99..], [&[7][..], &[0; 20]].concat());
+    assert!(nic.platform.resize(14));
+    assert!(!nic.platform.resize(13));
+}
+
+#[test]
+fn sums_pad_an_odd_last_byte_with_zero() {
+    let mut nic = nic(0);
+    nic.memory_mut()[..3].copy_from_slice(&[1, 2, 3]);
+    let expected = u32::from(u16::from_ne_bytes([1, 2])) + u32::from(u16::from_ne_bytes([3, 0]));
+    assert_eq!(nic.platform.sum_memory(0, 3), expected);
+}

@@ -1,0 +1,152 @@
+//! What is measured, and against what. The names are those of the JSON report and do not change.
+
+/// Bytes of a small operation.
+pub(crate) const SMALL: u32 = 64;
+/// Bytes of a large one.
+pub(crate) const MESSAGE: u32 = 1 << 20;
+
+/// How a figure is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// As many small operations as go: million operations per second.
+    Rate,
+    /// As many large operations as go: gigabits of user data per second.
+    Throughput,
+    /// One small operation at a time: microseconds until the application sees it complete, median.
+    Latency,
+}
+
+impl Measure {
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Rate => "M/s",
+            Self::Throughput => "Gb/s",
+            Self::Latency => "us",
+        }
+    }
+
+    /// Whether a measured value is at least as good as the target.
+    pub(crate) fn meets(self, value: f64, target: f64) -> bool {
+        if self == Self::Latency { value <= target } else { value >= target }
+    }
+}
+
+/// What the raw engine does, see `layout::kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RawVerb {
+    Bounce,
+    Place,
+    Fetch,
+}
+
+/// A figure of the raw limit.
+#[derive(Debug)]
+pub(crate) struct RawFigure {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) measure: Measure,
+    pub(crate) verb: RawVerb,
+}
+
+/// All figures of the raw limit.
+pub(crate) const RAW: [RawFigure; 4] = [
+    raw("bounce_64_rate", "64 B there and back", Measure::Rate, RawVerb::Bounce),
+    raw("bounce_64_latency", "64 B there and back", Measure::Latency, RawVerb::Bounce),
+    raw("place_throughput", "3264 B copied out, there, copied in", Measure::Throughput, RawVerb::Place),
+    raw("fetch_throughput", "3264 B asked for, back, copied in", Measure::Throughput, RawVerb::Fetch),
+];
+
+const fn raw(name: &'static str, title: &'static str, measure: Measure, verb: RawVerb) -> RawFigure {
+    RawFigure { name, title, measure, verb }
+}
+
+/// What an application asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Write,
+    Read,
+    Send,
+    FetchAdd,
+}
+
+impl Verb {
+    /// The raw operation that moves the same data the same way, with as many bytes as the measure has.
+    fn raw(self, measure: Measure) -> RawVerb {
+        match (measure, self) {
+            (Measure::Rate | Measure::Latency, _) => RawVerb::Bounce,
+            (Measure::Throughput, Self::Read) => RawVerb::Fetch,
+            (Measure::Throughput, _) => RawVerb::Place,
+        }
+    }
+}
+
+/// A figure of Tiercel.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) measure: Measure,
+    pub(crate) verb: Verb,
+    /// What was promised, in the measure's unit.
+    pub(crate) target: Option<f64>,
+}
+
+impl Figure {
+    /// Index in [`RAW`] of the figure it is compared with.
+    pub(crate) fn limit(&self) -> usize {
+        let verb = self.verb.raw(self.measure);
+        RAW.iter()
+            .position(|raw| (raw.measure, raw.verb) == (self.measure, verb))
+            .expect("each figure has its raw limit")
+    }
+}
+
+/// All figures of Tiercel.
+pub(crate) const FIGURES: [Figure; 11] = [
+    figure("write_64_rate", "64 B WRITE", Measure::Rate, Verb::Write, Some(1.0)),
+    figure("read_64_rate", "64 B READ", Measure::Rate, Verb::Read, None),
+    figure("send_64_rate", "64 B SEND", Measure::Rate, Verb::Send, None),
+    figure("fetch_add_rate", "fetch-add", Measure::Rate, Verb::FetchAdd, None),
+    figure("write_1mib_throughput", "1 MiB WRITE", Measure::Throughput, Verb::Write, Some(10.0)),
+    figure("read_1mib_throughput", "1 MiB READ", Measure::Throughput, Verb::Read, None),
+    figure("send_1mib_throughput", "1 MiB SEND", Measure::Throughput, Verb::Send, None),
+    figure("write_64_latency", "64 B WRITE", Measure::Latency, Verb::Write, None),
+    figure("read_64_latency", "64 B READ", Measure::Latency, Verb::Read, Some(3.0)),
+    figure("send_64_latency", "64 B SEND", Measure::Latency, Verb::Send, None),
+    figure("fetch_add_latency", "fetch-add", Measure::Latency, Verb::FetchAdd, None),
+];
+
+const fn figure(
+    name: &'static str,
+    title: &'static str,
+    measure: Measure,
+    verb: Verb,
+    target: Option<f64>,
+) -> Figure {
+    Figure { name, title, measure, verb, target }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_figure_has_a_name_of_its_own_and_a_limit_in_its_unit() {
+        let names: HashSet<_> = FIGURES.iter().map(|f| f.name).chain(RAW.iter().map(|f| f.name)).collect();
+        assert_eq!(names.len(), FIGURES.len() + RAW.len());
+        for figure in &FIGURES {
+            assert_eq!(RAW[figure.limit()].measure, figure.measure, "{}", figure.name);
+        }
+        let limit = |name| RAW[FIGURES.iter().find(|f| f.name == name).expect("there").limit()].name;
+        assert_eq!(limit("read_64_latency"), "bounce_64_latency");
+        assert_eq!(limit("write_1mib_throughput"), "place_throughput");
+        assert_eq!(limit("read_1mib_throughput"), "fetch_throughput");
+    }
+
+    #[test]
+    fn a_latency_meets_its_target_from_below() {
+        assert!(Measure::Latency.meets(2.9, 3.0) && !Measure::Latency.meets(3.1, 3.0));
+        assert!(Measure::Rate.meets(1.0, 1.0) && !Measure::Throughput.meets(9.9, 10.0));
+    }
+}

@@ -1,0 +1,188 @@
+//! `cargo xtask bench`: Tiercel beside the raw limit of the same machine, in one run.
+
+mod cost;
+mod figures;
+mod machine;
+mod options;
+mod raw;
+mod report;
+mod run;
+mod series;
+mod table;
+mod tiercel;
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use tiercel_tests::{Pair, veth};
+
+use crate::figures::{FIGURES, Measure, RAW};
+use crate::machine::{APPLICATION_CPU, ENGINE_CPU, Machine};
+use crate::options::Options;
+use crate::raw::Raw;
+use crate::report::{BothCosts, Measured, Report, Setting};
+use crate::run::Ran;
+use crate::series::{Latencies, latencies};
+use crate::tiercel::Tiercel;
+
+/// Of the JSON report.
+const VERSION: u32 = 1;
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    // SAFETY: a system call without arguments.
+    let root = unsafe { libc::geteuid() } == 0;
+    ensure!(root, "this needs root: it makes network namespaces and loads XDP programs; run it with sudo");
+    machine::check_cpus()?;
+    let mut machine = Machine::look()?;
+    let warning = machine.was_busy().then(|| {
+        format!(
+            "warning: others use {:.0} % of the CPUs (load average {:.1}): the figures will be low and unsteady",
+            machine.busy_before * 100.0,
+            machine.load_average_before
+        )
+    });
+    if let Some(warning) = &warning {
+        eprintln!("{warning}");
+    }
+    let bench = Bench::new(options);
+    let [raw, checksum, no_checksum] = bench.rounds(options.rounds())?;
+    machine.look_again()?;
+    let report = Report {
+        version: VERSION,
+        machine,
+        setting: Setting {
+            rounds: options.rounds(),
+            milliseconds: u64::try_from(options.duration().as_millis())?,
+            batch: options.batch,
+            mtu: veth::DEFAULT_MTU,
+            application_cpu: APPLICATION_CPU,
+            engine_cpu: ENGINE_CPU,
+        },
+        raw: raw.raw(),
+        checksum: checksum.compared_with(&raw),
+        no_checksum: no_checksum.compared_with(&raw),
+    };
+    print!("{}", table::show(&report));
+    if let Some(warning) = warning {
+        println!("\n{warning}");
+    }
+    if let Some(path) = &options.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What is the same for all measurements.
+struct Bench {
+    duration: Duration,
+    batch: u32,
+    progress: ProgressBar,
+}
+
+impl Bench {
+    fn new(options: &Options) -> Self {
+        let costs = |measures: &mut dyn Iterator<Item = Measure>| measures.filter(|m| has_cost(*m)).count();
+        let counted =
+            costs(&mut RAW.iter().map(|f| f.measure)) + 2 * costs(&mut FIGURES.iter().map(|f| f.measure));
+        let each_round = RAW.len() + 2 * FIGURES.len();
+        let steps = options.rounds() as usize * each_round + counted;
+        // indicatif draws on the standard error stream, and not at all when that is no terminal.
+        let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
+        let style = style.expect("the template is well-formed");
+        let progress = ProgressBar::new(steps as u64).with_style(style);
+        Self { duration: options.duration(), batch: options.batch, progress }
+    }
+
+    /// All rounds, raw limit and Tiercel in turn on one cable, then what the programs cost; the raw limit, Tiercel with
+    /// and without checksum.
+    fn rounds(&self, rounds: u32) -> Result<[Measured; 3]> {
+        let mut raw = Measured::new(RAW.len());
+        let mut tiercel = [true, false].map(|checksum| (checksum, Measured::new(FIGURES.len())));
+        let mut pair = Pair::direct().context("cannot set up two hosts and the cable between them")?;
+        for round in 0..rounds {
+            // Counting the costs slows what is measured, so it comes after all that is timed.
+            let last = round + 1 == rounds;
+            self.raw(&pair, &mut raw, last)?;
+            for (checksum, measured) in &mut tiercel {
+                pair = self.tiercel(pair, *checksum, measured, last)?;
+            }
+        }
+        self.progress.finish_and_clear();
+        let [(_, checksum), (_, no_checksum)] = tiercel;
+        Ok([raw, checksum, no_checksum])
+    }
+
+    /// One round of the raw limit.
+    fn raw(&self, pair: &Pair, measured: &mut Measured, costs: bool) -> Result<()> {
+        let raw = Raw::up(pair, self.batch)?;
+        for (figure, series) in RAW.iter().zip(&mut measured.series) {
+            let ran = self.step("raw limit", figure.title, || {
+                raw.measure(figure, self.duration, &mut series.latencies)
+            })?;
+            series.values.push(ran.value(figure.measure));
+        }
+        for (n, figure) in RAW.iter().enumerate().filter(|(_, f)| costs && has_cost(f.measure)) {
+            measured.costs[n] = Some(
+                self.cost(raw.programs, figure.title, |unused| raw.measure(figure, self.duration, unused))?,
+            );
+        }
+        Ok(())
+    }
+
+    /// One round of Tiercel.
+    fn tiercel(&self, pair: Pair, checksum: bool, measured: &mut Measured, costs: bool) -> Result<Pair> {
+        let tiercel = Tiercel::up(pair, self.batch, checksum)?;
+        let subject = if checksum { "checksum" } else { "no checksum" };
+        for (figure, series) in FIGURES.iter().zip(&mut measured.series) {
+            let ran = self.step(subject, figure.title, || {
+                tiercel.measure(figure, self.duration, &mut series.latencies)
+            })?;
+            series.values.push(ran.value(figure.measure));
+        }
+        let programs = tiercel.programs()?;
+        for (n, figure) in FIGURES.iter().enumerate().filter(|(_, f)| costs && has_cost(f.measure)) {
+            measured.costs[n] = Some(
+                self.cost(programs, figure.title, |unused| tiercel.measure(figure, self.duration, unused))?,
+            );
+        }
+        Ok(tiercel.down())
+    }
+
+    fn cost(
+        &self,
+        programs: [u32; 2],
+        title: &str,
+        measure: impl FnOnce(&mut Latencies) -> Result<Ran>,
+    ) -> Result<BothCosts> {
+        let count = || Ok(measure(&mut latencies())?.operations);
+        let [sender, peer] = self.step("cost", title, || cost::of(programs, count))?;
+        Ok(BothCosts { sender, peer })
+    }
+
+    fn step<T>(&self, subject: &str, title: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.progress.set_message(format!("{subject}: {title}"));
+        let outcome = work()?;
+        self.progress.inc(1);
+        Ok(outcome)
+    }
+}
+
+/// Whether what the programs cost says anything: while single operations are awaited the engine idles.
+fn has_cost(measure: Measure) -> bool {
+    measure != Measure::Latency
+}

@@ -1,0 +1,71 @@
+//! What can be asked for on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+/// Measures Tiercel between two hosts joined by a veth at MTU 3498, and in the same run the raw limit of this machine:
+/// the same engine and the same cable without a protocol.
+///
+/// One busy engine on CPU 1, the application on CPU 0, a sleeping engine at the peer. Raw limit and Tiercel take turns;
+/// the figures are medians over the rounds. Never fails on a number. Needs root and two CPUs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask bench",
+    bin_name = "cargo xtask bench",
+    after_help = "Examples:
+  cargo xtask bench
+  cargo xtask bench --quick
+  cargo xtask bench --rounds 15 --json bench.json
+  cargo xtask bench --batch 1      lowest latency
+  cargo xtask bench --batch 64     highest rate"
+)]
+pub(crate) struct Options {
+    /// A first impression: fewer and shorter measurements
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Rounds of raw limit and Tiercel in turn [default: 7, quick: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+
+    /// Milliseconds of each measurement [default: 200, quick: 50]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    milliseconds: Option<u64>,
+
+    /// Frames the kernel hands an engine at a time: more is faster, fewer have less latency
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) batch: u32,
+
+    /// Write the report there as well, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl Options {
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+    }
+
+    /// Length of one measurement.
+    pub(crate) fn duration(&self) -> Duration {
+        Duration::from_millis(self.milliseconds.unwrap_or(if self.quick { 50 } else { 200 }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn quick_is_shorter_and_numbers_given_prevail() {
+        Options::command().debug_assert();
+        let full = Options::parse_from(["bench"]);
+        let quick = Options::parse_from(["bench", "--quick"]);
+        assert!(quick.rounds() < full.rounds() && quick.duration() < full.duration());
+        let given = Options::parse_from(["bench", "--quick", "--rounds", "9"]);
+        assert_eq!((given.rounds(), given.duration()), (9, quick.duration()));
+    }
+}

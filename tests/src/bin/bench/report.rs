@@ -1,0 +1,173 @@
+//! The report, as it is written in JSON. Names do not change; new ones may be added.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::cost::Cost;
+use crate::figures::{FIGURES, Measure, RAW};
+use crate::machine::Machine;
+use crate::series::Series;
+
+/// Everything.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// Raised when a name goes or changes its meaning.
+    pub(crate) version: u32,
+    pub(crate) machine: Machine,
+    pub(crate) setting: Setting,
+    /// The raw limit, by the name of the figure.
+    pub(crate) raw: BTreeMap<&'static str, Value>,
+    /// Tiercel with UDP checksums (D-91).
+    pub(crate) checksum: BTreeMap<&'static str, Compared>,
+    /// Tiercel without.
+    pub(crate) no_checksum: BTreeMap<&'static str, Compared>,
+}
+
+/// How it was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) rounds: u32,
+    /// Of each measurement.
+    pub(crate) milliseconds: u64,
+    /// Frames an engine is handed at a time.
+    pub(crate) batch: u32,
+    pub(crate) mtu: u32,
+    pub(crate) application_cpu: usize,
+    pub(crate) engine_cpu: usize,
+}
+
+/// One figure.
+#[derive(Debug, Serialize)]
+pub(crate) struct Value {
+    #[serde(skip)]
+    pub(crate) title: &'static str,
+    #[serde(skip)]
+    pub(crate) measure: Measure,
+    pub(crate) unit: &'static str,
+    /// Over the rounds; of a latency, the median of the rounds' p50.
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    /// Of a latency, over all operations of all rounds, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) quantiles: Option<Quantiles>,
+    /// At the sender and at the peer, measured apart; none of latencies, during which the engine idles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost: Option<BothCosts>,
+}
+
+/// Quantiles of a latency.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Quantiles {
+    pub(crate) samples: u64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) p999_us: f64,
+}
+
+/// Cost of an operation at both ends.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct BothCosts {
+    pub(crate) sender: Cost,
+    pub(crate) peer: Cost,
+}
+
+/// One figure of Tiercel beside its limit and its target.
+#[derive(Debug, Serialize)]
+pub(crate) struct Compared {
+    #[serde(flatten)]
+    pub(crate) value: Value,
+    /// Name of the raw figure it is compared with.
+    pub(crate) raw: &'static str,
+    /// Figure by raw figure, median over the rounds. Of rates at most 1 in theory, of latencies at least.
+    pub(crate) ratio_to_raw: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) meets_target: Option<bool>,
+}
+
+/// What was measured of one subject, in the order of its figures.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) series: Vec<Series>,
+    pub(crate) costs: Vec<Option<BothCosts>>,
+}
+
+impl Measured {
+    pub(crate) fn new(figures: usize) -> Self {
+        Self { series: (0..figures).map(|_| Series::new()).collect(), costs: vec![None; figures] }
+    }
+
+    fn value(&self, n: usize, title: &'static str, measure: Measure) -> Value {
+        let series = &self.series[n];
+        let microseconds = |quantile| series.latencies.value_at_quantile(quantile) as f64 / 1e3;
+        let quantiles = || Quantiles {
+            samples: series.latencies.len(),
+            p50_us: microseconds(0.5),
+            p99_us: microseconds(0.99),
+            p999_us: microseconds(0.999),
+        };
+        Value {
+            title,
+            measure,
+            unit: measure.unit(),
+            median: series.median(),
+            min: series.least(),
+            max: series.greatest(),
+            quantiles: (measure == Measure::Latency).then(quantiles),
+            cost: self.costs[n],
+        }
+    }
+
+    /// The figures of the raw limit.
+    pub(crate) fn raw(&self) -> BTreeMap<&'static str, Value> {
+        RAW.iter().enumerate().map(|(n, raw)| (raw.name, self.value(n, raw.title, raw.measure))).collect()
+    }
+
+    /// The figures of Tiercel beside the raw limit of the same rounds.
+    pub(crate) fn compared_with(&self, limits: &Self) -> BTreeMap<&'static str, Compared> {
+        let compare = |(n, figure): (usize, &crate::figures::Figure)| {
+            let value = self.value(n, figure.title, figure.measure);
+            let meets_target = figure.target.map(|target| figure.measure.meets(value.median, target));
+            let compared = Compared {
+                value,
+                raw: RAW[figure.limit()].name,
+                ratio_to_raw: self.series[n].ratio_to(&limits.series[figure.limit()]),
+                target: figure.target,
+                meets_target,
+            };
+            (figure.name, compared)
+        };
+        FIGURES.iter().enumerate().map(compare).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(figures: usize, values: &[f64]) -> Measured {
+        let mut measured = Measured::new(figures);
+        for series in &mut measured.series {
+            series.values = values.to_vec();
+            series.latencies.record(2_000).expect("in range");
+        }
+        measured
+    }
+
+    #[test]
+    fn figures_stand_beside_their_limit_and_target() {
+        let limits = measured(RAW.len(), &[2.0, 4.0]);
+        let compared = measured(FIGURES.len(), &[1.0, 2.0]).compared_with(&limits);
+        let write = &compared["write_64_rate"];
+        assert_eq!((write.raw, write.ratio_to_raw, write.meets_target), ("bounce_64_rate", 0.5, Some(true)));
+        assert_eq!(compared["write_1mib_throughput"].meets_target, Some(false));
+        assert_eq!(compared["send_64_rate"].meets_target, None);
+        let json = serde_json::to_value(&compared["read_64_latency"]).expect("plain data");
+        assert_eq!(json["unit"], "us");
+        assert_eq!(json["quantiles"]["samples"], 1);
+        assert_eq!(json["meets_target"], true);
+    }
+}

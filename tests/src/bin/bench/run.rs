@@ -1,0 +1,85 @@
+//! What one measurement gives, and the loop of those that do one operation at a time.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::figures::Measure;
+use crate::series::{self, Latencies};
+
+/// How long something may take that takes microseconds, before it counts as lost.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ran {
+    /// Operations complete within `elapsed`.
+    pub(crate) timed: u64,
+    /// Operations complete in all: those under way at the end are awaited, but not timed.
+    pub(crate) operations: u64,
+    /// User data of an operation.
+    pub(crate) bytes: u32,
+    pub(crate) elapsed: Duration,
+    /// Median latency, nanoseconds, if latencies were taken.
+    pub(crate) median: Option<u64>,
+}
+
+impl Ran {
+    /// Does one operation after the other for a while.
+    pub(crate) fn one_at_a_time(
+        duration: Duration,
+        latencies: &mut Latencies,
+        mut operation: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
+        let mut own = series::latencies();
+        let begin = Instant::now();
+        let mut start = begin;
+        while start - begin < duration {
+            operation()?;
+            let end = Instant::now();
+            own.saturating_record(u64::try_from((end - start).as_nanos()).unwrap_or(u64::MAX));
+            // What came between the two looks at the clock is our own affair.
+            start = Instant::now();
+        }
+        latencies.add(&own)?;
+        let operations = own.len();
+        let median = Some(own.value_at_quantile(0.5));
+        Ok(Self { timed: operations, operations, bytes: 0, elapsed: start - begin, median })
+    }
+
+    /// The figure, in the unit of the measure.
+    pub(crate) fn value(&self, measure: Measure) -> f64 {
+        let seconds = self.elapsed.as_secs_f64();
+        match measure {
+            Measure::Rate => self.timed as f64 / seconds / 1e6,
+            Measure::Throughput => self.timed as f64 * f64::from(self.bytes) * 8.0 / seconds / 1e9,
+            Measure::Latency => self.median.unwrap_or_default() as f64 / 1e3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_in_the_unit_of_the_measure() {
+        let (elapsed, median) = (Duration::from_millis(500), Some(2500));
+        let ran = Ran { timed: 1000, operations: 1100, bytes: 1 << 20, elapsed, median };
+        assert_eq!(ran.value(Measure::Rate), 0.002);
+        assert!((ran.value(Measure::Throughput) - 16.777).abs() < 0.001);
+        assert_eq!(ran.value(Measure::Latency), 2.5);
+    }
+
+    #[test]
+    fn each_operation_is_recorded_once() {
+        let (mut latencies, mut done) = (series::latencies(), 0);
+        let count = || {
+            done += 1;
+            Ok(())
+        };
+        let ran =
+            Ran::one_at_a_time(Duration::from_millis(5), &mut latencies, count).expect("no operation fails");
+        assert!(done > 0 && ran.operations == done && latencies.len() == done);
+    }
+}

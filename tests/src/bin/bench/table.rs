@@ -1,0 +1,143 @@
+//! The report as people read it.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use crate::cost::Cost;
+use crate::figures::{FIGURES, Measure, RAW};
+use crate::report::{Compared, Report, Value};
+
+/// The whole report.
+pub(crate) fn show(report: &Report) -> String {
+    let [with, without] = ["Tiercel with UDP checksums", "Tiercel without checksums"];
+    let sections = [
+        ("Setting".to_owned(), setting(report)),
+        ("Raw limit: the same engine and cable without a protocol".to_owned(), raw(report)),
+        (format!("{with} (D-91, the default)"), tiercel(report, true)),
+        (without.to_owned(), tiercel(report, false)),
+        (
+            "Time in the XDP programs (counting makes each run some 20 to 50 ns longer)".to_owned(),
+            costs(report),
+        ),
+        ("Targets".to_owned(), targets(report)),
+    ];
+    let indent = |body: &str| body.lines().map(|line| format!("  {line}\n")).collect::<String>();
+    sections.iter().map(|(title, body)| format!("\n{title}\n{}", indent(body))).collect()
+}
+
+/// A table whose first `left` columns are words and whose others are numbers.
+fn table<const N: usize>(
+    header: [&str; N],
+    left: usize,
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(left) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
+
+fn setting(report: &Report) -> String {
+    let (machine, setting) = (&report.machine, &report.setting);
+    format!(
+        "machine  {}, {} CPUs, Linux {}\n\
+         load     {:.1} before, {:.1} after; {:.0} % of the CPUs in use before\n\
+         rounds   {} of {} ms each figure, raw limit and Tiercel in turn; medians over the rounds\n\
+         engine   busy on CPU {}, batch {}; application on CPU {}; the peer's engine sleeps; MTU {}",
+        machine.processor,
+        machine.cpus,
+        machine.kernel,
+        machine.load_average_before,
+        machine.load_average_after,
+        machine.busy_before * 100.0,
+        setting.rounds,
+        setting.milliseconds,
+        setting.engine_cpu,
+        setting.batch,
+        setting.application_cpu,
+        setting.mtu,
+    )
+}
+
+/// Median, unit, range and quantiles.
+fn numbers(value: &Value) -> [String; 5] {
+    let quantile = |of: fn(&crate::report::Quantiles) -> f64| {
+        value.quantiles.as_ref().map_or_else(String::new, |quantiles| format!("{:.2}", of(quantiles)))
+    };
+    [
+        format!("{:.2}", value.median),
+        value.unit.to_owned(),
+        format!("{:.2}-{:.2}", value.min, value.max),
+        quantile(|q| q.p99_us),
+        quantile(|q| q.p999_us),
+    ]
+}
+
+fn raw(report: &Report) -> String {
+    let row = |name| {
+        let value = &report.raw[name];
+        let [median, unit, range, p99, p999] = numbers(value);
+        [value.title.to_owned(), median, unit, range, p99, p999]
+    };
+    let header = ["", "median", "", "range", "p99 us", "p99.9 us"];
+    table(header, 1, RAW.iter().map(|raw| row(raw.name)))
+}
+
+fn tiercel(report: &Report, checksum: bool) -> String {
+    let figures = if checksum { &report.checksum } else { &report.no_checksum };
+    let row = |name| {
+        let compared: &Compared = &figures[name];
+        let [median, unit, range, p99, p999] = numbers(&compared.value);
+        let limit = format!("{:.2}", report.raw[compared.raw].median);
+        let ratio = match compared.value.measure {
+            Measure::Latency => format!("{:.1} x", compared.ratio_to_raw),
+            _ => format!("{:.0} %", compared.ratio_to_raw * 100.0),
+        };
+        [compared.value.title.to_owned(), median, unit, range, p99, p999, limit, ratio]
+    };
+    let header = ["", "median", "", "range", "p99 us", "p99.9 us", "raw", "of raw"];
+    table(header, 1, FIGURES.iter().map(|figure| row(figure.name)))
+}
+
+fn costs(report: &Report) -> String {
+    let raw = RAW.iter().map(|figure| ("raw", &report.raw[figure.name]));
+    let with = FIGURES.iter().map(|figure| ("checksum", &report.checksum[figure.name].value));
+    let without = FIGURES.iter().map(|figure| ("no checksum", &report.no_checksum[figure.name].value));
+    let cells = |cost: Cost| {
+        [
+            format!("{:.0}", cost.nanoseconds_per_operation),
+            format!("{:.2}", cost.runs_per_operation),
+            format!("{:.0}", cost.nanoseconds_per_run),
+        ]
+    };
+    let row = |(subject, value): (&str, &Value)| {
+        let cost = value.cost?;
+        let ([a, b, c], [d, e, f]) = (cells(cost.sender), cells(cost.peer));
+        Some([subject.to_owned(), value.title.to_owned(), a, b, c, d, e, f])
+    };
+    let header = ["", "", "sender ns/op", "runs/op", "ns/run", "peer ns/op", "runs/op", "ns/run"];
+    table(header, 2, raw.chain(with).chain(without).filter_map(row))
+}
+
+fn targets(report: &Report) -> String {
+    let rows = FIGURES.iter().filter_map(|figure| {
+        let target = figure.target?;
+        let sign = if figure.measure == Measure::Latency { "at most" } else { "at least" };
+        let verdict = |compared: &Compared| {
+            let word = if compared.meets_target == Some(true) { "meets" } else { "misses" };
+            format!("{word} ({:.2})", compared.value.median)
+        };
+        Some([
+            figure.title.to_owned(),
+            format!("{sign} {target} {}", figure.measure.unit()),
+            verdict(&report.checksum[figure.name]),
+            verdict(&report.no_checksum[figure.name]),
+        ])
+    });
+    table(["", "target", "checksum", "no checksum"], 4, rows)
+}

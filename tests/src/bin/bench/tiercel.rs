@@ -1,0 +1,261 @@
+//! Tiercel on the same cable: work requests posted and completions polled, as an application in a hurry does.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tiercel_tests::Pair;
+use tiercel_tests::nodes::{Setup, TwoNodes};
+use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, WorkRequest, flag, opcode};
+use transport_user::{Access, EngineMode, EngineOptions, MemoryRegion, PostError, Tuning};
+
+use crate::cost;
+use crate::figures::{Figure, MESSAGE, Measure, SMALL, Verb};
+use crate::machine::{ENGINE_CPU, as_application};
+use crate::run::{PATIENCE, Ran};
+use crate::series::Latencies;
+
+/// Of small operations, each of so many asks for a completion.
+const SIGNALED_EVERY: usize = 16;
+/// Completions taken at once.
+const TAKEN: usize = 64;
+/// Bytes of an atomic.
+const WORD: u32 = 8;
+/// Offset, in both regions, of the fetch-adds' operand: behind the message.
+const COUNTER: u64 = MESSAGE as u64;
+/// What the messages of both ends consist of.
+const LOCAL: u8 = 0x5a;
+const REMOTE: u8 = 0xc3;
+
+/// Two nodes with a connection between them and a region each; the engine of A is busy.
+pub(crate) struct Tiercel {
+    nodes: TwoNodes,
+    local: MemoryRegion,
+    remote: MemoryRegion,
+    /// Fetch-adds of 1 so far.
+    added: AtomicU64,
+}
+
+impl Tiercel {
+    pub(crate) fn up(pair: Pair, batch: u32, checksum: bool) -> Result<Self> {
+        let engine_a = EngineOptions {
+            mode: EngineMode::Busy,
+            cpu: Some(ENGINE_CPU),
+            batch,
+            ..EngineOptions::default()
+        };
+        // No congestion control runs yet: the constant windows are the largest there are.
+        let tuning = Tuning { fcwnd: 128.0, ncwnd: 128, ..Tuning::default() };
+        let nodes = TwoNodes::up(pair, Setup { engine_a, checksum, tuning, ..Setup::default() })?;
+        let bytes = (MESSAGE + WORD) as usize;
+        let (local, remote) = (nodes.a.register(bytes, Access::ALL)?, nodes.b.register(bytes, Access::ALL)?);
+        let tiercel = Self { nodes, local, remote, added: AtomicU64::new(0) };
+        for _ in 0..RECEIVE_QUEUE_DEPTH {
+            tiercel.post_receive()?;
+        }
+        Ok(tiercel)
+    }
+
+    /// Takes the nodes down and gives the hosts back.
+    pub(crate) fn down(self) -> Pair {
+        let TwoNodes { a, b, pair, .. } = self.nodes;
+        a.down();
+        b.down();
+        pair
+    }
+
+    /// The wire programs of A and B.
+    pub(crate) fn programs(&self) -> Result<[u32; 2]> {
+        Ok([cost::attached(&self.nodes.pair.a)?, cost::attached(&self.nodes.pair.b)?])
+    }
+
+    /// Measures one figure.
+    pub(crate) fn measure(
+        &self,
+        figure: &Figure,
+        duration: Duration,
+        latencies: &mut Latencies,
+    ) -> Result<Ran> {
+        self.fill(&self.local, LOCAL)?;
+        self.fill(&self.remote, REMOTE)?;
+        let verb = figure.verb;
+        let ran = as_application(|| match figure.measure {
+            Measure::Rate => self.many(&self.small(verb)?, SIGNALED_EVERY, duration),
+            Measure::Throughput => self.many(&self.message(verb)?, 1, duration),
+            Measure::Latency => self.one_at_a_time(verb, duration, latencies),
+        });
+        let ran = ran.with_context(|| format!("{}, {}", figure.title, figure.measure.unit()))?;
+        self.check(figure, ran.operations)?;
+        Ok(ran)
+    }
+
+    /// Small operations, of which the last asks for a completion.
+    fn small(&self, verb: Verb) -> Result<Vec<WorkRequest>> {
+        let mut list = vec![self.work(verb, 0, small_bytes(verb))?; SIGNALED_EVERY];
+        list[SIGNALED_EVERY - 1].flags = flag::SIGNALED;
+        Ok(list)
+    }
+
+    /// The transactions of one large operation, of which the last asks for a completion: the connection is ordered.
+    fn message(&self, verb: Verb) -> Result<Vec<WorkRequest>> {
+        let segment = self.nodes.at_a.max_segment();
+        let count = MESSAGE.div_ceil(segment);
+        let cut = |n: u32| {
+            let at = n * segment;
+            let work = self.work(verb, at, segment.min(MESSAGE - at))?;
+            let opcode = match (verb, n) {
+                (Verb::Send, 0) => opcode::SEND_FIRST,
+                (Verb::Send, n) if n + 1 == count => opcode::SEND_LAST,
+                (Verb::Send, _) => opcode::SEND_MIDDLE,
+                _ => work.opcode,
+            };
+            let flags = if n + 1 == count { flag::SIGNALED } else { 0 };
+            Ok(WorkRequest { opcode, flags, segment: n, ..work })
+        };
+        (0..count).map(cut).collect()
+    }
+
+    /// One transaction at an offset that is the same at both ends.
+    fn work(&self, verb: Verb, at: u32, length: u32) -> Result<WorkRequest> {
+        let (opcode, offset) = match verb {
+            Verb::Write => (opcode::WRITE, at.into()),
+            Verb::Read => (opcode::READ, at.into()),
+            Verb::Send => (opcode::SEND_ONLY, at.into()),
+            Verb::FetchAdd => (opcode::FETCH_ADD, COUNTER),
+        };
+        Ok(WorkRequest {
+            opcode,
+            length,
+            local_offset: self.local.local_offset(offset, length.into())?,
+            remote_address: offset,
+            rkey: self.remote.key().0,
+            swap_or_add: 1,
+            ..WorkRequest::default()
+        })
+    }
+
+    /// Keeps the send queue full with a list whose last request completes; `operations` is how many the list is.
+    fn many(&self, list: &[WorkRequest], operations: usize, duration: Duration) -> Result<Ran> {
+        let (mut next, mut lists, mut completed) = (0, 0u64, 0u64);
+        let start = Instant::now();
+        let (timed, elapsed) = loop {
+            next += self.post(&list[next..])?;
+            if next == list.len() {
+                (next, lists) = (0, lists + 1);
+            }
+            completed += self.collect()?;
+            let elapsed = start.elapsed();
+            if elapsed >= duration {
+                break (completed, elapsed);
+            }
+        };
+        // To the end of the list begun, and until all is complete.
+        let begun = lists + u64::from(next != 0);
+        while completed < begun {
+            if next != 0 && next != list.len() {
+                next += self.post(&list[next..])?;
+            }
+            completed += self.collect()?;
+            let missing = begun - completed;
+            ensure!(start.elapsed() < duration + PATIENCE, "{missing} lists of operations did not complete");
+        }
+        let operations = operations as u64;
+        Ok(Ran {
+            timed: timed * operations,
+            operations: completed * operations,
+            bytes: MESSAGE,
+            elapsed,
+            median: None,
+        })
+    }
+
+    fn one_at_a_time(&self, verb: Verb, duration: Duration, latencies: &mut Latencies) -> Result<Ran> {
+        let work = WorkRequest { flags: flag::SIGNALED, ..self.work(verb, 0, small_bytes(verb))? };
+        let begin = Instant::now();
+        Ran::one_at_a_time(duration, latencies, || {
+            self.nodes.at_a.post(work)?;
+            let mut turns = 0u32;
+            while self.take()? == 0 {
+                turns += 1;
+                // Looking at the clock takes longer than looking at the queue.
+                ensure!(
+                    turns & 0xfff != 0 || begin.elapsed() < duration + PATIENCE,
+                    "an operation did not complete"
+                );
+            }
+            // The receive is replaced between two SENDs.
+            if verb == Verb::Send { self.replace_receives() } else { Ok(()) }
+        })
+    }
+
+    /// Posts as many as there is room for.
+    fn post(&self, list: &[WorkRequest]) -> Result<usize> {
+        match self.nodes.at_a.post_list(list) {
+            Err(PostError::QueueFull) => Ok(0),
+            outcome => Ok(outcome?),
+        }
+    }
+
+    /// Completions at A since the last look; B gets new receives for those used up.
+    fn collect(&self) -> Result<u64> {
+        self.replace_receives()?;
+        self.take()
+    }
+
+    fn take(&self) -> Result<u64> {
+        let mut completions = [Completion::default(); TAKEN];
+        let taken = self.nodes.at_a.poll(&mut completions);
+        succeeded(&completions[..taken])?;
+        Ok(taken as u64)
+    }
+
+    /// The part of B's application, played by the same thread.
+    fn replace_receives(&self) -> Result<()> {
+        let mut completions = [Completion::default(); TAKEN];
+        let taken = self.nodes.at_b.poll(&mut completions);
+        succeeded(&completions[..taken])?;
+        (0..taken).try_for_each(|_| self.post_receive())
+    }
+
+    /// All receives name one buffer: nobody looks at a message twice.
+    fn post_receive(&self) -> Result<()> {
+        Ok(self.nodes.at_b.post_receive(&self.remote, 0, MESSAGE, 0)?)
+    }
+
+    fn fill(&self, region: &MemoryRegion, byte: u8) -> Result<()> {
+        Ok(region.write(0, &vec![byte; MESSAGE as usize])?)
+    }
+
+    /// Whether the operations did what they are for, and not only completed.
+    fn check(&self, figure: &Figure, operations: u64) -> Result<()> {
+        let (verb, name) = (figure.verb, figure.name);
+        if verb == Verb::FetchAdd {
+            let expected = self.added.fetch_add(operations, Relaxed) + operations;
+            let mut counter = [0; WORD as usize];
+            self.remote.read(COUNTER, &mut counter)?;
+            let counter = u64::from_ne_bytes(counter);
+            ensure!(counter == expected, "{name}: the counter is {counter} after {expected} fetch-adds of 1");
+            return Ok(());
+        }
+        let (region, byte) = if verb == Verb::Read { (&self.local, REMOTE) } else { (&self.remote, LOCAL) };
+        let bytes = if figure.measure == Measure::Throughput { MESSAGE } else { SMALL };
+        let mut arrived = vec![0; bytes as usize];
+        region.read(0, &mut arrived)?;
+        let wrong = arrived.iter().filter(|found| **found != byte).count();
+        ensure!(operations == 0 || wrong == 0, "{name}: {wrong} of {bytes} bytes are wrong");
+        Ok(())
+    }
+}
+
+fn small_bytes(verb: Verb) -> u32 {
+    if verb == Verb::FetchAdd { WORD } else { SMALL }
+}
+
+fn succeeded(completions: &[Completion]) -> Result<()> {
+    match completions.iter().find(|completion| completion.status != 0 || completion.ulp_code != 0) {
+        None => Ok(()),
+        Some(failed) => {
+            bail!("{}", transport_user::describe(failed.status, failed.ulp_code))
+        }
+    }
+}

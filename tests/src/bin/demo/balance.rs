@@ -1,0 +1,303 @@
+//! The balance: every packet that a host sent, and every fault that the fabric injected, is found again in a counter
+//! with a name.
+//!
+//! Sender, fabric and receiver count on their own; the equations tie their counts together, one direction at a time.
+
+use std::collections::BTreeMap;
+
+use hw_model::network::{Corruption, LinkStats, Port};
+use tiercel_tests::LiveFabric;
+use transport_common::connection::Statistics;
+use transport_common::counters::Counter;
+use transport_user::NodeStats;
+
+use crate::equation::Equation;
+use crate::report::Snapshot;
+
+/// Length of an Ethernet header.
+const ETHERNET: usize = 14;
+
+/// Counters that only a damaged packet moves.
+const DAMAGE: [Counter; 10] = [
+    Counter::DropUdpChecksum,
+    Counter::DropIpv4Checksum,
+    Counter::DropIpv4Header,
+    Counter::DropIpv6Header,
+    Counter::DropUdpLength,
+    Counter::DropFragment,
+    Counter::DropEthernetTruncated,
+    Counter::PassPort,
+    Counter::DropFalconLength,
+    Counter::DropPspHeader,
+];
+/// Counters that damaged packets move, and the hosts' own network stacks as well: of these no more is ascribed to
+/// damage than the fabric's log shows.
+const SHARED: [Counter; 4] =
+    [Counter::PassProtocol, Counter::PassAddress, Counter::PassEthertype, Counter::DropIpOptions];
+/// Counters of packets that came once too often, or too early.
+const REDUNDANT: [Counter; 4] =
+    [Counter::DropOldDuplicate, Counter::DropDuplicate, Counter::DropOutOfWindow, Counter::DropResources];
+
+/// What a flipped bit leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    /// Moves this counter, by its name.
+    Counted(&'static str),
+    /// Stands where no checksum guards it and nothing depends on it: the packet is as good as new.
+    Harmless,
+}
+
+/// The equations of both directions.
+pub(crate) fn of(end: &Snapshot, fabric: &LiveFabric) -> Vec<Equation> {
+    let Some(statistics) = &end.fabric else { return Vec::new() };
+    let [towards_a, towards_b] = &statistics.fabric.towards[..] else { return Vec::new() };
+    let mut equations = Vec::new();
+    let mut missing = Vec::new();
+    let directions = [
+        (["A", "B"], [&end.a, &end.b], towards_b, Port(1)),
+        (["B", "A"], [&end.b, &end.a], towards_a, Port(0)),
+    ];
+    for (names, nodes, link, port) in directions {
+        let direction = Direction { names, sender: nodes[0], receiver: nodes[1], link };
+        missing.push(direction.missing());
+        equations.extend(direction.equations(&fabric.corruptions(port)));
+    }
+    let kernel = Equation::new("Both: what the kernel dropped because the switch did not keep up")
+        .left("frames of A missing at the fabric", missing[0])
+        .left("frames of B", missing[1])
+        .right("counted by the switch's sockets", statistics.overrun);
+    let undeliverable = Equation::new("Both: what the hosts did not take from the switch")
+        .left("undeliverable frames", statistics.undeliverable)
+        .right("expected", 0);
+    equations.extend([kernel, undeliverable]);
+    equations
+}
+
+struct Direction<'a> {
+    names: [&'static str; 2],
+    sender: &'a NodeStats,
+    receiver: &'a NodeStats,
+    link: &'a LinkStats,
+}
+
+impl Direction<'_> {
+    fn equations(&self, log: &[Corruption]) -> Vec<Equation> {
+        let [from, to] = self.names;
+        let corrupted = self.corrupted(log);
+        let harmless = log.iter().filter(|corruption| fate(corruption) == Fate::Harmless).count() as u64;
+        let caught = self.link.corrupted - harmless;
+        vec![
+            self.sent(format!("{from} → {to}: what {from} sent")),
+            self.crossed(format!("{from} → {to}: what the fabric did")),
+            corrupted,
+            self.arrived(format!("{from} → {to}: what {to} received"), caught),
+            self.accepted(format!("{from} → {to}: reliable packets at {to}")),
+            self.duplicated(caught),
+        ]
+    }
+
+    fn received(&self, counter: Counter) -> u64 {
+        self.receiver.counters[counter.name()]
+    }
+
+    /// UDP frames that came to the link; all others are the hosts' housekeeping, which is spared.
+    fn offered(&self) -> u64 {
+        self.link.offered - self.link.spared
+    }
+
+    fn delivered(&self) -> u64 {
+        self.link.delivered - self.link.spared
+    }
+
+    /// ACKs and NACKs that arrived.
+    fn acks_arrived(&self) -> u64 {
+        self.received(Counter::Received).saturating_sub(self.receiver.connections.packets_received)
+    }
+
+    /// Packets booked as sent that did not fit into the frame at hand: they were sent, and booked, once more.
+    fn rebooked(&self) -> u64 {
+        [Counter::ReplyByEngine, Counter::PlatformFault].map(|c| self.sender.counters[c.name()]).iter().sum()
+    }
+
+    /// Copies of reliable packets after the first.
+    fn copies(&self) -> u64 {
+        let s = &self.sender.connections;
+        s.retransmitted_early + s.retransmitted_timeout + s.resyncs_sent
+    }
+
+    /// Frames that left the sender and never came to the fabric.
+    fn missing(&self) -> u64 {
+        let s = &self.sender.connections;
+        let sent = s.packets_sent + self.copies() + acks_sent(s);
+        sent.saturating_sub(self.rebooked() + self.offered())
+    }
+
+    fn sent(&self, what: String) -> Equation {
+        let s = &self.sender.connections;
+        Equation::new(what)
+            .left("new packets", s.packets_sent)
+            .left("retransmitted early", s.retransmitted_early)
+            .left("retransmitted by timeout", s.retransmitted_timeout)
+            .left("Resyncs", s.resyncs_sent)
+            .left("ACKs and NACKs", acks_sent(s))
+            .right("frames at the fabric", self.offered())
+            .right_if_any("booked twice (reply_by_engine, platform_fault)", self.rebooked())
+            .right_if_any("missing at the fabric", self.missing())
+    }
+
+    fn crossed(&self, what: String) -> Equation {
+        let l = self.link;
+        Equation::new(what)
+            .left("offered", self.offered())
+            .left("duplicated", l.duplicated)
+            .right("delivered", self.delivered())
+            .right("lost", l.lost)
+            .right_if_any("lost in bursts", l.burst_lost)
+            .right_if_any("dropped by the full queue", l.queue_dropped)
+            .right_if_any("out of hops", l.hop_limit_expired)
+            .right_if_any("dropped by the link being down", l.link_down_dropped)
+            .right_if_any("under way", l.in_flight)
+    }
+
+    /// Each corrupted packet moved a counter.
+    fn corrupted(&self, log: &[Corruption]) -> Equation {
+        let [from, to] = self.names;
+        let mut fates = BTreeMap::<_, u64>::new();
+        for corruption in log {
+            *fates.entry(fate(corruption)).or_default() += 1;
+        }
+        let expected = |counter: Counter| fates.get(&Fate::Counted(counter.name())).copied().unwrap_or(0);
+        let mut equation = Equation::new(format!("{from} → {to}: every corrupted packet"))
+            .left("corrupted by the fabric", self.link.corrupted);
+        for counter in DAMAGE {
+            equation = equation.right_if_any(counter.name(), self.received(counter));
+        }
+        for counter in SHARED {
+            equation = equation.right_if_any(counter.name(), self.received(counter).min(expected(counter)));
+        }
+        let harmless = fates.get(&Fate::Harmless).copied().unwrap_or(0);
+        equation.right_if_any("harmless (traffic class, flow label, hop limit)", harmless)
+    }
+
+    fn arrived(&self, what: String, caught: u64) -> Equation {
+        Equation::new(what)
+            .left("delivered by the fabric", self.delivered())
+            .right("packets that passed the parser", self.received(Counter::Received))
+            .right("refused as corrupted", caught)
+    }
+
+    /// Each new packet was accepted once; all its other copies have a counter.
+    fn accepted(&self, what: String) -> Equation {
+        let mut equation = Equation::new(what)
+            .left("arrived", self.receiver.connections.packets_received)
+            .right(format!("new packets of {}", self.names[0]), self.sender.connections.packets_sent);
+        for counter in REDUNDANT {
+            equation = equation.right_if_any(counter.name(), self.received(counter));
+        }
+        equation
+    }
+
+    /// Each duplicate came on top of what would have arrived without it: a reliable packet dropped by name, or an
+    /// acknowledgement, which does no harm.
+    fn duplicated(&self, caught: u64) -> Equation {
+        let [from, to] = self.names;
+        let mut equation = Equation::new(format!("{from} → {to}: every duplicate, and every other copy"))
+            .left("duplicated by the fabric", self.link.duplicated)
+            .left("retransmitted", self.copies())
+            .left("ACKs and NACKs sent", acks_sent(&self.sender.connections))
+            .right("lost", self.link.dropped() + self.missing())
+            .right_if_any("booked twice", self.rebooked())
+            .right("corrupted", caught)
+            .right("ACKs and NACKs arrived", self.acks_arrived());
+        for counter in REDUNDANT {
+            equation = equation.right_if_any(counter.name(), self.received(counter));
+        }
+        equation
+    }
+}
+
+fn acks_sent(s: &Statistics) -> u64 {
+    s.backs_sent + s.eacks_sent + s.nacks_sent
+}
+
+/// What the receiver makes of a packet in which one bit was flipped.
+fn fate(corruption: &Corruption) -> Fate {
+    let (header, flip) = (&corruption.header, corruption.flips[0]);
+    let at = flip.offset - ETHERNET;
+    let ipv6 = header[ETHERNET] >> 4 == 6;
+    let network = if ipv6 { 40 } else { 20 };
+    let counter = match (at, ipv6) {
+        (0, false) => return in_ipv4_version(flip.bit),
+        (1..20, false) => Counter::DropIpv4Checksum,
+        (0, true) if flip.bit >= 4 => Counter::DropIpv6Header,
+        // Traffic class, flow label, hop limit: outside of the pseudo header.
+        (0..4 | 7, true) => return Fate::Harmless,
+        // Longer than the frame, or shorter than UDP says.
+        (4..6, true) if header[flip.offset] & 1 << flip.bit == 0 => Counter::DropIpv6Header,
+        (4..6, true) => Counter::DropUdpLength,
+        (6, true) => Counter::PassProtocol,
+        (24..40, true) => Counter::PassAddress,
+        _ => match at - network {
+            2..4 => Counter::PassPort,
+            4..6 => Counter::DropUdpLength,
+            _ => Counter::DropUdpChecksum,
+        },
+    };
+    Fate::Counted(counter.name())
+}
+
+/// Version and header length, 4 and 5: the latter becomes 4, 7, 1 or 13.
+fn in_ipv4_version(bit: u8) -> Fate {
+    let options = matches!(bit, 1 | 3);
+    let counter = if options { Counter::DropIpOptions } else { Counter::DropIpv4Header };
+    Fate::Counted(counter.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hw_model::network::BitFlip;
+
+    fn flipped(first: u8, offset: usize, bit: u8) -> Fate {
+        let mut header = vec![0; 62];
+        header[ETHERNET] = first;
+        header[ETHERNET + 5] = 0x10;
+        let flips = vec![BitFlip { offset, bit }];
+        fate(&Corruption { ingress: 0, ordinal: 0, copy: 0, header, length: 500, flips })
+    }
+
+    #[test]
+    fn each_field_has_the_counter_of_its_check() {
+        let counted = |counter: Counter| Fate::Counted(counter.name());
+        for (offset, bit, counter) in [
+            (14, 6, Counter::DropIpv4Header),
+            (14, 0, Counter::DropIpv4Header),
+            (14, 1, Counter::DropIpOptions),
+            (20, 5, Counter::DropIpv4Checksum),
+            (33, 0, Counter::DropIpv4Checksum),
+            (34, 0, Counter::DropUdpChecksum),
+            (37, 7, Counter::PassPort),
+            (38, 0, Counter::DropUdpLength),
+            (40, 0, Counter::DropUdpChecksum),
+            (499, 3, Counter::DropUdpChecksum),
+        ] {
+            assert_eq!(flipped(0x45, offset, bit), counted(counter), "IPv4, byte {offset}, bit {bit}");
+        }
+        for (offset, bit, counter) in [
+            (14, 4, Counter::DropIpv6Header),
+            (19, 0, Counter::DropIpv6Header),
+            (19, 4, Counter::DropUdpLength),
+            (20, 1, Counter::PassProtocol),
+            (22, 0, Counter::DropUdpChecksum),
+            (38, 0, Counter::PassAddress),
+            (54, 0, Counter::DropUdpChecksum),
+            (56, 0, Counter::PassPort),
+            (58, 0, Counter::DropUdpLength),
+        ] {
+            assert_eq!(flipped(0x60, offset, bit), counted(counter), "IPv6, byte {offset}, bit {bit}");
+        }
+        for offset in [14, 15, 17, 21] {
+            assert_eq!(flipped(0x60, offset, 0), Fate::Harmless);
+        }
+    }
+}

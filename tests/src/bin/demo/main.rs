@@ -1,0 +1,94 @@
+//! `cargo xtask run`: a file crosses a lossy fabric, and everything that happened is accounted for.
+
+mod balance;
+mod bulk;
+mod equation;
+mod file;
+mod measure;
+mod options;
+mod report;
+mod rest;
+mod small;
+mod table;
+
+use std::fs::File;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use tiercel_tests::Pair;
+use tiercel_tests::nodes::{Setup, TwoNodes};
+use transport_user::{EngineMode, EngineOptions};
+
+use crate::options::Options;
+use crate::report::Report;
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The whole demonstration. False when something did not hold, which the table then says.
+fn run(options: &Options) -> Result<bool> {
+    // SAFETY: a system call without arguments.
+    let root = unsafe { libc::geteuid() } == 0;
+    ensure!(root, "this needs root: it makes network namespaces and loads XDP programs; run it with sudo");
+    // Before the work, so that none is lost for a misspelt path.
+    let json = options.json.as_ref().map(|path| {
+        File::create(path).with_context(|| format!("cannot write {}", path.display()))
+    });
+    let json = json.transpose()?;
+    let source = file::Source::open(options)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+
+    let fabric = options.fabric();
+    let pair =
+        Pair::through(fabric.clone()).context("cannot set up two hosts and the fabric between them")?;
+    let setup = Setup { ipv6: options.ipv6, tuning: options.tuning(), ..Setup::default() };
+    let nodes = TwoNodes::up(pair, setup)?;
+    let mut report = Report::new(&source, &fabric, &nodes)?;
+    let crossing = runtime.block_on(bulk::cross(&nodes, &source, &mut report.phases));
+    // Also after a failure: what the counters say is then wanted most.
+    let stood_still = runtime.block_on(rest::settle(&nodes));
+    report.conclude(&nodes, stood_still)?;
+    if let Err(error) = crossing {
+        report.failures.push(format!("{error:#}"));
+    }
+    report.rest.extend(rest::close(nodes));
+
+    let setup = Setup {
+        engine_a: direct_engine(),
+        ipv6: options.ipv6,
+        tuning: options.tuning(),
+        ..Setup::default()
+    };
+    let nodes =
+        TwoNodes::up(Pair::direct().context("cannot set up two hosts and the cable between them")?, setup)?;
+    if let Err(error) = small::operations(&nodes, options.operations, &mut report.phases) {
+        report.failures.push(format!("direct link: {error:#}"));
+    }
+    report.rest.extend(rest::look("direct", &nodes));
+    report.rest.extend(rest::close(nodes));
+
+    println!("{}", table::show(&report));
+    if let Some(mut file) = json {
+        serde_json::to_writer_pretty(&mut file, &report).context("cannot write the JSON report")?;
+        writeln!(file).context("cannot write the JSON report")?;
+    }
+    Ok(report.holds())
+}
+
+/// On the direct link latency counts: a busy engine, if there is a CPU it can have to itself.
+fn direct_engine() -> EngineOptions {
+    match measure::cpus() {
+        0 | 1 => EngineOptions::default(),
+        cpus => EngineOptions { mode: EngineMode::Busy, cpu: Some(cpus - 1), ..EngineOptions::default() },
+    }
+}

@@ -1,0 +1,116 @@
+//! What can be asked for on the command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use hw_model::network::{FabricConfig, Impairments, Probability, Scope, Span};
+use transport_user::Tuning;
+
+/// Moves a file between two hosts by Falcon, through a fabric that loses, reorders, duplicates and corrupts packets:
+/// by WRITE, back by READ, and by SEND. Compares hashes, then measures 64-byte operations on a direct link, and shows
+/// what happened to every packet.
+///
+/// The hosts are network namespaces, which vanish with the program. Needs root.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask run",
+    bin_name = "cargo xtask run",
+    after_help = "Examples:
+  cargo xtask run
+  cargo xtask run --file /boot/vmlinuz --json report.json
+  cargo xtask run --loss 5% --reorder 10% --seed 42
+  cargo xtask run --link delay=50us,rate=1Gbps --ipv6
+
+The exit code is 0 if all hashes agree, every pool is empty at the end and every packet is accounted for, else 1."
+)]
+pub(crate) struct Options {
+    /// The file to move, of any size; without it one of our own making
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Size of the file of our own making, in MiB
+    #[arg(long, value_name = "MiB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) size: u64,
+
+    /// Part of the packets that is lost, each way
+    #[arg(long, value_name = "P", default_value = "1%")]
+    pub(crate) loss: Probability,
+
+    /// Part of the packets that is overtaken by others
+    #[arg(long, value_name = "P", default_value = "1%")]
+    pub(crate) reorder: Probability,
+
+    /// Part of the packets that arrives twice
+    #[arg(long, value_name = "P", default_value = "0.1%")]
+    pub(crate) duplicate: Probability,
+
+    /// Part of the packets in which one bit is flipped
+    #[arg(long, value_name = "P", default_value = "0.1%")]
+    pub(crate) corrupt: Probability,
+
+    /// Whatever else the links do, such as delay=50us,jitter=5us,rate=1Gbps,queue=256KiB,burst=0.1%/25%/100%
+    #[arg(long, value_name = "KEY=VALUE,...", default_value = "")]
+    pub(crate) link: Impairments,
+
+    /// Decides which packets are hit
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Fabric window, in packets: constant, for no congestion control moves it yet
+    #[arg(long, value_name = "PACKETS", default_value_t = 64.0)]
+    pub(crate) fcwnd: f64,
+
+    /// Retransmission timeout: above the time a full window takes through the fabric on a busy machine
+    #[arg(long, value_name = "TIME", default_value = "10ms")]
+    pub(crate) rto: Span,
+
+    /// IPv6 instead of IPv4
+    #[arg(long)]
+    pub(crate) ipv6: bool,
+
+    /// 64-byte operations of each kind whose latency is measured on the direct link
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) operations: u64,
+
+    /// Write the report there as well, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl Options {
+    /// The fabric asked for. UDP alone is impaired, so that each injected fault is one for Falcon to deal with.
+    pub(crate) fn fabric(&self) -> FabricConfig {
+        let (loss, reorder) = (self.loss, self.reorder);
+        let (duplicate, corrupt) = (self.duplicate, self.corrupt);
+        let common =
+            Impairments { loss, reorder, duplicate, corrupt, scope: Scope::Udp, ..self.link.clone() };
+        FabricConfig { seed: self.seed, common, ..FabricConfig::default() }
+    }
+
+    /// Tuning of both ends of both connections.
+    pub(crate) fn tuning(&self) -> Tuning {
+        Tuning { fcwnd: self.fcwnd, ncwnd: 128, rto: self.rto.into(), ..Tuning::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_defaults_are_the_promised_impairments() {
+        Options::command().debug_assert();
+        let options = Options::parse_from(["demo"]);
+        let fabric = "seed=1,loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp".parse();
+        assert_eq!(Ok(options.fabric()), fabric);
+        assert_eq!((options.size, options.ipv6), (64, false));
+    }
+
+    #[test]
+    fn more_of_the_link_can_be_set() {
+        let options = Options::parse_from(["demo", "--link", "delay=50us,rate=1Gbps", "--loss", "0"]);
+        let fabric = "seed=1,reorder=1%,duplicate=0.1%,corrupt=0.1%,delay=50us,rate=1Gbps,scope=udp".parse();
+        assert_eq!(Ok(options.fabric()), fabric);
+    }
+}

@@ -1,0 +1,169 @@
+//! 64-byte operations on the direct link: how long one takes, and how many a second.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tiercel_tests::nodes::TwoNodes;
+use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, WorkRequest, flag, opcode};
+use transport_user::{Access, Connection, MemoryRegion, PostError};
+
+use crate::measure::{Latencies, Latency, Progress};
+use crate::report::{Phase, Snapshot};
+
+/// Bytes of an operation, fetch-add apart, which has 8.
+const BYTES: u32 = 64;
+/// Operations whose rate is measured, for each whose latency is.
+const RATE_FACTOR: u64 = 10;
+/// One in so many requests asks for a completion when the rate is measured.
+const SIGNAL_EVERY: u64 = 16;
+/// Without a completion for so long, none will come.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Receives kept posted for SENDs.
+const RECEIVES: u64 = RECEIVE_QUEUE_DEPTH as u64;
+
+/// Measures WRITE, READ, SEND and fetch-add.
+pub(crate) fn operations(nodes: &TwoNodes, samples: u64, phases: &mut Vec<Phase>) -> Result<()> {
+    let local = nodes.a.register(4096, Access::ALL)?;
+    let remote = nodes.b.register(4096, Access::ALL)?;
+    let verbs = [
+        ("WRITE", opcode::WRITE, BYTES),
+        ("READ", opcode::READ, BYTES),
+        ("SEND", opcode::SEND_ONLY, BYTES),
+        ("fetch-add", opcode::FETCH_ADD, 8),
+    ];
+    for (name, opcode, length) in verbs {
+        let work = WorkRequest {
+            opcode,
+            flags: flag::SIGNALED,
+            length,
+            local_offset: local.local_offset(0, length.into())?,
+            rkey: remote.key().0,
+            swap_or_add: 1,
+            ..WorkRequest::default()
+        };
+        let before = Snapshot::take(nodes)?;
+        let latency = latency(nodes, &work, &remote, name, samples).context(name)?;
+        let operations = (samples * RATE_FACTOR).next_multiple_of(SIGNAL_EVERY);
+        let time = rate(nodes, &work, &remote, operations).context(name)?;
+        let mut phase = Phase::new(name, "direct", latency, &before, &Snapshot::take(nodes)?);
+        phase.measured(operations, operations * u64::from(length), time);
+        phases.push(phase);
+    }
+    Ok(())
+}
+
+/// Latency with one operation at a time.
+fn latency(
+    nodes: &TwoNodes,
+    work: &WorkRequest,
+    remote: &MemoryRegion,
+    name: &'static str,
+    samples: u64,
+) -> Result<Latency> {
+    /// Operations between two looks at the progress bar.
+    const STRIDE: u64 = 1000;
+    let progress = Progress::operations(name, samples);
+    let mut latencies = Latencies::new();
+    let mut receiver = Receiver::of(nodes, work, remote, samples);
+    for n in 1..=samples {
+        receiver.turn()?;
+        let start = Instant::now();
+        nodes.at_a.post(*work)?;
+        while completions(&nodes.at_a)? == 0 {
+            ensure!(start.elapsed() < PATIENCE, "an operation does not complete");
+        }
+        latencies.since(start);
+        if n % STRIDE == 0 {
+            progress.add(STRIDE);
+        }
+    }
+    receiver.finish()?;
+    Ok(latencies.summary())
+}
+
+/// The time `operations` take, a multiple of [`SIGNAL_EVERY`], with the send queue kept full.
+fn rate(nodes: &TwoNodes, work: &WorkRequest, remote: &MemoryRegion, operations: u64) -> Result<Duration> {
+    let mut list = [WorkRequest { flags: 0, ..*work }; SIGNAL_EVERY as usize];
+    list[SIGNAL_EVERY as usize - 1] = *work;
+    let mut receiver = Receiver::of(nodes, work, remote, operations);
+    let (mut posted, mut completed) = (0, 0);
+    let start = Instant::now();
+    let mut progress = start;
+    while completed < operations {
+        receiver.turn()?;
+        // Up to the end of a batch, and no SEND without a receive.
+        let room = (SIGNAL_EVERY - posted % SIGNAL_EVERY).min(operations - posted).min(receiver.room(posted));
+        let from = (posted % SIGNAL_EVERY) as usize;
+        match nodes.at_a.post_list(&list[from..from + room as usize]) {
+            Ok(n) => posted += n as u64,
+            Err(PostError::QueueFull) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let n = completions(&nodes.at_a)?;
+        completed += n * SIGNAL_EVERY;
+        if n != 0 {
+            progress = Instant::now();
+        }
+        ensure!(progress.elapsed() < PATIENCE, "operations do not complete");
+    }
+    let time = start.elapsed();
+    receiver.finish()?;
+    Ok(time)
+}
+
+/// Host B's part in SEND: posts a receive for each and takes them as they complete. For other verbs it has none.
+struct Receiver<'a> {
+    connection: &'a Connection,
+    region: &'a MemoryRegion,
+    /// Receives to post in all.
+    expected: Option<u64>,
+    posted: u64,
+    received: u64,
+}
+
+impl<'a> Receiver<'a> {
+    fn of(nodes: &'a TwoNodes, work: &WorkRequest, region: &'a MemoryRegion, operations: u64) -> Self {
+        let expected = (work.opcode == opcode::SEND_ONLY).then_some(operations);
+        Self { connection: &nodes.at_b, region, expected, posted: 0, received: 0 }
+    }
+
+    /// How many operations may be posted after the first `sent`.
+    fn room(&self, sent: u64) -> u64 {
+        self.expected.map_or(u64::MAX, |_| self.posted - sent)
+    }
+
+    fn turn(&mut self) -> Result<()> {
+        let Some(expected) = self.expected else { return Ok(()) };
+        self.received += completions(self.connection)?;
+        while self.posted < expected && self.posted - self.received < RECEIVES {
+            self.connection.post_receive(self.region, 0, BYTES, self.posted)?;
+            self.posted += 1;
+        }
+        Ok(())
+    }
+
+    /// Waits until every receive posted has completed.
+    fn finish(mut self) -> Result<()> {
+        let start = Instant::now();
+        while self.received < self.posted {
+            self.turn()?;
+            ensure!(start.elapsed() < PATIENCE, "a receive does not complete");
+        }
+        Ok(())
+    }
+}
+
+/// Takes completions; returns how many.
+fn completions(connection: &Connection) -> Result<u64> {
+    let mut completions = [Completion::default(); 32];
+    let n = connection.poll(&mut completions);
+    for completion in &completions[..n] {
+        ensure!(
+            (completion.status, completion.ulp_code) == (0, 0),
+            "an operation failed with status {} and ULP code {}",
+            completion.status,
+            completion.ulp_code
+        );
+    }
+    Ok(n as u64)
+}

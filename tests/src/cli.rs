@@ -1,0 +1,213 @@
+//! The program `tiercel`, as a person runs it: nodes in the foreground of a host, commands to them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::Namespace;
+use crate::checks::PATIENCE;
+
+/// The program, built once from the sources the test was built from.
+///
+/// # Panics
+/// If it cannot be built.
+pub fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| build().expect("the program `tiercel` can be built"))
+}
+
+/// Cargo names a package's programs to that package's own tests only, so it is asked again. That costs a moment when
+/// nothing has changed.
+fn build() -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    // <target>/<profile>/deps/<this test>
+    let profile = test.ancestors().nth(2).context("tests run from cargo's target directory")?;
+    let target = profile.parent().context("tests run from cargo's target directory")?;
+    let release = profile.file_name() == Some(OsStr::new("release"));
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["build", "--quiet", "--package", "transport-user", "--bin", "tiercel"])
+        .args(["--profile", if release { "release" } else { "test" }])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let status = cargo.status().with_context(|| format!("cannot start {cargo:?}"))?;
+    ensure!(status.success(), "{cargo:?}: {status}");
+    let built = profile.join("tiercel");
+    ensure!(built.is_file(), "{cargo:?} left no {}", built.display());
+    Ok(built)
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exit code.
+    pub code: i32,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained of.
+    pub stderr: String,
+}
+
+impl TryFrom<Output> for Outcome {
+    type Error = anyhow::Error;
+
+    fn try_from(output: Output) -> Result<Self> {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let code = output.status.code().with_context(|| format!("{}: {stderr}", output.status))?;
+        Ok(Self { code, stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr })
+    }
+}
+
+/// Runs `tiercel` to its end, whatever that is.
+///
+/// # Errors
+/// If it cannot be started or is killed by a signal.
+pub fn tiercel(arguments: &[&str]) -> Result<Outcome> {
+    Command::new(program()).args(arguments).stdin(Stdio::null()).output()?.try_into()
+}
+
+/// A running `tiercel up`. It is killed when dropped, if it still runs.
+#[derive(Debug)]
+pub struct NodeProcess {
+    child: Child,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+impl NodeProcess {
+    /// Runs `tiercel up` with these options in a host and waits until the node answers. Its control socket and its
+    /// log are `name`.sock and `name`.log in `directory`.
+    ///
+    /// # Errors
+    /// If it ends before it answers, with what it said.
+    pub fn up(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Self> {
+        let mut node = Self::spawn(host, directory, name, options)?;
+        let deadline = Instant::now() + PATIENCE;
+        // The socket appears early; the node answers when it is up.
+        while !node.socket.exists() || node.run(&["status"])?.code != 0 {
+            if let Some(status) = node.child.try_wait()? {
+                bail!("`tiercel up` ended with {status}: {}", node.log());
+            }
+            ensure!(Instant::now() < deadline, "`tiercel up` does not answer: {}", node.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(node)
+    }
+
+    fn spawn(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Self> {
+        let socket = directory.join(format!("{name}.sock"));
+        let log = directory.join(format!("{name}.log"));
+        let mut command = Command::new(program());
+        command.arg("--socket").arg(&socket).arg("up").args(options);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+        Ok(Self { child: host.spawn(command)?, socket, log })
+    }
+
+    /// Runs a command to this node to its end, whatever that is.
+    ///
+    /// # Errors
+    /// If it cannot be started or is killed by a signal.
+    pub fn run(&self, arguments: &[&str]) -> Result<Outcome> {
+        let mut command = Command::new(program());
+        command.arg("--socket").arg(&self.socket).args(arguments).stdin(Stdio::null());
+        command.output()?.try_into()
+    }
+
+    /// Runs a command that must succeed and returns what it printed.
+    ///
+    /// # Errors
+    /// If it does not, with its own words.
+    pub fn ok(&self, arguments: &[&str]) -> Result<String> {
+        let outcome = self.run(arguments)?;
+        ensure!(outcome.code == 0, "{arguments:?}: exit code {}: {}", outcome.code, outcome.stderr);
+        Ok(outcome.stdout)
+    }
+
+    /// Runs a command with `--json` that must succeed and returns what it said.
+    ///
+    /// # Errors
+    /// If it does not succeed or does not print JSON.
+    pub fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let printed = self.ok(&[arguments, &["--json"]].concat())?;
+        serde_json::from_str(&printed).with_context(|| format!("{arguments:?} printed {printed}"))
+    }
+
+    /// One of the datapath's counters.
+    ///
+    /// # Errors
+    /// As [`json`](Self::json).
+    pub fn counter(&self, name: &str) -> Result<u64> {
+        self.json(&["stats"])?["counters"][name]
+            .as_u64()
+            .with_context(|| format!("there is no counter {name}"))
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its control socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// What it has said so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// If it has ended before.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        let status = self.child.wait()?;
+        ensure!(status.signal() == Some(libc::SIGKILL), "it ended by itself: {status}: {}", self.log());
+        Ok(())
+    }
+
+    /// Asks it to end by SIGTERM.
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    pub fn terminate(&self) -> Result<()> {
+        // SAFETY: takes no pointer; the child has not been waited for, so the number is its own.
+        match unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error().into()),
+        }
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// If it does not within [`PATIENCE`].
+    pub fn ended(&mut self) -> Result<ExitStatus> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            ensure!(Instant::now() < deadline, "the node still runs: {}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        // It may have ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,255 @@
+//! A Falcon peer made of test code: it sends any frame one can think of, and sees every frame that comes back.
+
+mod frame;
+mod socket;
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use transport_common::connection::Initial;
+use transport_common::ids::{Cid, Psn, RKey, Spi};
+use transport_common::ulp::rdma::{Aeth, Bth, Reth, opcode};
+use transport_common::units::FalconTime;
+use transport_common::wire::ack::{AckHeader, CongestionInfo};
+use transport_common::wire::base::BaseHeader;
+use transport_common::wire::psp::Psp;
+use transport_common::wire::pull_request::PullRequest;
+use transport_common::wire::push_data::PushData;
+use transport_common::wire::{FalconHeader, PacketType, ProtocolType};
+
+pub use frame::{Flow, refresh_ipv4, refresh_udp};
+pub use socket::Captured;
+use socket::Tap;
+
+use crate::checks::PATIENCE;
+use crate::{Host, Pair};
+
+/// The peer at host B of a node at host A. It acknowledges what it is asked for, and does nothing of its own accord.
+#[derive(Debug)]
+pub struct RawPeer {
+    tap: Tap,
+    /// Addresses and ports of its frames.
+    pub flow: Flow,
+    /// CID the node knows itself by.
+    pub cid: Cid,
+    /// SPI of its packets.
+    pub spi: Spi,
+    /// What it sends next.
+    pub next: Initial,
+    /// What it has received of the node's packets, without holes.
+    pub received: Initial,
+    last_iv: u64,
+}
+
+/// What a Pull Data carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The 802.1Q tag it came with.
+    pub vlan: Option<u16>,
+    /// Syndrome of its AETH (D-84).
+    pub syndrome: u8,
+    /// What follows its headers.
+    pub data: Vec<u8>,
+}
+
+impl RawPeer {
+    /// A peer on host B of the pair. `next` and `received` are the numbers the node's connection was opened with.
+    ///
+    /// # Errors
+    /// Without root.
+    pub fn new(pair: &Pair, ipv6: bool, cid: Cid, next: Initial, received: Initial) -> Result<Self> {
+        let address = |host: &Host| -> IpAddr { if ipv6 { host.ipv6.into() } else { host.ipv4.into() } };
+        let flow = Flow {
+            source_mac: pair.b.mac.0,
+            destination_mac: pair.a.mac.0,
+            vlan: None,
+            source: address(&pair.b),
+            destination: address(&pair.a),
+            source_port: 50_000,
+        };
+        let tap = pair.b.run(|| Tap::open(Host::INTERFACE))?;
+        Ok(Self { tap, flow, cid, spi: Spi(1), next, received, last_iv: 0 })
+    }
+
+    /// The machine's clock in picoseconds: an IV the node takes for new, and larger than any before.
+    ///
+    /// # Panics
+    /// Never: the monotonic clock can be read.
+    pub fn iv(&mut self) -> u64 {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes the timespec, which outlives the call.
+        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) }, 0);
+        let picoseconds = (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) * 1000;
+        self.last_iv = picoseconds.max(self.last_iv + 1);
+        self.last_iv
+    }
+
+    /// A PSP header as the node expects it (D-83).
+    pub fn psp(&mut self) -> Psp {
+        Psp::plaintext(self.spi, self.iv())
+    }
+
+    /// A whole frame around a Falcon packet.
+    pub fn frame(&mut self, falcon: &[u8]) -> Vec<u8> {
+        let psp = self.psp();
+        self.flow.falcon(&psp, falcon)
+    }
+
+    /// A base header with the next RSN; `psn` in the packet's window.
+    pub fn base(&self, packet_type: PacketType, psn: Psn) -> BaseHeader {
+        BaseHeader {
+            dest_cid: self.cid,
+            dest_function: 0,
+            protocol: ProtocolType::Rdma as u8,
+            packet_type,
+            ack_request: true,
+            data_base_psn: self.received.data_psn,
+            request_base_psn: self.received.request_psn,
+            psn,
+            rsn: self.next.rsn,
+        }
+    }
+
+    /// Push Data that WRITEs; a Falcon packet.
+    pub fn write_packet(&self, psn: Psn, rkey: RKey, address: u64, data: &[u8]) -> Vec<u8> {
+        let payload =
+            [
+                &encoded(|out| Bth::new(opcode::WRITE_ONLY, self.cid.0, 0).encode(out)),
+                &encoded::<{ Reth::LEN }>(|out| {
+                    Reth { address, rkey, length: data.len() as u32 }.encode(out)
+                })[..],
+                data,
+            ]
+            .concat();
+        let base = self.base(PacketType::PushData, psn);
+        let header = PushData { base, request_length: payload.len() as u16 };
+        [&encoded::<{ PushData::LEN }>(|out| header.encode(out))[..], &payload].concat()
+    }
+
+    /// A Pull Request that READs; a Falcon packet.
+    pub fn read_packet(&self, psn: Psn, rkey: RKey, address: u64, length: u32) -> Vec<u8> {
+        let reth = encoded::<{ Reth::LEN }>(|out| Reth { address, rkey, length }.encode(out));
+        self.pull_packet(psn, opcode::READ_REQUEST, &reth, length)
+    }
+
+    /// A Pull Request with the header of an operation, to be answered with `length` bytes; a Falcon packet.
+    pub fn pull_packet(&self, psn: Psn, opcode: u8, operation: &[u8], length: u32) -> Vec<u8> {
+        let base = self.base(PacketType::PullRequest, psn);
+        let request_length = (Bth::LEN + Aeth::LEN) as u16 + length as u16;
+        [
+            &encoded::<{ PullRequest::LEN }>(|out| PullRequest { base, request_length }.encode(out))[..],
+            &encoded::<{ Bth::LEN }>(|out| Bth::new(opcode, self.cid.0, 0).encode(out)),
+            operation,
+        ]
+        .concat()
+    }
+
+    /// A BACK of everything received so far; a Falcon packet.
+    pub fn back_packet(&self) -> AckHeader {
+        AckHeader {
+            dest_cid: self.cid,
+            data_base_psn: self.received.data_psn,
+            request_base_psn: self.received.request_psn,
+            t1: FalconTime(0),
+            t2: FalconTime(0),
+            cc: CongestionInfo::default(),
+            own_request: false,
+            own_data: false,
+        }
+    }
+
+    /// Sends a frame as it is.
+    ///
+    /// # Errors
+    /// If the interface does not take it: it is shorter than an Ethernet header or longer than the MTU.
+    pub fn send(&self, frame: &[u8]) -> Result<()> {
+        self.tap.send(frame).with_context(|| format!("a frame of {} bytes", frame.len()))
+    }
+
+    /// Forgets what has come in.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn forget(&self) -> Result<()> {
+        self.tap.forget()
+    }
+
+    /// WRITEs and waits until the node acknowledges it.
+    ///
+    /// # Errors
+    /// If it does not in time.
+    pub fn write(&mut self, rkey: RKey, address: u64, data: &[u8]) -> Result<()> {
+        let psn = self.next.data_psn;
+        let packet = self.write_packet(psn, rkey, address, data);
+        let frame = self.frame(&packet);
+        self.next.data_psn = psn.add(1);
+        self.next.rsn = self.next.rsn.add(1);
+        self.send(&frame)?;
+        let acknowledged = |base: Psn| psn.is_before(base);
+        self.until("an acknowledgement", |_, header, _| match header {
+            FalconHeader::Ack(ack) if acknowledged(ack.header().data_base_psn) => Some(()),
+            _ => None,
+        })
+    }
+
+    /// READs, waits for the answer and acknowledges it.
+    ///
+    /// # Errors
+    /// If none comes in time.
+    pub fn read(&mut self, rkey: RKey, address: u64, length: u32) -> Result<Answer> {
+        let packet = self.read_packet(self.next.request_psn, rkey, address, length);
+        self.pull(&packet)
+    }
+
+    /// Sends a Pull Request with the next PSN and RSN, waits for the answer and acknowledges it.
+    ///
+    /// # Errors
+    /// If none comes in time.
+    pub fn pull(&mut self, packet: &[u8]) -> Result<Answer> {
+        let rsn = self.next.rsn;
+        let frame = self.frame(packet);
+        self.next.request_psn = self.next.request_psn.add(1);
+        self.next.rsn = rsn.add(1);
+        self.send(&frame)?;
+        let answer = self.until("a Pull Data", |captured, header, payload| {
+            let FalconHeader::PullData(data) = header else { return None };
+            let ours = data.base.rsn == rsn && payload.len() >= Bth::LEN + Aeth::LEN;
+            ours.then(|| Answer {
+                vlan: captured.vlan,
+                syndrome: payload[Bth::LEN],
+                data: payload[Bth::LEN + Aeth::LEN..].to_vec(),
+            })
+        })?;
+        self.received.data_psn = self.received.data_psn.add(1);
+        let back = encoded::<{ AckHeader::LEN }>(|out| self.back_packet().encode(out));
+        let frame = self.frame(&back);
+        self.send(&frame)?;
+        Ok(answer)
+    }
+
+    /// The first Falcon packet of the node that is what is waited for.
+    fn until<T>(
+        &self,
+        what: &str,
+        mut find: impl FnMut(&Captured, &FalconHeader, &[u8]) -> Option<T>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let Some(captured) = self.tap.receive()? else { continue };
+            if let Some((header, payload)) = frame::falcon_of(&captured.frame)
+                && let Some(found) = find(&captured, &header, payload)
+            {
+                return Ok(found);
+            }
+        }
+        bail!("the node does not send {what}")
+    }
+}
+
+/// The bytes an encoder writes.
+pub fn encoded<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> [u8; N] {
+    let mut bytes = [0xa5; N];
+    encode(&mut bytes);
+    bytes
+}

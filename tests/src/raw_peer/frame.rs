@@ -1,0 +1,150 @@
+//! Frames out of parts, and parts out of frames.
+
+use std::net::IpAddr;
+
+use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
+use transport_common::wire::ipv4::Ipv4;
+use transport_common::wire::ipv6::Ipv6;
+use transport_common::wire::psp::Psp;
+use transport_common::wire::udp::{
+    FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp, fold, pseudo_header_sum_v4, pseudo_header_sum_v6, sum_bytes,
+    transmit_checksum,
+};
+use transport_common::wire::{FalconHeader, SliceCursor};
+
+use super::encoded;
+
+/// Where frames come from and go to.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// Source MAC address.
+    pub source_mac: [u8; 6],
+    /// Destination MAC address.
+    pub destination_mac: [u8; 6],
+    /// 802.1Q tag control information, if the frame is to be tagged.
+    pub vlan: Option<u16>,
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address, of the same version.
+    pub destination: IpAddr,
+    /// UDP source port.
+    pub source_port: u16,
+}
+
+impl Flow {
+    /// Bytes in front of the IP header.
+    pub fn link_length(&self) -> usize {
+        if self.vlan.is_some() { Ethernet::TAGGED_LEN } else { Ethernet::LEN }
+    }
+
+    /// Bytes in front of the UDP header.
+    pub fn udp_offset(&self) -> usize {
+        self.link_length() + if self.source.is_ipv4() { Ipv4::LEN } else { Ipv6::LEN }
+    }
+
+    /// An Ethernet frame.
+    pub fn ethernet(&self, ethertype: u16, payload: &[u8]) -> Vec<u8> {
+        let header = Ethernet { dst: self.destination_mac, src: self.source_mac, vlan: self.vlan, ethertype };
+        let mut frame = match self.vlan {
+            None => encoded::<{ Ethernet::LEN }>(|out| header.encode(out)).to_vec(),
+            Some(tci) => encoded::<{ Ethernet::TAGGED_LEN }>(|out| header.encode_tagged(tci, out)).to_vec(),
+        };
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    /// A frame with an IP packet.
+    pub fn ip(&self, protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let length = payload.len() as u16;
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let ip = Ipv4 {
+                    dscp_ecn: 0,
+                    total_length: Ipv4::LEN as u16 + length,
+                    identification: 7,
+                    ttl: 255,
+                    protocol,
+                    src: source.octets(),
+                    dst: destination.octets(),
+                };
+                let header = encoded::<{ Ipv4::LEN }>(|out| ip.encode(out));
+                self.ethernet(ETHERTYPE_IPV4, &[&header, payload].concat())
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let ip = Ipv6 {
+                    traffic_class: 0,
+                    flow_label: 0,
+                    payload_length: length,
+                    next_header: protocol,
+                    hop_limit: 255,
+                    src: source.octets(),
+                    dst: destination.octets(),
+                };
+                let header = encoded::<{ Ipv6::LEN }>(|out| ip.encode(out));
+                self.ethernet(ETHERTYPE_IPV6, &[&header, payload].concat())
+            }
+            _ => panic!("both addresses are of one version"),
+        }
+    }
+
+    /// A UDP datagram, checksum included.
+    pub fn udp(&self, port: u16, payload: &[u8]) -> Vec<u8> {
+        let length = (Udp::LEN + payload.len()) as u16;
+        let udp = Udp { src_port: self.source_port, dst_port: port, length, checksum: 0 };
+        let sum = self.pseudo_sum(length) + udp.sum() + sum_bytes(payload);
+        let udp = Udp { checksum: transmit_checksum(sum), ..udp };
+        [&encoded::<{ Udp::LEN }>(|out| udp.encode(out))[..], payload].concat()
+    }
+
+    fn pseudo_sum(&self, length: u16) -> u64 {
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                pseudo_header_sum_v4(&source.octets(), &destination.octets(), length)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                pseudo_header_sum_v6(&source.octets(), &destination.octets(), length)
+            }
+            _ => panic!("both addresses are of one version"),
+        }
+    }
+
+    /// A frame with a Falcon packet in PSP.
+    pub fn falcon(&self, psp: &Psp, falcon: &[u8]) -> Vec<u8> {
+        let header = encoded::<{ Psp::LEN }>(|out| psp.encode(out));
+        self.ip(IP_PROTOCOL_UDP, &self.udp(FALCON_UDP_PORT, &[&header, falcon].concat()))
+    }
+}
+
+/// Makes the checksum of an untagged frame's IPv4 header right again, options included.
+pub fn refresh_ipv4(frame: &mut [u8]) {
+    let header = Ethernet::LEN..Ethernet::LEN + usize::from(frame[Ethernet::LEN] & 0xf) * 4;
+    let checksum = header.start + 10;
+    frame[checksum..checksum + 2].fill(0);
+    let sum = !fold(sum_bytes(&frame[header]));
+    frame[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Makes the checksum of a frame's UDP datagram right again; the length is that of the bytes there are.
+pub fn refresh_udp(flow: &Flow, frame: &mut [u8]) {
+    let udp = flow.udp_offset();
+    let checksum = udp + 6;
+    frame[checksum..checksum + 2].fill(0);
+    let sum = flow.pseudo_sum((frame.len() - udp) as u16) + sum_bytes(&frame[udp..]);
+    frame[checksum..checksum + 2].copy_from_slice(&transmit_checksum(sum).to_be_bytes());
+}
+
+/// The Falcon header and the payload of a frame, if that is what it holds.
+pub(super) fn falcon_of(frame: &[u8]) -> Option<(FalconHeader, &[u8])> {
+    let mut cursor = SliceCursor::new(frame);
+    let length = match Ethernet::decode(&mut cursor).ok()?.ethertype {
+        ETHERTYPE_IPV4 => Ipv4::decode(&mut cursor).ok()?.payload_length(),
+        ETHERTYPE_IPV6 => Ipv6::decode(&mut cursor).ok()?.payload_length,
+        _ => return None,
+    };
+    let udp = Udp::decode(&mut cursor, length).ok().filter(|udp| udp.dst_port == FALCON_UDP_PORT)?;
+    let psp = Psp::decode(&mut cursor).ok()?;
+    let falcon = usize::from(udp.payload_length()).checked_sub(psp.header_len())?;
+    let header = FalconHeader::decode(&mut cursor, falcon).ok()?;
+    let payload = falcon - header.header_len();
+    Some((header, &cursor.rest()[..payload]))
+}

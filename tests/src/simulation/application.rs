@@ -1,0 +1,452 @@
+//! The applications: one [`Flow`] is everything one end of a link asks of the other, and what came of it.
+
+use hw_model::host_nic::HostNic;
+use rand::Rng;
+use rand::rngs::StdRng;
+use transport_common::ids::Rsn;
+use transport_common::queues::{
+    Completion, MEMORY_BYTES, ReceiveRequest, Region, WorkRequest, access, flag, opcode,
+};
+
+use super::scenario::{End, Link, Profile};
+
+/// Bytes of memory an end of a link has on its host.
+pub(crate) const END_BYTES: u64 = 16 << 20;
+/// Where sources, sinks and receive buffers begin in it.
+const LOCAL: u64 = 5 << 20;
+/// Segments a message has at most.
+const SEGMENTS: usize = 4;
+
+/// What a region at a target is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// Words for atomics: 8 to be added to, 8 to be compared and swapped.
+    Atomics,
+    /// Written again and again, in an order that matters.
+    Overlap,
+    /// Read only.
+    Constant,
+    /// Each byte written by one operation at most.
+    Unique,
+    /// Registered without any right.
+    Sealed,
+    /// Not registered at all.
+    Unknown,
+}
+
+impl Area {
+    const REGISTERED: [Self; 5] = [Self::Atomics, Self::Overlap, Self::Constant, Self::Unique, Self::Sealed];
+
+    /// R_Key on the link with number `link`.
+    #[must_use]
+    pub fn key(self, link: usize) -> u32 {
+        1 + link as u32 * 8 + self as u32
+    }
+
+    /// Offset in the end's memory, and bytes.
+    #[must_use]
+    pub const fn place(self) -> (u64, u64) {
+        match self {
+            Self::Atomics => (0, 128),
+            Self::Overlap | Self::Sealed | Self::Unknown => (0x1000, 0x4000),
+            Self::Constant => (0x10000, 0x10000),
+            Self::Unique => (0x20000, 4 << 20),
+        }
+    }
+
+    const fn access(self) -> u32 {
+        match self {
+            Self::Atomics => access::REMOTE_ATOMIC,
+            Self::Overlap | Self::Unique => access::REMOTE_READ | access::REMOTE_WRITE,
+            Self::Constant => access::REMOTE_READ,
+            Self::Sealed | Self::Unknown => 0,
+        }
+    }
+
+    /// Whether a request of `length` bytes at `address` that needs `rights` is within bounds and rights (D-84).
+    #[must_use]
+    pub const fn admits(self, rights: u32, address: u64, length: u32) -> bool {
+        let size = self.place().1;
+        self.access() & rights == rights
+            && !matches!(self, Self::Unknown)
+            && address <= size
+            && length as u64 <= size - address
+    }
+}
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// WRITE, with immediate or not.
+    Write,
+    /// READ.
+    Read,
+    /// Compare and swap.
+    CompareSwap,
+    /// Fetch and add.
+    FetchAdd,
+    /// A segment of a SEND.
+    Send,
+    /// Refused by the card: it never leaves.
+    Malformed,
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub struct Op {
+    /// As posted.
+    pub work: WorkRequest,
+    /// What it is.
+    pub kind: Kind,
+    /// Where it goes at the target; any for a SEND.
+    pub area: Area,
+    /// The data it carries.
+    pub data: Vec<u8>,
+    /// When it was posted, as a count of the application's doings.
+    pub posted: u64,
+    /// How it ended, and when.
+    pub ended: Option<(u64, Completion)>,
+}
+
+/// A receive buffer at the target.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveBuffer {
+    /// Offset in the target host's memory.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+}
+
+/// Everything one end asks of the other.
+#[derive(Debug)]
+pub struct Flow {
+    /// Number of the link.
+    pub link: usize,
+    /// Who asks.
+    pub initiator: End,
+    /// Who is asked.
+    pub target: End,
+    /// RSN order holds.
+    pub ordered: bool,
+    /// What the run is to show.
+    pub profile: Profile,
+    /// RSN of the first operation.
+    pub first: Rsn,
+    /// Operations so far, in the order of their RSNs.
+    pub ops: Vec<Op>,
+    /// Receives posted so far.
+    pub receives: Vec<ReceiveBuffer>,
+    /// Completions of receives, in the order the target's application found them.
+    pub arrivals: Vec<Completion>,
+    total: usize,
+    depth: usize,
+    posted_receives: usize,
+    errors: bool,
+    malformed: bool,
+    max_segment: u32,
+    /// Segments left of the message being sent, and the number of the next.
+    message: (usize, u32),
+    /// Next free byte of the initiator's local memory, of the target's, and of the unique area.
+    local: u64,
+    remote: u64,
+    unique: u64,
+    /// Initial values of the target's words, and additions so far by word.
+    pub words: [u64; 16],
+    additions: [u32; 8],
+    /// What the words for compare and swap are thought to hold.
+    believed: [u64; 8],
+}
+
+/// Where the memory of an end of link number `link` begins on its host.
+pub(crate) const fn base(link: usize) -> u64 {
+    link as u64 * END_BYTES
+}
+
+impl Flow {
+    /// The flow from end `side` of link number `number`.
+    #[must_use]
+    pub fn new(number: usize, link: &Link, side: usize, profile: Profile) -> Self {
+        Self {
+            link: number,
+            initiator: link.ends[side],
+            target: link.ends[1 - side],
+            ordered: link.parameters[side].config.ordered != 0,
+            profile,
+            first: link.parameters[side].tx.rsn,
+            ops: Vec::new(),
+            receives: Vec::new(),
+            arrivals: Vec::new(),
+            total: link.operations[side],
+            depth: link.depth[side],
+            posted_receives: link.receives[1 - side],
+            errors: link.errors,
+            malformed: link.malformed,
+            max_segment: link.parameters[side].config.max_segment,
+            message: (0, 0),
+            local: base(number) + LOCAL,
+            // Sinks and sources of the opposite flow share the target's memory: the upper half is for receives.
+            remote: base(number) + LOCAL + (END_BYTES - LOCAL) / 2,
+            unique: 0,
+            words: [0; 16],
+            additions: [0; 8],
+            believed: [0; 8],
+        }
+    }
+
+    /// Whether operations take effect in an order that the oracle can follow.
+    #[must_use]
+    pub fn is_sequential(&self) -> bool {
+        self.ordered && self.profile == Profile::Lossy
+    }
+
+    /// Registers the target's regions and gives its memory its first content.
+    pub fn prepare(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
+        let start = base(self.link);
+        for area in Area::REGISTERED {
+            let (offset, length) = area.place();
+            let key = area.key(self.link);
+            nic.register(Region { offset: start + offset, length, key, access: area.access() });
+        }
+        let (constant, length) = Area::Constant.place();
+        rng.fill(&mut nic.memory_mut()[(start + constant) as usize..][..length as usize]);
+        // Sums of powers of two show which of them were added, and whether one was added twice.
+        let exhausting = self.profile == Profile::Exhausting;
+        for (n, word) in self.words.iter_mut().enumerate() {
+            *word = if exhausting { 0 } else { rng.random() };
+            nic.memory_mut()[start as usize + n * 8..][..8].copy_from_slice(&word.to_ne_bytes());
+        }
+        self.believed.copy_from_slice(&self.words[8..]);
+    }
+
+    /// Whether everything was posted and has ended.
+    #[must_use]
+    pub fn is_done(&self, nic: &HostNic) -> bool {
+        self.ops.len() == self.total && self.outstanding(nic) == 0
+    }
+
+    fn outstanding(&self, nic: &HostNic) -> usize {
+        let consumed = nic.queue_pair(self.initiator.slot).send_consumer.load(core::sync::atomic::Ordering::Relaxed);
+        self.ops.len() - consumed.wrapping_sub(self.first.0) as usize
+    }
+
+    /// Posts some operations, as far as depth and number allow.
+    pub fn post(&mut self, rng: &mut StdRng, nic: &mut HostNic, time: u64) {
+        let room = self.depth.saturating_sub(self.outstanding(nic)).min(self.total - self.ops.len());
+        for _ in 0..rng.random_range(0..=room) {
+            let op = self.next_op(rng, nic, time);
+            let work = op.work;
+            self.ops.push(op);
+            let rsn = nic.post(self.initiator.slot, work).expect("the depth is at most the queue's");
+            assert_eq!(rsn, self.first.add(self.ops.len() as u32 - 1), "RSNs are assigned in the order of posting");
+        }
+    }
+
+    /// Posts some receives at the target.
+    pub fn post_receives(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
+        let consumer = &nic.queue_pair(self.target.slot).receive_consumer;
+        let posted = self.receives.len() - consumer.load(core::sync::atomic::Ordering::Relaxed) as usize;
+        let room = self.posted_receives.saturating_sub(posted);
+        for _ in 0..rng.random_range(0..=room) {
+            let longest = if self.is_sequential() { self.max_segment * SEGMENTS as u32 } else { self.max_segment };
+            let short = self.errors && self.is_sequential() && rng.random_bool(0.3);
+            let length = if short { rng.random_range(0..=longest) } else { longest };
+            let buffer = ReceiveBuffer { offset: self.remote, length };
+            self.remote += u64::from(length) + 16;
+            let wr_id = self.receives.len() as u64;
+            let receive = ReceiveRequest { local_offset: buffer.offset, wr_id, length, reserved: 0 };
+            nic.post_receive(self.target.slot, receive).expect("the number is below the queue's depth");
+            self.receives.push(buffer);
+        }
+    }
+
+    /// A completion at the initiator.
+    pub fn complete(&mut self, completion: Completion, time: u64) {
+        let index = completion.wr_id as usize;
+        assert_eq!(completion.rsn, self.first.add(index as u32).0, "F-6.1.1-1: a completion names its transaction");
+        let previous = self.ops[index].ended.replace((time, completion));
+        assert!(previous.is_none(), "F-6.1-2: RSN {} completed twice: {previous:?}, {completion:?}", completion.rsn);
+        assert_eq!(completion.opcode, self.ops[index].work.opcode, "the completion of another operation");
+        if let (Kind::CompareSwap, 0, 0) = (self.ops[index].kind, completion.status, completion.ulp_code) {
+            let work = self.ops[index].work;
+            self.believed[(work.remote_address / 8) as usize % 8] = work.swap_or_add;
+        }
+    }
+
+    fn take_local(&mut self, bytes: u32) -> u64 {
+        let offset = self.local;
+        self.local += u64::from(bytes) + 16;
+        assert!(self.local < base(self.link) + LOCAL + (END_BYTES - LOCAL) / 2, "local memory used up");
+        offset
+    }
+
+    fn next_op(&mut self, rng: &mut StdRng, nic: &mut HostNic, time: u64) -> Op {
+        let signaled = if rng.random_bool(0.85) { flag::SIGNALED } else { 0 };
+        let wr_id = self.ops.len() as u64;
+        let mut work = WorkRequest { flags: signaled, wr_id, ..WorkRequest::default() };
+        let (kind, area) = self.choose(rng, &mut work);
+        let mut data = Vec::new();
+        match kind {
+            Kind::Write | Kind::Send => {
+                data = (0..work.length).map(|_| rng.random_range(1..=255)).collect();
+                work.local_offset = self.take_local(work.length);
+                nic.memory_mut()[work.local_offset as usize..][..data.len()].copy_from_slice(&data);
+            }
+            Kind::Read => work.local_offset = self.take_local(work.length),
+            Kind::CompareSwap | Kind::FetchAdd => work.local_offset = self.take_local(8),
+            Kind::Malformed => {}
+        }
+        work.rkey = area.key(self.link);
+        Op { work, kind, area, data, posted: time, ended: None }
+    }
+
+    /// Kind, opcode, length, address and flags of the next operation.
+    fn choose(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
+        if self.message.0 > 0 {
+            return self.segment(rng, work);
+        }
+        if self.malformed && rng.random_bool(0.04) {
+            self.malform(rng, work);
+            return (Kind::Malformed, Area::Unknown);
+        }
+        let (kind, area) = match rng.random_range(0..10) {
+            0..=3 => self.write(rng, work),
+            4..=5 => self.read(rng, work),
+            6 => self.compare_swap(rng, work),
+            7 => self.fetch_add(rng, work),
+            _ => {
+                let segments = if self.is_sequential() { rng.random_range(1..=SEGMENTS) } else { 1 };
+                self.message = (segments, 0);
+                return self.segment(rng, work);
+            }
+        };
+        if self.errors && rng.random_bool(0.1) {
+            return (kind, self.spoil(rng, work, area));
+        }
+        (kind, area)
+    }
+
+    /// A request that its target has to refuse (D-84).
+    fn spoil(&self, rng: &mut StdRng, work: &mut WorkRequest, area: Area) -> Area {
+        match rng.random_range(0..4) {
+            0 => Area::Sealed,
+            1 => Area::Unknown,
+            2 => {
+                work.remote_address = (area.place().1 + rng.random_range(8..1 << 40)) & !7;
+                area
+            }
+            _ => {
+                work.remote_address = u64::MAX & !7;
+                area
+            }
+        }
+    }
+
+    fn malform(&self, rng: &mut StdRng, work: &mut WorkRequest) {
+        work.flags |= flag::SIGNALED;
+        work.opcode = opcode::WRITE;
+        match rng.random_range(0..4) {
+            0 => work.opcode = rng.random_range(11..=255),
+            1 => work.length = self.max_segment + rng.random_range(1..1000),
+            2 => {
+                work.opcode = opcode::FETCH_ADD;
+                work.remote_address = 4;
+            }
+            _ => {
+                work.length = 1;
+                work.local_offset = MEMORY_BYTES as u64 - rng.random_range(1..100);
+            }
+        }
+    }
+
+    fn length(&self, rng: &mut StdRng) -> u32 {
+        if rng.random_bool(0.1) { 0 } else { rng.random_range(1..=self.max_segment) }
+    }
+
+    fn immediate(&self, rng: &mut StdRng, work: &mut WorkRequest) {
+        if rng.random_bool(0.4) {
+            work.flags |= flag::IMMEDIATE;
+            work.immediate = rng.random();
+        }
+    }
+
+    fn write(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
+        work.opcode = opcode::WRITE;
+        work.length = self.length(rng);
+        if rng.random_bool(0.3) {
+            self.immediate(rng, work);
+        }
+        if self.is_sequential() && rng.random_bool(0.6) {
+            let space = Area::Overlap.place().1 - u64::from(work.length);
+            work.remote_address = rng.random_range(0..=space);
+            return (Kind::Write, Area::Overlap);
+        }
+        work.remote_address = self.unique;
+        self.unique += u64::from(work.length);
+        (Kind::Write, Area::Unique)
+    }
+
+    fn read(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
+        work.opcode = opcode::READ;
+        work.length = self.length(rng);
+        let written: Vec<&Op> = self.ops.iter().filter(|op| is_written(op)).collect();
+        if !written.is_empty() && rng.random_bool(0.3) {
+            let op = written[rng.random_range(0..written.len())];
+            (work.length, work.remote_address) = (op.work.length, op.work.remote_address);
+            return (Kind::Read, Area::Unique);
+        }
+        let area = if self.is_sequential() && rng.random_bool(0.6) { Area::Overlap } else { Area::Constant };
+        work.remote_address = rng.random_range(0..=area.place().1 - u64::from(work.length));
+        (Kind::Read, area)
+    }
+
+    fn compare_swap(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
+        let word = rng.random_range(0..8);
+        work.opcode = opcode::COMPARE_SWAP;
+        work.remote_address = (8 + word as u64) * 8;
+        work.compare = if rng.random_bool(0.7) { self.believed[word] } else { rng.random() };
+        // Values never repeat, so that the history of a word can be told from them.
+        work.swap_or_add = rng.random();
+        if self.is_sequential() && work.compare == self.believed[word] {
+            self.believed[word] = work.swap_or_add;
+        }
+        (Kind::CompareSwap, Area::Atomics)
+    }
+
+    fn fetch_add(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
+        let word = rng.random_range(0..8);
+        work.opcode = opcode::FETCH_ADD;
+        work.remote_address = word as u64 * 8;
+        work.swap_or_add = rng.random();
+        if self.profile == Profile::Exhausting {
+            if self.additions[word] == 63 {
+                return self.read(rng, work);
+            }
+            work.swap_or_add = 1 << self.additions[word];
+            self.additions[word] += 1;
+        }
+        (Kind::FetchAdd, Area::Atomics)
+    }
+
+    fn segment(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
+        let (left, number) = self.message;
+        work.opcode = match (number, left) {
+            (0, 1) => opcode::SEND_ONLY,
+            (0, _) => opcode::SEND_FIRST,
+            (_, 1) => opcode::SEND_LAST,
+            _ => opcode::SEND_MIDDLE,
+        };
+        work.segment = number;
+        work.length = self.length(rng);
+        if left == 1 {
+            self.immediate(rng, work);
+        }
+        self.message = (left - 1, number + 1);
+        (Kind::Send, Area::Unknown)
+    }
+}
+
+/// A WRITE of which the application knows that it was placed.
+fn is_written(op: &Op) -> bool {
+    let placed = op.ended.is_some_and(|(_, completion)| completion.status == 0);
+    op.kind == Kind::Write && op.area == Area::Unique && placed
+}

@@ -1,0 +1,112 @@
+//! Every corrupted frame that arrived has to be found in the counters, under the name of what it broke.
+
+use hw_model::host_nic::HostNic;
+use hw_model::network::Corruption;
+use std::collections::BTreeMap;
+use transport_common::counters::Counter;
+
+const ETHERNET: usize = 14;
+const TAG: usize = 4;
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+/// Places in the UDP header.
+const DESTINATION_PORT: usize = 2;
+const LENGTH: usize = 4;
+const CHECKSUM: usize = 6;
+
+/// The counter that a single flipped bit raises at its receiver; `None` where nothing checks the bit.
+fn counter_of(corruption: &Corruption) -> Option<Counter> {
+    let [flip] = corruption.flips[..] else { panic!("the fabric was asked for single flips") };
+    let header = &corruption.header;
+    let tagged = header[12..14] == [0x81, 0];
+    let network = if tagged { ETHERNET + TAG } else { ETHERNET };
+    let v6 = header[network] >> 4 == 6;
+    let Some(place) = flip.offset.checked_sub(network) else { return in_tag(header, flip.offset, flip.bit) };
+    let transport = if v6 { IPV6 } else { IPV4 };
+    if let Some(place) = place.checked_sub(transport) {
+        return in_udp(&header[network + transport..], place, flip.bit);
+    }
+    let flipped = header[flip.offset] ^ 1 << flip.bit;
+    if v6 { in_ipv6(place, flip.bit, flipped) } else { in_ipv4(place, flipped) }
+}
+
+fn in_tag(header: &[u8], offset: usize, bit: u8) -> Option<Counter> {
+    // The tag itself is believed; behind it stands the EtherType.
+    let ethertype = offset >= ETHERNET + 2;
+    let mut shifted = [header[16], header[17]];
+    if ethertype {
+        shifted[offset - 16] ^= 1 << bit;
+    }
+    (ethertype && shifted != [8, 0] && shifted != [0x86, 0xdd]).then_some(Counter::PassEthertype)
+}
+
+fn in_ipv4(place: usize, flipped: u8) -> Option<Counter> {
+    Some(match (place, flipped >> 4, flipped & 15) {
+        (0, 4, 6..) => Counter::DropIpOptions,
+        (0, _, _) => Counter::DropIpv4Header,
+        _ => Counter::DropIpv4Checksum,
+    })
+}
+
+fn in_ipv6(place: usize, bit: u8, flipped: u8) -> Option<Counter> {
+    match place {
+        0 if bit >= 4 => Some(Counter::DropIpv6Header),
+        // Traffic class, flow label, hop limit: on no checksum.
+        0..4 | 7 => None,
+        // A longer payload is not there, a shorter one is not what UDP says.
+        4..6 if flipped & 1 << bit != 0 => Some(Counter::DropIpv6Header),
+        4..6 => Some(Counter::DropUdpLength),
+        6 if flipped == 44 => Some(Counter::DropFragment),
+        6 if matches!(flipped, 0 | 43 | 50 | 51 | 60 | 135 | 139 | 140 | 253 | 254) => Some(Counter::DropIpOptions),
+        6 => Some(Counter::PassProtocol),
+        8..24 => Some(Counter::DropUdpChecksum),
+        _ => Some(Counter::PassAddress),
+    }
+}
+
+fn in_udp(udp: &[u8], place: usize, bit: u8) -> Option<Counter> {
+    match place {
+        DESTINATION_PORT..LENGTH => Some(Counter::PassPort),
+        LENGTH..CHECKSUM => Some(Counter::DropUdpLength),
+        // A checksum of 0 is none.
+        CHECKSUM..8 => {
+            let mut checksum = [udp[CHECKSUM], udp[CHECKSUM + 1]];
+            checksum[place - CHECKSUM] ^= 1 << bit;
+            (checksum != [0, 0]).then_some(Counter::DropUdpChecksum)
+        }
+        _ => Some(Counter::DropUdpChecksum),
+    }
+}
+
+/// Counters that only damage can raise among hosts that speak correctly.
+const DAMAGE: [Counter; 15] = [
+    Counter::PassEthertype,
+    Counter::PassProtocol,
+    Counter::PassPort,
+    Counter::PassAddress,
+    Counter::DropEthernetTruncated,
+    Counter::DropIpv4Header,
+    Counter::DropIpv4Checksum,
+    Counter::DropIpOptions,
+    Counter::DropFragment,
+    Counter::DropIpv6Header,
+    Counter::DropUdpLength,
+    Counter::DropUdpChecksum,
+    Counter::DropPspHeader,
+    Counter::DropFalconVersion,
+    Counter::DropFalconType,
+];
+
+/// Compares the counters of the card at a port with what the fabric says it corrupted on the way there.
+///
+/// # Panics
+/// If they differ.
+pub(crate) fn verify(nic: &HostNic, corruptions: &[Corruption]) {
+    let mut expected: BTreeMap<&str, u64> = DAMAGE.iter().map(|counter| (counter.name(), 0)).collect();
+    for counter in corruptions.iter().filter_map(counter_of) {
+        *expected.get_mut(counter.name()).expect("a counter of damage") += 1;
+    }
+    let counted: BTreeMap<&str, u64> =
+        DAMAGE.iter().map(|counter| (counter.name(), nic.counter(*counter))).collect();
+    assert_eq!(counted, expected, "every corrupted frame has its counter (D-91)");
+}

@@ -1,0 +1,405 @@
+//! What should have come of a flow, from its operations alone.
+//!
+//! An ordered flow whose packets are retried for ever is replayed in the order of its RSNs on a model of the target:
+//! memory, words, posted receives. Of the others it is checked that each operation took effect once or, if it failed,
+//! at most once.
+
+use std::collections::HashMap;
+
+use hw_model::host_nic::HostNic;
+use transport_common::queues::{Completion, access, flag, opcode};
+use transport_common::transaction::CompletionCode;
+use transport_common::ulp::rdma::UlpCode;
+
+use super::application::{Area, Flow, Kind, Op, base};
+
+const ACK: u8 = CompletionCode::Ack as u8;
+const CIE: u8 = CompletionCode::TargetNackCie as u8;
+
+/// What an operation should end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Expected {
+    status: u8,
+    ulp_code: u8,
+    length: u32,
+}
+
+impl Expected {
+    const fn success(length: u32) -> Self {
+        Self { status: ACK, ulp_code: 0, length }
+    }
+
+    /// A push completes in error, a pull is answered by the ULP's code (D-45, D-84).
+    const fn refused(kind: Kind, code: u8, length: u32) -> Self {
+        match kind {
+            Kind::Write | Kind::Send => Self { status: CIE, ulp_code: code, length },
+            _ => Self { status: ACK, ulp_code: code, length: 0 },
+        }
+    }
+}
+
+impl Flow {
+    /// Checks everything that can be known once all operations have ended. `initiator` and `target` are the two cards.
+    pub fn verify(&self, initiator: &HostNic, target: &HostNic) {
+        if self.ordered {
+            let ends: Vec<u32> = self.ops.iter().filter_map(|op| op.ended).map(|(_, c)| self.nth(c.rsn)).collect();
+            let mut times: Vec<(u64, u32)> =
+                self.ops.iter().filter_map(|op| op.ended).map(|(time, c)| (time, self.nth(c.rsn))).collect();
+            times.sort_unstable();
+            let by_time: Vec<u32> = times.iter().map(|(_, n)| *n).collect();
+            assert_eq!(by_time, ends, "F-8.4.2-1: completions in RSN order");
+            let arrivals: Vec<u32> = self.arrivals.iter().map(|c| self.nth(c.rsn)).collect();
+            assert!(arrivals.is_sorted(), "F-5-1: deliveries in RSN order: {arrivals:?}");
+        }
+        for (n, arrival) in self.arrivals.iter().enumerate() {
+            assert_eq!(arrival.wr_id, n as u64, "receives are consumed in the order of posting, each once");
+        }
+        if self.is_sequential() {
+            Replay::new(self).run(initiator, target);
+        } else {
+            Unordered { flow: self, initiator, target }.run();
+        }
+    }
+
+    fn nth(&self, rsn: u32) -> u32 {
+        rsn.wrapping_sub(self.first.0)
+    }
+
+    /// The completion of `op`, checked against what was expected.
+    fn check_end(&self, n: usize, expected: Expected) {
+        let op = &self.ops[n];
+        let silent = op.work.flags & flag::SIGNALED == 0 && expected.status == ACK && expected.ulp_code == 0;
+        let Some((_, end)) = op.ended else {
+            assert!(silent, "F-6.1-2: operation {n} never completed: {op:?}");
+            return;
+        };
+        assert!(!silent, "operation {n} completed though it was not signaled: {end:?}");
+        let got = Expected { status: end.status, ulp_code: end.ulp_code, length: end.length };
+        assert_eq!(got, expected, "operation {n} ended otherwise: {:?} {:?}", op.work, op.area);
+    }
+}
+
+/// The model of a target that takes operations in order.
+struct Replay<'a> {
+    flow: &'a Flow,
+    overlap: Vec<u8>,
+    words: [u64; 16],
+    /// Next receive, bytes of the message in it so far, and whether a message is open.
+    receive: usize,
+    filled: u32,
+    open: bool,
+    arrivals: Vec<Completion>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(flow: &'a Flow) -> Self {
+        let overlap = vec![0; Area::Overlap.place().1 as usize];
+        let words = flow.words;
+        Self { flow, overlap, words, receive: 0, filled: 0, open: false, arrivals: Vec::new() }
+    }
+
+    fn run(mut self, initiator: &HostNic, target: &HostNic) {
+        for (n, op) in self.flow.ops.iter().enumerate() {
+            let expected = match op.kind {
+                Kind::Malformed => {
+                    Expected { status: CompletionCode::OperationError as u8, ulp_code: 0, length: op.work.length }
+                }
+                Kind::Write => self.write(n, op, target),
+                Kind::Read => self.read(n, op, initiator, target),
+                Kind::CompareSwap | Kind::FetchAdd => self.atomic(n, op, initiator),
+                Kind::Send => self.send(n, op, target),
+            };
+            self.flow.check_end(n, expected);
+        }
+        assert_eq!(self.flow.arrivals, self.arrivals, "F-6.1-1: receives completed otherwise");
+        let start = base(self.flow.link) as usize;
+        let memory = &target.memory()[start..];
+        let (overlap, length) = Area::Overlap.place();
+        assert!(memory[overlap as usize..][..length as usize] == self.overlap, "memory written in another order");
+        for (n, word) in self.words.iter().enumerate() {
+            let held = u64::from_ne_bytes(memory[n * 8..][..8].try_into().expect("8 bytes"));
+            assert_eq!(held, *word, "word {n}: atomics are executed exactly once, in order");
+        }
+    }
+
+    fn write(&mut self, n: usize, op: &Op, target: &HostNic) -> Expected {
+        let work = &op.work;
+        if !op.area.admits(access::REMOTE_WRITE, work.remote_address, work.length) {
+            return Expected::refused(op.kind, UlpCode::ACCESS, work.length);
+        }
+        if work.flags & flag::IMMEDIATE != 0 {
+            self.arrive(n, op, opcode::RECEIVE_IMMEDIATE, work.length, ACK);
+        }
+        if op.area == Area::Overlap {
+            self.overlap[work.remote_address as usize..][..op.data.len()].copy_from_slice(&op.data);
+        } else {
+            let offset = (base(self.flow.link) + op.area.place().0 + work.remote_address) as usize;
+            assert!(target.memory()[offset..][..op.data.len()] == op.data, "operation {n}: data of a WRITE");
+        }
+        Expected::success(work.length)
+    }
+
+    /// A READ sees everything before it. It may see later WRITEs as well: its data is fetched when its answer is built.
+    fn read(&mut self, n: usize, op: &Op, initiator: &HostNic, target: &HostNic) -> Expected {
+        let work = &op.work;
+        if !op.area.admits(access::REMOTE_READ, work.remote_address, work.length) {
+            return Expected::refused(op.kind, UlpCode::ACCESS, work.length);
+        }
+        let address = work.remote_address as usize;
+        let got = &initiator.memory()[work.local_offset as usize..][..work.length as usize];
+        if op.area != Area::Overlap {
+            let offset = (base(self.flow.link) + op.area.place().0) as usize + address;
+            assert!(got == &target.memory()[offset..][..got.len()], "operation {n}: data of a READ");
+            return Expected::success(work.length);
+        }
+        let ended = op.ended.map_or(u64::MAX, |(time, _)| time);
+        let later = self.flow.ops[n + 1..].iter().take_while(|other| other.posted <= ended).filter(|other| {
+            let right = other.area == Area::Overlap && other.kind == Kind::Write;
+            right && other.area.admits(access::REMOTE_WRITE, other.work.remote_address, other.work.length)
+        });
+        let mut allowed: Vec<Vec<u8>> = self.overlap[address..][..got.len()].iter().map(|byte| vec![*byte]).collect();
+        for write in later {
+            for (n, byte) in write.data.iter().enumerate() {
+                let place = (write.work.remote_address as usize + n).wrapping_sub(address);
+                if let Some(allowed) = allowed.get_mut(place) {
+                    allowed.push(*byte);
+                }
+            }
+        }
+        let wrong = got.iter().zip(&allowed).position(|(byte, allowed)| !allowed.contains(byte));
+        assert_eq!(wrong, None, "operation {n}: a READ returned what was never there");
+        Expected::success(work.length)
+    }
+
+    fn atomic(&mut self, n: usize, op: &Op, initiator: &HostNic) -> Expected {
+        let work = &op.work;
+        if !op.area.admits(access::REMOTE_ATOMIC, work.remote_address, 8) {
+            return Expected::refused(op.kind, UlpCode::ACCESS, 0);
+        }
+        let word = &mut self.words[work.remote_address as usize / 8];
+        assert_eq!(original(op, initiator), *word, "operation {n}: the original value of an atomic");
+        if op.kind == Kind::FetchAdd {
+            *word = word.wrapping_add(work.swap_or_add);
+        } else if *word == work.compare {
+            *word = work.swap_or_add;
+        }
+        Expected::success(8)
+    }
+
+    fn send(&mut self, n: usize, op: &Op, target: &HostNic) -> Expected {
+        let work = &op.work;
+        let first = matches!(work.opcode, opcode::SEND_FIRST | opcode::SEND_ONLY);
+        let last = matches!(work.opcode, opcode::SEND_LAST | opcode::SEND_ONLY);
+        if first == self.open {
+            return Expected::refused(op.kind, UlpCode::INVALID_REQUEST, work.length);
+        }
+        let buffer = self.flow.receives[self.receive];
+        let end = self.filled + work.length;
+        if end > buffer.length {
+            self.arrive(n, op, opcode::RECEIVE, end, CompletionCode::OperationError as u8);
+            (self.filled, self.open) = (0, false);
+            return Expected::refused(op.kind, UlpCode::INVALID_REQUEST, work.length);
+        }
+        let offset = (buffer.offset + u64::from(self.filled)) as usize;
+        assert!(target.memory()[offset..][..op.data.len()] == op.data, "operation {n}: data of a SEND");
+        (self.filled, self.open) = if last { (0, false) } else { (end, true) };
+        if last {
+            self.arrive(n, op, opcode::RECEIVE, end, ACK);
+        }
+        Expected::success(work.length)
+    }
+
+    /// The completion of the receive whose turn it is.
+    fn arrive(&mut self, n: usize, op: &Op, opcode: u8, length: u32, status: u8) {
+        let immediate = op.work.flags & flag::IMMEDIATE != 0 && status == ACK;
+        self.arrivals.push(Completion {
+            wr_id: self.receive as u64,
+            length,
+            immediate: if immediate { op.work.immediate } else { 0 },
+            rsn: self.flow.first.add(n as u32).0,
+            status,
+            opcode,
+            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            ..Completion::default()
+        });
+        self.receive += 1;
+    }
+}
+
+/// What an atomic brought back.
+fn original(op: &Op, initiator: &HostNic) -> u64 {
+    let bytes = &initiator.memory()[op.work.local_offset as usize..][..8];
+    u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
+}
+
+/// Checks that hold in any order and, of failed operations, whether or not they took effect.
+struct Unordered<'a> {
+    flow: &'a Flow,
+    initiator: &'a HostNic,
+    target: &'a HostNic,
+}
+
+impl Unordered<'_> {
+    fn run(&self) {
+        let arrivals: HashMap<u32, &Completion> = self.flow.arrivals.iter().map(|c| (c.rsn, c)).collect();
+        assert_eq!(arrivals.len(), self.flow.arrivals.len(), "a message was received twice");
+        let mut explained = 0;
+        for (n, op) in self.flow.ops.iter().enumerate() {
+            let expected = self.expected(op);
+            let failed = op.ended.is_some_and(|(_, end)| self.may_fail(end.status));
+            if !failed {
+                self.flow.check_end(n, expected);
+            }
+            let good = expected.status == ACK && expected.ulp_code == 0;
+            let arrival = arrivals.get(&self.flow.first.add(n as u32).0);
+            let receives = op.kind == Kind::Send || op.kind == Kind::Write && op.work.flags & flag::IMMEDIATE != 0;
+            match arrival {
+                Some(arrival) => {
+                    assert!(good && receives, "operation {n} has no business with receives: {arrival:?}");
+                    self.check_arrival(n, op, arrival);
+                    explained += 1;
+                }
+                None => assert!(failed || !good || !receives, "operation {n} ended well, its receive did not"),
+            }
+            if good && !failed {
+                self.check_data(n, op);
+            }
+        }
+        assert_eq!(explained, self.flow.arrivals.len(), "receives that nobody sent");
+        (0..8).for_each(|word| self.check_additions(word));
+        (8..16).for_each(|word| self.check_swaps(word));
+    }
+
+    /// Whether an operation may end with `status` although there was nothing wrong with it (D-46, D-89).
+    fn may_fail(&self, status: u8) -> bool {
+        let failures = [CompletionCode::LocalTimeout as u8, CompletionCode::DeadConnection as u8];
+        self.flow.profile == super::Profile::Exhausting && failures.contains(&status)
+    }
+
+    fn expected(&self, op: &Op) -> Expected {
+        let work = &op.work;
+        let (rights, length) = match op.kind {
+            Kind::Malformed => {
+                return Expected {
+                    status: CompletionCode::OperationError as u8,
+                    ulp_code: 0,
+                    length: work.length,
+                };
+            }
+            Kind::Send => return Expected::success(work.length),
+            Kind::Write => (access::REMOTE_WRITE, work.length),
+            Kind::Read => (access::REMOTE_READ, work.length),
+            Kind::CompareSwap | Kind::FetchAdd => (access::REMOTE_ATOMIC, 8),
+        };
+        if op.area.admits(rights, work.remote_address, length) {
+            Expected::success(length)
+        } else {
+            Expected::refused(op.kind, UlpCode::ACCESS, length)
+        }
+    }
+
+    fn check_arrival(&self, n: usize, op: &Op, arrival: &Completion) {
+        let immediate = op.work.flags & flag::IMMEDIATE != 0;
+        let expected = Completion {
+            wr_id: arrival.wr_id,
+            length: op.work.length,
+            immediate: if immediate { op.work.immediate } else { 0 },
+            rsn: arrival.rsn,
+            opcode: if op.kind == Kind::Write { opcode::RECEIVE_IMMEDIATE } else { opcode::RECEIVE },
+            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            ..Completion::default()
+        };
+        assert_eq!(*arrival, expected, "operation {n}");
+        if op.kind == Kind::Send {
+            let buffer = self.flow.receives[arrival.wr_id as usize];
+            let held = &self.target.memory()[buffer.offset as usize..][..op.data.len()];
+            assert!(held == op.data, "operation {n}: data of a SEND");
+        }
+    }
+
+    fn check_data(&self, n: usize, op: &Op) {
+        let offset = (base(self.flow.link) + op.area.place().0 + op.work.remote_address) as usize;
+        let length = op.work.length as usize;
+        match op.kind {
+            Kind::Write => {
+                assert!(self.target.memory()[offset..][..length] == op.data, "operation {n}: data of a WRITE");
+            }
+            Kind::Read => {
+                let got = &self.initiator.memory()[op.work.local_offset as usize..][..length];
+                assert!(got == &self.target.memory()[offset..][..length], "operation {n}: data of a READ");
+            }
+            _ => {}
+        }
+    }
+
+    fn word(&self, word: usize) -> u64 {
+        let bytes = &self.target.memory()[base(self.flow.link) as usize + word * 8..][..8];
+        u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
+    }
+
+    /// Operations on a word: value brought in, original value if it ended well, the operation.
+    fn on_word(&self, word: usize) -> Vec<(Option<u64>, &Op)> {
+        let there = |op: &&Op| {
+            let kind = if word < 8 { Kind::FetchAdd } else { Kind::CompareSwap };
+            op.kind == kind && op.area == Area::Atomics && op.work.remote_address == word as u64 * 8
+        };
+        let with_original = |op| (self.ended_well(op).then(|| original(op, self.initiator)), op);
+        self.flow.ops.iter().filter(there).map(with_original).collect()
+    }
+
+    fn ended_well(&self, op: &Op) -> bool {
+        op.ended.is_none_or(|(_, end)| !self.may_fail(end.status))
+    }
+
+    /// The additions to a word form one chain of originals, each taking part exactly once. When operations may fail, the
+    /// addends are distinct powers of two and show in the sum.
+    fn check_additions(&self, word: usize) {
+        let operations = self.on_word(word);
+        if operations.iter().any(|(original, _)| original.is_none()) {
+            let sum = |well: bool| {
+                let taken = operations.iter().filter(|(original, _)| !well || original.is_some());
+                taken.map(|(_, op)| op.work.swap_or_add).sum::<u64>()
+            };
+            let (held, least, most) = (self.word(word), sum(true), sum(false));
+            assert!(held & least == least && held & !most == 0, "word {word}: {held:x} not in {least:x}..{most:x}");
+            return;
+        }
+        let mut by_original: HashMap<u64, &Op> = HashMap::new();
+        for (original, op) in &operations {
+            let previous = by_original.insert(original.expect("all ended well"), op);
+            assert!(previous.is_none(), "word {word}: two additions found the same value");
+        }
+        let mut value = self.flow.words[word];
+        while let Some(op) = by_original.remove(&value) {
+            value = value.wrapping_add(op.work.swap_or_add);
+        }
+        assert!(by_original.is_empty(), "word {word}: additions that found what was never there");
+        assert_eq!(value, self.word(word), "word {word}: additions are executed exactly once");
+    }
+
+    /// Successful swaps form one chain from the first value to the last; the others found a value of that chain.
+    fn check_swaps(&self, word: usize) {
+        let operations = self.on_word(word);
+        if operations.iter().any(|(original, _)| original.is_none()) {
+            let known = operations.iter().any(|(_, op)| op.work.swap_or_add == self.word(word));
+            assert!(known || self.word(word) == self.flow.words[word], "word {word} holds what nobody brought");
+            return;
+        }
+        let swaps = operations.iter().filter(|(original, op)| *original == Some(op.work.compare));
+        let mut chain: HashMap<u64, u64> = HashMap::new();
+        for (_, op) in swaps {
+            let previous = chain.insert(op.work.compare, op.work.swap_or_add);
+            assert!(previous.is_none(), "word {word}: two swaps found the same value");
+        }
+        let (mut value, mut seen) = (self.flow.words[word], vec![self.flow.words[word]]);
+        while let Some(next) = chain.remove(&value) {
+            value = next;
+            seen.push(next);
+        }
+        assert!(chain.is_empty(), "word {word}: swaps that found what was never there");
+        assert_eq!(value, self.word(word), "word {word}: swaps are executed exactly once");
+        for (original, _) in operations {
+            assert!(original.is_some_and(|original| seen.contains(&original)), "word {word}: an unknown original");
+        }
+    }
+}

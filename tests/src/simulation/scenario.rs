@@ -1,0 +1,258 @@
+//! What a seed decides before the first packet: hosts, links between them, the fabric.
+
+use hw_model::network::FabricConfig;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use transport_common::connection::{Config, Initial, Parameters, Path};
+use transport_common::ids::{Cid, Psn, Rsn, Spi};
+use transport_common::queues::CELLS;
+use transport_common::units::{Fcwnd, Ticks};
+
+/// What a run is to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Attempts and transaction time without limit: every operation ends as if the network were perfect.
+    Lossy,
+    /// Few attempts and short transaction timeouts: operations may fail, but never twice and never silently.
+    Exhausting,
+}
+
+/// One end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The host it is on.
+    pub host: usize,
+    /// Its connection slot there.
+    pub slot: usize,
+}
+
+/// A connection between two hosts.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The two ends.
+    pub ends: [End; 2],
+    /// What each is opened with.
+    pub parameters: [Parameters; 2],
+    /// Operations each end asks for.
+    pub operations: [usize; 2],
+    /// Operations each end keeps outstanding at most.
+    pub depth: [usize; 2],
+    /// Receives each end keeps posted at most.
+    pub receives: [usize; 2],
+    /// Whether messages may be longer than the buffer they meet, keys wrong and bounds exceeded.
+    pub errors: bool,
+    /// Whether work requests may be malformed.
+    pub malformed: bool,
+}
+
+/// One host's card.
+#[derive(Clone, Copy, Debug)]
+pub struct HostPlan {
+    /// Receive cells.
+    pub cells: usize,
+    /// Tail room of received frames, bytes.
+    pub tail_room: u32,
+    /// What its clock shows when the fabric's shows 0, picoseconds.
+    pub clock: u64,
+    /// Time the engine takes for a frame, nanoseconds.
+    pub frame_nanos: u64,
+    /// Longest pause of the application, nanoseconds.
+    pub pause_nanos: u64,
+}
+
+/// Everything about a run but its course.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// What it is to show.
+    pub profile: Profile,
+    /// The hosts.
+    pub hosts: Vec<HostPlan>,
+    /// The connections.
+    pub links: Vec<Link>,
+    /// The fabric.
+    pub fabric: FabricConfig,
+}
+
+/// MAC address of a host.
+pub(crate) const fn mac(host: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 0, host as u8 + 1]
+}
+
+/// IPv4 address of a host.
+pub(crate) const fn ipv4(host: usize) -> [u8; 4] {
+    [10, 7, 0, host as u8 + 1]
+}
+
+/// IPv6 address of a host.
+pub(crate) const fn ipv6(host: usize) -> [u8; 16] {
+    [0xfd, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host as u8 + 1]
+}
+
+/// Numbers with a taste for the wrap (D-18).
+fn number(rng: &mut StdRng) -> u32 {
+    if rng.random_bool(0.5) { 0u32.wrapping_sub(rng.random_range(0..200)) } else { rng.random() }
+}
+
+fn initial(rng: &mut StdRng) -> Initial {
+    Initial { request_psn: Psn(number(rng)), data_psn: Psn(number(rng)), rsn: Rsn(number(rng)) }
+}
+
+/// Uniform in the logarithm.
+pub(crate) fn scale(rng: &mut StdRng, low: u64, high: u64) -> u64 {
+    let exponent = rng.random_range((low as f64).ln()..=(high as f64).ln());
+    (exponent.exp().round() as u64).clamp(low, high)
+}
+
+fn micros(micros: u64) -> Ticks {
+    Ticks::from_nanos(micros * 1000)
+}
+
+impl Scenario {
+    /// The scenario of `seed`.
+    #[must_use]
+    pub fn random(seed: u64, profile: Profile) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let rng = &mut rng;
+        let count = if rng.random_bool(0.8) { 2 } else { 3 };
+        let hosts: Vec<_> = (0..count).map(|_| HostPlan::random(rng)).collect();
+        let (fabric, corrupts) = random_fabric(rng, seed, profile);
+        let links = (0..rng.random_range(1..=3)).map(|n| Link::random(rng, n, count, profile, corrupts));
+        let links = links.collect();
+        Self { seed, profile, hosts, links, fabric }
+    }
+}
+
+impl HostPlan {
+    fn random(rng: &mut StdRng) -> Self {
+        // The Falcon clock wraps after 2^49 ps.
+        let wrap = 1 << 49;
+        Self {
+            cells: match rng.random_range(0..4) {
+                0 => rng.random_range(0..4),
+                1 => rng.random_range(4..40),
+                _ => CELLS,
+            },
+            tail_room: if rng.random_bool(0.3) { rng.random_range(0..600) } else { u32::MAX },
+            clock: if rng.random_bool(0.5) { wrap - rng.random_range(0..1 << 34) } else { rng.random_range(0..1 << 50) },
+            frame_nanos: scale(rng, 100, 3000),
+            pause_nanos: scale(rng, 1000, 300_000),
+        }
+    }
+}
+
+/// The fabric as its line of text, and whether it corrupts frames.
+fn random_fabric(rng: &mut StdRng, seed: u64, profile: Profile) -> (FabricConfig, bool) {
+    let worst = if profile == Profile::Lossy { 10.0 } else { 25.0 };
+    let mut percent = |often: f64| if rng.random_bool(often) { rng.random_range(0.0..worst) } else { 0.0 };
+    let (loss, reorder, duplicate, corrupt) = (percent(0.8), percent(0.6), percent(0.5), percent(0.4));
+    let mut text = format!("seed={seed},loss={loss:.3}%,reorder={reorder:.3}%,duplicate={duplicate:.3}%");
+    text += &format!(",corrupt={corrupt:.3}%,reorder_distance={}", rng.random_range(1..40));
+    text += &format!(",delay={}us,jitter={}us", scale(rng, 1, 100), scale(rng, 1, 50));
+    if rng.random_bool(0.3) {
+        text += &format!(",rate={}Mbps,queue={}KiB", scale(rng, 200, 20_000), scale(rng, 16, 512));
+        text += &format!(",ecn={}KiB", scale(rng, 4, 64));
+    }
+    if rng.random_bool(0.2) {
+        text += ",burst=0.2%/20%/100%";
+    }
+    text += &format!(",hops={}", rng.random_range(0..20));
+    (text.parse().expect("the keys are the fabric's own"), corrupt >= 0.001)
+}
+
+impl Link {
+    fn random(rng: &mut StdRng, n: usize, hosts: usize, profile: Profile, corrupts: bool) -> Self {
+        let first = rng.random_range(0..hosts);
+        let second = (first + rng.random_range(1..hosts)) % hosts;
+        // Slots differ between the hosts and from CIDs: 256 slots, CIDs of 24 bits.
+        let ends = [first, second].map(|host| End { host, slot: (n * 37 + host * 101 + 5) % 256 });
+        let cids = ends.map(|end| Cid(end.slot as u32 | rng.random_range(0..1 << 16) << 8));
+        let starts = [initial(rng), initial(rng)];
+        let functions: [u32; 2] = [rng.random_range(0..1 << 24), rng.random_range(0..1 << 24)];
+        let spis: [u32; 2] = [rng.random_range(1..u32::MAX), rng.random_range(1..u32::MAX)];
+        let ordered = rng.random_bool(0.6) as u8;
+        let vlan = rng.random_bool(0.2) as u8;
+        // The fabric's log of corruptions does not reach beyond a tagged IPv6 header.
+        let v6 = vlan == 0 && rng.random_bool(0.4);
+        // Longer segments would not fit the engine's frame.
+        let max_segment = scale(rng, 16, 3200) as u32;
+        let checksum = (corrupts || rng.random_bool(0.5)) as u8;
+        let side = |rng: &mut StdRng, side: usize| {
+            let peer = 1 - side;
+            let mut p = Self::tuning(rng, profile);
+            p.config.path = path(ends[side].host, ends[peer].host, v6);
+            p.config.path.vlan = vlan;
+            p.config.path.vlan_tci = if vlan != 0 { 7 } else { 0 };
+            p.config.path.source_port = rng.random_range(49152..=65535);
+            (p.config.local_cid, p.config.peer_cid) = (cids[side], cids[peer]);
+            (p.config.local_function, p.config.peer_function) = (functions[side], functions[peer]);
+            (p.config.ordered, p.config.checksum, p.config.max_segment) = (ordered, checksum, max_segment);
+            (p.tx_spi, p.rx_spi) = (Spi(spis[side]), Spi(spis[peer]));
+            (p.tx, p.rx) = (starts[side], starts[peer]);
+            p
+        };
+        let parameters = [side(rng, 0), side(rng, 1)];
+        let most = if profile == Profile::Lossy { 300 } else { 600 };
+        let two = |rng: &mut StdRng, low, high| [(); 2].map(|()| scale(rng, low, high) as usize);
+        Self {
+            ends,
+            parameters,
+            operations: two(rng, 5, most),
+            depth: two(rng, 1, 256),
+            receives: two(rng, 1, 64),
+            errors: rng.random_bool(0.4),
+            malformed: rng.random_bool(0.2),
+        }
+    }
+
+    /// Windows, timers and thresholds of one end.
+    fn tuning(rng: &mut StdRng, profile: Profile) -> Parameters {
+        let exhausting = profile == Profile::Exhausting;
+        let config = Config {
+            rnr_timeout_code: rng.random_range(1..20),
+            ack_request_percent: rng.random_range(0..=100),
+            ack_request_threshold: rng.random_range(0..8),
+            ooo_threshold: rng.random_range(0..10),
+            max_retransmit_attempts: if exhausting { rng.random_range(0..5) } else { u16::MAX.into() },
+            ack_coalescing: micros(scale(rng, 1, 200)),
+            transaction_timeout: if exhausting { micros(scale(rng, 3_000, 300_000)) } else { micros(200_000_000) },
+            replay_margin: 100_000_000_000,
+            ..Config::default()
+        };
+        Parameters {
+            config,
+            psp_version: 15,
+            tx_spi: Spi(0),
+            rx_spi: Spi(0),
+            remote_time: None,
+            tx: Initial::default(),
+            rx: Initial::default(),
+            request_window: scale(rng, 1, 64) as u32,
+            data_window: scale(rng, 1, 128) as u32,
+            fcwnd: Fcwnd(scale(rng, 300, 256 << 10) as u32),
+            ncwnd: scale(rng, 1, 256) as u32,
+            rto: micros(scale(rng, 300, 5000)),
+        }
+    }
+}
+
+fn path(own: usize, peer: usize, v6: bool) -> Path {
+    let address = |host| {
+        let mut address = ipv6(host);
+        if !v6 {
+            address = [0; 16];
+            address[..4].copy_from_slice(&ipv4(host));
+        }
+        address
+    };
+    Path {
+        source: address(own),
+        destination: address(peer),
+        source_mac: mac(own),
+        destination_mac: mac(peer),
+        ip_version: if v6 { 6 } else { 4 },
+        flow_label: 0x12345,
+        ..Path::default()
+    }
+}

@@ -1,0 +1,519 @@
+//! Frames that are no good are dropped, each by its own counter, and the node goes on.
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+
+use anyhow::{Context, Result};
+use tiercel_tests::checks::{PATIENCE, counters, pattern, settle, wait_until};
+use tiercel_tests::nodes::{CID_A, CID_B};
+use tiercel_tests::raw_peer::{RawPeer, encoded, refresh_ipv4, refresh_udp};
+use tiercel_tests::{Host, Pair, need_root};
+use transport_common::connection::Initial;
+use transport_common::counters::Counter;
+use transport_common::ids::{Psn, RKey, Rsn, Spi};
+use transport_common::ulp::rdma::{Aeth, AtomicEth, UlpCode, opcode};
+use transport_common::units::FalconTime;
+use transport_common::wire::PacketType;
+use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
+use transport_common::wire::nack::{Nack, NackCode};
+use transport_common::wire::psp::Psp;
+use transport_common::wire::pull_data::PullData;
+use transport_common::wire::pull_request::PullRequest;
+use transport_common::wire::resync::Resync;
+use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
+use transport_user::{Access, LocalCid, Mac, Node, NodeOptions, OpenConnection};
+
+/// Registered at the node; D-84: the first R_Key is 1.
+const KEY: RKey = RKey(1);
+const REGION: usize = 4096;
+const ETHERNET: usize = 14;
+/// A port that is not Falcon's.
+const OTHER_PORT: u16 = 5000;
+
+/// A node at host A whose peer is made of test code, which host B lends its interface.
+struct Target {
+    peer: RawPeer,
+    node: Node,
+    pair: Pair,
+    rounds: u64,
+}
+
+impl Target {
+    fn up(ipv6: bool) -> Result<Self> {
+        let pair = Pair::direct()?;
+        let [own, other] = [&pair.a, &pair.b]
+            .map(|host| if ipv6 { host.ipv6.into() } else { std::net::IpAddr::from(host.ipv4) });
+        let node = pair.a.run(|| Node::up(NodeOptions::new(Host::INTERFACE, own)))?;
+        // D-18: close to the wrap.
+        let tx = Initial { request_psn: Psn(0xffff_fffe), data_psn: Psn(0xffff_fffd), rsn: Rsn(0xffff_fffc) };
+        let rx = Initial { request_psn: Psn(0xffff_fffb), data_psn: Psn(0xffff_fffa), rsn: Rsn(0xffff_fff9) };
+        node.open(OpenConnection {
+            local_cid: LocalCid::Given(CID_A),
+            tx,
+            rx,
+            ..OpenConnection::new(CID_B, other, Mac(pair.b.mac.0))
+        })?;
+        assert_eq!(node.register(REGION, Access::ALL)?.key(), KEY);
+        let peer = RawPeer::new(&pair, ipv6, CID_A, rx, tx)?;
+        let mut target = Self { peer, node, pair, rounds: 0 };
+        target.works()?;
+        Ok(target)
+    }
+
+    /// The connection does what it is for, whatever came before.
+    fn works(&mut self) -> Result<()> {
+        self.rounds += 1;
+        let data = pattern(100, self.rounds);
+        self.peer.write(KEY, 8, &data).context("WRITE")?;
+        let answer = self.peer.read(KEY, 8, data.len() as u32).context("READ")?;
+        assert_eq!((answer.syndrome, &answer.data), (Aeth::SUCCESS, &data));
+        Ok(())
+    }
+
+    /// Sends the frames and waits until `counter` has risen by one each; no other counter that tells of anything
+    /// dropped, ignored or failed may have moved.
+    fn expect(&self, counter: Counter, what: &str, frames: &[Vec<u8>]) -> Result<()> {
+        let before = counters(&self.node);
+        for frame in frames {
+            self.peer.send(frame).with_context(|| what.to_owned())?;
+        }
+        let foretold = before[counter.name()] + frames.len() as u64;
+        wait_until(&format!("{what}: {} rises to {foretold}", counter.name()), || {
+            counters(&self.node)[counter.name()] >= foretold
+        });
+        let mut told = told_of_trouble(&before);
+        told.insert(counter.name().to_owned(), foretold);
+        let mut now = told_of_trouble(&counters(&self.node));
+        now.insert(counter.name().to_owned(), counters(&self.node)[counter.name()]);
+        assert_eq!(now, told, "{what}");
+        Ok(())
+    }
+
+    /// A frame that was received long ago: whole and welcome, yet it changes nothing.
+    fn duplicate(&mut self) -> Vec<u8> {
+        let packet = self.duplicate_packet();
+        self.peer.frame(&packet)
+    }
+
+    fn duplicate_packet(&self) -> Vec<u8> {
+        self.peer.write_packet(self.peer.next.data_psn.sub(1), KEY, 8, &[0; 8])
+    }
+
+    /// One frame a change to such a packet, its checksums right.
+    fn changed(&mut self, changes: &[&dyn Fn(&mut Vec<u8>)]) -> Vec<Vec<u8>> {
+        let packet = self.duplicate_packet();
+        let change = |change: &&dyn Fn(&mut Vec<u8>)| {
+            let mut packet = packet.clone();
+            change(&mut packet);
+            self.peer.frame(&packet)
+        };
+        changes.iter().map(change).collect()
+    }
+}
+
+/// Counters of ordinary traffic aside, which the machine's own chatter moves as well.
+fn told_of_trouble(all: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let ordinary = ["pass_", "received", "sent_", "checksum_absent", "reply_by_engine"];
+    all.clone().into_iter().filter(|(name, _)| !ordinary.iter().any(|o| name.starts_with(o))).collect()
+}
+
+/// Every Falcon packet there is, as far as the parser goes.
+fn packets(peer: &RawPeer) -> Vec<(&'static str, Vec<u8>)> {
+    let old = peer.next.data_psn.sub(1);
+    let back = peer.back_packet();
+    let eack = Eack { header: back, data_ack: [0; 2], data_received: [0; 2], request: 0 };
+    let resync = Resync {
+        base: peer.base(PacketType::Resync, old),
+        code: 3,
+        packet_type: PacketType::PushData,
+        vendor: 0,
+    };
+    let pull_data = PullData { base: peer.base(PacketType::PullData, old) };
+    vec![
+        ("Push Data", peer.write_packet(old, KEY, 0, &[0; 8])),
+        ("Pull Request", peer.read_packet(peer.next.request_psn.sub(1), KEY, 0, 8)),
+        ("Pull Data", encoded::<{ PullData::LEN }>(|out| pull_data.encode(out)).to_vec()),
+        ("Resync", encoded::<{ Resync::LEN }>(|out| resync.encode(out)).to_vec()),
+        ("BACK", encoded::<{ AckHeader::LEN }>(|out| back.encode(out)).to_vec()),
+        ("EACK", encoded::<{ Eack::LEN }>(|out| eack.encode(out)).to_vec()),
+        (
+            "NACK",
+            encoded::<{ Nack::LEN }>(|out| nack(peer, peer.received.data_psn.sub(9)).encode(out)).to_vec(),
+        ),
+    ]
+}
+
+fn nack(peer: &RawPeer, psn: Psn) -> Nack {
+    let back = peer.back_packet();
+    Nack {
+        dest_cid: back.dest_cid,
+        data_base_psn: back.data_base_psn,
+        request_base_psn: back.request_base_psn,
+        t1: FalconTime(0),
+        t2: FalconTime(0),
+        cc: CongestionInfo::default(),
+        psn,
+        code: NackCode::INSUFFICIENT_RESOURCES,
+        rnr_timeout_code: 0,
+        request_window: false,
+        ulp_code: 0,
+    }
+}
+
+/// Cut in the middle of IP, and cut with all lengths told honestly: in the middle of PSP and Falcon headers.
+fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
+    let whole = target.duplicate();
+    let cuts: Vec<_> = (ETHERNET..whole.len()).map(|length| whole[..length].to_vec()).collect();
+    target.expect(ip_counter, "frames cut at every length", &cuts)?;
+
+    let flow = target.peer.flow;
+    let datagram = &whole[flow.udp_offset() + 8..];
+    let too_short: Vec<_> = (0..Psp::LEN)
+        .map(|length| flow.ip(IP_PROTOCOL_UDP, &flow.udp(FALCON_UDP_PORT, &datagram[..length])))
+        .collect();
+    target.expect(Counter::DropUdpLength, "datagrams without room for PSP", &too_short)?;
+    for (name, packet) in packets(&target.peer) {
+        // Without a byte of a Push Data's payload its Request Length lies; the others' payload is the ULP's.
+        let header = if name == "Pull Request" { PullRequest::LEN } else { packet.len() };
+        let cuts: Vec<_> = (0..header).map(|length| target.peer.frame(&packet[..length])).collect();
+        target.expect(Counter::DropFalconLength, &format!("{name} cut at every length"), &cuts)?;
+        if !matches!(name, "Pull Request" | "Pull Data") {
+            let longer = target.peer.frame(&[&packet[..], &[0]].concat());
+            target.expect(Counter::DropFalconLength, &format!("{name} with a byte too many"), &[longer])?;
+        }
+    }
+    target.works()
+}
+
+/// D-09, D-23 steps 1 to 4: version, types, connection, function, SPI, replay.
+fn bad_fields(target: &mut Target) -> Result<()> {
+    type Change = &'static dyn Fn(&mut Vec<u8>);
+    fn set_type(kind: u8) -> impl Fn(&mut Vec<u8>) {
+        move |packet| packet[7] = packet[7] & 0xe1 | kind << 1
+    }
+    fn set_protocol(protocol: u8) -> impl Fn(&mut Vec<u8>) {
+        move |packet| packet[7] = packet[7] & 0x1f | protocol << 5
+    }
+    let versions: [Change; 3] = [&|p| p[0] = 0x00, &|p| p[0] = 0x20, &|p| p[0] = 0xf0];
+    let frames = target.changed(&versions);
+    target.expect(Counter::DropFalconVersion, "Falcon versions other than 1", &frames)?;
+
+    let types: Vec<_> = [1, 2, 4, 7, 11, 12, 13, 14, 15].map(set_type).into();
+    let types: Vec<_> = types.iter().map(|change| change as &dyn Fn(&mut Vec<u8>)).collect();
+    let frames = target.changed(&types);
+    target.expect(Counter::DropFalconType, "reserved packet types", &frames)?;
+    let protocols: Vec<_> = [0, 1, 4, 5, 6, 7].map(set_protocol).into();
+    let protocols: Vec<_> = protocols.iter().map(|change| change as &dyn Fn(&mut Vec<u8>)).collect();
+    let frames = target.changed(&protocols);
+    target.expect(Counter::DropFalconType, "reserved protocol types", &frames)?;
+
+    // A free slot, and another incarnation of the connection's own (D-50).
+    let cids: [Change; 2] = [&|p| p[3] = 77, &|p| p[2] = 1];
+    let frames = target.changed(&cids);
+    target.expect(Counter::DropUnknownCid, "CIDs of no connection", &frames)?;
+    let functions: [Change; 2] = [&|p| p[6] = 1, &|p| p[4] = 1];
+    let frames = target.changed(&functions);
+    target.expect(Counter::DropFunction, "another function", &frames)?;
+
+    let packet = target.duplicate_packet();
+    let spis = [0, 2, u32::MAX].map(|spi| {
+        let psp = Psp { spi: Spi(spi), ..target.peer.psp() };
+        target.peer.flow.falcon(&psp, &packet)
+    });
+    target.expect(Counter::DropSpi, "SPI 0 and those of others", &spis)?;
+    // Far older than the margin of 100 ms (D-56), in picoseconds. The clock starts with the machine.
+    let ivs = [10_000_000_000_000, 60_000_000_000_000].map(|age| {
+        let psp = target.peer.psp();
+        target.peer.flow.falcon(&Psp { iv: psp.iv.saturating_sub(age), ..psp }, &packet)
+    });
+    target.expect(Counter::DropReplay, "replayed packets", &ivs)?;
+    target.works()
+}
+
+/// The PSP header byte by byte: next header, extension length, crypt offset, flags (D-10, D-83).
+fn bad_psp(target: &mut Target) -> Result<()> {
+    let at = target.peer.flow.udp_offset() + 8;
+    let changes = [
+        (0, 17),          // not Falcon
+        (1, 2),           // a length without a cookie
+        (2, 3),           // an offset without a cookie
+        (3, 15 << 2),     // without the bit that is always 1
+        (3, 1),           // AES-GCM-128, which this connection does not use
+        (3, 1 << 2 | 1),  // AES-GCM-256
+        (3, 7 << 2 | 1),  // no version at all
+        (3, 15 << 2 | 3), // a cookie the lengths do not speak of
+    ];
+    let flow = target.peer.flow;
+    let frames = changes.map(|(offset, value)| {
+        let mut frame = target.duplicate();
+        frame[at + offset] = value;
+        refresh_udp(&flow, &mut frame);
+        frame
+    });
+    target.expect(Counter::DropPspHeader, "PSP headers", &frames)
+}
+
+/// D-91, F-9.2.2.1-2.
+fn bad_udp(target: &mut Target) -> Result<()> {
+    let udp = target.peer.flow.udp_offset();
+    let mut wrong = target.duplicate();
+    wrong[udp + 6] ^= 0x40;
+    let mut flipped = target.duplicate();
+    *flipped.last_mut().expect("not empty") ^= 1;
+    target.expect(Counter::DropUdpChecksum, "wrong UDP checksums", &[wrong, flipped])?;
+    let lies = [0, 7, 8, 23, 24, 1000, 0xffff].map(|length: u16| {
+        let mut frame = target.duplicate();
+        frame[udp + 4..udp + 6].copy_from_slice(&length.to_be_bytes());
+        frame
+    });
+    target.expect(Counter::DropUdpLength, "UDP lengths that lie", &lies)
+}
+
+/// Windows and acknowledgements: nothing malformed, but nothing one could use.
+fn out_of_place(target: &mut Target) -> Result<()> {
+    let frame = target.duplicate();
+    target.expect(Counter::DropOldDuplicate, "an old duplicate", &[frame])?;
+    let next = target.peer.next;
+    let beyond = [
+        target.peer.write_packet(next.data_psn.add(128), KEY, 0, &[1; 8]), // D-17
+        target.peer.read_packet(next.request_psn.add(64), KEY, 0, 8),
+        target.peer.write_packet(next.data_psn.add(0x7fff_fff0), KEY, 0, &[1; 8]),
+    ];
+    let frames = beyond.map(|packet| target.peer.frame(&packet));
+    target.expect(Counter::DropOutOfWindow, "PSNs beyond the windows", &frames)?;
+
+    let received = target.peer.received;
+    let mut back = |data_psn: Psn, request_psn: Psn| {
+        let header =
+            AckHeader { data_base_psn: data_psn, request_base_psn: request_psn, ..target.peer.back_packet() };
+        let packet = encoded::<{ AckHeader::LEN }>(|out| header.encode(out));
+        target.peer.frame(&packet)
+    };
+    let stale = [back(received.data_psn.sub(1), received.request_psn)];
+    // D-19: of packets that were never sent.
+    let invalid = [
+        back(received.data_psn.add(1), received.request_psn),
+        back(received.data_psn, received.request_psn.add(1)),
+        back(received.data_psn.add(0x7fff_ffff), received.request_psn),
+    ];
+    target.expect(Counter::AckStale, "a stale acknowledgement", &stale)?;
+    target.expect(Counter::AckInvalid, "acknowledgements of nothing", &invalid)?;
+    let unsent =
+        Eack { header: target.peer.back_packet(), data_ack: [2, 0], data_received: [2, 0], request: 0 };
+    let packet = encoded::<{ Eack::LEN }>(|out| unsent.encode(out));
+    let frame = target.peer.frame(&packet);
+    target.expect(Counter::AckInvalid, "an EACK of nothing", &[frame])?;
+    let unknown = [received.data_psn, received.data_psn.sub(1)].map(|psn| {
+        let packet = encoded::<{ Nack::LEN }>(|out| nack(&target.peer, psn).encode(out));
+        target.peer.frame(&packet)
+    });
+    target.expect(Counter::NackIgnored, "NACKs of nothing", &unknown)?;
+    target.works()
+}
+
+/// A Pull Data nobody has asked for is acknowledged, or its sender would repeat it for ever (F-8.4.3.2-1, D-23).
+fn unasked_for(target: &mut Target) -> Result<()> {
+    let psn = target.peer.next.data_psn;
+    let packet = PullData { base: target.peer.base(PacketType::PullData, psn) };
+    let packet = encoded::<{ PullData::LEN }>(|out| packet.encode(out));
+    let frame = target.peer.frame(&packet);
+    target.expect(Counter::DropPullDataUnknown, "Pull Data nobody asked for", &[frame])?;
+    target.peer.next.data_psn = psn.add(1);
+    target.works()
+}
+
+/// Requests that Falcon delivers and the ULP refuses, each with its code (D-84).
+fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
+    let error = |code: u8| Aeth::ERROR_BASE + code;
+    let length = REGION as u64;
+    for (what, rkey, address, length, code) in [
+        ("an unknown key", RKey(2), 0, 8, UlpCode::ACCESS),
+        ("key 0", RKey(0), 0, 8, UlpCode::ACCESS),
+        ("another incarnation of the key", RKey(KEY.0 + 256), 0, 8, UlpCode::ACCESS),
+        ("beyond the end", KEY, length, 1, UlpCode::ACCESS),
+        ("across the end", KEY, length - 4, 8, UlpCode::ACCESS),
+        ("across the end of all addresses", KEY, u64::MAX - 3, 8, UlpCode::ACCESS),
+    ] {
+        let answer = target.peer.read(rkey, address, length)?;
+        assert_eq!((answer.syndrome, answer.data.len()), (error(code), 0), "{what}");
+    }
+    for (what, opcode, address) in [
+        ("a misaligned fetch and add", opcode::FETCH_ADD, 4),
+        ("a misaligned compare and swap", opcode::COMPARE_SWAP, 1),
+        ("an opcode of nothing", 0x1f, 0),
+        ("an opcode that pushes", opcode::SEND_ONLY, 0),
+    ] {
+        let operation = AtomicEth { address, rkey: KEY, swap_or_add: 1, compare: 0 };
+        let operation = encoded::<{ AtomicEth::LEN }>(|out| operation.encode(out));
+        let packet = target.peer.pull_packet(target.peer.next.request_psn, opcode, &operation, 8);
+        let answer = target.peer.pull(&packet)?;
+        assert_eq!(answer.syndrome, error(UlpCode::INVALID_REQUEST), "{what}");
+    }
+    target.works()
+}
+
+/// D-86: one tag is accepted and answered with, two are nobody's.
+fn tagged(target: &mut Target) -> Result<()> {
+    target.peer.forget()?;
+    target.peer.flow.vlan = Some(0x6123);
+    let data = pattern(64, 99);
+    target.peer.write(KEY, 0, &data)?;
+    let answer = target.peer.read(KEY, 0, data.len() as u32)?;
+    assert_eq!((answer.vlan, &answer.data), (Some(0x6123), &data));
+    target.peer.flow.vlan = None;
+    target.works()?;
+    let frame = target.duplicate();
+    let mut twice = frame[..12].to_vec();
+    twice.extend([0x81, 0x00, 0, 1, 0x81, 0x00, 0, 2]);
+    twice.extend(&frame[12..]);
+    target.expect(Counter::PassEthertype, "a frame with two tags", &[twice])
+}
+
+/// D-86: what is not for us goes to the kernel's stack.
+fn not_ours(target: &mut Target) -> Result<()> {
+    let flow = target.peer.flow;
+    let packet = target.duplicate_packet();
+    let datagram = flow.udp(OTHER_PORT, &packet);
+    target.expect(Counter::PassPort, "another port", &[flow.ip(IP_PROTOCOL_UDP, &datagram)])?;
+    let psp = target.peer.psp();
+    let mut elsewhere = flow;
+    elsewhere.destination_mac[5] = 99;
+    let before = counters(&target.node)[Counter::PassAddress.name()];
+    target.peer.send(&elsewhere.falcon(&psp, &packet))?;
+    wait_until("a frame to another MAC address is passed on", || {
+        counters(&target.node)[Counter::PassAddress.name()] > before
+    });
+    target.works()
+}
+
+/// A datagram to another port, in an IP packet as the function makes it, reaches its socket.
+fn reaches_the_stack(
+    target: &Target,
+    ipv6: bool,
+    what: &str,
+    frames: impl Fn(&[u8]) -> Vec<Vec<u8>>,
+) -> Result<()> {
+    let host = &target.pair.a;
+    let address = if ipv6 { host.ipv6.into() } else { std::net::IpAddr::from(host.ipv4) };
+    let socket = host.run(|| UdpSocket::bind((address, OTHER_PORT)))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut flow = target.peer.flow;
+    let other = &target.pair.b;
+    (flow.source, flow.destination) = match ipv6 {
+        true => (other.ipv6.into(), host.ipv6.into()),
+        false => (other.ipv4.into(), host.ipv4.into()),
+    };
+    let text = pattern(1600, 3);
+    for frame in frames(&flow.udp(OTHER_PORT, &text)) {
+        target.peer.send(&frame)?;
+    }
+    let mut received = vec![0; 2000];
+    let length = socket.recv(&mut received).with_context(|| format!("{what} never reached the socket"))?;
+    assert!(received[..length] == text, "{what} was changed on its way");
+    Ok(())
+}
+
+/// D-86: options, extension headers and fragments are refused where they carry Falcon, and nowhere else.
+fn options_and_fragments(target: &mut Target) -> Result<()> {
+    let mut flow = target.peer.flow;
+    let host = |ipv6: bool| -> [std::net::IpAddr; 2] {
+        let (a, b) = (&target.pair.a, &target.pair.b);
+        if ipv6 { [b.ipv6.into(), a.ipv6.into()] } else { [b.ipv4.into(), a.ipv4.into()] }
+    };
+    [flow.source, flow.destination] = host(false);
+    let with_options = |datagram: &[u8]| {
+        // Four times No Operation.
+        let mut frame = flow.ip(IP_PROTOCOL_UDP, &[&[1; 4], datagram].concat());
+        frame[ETHERNET] = 0x46;
+        refresh_ipv4(&mut frame);
+        frame
+    };
+    let fragment = |offset: u16, more: bool, part: &[u8]| {
+        let mut frame = flow.ip(IP_PROTOCOL_UDP, part);
+        frame[ETHERNET + 6..ETHERNET + 8]
+            .copy_from_slice(&(offset / 8 | u16::from(more) << 13).to_be_bytes());
+        refresh_ipv4(&mut frame);
+        frame
+    };
+    reaches_the_stack(target, false, "a datagram with IPv4 options", |datagram| {
+        vec![with_options(datagram)]
+    })?;
+    reaches_the_stack(target, false, "a fragmented IPv4 datagram", |datagram| {
+        vec![fragment(0, true, &datagram[..800]), fragment(800, false, &datagram[800..])]
+    })?;
+
+    let mut flow6 = target.peer.flow;
+    [flow6.source, flow6.destination] = host(true);
+    // Destination options: six bytes of padding.
+    let extended =
+        |datagram: &[u8]| flow6.ip(60, &[&[IP_PROTOCOL_UDP, 0, 1, 4, 0, 0, 0, 0], datagram].concat());
+    let fragment6 = |offset: u16, more: bool, part: &[u8]| {
+        let [high, low] = (offset | u16::from(more)).to_be_bytes();
+        flow6.ip(44, &[&[IP_PROTOCOL_UDP, 0, high, low, 0, 0, 0, 9], part].concat())
+    };
+    reaches_the_stack(target, true, "a datagram behind an IPv6 extension header", |datagram| {
+        vec![extended(datagram)]
+    })?;
+    reaches_the_stack(target, true, "a fragmented IPv6 datagram", |datagram| {
+        vec![fragment6(0, true, &datagram[..800]), fragment6(800, false, &datagram[800..])]
+    })?;
+
+    let falcon = target.duplicate();
+    let datagram = &falcon[target.peer.flow.udp_offset()..];
+    let (optional, first) = match target.peer.flow.source.is_ipv4() {
+        true => (with_options(datagram), fragment(0, true, &datagram[..64])),
+        false => (extended(datagram), fragment6(0, true, &datagram[..64])),
+    };
+    target.expect(Counter::DropIpOptions, "Falcon behind options", &[optional])?;
+    target.expect(Counter::DropFragment, "a fragment of Falcon", &[first])?;
+    target.works()
+}
+
+fn every_bad_frame(ipv6: bool) -> Result<()> {
+    need_root();
+    let mut target = Target::up(ipv6)?;
+    let ip_counter = if ipv6 { Counter::DropIpv6Header } else { Counter::DropIpv4Header };
+    cut_frames(&mut target, ip_counter).context("cut frames")?;
+    bad_udp(&mut target).context("UDP")?;
+    bad_psp(&mut target).context("PSP")?;
+    bad_fields(&mut target).context("Falcon")?;
+    out_of_place(&mut target).context("windows")?;
+    unasked_for(&mut target).context("Pull Data")?;
+    refused_by_the_ulp(&mut target).context("ULP")?;
+    tagged(&mut target).context("tags")?;
+    not_ours(&mut target).context("others' frames")?;
+    if !ipv6 {
+        bad_ipv4(&mut target)?;
+    }
+    options_and_fragments(&mut target).context("options and fragments")?;
+    target.works()?;
+    settle(&target.node);
+    Ok(())
+}
+
+fn bad_ipv4(target: &mut Target) -> Result<()> {
+    let mut wrong = target.duplicate();
+    wrong[ETHERNET + 10] ^= 1;
+    target.expect(Counter::DropIpv4Checksum, "a wrong IPv4 checksum", &[wrong])?;
+    let headers = [(0, 0x55), (0, 0x44), (2, 0xff), (3, 19)].map(|(offset, value)| {
+        let mut frame = target.duplicate();
+        frame[ETHERNET + offset] = value;
+        if offset != 0 {
+            refresh_ipv4(&mut frame);
+        }
+        frame
+    });
+    target.expect(Counter::DropIpv4Header, "IPv4 versions and lengths", &headers)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_bad_frame_over_ipv4() -> Result<()> {
+    every_bad_frame(false)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_bad_frame_over_ipv6() -> Result<()> {
+    every_bad_frame(true)
+}

@@ -1,0 +1,304 @@
+//! Everything arrives whole through fabrics that lose, reorder, duplicate and corrupt, and every frame is accounted
+//! for.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hw_model::network::Port;
+use tiercel_tests::account::{account, stand_still};
+use tiercel_tests::checks::{block_on, contents, counter, fill, settle, wait_until};
+use tiercel_tests::nodes::{Setup, TwoNodes};
+use tiercel_tests::{LiveFabric, Pair, need_root};
+use transport_common::connection::Initial;
+use transport_common::counters::Counter;
+use transport_common::ids::Cid;
+use transport_common::transaction::CompletionCode;
+use transport_user::{
+    Access, Connection, ConnectionState, LocalCid, Mac, MemoryRegion, OpenConnection, OperationError, Tuning,
+};
+
+/// What `cargo xtask run` impairs by default.
+const DEFAULT: &str = "loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp";
+/// The links towards the two hosts.
+const A: Port = Port(0);
+const B: Port = Port(1);
+/// Larger than both windows together.
+const BULK: usize = 1 << 20;
+
+fn through(impairments: &str, setup: Setup) -> Result<TwoNodes> {
+    TwoNodes::up(Pair::through(impairments.parse()?)?, setup)
+}
+
+fn fabric(nodes: &TwoNodes) -> &LiveFabric {
+    nodes.pair.fabric().expect("the hosts are joined by a fabric")
+}
+
+/// Unplugs or plugs in both hosts.
+fn set_links(nodes: &TwoNodes, up: bool) {
+    for port in [A, B] {
+        fabric(nodes).set_link(port, up);
+    }
+}
+
+/// Local memory of A, where READs go, and memory of B.
+struct Regions {
+    local: MemoryRegion,
+    back: MemoryRegion,
+    remote: MemoryRegion,
+}
+
+impl Regions {
+    fn new(nodes: &TwoNodes, length: usize) -> Result<Self> {
+        Ok(Self {
+            local: nodes.a.register(length, Access::LOCAL)?,
+            back: nodes.a.register(length, Access::LOCAL)?,
+            remote: nodes.b.register(length, Access::ALL)?,
+        })
+    }
+}
+
+/// There by WRITE, back by READ.
+async fn there_and_back(nodes: &TwoNodes, regions: &Regions, length: usize) -> Result<()> {
+    let Regions { local, back, remote } = regions;
+    let sent = fill(local, length, 1);
+    nodes.at_a.write(local, 0, remote.key(), 0, length as u64).await?;
+    assert!(contents(remote, length) == sent, "WRITE: what arrived is not what was sent");
+    nodes.at_a.read(back, 0, remote.key(), 0, length as u64).await?;
+    assert!(contents(back, length) == sent, "READ: what came back is not what was sent");
+    Ok(())
+}
+
+/// SEND from B to A: one large message where order allows it, else many that fit a transaction.
+async fn sends(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
+    let Regions { remote: from, back: to, .. } = regions;
+    let sent = fill(from, BULK, 2);
+    let length = if nodes.at_b.is_ordered() { BULK as u64 } else { 1 << 11 };
+    let messages = BULK as u64 / length;
+    for first in (0..messages).step_by(200) {
+        let batch: Vec<u64> = (first..messages.min(first + 200)).collect();
+        for n in &batch {
+            nodes.at_a.post_receive(to, n * length, length as u32, *n)?;
+        }
+        // One message a receive, whichever comes first: unordered, message n need not come to rest at place n.
+        let mut places = vec![u64::MAX; batch.len()];
+        let receive = async {
+            for _ in &batch {
+                let received = nodes.at_a.receive().await?;
+                assert_eq!(u64::from(received.length), length);
+                let number = received.immediate.expect("each carries its number");
+                places[(u64::from(number) - first) as usize] = received.wr_id;
+            }
+            Ok::<_, OperationError>(())
+        };
+        let send = |n: &u64| nodes.at_b.send(from, n * length, length, Some(*n as u32));
+        let (sent_all, received_all) = tokio::join!(all(batch.iter().map(send)), receive);
+        sent_all.into_iter().collect::<Result<Vec<()>, _>>()?;
+        received_all?;
+        for (n, place) in batch.iter().zip(places) {
+            let mut message = vec![0; length as usize];
+            to.read(place * length, &mut message)?;
+            assert!(message == sent[(n * length) as usize..][..length as usize], "SEND {n} arrived damaged");
+        }
+    }
+    Ok(())
+}
+
+/// Each adds exactly once, whatever is lost or doubled on the way.
+async fn atomics(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
+    const TIMES: u64 = 300;
+    let key = regions.remote.key();
+    regions.remote.write(0, &0u64.to_ne_bytes())?;
+    let mut seen = Vec::new();
+    for original in all((0..TIMES).map(|_| nodes.at_a.fetch_add(key, 0, 1))).await {
+        seen.push(original?);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..TIMES).collect::<Vec<_>>(), "every value was seen once");
+    assert_eq!(nodes.at_a.compare_swap(key, 0, TIMES, 7).await?, TIMES);
+    assert_eq!(contents(&regions.remote, 8), 7u64.to_ne_bytes());
+    Ok(())
+}
+
+/// Runs futures at the same time on the calling task; results in their order.
+async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    use std::task::Poll;
+    let mut pending: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        let mut done = true;
+        for (future, result) in pending.iter_mut().filter(|(_, result)| result.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(value) => *result = Some(value),
+                Poll::Pending => done = false,
+            }
+        }
+        if done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    pending.into_iter().map(|(_, result)| result.expect("all are done")).collect()
+}
+
+/// Every operation through the default impairments; then nothing is left anywhere and the counters add up.
+fn everything_through_the_default(seed: u64, ordered: bool, ipv6: bool) -> Result<()> {
+    need_root();
+    let nodes = through(&format!("seed={seed},{DEFAULT}"), Setup { ordered, ipv6, ..Setup::default() })?;
+    let regions = Regions::new(&nodes, BULK)?;
+    block_on(async {
+        there_and_back(&nodes, &regions, BULK).await?;
+        sends(&nodes, &regions).await?;
+        atomics(&nodes, &regions).await
+    })?;
+    stand_still(&nodes);
+    account(&nodes, A);
+    account(&nodes, B);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn ordered_over_ipv4() -> Result<()> {
+    everything_through_the_default(41, true, false)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn ordered_over_ipv6() -> Result<()> {
+    everything_through_the_default(42, true, true)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn unordered_over_ipv4() -> Result<()> {
+    everything_through_the_default(43, false, false)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn unordered_over_ipv6() -> Result<()> {
+    everything_through_the_default(44, false, true)
+}
+
+/// Rates at which every equation has large numbers on both sides.
+fn every_corruption_and_duplicate_is_explained(seed: u64, ipv6: bool) -> Result<()> {
+    need_root();
+    let impairments = format!("seed={seed},loss=1%,reorder=1%,duplicate=5%,corrupt=5%,scope=udp");
+    let nodes = through(&impairments, Setup { ipv6, ..Setup::default() })?;
+    let regions = Regions::new(&nodes, 4 * BULK)?;
+    block_on(there_and_back(&nodes, &regions, 4 * BULK))?;
+    stand_still(&nodes);
+    for towards in [A, B] {
+        let link = account(&nodes, towards);
+        assert!(link.corrupted > 50 && link.duplicated > 50, "too few to prove anything: {link:?}");
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_corruption_and_duplicate_is_explained_over_ipv4() -> Result<()> {
+    every_corruption_and_duplicate_is_explained(51, false)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_corruption_and_duplicate_is_explained_over_ipv6() -> Result<()> {
+    every_corruption_and_duplicate_is_explained(52, true)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn one_frame_in_ten_may_be_lost() -> Result<()> {
+    need_root();
+    for ordered in [true, false] {
+        let nodes = through("seed=61,loss=10%,scope=udp", Setup { ordered, ..Setup::default() })?;
+        let regions = Regions::new(&nodes, BULK)?;
+        block_on(there_and_back(&nodes, &regions, BULK))?;
+        stand_still(&nodes);
+        let lost = [A, B].map(|port| account(&nodes, port).lost);
+        assert!(lost.iter().all(|lost| *lost > 10), "{lost:?}");
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_link_that_comes_back_costs_time_only() -> Result<()> {
+    need_root();
+    let nodes = through("seed=71,scope=udp,rate=200Mbps,queue=4MiB", Setup::default())?;
+    let regions = Regions::new(&nodes, 4 * BULK)?;
+    let interruption = async {
+        // The rate makes sure that the transfer is under way then.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        set_links(&nodes, false);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        set_links(&nodes, true);
+    };
+    let (transfer, ()) =
+        block_on(async { tokio::join!(there_and_back(&nodes, &regions, 4 * BULK), interruption) });
+    transfer?;
+    let dropped: u64 = fabric(&nodes).stats().fabric.towards.iter().map(|link| link.link_down_dropped).sum();
+    assert!(dropped > 0, "the link was down when nothing was sent");
+    assert!(nodes.at_a.is_alive() && nodes.at_b.is_alive());
+    settle(&nodes.a);
+    settle(&nodes.b);
+    Ok(())
+}
+
+/// A second connection between the same nodes.
+fn another_connection(nodes: &TwoNodes) -> Result<Connection> {
+    let open = |local, peer, host: &tiercel_tests::Host| OpenConnection {
+        local_cid: LocalCid::Given(local),
+        tx: Initial::default(),
+        rx: Initial::default(),
+        ..OpenConnection::new(peer, host.ipv4.into(), Mac(host.mac.0))
+    };
+    let (cid_a, cid_b) = (Cid(6), Cid(11));
+    nodes.b.open(open(cid_b, cid_a, &nodes.pair.a))?;
+    Ok(nodes.a.open(open(cid_a, cid_b, &nodes.pair.b))?)
+}
+
+/// D-46, D-89, F-11-6: exhaustion, Resync, the end of the connection; and nothing beyond that connection.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_link_that_stays_down_ends_the_connection_and_nothing_else() -> Result<()> {
+    need_root();
+    let tuning = Tuning { max_retransmit_attempts: 3, rto: Duration::from_millis(2), ..Tuning::default() };
+    for ordered in [true, false] {
+        let nodes = through("seed=81,scope=udp", Setup { ordered, tuning, ..Setup::default() })?;
+        let regions = Regions::new(&nodes, BULK)?;
+        block_on(there_and_back(&nodes, &regions, 10_000))?;
+        set_links(&nodes, false);
+        let codes = block_on(async {
+            let (local, key) = (&regions.local, regions.remote.key());
+            let mut outcomes = all((0..5).map(|n| nodes.at_a.write(local, n * 64, key, n * 64, 64))).await;
+            outcomes.extend(all((0..3).map(|n| nodes.at_a.read(local, n * 64, key, n * 64, 64))).await);
+            nodes.at_a.closed().await;
+            outcomes
+        });
+        assert_eq!(nodes.at_a.state(), ConnectionState::Fatal);
+        let exhausted = OperationError::Completion { code: CompletionCode::LocalTimeout as u8, ulp_code: 0 };
+        let dead = OperationError::Completion { code: CompletionCode::DeadConnection as u8, ulp_code: 0 };
+        let count =
+            |error: &OperationError| codes.iter().filter(|code| code.as_ref().err() == Some(error)).count();
+        assert!(count(&exhausted) >= 1 && count(&dead) >= 1, "{codes:?}");
+        let closed = count(&OperationError::Closed);
+        assert_eq!(count(&exhausted) + count(&dead) + closed, codes.len(), "{codes:?}");
+        wait_until("nothing is held for the dead connection", || {
+            nodes.a.stats().is_ok_and(|stats| stats.pools.cells_in_use == 0)
+        });
+
+        set_links(&nodes, true);
+        let second = another_connection(&nodes)?;
+        block_on(async {
+            let sent = fill(&regions.local, 50_000, 9);
+            second.write(&regions.local, 0, regions.remote.key(), 0, 50_000).await?;
+            assert!(contents(&regions.remote, 50_000) == sent);
+            anyhow::Ok(())
+        })?;
+        assert_eq!(nodes.at_a.state(), ConnectionState::Fatal, "the dead stay dead");
+        nodes.at_a.close();
+        block_on(nodes.at_a.closed());
+        settle(&nodes.a);
+        assert_eq!(counter(&nodes.a, Counter::PlatformFault), 0);
+    }
+    Ok(())
+}

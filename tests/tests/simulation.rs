@@ -1,0 +1,38 @@
+//! Random networks on virtual time, each decided by its seed.
+//!
+//! A failure names its seed: `SIMULATION_SEED=n cargo test -p tiercel-tests --test simulation` plays it alone.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tiercel_tests::simulation::{Profile, Scenario, World};
+
+/// Seeds of one run: those of the environment, or the given number of them.
+fn seeds(count: u64) -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    match (number("SIMULATION_SEED"), number("SIMULATION_RUNS")) {
+        (Some(seed), None) => vec![seed],
+        (first, runs) => (first.unwrap_or(0)..).take(runs.unwrap_or(count) as usize).collect(),
+    }
+}
+
+fn play(profile: Profile, count: u64) {
+    for seed in seeds(count) {
+        let scenario = Scenario::random(seed, profile);
+        let run = || World::new(scenario.clone()).run(&mut ());
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+            eprintln!("{profile:?}, seed {seed}: {scenario:#?}");
+            eprintln!("play it alone: SIMULATION_SEED={seed} cargo test -p tiercel-tests --test simulation");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn every_operation_takes_effect_once_on_a_lossy_network() {
+    play(Profile::Lossy, 150);
+}
+
+#[test]
+fn operations_that_fail_say_so_and_leave_nothing_behind() {
+    play(Profile::Exhausting, 150);
+}

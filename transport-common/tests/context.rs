@@ -1,0 +1,77 @@
+//! The connection context's size, section by section, and its zero.
+
+#[path = "packet_delivery/harness/mod.rs"]
+mod harness;
+
+use transport_common::connection::{
+    Config, Congestion, Connection, Entry, PathReport, Security, Statistics, Tables, Timers, state,
+};
+use transport_common::packet_delivery::{AckState, ReceiveWindow, TransmitWindow, TxPacket};
+use transport_common::transaction::{Initiator, Response, Target, TargetRequest, Transaction};
+
+/// Sections of the context and their bytes, by sublayer. `cargo test --test context -- --nocapture` prints them.
+fn sections() -> Vec<(&'static str, &'static str, usize)> {
+    vec![
+        ("identity", "state, generation", 2 * size_of::<u32>()),
+        ("identity", "config", size_of::<Config>()),
+        ("security", "security", size_of::<Security>()),
+        ("congestion", "path report", size_of::<PathReport>()),
+        ("congestion", "congestion", size_of::<Congestion>()),
+        ("packet delivery", "transmit windows", 2 * size_of::<TransmitWindow>()),
+        ("packet delivery", "receive windows", 2 * size_of::<ReceiveWindow>()),
+        ("packet delivery", "acknowledgement state", size_of::<AckState>()),
+        ("packet delivery", "timers", size_of::<Timers>()),
+        ("transaction", "initiator", size_of::<Initiator>()),
+        ("transaction", "target", size_of::<Target>()),
+    ]
+}
+
+fn tables(entry: &Entry) -> Vec<(&'static str, usize, usize)> {
+    let t = &entry.tables;
+    vec![
+        ("request packets", size_of::<TxPacket>(), t.request_packets.len()),
+        ("data packets", size_of::<TxPacket>(), t.data_packets.len()),
+        ("transactions", size_of::<Transaction>(), t.transactions.len()),
+        ("requests", size_of::<TargetRequest>(), t.requests.len()),
+        ("responses", size_of::<Response>(), t.responses.len()),
+        ("statistics", size_of::<Statistics>(), 1),
+    ]
+}
+
+#[test]
+fn sections_fill_a_context_of_at_most_a_kilobyte() {
+    println!("{:<16} {:<22} {:>6}", "sublayer", "section", "bytes");
+    for (sublayer, section, bytes) in sections() {
+        println!("{sublayer:<16} {section:<22} {bytes:>6}");
+    }
+    println!("{:<16} {:<22} {:>6}", "", "Connection", size_of::<Connection>());
+    let sum: usize = sections().iter().map(|s| s.2).sum();
+    // The windows start on 8 bytes, which costs one gap of 4; anything more is a section missing above.
+    assert_eq!(sum.next_multiple_of(8), size_of::<Connection>());
+    assert!(size_of::<Connection>() <= 1024);
+}
+
+#[test]
+fn tables_fill_the_entry_without_padding() {
+    let entry = harness::closed_entry();
+    println!("{:<20} {:>6} {:>6} {:>7}", "table", "bytes", "count", "sum");
+    let mut sum = 0;
+    for (table, bytes, count) in tables(&entry) {
+        println!("{table:<20} {bytes:>6} {count:>6} {:>7}", bytes * count);
+        sum += bytes * count;
+    }
+    println!("{:<20} {:>21}", "Tables", size_of::<Tables>());
+    println!("{:<20} {:>21}", "Entry", size_of::<Entry>());
+    assert_eq!(sum, size_of::<Tables>());
+    assert_eq!(size_of::<Entry>(), size_of::<Connection>() + size_of::<Tables>());
+    // A map value beside its lock has to fit the allocator's largest object by far.
+    assert!(size_of::<Entry>() <= 32 << 10);
+}
+
+#[test]
+fn zero_bytes_are_a_closed_connection() {
+    let zeroed = harness::closed_entry();
+    assert!(*zeroed == harness::default_entry());
+    assert_eq!(zeroed.connection.state, state::CLOSED);
+    assert_eq!(zeroed.connection.security.rx_spi.0, 0, "and it accepts no packet (F-9.2.2.3-8)");
+}

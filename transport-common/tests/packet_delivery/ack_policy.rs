@@ -1,0 +1,213 @@
+//! When an ACK leaves and which one (F-9.1.6, D-22, D-32, D-33, D-88), and when one is asked for (D-81).
+
+use transport_common::bitmap::Bitmap128;
+use transport_common::connection::nothing_beyond_bases;
+use transport_common::counters::Counter;
+use transport_common::units::Fcwnd;
+
+use crate::harness::*;
+
+/// `kinds` of `a`'s packets on their way.
+fn pair(ordered: bool, posts: &[bool]) -> (Pair, Vec<Wire>) {
+    let mut p = Pair::new(ordered);
+    for &push in posts {
+        p.a.post(if push { write(0, 4) } else { read(0, 4) });
+    }
+    let mut sent = p.a.drain(at(0));
+    for wire in &mut sent {
+        wire.packet.ack_request = 0;
+    }
+    (p, sent)
+}
+
+/// What an ACK asked for now looks like.
+fn ack_now(node: &mut Node) -> Wire {
+    node.entry.connection.ack.pending = 1;
+    node.turn(at(1)).expect("the ACK that was asked for")
+}
+
+/// F-9.1.6-7, F-9.1.6-8, D-33: every combination of the first 5 bits of the bitmaps and the OWN bits.
+#[test]
+fn eack_exactly_when_the_bases_do_not_say_it_all() {
+    let mut node = Node::new(&parameters(true, initial(0, 0, 0), initial(0, 0, 0)));
+    for received in 0..32u64 {
+        for acknowledged in (0..32u64).filter(|a| a & !received == 0) {
+            for request in 0..8u64 {
+                for own in 0..4u32 {
+                    let c = &mut node.entry.connection;
+                    c.data_rx.received = Bitmap128 { low: received, high: 0 };
+                    c.data_rx.acknowledged = Bitmap128 { low: acknowledged, high: 0 };
+                    c.request_rx.received = Bitmap128 { low: request, high: 0 };
+                    c.request_rx.acknowledged = c.request_rx.received;
+                    (c.data_rx.own, c.request_rx.own) = (own & 1, own >> 1);
+                    let silent = received == 0 && request == 0 && own == 0;
+                    assert_eq!(nothing_beyond_bases(c), silent, "F-9.1.6-4");
+                    let hole = (0..5).any(|n| received >> n & 1 == 0 && received >> (n + 1) != 0);
+                    let eack = request != 0 || acknowledged != 0 || hole || own != 0;
+                    let ack = ack_now(&mut node);
+                    assert_eq!(
+                        ack.packet.kind,
+                        if eack { EACK } else { BACK },
+                        "{received:05b} {acknowledged:05b}"
+                    );
+                    if eack {
+                        let report = ack.packet.acknowledgement;
+                        assert_eq!(report.data_received.low, received, "F-7.7.2-5: a snapshot");
+                        assert_eq!(report.data_acknowledged.low, acknowledged);
+                        assert_eq!(report.request.low, request);
+                        assert_eq!(
+                            (report.own_data, report.own_request),
+                            ((own & 1) as u8, (own >> 1) as u8)
+                        );
+                    }
+                    let c = &node.entry.connection;
+                    assert_eq!((c.data_rx.own, c.request_rx.own), (0, 0), "F-9.2.1-3: told once");
+                }
+            }
+        }
+    }
+    // The upper word counts as well.
+    let full = Bitmap128::low_mask(100);
+    node.entry.connection.data_rx.received = full;
+    node.entry.connection.data_rx.acknowledged = Bitmap128::ZERO;
+    node.entry.connection.request_rx.received = Bitmap128::ZERO;
+    assert!(ack_now(&mut node).is(BACK));
+    node.entry.connection.data_rx.received = full.with(127);
+    assert!(ack_now(&mut node).is(EACK));
+}
+
+/// F-9.1.6-1, F-9.1.6-5, F-9.1.1-9: no AR, one ACK when the coalescing time is over.
+#[test]
+fn coalesced_ack_leaves_once_at_expiry() {
+    let (mut p, sent) = pair(true, &[true, true, true]);
+    for (n, wire) in sent.iter().enumerate() {
+        assert_eq!(p.b.receive(wire, at(10 + n as u64)), None);
+    }
+    assert_eq!(p.b.drain(at(17)), []);
+    let acks = p.b.drain(at(19));
+    assert_eq!(acks.iter().map(|w| (w.packet.kind, w.bases().0)).collect::<Vec<_>>(), [(BACK, 303)]);
+    assert_eq!(p.b.drain(at(100)), [], "the timer stopped");
+}
+
+/// F-9.1.6-2: a Pull Request with AR is acknowledged on receipt, beside the answer that piggybacks (D-88).
+#[test]
+fn ack_request_of_a_pull_is_honoured_beside_its_answer() {
+    let (mut p, mut sent) = pair(true, &[false]);
+    sent[0].packet.ack_request = 1;
+    let answer = p.b.receive(&sent[0], at(10)).expect("the response takes the frame");
+    assert_eq!((answer.packet.kind, answer.bases()), (PULL_DATA, (300, 101)));
+    let acks = p.b.drain(at(10));
+    assert_eq!(acks.len(), 1);
+    assert_eq!((acks[0].packet.kind, acks[0].bases()), (BACK, (300, 101)));
+    assert_eq!(p.b.drain(at(100)), []);
+}
+
+/// F-9.1.6-2, D-32: a push with AR is acknowledged when the ULP has it, not on receipt; at receipt the timer starts.
+#[test]
+fn ack_request_of_a_push_waits_for_the_ulp() {
+    let (mut p, mut sent) = pair(true, &[true]);
+    sent[0].packet.ack_request = 1;
+    p.b.slow_ulp = true;
+    assert_eq!(p.b.receive(&sent[0], at(10)), None);
+    let report = p.b.drain(at(20));
+    assert_eq!((report.len(), report[0].bases().0), (1, 300), "coalesced, base unmoved");
+    let ack = p.b.ulp_done(at(30)).expect("at once");
+    assert_eq!((ack.packet.kind, ack.bases().0), (BACK, 301));
+}
+
+/// F-9.1.6-4, F-9.1.1-10: a piggyback replaces the coalesced ACK, unless there is more to tell than bases.
+#[test]
+fn piggyback_stops_the_timer_only_if_it_says_it_all() {
+    let (mut p, sent) = pair(true, &[true, true, true]);
+    p.b.receive(&sent[0], at(10));
+    p.b.post(write(0, 4));
+    let reverse = p.b.drain(at(12));
+    assert_eq!((reverse.len(), reverse[0].packet.kind, reverse[0].bases().0), (1, PUSH_DATA, 301));
+    assert_eq!(p.b.drain(at(50)), [], "the push has carried it");
+
+    p.b.receive(&sent[2], at(60)); // a hole at 301
+    p.b.post(write(0, 4));
+    let reverse = p.b.drain(at(62));
+    assert_eq!((reverse.len(), reverse[0].packet.kind), (1, PUSH_DATA));
+    let acks = p.b.drain(at(70));
+    assert_eq!(acks.iter().map(|w| w.packet.kind).collect::<Vec<_>>(), [EACK]);
+}
+
+/// F-9.2.2.4-4, D-22: a discarded packet starts coalescing, its AR is ignored; the ACK repeats what was lost.
+#[test]
+fn duplicates_are_acknowledged_by_coalescing() {
+    let (mut p, mut sent) = pair(true, &[true, true]);
+    p.b.receive(&sent[0], at(10));
+    p.b.drain(at(20));
+    sent[0].packet.ack_request = 1;
+    assert_eq!(p.b.receive(&sent[0], at(30)), None);
+    assert_eq!(p.b.count(Counter::DropOldDuplicate), 1);
+    assert_eq!(p.b.drain(at(35)), []);
+    let acks = p.b.drain(at(39));
+    assert_eq!(acks.iter().map(|w| (w.packet.kind, w.bases().0)).collect::<Vec<_>>(), [(BACK, 301)]);
+}
+
+/// F-9.2.1-3, F-9.2.2.4-2: OWN of each window, told by the next EACK, not by the one after, not by a NACK (D-33).
+#[test]
+fn own_bit_lives_until_an_eack() {
+    for push in [true, false] {
+        let (mut p, mut sent) = pair(true, &[push, push]);
+        let size = if push { 128 } else { 64 };
+        sent[1].packet.psn = sent[0].packet.psn + size;
+        sent[1].packet.ack_request = 1;
+        assert_eq!(p.b.receive(&sent[1], at(10)), None, "AR is ignored");
+        assert_eq!(p.b.count(Counter::DropOutOfWindow), 1);
+        // A NACK in between does not clear it.
+        p.b.withhold_cells(CELLS);
+        sent[1].packet.psn = sent[0].packet.psn + size - 1;
+        let nack = p.b.receive(&sent[1], at(11)).expect("no cell for the later RSN");
+        assert_eq!((nack.packet.kind, nack.packet.nack_window), (NACK, !push as u8));
+        let acks = p.b.drain(at(20));
+        let report = acks[0].packet.acknowledgement;
+        assert_eq!((acks.len(), acks[0].packet.kind), (1, EACK));
+        assert_eq!((report.own_data, report.own_request), (push as u8, !push as u8));
+        assert!(ack_now(&mut p.b).is(BACK), "the next one has nothing to add");
+    }
+}
+
+/// F-9.1.3.1-2, D-81: AR on every packet at or below the threshold, on a steady fraction above it.
+#[test]
+fn ack_requests_come_as_a_steady_fraction() {
+    for (percent, threshold, fcwnd, expected) in
+        [(0, 4, 4, 60), (0, 4, 5, 0), (10, 2, 64, 6), (50, 2, 64, 30), (100, 2, 64, 60), (7, 2, 64, 4)]
+    {
+        let mut p = parameters(false, initial(0, 0, 0), initial(0, 0, 0));
+        p.config.ack_request_percent = percent;
+        p.config.ack_request_threshold = threshold;
+        p.fcwnd = Fcwnd::from_packets(fcwnd);
+        let mut node = Node::new(&p);
+        // Pulls, since the last push of a burst asks in any case.
+        let mut asked = Vec::new();
+        for n in 0..60 {
+            node.post(read(0, 4));
+            asked.extend(node.drain(at(n)).iter().map(|w| w.packet.ack_request));
+            let ack = back(&node, 0, n as u32 + 1, at(n));
+            node.receive(&ack, at(n));
+        }
+        let count: usize = asked.iter().map(|&a| usize::from(a)).sum();
+        assert_eq!(asked.len(), 60);
+        assert!(count.abs_diff(expected) <= 1, "{percent} %: {count} of 60");
+        if percent > 0 && fcwnd > threshold {
+            let spread = 100usize.div_ceil(percent.into());
+            for window in asked.windows(spread) {
+                assert!(window.contains(&1), "one of any {spread}");
+            }
+        }
+    }
+}
+
+/// F-9.1.3.1-1: the last push of a burst asks, so that it does not wait for the peer's coalescing timer.
+#[test]
+fn last_push_of_a_burst_asks() {
+    let mut node = Node::new(&parameters(true, initial(0, 0, 0), initial(0, 0, 0)));
+    for _ in 0..3 {
+        node.post(write(0, 4));
+    }
+    let asked: Vec<u8> = node.drain(at(0)).iter().map(|w| w.packet.ack_request).collect();
+    assert_eq!(asked, [0, 0, 1]);
+}

@@ -1,0 +1,157 @@
+//! Two ends of a connection without a network or a kernel: the steps of [`Entry`] and what the datapath does between
+//! them. Packets are carried by hand, so a test decides what is lost, reordered or late.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "every test crate that includes this file uses its own part of it"
+)]
+
+use std::sync::atomic::Ordering;
+
+use transport_common::connection::{
+    Config, Connection, Entry, Initial, PACKETS, Parameters, RESPONSES, Statistics, TRANSACTIONS, Tables,
+};
+use transport_common::datapath::Scratch;
+use transport_common::ids::{Cid, Psn, Rsn, Spi};
+use transport_common::packet_delivery::TxPacket;
+use transport_common::queues::{QueuePair, WorkRequest, flag, opcode};
+use transport_common::transaction::{Response, TargetRequest, Transaction};
+use transport_common::units::{Fcwnd, Picoseconds, Ticks};
+use transport_common::wire::PacketType;
+use transport_common::wire::nack::NackCode;
+
+mod node;
+mod pair;
+mod wire;
+
+pub(crate) use node::Node;
+pub(crate) use pair::Pair;
+pub(crate) use wire::{Wire, back, nack};
+
+/// Bytes of a node's memory.
+pub(crate) const MEMORY: usize = 1 << 16;
+/// R_Key of the region that covers all of it.
+pub(crate) const RKEY: u32 = 1;
+/// Receive cells of a node.
+pub(crate) const CELLS: usize = 64;
+/// Largest segment of the connections opened here.
+pub(crate) const MAX_SEGMENT: u32 = 1024;
+/// Retransmission timeout of the connections opened here, in microseconds.
+pub(crate) const RTO_MICROS: u64 = 1000;
+
+pub(crate) const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
+pub(crate) const PULL_DATA: u8 = PacketType::PullData as u8;
+pub(crate) const PUSH_DATA: u8 = PacketType::PushData as u8;
+pub(crate) const RESYNC: u8 = PacketType::Resync as u8;
+pub(crate) const NACK: u8 = PacketType::Nack as u8;
+pub(crate) const BACK: u8 = PacketType::Back as u8;
+pub(crate) const EACK: u8 = PacketType::Eack as u8;
+pub(crate) const RNR: u8 = NackCode::RNR;
+pub(crate) const CIE: u8 = NackCode::COMPLETE_IN_ERROR;
+pub(crate) const NO_RESOURCES: u8 = NackCode::INSUFFICIENT_RESOURCES;
+
+/// The instant `micros` after the beginning, well clear of the clock's 0.
+pub(crate) fn at(micros: u64) -> Picoseconds {
+    Picoseconds::from_nanos(1_000_000_000 + micros * 1000)
+}
+
+/// A closed entry, as the kernel's map holds it: zero bytes.
+pub(crate) fn closed_entry() -> Box<Entry> {
+    // SAFETY: plain integers; zero bytes are a valid closed connection.
+    unsafe { Box::<Entry>::new_zeroed().assume_init() }
+}
+
+/// The same, built field by field.
+pub(crate) fn default_entry() -> Entry {
+    Entry {
+        connection: Connection::default(),
+        tables: Tables {
+            request_packets: [TxPacket::default(); PACKETS],
+            data_packets: [TxPacket::default(); PACKETS],
+            transactions: [Transaction::default(); TRANSACTIONS],
+            requests: [TargetRequest::default(); TRANSACTIONS],
+            responses: [Response::default(); RESPONSES],
+            statistics: Statistics::default(),
+        },
+    }
+}
+
+fn zeroed_queues(rsn: Rsn) -> Box<QueuePair> {
+    // SAFETY: atomics and plain data; zero bytes are empty queues.
+    let queues = unsafe { Box::<QueuePair>::new_zeroed().assume_init() };
+    queues.send_producer.store(rsn.0, Ordering::Relaxed);
+    queues.send_consumer.store(rsn.0, Ordering::Relaxed);
+    queues
+}
+
+fn zeroed_scratch() -> Box<Scratch> {
+    // SAFETY: plain integers.
+    unsafe { Box::<Scratch>::new_zeroed().assume_init() }
+}
+
+/// Parameters of one end: CID 5 towards us, 10 towards the peer; no AR but on the last push of a burst.
+pub(crate) fn parameters(ordered: bool, tx: Initial, rx: Initial) -> Parameters {
+    Parameters {
+        config: Config {
+            local_cid: Cid(5),
+            peer_cid: Cid(10),
+            local_function: 3,
+            peer_function: 7,
+            ordered: ordered as u8,
+            rnr_timeout_code: 14, // 1.28 ms
+            ooo_threshold: 3,
+            max_retransmit_attempts: 2,
+            ack_coalescing: Ticks::from_nanos(8_000),
+            transaction_timeout: Ticks::from_nanos(2_000_000_000),
+            max_segment: MAX_SEGMENT,
+            replay_margin: 100_000_000_000,
+            ..Config::default()
+        },
+        psp_version: 15,
+        tx_spi: Spi(2),
+        rx_spi: Spi(1),
+        remote_time: None,
+        tx,
+        rx,
+        request_window: 64,
+        data_window: 128,
+        fcwnd: Fcwnd::from_packets(32),
+        ncwnd: 64,
+        rto: Ticks::from_nanos(RTO_MICROS * 1000),
+    }
+}
+
+/// The other end's parameters.
+pub(crate) fn mirrored(p: &Parameters) -> Parameters {
+    let mut q = *p;
+    (q.config.local_cid, q.config.peer_cid) = (p.config.peer_cid, p.config.local_cid);
+    (q.config.local_function, q.config.peer_function) = (p.config.peer_function, p.config.local_function);
+    (q.tx_spi, q.rx_spi) = (p.rx_spi, p.tx_spi);
+    (q.tx, q.rx) = (p.rx, p.tx);
+    q
+}
+
+pub(crate) fn initial(request_psn: u32, data_psn: u32, rsn: u32) -> Initial {
+    Initial { request_psn: Psn(request_psn), data_psn: Psn(data_psn), rsn: Rsn(rsn) }
+}
+
+/// A signaled work request of `length` bytes between offset 0 here and offset `remote` there.
+pub(crate) fn work(code: u8, remote: u64, length: u32) -> WorkRequest {
+    WorkRequest {
+        opcode: code,
+        flags: flag::SIGNALED,
+        length,
+        remote_address: remote,
+        rkey: RKEY,
+        ..WorkRequest::default()
+    }
+}
+
+pub(crate) fn write(remote: u64, length: u32) -> WorkRequest {
+    work(opcode::WRITE, remote, length)
+}
+
+pub(crate) fn read(remote: u64, length: u32) -> WorkRequest {
+    work(opcode::READ, remote, length)
+}

@@ -1,0 +1,154 @@
+//! From a transmission to the packet its receiver parses, and packets made by hand.
+
+use transport_common::datapath::{Operation, Packet, Transmission, UlpOut, operation, ulp_header};
+use transport_common::ids::Psn;
+use transport_common::packet_delivery::{Acknowledgement, Window};
+use transport_common::ulp::rdma::{Aeth, opcode as bth};
+use transport_common::units::Picoseconds;
+
+use super::*;
+
+/// A packet on its way: parsed, as the receiver's parser would leave it, and its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wire {
+    pub(crate) packet: Packet,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Wire {
+    /// Packet type, PSN, RSN.
+    pub(crate) fn id(&self) -> (u8, u32, u32) {
+        (self.packet.kind, self.packet.psn, self.packet.rsn)
+    }
+
+    /// The data and the request base the packet acknowledges.
+    pub(crate) fn bases(&self) -> (u32, u32) {
+        (self.packet.acknowledgement.data_base.0, self.packet.acknowledgement.request_base.0)
+    }
+
+    pub(crate) fn is(&self, kind: u8) -> bool {
+        self.packet.kind == kind
+    }
+}
+
+/// What the parser makes of a transmission's bytes.
+pub(super) fn parsed(t: &Transmission, ulp: &UlpOut) -> Packet {
+    let mut acknowledgement = Acknowledgement {
+        data_base: Psn(t.data_base),
+        request_base: Psn(t.request_base),
+        ..Acknowledgement::default()
+    };
+    if t.kind == EACK {
+        acknowledgement.selective = 1;
+        acknowledgement.own_data = t.own_data;
+        acknowledgement.own_request = t.own_request;
+        (acknowledgement.data_acknowledged.low, acknowledgement.data_acknowledged.high) =
+            (t.data_acknowledged[0], t.data_acknowledged[1]);
+        (acknowledgement.data_received.low, acknowledgement.data_received.high) =
+            (t.data_received[0], t.data_received[1]);
+        acknowledgement.request.low = t.request;
+    }
+    let mut packet = Packet {
+        kind: t.kind,
+        ack_request: t.ack_request,
+        hop_limit: 255,
+        psp_version: t.psp_version,
+        dest_cid: t.dest_cid,
+        dest_function: t.dest_function,
+        spi: t.spi,
+        iv: t.iv,
+        payload_length: ulp.data_length,
+        acknowledgement,
+        operation: operation_of(ulp),
+        ..Packet::default()
+    };
+    match t.kind {
+        BACK | EACK => (packet.t1, packet.dest_function) = (t.t1, 0),
+        NACK => {
+            packet.t1 = t.t1;
+            packet.psn = t.psn;
+            packet.nack_code = t.nack_code;
+            packet.nack_window = t.nack_window;
+            packet.rnr_timeout_code = t.rnr_timeout_code;
+            packet.ulp_code = t.ulp_code;
+        }
+        RESYNC => {
+            (packet.psn, packet.rsn) = (t.psn, t.rsn);
+            (packet.resync_code, packet.resync_type) = (t.resync_code, t.resync_type);
+            packet.operation = Operation::default();
+            packet.payload_length = 0;
+        }
+        _ => (packet.psn, packet.rsn, packet.request_length) = (t.psn, t.rsn, t.request_length),
+    }
+    packet
+}
+
+fn operation_of(u: &UlpOut) -> Operation {
+    let mut out = Operation {
+        length: u.data_length,
+        rkey: u.rkey,
+        address: u.address,
+        swap_or_add: u.swap_or_add,
+        compare: u.compare,
+        has_immediate: u.has_immediate,
+        immediate: u.immediate,
+        segment: u.segment,
+        ..Operation::default()
+    };
+    out.kind = match (u.extension, u.bth_opcode) {
+        (ulp_header::NONE, _) => operation::NONE,
+        (ulp_header::RETH, bth::READ_REQUEST) => operation::READ,
+        (ulp_header::RETH, _) => operation::WRITE,
+        (ulp_header::ATOMIC, bth::COMPARE_SWAP) => operation::COMPARE_SWAP,
+        (ulp_header::ATOMIC, _) => operation::FETCH_ADD,
+        (ulp_header::AETH, _) if u.syndrome != 0 => operation::ERROR_RESPONSE,
+        (ulp_header::AETH, _) => operation::READ_RESPONSE,
+        (ulp_header::AETH_VALUE, _) => operation::ATOMIC_RESPONSE,
+        (_, code) => {
+            let only = matches!(code, bth::SEND_ONLY | bth::SEND_ONLY_IMMEDIATE);
+            let last = matches!(code, bth::SEND_LAST | bth::SEND_LAST_IMMEDIATE);
+            out.first = (only || code == bth::SEND_FIRST) as u8;
+            out.last = (only || last) as u8;
+            operation::SEND
+        }
+    };
+    match out.kind {
+        operation::READ => out.length = u.length,
+        operation::COMPARE_SWAP | operation::FETCH_ADD | operation::ATOMIC_RESPONSE => out.length = 8,
+        operation::ERROR_RESPONSE => out.code = u.syndrome & !Aeth::ERROR_BASE,
+        _ => {}
+    }
+    out
+}
+
+/// A bare acknowledgement from `peer`'s side with the bases of its receive windows moved to `data`, `request`.
+pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire {
+    let c = &to.entry.connection;
+    let packet = Packet {
+        kind: BACK,
+        hop_limit: 255,
+        psp_version: c.security.version,
+        dest_cid: c.config.local_cid.0,
+        spi: c.security.rx_spi.0,
+        iv: now.0,
+        t1: now.ticks().0,
+        acknowledgement: Acknowledgement {
+            data_base: Psn(data),
+            request_base: Psn(request),
+            ..Acknowledgement::default()
+        },
+        ..Packet::default()
+    };
+    Wire { packet, data: Vec::new() }
+}
+
+/// A NACK for `psn` with the bases as they are.
+pub(crate) fn nack(to: &Node, window: Window, psn: u32, code: u8, now: Picoseconds) -> Wire {
+    let c = &to.entry.connection;
+    let mut wire = back(to, c.data_tx.base.0, c.request_tx.base.0, now);
+    wire.packet.kind = NACK;
+    wire.packet.psn = psn;
+    wire.packet.nack_code = code;
+    wire.packet.nack_window = (window == Window::Request) as u8;
+    wire
+}

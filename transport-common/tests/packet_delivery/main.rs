@@ -1,0 +1,10 @@
+//! Packet delivery (section 9) through the steps of a connection: acknowledgement, gating, retransmission, the checks
+//! a packet has to pass.
+
+mod acceptance;
+mod ack_policy;
+mod acknowledgement;
+mod early;
+mod gating;
+mod harness;
+mod timeout;

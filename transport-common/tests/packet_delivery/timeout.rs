@@ -1,0 +1,292 @@
+//! Retransmission by timeout, RNR, exhaustion (F-9.1.5, F-11-4..8, D-40, D-41, D-44, D-46, D-89).
+
+use transport_common::bitmap::Bitmap128;
+use transport_common::connection::state;
+use transport_common::counters::Counter;
+use transport_common::packet_delivery::{Window, packet_flag};
+use transport_common::transaction::CompletionCode;
+use transport_common::units::{Fcwnd, Ticks};
+
+use crate::harness::*;
+
+/// Every packet a node sends into nothing until `until`, in steps of 10 us, with its time.
+fn into_nothing(node: &mut Node, from: u64, until: u64) -> Vec<(u64, Wire)> {
+    let mut sent = Vec::new();
+    for now in (from..until).step_by(10) {
+        sent.extend(node.drain(at(now)).into_iter().map(|w| (now, w)));
+    }
+    sent
+}
+
+/// F-9.1.5-1, F-11-4..6, D-46: 1 + M copies, 1 + M Resyncs with code 3, then the end, for any M.
+#[test]
+fn exhaustion_counts_copies_resyncs_and_ends() {
+    for attempts in [0, 1, 3] {
+        for pull in [false, true] {
+            let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+            p.config.max_retransmit_attempts = attempts;
+            let mut node = Node::new(&p);
+            node.post(if pull { read(0, 4) } else { write(0, 4) });
+            node.post(write(8, 4));
+            node.entry.connection.congestion.ncwnd = 1; // the second push cannot leave
+            if pull {
+                node.entry.connection.data_tx.size = 0;
+            }
+            let sent = into_nothing(&mut node, 0, 20_000);
+            let kind = if pull { PULL_REQUEST } else { PUSH_DATA };
+            let psn = if pull { 9 } else { 20 };
+            let kinds: Vec<u8> = sent.iter().map(|(_, w)| w.packet.kind).collect();
+            let copies = 1 + attempts as usize;
+            assert_eq!(kinds, [vec![kind; copies], vec![RESYNC; copies]].concat(), "M = {attempts}");
+            for (n, (time, wire)) in sent.iter().enumerate() {
+                assert_eq!((wire.packet.psn, wire.packet.rsn), (psn, 1), "F-9.1.5-2, F-9.1.8-2");
+                if wire.is(RESYNC) {
+                    assert_eq!((wire.packet.resync_code, wire.packet.resync_type), (3, kind));
+                }
+                let due = n as u64 * RTO_MICROS;
+                assert!((due..due + 20 * (n as u64 + 1)).contains(time), "F-9.1.5-5: equal gaps");
+            }
+            assert_eq!(node.entry.connection.state, state::FATAL, "F-11-6");
+            // D-89: the exhausted one LocalTO, the other DeadConn.
+            let dead = CompletionCode::DeadConnection as u8;
+            assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8), (2, dead)]);
+        }
+    }
+}
+
+/// D-89: Pull Data carries the peer's RSN; its exhaustion is nobody's LocalTO here.
+#[test]
+fn exhausted_pull_data_is_no_transaction_of_ours() {
+    let mut p = Pair::new(false);
+    p.a.post(read(0, 4));
+    let request = p.a.drain(at(0)).remove(0);
+    p.b.receive(&request, at(1)).expect("the response, lost with everything after it");
+    into_nothing(&mut p.b, 10, 4000);
+    p.b.post(write(0, 4)); // RSN 1 as well, in the other direction
+    into_nothing(&mut p.b, 4000, 20_000);
+    assert_eq!(p.b.entry.connection.state, state::FATAL);
+    assert_eq!(p.b.completed(), [(1, CompletionCode::DeadConnection as u8)]);
+}
+
+/// D-44: a push completed in error whose Resync is exhausted reports that error, then the connection is dead.
+#[test]
+fn exhausted_resync_reports_the_original_error() {
+    let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
+    node.post(write(0, 4));
+    node.drain(at(0));
+    let mut wire = nack(&node, Window::Data, 20, CIE, at(5));
+    wire.packet.ulp_code = 0x42;
+    node.receive(&wire, at(5));
+    let sent = into_nothing(&mut node, 5, 20_000);
+    assert!(sent.iter().all(|(_, w)| w.is(RESYNC) && w.packet.resync_code == 1));
+    assert_eq!(sent.len(), 3, "F-11-7: the full number of attempts");
+    assert_eq!(node.entry.connection.state, state::FATAL);
+    let completions = node.completions();
+    assert_eq!((completions[0].status, completions[0].ulp_code), (CompletionCode::TargetNackCie as u8, 0x42));
+}
+
+/// F-9.2.4-5..8, D-47: which NACK becomes which Resync and which completion.
+#[test]
+fn nack_codes_become_resyncs_and_completions() {
+    let table = [
+        (4, 5, CompletionCode::RemoteError),
+        (6, 1, CompletionCode::TargetNackCie),
+        (7, 6, CompletionCode::TargetNackNre),
+        (8, 7, CompletionCode::TargetNackCid),
+    ];
+    for (code, resync_code, completion) in table {
+        let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
+        node.post(write(0, 4));
+        node.drain(at(0));
+        let mut wire = nack(&node, Window::Data, 20, code, at(5));
+        wire.packet.ulp_code = 0x80;
+        node.receive(&wire, at(5));
+        let sent = node.drain(at(5));
+        assert_eq!((sent.len(), sent[0].id()), (1, (RESYNC, 20, 1)), "NACK code {code}");
+        assert_eq!((sent[0].packet.resync_code, sent[0].packet.resync_type), (resync_code, PUSH_DATA));
+        // A second NACK changes nothing.
+        node.receive(&wire, at(6));
+        assert_eq!(node.drain(at(6)), []);
+        assert_eq!(node.completed(), [], "D-44");
+        let ack = back(&node, 21, 9, at(7));
+        node.receive(&ack, at(7));
+        let done = node.completions();
+        assert_eq!((done[0].status, done[0].ulp_code), (completion as u8, 0x80), "F-7.8-7");
+        assert_eq!(node.entry.connection.data_tx.outstanding_requests, 0, "D-30");
+    }
+}
+
+/// D-38, D-39: reserved codes and PSNs that are not outstanding: bases count, nothing else happens.
+#[test]
+fn other_nacks_are_ignored() {
+    for (code, psn) in [(0, 20), (3, 20), (5, 20), (9, 20), (255, 20), (6, 19), (6, 22), (6, 20 + 128)] {
+        let mut node = Node::new(&parameters(true, initial(9, 19, 1), initial(0, 0, 0)));
+        for _ in 0..3 {
+            node.post(write(0, 4));
+        }
+        node.drain(at(0));
+        let mut wire = nack(&node, Window::Data, psn, code, at(5));
+        wire.packet.acknowledgement.data_base = transport_common::ids::Psn(20);
+        node.receive(&wire, at(5));
+        assert_eq!(node.completed(), [(1, 0)], "F-7.8-8: a NACK acknowledges by its bases");
+        assert_eq!(node.drain(at(5)), []);
+        assert_eq!(node.count(Counter::NackIgnored), 1, "code {code} PSN {psn}");
+    }
+    // F-9.2.4-3: a resource NACK is used, and leaves the packet to its timer.
+    let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
+    node.post(write(0, 4));
+    node.drain(at(0));
+    let wire = nack(&node, Window::Data, 20, NO_RESOURCES, at(5));
+    node.receive(&wire, at(5));
+    assert_eq!((node.drain(at(5)).len(), node.count(Counter::NackIgnored)), (0, 0));
+    assert_eq!(node.drain(at(RTO_MICROS + 1)).len(), 1);
+}
+
+/// F-11-8, D-40: max(RTO, RNR) from the NACK's arrival, for that packet, once.
+#[test]
+fn rnr_delays_one_copy_from_receipt() {
+    for (code, micros) in [(1, RTO_MICROS), (16, 2560), (20, 10_240)] {
+        let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+        p.config.max_retransmit_attempts = 100;
+        let mut node = Node::new(&p);
+        node.post(write(0, 4));
+        node.post(write(0, 4));
+        node.drain(at(0));
+        let mut wire = nack(&node, Window::Data, 20, RNR, at(500));
+        wire.packet.rnr_timeout_code = code;
+        node.receive(&wire, at(500));
+        let sent = into_nothing(&mut node, 500, 500 + micros + 3 * RTO_MICROS);
+        let times =
+            |psn| sent.iter().filter(|(_, w)| w.packet.psn == psn).map(|&(t, _)| t).collect::<Vec<_>>();
+        let refused = times(20);
+        assert!((500 + micros..500 + micros + 20).contains(&refused[0]), "code {code}: {refused:?}");
+        assert!((RTO_MICROS..RTO_MICROS + 40).contains(&(refused[1] - refused[0])), "one-shot");
+        assert!(
+            (RTO_MICROS..RTO_MICROS + 20).contains(&times(21)[0]),
+            "F-8.4.3.4-1: others keep their timer"
+        );
+    }
+}
+
+/// D-41: each RNR NACK resets the counter, so a patient target never kills the connection.
+#[test]
+fn rnr_resets_the_counter() {
+    let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+    p.config.max_retransmit_attempts = 1;
+    p.config.transaction_timeout = Ticks::from_nanos(100_000_000_000);
+    let mut node = Node::new(&p);
+    node.post(write(0, 4));
+    let mut now = 0;
+    for _ in 0..20 {
+        let sent = node.drain(at(now));
+        assert_eq!((sent.len(), sent[0].packet.kind), (1, PUSH_DATA));
+        let wire = nack(&node, Window::Data, 20, RNR, at(now + 5));
+        node.receive(&wire, at(now + 5));
+        // Code 0 is 655.36 ms.
+        assert_eq!(node.drain(at(now + 655_300)), []);
+        now += 655_380;
+    }
+    assert_eq!(node.entry.connection.state, state::OPEN);
+}
+
+/// D-40: an RNR NACK that meets its packet in the queue for retransmission takes it out and starts its timer.
+#[test]
+fn rnr_takes_a_packet_out_of_the_queue_and_arms_its_timer() {
+    let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
+    node.post(write(0, 4));
+    node.drain(at(0));
+    // The timeout is processed in a turn whose frame an ACK takes: the copy is still queued.
+    node.entry.connection.ack.pending = 1;
+    let first = node.turn(at(RTO_MICROS + 1)).expect("the ACK");
+    assert!(first.is(BACK));
+    assert!(node.entry.connection.data_tx.retransmit.get(0));
+    let mut wire = nack(&node, Window::Data, 20, RNR, at(RTO_MICROS + 2));
+    wire.packet.rnr_timeout_code = 16;
+    node.receive(&wire, at(RTO_MICROS + 2));
+    assert_eq!(node.drain(at(RTO_MICROS + 2)), []);
+    let sent = into_nothing(&mut node, RTO_MICROS + 10, 2 * RTO_MICROS + 5000);
+    assert!(sent.first().is_some_and(|(t, w)| w.is(PUSH_DATA) && (3560..3600).contains(t)), "{sent:?}");
+}
+
+/// F-9.1.5-3, F-8.2.1.1-2: a batch that timed out is resent in RSN order across both windows.
+#[test]
+fn ordered_batches_are_resent_in_rsn_order() {
+    let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
+    for n in 0..12 {
+        node.post(if n % 3 == 1 { read(0, 4) } else { write(0, 4) });
+    }
+    let first: Vec<_> = node.drain(at(0)).iter().map(Wire::id).collect();
+    assert_eq!(first.iter().map(|id| id.2).collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
+    let second: Vec<_> = node.drain(at(RTO_MICROS + 1)).iter().map(Wire::id).collect();
+    assert_eq!(second, first);
+}
+
+/// F-9.1.2-7, D-31: loss, loss, ack leaves 0, also when the ACK meets the packet in the queue.
+#[test]
+fn orrc_ends_at_zero() {
+    for queued in [false, true] {
+        let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
+        node.post(write(0, 4));
+        node.drain(at(0));
+        assert_eq!(node.drain(at(1001)).len(), 1);
+        assert_eq!(node.entry.connection.data_tx.outstanding_retransmitted, 1);
+        if queued {
+            node.entry.connection.ack.pending = 1;
+            node.turn(at(2005));
+            assert!(node.entry.connection.data_tx.retransmit.get(0));
+            assert_eq!(node.entry.connection.data_tx.outstanding_retransmitted, 0, "eligible again");
+        } else {
+            assert_eq!(node.drain(at(2005)).len(), 1);
+        }
+        let ack = back(&node, 21, 9, at(2010));
+        node.receive(&ack, at(2010));
+        let w = node.entry.connection.data_tx;
+        assert_eq!((w.outstanding_retransmitted, w.outstanding_requests), (0, 0));
+        assert_eq!(node.drain(at(2010)), [], "an ACK takes it out of the queue (D-29)");
+        assert_eq!(into_nothing(&mut node, 2010, 6000).len(), 0);
+    }
+}
+
+/// D-29, F-9.1.5-2: a shrunken window holds copies beyond its edge; the base always passes. F-9.1.8-3: a Resync too.
+#[test]
+fn shrunken_window_resends_the_base_only() {
+    let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
+    for _ in 0..4 {
+        node.post(write(0, 4));
+    }
+    node.drain(at(0));
+    node.entry.connection.congestion.fcwnd = Fcwnd(1);
+    let wire = nack(&node, Window::Data, 22, CIE, at(5));
+    node.receive(&wire, at(5));
+    assert_eq!(node.drain(at(5)), [], "the Resync of 22 waits");
+    let psns: Vec<u32> = node.drain(at(RTO_MICROS + 1)).iter().map(|w| w.packet.psn).collect();
+    assert_eq!(psns, [20]);
+    let mut ack = back(&node, 20, 9, at(1010));
+    ack.packet.kind = EACK;
+    ack.packet.acknowledgement.selective = 1;
+    ack.packet.acknowledgement.data_acknowledged = Bitmap128 { low: 0b11, high: 0 };
+    node.receive(&ack, at(1010));
+    let sent: Vec<_> = node.drain(at(1010)).iter().map(Wire::id).collect();
+    assert_eq!(sent, [(RESYNC, 22, 3)], "the base jumped to it");
+}
+
+/// F-9-6: what is resent equals what was sent, but for piggyback, AR and IV; also when its frame could not be built.
+#[test]
+fn copies_equal_the_original() {
+    let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
+    node.memory[..4].copy_from_slice(b"keep");
+    node.post(write(0x1234, 4));
+    let first = node.drain(at(0)).remove(0);
+    node.entry.transmission_failed(Window::Data, transport_common::ids::Psn(20));
+    assert_eq!(node.entry.tables.data_packets[20].attempts, 0, "no timeout");
+    node.wake = true;
+    let early = node.drain(at(1)).remove(0);
+    let late = node.drain(at(RTO_MICROS + 10)).remove(0);
+    for copy in [early, late] {
+        assert!(copy.packet.iv > first.packet.iv, "D-12: IVs only rise");
+        let mut same = copy.clone();
+        (same.packet.iv, same.packet.ack_request) = (first.packet.iv, first.packet.ack_request);
+        assert_eq!(same, first);
+    }
+    assert_ne!(node.entry.tables.data_packets[20].flags & packet_flag::RETRANSMITTED, 0);
+}

@@ -1,0 +1,205 @@
+//! Errors of the target ULP and what the initiator makes of answers (F-8.5.3.5, F-8.4.3.2, D-44, D-45, D-48, D-84).
+
+use transport_common::counters::Counter;
+use transport_common::datapath::{delivery, operation};
+use transport_common::queues::{Region, WorkRequest, access, opcode};
+use transport_common::transaction::{CompletionCode, request_state};
+use transport_common::ulp::rdma::UlpCode;
+
+use crate::harness::*;
+
+/// What `work` comes to: status and ULP code of its completion.
+fn outcome(ordered: bool, prepare: impl Fn(&mut Pair), work: WorkRequest) -> (u8, u8) {
+    let mut p = Pair::new(ordered);
+    prepare(&mut p);
+    p.a.post(work);
+    p.run(0, 200);
+    let done = p.a.completions();
+    assert_eq!(done.len(), 1, "exactly one completion (F-6.1-2)");
+    p.assert_idle();
+    (done[0].status, done[0].ulp_code)
+}
+
+/// Restricts the peer's only region to 64 bytes and `rights`.
+fn region(rights: u32) -> impl Fn(&mut Pair) {
+    move |p| p.b.regions = vec![Region { offset: 4096, length: 64, key: RKEY, access: rights }]
+}
+
+/// D-84: key, bounds and rights, for each operation; a push fails by NACK, a pull by its answer (D-45).
+#[test]
+fn access_is_checked() {
+    const ALL: u32 = access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+    let push = (CompletionCode::TargetNackCie as u8, UlpCode::ACCESS);
+    let pull = (CompletionCode::Ack as u8, UlpCode::ACCESS);
+    for ordered in [true, false] {
+        for (code, right, failed) in [
+            (opcode::WRITE, access::REMOTE_WRITE, push),
+            (opcode::READ, access::REMOTE_READ, pull),
+            (opcode::FETCH_ADD, access::REMOTE_ATOMIC, pull),
+            (opcode::COMPARE_SWAP, access::REMOTE_ATOMIC, pull),
+        ] {
+            let inside = work(code, 56, 8);
+            assert_eq!(outcome(ordered, region(ALL), inside), (0, 0));
+            assert_eq!(outcome(ordered, region(right), inside), (0, 0));
+            assert_eq!(outcome(ordered, region(ALL & !right), inside), failed);
+            assert_eq!(outcome(ordered, region(ALL), work(code, 64, 8)), failed);
+            assert_eq!(outcome(ordered, region(ALL), work(code, u64::MAX - 7, 8)), failed);
+            assert_eq!(outcome(ordered, |_| (), WorkRequest { rkey: 2, ..inside }), failed);
+            assert_eq!(outcome(ordered, |_| (), WorkRequest { rkey: 0, ..inside }), failed);
+        }
+    }
+}
+
+/// F-8.5.3.5-2: a READ longer than a segment of the target is answered in error, without a NACK. F-8.5.3.2-1: the
+/// answer carries the request's RSN.
+#[test]
+fn oversize_read_is_answered_in_error() {
+    let mut p = Pair::new(true);
+    p.b.entry.connection.config.max_segment = 16;
+    p.a.post(read(0, 17));
+    let request = p.a.drain(at(0)).remove(0);
+    let answer = p.b.receive(&request, at(1)).expect("an answer");
+    assert_eq!(answer.id(), (PULL_DATA, 200, 1));
+    assert_eq!(answer.packet.operation.kind, operation::ERROR_RESPONSE);
+    assert_eq!(answer.packet.operation.code, UlpCode::INVALID_REQUEST);
+    p.a.receive(&answer, at(2));
+    let done = p.a.completions();
+    assert_eq!((done[0].status, done[0].ulp_code, done[0].length), (0, UlpCode::INVALID_REQUEST, 0), "D-45");
+    assert_eq!(p.b.entry.tables.statistics.nacks_sent, 0);
+}
+
+/// A region that disappears between request and answer makes the answer an error, not a leak.
+#[test]
+fn region_gone_before_the_answer_leaves() {
+    let mut p = Pair::new(true);
+    p.a.post(read(0, 8));
+    let request = p.a.drain(at(0)).remove(0);
+    p.b.receive(&request, at(1)).expect("the first answer, lost");
+    p.b.regions.clear();
+    let again = p.b.drain(at(2 + RTO_MICROS));
+    let answer = again.iter().find(|w| w.is(PULL_DATA)).expect("the copy");
+    assert_eq!((answer.packet.operation.kind, answer.data.len()), (operation::ERROR_RESPONSE, 0));
+    p.a.receive(answer, at(1010));
+    assert_eq!(p.a.completions()[0].ulp_code, UlpCode::ACCESS);
+}
+
+/// D-84: a payload that is no operation: a push is NACKed with code 1, a pull answered with it.
+#[test]
+fn malformed_operations() {
+    let mut p = Pair::new(true);
+    p.a.post(write(0, 4));
+    p.a.post(read(0, 4));
+    let mut sent = p.a.drain(at(0));
+    for wire in &mut sent {
+        wire.packet.operation.kind = operation::INVALID;
+    }
+    let nack = p.b.receive(&sent[0], at(1)).expect("a NACK");
+    assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::INVALID_REQUEST));
+    let answer = p.b.receive(&sent[1], at(2)).expect("an answer");
+    assert_eq!(answer.packet.operation.code, UlpCode::INVALID_REQUEST);
+}
+
+/// The ULP could not place a push it had taken: completed in error with code 3; the duplicate repeats the NACK (D-21).
+#[test]
+fn placing_can_fail() {
+    for held in [false, true] {
+        let mut p = Pair::new(true);
+        p.b.regions[0].length = 1 << 20; // the region claims more than the node's memory here
+        p.a.post(write(0, 4));
+        p.a.post(write(MEMORY as u64, 4));
+        let sent = p.a.drain(at(0));
+        let mut nack = None;
+        for n in if held { [1, 0] } else { [0, 1] } {
+            nack = p.b.receive(&sent[n], at(1)).filter(|w| w.is(NACK)).or(nack);
+        }
+        nack = p.b.drain(at(1)).into_iter().find(|w| w.is(NACK)).or(nack);
+        let nack = nack.expect("a NACK");
+        assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::OPERATIONAL));
+        assert_eq!(p.b.entry.tables.requests[2].state, request_state::ERRORED);
+        assert_eq!(p.b.free_cells(), CELLS);
+        assert!(p.b.receive(&sent[1], at(2)).is_some_and(|w| w.packet.ulp_code == UlpCode::OPERATIONAL));
+        p.run(10, 3 * RTO_MICROS);
+        assert_eq!(p.a.completed(), [(1, 0), (2, CompletionCode::TargetNackCie as u8)]);
+        p.assert_idle();
+    }
+}
+
+/// F-8.4.3.2-1, D-23: Pull Data that answers nothing is dropped but acknowledged: unknown RSN, a push's RSN, a second
+/// answer.
+#[test]
+fn unknown_pull_data_is_acknowledged_and_dropped() {
+    for rsn in [1u32, 3, 9, 2u32.wrapping_sub(256), 2 + 256] {
+        let mut p = Pair::new(true);
+        p.a.post(write(0, 4));
+        p.a.post(read(0, 4));
+        let sent = p.a.drain(at(0));
+        p.b.receive(&sent[0], at(1));
+        let answer = p.b.receive(&sent[1], at(1)).expect("the answer");
+        let mut wrong = answer;
+        wrong.packet.rsn = rsn;
+        wrong.packet.acknowledgement.data_base.0 = 300;
+        p.a.receive(&wrong, at(2));
+        assert_eq!(p.a.count(Counter::DropPullDataUnknown), 1, "RSN {rsn}");
+        assert_eq!((p.a.completed(), p.a.entry.connection.data_rx.base.0), (vec![], 201));
+        assert_eq!(p.a.deliveries[delivery::PLACE_RESPONSE as usize], 0);
+    }
+}
+
+/// F-11-21, F-11-22, D-48: a shorter answer counts with its length, a longer one is an operation error and is not
+/// placed; so is an answer of the wrong kind.
+#[test]
+fn answers_that_do_not_fit() {
+    for (change, status, length) in [(-3i32, 0, 5), (0, 0, 8), (1, CompletionCode::OperationError as u8, 0)] {
+        let mut p = Pair::new(true);
+        p.a.post(read(0, 8));
+        let request = p.a.drain(at(0)).remove(0);
+        let mut answer = p.b.receive(&request, at(1)).expect("the answer");
+        answer.data.resize((8 + change) as usize, 0xee);
+        answer.packet.operation.length = answer.data.len() as u32;
+        answer.packet.payload_length = answer.data.len() as u32;
+        p.a.receive(&answer, at(2));
+        let done = p.a.completions();
+        assert_eq!((done.len(), done[0].status, done[0].length), (1, status, length));
+        assert_eq!(p.a.entry.connection.data_rx.base.0, 201, "acknowledged (D-23)");
+        assert_eq!(p.a.deliveries[delivery::PLACE_RESPONSE as usize], u32::from(status == 0));
+    }
+    let mut p = Pair::new(true);
+    p.a.post(read(0, 8));
+    let request = p.a.drain(at(0)).remove(0);
+    let mut answer = p.b.receive(&request, at(1)).expect("the answer");
+    answer.packet.operation.kind = operation::ATOMIC_RESPONSE;
+    p.a.receive(&answer, at(2));
+    assert_eq!(p.a.completed(), [(1, CompletionCode::OperationError as u8)]);
+}
+
+/// D-84: the atomic's original value comes back, in host order, and the memory changes exactly once although both the
+/// request and the answer are lost and repeated.
+#[test]
+fn atomics_happen_exactly_once() {
+    let mut p = Pair::new(true);
+    p.b.memory[0x800..0x808].copy_from_slice(&100u64.to_le_bytes());
+    let add = WorkRequest { swap_or_add: 5, local_offset: 8, ..work(opcode::FETCH_ADD, 0x800, 8) };
+    let swap = WorkRequest {
+        swap_or_add: 7,
+        compare: 105,
+        local_offset: 16,
+        ..work(opcode::COMPARE_SWAP, 0x800, 8)
+    };
+    let miss =
+        WorkRequest { swap_or_add: 9, compare: 1, local_offset: 24, ..work(opcode::COMPARE_SWAP, 0x800, 8) };
+    for work in [add, swap, miss] {
+        p.a.post(work);
+    }
+    let sent = p.a.drain(at(0));
+    for wire in sent.iter().chain(&sent) {
+        p.b.receive(wire, at(1)); // answers lost
+    }
+    p.run(10, 3 * RTO_MICROS);
+    let value =
+        |node: &Node, at: usize| u64::from_le_bytes(node.memory[at..at + 8].try_into().expect("8 bytes"));
+    assert_eq!(value(&p.b, 0x800), 7);
+    assert_eq!([value(&p.a, 8), value(&p.a, 16), value(&p.a, 24)], [100, 105, 7]);
+    assert_eq!(p.b.delivered, [1, 2, 3]);
+    assert_eq!(p.a.completed(), [(1, 0), (2, 0), (3, 0)]);
+    p.assert_idle();
+}

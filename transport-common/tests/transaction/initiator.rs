@@ -1,0 +1,338 @@
+//! The initiator: order of completions, a full completion queue, refused work requests, timeouts, the end
+//! (F-8.4, F-11-19, F-11-27, F-11-33, F-11-34, D-85, D-89).
+
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+use transport_common::bitmap::Bitmap128;
+use transport_common::connection::{TRANSACTIONS, state};
+use transport_common::counters::Counter;
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, WorkRequest, command, opcode};
+use transport_common::transaction::CompletionCode;
+
+use crate::harness::*;
+
+/// F-11-33, F-11-34, D-49.
+#[test]
+fn completion_codes_have_their_values() {
+    let table = [
+        (CompletionCode::Ack, 0x0),
+        (CompletionCode::TargetNackCie, 0x1),
+        (CompletionCode::TargetNackNre, 0x3),
+        (CompletionCode::TargetNackCid, 0x4),
+        (CompletionCode::LocalTimeout, 0x8),
+        (CompletionCode::OperationError, 0x9),
+        (CompletionCode::DeadConnection, 0xa),
+        (CompletionCode::LocalResources, 0xb),
+        (CompletionCode::RemoteError, 0xd),
+        (CompletionCode::LocalXlr, 0xf),
+    ];
+    for (code, value) in table {
+        assert_eq!(code as u8, value);
+        assert_eq!(CompletionCode::from_code(value), Some(code));
+    }
+    let reserved = (0..=255u8).filter(|v| !table.iter().any(|t| t.1 == *v));
+    for value in reserved {
+        assert_eq!(CompletionCode::from_code(value), None, "{value:#x} is reserved");
+    }
+}
+
+/// An EACK that acknowledges the pushes at `offsets` from the base.
+fn selective(to: &Node, bits: u64, now: u64) -> Wire {
+    let c = &to.entry.connection;
+    let mut wire = back(to, c.data_tx.base.0, c.request_tx.base.0, at(now));
+    wire.packet.kind = EACK;
+    wire.packet.acknowledgement.selective = 1;
+    wire.packet.acknowledgement.data_acknowledged = Bitmap128 { low: bits, high: 0 };
+    wire.packet.acknowledgement.data_received = Bitmap128 { low: bits, high: 0 };
+    wire
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// F-8.4.1-1, F-8.4.2-1, F-8.4.2-2: pushes acknowledged in any order complete in RSN order, or in that order at once
+    /// on an unordered connection; BRSN is the oldest not completed.
+    #[test]
+    fn completions_by_order_of_the_connection(
+        ordered in any::<bool>(),
+        order in Just((0..20u32).collect::<Vec<_>>()).prop_shuffle(),
+        rsn in prop_oneof![Just(1), Just(u32::MAX - 7)],
+    ) {
+        let mut p = parameters(ordered, initial(0, 0, rsn), initial(0, 0, 0));
+        p.config.ooo_threshold = 64;
+        let mut node = Node::new(&p);
+        for _ in 0..20 {
+            node.post(write(0, 4));
+        }
+        prop_assert_eq!(node.drain(at(0)).len(), 20);
+        let mut done = Vec::new();
+        let mut reported = 0;
+        for &n in &order {
+            done.push(n);
+            let base = node.entry.connection.data_tx.base.0;
+            let bits = done.iter().filter(|&&d| d >= base).fold(0u64, |bits, &d| bits | 1 << (d - base));
+            let ack = selective(&node, bits, 1);
+            node.receive(&ack, at(1));
+            let got: Vec<u32> = node.completed().iter().map(|c| c.0.wrapping_sub(rsn)).collect();
+            let contiguous = (0..20).find(|n| !done.contains(n)).unwrap_or(20);
+            let expected: Vec<u32> = if ordered { (reported..contiguous).collect() } else { vec![n] };
+            reported = contiguous;
+            prop_assert_eq!(got, expected);
+            let brsn = node.entry.connection.initiator.brsn.0;
+            prop_assert_eq!(brsn, rsn.wrapping_add(contiguous));
+            prop_assert_eq!(node.queues.send_consumer.load(Ordering::Relaxed), brsn);
+        }
+    }
+
+    /// D-85: which packets leave, for any mix of pushes and pulls and any gates, against a list of two queues.
+    #[test]
+    fn unordered_scheduler_is_two_queues(
+        rounds in prop::collection::vec((prop::collection::vec(any::<bool>(), 0..12), 0..4u32, 0..4u32), 1..30),
+        window in 1..6u32,
+    ) {
+        let mut p = parameters(false, initial(0, 0, u32::MAX - 50), initial(0, 0, 0));
+        (p.request_window, p.data_window) = (window, window + 1);
+        let mut node = Node::new(&p);
+        let (mut pushes, mut pulls) = (Vec::new(), Vec::new()); // unsent
+        let (mut data, mut request) = ((0u32, 0u32), (0u32, 0u32)); // base, next
+        for (posts, push_acks, pull_acks) in rounds {
+            for pull in posts {
+                let open = node.queues.send_producer.load(Ordering::Relaxed)
+                    .wrapping_sub(node.queues.send_consumer.load(Ordering::Relaxed));
+                if open < 200 {
+                    let rsn = node.post(if pull { read(0, 4) } else { write(0, 4) });
+                    if pull { pulls.push(rsn) } else { pushes.push(rsn) }
+                }
+            }
+            data.0 += push_acks.min(data.1 - data.0);
+            request.0 += pull_acks.min(request.1 - request.0);
+            let ack = back(&node, data.0, request.0, at(1));
+            node.receive(&ack, at(1));
+            let free = |queue: &mut Vec<u32>, (base, next): &mut (u32, u32), size: u32| {
+                let count = ((size - (*next - *base)) as usize).min(queue.len());
+                *next += count as u32;
+                queue.drain(..count).collect::<Vec<_>>()
+            };
+            let expected =
+                (free(&mut pushes, &mut data, window + 1), free(&mut pulls, &mut request, window));
+            let sent = node.drain(at(1));
+            let of = |kind| sent.iter().filter(|w| w.is(kind)).map(|w| w.packet.rsn).collect::<Vec<_>>();
+            prop_assert_eq!((of(PUSH_DATA), of(PULL_REQUEST)), expected);
+        }
+    }
+}
+
+/// F-8.4.2-1: a push acknowledged before an older pull is answered completes after it.
+#[test]
+fn push_completion_waits_for_the_pull_before_it() {
+    let mut p = Pair::new(true);
+    p.a.post(read(0, 4));
+    p.a.post(write(0, 4));
+    let sent = p.a.drain(at(0));
+    let answer = p.b.receive(&sent[0], at(1)).expect("the answer is late");
+    let ack = p.b.receive(&sent[1], at(2)).expect("the push asked for an ACK");
+    p.a.receive(&ack, at(3));
+    assert_eq!(p.a.completed(), []);
+    p.a.receive(&answer, at(4));
+    assert_eq!(p.a.completed(), [(1, 0), (2, 0)]);
+}
+
+/// D-54: an answer before the ACK of its request; F-6.1.1.2-2: it is the completion.
+#[test]
+fn answer_before_the_acknowledgement_of_its_request() {
+    let mut p = Pair::new(true);
+    p.a.post(read(0, 4));
+    let request = p.a.drain(at(0)).remove(0);
+    let mut answer = p.b.receive(&request, at(1)).expect("the answer");
+    answer.packet.acknowledgement.request_base.0 = 100;
+    p.a.receive(&answer, at(2));
+    assert_eq!(p.a.completed(), [(1, 0)]);
+    assert_eq!(p.a.entry.connection.request_tx.base.0, 100, "no implicit ACK");
+    // The request is still repeated until acknowledged, and changes nothing.
+    p.run(10, 3 * RTO_MICROS);
+    assert_eq!(p.a.completed(), []);
+    p.assert_idle();
+}
+
+/// A full completion queue delays completions and loses none; their order stays.
+#[test]
+fn full_completion_queue_loses_nothing() {
+    for ordered in [true, false] {
+        let mut p = Pair::new(ordered);
+        let full = COMPLETION_QUEUE_DEPTH as u32;
+        let before = p.a.queues.completion_producer.load(Ordering::Relaxed);
+        // The application is behind by a whole queue but two.
+        p.a.queues.completion_producer.store(before.wrapping_add(full - 2), Ordering::Relaxed);
+        for _ in 0..5 {
+            p.a.post(write(0, 4));
+        }
+        let sent = p.a.drain(at(0));
+        for wire in &sent {
+            p.b.receive(wire, at(1));
+        }
+        let ack = back(&p.a, 305, 100, at(2));
+        p.a.receive(&ack, at(2));
+        assert_eq!(p.a.queues.completion_producer.load(Ordering::Relaxed), before.wrapping_add(full));
+        assert_eq!(p.a.entry.connection.initiator.completions_blocked, 1);
+        p.a.turn(at(3));
+        assert_eq!(p.a.count(Counter::CompletionQueueFull), 1);
+        assert!(p.a.wake, "the engine keeps trying");
+        let first = p.a.completions();
+        assert_eq!(first[first.len() - 2..].iter().map(|c| c.rsn).collect::<Vec<_>>(), [1, 2]);
+        p.a.drain(at(4));
+        assert_eq!(p.a.completed(), [(3, 0), (4, 0), (5, 0)]);
+        assert_eq!(p.a.entry.connection.initiator.completions_blocked, 0);
+        assert_eq!(p.a.entry.connection.initiator.brsn.0, 6);
+    }
+}
+
+/// The same behind a transaction that is still open, without an order.
+#[test]
+fn blocked_completion_does_not_wait_for_an_older_transaction() {
+    let mut p = Pair::new(false);
+    let full = COMPLETION_QUEUE_DEPTH as u32;
+    p.a.queues.completion_producer.store(full, Ordering::Relaxed);
+    p.a.post(write(0, 4));
+    p.a.post(write(0, 4));
+    p.a.drain(at(0));
+    let ack = selective(&p.a, 0b10, 1);
+    p.a.receive(&ack, at(1));
+    assert_eq!(p.a.completions().len(), full as usize, "what was there before");
+    p.a.wake = true; // the application has made room
+    p.a.drain(at(2));
+    assert_eq!(p.a.completed(), [(2, 0)]);
+}
+
+/// Unsignaled requests complete silently, unless they fail.
+#[test]
+fn unsignaled_requests_report_failure_only() {
+    let mut p = Pair::new(true);
+    p.a.post(WorkRequest { flags: 0, ..write(0, 4) });
+    p.a.post(WorkRequest { flags: 0, rkey: 99, ..write(0, 4) });
+    p.a.post(WorkRequest { flags: 0, ..read(0, 4) });
+    p.run(0, 100);
+    assert_eq!(p.a.completed(), [(2, CompletionCode::TargetNackCie as u8)]);
+    p.assert_idle();
+}
+
+/// A malformed work request completes `OpErr` and does not hold up what was posted with it, here or at the target.
+#[test]
+fn malformed_work_requests_do_not_block() {
+    let long = write(0, MAX_SEGMENT + 1);
+    let unknown = WorkRequest { opcode: 99, ..write(0, 4) };
+    let zero = WorkRequest { opcode: 0, ..write(0, 4) };
+    let outside = WorkRequest { local_offset: u64::MAX, ..read(0, 4) };
+    let misaligned = WorkRequest { remote_address: 4, ..work(opcode::FETCH_ADD, 0, 8) };
+    for ordered in [true, false] {
+        for bad in [long, unknown, zero, outside, misaligned] {
+            let mut p = Pair::new(ordered);
+            for work in [write(0, 4), bad, write(8, 4), read(0, 4)] {
+                p.a.post(work);
+            }
+            p.run(0, 200);
+            let mut done = p.a.completed();
+            done.sort_unstable();
+            let failed = CompletionCode::OperationError as u8;
+            assert_eq!(
+                done,
+                [(1, 0), (2, failed), (3, 0), (4, 0)],
+                "opcode {} ordered {ordered}",
+                bad.opcode
+            );
+            assert_eq!(p.a.count(Counter::BadWorkRequest), 1);
+            p.assert_idle();
+        }
+    }
+}
+
+/// F-11-19: every transaction that is not answered ends by its own timeout, not one a timeout.
+#[test]
+fn unanswered_pulls_time_out_together() {
+    for ordered in [true, false] {
+        let mut p = parameters(ordered, initial(0, 0, 1), initial(0, 0, 0));
+        p.config.transaction_timeout = transport_common::units::Ticks::from_nanos(5_000_000);
+        let mut node = Node::new(&p);
+        for n in 0..4 {
+            node.post(read(0, 4));
+            node.drain(at(n * 100));
+        }
+        let ack = back(&node, 0, 4, at(400)); // received, never answered
+        node.receive(&ack, at(400));
+        node.drain(at(4900));
+        assert_eq!(node.completed(), []);
+        for (n, now) in [5010u64, 5110, 5210, 5310].into_iter().enumerate() {
+            node.drain(at(now));
+            let expected = (n as u32 + 1, CompletionCode::LocalTimeout as u8);
+            assert_eq!(node.completed(), [expected], "ordered {ordered}");
+        }
+    }
+}
+
+/// F-9-6, F-11-19: after its transaction timed out a packet may not be rebuilt from a send queue entry that the
+/// application has reused; a Resync takes its place.
+#[test]
+fn timed_out_push_is_not_rebuilt_from_a_reused_entry() {
+    let mut p = parameters(true, initial(0, 0, 0), initial(0, 0, 0));
+    p.config.transaction_timeout = transport_common::units::Ticks::from_nanos(1_500_000);
+    p.config.max_retransmit_attempts = 100;
+    let mut node = Node::new(&p);
+    node.post(write(0x1111, 4));
+    node.drain(at(0));
+    node.drain(at(1001));
+    let copies = node.drain(at(1600));
+    assert_eq!((copies.len(), node.completed()), (0, vec![(0, CompletionCode::LocalTimeout as u8)]));
+    // The entry is the application's again.
+    node.queues.send[0].store(write(0x2222, 8));
+    for (now, count) in [(2100, 1), (3200, 1)] {
+        let copies = node.drain(at(now));
+        assert_eq!(copies.len(), count);
+        assert_eq!(copies[0].id(), (RESYNC, 0, 0));
+        assert_eq!((copies[0].packet.resync_code, copies[0].packet.resync_type), (4, PUSH_DATA), "F-7.6-2");
+    }
+}
+
+/// F-11-27, F-11-11: closing completes everything submitted, sent or not, exactly once, then the state is CLOSED.
+#[test]
+fn closing_completes_everything() {
+    for ordered in [true, false] {
+        let mut p = parameters(ordered, initial(0, 0, 9), initial(0, 0, 0));
+        p.data_window = 2;
+        let mut node = Node::new(&p);
+        for n in 0..8 {
+            node.post(if n % 2 == 0 { write(0, 4) } else { read(0, 4) });
+        }
+        node.drain(at(0));
+        node.queues.command.store(command::CLOSE, Ordering::Relaxed);
+        node.wake = true;
+        node.drain(at(1));
+        let dead = CompletionCode::DeadConnection as u8;
+        let expected: Vec<_> = (9..17).map(|rsn| (rsn, dead)).collect();
+        assert_eq!(node.completed(), expected);
+        assert_eq!(node.entry.connection.state, state::CLOSED);
+        assert_eq!(node.queues.state.load(Ordering::Relaxed), state::CLOSED);
+        // The dead are silent.
+        node.wake = true;
+        assert_eq!(node.drain(at(10_000)), []);
+        assert_eq!(node.completed(), []);
+    }
+}
+
+/// The application's counter is untrusted: more than the table holds, or less than was sent, counts as nothing.
+#[test]
+fn absurd_producer_counts_as_nothing() {
+    for ordered in [true, false] {
+        let mut node = Node::new(&parameters(ordered, initial(0, 0, 9), initial(0, 0, 0)));
+        node.post(write(0, 4));
+        node.post(read(0, 4));
+        assert_eq!(node.drain(at(0)).len(), 2);
+        for absurd in [9 + TRANSACTIONS as u32 + 1, 8, 9, u32::MAX, 1 << 31] {
+            node.queues.send_producer.store(absurd, Ordering::Relaxed);
+            node.turn(at(1));
+            assert_eq!(node.entry.connection.data_tx.in_flight(), 1, "producer {absurd}");
+        }
+        node.queues.send_producer.store(11, Ordering::Relaxed);
+        node.post(write(0, 4));
+        assert_eq!(node.drain(at(2)).len(), 1);
+    }
+}

@@ -1,0 +1,10 @@
+//! The transaction sublayer (section 8) through the steps of a connection: initiator, target, resources, errors.
+
+mod errors;
+#[path = "../packet_delivery/harness/mod.rs"]
+mod harness;
+mod initiator;
+mod order;
+mod resync;
+mod rnr;
+mod send;

@@ -1,0 +1,207 @@
+//! Order at the target, what is held for it, and what each duplicate meets (F-8.5.2-1, D-21, D-23, D-53).
+
+use proptest::prelude::*;
+use transport_common::connection::TRANSACTIONS;
+use transport_common::counters::Counter;
+use transport_common::datapath::delivery;
+use transport_common::queues::opcode;
+use transport_common::transaction::request_state;
+
+use crate::harness::*;
+
+/// `n` pushes and pulls in turn, as `a` sends them.
+fn sent(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
+    let mut p = Pair::new(ordered);
+    p.a.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(128);
+    for i in 0..n {
+        p.a.post(if i % 2 == 0 { write(i as u64 * 8, 8) } else { work(opcode::FETCH_ADD, 0x800, 8) });
+    }
+    let sent = p.a.drain(at(0));
+    assert_eq!(sent.len(), n);
+    (p, sent)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// F-8.5.2-1, F-8.4.2-1: whatever the network does to the order, with copies thrown in, the ULP at the target sees
+    /// RSN order across both windows, the one at the initiator gets completions in RSN order, each exactly once.
+    #[test]
+    fn ordered_delivery_is_rsn_order(
+        n in 1..40usize,
+        keys in prop::collection::vec(any::<u32>(), 80),
+        slow in any::<bool>(),
+    ) {
+        let (mut p, sent) = sent(true, n);
+        p.b.slow_ulp = slow;
+        let mut arrivals: Vec<usize> = (0..n).chain(0..n).collect();
+        arrivals.sort_by_key(|&i| keys[i]);
+        arrivals.dedup_by_key(|i| keys[*i] % 7); // some copies are lost; the RTO brings them
+        let mut now = 1;
+        for i in arrivals {
+            now += 1;
+            if let Some(answer) = p.b.receive(&sent[i], at(now)) {
+                p.a.receive(&answer, at(now));
+            }
+            let busy = p.b.delivered.len() as u32 > p.b.finished;
+            if busy && keys[i] % 2 == 0 {
+                let answer = p.b.ulp_done(at(now));
+                answer.map(|w| p.a.receive(&w, at(now)));
+            }
+        }
+        while p.b.delivered.len() as u32 > p.b.finished {
+            let answer = p.b.ulp_done(at(now));
+            answer.map(|w| p.a.receive(&w, at(now)));
+        }
+        p.b.slow_ulp = false;
+        p.run(now + 10, 4 * RTO_MICROS);
+        let order: Vec<u32> = (1..=n as u32).collect();
+        prop_assert_eq!(&p.b.delivered, &order);
+        let completed: Vec<(u32, u8)> = order.iter().map(|&rsn| (rsn, 0)).collect();
+        prop_assert_eq!(p.a.completed(), completed);
+        // Atomics exactly once: each added 0, so count the deliveries.
+        prop_assert_eq!(p.b.deliveries[delivery::FETCH_ADD as usize] as usize, n / 2);
+        p.assert_idle();
+    }
+
+    /// F-8.5.2-2: on an unordered connection each request is delivered on arrival.
+    #[test]
+    fn unordered_delivery_is_arrival_order(keys in prop::collection::vec(any::<u32>(), 1..40)) {
+        let (mut p, sent) = sent(false, keys.len());
+        let mut arrivals: Vec<usize> = (0..keys.len()).collect();
+        arrivals.sort_by_key(|&i| keys[i]);
+        for &i in &arrivals {
+            if let Some(answer) = p.b.receive(&sent[i], at(5)) {
+                p.a.receive(&answer, at(5));
+            }
+        }
+        let order: Vec<u32> = arrivals.iter().map(|&i| sent[i].packet.rsn).collect();
+        prop_assert_eq!(&p.b.delivered, &order);
+        prop_assert_eq!(p.b.free_cells(), CELLS, "nothing was held");
+        p.run(10, 100);
+        prop_assert_eq!(p.a.completed().len(), keys.len());
+        p.assert_idle();
+    }
+}
+
+/// F-9.2.2.4-3, F-11-13, F-11-14, D-21: no duplicate is delivered, whatever became of the first copy.
+#[test]
+fn duplicates_by_state() {
+    let (mut p, sent) = sent(true, 4);
+    p.b.slow_ulp = true;
+    // Held: RSN 3 before its turn.
+    p.b.receive(&sent[2], at(1));
+    assert_eq!(p.b.receive(&sent[2], at(2)), None);
+    assert_eq!(p.b.free_cells(), CELLS - 1);
+    // At the ULP: RSN 1.
+    p.b.receive(&sent[0], at(3));
+    assert_eq!(p.b.receive(&sent[0], at(4)), None);
+    // A pull that is acknowledged and held.
+    p.b.receive(&sent[1], at(5));
+    assert_eq!(p.b.receive(&sent[1], at(6)), None);
+    assert_eq!(p.b.count(Counter::DropDuplicate) + p.b.count(Counter::DropOldDuplicate), 3);
+    assert_eq!(p.b.entry.tables.statistics.duplicates, 3);
+    // Done.
+    p.b.ulp_done(at(7));
+    assert_eq!(p.b.receive(&sent[0], at(8)), None);
+    assert_eq!(p.b.count(Counter::DropOldDuplicate), 2);
+    assert_eq!(p.b.delivered, [1]);
+}
+
+/// D-21, D-23: two copies on two CPUs; both find the PSN new, the second finds it taken when its cell is filled.
+#[test]
+fn a_copy_that_lost_the_race_for_its_cell_is_dropped() {
+    let (mut p, sent) = sent(true, 2);
+    let mut other = p.b.s.clone();
+    other.packet = sent[1].packet;
+    p.b.entry.on_packet(&mut other, &p.b.queues, at(1));
+    assert_eq!(other.delivery.kind, delivery::HOLD);
+    p.b.receive(&sent[1], at(1)); // the other CPU is faster
+    p.b.entry.request_held(&mut other, &p.b.queues, 63, at(2));
+    assert_eq!(other.delivery.free_cell, 63, "its cell is given back");
+    assert_eq!(p.b.entry.connection.target.held, 1);
+}
+
+/// D-23, F-8.5.3.1-1, F-8.5.3.3-1, F-11-16: without a cell nothing is marked, and the packet is welcome later.
+#[test]
+fn resource_nack_marks_nothing() {
+    let (mut p, sent) = sent(true, 4);
+    p.b.withhold_cells(CELLS);
+    for (wire, window) in [(&sent[1], 1), (&sent[2], 0)] {
+        let nack = p.b.receive(wire, at(1)).expect("a NACK at once");
+        assert_eq!((nack.packet.kind, nack.packet.nack_code), (NACK, NO_RESOURCES));
+        assert_eq!((nack.packet.psn, nack.packet.nack_window), (wire.packet.psn, window), "F-7.8-6");
+        p.a.receive(&nack, at(2));
+    }
+    let c = &p.b.entry.connection;
+    assert!(c.data_rx.received.is_zero() && c.request_rx.received.is_zero());
+    assert_eq!(p.b.count(Counter::DropResources), 2);
+    // Head of line needs no cell; the others come again by their timers.
+    p.b.receive(&sent[0], at(3));
+    p.run(10, 4 * RTO_MICROS);
+    assert_eq!(p.b.delivered, [1, 2, 3, 4]);
+    assert_eq!(p.a.completed().len(), 4);
+}
+
+/// A stale piggyback in a packet that is held is counted once, not by both of its steps.
+#[test]
+fn a_held_packet_counts_once() {
+    let (mut p, mut sent) = sent(true, 2);
+    sent[1].packet.acknowledgement.data_base.0 -= 1;
+    p.b.receive(&sent[1], at(1));
+    assert_eq!((p.b.count(Counter::AckStale), p.b.free_cells()), (1, CELLS - 1));
+}
+
+/// D-53: a new PSN with an RSN already passed is a protocol error: acknowledged, dropped, counted. One too far ahead
+/// for the table draws a resource NACK.
+#[test]
+fn rsn_out_of_range() {
+    let (mut p, sent) = sent(true, 4);
+    p.b.receive(&sent[0], at(1));
+    let mut old = sent[2].clone();
+    old.packet.rsn = 1;
+    old.packet.psn = sent[2].packet.psn;
+    assert_eq!(p.b.receive(&old, at(2)), None);
+    assert_eq!((p.b.count(Counter::DropRsn), p.b.delivered.len()), (1, 1));
+    assert_eq!(p.b.entry.connection.data_rx.base.0, 302, "acknowledged, or it would come for ever");
+    let mut far = sent[3].clone();
+    far.packet.rsn = 2 + TRANSACTIONS as u32;
+    let nack = p.b.receive(&far, at(3)).expect("a NACK");
+    assert_eq!((nack.packet.nack_code, p.b.count(Counter::DropResources)), (NO_RESOURCES, 1));
+    far.packet.rsn = 1 + TRANSACTIONS as u32;
+    assert_eq!(p.b.receive(&far, at(4)), None);
+    let key = far.packet.rsn as usize % TRANSACTIONS;
+    assert_eq!(p.b.entry.tables.requests[key].state, request_state::HELD);
+}
+
+/// F-8.5.3.1-1 for responses: with the response ring full a pull is NACKed; slots come back with acknowledgements.
+#[test]
+fn pulls_without_a_response_slot_are_nacked() {
+    let mut p = Pair::new(false);
+    p.a.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(64);
+    p.b.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(1);
+    let mut nacked = 0;
+    let mut posted = 0;
+    for round in 0..4 {
+        for _ in 0..60 {
+            p.a.post(read(0, 4));
+            posted += 1;
+        }
+        for wire in p.a.drain(at(round)) {
+            if let Some(answer) = p.b.receive(&wire, at(round)) {
+                // The single response that may leave is lost; only requests are acknowledged here.
+                nacked += u32::from(answer.is(NACK) && answer.packet.nack_code == NO_RESOURCES);
+            }
+        }
+        let base = p.b.entry.connection.request_rx.base.0;
+        let ack = back(&p.a, 300, base, at(round));
+        p.a.receive(&ack, at(round));
+    }
+    assert!(nacked > 0);
+    let t = p.b.entry.connection.target;
+    assert_eq!(t.response_tail.wrapping_sub(t.response_head), 128);
+    p.b.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(64);
+    p.run(10, 10 * RTO_MICROS);
+    assert_eq!(p.a.completed().len(), posted);
+    p.assert_idle();
+}

@@ -1,0 +1,226 @@
+//! What a Resync does to the request it replaces (F-9.1.8, F-9.2.5, F-11-15, F-11-29, D-24, D-25, D-47).
+
+use transport_common::counters::Counter;
+use transport_common::queues::opcode;
+use transport_common::transaction::{CompletionCode, request_state};
+
+use crate::harness::*;
+
+/// The Resync that stands in for `wire`.
+fn resync_of(wire: &Wire, code: u8) -> Wire {
+    let mut packet = wire.packet;
+    packet.resync_type = packet.kind;
+    packet.kind = RESYNC;
+    packet.resync_code = code;
+    packet.ack_request = 0;
+    packet.operation = transport_common::datapath::Operation::default();
+    Wire { packet, data: Vec::new() }
+}
+
+fn sent(ordered: bool, posts: &[transport_common::queues::WorkRequest]) -> (Pair, Vec<Wire>) {
+    let mut p = Pair::new(ordered);
+    for &post in posts {
+        p.a.post(post);
+    }
+    let sent = p.a.drain(at(0));
+    assert_eq!(sent.len(), posts.len());
+    (p, sent)
+}
+
+/// D-25: for a packet never seen: both bits, base, ACK at once; the RSN counts as consumed.
+#[test]
+fn of_a_packet_that_never_arrived() {
+    for ordered in [true, false] {
+        let (mut p, sent) = sent(ordered, &[write(0, 4), write(4, 4)]);
+        let ack = p.b.receive(&resync_of(&sent[0], 3), at(5)).expect("at once, without AR");
+        assert_eq!((ack.packet.kind, ack.bases()), (BACK, (301, 100)));
+        p.b.receive(&sent[1], at(6));
+        assert_eq!(p.b.delivered, [2], "the ordered connection goes on");
+        // A duplicate of the Resync is acknowledged at once as well; the original, late, is a duplicate.
+        assert!(p.b.receive(&resync_of(&sent[0], 3), at(7)).is_some_and(|w| w.is(BACK)));
+        p.b.receive(&sent[0], at(8));
+        assert_eq!(p.b.delivered, [2]);
+    }
+}
+
+/// D-24: a Pull Request's Resync addresses the request window.
+#[test]
+fn of_a_pull_request() {
+    let (mut p, sent) = sent(true, &[read(0, 4), read(0, 4)]);
+    let ack = p.b.receive(&resync_of(&sent[0], 3), at(5)).expect("at once");
+    assert_eq!((ack.packet.kind, ack.bases()), (BACK, (300, 101)));
+    assert_eq!(p.b.entry.connection.target.nrsn.0, 2);
+    let answer = p.b.receive(&sent[1], at(6)).expect("RSN 2 is answered");
+    assert_eq!(answer.id(), (PULL_DATA, 200, 2));
+}
+
+/// D-25: of held requests: the cells come back, and the order passes over a chain of consumed ones.
+#[test]
+fn of_held_requests_and_a_chain_of_consumed_ones() {
+    let posts = [write(0, 4), write(4, 4), write(8, 4), write(12, 4), write(16, 4), write(20, 4)];
+    let (mut p, sent) = sent(true, &posts);
+    for wire in &sent[1..5] {
+        p.b.receive(wire, at(5));
+    }
+    assert_eq!(p.b.free_cells(), CELLS - 4);
+    for wire in &sent[1..4] {
+        let ack = p.b.receive(&resync_of(wire, 4), at(6)).expect("at once");
+        assert!(matches!(ack.packet.kind, EACK | BACK));
+    }
+    assert_eq!(p.b.free_cells(), CELLS - 1);
+    for key in 2..5 {
+        assert_eq!(p.b.entry.tables.requests[key].state, request_state::CONSUMED);
+    }
+    assert_eq!(p.b.entry.connection.data_rx.base.0, 300, "the hole is still there");
+    p.b.receive(&sent[0], at(7));
+    p.b.drain(at(7));
+    assert_eq!(p.b.delivered, [1, 5], "2, 3, 4 are passed");
+    p.b.receive(&sent[5], at(8));
+    p.b.drain(at(8));
+    assert_eq!(p.b.delivered, [1, 5, 6]);
+    assert_eq!(p.b.free_cells(), CELLS);
+    assert!(p.b.entry.tables.requests.iter().all(|r| r.state == request_state::FREE));
+    p.run(10, 100);
+    assert_eq!(p.b.entry.connection.data_rx.base.0, 306);
+}
+
+/// F-11-13: a held Pull Request was acknowledged when it arrived, so its Resync is an old duplicate: acknowledged at once,
+/// and the pull is still answered in its turn.
+#[test]
+fn of_a_held_pull_request() {
+    let (mut p, sent) = sent(true, &[write(0, 4), read(0, 4)]);
+    p.b.receive(&sent[1], at(5));
+    assert!(p.b.receive(&resync_of(&sent[1], 3), at(6)).is_some_and(|w| w.is(BACK)));
+    assert_eq!((p.b.count(Counter::DropOldDuplicate), p.b.free_cells()), (1, CELLS - 1));
+    p.b.receive(&sent[0], at(7));
+    let answers = p.b.drain(at(7));
+    assert!(answers.iter().any(|w| w.id() == (PULL_DATA, 200, 2)));
+    assert_eq!(p.b.free_cells(), CELLS);
+}
+
+/// D-25: of a push the ULP refused (RNR): its cell comes back, RNR ends, what was held behind it is delivered.
+#[test]
+fn of_a_push_in_rnr() {
+    let (mut p, sent) = sent(true, &[work(opcode::SEND_ONLY, 0, 4), write(4, 4)]);
+    p.b.receive(&sent[0], at(5)).expect("RNR");
+    p.b.receive(&sent[1], at(6)).expect("RNR");
+    p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("an ACK");
+    p.b.drain(at(7));
+    assert_eq!((p.b.delivered.as_slice(), p.b.free_cells()), (&[2][..], CELLS));
+    assert_eq!(p.b.entry.connection.data_rx.base.0, 302);
+    p.b.post_receive(1, 0, 64);
+    p.b.drain(at(5000));
+    assert_eq!(p.b.delivered, [2], "the RNR timer finds nothing");
+}
+
+/// The same without an order.
+#[test]
+fn of_an_unordered_push_in_rnr() {
+    let (mut p, sent) = sent(false, &[work(opcode::SEND_ONLY, 0, 4)]);
+    p.b.receive(&sent[0], at(5)).expect("RNR");
+    p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("an ACK");
+    p.b.post_receive(1, 0, 64);
+    p.b.drain(at(5000));
+    assert_eq!((p.b.delivered.len(), p.b.free_cells()), (0, CELLS));
+    assert_eq!(p.b.entry.connection.data_rx.base.0, 301);
+}
+
+/// D-25: of a push that is at the ULP: acknowledged now, its late ULP acknowledgement changes nothing.
+#[test]
+fn of_a_push_at_the_ulp() {
+    let (mut p, sent) = sent(true, &[write(0, 4), write(4, 4)]);
+    p.b.slow_ulp = true;
+    p.b.receive(&sent[0], at(5));
+    p.b.receive(&sent[1], at(6));
+    let ack = p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("at once");
+    assert_eq!(ack.bases().0, 301);
+    p.b.ulp_done(at(8));
+    assert_eq!(p.b.entry.connection.data_rx.base.0, 301, "not twice");
+    p.b.drain(at(8));
+    assert_eq!(p.b.delivered, [1, 2]);
+    p.b.ulp_done(at(9));
+    assert_eq!(p.b.entry.connection.data_rx.base.0, 302);
+    assert!(p.b.entry.tables.requests.iter().all(|r| r.state == request_state::FREE));
+}
+
+/// F-11-15, F-11-29: of a push completed in error: the entry is free again.
+#[test]
+fn of_a_push_completed_in_error() {
+    for ordered in [true, false] {
+        let mut bad = write(0, 4);
+        bad.rkey = 99;
+        let (mut p, sent) = sent(ordered, &[bad, write(4, 4)]);
+        let nack = p.b.receive(&sent[0], at(5)).expect("CIE");
+        assert_eq!(nack.packet.nack_code, CIE);
+        p.b.receive(&sent[1], at(6));
+        assert_eq!(p.b.delivered, [2], "the order has passed the failed one");
+        p.b.receive(&resync_of(&sent[0], 1), at(7)).expect("an ACK");
+        assert_eq!(p.b.entry.connection.data_rx.base.0, 302);
+        assert!(p.b.entry.tables.requests.iter().all(|r| r.state == request_state::FREE));
+    }
+}
+
+/// D-25: of Pull Data: acknowledged; the pull ends by its own timeout, or at once for the peer's reset (code 2).
+#[test]
+fn of_pull_data() {
+    for (code, completion) in [(3, None), (2, Some(CompletionCode::RemoteError))] {
+        let (mut p, sent) = sent(true, &[read(0, 4)]);
+        let answer = p.b.receive(&sent[0], at(5)).expect("the answer, lost");
+        let ack = p.a.receive(&resync_of(&answer, code), at(6)).expect("an ACK at once");
+        assert_eq!(ack.bases().0, 201);
+        let expected: Vec<_> = completion.iter().map(|&c| (1, c as u8)).collect();
+        assert_eq!(p.a.completed(), expected);
+        if completion.is_none() {
+            p.a.drain(at(2_100_000));
+            assert_eq!(p.a.completed(), [(1, CompletionCode::LocalTimeout as u8)], "F-11-19");
+        }
+    }
+}
+
+/// A Resync for a later RSN leaves the SEND in progress alone; one that takes a segment's place breaks its message.
+#[test]
+fn inside_a_message() {
+    let posts = [
+        work(opcode::SEND_FIRST, 0, 4),
+        work(opcode::SEND_LAST, 0, 4),
+        write(0, 4),
+        work(opcode::SEND_FIRST, 0, 4),
+        work(opcode::SEND_MIDDLE, 0, 4),
+        work(opcode::SEND_LAST, 0, 4),
+        work(opcode::SEND_ONLY, 0, 4),
+    ];
+    let (mut p, sent) = sent(true, &posts);
+    for n in 0..3 {
+        p.b.post_receive(n, 64 * n, 64);
+    }
+    p.b.receive(&sent[0], at(5));
+    p.b.receive(&resync_of(&sent[2], 3), at(6)).expect("an ACK");
+    p.b.receive(&sent[1], at(7));
+    p.b.drain(at(7));
+    let first = p.b.completions();
+    assert_eq!((first.len(), first[0].length), (1, 8), "RSN 3 was no segment of it");
+
+    p.b.receive(&sent[3], at(8));
+    p.b.receive(&resync_of(&sent[4], 3), at(9)).expect("an ACK");
+    let nack = p.b.receive(&sent[5], at(10)).expect("the message has a hole");
+    assert_eq!((nack.packet.kind, nack.packet.nack_code), (NACK, CIE));
+    p.b.receive(&sent[6], at(11));
+    let last = p.b.completions();
+    assert_eq!((last.len(), last[0].length, last[0].rsn), (1, 4, 7), "the next message is whole again");
+}
+
+/// The same when the Resync comes ahead of its turn.
+#[test]
+fn ahead_of_its_turn_inside_a_message() {
+    let posts =
+        [work(opcode::SEND_FIRST, 0, 4), work(opcode::SEND_MIDDLE, 0, 4), work(opcode::SEND_LAST, 0, 4)];
+    let (mut p, sent) = sent(true, &posts);
+    p.b.post_receive(0, 0, 64);
+    p.b.receive(&resync_of(&sent[1], 3), at(5)).expect("an ACK");
+    p.b.receive(&sent[2], at(6));
+    p.b.receive(&sent[0], at(7));
+    p.b.drain(at(7));
+    assert_eq!(p.b.completions(), [], "no message with a hole is handed over");
+    assert_eq!(p.b.entry.tables.requests[3].state, request_state::ERRORED);
+    assert_eq!(p.b.count(Counter::DropDuplicate), 0);
+}

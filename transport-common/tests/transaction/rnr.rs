@@ -1,0 +1,164 @@
+//! Receiver not ready (F-8.5.3.4, F-11-30, D-42, D-43): a SEND that finds no posted receive.
+
+use transport_common::connection::{state, timer};
+use transport_common::datapath::delivery;
+use transport_common::queues::opcode;
+use transport_common::transaction::request_state;
+
+use crate::harness::*;
+
+/// Local RNR time of the connections opened here, code 14.
+const RNR_MICROS: u64 = 1280;
+
+fn sends(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
+    let mut p = Pair::new(ordered);
+    for _ in 0..n {
+        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+    }
+    let sent = p.a.drain(at(0));
+    assert_eq!(sent.len(), n);
+    (p, sent)
+}
+
+fn is_rnr(wire: &Option<Wire>, psn: u32) -> bool {
+    wire.as_ref().is_some_and(|w| w.is(NACK) && w.packet.nack_code == RNR && w.packet.psn == psn)
+}
+
+/// F-8.5.3.4-1, F-8.5.3.4-3, D-43: kept, received but not acknowledged, redelivered when the local time is over.
+#[test]
+fn refused_push_is_redelivered_after_the_rnr_time() {
+    for ordered in [true, false] {
+        let (mut p, sent) = sends(ordered, 1);
+        let nack = p.b.receive(&sent[0], at(5));
+        assert!(is_rnr(&nack, 300));
+        assert_eq!(nack.expect("a NACK").packet.rnr_timeout_code, 14);
+        let w = &p.b.entry.connection.data_rx;
+        assert!(w.received.get(0) && !w.is_acknowledged(w.base), "D-43: Rx bit 1, ACK bit 0");
+        assert_eq!(p.b.free_cells(), CELLS - 1);
+        p.b.post_receive(1, 64, 4);
+        let early = p.b.drain(at(RNR_MICROS - 50));
+        assert!(early.iter().all(|w| w.is(BACK)), "a coalesced report at most");
+        assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 0);
+        p.b.drain(at(5 + RNR_MICROS + 1));
+        assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 1);
+        assert_eq!((p.b.free_cells(), p.b.completions().len()), (CELLS, 1));
+        p.run(1300, 4000);
+        assert_eq!(p.a.completed(), [(1, 0)]);
+        p.assert_idle();
+    }
+}
+
+/// F-11-30: the other order: a copy arrives first and is delivered from the frame; its cell comes back.
+#[test]
+fn refused_push_is_redelivered_when_a_copy_arrives() {
+    for ordered in [true, false] {
+        let (mut p, sent) = sends(ordered, 1);
+        p.b.receive(&sent[0], at(5));
+        p.b.post_receive(1, 64, 4);
+        p.b.receive(&sent[0], at(100));
+        assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 1);
+        assert_eq!((p.b.free_cells(), p.b.completions().len()), (CELLS, 1));
+        p.run(110, 4000);
+        assert_eq!((p.b.completions().len(), p.a.completed()), (0, vec![(1, 0)]));
+        p.assert_idle();
+    }
+}
+
+/// F-8.5.3.4-4, D-42: while RSN 1 is refused, later pushes draw RNR without the ULP, later pulls are held silently;
+/// duplicates of held ones draw it again; then everything is delivered in order.
+#[test]
+fn ordered_connection_stays_in_rnr() {
+    let (mut p, mut sent) = sends(true, 3);
+    p.a.post(read(0, 4));
+    sent.extend(p.a.drain(at(1)));
+    assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
+    assert!(is_rnr(&p.b.receive(&sent[2], at(6)), 302), "without asking the ULP");
+    assert!(is_rnr(&p.b.receive(&sent[1], at(7)), 301));
+    assert_eq!(p.b.receive(&sent[3], at(8)), None, "no NACK for a pull");
+    assert!(is_rnr(&p.b.receive(&sent[1], at(9)), 301), "a duplicate of a held one");
+    assert_eq!(p.b.free_cells(), CELLS - 4);
+    assert_eq!(p.b.entry.tables.requests[1].state, request_state::RNR);
+    assert_eq!(p.b.entry.tables.requests[2].state, request_state::HELD);
+    assert_eq!(p.b.entry.connection.request_rx.base.0, 101, "the pull is acknowledged");
+    // A refused redelivery keeps the order and NACKs once more: one cause each time (D-90).
+    let again = p.b.drain(at(5 + RNR_MICROS + 1));
+    assert_eq!(again.iter().filter(|w| w.is(NACK)).count(), 1);
+    for n in 0..3 {
+        p.b.post_receive(n, 64 + n * 4, 4);
+    }
+    p.run(5 + 2 * RNR_MICROS + 10, 4000);
+    assert_eq!(p.b.delivered, [1, 2, 3]);
+    assert_eq!(p.b.completions().iter().map(|c| c.wr_id).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(p.a.completed(), [(1, 0), (2, 0), (3, 0), (4, 0)]);
+    p.assert_idle();
+}
+
+/// D-43: refused without a cell to keep it: the RNR NACK has said that it has to come again; nothing is marked.
+#[test]
+fn refused_push_without_a_cell_comes_again() {
+    let (mut p, sent) = sends(true, 1);
+    p.b.withhold_cells(CELLS);
+    assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
+    assert!(p.b.entry.connection.data_rx.received.is_zero());
+    p.b.post_receive(1, 64, 4);
+    p.run(10, 4 * RTO_MICROS);
+    assert_eq!(p.a.completed(), [(1, 0)]);
+    assert_eq!(p.b.completions().len(), 1);
+}
+
+/// D-43 on an unordered connection: a pull with the same PSN as a refused push, in the other window, leaves the push's
+/// RNR time alone; so does a Resync for such a pull.
+#[test]
+fn other_windows_psn_does_not_cancel_redelivery() {
+    for resync in [false, true] {
+        let mut p = Pair::with(&parameters(false, initial(300, 300, 1), initial(100, 200, 1)));
+        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(read(0, 4));
+        let sent = p.a.drain(at(0));
+        assert_eq!(sent[0].packet.psn, sent[1].packet.psn);
+        assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
+        let mut pull = sent[1].clone();
+        if resync {
+            (pull.packet.kind, pull.packet.resync_type, pull.packet.resync_code) = (RESYNC, PULL_REQUEST, 3);
+        }
+        p.b.receive(&pull, at(6)).expect("the answer, or the ACK of a Resync");
+        p.b.post_receive(1, 64, 4);
+        p.b.drain(at(5 + RNR_MICROS + 1));
+        assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 1, "resync {resync}");
+    }
+}
+
+/// D-43, unordered: several refused pushes; one is delivered by a copy just before the time is over, the others follow
+/// at their time without a copy.
+#[test]
+fn redelivery_goes_on_past_one_that_was_delivered_meanwhile() {
+    let (mut p, sent) = sends(false, 3);
+    for wire in &sent {
+        p.b.receive(wire, at(5));
+    }
+    for n in 0..3 {
+        p.b.post_receive(n, 64, 4);
+    }
+    // The RNR timer fires in a turn that an ACK takes; then a copy of the first arrives, before the next turn.
+    p.b.entry.connection.ack.pending = 1;
+    assert!(p.b.turn(at(5 + RNR_MICROS + 1)).is_some());
+    assert_eq!(p.b.entry.connection.timers.armed & timer::RNR, 0);
+    p.b.receive(&sent[0], at(5 + RNR_MICROS + 1));
+    p.b.drain(at(5 + RNR_MICROS + 2));
+    assert_eq!(p.b.delivered, [1, 2, 3]);
+    assert_eq!((p.b.free_cells(), p.b.completions().len()), (CELLS, 3));
+}
+
+/// A connection that ends gives the cells of refused and held requests back.
+#[test]
+fn dead_connection_gives_cells_back() {
+    let (mut p, sent) = sends(true, 3);
+    for wire in &sent {
+        p.b.receive(wire, at(5));
+    }
+    assert_eq!(p.b.free_cells(), CELLS - 3);
+    p.b.entry.connection.state = state::FATAL;
+    p.b.wake = true;
+    assert_eq!(p.b.drain(at(6)), []);
+    assert_eq!((p.b.free_cells(), p.b.entry.connection.target.held), (CELLS, 0));
+}

@@ -1,0 +1,153 @@
+//! SEND in one and in several segments, WRITE with immediate (D-84).
+
+use transport_common::queues::{WorkRequest, flag, opcode};
+use transport_common::transaction::CompletionCode;
+use transport_common::ulp::rdma::UlpCode;
+
+use crate::harness::*;
+
+/// A segment of a SEND from `offset` here.
+fn segment(code: u8, number: u32, offset: u64, length: u32) -> WorkRequest {
+    WorkRequest { local_offset: offset, segment: number, rkey: 0, ..work(code, 0, length) }
+}
+
+fn post_message(node: &mut Node, lengths: &[u32], immediate: Option<u32>) {
+    let mut offset = 0;
+    for (n, &length) in lengths.iter().enumerate() {
+        let code = match (n, n + 1 == lengths.len()) {
+            (0, true) => opcode::SEND_ONLY,
+            (0, false) => opcode::SEND_FIRST,
+            (_, false) => opcode::SEND_MIDDLE,
+            (_, true) => opcode::SEND_LAST,
+        };
+        let mut work = segment(code, n as u32, offset, length);
+        if let (Some(value), true) = (immediate, n + 1 == lengths.len()) {
+            work.flags |= flag::IMMEDIATE;
+            work.immediate = value;
+        }
+        node.post(work);
+        offset += u64::from(length);
+    }
+}
+
+/// One posted receive a message, segments one behind the other, one completion with the whole length.
+#[test]
+fn segments_fill_one_receive() {
+    let mut p = Pair::new(true);
+    for n in 0..3000 {
+        p.a.memory[n] = (n % 251) as u8;
+    }
+    p.b.post_receive(7, 10_000, 4096);
+    p.b.post_receive(8, 20_000, 4096);
+    post_message(&mut p.a, &[1024, 1024, 952], Some(0xfeed));
+    post_message(&mut p.a, &[5], None);
+    let mut sent = p.a.drain(at(0));
+    sent.reverse(); // the order is RSN's
+    for wire in &sent {
+        let answer = p.b.receive(wire, at(5));
+        answer.map(|w| p.a.receive(&w, at(5)));
+    }
+    p.run(10, 100);
+    assert_eq!(p.b.memory[10_000..13_000], p.a.memory[..3000]);
+    assert_eq!(p.b.memory[20_000..20_005], p.a.memory[..5]);
+    let done = p.b.completions();
+    assert_eq!(done.len(), 2);
+    assert_eq!((done[0].wr_id, done[0].length, done[0].rsn), (7, 3000, 3), "RSN of the last segment");
+    assert_eq!(
+        (done[0].opcode, done[0].flags, done[0].immediate),
+        (opcode::RECEIVE, flag::IMMEDIATE, 0xfeed)
+    );
+    assert_eq!((done[1].wr_id, done[1].length, done[1].flags), (8, 5, 0));
+    assert_eq!(p.a.completed().len(), 4);
+    assert_eq!(p.b.queues.receive_consumer.load(std::sync::atomic::Ordering::Relaxed), 2);
+    p.assert_idle();
+}
+
+/// Longer than the buffer: the segment that does not fit is completed in error, so are those behind it; the receiver
+/// learns of it; the next message starts clean.
+#[test]
+fn message_longer_than_its_receive() {
+    let mut p = Pair::new(true);
+    p.b.post_receive(7, 10_000, 1500);
+    p.b.post_receive(8, 20_000, 1500);
+    post_message(&mut p.a, &[1000, 1000, 1000], None);
+    post_message(&mut p.a, &[100], None);
+    p.run(0, 2000);
+    let cie = CompletionCode::TargetNackCie as u8;
+    let done = p.a.completions();
+    let status: Vec<_> = done.iter().map(|c| (c.rsn, c.status, c.ulp_code)).collect();
+    let invalid = UlpCode::INVALID_REQUEST;
+    assert_eq!(status, [(1, 0, 0), (2, cie, invalid), (3, cie, invalid), (4, 0, 0)]);
+    let received: Vec<_> = p.b.completions().iter().map(|c| (c.wr_id, c.status, c.length)).collect();
+    assert_eq!(received, [(7, CompletionCode::OperationError as u8, 2000), (8, 0, 100)]);
+    assert!(p.b.memory[11_000..].iter().take(9000).all(|&b| b == 0), "nothing beyond the first segment");
+    p.assert_idle();
+}
+
+/// D-84: on an unordered connection a SEND fits one segment.
+#[test]
+fn unordered_sends_are_whole() {
+    let mut p = Pair::new(false);
+    p.b.post_receive(7, 10_000, 1500);
+    post_message(&mut p.a, &[10, 10], None);
+    post_message(&mut p.a, &[20], None);
+    p.run(0, 2000);
+    let mut done = p.a.completed();
+    done.sort_unstable();
+    let cie = CompletionCode::TargetNackCie as u8;
+    assert_eq!(done, [(1, cie), (2, cie), (3, 0)]);
+    let received: Vec<_> = p.b.completions().iter().map(|c| (c.wr_id, c.status, c.length)).collect();
+    assert_eq!(received, [(7, 0, 20)]);
+    p.assert_idle();
+}
+
+/// Middle or last without a first: invalid.
+#[test]
+fn segments_without_a_first_are_invalid() {
+    for code in [opcode::SEND_MIDDLE, opcode::SEND_LAST] {
+        let mut p = Pair::new(true);
+        p.b.post_receive(7, 0, 64);
+        p.a.post(segment(code, 1, 0, 4));
+        p.run(0, 100);
+        assert_eq!(p.a.completed(), [(1, CompletionCode::TargetNackCie as u8)]);
+        assert_eq!(p.b.completions(), [], "the receive is still posted");
+        p.assert_idle();
+    }
+}
+
+/// WRITE with immediate places its data and consumes a receive; without one it is RNR.
+#[test]
+fn write_with_immediate_consumes_a_receive() {
+    let mut p = Pair::new(true);
+    p.a.memory[..4].copy_from_slice(b"imm!");
+    let mut w = write(500, 4);
+    w.flags |= flag::IMMEDIATE;
+    w.immediate = 42;
+    p.a.post(w);
+    let sent = p.a.drain(at(0));
+    let nack = p.b.receive(&sent[0], at(5)).expect("no receive is posted");
+    assert_eq!((nack.packet.nack_code, &p.b.memory[500..504]), (RNR, &[0; 4][..]));
+    p.b.post_receive(9, 0, 0);
+    p.run(1000, 4000);
+    let done = p.b.completions();
+    assert_eq!(done.len(), 1);
+    assert_eq!((done[0].wr_id, done[0].length, done[0].immediate), (9, 4, 42));
+    assert_eq!((done[0].opcode, done[0].flags), (opcode::RECEIVE_IMMEDIATE, flag::IMMEDIATE));
+    assert_eq!(&p.b.memory[500..504], b"imm!");
+    assert_eq!(p.a.completed(), [(1, 0)]);
+    p.assert_idle();
+}
+
+/// A receive posted outside the node's memory fails its message, not the node.
+#[test]
+fn receive_outside_memory_is_an_error() {
+    for offset in [u64::MAX - 2, transport_common::queues::MEMORY_BYTES as u64 - 2, 1 << 40] {
+        let mut p = Pair::new(true);
+        p.b.post_receive(7, offset, 64);
+        post_message(&mut p.a, &[4], None);
+        p.run(0, 100);
+        assert_eq!(p.a.completed(), [(1, CompletionCode::TargetNackCie as u8)]);
+        assert_eq!(p.b.completed(), [(1, CompletionCode::OperationError as u8)]);
+        p.assert_idle();
+    }
+}

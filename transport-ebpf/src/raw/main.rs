@@ -1,0 +1,202 @@
+//! The raw limit of the machine: the engine and the wire without a protocol.
+//!
+//! What remains is what no transport on this datapath can do without: poll a queue, fill a frame, copy the payload
+//! out of memory and into memory, send, and count the completion where the application sees it. Nothing is
+//! checked, nothing is lost on purpose, nothing is recovered. The bench measures Tiercel against it.
+#![no_std]
+#![no_main]
+
+mod layout;
+
+use aya_ebpf::bindings::{BPF_F_MMAPABLE, xdp_action, xdp_md};
+use aya_ebpf::helpers::{bpf_xdp_adjust_tail, bpf_xdp_load_bytes, bpf_xdp_store_bytes};
+use aya_ebpf::macros::{map, xdp};
+use aya_ebpf::maps::{Array, DevMap};
+use aya_ebpf::programs::XdpContext;
+use core::sync::atomic::Ordering::Relaxed;
+use layout::{ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, Line, PAYLOAD_BYTES, Page, kind};
+
+/// Interface index of the loopback device: the engine's frames seem to come from there.
+const LOOPBACK: u32 = 1;
+/// Local experimental EtherType 1 of IEEE 802, as it lies in memory.
+const ETHERTYPE: u16 = 0x88b5_u16.to_be();
+
+/// Counters between application, engine and receiver.
+#[map]
+static PAGE: Array<Page> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Memory that payloads come from and go to.
+#[map]
+static BUFFER: Array<[u8; BUFFER_BYTES]> = Array::with_max_entries(BUFFERS as u32, BPF_F_MMAPABLE);
+/// The interface to send on.
+#[map]
+static PORT: DevMap = DevMap::with_max_entries(1, 0);
+
+/// A frame's first 64 bytes.
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+struct Header {
+    destination: [u16; 3],
+    source: [u16; 3],
+    ethertype: u16,
+    kind: u8,
+    zero: u8,
+    sequence: u64,
+    padding: [u64; 5],
+}
+
+const _: () = assert!(size_of::<Header>() == FRAME_BYTES as usize);
+
+/// Attached to the interface; the engine's frames start here too.
+#[xdp]
+pub fn raw_wire(ctx: XdpContext) -> u32 {
+    // A page that is not there is impossible, but the verifier asks.
+    let Some(page) = PAGE.get_ptr(0) else { return xdp_action::XDP_ABORTED };
+    // SAFETY: a valid map value of atomics.
+    let page = unsafe { &*page };
+    // SAFETY: the kernel hands the program a valid context.
+    let verdict = if unsafe { (*ctx.ctx).ingress_ifindex } == LOOPBACK {
+        transmit(ctx.ctx, page)
+    } else {
+        receive(ctx.ctx, page)
+    };
+    verdict.unwrap_or(xdp_action::XDP_ABORTED)
+}
+
+/// One frame of the engine: the next operation, or nothing.
+#[inline(always)]
+fn transmit(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
+    let sequence = page.consumer.0.load(Relaxed);
+    if page.producer.0.load(Relaxed) == sequence {
+        return Some(xdp_action::XDP_DROP);
+    }
+    page.consumer.0.store(sequence + 1, Relaxed);
+    let kind = page.kind.0.load(Relaxed);
+    if kind == kind::PLACE {
+        append(ctx, sequence)?;
+    }
+    let header = Header {
+        destination: [u16::MAX; 3],
+        source: [0; 3],
+        ethertype: ETHERTYPE,
+        kind: kind as u8,
+        zero: 0,
+        sequence,
+        padding: [0; 5],
+    };
+    // SAFETY: inside the frame; the destination is not aligned.
+    unsafe { header_of(ctx)?.write_unaligned(header) };
+    PORT.redirect(0, 0).ok()
+}
+
+/// One frame from the network.
+#[inline(always)]
+fn receive(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
+    let Some(header) = header_of(ctx) else { return Some(xdp_action::XDP_PASS) };
+    // SAFETY: inside the frame.
+    let (ethertype, kind, sequence) = unsafe {
+        (
+            (&raw const (*header).ethertype).read_unaligned(),
+            (*header).kind,
+            (&raw const (*header).sequence).read_unaligned(),
+        )
+    };
+    if ethertype != ETHERTYPE {
+        return Some(xdp_action::XDP_PASS);
+    }
+    match u64::from(kind) {
+        kind::BOUNCE => answer(ctx, kind::DONE),
+        kind::PLACE => {
+            take(ctx, sequence)?;
+            if add(&page.placed, 1) % ACKNOWLEDGED_TOGETHER != 0 {
+                return Some(xdp_action::XDP_DROP);
+            }
+            resize(ctx, -(PAYLOAD_BYTES as i32))?;
+            answer(ctx, kind::DONE)
+        }
+        kind::FETCH => {
+            append(ctx, sequence)?;
+            answer(ctx, kind::FETCHED)
+        }
+        kind::DONE => {
+            let placing = page.kind.0.load(Relaxed) == kind::PLACE;
+            add(&page.completed, if placing { ACKNOWLEDGED_TOGETHER } else { 1 });
+            Some(xdp_action::XDP_DROP)
+        }
+        kind::FETCHED => {
+            take(ctx, sequence)?;
+            add(&page.completed, 1);
+            Some(xdp_action::XDP_DROP)
+        }
+        _ => Some(xdp_action::XDP_DROP),
+    }
+}
+
+/// Sends the frame back where it came from, as `kind`.
+#[inline(always)]
+fn answer(ctx: *mut xdp_md, kind: u64) -> Option<u32> {
+    let header = header_of(ctx)?;
+    // SAFETY: inside the frame; fields are read and written without regard to alignment.
+    unsafe {
+        let (destination, source) = (&raw mut (*header).destination, &raw mut (*header).source);
+        let sender = source.read_unaligned();
+        source.write_unaligned(destination.read_unaligned());
+        destination.write_unaligned(sender);
+        (*header).kind = kind as u8;
+    }
+    Some(xdp_action::XDP_TX)
+}
+
+/// The frame's header, if the frame is long enough.
+#[inline(always)]
+fn header_of(ctx: *mut xdp_md) -> Option<*mut Header> {
+    // SAFETY: the kernel hands the program a valid context.
+    let (data, end) = unsafe { ((*ctx).data as usize, (*ctx).data_end as usize) };
+    if data + FRAME_BYTES as usize > end { None } else { Some(data as *mut Header) }
+}
+
+#[inline(always)]
+fn resize(ctx: *mut xdp_md, delta: i32) -> Option<()> {
+    // SAFETY: the helper checks what the frame has room for.
+    (unsafe { bpf_xdp_adjust_tail(ctx, delta.into()) } == 0).then_some(())
+}
+
+/// Grows the frame by the payload of operation `sequence`.
+#[inline(always)]
+fn append(ctx: *mut xdp_md, sequence: u64) -> Option<()> {
+    resize(ctx, PAYLOAD_BYTES as i32)?;
+    let from = buffer(sequence)?;
+    // SAFETY: a buffer is longer than a payload; the helper checks the frame's bounds.
+    (unsafe { bpf_xdp_store_bytes(ctx, FRAME_BYTES, from.cast(), PAYLOAD_BYTES) } == 0).then_some(())
+}
+
+/// Copies the frame's payload to the place of operation `sequence`.
+#[inline(always)]
+fn take(ctx: *mut xdp_md, sequence: u64) -> Option<()> {
+    let to = buffer(sequence)?;
+    // SAFETY: a buffer is longer than a payload; the helper checks the frame's bounds.
+    (unsafe { bpf_xdp_load_bytes(ctx, FRAME_BYTES, to.cast(), PAYLOAD_BYTES) } == 0).then_some(())
+}
+
+#[inline(always)]
+fn buffer(sequence: u64) -> Option<*mut [u8; BUFFER_BYTES]> {
+    BUFFER.get_ptr_mut(sequence as u32 & (BUFFERS as u32 - 1))
+}
+
+/// Adds to a counter whose only writer we are; the sum.
+#[inline(always)]
+fn add(counter: &Line, n: u64) -> u64 {
+    let sum = counter.0.load(Relaxed) + n;
+    counter.0.store(sum, Relaxed);
+    sum
+}
+
+/// Never reached: the build refuses an object in which a panic survived optimisation.
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    loop {}
+}
+
+// SAFETY: the loader looks for this section and symbol; nothing else in the object bears the name.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
