@@ -2,7 +2,6 @@
 
 use hw_model::host_nic::HostNic;
 use hw_model::network::Corruption;
-use std::collections::BTreeMap;
 use transport_common::counters::Counter;
 
 const ETHERNET: usize = 14;
@@ -78,23 +77,20 @@ fn in_udp(udp: &[u8], place: usize, bit: u8) -> Option<Counter> {
     }
 }
 
-/// Counters that only damage can raise among hosts that speak correctly.
-const DAMAGE: [Counter; 15] = [
-    Counter::PassEthertype,
-    Counter::PassProtocol,
-    Counter::PassPort,
-    Counter::PassAddress,
-    Counter::DropEthernetTruncated,
-    Counter::DropIpv4Header,
-    Counter::DropIpv4Checksum,
-    Counter::DropIpOptions,
-    Counter::DropFragment,
-    Counter::DropIpv6Header,
-    Counter::DropUdpLength,
-    Counter::DropUdpChecksum,
-    Counter::DropPspHeader,
-    Counter::DropFalconVersion,
-    Counter::DropFalconType,
+/// Counters that only damage can raise among hosts that speak correctly, in groups of which one is raised. What looks
+/// like options or an extension header is Falcon or not depending on what the shifted bytes happen to say (D-86).
+const DAMAGE: [&[Counter]; 11] = [
+    &[Counter::PassEthertype],
+    &[Counter::PassPort],
+    &[Counter::PassAddress],
+    &[Counter::DropIpOptions, Counter::DropFragment, Counter::PassProtocol],
+    &[Counter::DropIpv4Header],
+    &[Counter::DropIpv4Checksum],
+    &[Counter::DropIpv6Header],
+    &[Counter::DropUdpLength],
+    &[Counter::DropUdpChecksum],
+    &[Counter::DropEthernetTruncated],
+    &[Counter::DropPspHeader, Counter::DropFalconLength, Counter::DropFalconVersion, Counter::DropFalconType],
 ];
 
 /// Compares the counters of the card at a port with what the fabric says it corrupted on the way there.
@@ -102,11 +98,9 @@ const DAMAGE: [Counter; 15] = [
 /// # Panics
 /// If they differ.
 pub(crate) fn verify(nic: &HostNic, corruptions: &[Corruption]) {
-    let mut expected: BTreeMap<&str, u64> = DAMAGE.iter().map(|counter| (counter.name(), 0)).collect();
-    for counter in corruptions.iter().filter_map(counter_of) {
-        *expected.get_mut(counter.name()).expect("a counter of damage") += 1;
+    for group in DAMAGE {
+        let counted: u64 = group.iter().map(|counter| nic.counter(*counter)).sum();
+        let expected = corruptions.iter().filter_map(counter_of).filter(|counter| group.contains(counter)).count();
+        assert_eq!(counted, expected as u64, "{group:?}: corrupted frames that should raise it (D-91)");
     }
-    let counted: BTreeMap<&str, u64> =
-        DAMAGE.iter().map(|counter| (counter.name(), nic.counter(*counter))).collect();
-    assert_eq!(counted, expected, "every corrupted frame has its counter (D-91)");
 }

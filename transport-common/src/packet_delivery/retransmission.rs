@@ -221,12 +221,14 @@ impl Entry {
         if packet.flags & (packet_flag::RESYNC | packet_flag::RESYNC_SENT) == packet_flag::RESYNC {
             packet.flags |= packet_flag::RESYNC_SENT;
             statistics.resyncs_sent += 1;
+        } else if packet.flags & packet_flag::UNSENT != 0 {
+            // Counted when it was booked first.
         } else if packet.flags & packet_flag::EARLY != 0 {
             statistics.retransmitted_early += 1;
         } else {
             statistics.retransmitted_timeout += 1;
         }
-        packet.flags &= !packet_flag::EARLY;
+        packet.flags &= !(packet_flag::EARLY | packet_flag::UNSENT);
         let deadline = now.after(packet.timeout(rto));
         self.connection.timers.arm_retransmit(deadline);
     }
@@ -241,7 +243,7 @@ impl Entry {
         };
         let offset = psn.distance_from(w.base);
         if offset < w.in_flight() && !w.acknowledged.get(offset) {
-            packet.flags |= packet_flag::EARLY;
+            packet.flags |= packet_flag::UNSENT;
             w.queue_retransmission(offset, packet);
         }
     }

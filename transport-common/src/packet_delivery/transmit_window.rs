@@ -27,6 +27,8 @@ pub mod packet_flag {
     pub const EARLY: u8 = 8;
     /// The Resync has been sent at least once.
     pub const RESYNC_SENT: u8 = 16;
+    /// The copy that was booked last never left: sending it again is no retransmission.
+    pub const UNSENT: u8 = 32;
 }
 
 /// State of one outstanding packet; what it carries is found through its transaction or response.

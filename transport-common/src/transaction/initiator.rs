@@ -98,15 +98,16 @@ const fn index(rsn: Rsn) -> usize {
 }
 
 impl Entry {
-    /// RSN behind the newest submitted transaction. The application's counter is untrusted: one that claims
-    /// more than the table holds counts as nothing submitted.
+    /// RSN behind the newest submitted transaction. The application's counter is untrusted: one that claims more than
+    /// the table holds, or falls back behind what was looked at already, counts as nothing new.
     #[inline(always)]
     pub(crate) fn submitted(&self, queues: &QueuePair) -> Rsn {
         let producer = Rsn(queues.send_producer.load(core::sync::atomic::Ordering::Acquire));
-        let brsn = self.connection.initiator.brsn;
-        let next = self.connection.initiator.next;
-        if producer.distance_from(brsn) > TRANSACTIONS as u32 || producer.is_before(next) {
-            return next;
+        let Initiator { brsn, next, next_pull, .. } = self.connection.initiator;
+        let looked_at = if next.is_before(next_pull) { next_pull } else { next };
+        let looked_at = if looked_at.is_before(brsn) { brsn } else { looked_at };
+        if producer.distance_from(brsn) > TRANSACTIONS as u32 || producer.is_before(looked_at) {
+            return looked_at;
         }
         producer
     }

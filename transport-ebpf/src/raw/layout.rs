@@ -4,46 +4,45 @@
 
 use core::sync::atomic::AtomicU64;
 
+/// Bytes of a frame as the kernel hands it to the engine, which gives every frame it sends another length: the kernel
+/// notes a length only when the program changes it, and a recycled frame would keep what its last receiver made of it.
+pub(crate) const LIVE_FRAME_BYTES: u32 = 56;
 /// Bytes of the smallest frame, and of the header of the larger ones.
-pub const FRAME_BYTES: u32 = 64;
+pub(crate) const FRAME_BYTES: u32 = 64;
 /// Bytes of a payload: the largest segment of the protocol, so that both copy alike.
-pub const PAYLOAD_BYTES: u32 = 3264;
+pub(crate) const PAYLOAD_BYTES: u32 = 3264;
 /// Bytes from one payload to the next.
-pub const BUFFER_BYTES: usize = 4096;
+pub(crate) const BUFFER_BYTES: usize = 4096;
 /// Payloads in memory, used in turn; a power of two. About 1 MiB, as the protocol's message.
-pub const BUFFERS: usize = 256;
+pub(crate) const BUFFERS: usize = 256;
 /// Payloads that one acknowledgement covers.
-pub const ACKNOWLEDGED_TOGETHER: u64 = 16;
+pub(crate) const ACKNOWLEDGED_TOGETHER: u64 = 16;
 
 /// What an operation is ([`Page::kind`]); the first of the two bytes behind the Ethernet header of its frame.
-pub mod kind {
+pub(crate) mod kind {
     /// 64 bytes there, the same 64 bytes back: what an operation without much data costs at least.
-    pub const BOUNCE: u64 = 0;
+    pub(crate) const BOUNCE: u64 = 0;
     /// A payload is copied out of the sender's memory and into the peer's, acknowledged in groups: a WRITE.
-    pub const PLACE: u64 = 1;
+    pub(crate) const PLACE: u64 = 1;
     /// 64 bytes there, a payload from the peer's memory back into the asker's: a READ.
-    pub const FETCH: u64 = 2;
-    /// On the wire only: the answer to `BOUNCE` or a group of `PLACE`.
-    pub const DONE: u64 = 3;
-    /// On the wire only: the answer to `FETCH`.
-    pub const FETCHED: u64 = 4;
+    pub(crate) const FETCH: u64 = 2;
 }
 
 /// A counter with a cache line to itself: each has one writer, and another CPU that reads it without pause.
 #[repr(C, align(64))]
-pub struct Line(pub AtomicU64);
+pub(crate) struct Line(pub(crate) AtomicU64);
 
 /// The queue between application and engine, reduced to its counters.
 #[repr(C)]
-pub struct Page {
+pub(crate) struct Page {
     /// Application: operations posted.
-    pub producer: Line,
+    pub(crate) producer: Line,
     /// Application: what they are, see [`kind`]; changed only when all posted are complete.
-    pub kind: Line,
+    pub(crate) kind: Line,
     /// Engine: operations sent.
-    pub consumer: Line,
+    pub(crate) consumer: Line,
     /// Receiver: operations complete.
-    pub completed: Line,
+    pub(crate) completed: Line,
     /// Receiver at the peer: payloads placed.
-    pub placed: Line,
+    pub(crate) placed: Line,
 }

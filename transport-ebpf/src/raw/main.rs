@@ -14,12 +14,17 @@ use aya_ebpf::macros::{map, xdp};
 use aya_ebpf::maps::{Array, DevMap};
 use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::Relaxed;
-use layout::{ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, Line, PAYLOAD_BYTES, Page, kind};
+use layout::{ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, LIVE_FRAME_BYTES, Line, PAYLOAD_BYTES, Page, kind};
 
 /// Interface index of the loopback device: the engine's frames seem to come from there.
 const LOOPBACK: u32 = 1;
 /// Local experimental EtherType 1 of IEEE 802, as it lies in memory.
 const ETHERTYPE: u16 = 0x88b5_u16.to_be();
+
+/// On the wire only, beside those of [`kind`]: the answer to `BOUNCE`, or to a group of `PLACE`.
+const DONE: u64 = 3;
+/// On the wire only: the answer to `FETCH`.
+const FETCHED: u64 = 4;
 
 /// Counters between application, engine and receiver.
 #[map]
@@ -70,6 +75,7 @@ fn transmit(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
         return Some(xdp_action::XDP_DROP);
     }
     page.consumer.0.store(sequence + 1, Relaxed);
+    resize(ctx, (FRAME_BYTES - LIVE_FRAME_BYTES) as i32)?;
     let kind = page.kind.0.load(Relaxed);
     if kind == kind::PLACE {
         append(ctx, sequence)?;
@@ -104,25 +110,25 @@ fn receive(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
         return Some(xdp_action::XDP_PASS);
     }
     match u64::from(kind) {
-        kind::BOUNCE => answer(ctx, kind::DONE),
+        kind::BOUNCE => answer(ctx, DONE),
         kind::PLACE => {
             take(ctx, sequence)?;
             if add(&page.placed, 1) % ACKNOWLEDGED_TOGETHER != 0 {
                 return Some(xdp_action::XDP_DROP);
             }
             resize(ctx, -(PAYLOAD_BYTES as i32))?;
-            answer(ctx, kind::DONE)
+            answer(ctx, DONE)
         }
         kind::FETCH => {
             append(ctx, sequence)?;
-            answer(ctx, kind::FETCHED)
+            answer(ctx, FETCHED)
         }
-        kind::DONE => {
+        DONE => {
             let placing = page.kind.0.load(Relaxed) == kind::PLACE;
             add(&page.completed, if placing { ACKNOWLEDGED_TOGETHER } else { 1 });
             Some(xdp_action::XDP_DROP)
         }
-        kind::FETCHED => {
+        FETCHED => {
             take(ctx, sequence)?;
             add(&page.completed, 1);
             Some(xdp_action::XDP_DROP)

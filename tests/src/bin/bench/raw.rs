@@ -25,7 +25,7 @@ use crate::series::Latencies;
 #[path = "../../../../transport-ebpf/src/raw/layout.rs"]
 mod layout;
 
-use layout::{ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, PAYLOAD_BYTES, Page, kind};
+use layout::{ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, LIVE_FRAME_BYTES, PAYLOAD_BYTES, Page, kind};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-raw"));
 const PROGRAM: &str = "raw_wire";
@@ -91,7 +91,7 @@ impl Raw {
         let (completed, elapsed) = loop {
             let completed = page.completed.0.load(Acquire);
             // Whole groups only: a peer acknowledges no other.
-            let whole = completed - completed % ACKNOWLEDGED_TOGETHER;
+            let whole = completed - (completed - first) % ACKNOWLEDGED_TOGETHER;
             page.producer.0.store(whole + WINDOW, Release);
             let elapsed = start.elapsed();
             if elapsed >= duration {
@@ -286,9 +286,9 @@ impl Drop for Engine {
 fn hand_out(program: &Xdp, frames: u32, batch: u32) -> Result<()> {
     const LOOPBACK: u32 = 1;
     // `struct xdp_md`: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
-    let context = [0, FRAME_BYTES, 0, LOOPBACK, 0, 0].map(u32::to_ne_bytes);
+    let context = [0, LIVE_FRAME_BYTES, 0, LOOPBACK, 0, 0].map(u32::to_ne_bytes);
     let outcome = program.test_run(TestRunOptions {
-        data_in: Some(&[0; FRAME_BYTES as usize]),
+        data_in: Some(&[0; LIVE_FRAME_BYTES as usize]),
         ctx_in: Some(context.as_flattened()),
         repeat: frames,
         attrs: TestRunAttrs::new().xdp_live_frames(batch),
