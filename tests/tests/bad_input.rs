@@ -21,7 +21,7 @@ use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::resync::Resync;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
-use transport_user::{Access, LocalCid, Mac, Node, NodeOptions, OpenConnection};
+use transport_user::{Access, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection};
 
 /// Registered at the node; D-84: the first R_Key is 1.
 const KEY: RKey = RKey(1);
@@ -33,6 +33,8 @@ const OTHER_PORT: u16 = 5000;
 /// A node at host A whose peer is made of test code, which host B lends its interface.
 struct Target {
     peer: RawPeer,
+    /// What [`KEY`] names.
+    _region: MemoryRegion,
     node: Node,
     pair: Pair,
     rounds: u64,
@@ -53,9 +55,10 @@ impl Target {
             rx,
             ..OpenConnection::new(CID_B, other, Mac(pair.b.mac.0))
         })?;
-        assert_eq!(node.register(REGION, Access::ALL)?.key(), KEY);
+        let region = node.register(REGION, Access::ALL)?;
+        assert_eq!(region.key(), KEY);
         let peer = RawPeer::new(&pair, ipv6, CID_A, rx, tx)?;
-        let mut target = Self { peer, node, pair, rounds: 0 };
+        let mut target = Self { peer, _region: region, node, pair, rounds: 0 };
         target.works()?;
         Ok(target)
     }

@@ -99,7 +99,11 @@ impl Core {
         if self.is_released() || self.shared.is_down() {
             return ConnectionState::Closed;
         }
-        ConnectionState::from_number(self.qp().state.load(SeqCst))
+        match ConnectionState::from_number(self.qp().state.load(SeqCst)) {
+            // The datapath is done with it; the poller is about to give the slot back.
+            ConnectionState::Closed => ConnectionState::Closing,
+            state => state,
+        }
     }
 
     fn is_released(&self) -> bool {

@@ -19,7 +19,7 @@ use super::{corruption, invariants};
 
 /// Virtual time by which everything has to be over, picoseconds: five minutes.
 const LAST: Time = Time(300_000_000_000_000);
-/// Steps by which everything has to be over.
+/// Steps of cards by which everything has to be over.
 const MOST_STEPS: u64 = 1_000_000;
 
 /// Sees a card before each of its steps.
@@ -148,7 +148,7 @@ impl World {
     fn step(&mut self, observer: &mut impl Observer) {
         let (time, turn) = self.next_turn().expect("an application always looks again");
         self.now = self.now.max(time);
-        self.steps += 1;
+        self.steps += u64::from(!matches!(turn, Turn::Application(_)));
         match turn {
             Turn::Arrival => self.arrive(observer),
             Turn::Engine(host) => self.turn_engine(host, observer),

@@ -6,7 +6,7 @@ use crate::datapath::Scratch;
 use crate::ids::{Cid, Psn, Rsn};
 use crate::packet_delivery::{AckVerdict, Arrival};
 use crate::queues::QueuePair;
-use crate::transaction::CompletionCode;
+use crate::transaction::{CompletionCode, request_state};
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 
@@ -134,6 +134,10 @@ impl Entry {
             Arrival::Old => {
                 s.count(Counter::DropOldDuplicate);
                 self.tables.statistics.duplicates += 1;
+                if s.packet.kind == RESYNC && request_window {
+                    // A Pull Request is acknowledged on receipt; it may still be held, and is over now (D-25).
+                    self.resync_held_pull(s);
+                }
                 self.acknowledge_again(s, now);
             }
             Arrival::Beyond => {
@@ -163,6 +167,17 @@ impl Entry {
         self.connection.coalesce_ack(now.ticks());
         if s.packet.kind == RESYNC {
             self.connection.request_ack();
+        }
+    }
+
+    /// Ends the held Pull Request that an old Resync stands for.
+    #[inline(always)]
+    fn resync_held_pull(&mut self, s: &mut Scratch) {
+        let rsn = Rsn(s.packet.rsn);
+        let key = self.request_key(rsn, Psn(s.packet.psn), true);
+        let request = self.request(key);
+        if request.state == request_state::HELD && request.rsn == rsn.0 && request.psn == s.packet.psn {
+            self.resync_request(s, true);
         }
     }
 

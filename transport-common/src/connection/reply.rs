@@ -222,6 +222,7 @@ impl Entry {
     pub(crate) fn wants_engine(&self, queues: &QueuePair) -> bool {
         let c = &self.connection;
         c.ack.pending != 0
+            || c.initiator.completions_blocked != 0
             || !c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero()
             || c.target.response_next != c.target.response_tail
             || queues.send_producer.load(core::sync::atomic::Ordering::Relaxed) != c.initiator.next.0

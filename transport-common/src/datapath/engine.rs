@@ -27,12 +27,13 @@ pub enum Turn {
 /// eight is often enough for deadlines of microseconds.
 #[inline(always)]
 pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> Turn {
-    let expired = if look_at_wheel {
+    let mut clock = None;
+    let mut expired = None;
+    if look_at_wheel {
         let now = p.now();
-        p.expired(now)
-    } else {
-        None
-    };
+        clock = Some(now);
+        expired = p.expired(now);
+    }
     let (slot, fired) = match expired {
         Some(slot) => (slot, true),
         None => match p.ready() {
@@ -40,7 +41,10 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
             None => return Turn::Idle,
         },
     };
-    let now = p.now();
+    let now = match clock {
+        Some(now) => now,
+        None => p.now(),
+    };
     s.slot = slot;
     p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired));
     settle(p, s, slot);

@@ -50,6 +50,7 @@ const fn counter_of(malformed: Malformed) -> Counter {
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const PROTOCOL_UDP: u8 = 17;
+const IPV6_FRAGMENT: u8 = 44;
 const CONGESTION_EXPERIENCED: u8 = 3;
 
 /// A MAC address as an integer of its bytes in memory order.
@@ -245,40 +246,47 @@ fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
     if link == 18 && cursor.take::<4>().is_none() {
         return false;
     }
-    let skip;
-    if v6 {
-        let Some(ip) = cursor.take::<{ ipv6::Ipv6::LEN }>() else { return false };
-        let Some(extension) = cursor.take::<8>() else { return false };
-        let fragment = ip[6] == 44;
-        let first = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 == 0;
-        let destination = [
-            u64::from_ne_bytes([ip[24], ip[25], ip[26], ip[27], ip[28], ip[29], ip[30], ip[31]]),
-            u64::from_ne_bytes([ip[32], ip[33], ip[34], ip[35], ip[36], ip[37], ip[38], ip[39]]),
-        ];
-        if extension[0] != PROTOCOL_UDP || (fragment && !first) || !p.owns_ipv6(mac, destination) {
-            return false;
-        }
-        skip = if fragment { 0 } else { extension[1] as usize * 2 };
-    } else {
-        let Some(ip) = cursor.take::<{ ipv4::Ipv4::LEN }>() else { return false };
-        let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
-        let destination = u32::from_ne_bytes([ip[16], ip[17], ip[18], ip[19]]);
-        if ip[9] != PROTOCOL_UDP || !first || !p.owns_ipv4(mac, destination) {
-            return false;
-        }
-        skip = (ip[0] as usize & 0xf).saturating_sub(5);
-    }
+    let options = if v6 { behind_ipv6(p, &mut cursor, mac) } else { behind_ipv4(p, &mut cursor, mac) };
+    let Some(options) = options else { return false };
     let mut n = 0;
     while n < LONGEST_OPTIONS {
-        if n < skip && cursor.take::<4>().is_none() {
+        if n < options && cursor.take::<4>().is_none() {
             return false;
         }
         n += 1;
     }
     match cursor.take::<4>() {
-        Some(ports) => skip <= LONGEST_OPTIONS && u16::from_be_bytes([ports[2], ports[3]]) == FALCON_UDP_PORT,
+        Some(ports) => {
+            options <= LONGEST_OPTIONS && u16::from_be_bytes([ports[2], ports[3]]) == FALCON_UDP_PORT
+        }
         None => false,
     }
+}
+
+/// Words of options between an IPv4 header for this node and its UDP header.
+#[inline(always)]
+fn behind_ipv4<P: Platform>(p: &P, cursor: &mut P::Cursor, mac: u64) -> Option<usize> {
+    let ip = cursor.take::<{ ipv4::Ipv4::LEN }>()?;
+    let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
+    let destination = u32::from_ne_bytes([ip[16], ip[17], ip[18], ip[19]]);
+    let ours = ip[9] == PROTOCOL_UDP && first && p.owns_ipv4(mac, destination);
+    ours.then_some((ip[0] as usize & 0xf).saturating_sub(5))
+}
+
+/// Words between an IPv6 header for this node, with the first 8 bytes of its extension header, and the UDP header.
+#[inline(always)]
+fn behind_ipv6<P: Platform>(p: &P, cursor: &mut P::Cursor, mac: u64) -> Option<usize> {
+    let ip = cursor.take::<{ ipv6::Ipv6::LEN }>()?;
+    let extension = cursor.take::<8>()?;
+    let fragment = ip[6] == IPV6_FRAGMENT;
+    let first = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 == 0;
+    let destination = [
+        u64::from_ne_bytes([ip[24], ip[25], ip[26], ip[27], ip[28], ip[29], ip[30], ip[31]]),
+        u64::from_ne_bytes([ip[32], ip[33], ip[34], ip[35], ip[36], ip[37], ip[38], ip[39]]),
+    ];
+    let ours = extension[0] == PROTOCOL_UDP && (!fragment || first) && p.owns_ipv6(mac, destination);
+    // A fragment header has no length field: it is 8 bytes.
+    ours.then_some(if fragment { 0 } else { extension[1] as usize * 2 })
 }
 
 /// The Falcon and ULP headers, into `s.packet`.

@@ -84,6 +84,10 @@ impl Entry {
         // D-84: messages of several segments need an order.
         let out_of_place = (op.first == 0) != (target.in_message != 0);
         if out_of_place || (self.connection.config.ordered == 0 && !whole) {
+            // What was begun cannot be completed any more; its posted receive waits for the next message.
+            let target = &mut self.connection.target;
+            target.in_message = 0;
+            target.receive_offset = 0;
             return UlpCode::INVALID_REQUEST as u32;
         }
         let Some(receive) = self.posted_receive(queues) else { return NOT_READY };

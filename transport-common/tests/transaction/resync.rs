@@ -84,18 +84,19 @@ fn of_held_requests_and_a_chain_of_consumed_ones() {
     assert_eq!(p.b.entry.connection.data_rx.base.0, 306);
 }
 
-/// F-11-13: a held Pull Request was acknowledged when it arrived, so its Resync is an old duplicate: acknowledged at once,
-/// and the pull is still answered in its turn.
+/// D-25, F-11-13: a held Pull Request was acknowledged when it arrived, so its Resync is an old duplicate, acknowledged
+/// at once; the request itself is discarded, its cell comes back, and the order passes its RSN.
 #[test]
 fn of_a_held_pull_request() {
-    let (mut p, sent) = sent(true, &[write(0, 4), read(0, 4)]);
+    let (mut p, sent) = sent(true, &[write(0, 4), read(0, 4), write(4, 4)]);
     p.b.receive(&sent[1], at(5));
     assert!(p.b.receive(&resync_of(&sent[1], 3), at(6)).is_some_and(|w| w.is(BACK)));
-    assert_eq!((p.b.count(Counter::DropOldDuplicate), p.b.free_cells()), (1, CELLS - 1));
+    assert_eq!((p.b.count(Counter::DropOldDuplicate), p.b.free_cells()), (1, CELLS));
     p.b.receive(&sent[0], at(7));
-    let answers = p.b.drain(at(7));
-    assert!(answers.iter().any(|w| w.id() == (PULL_DATA, 200, 2)));
-    assert_eq!(p.b.free_cells(), CELLS);
+    p.b.receive(&sent[2], at(8));
+    let answers = p.b.drain(at(9));
+    assert!(!answers.iter().any(|w| w.is(PULL_DATA)), "the pull is over");
+    assert_eq!((p.b.delivered.as_slice(), p.b.free_cells()), (&[1, 3][..], CELLS));
 }
 
 /// D-25: of a push the ULP refused (RNR): its cell comes back, RNR ends, what was held behind it is delivered.

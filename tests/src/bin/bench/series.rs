@@ -1,5 +1,8 @@
 //! A figure over the rounds.
 
+use std::time::Duration;
+
+use anyhow::Result;
 use hdrhistogram::Histogram;
 
 /// Latencies in nanoseconds.
@@ -8,6 +11,12 @@ pub(crate) type Latencies = Histogram<u64>;
 /// An empty histogram, to three significant digits; grows as needed.
 pub(crate) fn latencies() -> Latencies {
     Histogram::new(3).expect("three digits are possible")
+}
+
+/// Notes one latency.
+pub(crate) fn record(latencies: &mut Latencies, latency: Duration) -> Result<()> {
+    // Not the saturating kind: that stops at the range the histogram has so far.
+    Ok(latencies.record(u64::try_from(latency.as_nanos())?)?)
 }
 
 /// One figure, one value a round.
@@ -56,6 +65,16 @@ mod tests {
 
     fn series(values: &[f64]) -> Series {
         Series { values: values.to_vec(), ..Series::new() }
+    }
+
+    #[test]
+    fn latencies_of_any_length_are_recorded() {
+        let mut latencies = latencies();
+        for latency in [Duration::from_nanos(800), Duration::from_micros(30), Duration::from_secs(1)] {
+            record(&mut latencies, latency).expect("the histogram grows as needed");
+        }
+        let median = latencies.value_at_quantile(0.5);
+        assert!((29_900..30_100).contains(&median) && latencies.max() > 990_000_000, "{median}");
     }
 
     #[test]

@@ -44,9 +44,11 @@ impl Tiercel {
             batch,
             ..EngineOptions::default()
         };
+        // There is no third CPU: while the peer's engine looks for work it keeps one of the two from us.
+        let engine_b = EngineOptions { mode: EngineMode::Sleeping, spin: Duration::ZERO, ..EngineOptions::default() };
         // No congestion control runs yet: the constant windows are the largest there are.
         let tuning = Tuning { fcwnd: 128.0, ncwnd: 128, ..Tuning::default() };
-        let nodes = TwoNodes::up(pair, Setup { engine_a, checksum, tuning, ..Setup::default() })?;
+        let nodes = TwoNodes::up(pair, Setup { engine_a, engine_b, checksum, tuning, ..Setup::default() })?;
         let bytes = (MESSAGE + WORD) as usize;
         let (local, remote) = (nodes.a.register(bytes, Access::ALL)?, nodes.b.register(bytes, Access::ALL)?);
         let tiercel = Self { nodes, local, remote, added: AtomicU64::new(0) };

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use hw_model::network::{Corruption, LinkStats, Port};
+use hw_model::network::{BitFlip, Corruption, LinkStats, Port};
 use tiercel_tests::LiveFabric;
 use transport_common::connection::Statistics;
 use transport_common::counters::Counter;
@@ -43,7 +43,7 @@ const REDUNDANT: [Counter; 4] =
 enum Fate {
     /// Moves this counter, by its name.
     Counted(&'static str),
-    /// Stands where no checksum guards it and nothing depends on it: the packet is as good as new.
+    /// Stands where no checksum covers it and nothing depends on it: the packet is as good as new.
     Harmless,
 }
 
@@ -176,7 +176,7 @@ impl Direction<'_> {
             equation = equation.right_if_any(counter.name(), self.received(counter).min(expected(counter)));
         }
         let harmless = fates.get(&Fate::Harmless).copied().unwrap_or(0);
-        equation.right_if_any("harmless (traffic class, flow label, hop limit)", harmless)
+        equation.right_if_any("harmless (a bit that no checksum covers)", harmless)
     }
 
     fn arrived(&self, what: String, caught: u64) -> Equation {
@@ -236,14 +236,23 @@ fn fate(corruption: &Corruption) -> Fate {
         (4..6, true) if header[flip.offset] & 1 << flip.bit == 0 => Counter::DropIpv6Header,
         (4..6, true) => Counter::DropUdpLength,
         (6, true) => Counter::PassProtocol,
+        (8..24, true) => Counter::DropUdpChecksum,
         (24..40, true) => Counter::PassAddress,
         _ => match at - network {
             2..4 => Counter::PassPort,
             4..6 => Counter::DropUdpLength,
+            6..8 if is_last_one(header, flip, ETHERNET + network + 6) => return Fate::Harmless,
             _ => Counter::DropUdpChecksum,
         },
     };
     Fate::Counted(counter.name())
+}
+
+/// Whether the flip makes the UDP checksum at `at` zero, which says that there is none.
+fn is_last_one(header: &[u8], flip: BitFlip, at: usize) -> bool {
+    let mut checksum = [header[at], header[at + 1]];
+    checksum[flip.offset - at] ^= 1 << flip.bit;
+    checksum == [0; 2]
 }
 
 /// Version and header length, 4 and 5: the latter becomes 4, 7, 1 or 13.
@@ -256,12 +265,13 @@ fn in_ipv4_version(bit: u8) -> Fate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hw_model::network::BitFlip;
 
     fn flipped(first: u8, offset: usize, bit: u8) -> Fate {
         let mut header = vec![0; 62];
         header[ETHERNET] = first;
         header[ETHERNET + 5] = 0x10;
+        // The UDP checksum of IPv4: a single one.
+        header[41] = 1;
         let flips = vec![BitFlip { offset, bit }];
         fate(&Corruption { ingress: 0, ordinal: 0, copy: 0, header, length: 500, flips })
     }
@@ -299,5 +309,7 @@ mod tests {
         for offset in [14, 15, 17, 21] {
             assert_eq!(flipped(0x60, offset, 0), Fate::Harmless);
         }
+        assert_eq!(flipped(0x45, 41, 0), Fate::Harmless);
+        assert_eq!(flipped(0x45, 41, 1), counted(Counter::DropUdpChecksum));
     }
 }

@@ -20,9 +20,9 @@ use crate::rest;
 /// Bytes of registered memory a crossing uses at each end.
 const WINDOW: u64 = 64 << 20;
 /// Bytes of one operation; the library cuts it into some 20 transactions.
-const CHUNK: u64 = 64 << 10;
+pub(crate) const CHUNK: u64 = 64 << 10;
 /// Operations under way at once: more transactions than the send queue holds, so that it never runs dry.
-const PARALLEL: usize = 16;
+pub(crate) const PARALLEL: usize = 16;
 /// Receives posted ahead of the SENDs. More than are under way: none finds the queue empty.
 const RECEIVES: u64 = 4 * PARALLEL as u64;
 

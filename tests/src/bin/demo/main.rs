@@ -40,10 +40,12 @@ fn run(options: &Options) -> Result<bool> {
     // SAFETY: a system call without arguments.
     let root = unsafe { libc::geteuid() } == 0;
     ensure!(root, "this needs root: it makes network namespaces and loads XDP programs; run it with sudo");
+    options.check()?;
     // Before the work, so that none is lost for a misspelt path.
-    let json = options.json.as_ref().map(|path| {
-        File::create(path).with_context(|| format!("cannot write {}", path.display()))
-    });
+    let json = options
+        .json
+        .as_ref()
+        .map(|path| File::create(path).with_context(|| format!("cannot write {}", path.display())));
     let json = json.transpose()?;
     let source = file::Source::open(options)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -63,12 +65,8 @@ fn run(options: &Options) -> Result<bool> {
     }
     report.rest.extend(rest::close(nodes));
 
-    let setup = Setup {
-        engine_a: direct_engine(),
-        ipv6: options.ipv6,
-        tuning: options.tuning(),
-        ..Setup::default()
-    };
+    let setup =
+        Setup { engine_a: direct_engine(), ipv6: options.ipv6, tuning: options.tuning(), ..Setup::default() };
     let nodes =
         TwoNodes::up(Pair::direct().context("cannot set up two hosts and the cable between them")?, setup)?;
     if let Err(error) = small::operations(&nodes, options.operations, &mut report.phases) {
@@ -77,7 +75,7 @@ fn run(options: &Options) -> Result<bool> {
     report.rest.extend(rest::look("direct", &nodes));
     report.rest.extend(rest::close(nodes));
 
-    println!("{}", table::show(&report));
+    writeln!(std::io::stdout(), "{}", table::show(&report)).context("cannot print the report")?;
     if let Some(mut file) = json {
         serde_json::to_writer_pretty(&mut file, &report).context("cannot write the JSON report")?;
         writeln!(file).context("cannot write the JSON report")?;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, ensure};
 use clap::Parser;
 use hw_model::network::{FabricConfig, Impairments, Probability, Scope, Span};
 use transport_user::Tuning;
@@ -19,7 +20,7 @@ use transport_user::Tuning;
   cargo xtask run
   cargo xtask run --file /boot/vmlinuz --json report.json
   cargo xtask run --loss 5% --reorder 10% --seed 42
-  cargo xtask run --link delay=50us,rate=1Gbps --ipv6
+  cargo xtask run --link delay=1ms,rate=200Mbps --rto 50ms --ipv6
 
 The exit code is 0 if all hashes agree, every pool is empty at the end and every packet is accounted for, else 1."
 )]
@@ -78,6 +79,22 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// What the types of the options do not say.
+    pub(crate) fn check(&self) -> Result<()> {
+        let link = &self.link;
+        let own = [link.loss, link.reorder, link.duplicate, link.corrupt] == [Probability::NEVER; 4];
+        ensure!(
+            own,
+            "--link: loss, reorder, duplicate and corrupt have options of their own, such as --loss"
+        );
+        // Of two flips the checksum may not see the one for the other, and the balance could not tell.
+        ensure!(
+            link.corrupt_bits.get() == 1,
+            "--link: corrupt_bits must be 1, so that each corruption can be found"
+        );
+        Ok(())
+    }
+
     /// The fabric asked for. UDP alone is impaired, so that each injected fault is one for Falcon to deal with.
     pub(crate) fn fabric(&self) -> FabricConfig {
         let (loss, reorder) = (self.loss, self.reorder);
@@ -112,5 +129,14 @@ mod tests {
         let options = Options::parse_from(["demo", "--link", "delay=50us,rate=1Gbps", "--loss", "0"]);
         let fabric = "seed=1,reorder=1%,duplicate=0.1%,corrupt=0.1%,delay=50us,rate=1Gbps,scope=udp".parse();
         assert_eq!(Ok(options.fabric()), fabric);
+        assert!(options.check().is_ok());
+    }
+
+    #[test]
+    fn what_the_balance_cannot_follow_is_refused() {
+        for link in ["loss=5%", "corrupt_bits=2"] {
+            let error = Options::parse_from(["demo", "--link", link]).check().expect_err(link);
+            assert!(error.to_string().starts_with("--link: "), "{error}");
+        }
     }
 }

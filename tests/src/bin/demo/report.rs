@@ -73,11 +73,7 @@ pub(crate) struct NodeReport {
 
 impl Report {
     /// Before the first phase.
-    pub(crate) fn new(
-        source: &Source,
-        fabric: &FabricConfig,
-        nodes: &TwoNodes,
-    ) -> Result<Self> {
+    pub(crate) fn new(source: &Source, fabric: &FabricConfig, nodes: &TwoNodes) -> Result<Self> {
         let device = nodes.a.device();
         let connection = nodes.at_a.info()?;
         Ok(Self {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use crate::bulk;
 use crate::measure::Latency;
 use crate::report::{Activity, Phase, Report};
 use crate::rest::Left;
@@ -86,7 +87,13 @@ fn speed(phases: &[Phase]) -> String {
             phase.sha256.as_deref().map_or_else(String::new, |hash| format!("{}…", &hash[..12])),
         ]
     };
-    table(header, 2, phases.iter().map(row))
+    let note = format!(
+        "fabric: operations of up to {} KiB, {} at once; files and hashes are not timed\n\
+         direct: operations of 64 bytes (fetch-add 8), latency one at a time, rate with a full send queue",
+        bulk::CHUNK >> 10,
+        bulk::PARALLEL
+    );
+    format!("{}\n{note}", table(header, 2, phases.iter().map(row)))
 }
 
 fn packets(phases: &[Phase]) -> String {
@@ -112,7 +119,9 @@ fn packets(phases: &[Phase]) -> String {
 fn drops(phases: &[Phase]) -> String {
     let mut rows = Vec::new();
     for phase in phases {
-        for (host, activity) in [("A", &phase.a), ("B", &phase.b)].into_iter().filter(|(_, a)| !a.drops.is_empty()) {
+        for (host, activity) in
+            [("A", &phase.a), ("B", &phase.b)].into_iter().filter(|(_, a)| !a.drops.is_empty())
+        {
             let drops: Vec<_> = activity.drops.iter().map(|(name, n)| format!("{n} {name}")).collect();
             rows.push([phase.name.to_owned(), phase.link.to_owned(), host.to_owned(), drops.join(", ")]);
         }
@@ -147,12 +156,15 @@ fn fabric(report: &Report) -> String {
 }
 
 fn windows(report: &Report) -> String {
-    let header = ["host", "window", "packets", "base PSN", "next PSN", "unacknowledged", "received beyond base"];
+    let header =
+        ["host", "window", "packets", "base PSN", "next PSN", "unacknowledged", "received beyond base"];
     let mut rows = Vec::new();
     let mut pools = Vec::new();
     for node in &report.nodes {
         let c = &node.connection;
-        for (name, sent, received) in [("request", &c.request_tx, &c.request_rx), ("data", &c.data_tx, &c.data_rx)] {
+        for (name, sent, received) in
+            [("request", &c.request_tx, &c.request_rx), ("data", &c.data_tx, &c.data_rx)]
+        {
             let numbers = [sent.size, sent.base_psn, sent.next_psn, sent.unacknowledged, received.received];
             let [size, base, next, unacknowledged, received] = numbers.map(|number| number.to_string());
             rows.push([node.host.to_owned(), name.to_owned(), size, base, next, unacknowledged, received]);
@@ -168,8 +180,15 @@ fn windows(report: &Report) -> String {
             format!("{} of {}", p.memory_used, p.memory),
         ]);
     }
-    let header_of_pools =
-        ["host", "receive cells", "send queue", "posted receives", "completions", "regions", "bytes registered"];
+    let header_of_pools = [
+        "host",
+        "receive cells",
+        "send queue",
+        "posted receives",
+        "completions",
+        "regions",
+        "bytes registered",
+    ];
     format!("{}\n\n{}", table(header, 2, rows), table(header_of_pools, 1, pools))
 }
 
