@@ -7,7 +7,7 @@ use transport_common::counters::Counter;
 use transport_user::{Connection, ConnectionInfo, MemoryRegion, Node};
 
 /// How long anything may take before a test fails: no measure of speed, the machine may be busy.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a future to its end on a runtime of its own.
 ///

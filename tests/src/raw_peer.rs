@@ -23,12 +23,14 @@ pub use socket::Captured;
 use socket::Tap;
 
 use crate::checks::PATIENCE;
-use crate::{Host, Pair};
+use crate::{Host, Pair, PassProgram, veth};
 
 /// The peer at host B of a node at host A. It acknowledges what it is asked for, and does nothing of its own accord.
 #[derive(Debug)]
 pub struct RawPeer {
     tap: Tap,
+    /// A veth whose peer has no program drops what the peer's XDP sends.
+    _pass: PassProgram,
     /// Addresses and ports of its frames.
     pub flow: Flow,
     /// CID the node knows itself by.
@@ -69,7 +71,8 @@ impl RawPeer {
             source_port: 50_000,
         };
         let tap = pair.b.run(|| Tap::open(Host::INTERFACE))?;
-        Ok(Self { tap, flow, cid, spi: Spi(1), next, received, last_iv: 0 })
+        let pass = pair.b.run(|| PassProgram::attach(veth::interface_index(Host::INTERFACE)?))?;
+        Ok(Self { tap, _pass: pass, flow, cid, spi: Spi(1), next, received, last_iv: 0 })
     }
 
     /// The machine's clock in picoseconds: an IV the node takes for new, and larger than any before.

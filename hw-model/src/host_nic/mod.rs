@@ -4,12 +4,15 @@
 //! and come out by value; nothing runs by itself. It is what simulations, the hardware model and the differential
 //! tests drive, and it does to the bit what the XDP programs do.
 
+mod access;
 mod doorbells;
 mod platform;
+
 #[cfg(test)]
 mod tests;
 
 use core::sync::atomic::Ordering;
+use std::collections::VecDeque;
 
 use transport_common::connection::{Entry, Parameters, state};
 use transport_common::counters::Counter;
@@ -87,6 +90,7 @@ impl HostNic {
         let scratch: Box<Scratch> = unsafe { Box::new_zeroed().assume_init() };
         let platform = HostPlatform {
             clock: Picoseconds(0),
+            readings: VecDeque::new(),
             config: config.node,
             entries,
             queue_pairs,
@@ -111,6 +115,11 @@ impl HostNic {
     /// Sets the clock. It is monotonic: an earlier time than the one it shows is ignored.
     pub fn set_time(&mut self, now: Picoseconds) {
         self.platform.clock = Picoseconds(self.platform.clock.0.max(now.0));
+    }
+
+    /// Sets what the next readings of the clock find, the last of which stays. A frame may take several.
+    pub fn set_readings(&mut self, readings: impl IntoIterator<Item = Picoseconds>) {
+        self.platform.readings = readings.into_iter().collect();
     }
 
     /// Handles a frame from the network, as the wire program does: the verdict, and what stands in the frame then.
@@ -140,11 +149,6 @@ impl HostNic {
             Turn::Drop | Turn::Redeliver => Verdict::Drop,
         };
         Some((verdict, core::mem::take(&mut self.platform.frame)))
-    }
-
-    /// Frames the engine was handed so far.
-    pub const fn frames(&self) -> u64 {
-        self.frames
     }
 
     /// When the engine has something to do next, by this card's clock: at once if a doorbell was rung, else at the
@@ -236,68 +240,8 @@ impl HostNic {
         self.platform.regions[key as usize % REGIONS] = Region::default();
     }
 
-    /// The node's memory.
-    pub fn memory(&self) -> &[u8] {
-        &self.platform.memory
-    }
-
-    /// The node's memory, as its application writes it.
-    pub fn memory_mut(&mut self) -> &mut [u8] {
-        &mut self.platform.memory
-    }
-
-    /// The context and tables of `slot`.
-    pub fn entry(&self, slot: usize) -> &Entry {
-        &self.platform.entries[slot]
-    }
-
-    /// The context and tables of `slot`, for those who play the rate update engine or restore a state.
-    pub fn entry_mut(&mut self, slot: usize) -> &mut Entry {
-        &mut self.platform.entries[slot]
-    }
-
-    /// The queues of `slot`.
-    pub fn queue_pair(&self, slot: usize) -> &QueuePair {
-        &self.platform.queue_pairs[slot]
-    }
-
     /// Asks for a turn of the engine for `slot`.
     pub fn ring(&mut self, slot: usize) {
         self.platform.doorbells.ring(slot as u32);
-    }
-
-    /// The doorbells.
-    pub fn doorbells(&mut self) -> &mut Doorbells {
-        &mut self.platform.doorbells
-    }
-
-    /// The timing wheel.
-    pub fn wheel(&mut self) -> &mut TimingWheel<CONNECTIONS> {
-        &mut self.platform.wheel
-    }
-
-    /// Contents of a receive cell.
-    pub fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
-        self.platform.cells.get(cell as usize)
-    }
-
-    /// Free receive cells, the next to be taken last.
-    pub fn free_cells(&self) -> &[u32] {
-        &self.platform.free_cells
-    }
-
-    /// Receive cells in use.
-    pub fn cells_in_use(&self) -> usize {
-        self.platform.cells.len() - self.platform.free_cells.len()
-    }
-
-    /// A counter.
-    pub const fn counter(&self, counter: Counter) -> u64 {
-        self.platform.counters[counter as usize]
-    }
-
-    /// All counters, by [`Counter`].
-    pub const fn counters(&self) -> &[u64; Counter::COUNT] {
-        &self.platform.counters
     }
 }

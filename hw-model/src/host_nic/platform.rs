@@ -1,6 +1,7 @@
 //! [`Platform`] over plain memory: what the maps and the XDP context are to the kernel's programs.
 
 use core::sync::atomic::Ordering;
+use std::collections::VecDeque;
 
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
@@ -27,6 +28,8 @@ const SHORTEST_CELL_FRAME: u32 = 64;
 /// holds the two together.
 pub struct HostPlatform {
     pub(super) clock: Picoseconds,
+    /// What the next readings find; the clock shows the last one read.
+    pub(super) readings: VecDeque<Picoseconds>,
     pub(super) config: NodeConfig,
     pub(super) entries: Box<[Entry]>,
     pub(super) queue_pairs: Box<[QueuePair]>,
@@ -104,6 +107,7 @@ impl Platform for HostPlatform {
     type Cursor = FrameCursor;
 
     fn now(&mut self) -> Picoseconds {
+        self.clock = self.readings.pop_front().unwrap_or(self.clock);
         self.clock
     }
 

@@ -2,6 +2,7 @@
 
 use hw_model::host_nic::HostNic;
 use rand::Rng;
+use rand::distr::weighted::WeightedIndex;
 use rand::rngs::StdRng;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
@@ -141,6 +142,7 @@ pub struct Flow {
     total: usize,
     depth: usize,
     posted_receives: usize,
+    mix: [u32; 5],
     errors: bool,
     malformed: bool,
     max_segment: u32,
@@ -179,6 +181,7 @@ impl Flow {
             total: link.operations[side],
             depth: link.depth[side],
             posted_receives: link.receives[1 - side],
+            mix: link.mix[side],
             errors: link.errors,
             malformed: link.malformed,
             max_segment: link.parameters[side].config.max_segment,
@@ -308,11 +311,12 @@ impl Flow {
             self.malform(rng, work);
             return (Kind::Malformed, Area::Unknown);
         }
-        let (kind, area) = match rng.random_range(0..10) {
-            0..=3 => self.write(rng, work),
-            4..=5 => self.read(rng, work),
-            6 => self.compare_swap(rng, work),
-            7 => self.fetch_add(rng, work),
+        let weights = WeightedIndex::new(self.mix).expect("no weight is 0");
+        let (kind, area) = match rng.sample(weights) {
+            0 => self.write(rng, work),
+            1 => self.read(rng, work),
+            2 => self.compare_swap(rng, work),
+            3 => self.fetch_add(rng, work),
             _ => {
                 let segments = if self.is_sequential() { rng.random_range(1..=SEGMENTS) } else { 1 };
                 self.message = (segments, 0);

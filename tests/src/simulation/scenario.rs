@@ -39,6 +39,8 @@ pub struct Link {
     pub depth: [usize; 2],
     /// Receives each end keeps posted at most.
     pub receives: [usize; 2],
+    /// How often each end writes, reads, swaps, adds and sends, in proportion.
+    pub mix: [[u32; 5]; 2],
     /// Whether messages may be longer than the buffer they meet, keys wrong and bounds exceeded.
     pub errors: bool,
     /// Whether work requests may be malformed.
@@ -136,7 +138,7 @@ impl HostPlan {
             },
             tail_room: if rng.random_bool(0.3) { rng.random_range(0..600) } else { u32::MAX },
             clock: if rng.random_bool(0.5) { wrap - rng.random_range(0..1 << 34) } else { rng.random_range(0..1 << 50) },
-            frame_nanos: scale(rng, 100, 3000),
+            frame_nanos: scale(rng, 100, 30_000),
             pause_nanos: scale(rng, 1000, 300_000),
         }
     }
@@ -201,6 +203,7 @@ impl Link {
             operations: two(rng, 5, most),
             depth: two(rng, 1, 256),
             receives: two(rng, 1, 64),
+            mix: [(); 2].map(|()| [(); 5].map(|()| 1 + rng.random_range(0..8u32).pow(2))),
             errors: rng.random_bool(0.4),
             malformed: rng.random_bool(0.2),
         }

@@ -25,9 +25,9 @@ const MOST_STEPS: u64 = 1_000_000;
 /// Sees a card before each of its steps.
 pub trait Observer {
     /// A frame is about to be received.
-    fn before_receive(&mut self, _nic: &mut HostNic, _slots: &[usize], _frame: &[u8]) {}
+    fn before_receive(&mut self, _host: usize, _nic: &HostNic, _slots: &[usize], _frame: &[u8]) {}
     /// The engine is about to turn.
-    fn before_engine(&mut self, _nic: &mut HostNic, _slots: &[usize]) {}
+    fn before_engine(&mut self, _host: usize, _nic: &HostNic, _slots: &[usize]) {}
 }
 
 /// Sees nothing.
@@ -161,7 +161,7 @@ impl World {
         let index = delivery.port.0 as usize;
         let host = &mut self.hosts[index];
         host.set_time(self.now);
-        observer.before_receive(&mut host.nic, &host.slots, &delivery.frame);
+        observer.before_receive(index, &host.nic, &host.slots, &delivery.frame);
         let before = host.sent();
         let (verdict, frame) = host.nic.receive(delivery.frame);
         self.after_step(index, &before, verdict, frame);
@@ -170,7 +170,7 @@ impl World {
     fn turn_engine(&mut self, index: usize, observer: &mut impl Observer) {
         let host = &mut self.hosts[index];
         host.set_time(self.now);
-        observer.before_engine(&mut host.nic, &host.slots);
+        observer.before_engine(index, &host.nic, &host.slots);
         let before = host.sent();
         host.engine_free = self.now + host.frame_time;
         if let Some((verdict, frame)) = host.nic.engine_frame() {

@@ -14,7 +14,10 @@ use aya_ebpf::macros::{map, xdp};
 use aya_ebpf::maps::{Array, DevMap};
 use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::Relaxed;
-use layout::{ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, LIVE_FRAME_BYTES, Line, PAYLOAD_BYTES, Page, kind};
+use layout::{
+    ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, LIVE_FRAME_BYTES, Line, PAYLOAD_BYTES, Page,
+    kind,
+};
 
 /// Interface index of the loopback device: the engine's frames seem to come from there.
 const LOOPBACK: u32 = 1;

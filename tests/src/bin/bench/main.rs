@@ -96,9 +96,8 @@ struct Bench {
 
 impl Bench {
     fn new(options: &Options) -> Self {
-        let costs = |measures: &mut dyn Iterator<Item = Measure>| measures.filter(|m| has_cost(*m)).count();
-        let counted =
-            costs(&mut RAW.iter().map(|f| f.measure)) + 2 * costs(&mut FIGURES.iter().map(|f| f.measure));
+        let counted = RAW.iter().filter(|figure| has_cost(figure.measure)).count()
+            + 2 * FIGURES.iter().filter(|figure| has_cost(figure.measure)).count();
         let each_round = RAW.len() + 2 * FIGURES.len();
         let steps = options.rounds() as usize * each_round + counted;
         // indicatif draws on the standard error stream, and not at all when that is no terminal.

@@ -25,7 +25,9 @@ use crate::series::Latencies;
 #[path = "../../../../transport-ebpf/src/raw/layout.rs"]
 mod layout;
 
-use layout::{ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, LIVE_FRAME_BYTES, PAYLOAD_BYTES, Page, kind};
+use layout::{
+    ACKNOWLEDGED_TOGETHER, BUFFER_BYTES, BUFFERS, FRAME_BYTES, LIVE_FRAME_BYTES, PAYLOAD_BYTES, Page, kind,
+};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-raw"));
 const PROGRAM: &str = "raw_wire";

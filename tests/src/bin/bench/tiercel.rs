@@ -45,7 +45,8 @@ impl Tiercel {
             ..EngineOptions::default()
         };
         // There is no third CPU: while the peer's engine looks for work it keeps one of the two from us.
-        let engine_b = EngineOptions { mode: EngineMode::Sleeping, spin: Duration::ZERO, ..EngineOptions::default() };
+        let engine_b =
+            EngineOptions { mode: EngineMode::Sleeping, spin: Duration::ZERO, ..EngineOptions::default() };
         // No congestion control runs yet: the constant windows are the largest there are.
         let tuning = Tuning { fcwnd: 128.0, ncwnd: 128, ..Tuning::default() };
         let nodes = TwoNodes::up(pair, Setup { engine_a, engine_b, checksum, tuning, ..Setup::default() })?;

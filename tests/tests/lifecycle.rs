@@ -1,0 +1,236 @@
+//! How nodes begin and end: what the kernel and the peer see of it.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tempfile::TempDir;
+use tiercel_tests::checks::wait_until;
+use tiercel_tests::cli::{NodeProcess, tiercel};
+use tiercel_tests::{Host, Pair, need_root};
+
+/// Two nodes, one a host, and how they are connected.
+struct TwoProcesses {
+    a: NodeProcess,
+    b: NodeProcess,
+    /// CID at A.
+    cid: String,
+    directory: TempDir,
+    pair: Pair,
+}
+
+impl TwoProcesses {
+    fn up(options: &[&str]) -> Result<Self> {
+        let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+        let a = up(&pair.a, &directory, "a", options)?;
+        let b = up(&pair.b, &directory, "b", options)?;
+        let connection = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?;
+        let cid = connection["local_cid"].to_string();
+        Ok(Self { a, b, cid, directory, pair })
+    }
+
+    /// A WRITE and a READ of it.
+    fn move_data(&self) -> Result<()> {
+        let region = self.b.json(&["mr", "register", "4KiB"])?;
+        let key = region["key"].to_string();
+        self.a.ok(&["write", &self.cid, "--rkey", &key, "--address", "100", "--data", "tiercel"])?;
+        assert_eq!(self.b.ok(&["mr", "read", &key, "--offset", "100", "--length", "7", "--raw"])?, "tiercel");
+        let read = ["read", &self.cid, "--rkey", &key, "--address", "100", "--length", "7", "--raw"];
+        assert_eq!(self.a.ok(&read)?, "tiercel");
+        self.b.ok(&["mr", "deregister", &key])?;
+        Ok(())
+    }
+}
+
+fn up(host: &Host, directory: &TempDir, name: &str, options: &[&str]) -> Result<NodeProcess> {
+    let address = host.ipv4.to_string();
+    let arguments = [&["--interface", Host::INTERFACE, "--address", &address], options].concat();
+    NodeProcess::up(host, directory.path(), name, &arguments)
+}
+
+/// The XDP program on a host's interface: its id and how it is attached.
+fn program_on(host: &Host) -> Result<Option<(u64, u64)>> {
+    let shown = host.command("ip", ["-json", "link", "show", Host::INTERFACE])?;
+    let links: Value = serde_json::from_str(&shown)?;
+    let xdp = &links[0]["xdp"];
+    let Some(id) = xdp["prog"]["id"].as_u64() else { return Ok(None) };
+    Ok(Some((id, xdp["mode"].as_u64().context("a program is attached in some mode")?)))
+}
+
+/// `ip`'s numbers of attachment modes.
+const NATIVE: u64 = 1;
+const GENERIC: u64 = 2;
+
+/// What a killed node could leave visible to the machine: named namespaces, pins, interfaces.
+fn visible() -> Result<(String, Vec<String>)> {
+    let entries = |directory: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path().display().to_string()).collect()
+    };
+    let namespaces = std::process::Command::new("ip").args(["netns", "list"]).output()?;
+    let mut all = [entries("/sys/fs/bpf"), entries("/sys/class/net")].concat();
+    all.sort();
+    Ok((String::from_utf8_lossy(&namespaces.stdout).into_owned(), all))
+}
+
+/// Whether a BPF program of this id is loaded, attached or not.
+fn is_loaded(id: u64) -> bool {
+    aya::programs::loaded_programs().flatten().any(|program| u64::from(program.id()) == id)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn kill_9_leaves_nothing_and_the_peer_goes_on() -> Result<()> {
+    need_root();
+    let before = visible()?;
+    let mut nodes = TwoProcesses::up(&[])?;
+    nodes.move_data()?;
+    let (id, mode) = program_on(&nodes.pair.b)?.context("B's program is attached")?;
+    assert_eq!(mode, NATIVE);
+
+    // Waits for a receive that will never be posted.
+    let send = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| nodes.a.run(&["send", &nodes.cid, "--data", "into the void"]));
+        wait_until("the SEND is under way", || {
+            nodes.a.json(&["conn", "show", &nodes.cid]).is_ok_and(|c| c["send_queue"]["used"] != 0)
+        });
+        let killed = nodes.b.kill();
+        killed.and(sender.join().expect("no panic"))
+    })?;
+    assert_eq!(send.code, 3, "{}", send.stderr);
+    assert!(send.stderr.contains("kCmplDeadConn"), "{}", send.stderr); // D-89
+
+    assert_eq!(program_on(&nodes.pair.b)?, None, "the kernel detached it");
+    wait_until("the kernel unloads the program", || !is_loaded(id));
+    assert_eq!(visible()?, before);
+    wait_until("A has noticed", || {
+        nodes.a.json(&["stats"]).is_ok_and(|stats| stats["connection_manager"]["peer_died"] == 1)
+    });
+    let gone = nodes.a.run(&["conn", "show", &nodes.cid])?;
+    assert_eq!(gone.code, 2, "{}", gone.stderr);
+    let status = nodes.a.json(&["status"])?;
+    assert_eq!((&status["pools"]["connections"], &status["pools"]["cells_in_use"]), (&0.into(), &0.into()));
+
+    // The socket's file is still there; the next node takes its place.
+    assert!(nodes.b.socket().exists());
+    let unanswered = nodes.b.run(&["status"])?;
+    assert_eq!(unanswered.code, 6, "{}", unanswered.stderr);
+    nodes.b = up(&nodes.pair.b, &nodes.directory, "b", &[])?;
+    let connection = nodes.a.json(&["conn", "connect", &nodes.pair.b.ipv4.to_string()])?;
+    nodes.cid = connection["local_cid"].to_string();
+    nodes.move_data()
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn terminate_and_down_end_in_order() -> Result<()> {
+    need_root();
+    let mut nodes = TwoProcesses::up(&[])?;
+    nodes.b.terminate()?;
+    let status = nodes.b.ended()?;
+    assert_eq!(status.code(), Some(0), "{}", nodes.b.log());
+    assert_eq!(program_on(&nodes.pair.b)?, None);
+    assert!(!nodes.b.socket().exists());
+    // It took its leave: that is not the same as to die.
+    wait_until("A has noticed", || {
+        nodes.a.json(&["stats"]).is_ok_and(|stats| stats["connection_manager"]["closed_by_peer"] == 1)
+    });
+    assert_eq!(nodes.a.json(&["conn", "list"])?, Value::Array(Vec::new()));
+
+    nodes.a.ok(&["down"])?;
+    // When `down` is back, the interface and the name are free.
+    assert_eq!(program_on(&nodes.pair.a)?, None);
+    assert!(!nodes.a.socket().exists());
+    assert_eq!(nodes.a.ended()?.code(), Some(0), "{}", nodes.a.log());
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let first = up(&pair.a, &directory, "first", &[])?;
+    let program = program_on(&pair.a)?;
+    // The interface is taken; the name is taken.
+    for (name, reason) in [("second", "another Tiercel node"), ("first", "a node already answers")] {
+        let refused = up(&pair.a, &directory, name, &[]).err().map(|error| error.to_string());
+        assert!(refused.as_ref().is_some_and(|text| text.contains(reason)), "{refused:?}");
+    }
+    assert!(!directory.path().join("second.sock").exists());
+    assert_eq!(program_on(&pair.a)?, program, "the first node is none the worse for it");
+    assert_eq!(first.json(&["status"])?["pid"], first.id());
+    // By force it is replaced; it says so itself when asked to do something.
+    let second = up(&pair.a, &directory, "second", &["--force", "--control-port", "4900"])?;
+    assert_ne!(program_on(&pair.a)?, program);
+    assert_eq!(second.json(&["status"])?["pid"], second.id());
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn nodes_of_one_machine_are_found_by_their_names() -> Result<()> {
+    need_root();
+    let nodes = TwoProcesses::up(&[])?;
+    let sockets = [nodes.a.socket(), nodes.b.socket()].map(|socket| socket.display().to_string());
+    let pids = [nodes.a.id(), nodes.b.id()];
+    for (socket, pid) in sockets.iter().zip(pids) {
+        let status: Value =
+            serde_json::from_str(&tiercel(&["--socket", socket, "status", "--json"])?.stdout)?;
+        assert_eq!(status["pid"], pid);
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(socket)?.permissions());
+        assert_eq!(mode & 0o777, 0o600, "for its owner only");
+    }
+    let nobody = tiercel(&["--node", "tiercel-test-nobody", "status"])?;
+    assert_eq!(nobody.code, 6, "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("tiercel up"), "it says what to do: {}", nobody.stderr);
+    Ok(())
+}
+
+/// A sleeping engine sleeps, a busy one does not, and both move data.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn engines_sleep_or_are_busy() -> Result<()> {
+    need_root();
+    let sleeping = TwoProcesses::up(&["--sleep"])?;
+    sleeping.move_data()?;
+    wait_until("the engine goes to sleep", || {
+        sleeping.a.json(&["status"]).is_ok_and(|status| status["engine"]["state"] == "sleeping")
+    });
+    assert_eq!(sleeping.a.json(&["status"])?["engine"]["mode"], "sleeping");
+    drop(sleeping);
+
+    let busy = TwoProcesses::up(&["--busy"])?;
+    busy.move_data()?;
+    let engine = || -> Result<Value> { Ok(busy.a.json(&["status"])?["engine"].clone()) };
+    let first = engine()?;
+    assert_eq!((&first["mode"], &first["state"]), (&"busy".into(), &"running".into()));
+    wait_until("a busy engine goes on without anything to do", || {
+        engine().is_ok_and(|now| now["frames"].as_u64() > first["frames"].as_u64())
+    });
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn generic_mode_moves_data() -> Result<()> {
+    need_root();
+    let nodes = TwoProcesses::up(&["--generic"])?;
+    assert_eq!(program_on(&nodes.pair.a)?.map(|(_, mode)| mode), Some(GENERIC));
+    assert_eq!(nodes.a.json(&["status"])?["attach"], "generic");
+    nodes.move_data()
+}
+
+/// D-89: the connection manager notices a peer that falls silent without closing anything.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_silent_peer_is_given_up() -> Result<()> {
+    need_root();
+    let nodes = TwoProcesses::up(&[])?;
+    nodes.pair.b.ip("link set veth0 down\n")?;
+    wait_until("A gives the connection up", || {
+        nodes.a.json(&["conn", "list"]).is_ok_and(|list| list == Value::Array(Vec::new()))
+    });
+    let status = nodes.a.json(&["status"])?;
+    assert_eq!(status["pools"]["connections"], 0);
+    assert_eq!(status["connection_manager"]["sessions"], 0);
+    Ok(())
+}
