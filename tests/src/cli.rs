@@ -102,9 +102,23 @@ impl NodeProcess {
         Ok(node)
     }
 
+    /// Runs `tiercel up` where it cannot come up, to its end.
+    ///
+    /// # Errors
+    /// If it runs for longer than [`PATIENCE`].
+    pub fn refused(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Outcome> {
+        let mut node = Self::spawn(host, directory, name, options)?;
+        let status = node.ended()?;
+        let code = status.code().with_context(|| format!("{status}: {}", node.log()))?;
+        Ok(Outcome { code, stdout: String::new(), stderr: node.log() })
+    }
+
     fn spawn(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Self> {
         let socket = directory.join(format!("{name}.sock"));
-        let log = directory.join(format!("{name}.log"));
+        let mut log = directory.join(format!("{name}.log"));
+        while log.exists() {
+            log.as_mut_os_string().push("+"); // somebody may still write to it
+        }
         let mut command = Command::new(program());
         command.arg("--socket").arg(&socket).arg("up").args(options);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);

@@ -21,6 +21,7 @@ pub mod live_fabric;
 pub mod namespace;
 pub mod nodes;
 pub mod raw_peer;
+pub mod simulation;
 pub mod veth;
 
 pub use live_fabric::{Host, LiveFabric, LiveStats, Pair, PassProgram, Star};

@@ -406,7 +406,7 @@ fn node_files_bring_up_static_connections_and_are_refused_by_line() -> Result<()
     Ok(())
 }
 
-/// A Push Data of the lab mode, from Ethernet to its payload.
+/// The beginning of a frame: Ethernet, and part of an IPv4 header.
 const FRAME: &str = "02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00 00 48 00 00 40 00 ff 11";
 
 #[test]

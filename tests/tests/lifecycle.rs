@@ -152,8 +152,10 @@ fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
     let program = program_on(&pair.a)?;
     // The interface is taken; the name is taken.
     for (name, reason) in [("second", "another Tiercel node"), ("first", "a node already answers")] {
-        let refused = up(&pair.a, &directory, name, &[]).err().map(|error| error.to_string());
-        assert!(refused.as_ref().is_some_and(|text| text.contains(reason)), "{refused:?}");
+        let address = pair.a.ipv4.to_string();
+        let options = ["--interface", Host::INTERFACE, "--address", &address];
+        let refused = NodeProcess::refused(&pair.a, directory.path(), name, &options)?;
+        assert!(refused.code != 0 && refused.stderr.contains(reason), "{refused:?}");
     }
     assert!(!directory.path().join("second.sock").exists());
     assert_eq!(program_on(&pair.a)?, program, "the first node is none the worse for it");

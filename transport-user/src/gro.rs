@@ -41,11 +41,15 @@ impl GroOn {
 
     fn switch(name: &str) -> io::Result<Option<Self>> {
         let interface = Interface { socket: UdpSocket::bind("0.0.0.0:0")?, name: name.to_owned() };
-        if interface.ethtool(GET_GRO, 0)? != 0 {
-            return Ok(None);
+        if interface.ethtool(GET_GRO, 0)? == 0 {
+            interface.ethtool(SET_GRO, 1)?;
+            return Ok(Some(Self(interface)));
         }
+        // A veth tells the other end that it takes XDP frames at the moment GRO is switched on while it is up. If that
+        // was done while it was down, the other end still drops what its XDP redirects to us.
+        interface.ethtool(SET_GRO, 0)?;
         interface.ethtool(SET_GRO, 1)?;
-        Ok(Some(Self(interface)))
+        Ok(None)
     }
 }
 

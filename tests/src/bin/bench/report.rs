@@ -80,7 +80,7 @@ pub(crate) struct Compared {
     pub(crate) value: Value,
     /// Name of the raw figure it is compared with.
     pub(crate) raw: &'static str,
-    /// Figure by raw figure, median over the rounds. Of rates at most 1 in theory, of latencies at least.
+    /// Figure by raw figure, median over the rounds' ratios.
     pub(crate) ratio_to_raw: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<f64>,

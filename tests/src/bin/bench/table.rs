@@ -15,7 +15,7 @@ pub(crate) fn show(report: &Report) -> String {
         (format!("{with} (D-91, the default)"), tiercel(report, true)),
         (without.to_owned(), tiercel(report, false)),
         (
-            "Time in the XDP programs (counting makes each run some 20 to 50 ns longer)".to_owned(),
+            "Time in the XDP programs, measured apart: counting makes each run longer".to_owned(),
             costs(report),
         ),
         ("Targets".to_owned(), targets(report)),

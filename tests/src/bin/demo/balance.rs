@@ -32,11 +32,19 @@ const DAMAGE: [Counter; 10] = [
 ];
 /// Counters that damaged packets move, and the hosts' own network stacks as well: of these no more is ascribed to
 /// damage than the fabric's log shows.
-const SHARED: [Counter; 4] =
-    [Counter::PassProtocol, Counter::PassAddress, Counter::PassEthertype, Counter::DropIpOptions];
+const SHARED: [Counter; 2] = [Counter::PassProtocol, Counter::PassAddress];
 /// Counters of packets that came once too often, or too early.
 const REDUNDANT: [Counter; 4] =
     [Counter::DropOldDuplicate, Counter::DropDuplicate, Counter::DropOutOfWindow, Counter::DropResources];
+/// Counters of packets refused before their window was looked at. On a machine that stops for longer than the replay
+/// margin, packets may come too late.
+const REFUSED: [Counter; 5] = [
+    Counter::DropReplay,
+    Counter::DropSpi,
+    Counter::DropFunction,
+    Counter::DropUnknownCid,
+    Counter::DropNotAlive,
+];
 
 /// What a flipped bit leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +96,7 @@ impl Direction<'_> {
         let caught = self.link.corrupted - harmless;
         vec![
             self.sent(format!("{from} → {to}: what {from} sent")),
+            self.entered(format!("{from} → {to}: on the wire")),
             self.crossed(format!("{from} → {to}: what the fabric did")),
             corrupted,
             self.arrived(format!("{from} → {to}: what {to} received"), caught),
@@ -109,14 +118,10 @@ impl Direction<'_> {
         self.link.delivered - self.link.spared
     }
 
-    /// ACKs and NACKs that arrived.
+    /// ACKs and NACKs that arrived and were not refused.
     fn acks_arrived(&self) -> u64 {
-        self.received(Counter::Received).saturating_sub(self.receiver.connections.packets_received)
-    }
-
-    /// Packets booked as sent that did not fit into the frame at hand: they were sent, and booked, once more.
-    fn rebooked(&self) -> u64 {
-        [Counter::ReplyByEngine, Counter::PlatformFault].map(|c| self.sender.counters[c.name()]).iter().sum()
+        let refused: u64 = REFUSED.map(|counter| self.received(counter)).iter().sum();
+        self.received(Counter::Received).saturating_sub(self.receiver.connections.packets_received + refused)
     }
 
     /// Copies of reliable packets after the first.
@@ -125,24 +130,47 @@ impl Direction<'_> {
         s.retransmitted_early + s.retransmitted_timeout + s.resyncs_sent
     }
 
+    /// Frames by the way they left the sender.
+    fn frames(&self) -> [(&'static str, u64); 2] {
+        [Counter::SentByEngine, Counter::SentInReceivedFrame]
+            .map(Counter::name)
+            .map(|name| (name, self.sender.counters[name]))
+    }
+
+    fn frames_sent(&self) -> u64 {
+        self.frames().iter().map(|(_, n)| n).sum()
+    }
+
     /// Frames that left the sender and never came to the fabric.
     fn missing(&self) -> u64 {
+        self.frames_sent().saturating_sub(self.offered())
+    }
+
+    /// Acknowledgements booked that did not fit into the frame at hand, each of which `reply_by_engine` counts: the
+    /// engine sent, and booked, another.
+    fn unsent(&self) -> u64 {
         let s = &self.sender.connections;
-        let sent = s.packets_sent + self.copies() + acks_sent(s);
-        sent.saturating_sub(self.rebooked() + self.offered())
+        let booked = s.packets_sent + self.copies() + acks_sent(s);
+        booked.saturating_sub(self.frames_sent()).min(self.sender.counters[Counter::ReplyByEngine.name()])
     }
 
     fn sent(&self, what: String) -> Equation {
         let s = &self.sender.connections;
-        Equation::new(what)
+        let equation = Equation::new(what)
             .left("new packets", s.packets_sent)
             .left("retransmitted early", s.retransmitted_early)
             .left("retransmitted by timeout", s.retransmitted_timeout)
             .left("Resyncs", s.resyncs_sent)
-            .left("ACKs and NACKs", acks_sent(s))
-            .right("frames at the fabric", self.offered())
-            .right_if_any("booked twice (reply_by_engine, platform_fault)", self.rebooked())
-            .right_if_any("missing at the fabric", self.missing())
+            .left("ACKs and NACKs", acks_sent(s));
+        let equation =
+            self.frames().into_iter().fold(equation, |equation, (name, n)| equation.right(name, n));
+        equation.right_if_any("ACKs left to the engine", self.unsent())
+    }
+
+    fn entered(&self, what: String) -> Equation {
+        let equation = Equation::new(what);
+        let equation = self.frames().into_iter().fold(equation, |equation, (name, n)| equation.left(name, n));
+        equation.right("offered to the fabric", self.offered()).right_if_any("missing there", self.missing())
     }
 
     fn crossed(&self, what: String) -> Equation {
@@ -206,10 +234,10 @@ impl Direction<'_> {
             .left("retransmitted", self.copies())
             .left("ACKs and NACKs sent", acks_sent(&self.sender.connections))
             .right("lost", self.link.dropped() + self.missing())
-            .right_if_any("booked twice", self.rebooked())
+            .right_if_any("ACKs left to the engine", self.unsent())
             .right("corrupted", caught)
             .right("ACKs and NACKs arrived", self.acks_arrived());
-        for counter in REDUNDANT {
+        for counter in REDUNDANT.into_iter().chain(REFUSED) {
             equation = equation.right_if_any(counter.name(), self.received(counter));
         }
         equation
@@ -255,10 +283,11 @@ fn is_last_one(header: &[u8], flip: BitFlip, at: usize) -> bool {
     checksum == [0; 2]
 }
 
-/// Version and header length, 4 and 5: the latter becomes 4, 7, 1 or 13.
+/// Version and header length, 4 and 5: the latter becomes 4 or 1, or 7 or 13, which promise options, with no Falcon port
+/// behind them.
 fn in_ipv4_version(bit: u8) -> Fate {
     let options = matches!(bit, 1 | 3);
-    let counter = if options { Counter::DropIpOptions } else { Counter::DropIpv4Header };
+    let counter = if options { Counter::PassProtocol } else { Counter::DropIpv4Header };
     Fate::Counted(counter.name())
 }
 
@@ -282,7 +311,7 @@ mod tests {
         for (offset, bit, counter) in [
             (14, 6, Counter::DropIpv4Header),
             (14, 0, Counter::DropIpv4Header),
-            (14, 1, Counter::DropIpOptions),
+            (14, 1, Counter::PassProtocol),
             (20, 5, Counter::DropIpv4Checksum),
             (33, 0, Counter::DropIpv4Checksum),
             (34, 0, Counter::DropUdpChecksum),

@@ -13,7 +13,7 @@ use crate::report::{Phase, Snapshot};
 /// Bytes of an operation, fetch-add apart, which has 8.
 const BYTES: u32 = 64;
 /// Operations whose rate is measured, for each whose latency is.
-const RATE_FACTOR: u64 = 10;
+const RATE_FACTOR: u64 = 5;
 /// One in so many requests asks for a completion when the rate is measured.
 const SIGNAL_EVERY: u64 = 16;
 /// Without a completion for so long, none will come.
