@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use transport_common::counters::Counter;
-use transport_user::{Connection, ConnectionInfo, MemoryRegion, Node};
+use transport_user::{Connection, ConnectionInfo, MemoryRegion, Node, Pools};
 
 /// How long anything may take before a test fails: no measure of speed, the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -103,7 +103,7 @@ fn unfinished(connection: &ConnectionInfo) -> Vec<(&'static str, u64)> {
 /// What a node has not got back yet, and its connections; empty at rest.
 fn unreturned(node: &Node) -> Vec<(&'static str, u64)> {
     let mut all: Vec<_> = node.connections().iter().flat_map(unfinished).collect();
-    let cells = node.stats().expect("the node is up").pools.cells_in_use;
+    let cells = pools(node).cells_in_use;
     if cells != 0 {
         all.push(("cells", cells));
     }
@@ -126,14 +126,24 @@ pub fn settle(node: &Node) {
     }
 }
 
-/// [`settle`], and nothing is registered any more: the whole memory is there again.
+/// Waits until a node's pools hold what they held before.
 ///
 /// # Panics
-/// As [`settle`], and if a connection has memory of regions of its own.
-pub fn settle_without_regions(node: &Node) {
-    settle(node);
-    let pools = || node.stats().expect("the node is up").pools;
-    wait_until("all regions are given back", || pools().regions == 0);
+/// If that does not come to pass within [`PATIENCE`].
+pub fn given_back(node: &Node, before: &Pools) {
+    wait_until("regions, memory and cells are given back", || {
+        let now = pools(node);
+        (now.regions, now.memory_used, now.cells_in_use)
+            == (before.regions, before.memory_used, before.cells_in_use)
+    });
+}
+
+/// How full a node's pools are.
+///
+/// # Panics
+/// If the node is down.
+pub fn pools(node: &Node) -> Pools {
+    node.stats().expect("the node is up").pools
 }
 
 /// The connection's counts.

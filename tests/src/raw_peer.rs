@@ -11,11 +11,14 @@ use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, RKey, Spi};
 use transport_common::ulp::rdma::{Aeth, Bth, Reth, opcode};
 use transport_common::units::FalconTime;
-use transport_common::wire::ack::{AckHeader, CongestionInfo};
+use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
+use transport_common::wire::nack::{Nack, NackCode};
 use transport_common::wire::psp::Psp;
+use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
+use transport_common::wire::resync::{Resync, ResyncCode};
 use transport_common::wire::{FalconHeader, PacketType, ProtocolType};
 
 pub use frame::{Flow, refresh_ipv4, refresh_udp};
@@ -160,6 +163,49 @@ impl RawPeer {
             own_request: false,
             own_data: false,
         }
+    }
+
+    /// A NACK of `psn` in the data window that asks for nothing but patience.
+    pub fn nack_packet(&self, psn: Psn) -> Nack {
+        let back = self.back_packet();
+        Nack {
+            dest_cid: back.dest_cid,
+            data_base_psn: back.data_base_psn,
+            request_base_psn: back.request_base_psn,
+            t1: back.t1,
+            t2: back.t2,
+            cc: back.cc,
+            psn,
+            code: NackCode::INSUFFICIENT_RESOURCES,
+            rnr_timeout_code: 0,
+            request_window: false,
+            ulp_code: 0,
+        }
+    }
+
+    /// A whole Falcon packet of each type, with its name; none is new to the node.
+    pub fn old_packets(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let old = self.next.data_psn.sub(1);
+        let back = self.back_packet();
+        let eack = Eack { header: back, data_ack: [0; 2], data_received: [0; 2], request: 0 };
+        let base = self.base(PacketType::Resync, old);
+        let resync = Resync {
+            base,
+            code: ResyncCode::RETRANSMISSION_EXHAUSTED,
+            packet_type: PacketType::PushData,
+            vendor: 0,
+        };
+        let pull_data = PullData { base: self.base(PacketType::PullData, old) };
+        let nack = self.nack_packet(self.received.data_psn.sub(9));
+        vec![
+            ("Push Data", self.write_packet(old, RKey(1), 0, &[0; 8])),
+            ("Pull Request", self.read_packet(self.next.request_psn.sub(1), RKey(1), 0, 8)),
+            ("Pull Data", encoded::<{ PullData::LEN }>(|out| pull_data.encode(out)).to_vec()),
+            ("Resync", encoded::<{ Resync::LEN }>(|out| resync.encode(out)).to_vec()),
+            ("BACK", encoded::<{ AckHeader::LEN }>(|out| back.encode(out)).to_vec()),
+            ("EACK", encoded::<{ Eack::LEN }>(|out| eack.encode(out)).to_vec()),
+            ("NACK", encoded::<{ Nack::LEN }>(|out| nack.encode(out)).to_vec()),
+        ]
     }
 
     /// Sends a frame as it is.

@@ -12,14 +12,12 @@ use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{Aeth, AtomicEth, UlpCode, opcode};
-use transport_common::units::FalconTime;
 use transport_common::wire::PacketType;
-use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
-use transport_common::wire::nack::{Nack, NackCode};
+use transport_common::wire::ack::{AckHeader, Eack};
+use transport_common::wire::nack::Nack;
 use transport_common::wire::psp::Psp;
 use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
-use transport_common::wire::resync::Resync;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_user::{Access, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection};
 
@@ -102,15 +100,15 @@ impl Target {
         self.peer.write_packet(self.peer.next.data_psn.sub(1), KEY, 8, &[0; 8])
     }
 
-    /// One frame a change to such a packet, its checksums right.
-    fn changed(&mut self, changes: &[&dyn Fn(&mut Vec<u8>)]) -> Vec<Vec<u8>> {
+    /// One frame a change to such a packet, its checksums right. A change names a byte of the Falcon header, the bits
+    /// of it that stay, and those that are set.
+    fn changed<const N: usize>(&mut self, changes: [(usize, u8, u8); N]) -> [Vec<u8>; N] {
         let packet = self.duplicate_packet();
-        let change = |change: &&dyn Fn(&mut Vec<u8>)| {
+        changes.map(|(at, stay, set)| {
             let mut packet = packet.clone();
-            change(&mut packet);
+            packet[at] = (packet[at] & stay) | set;
             self.peer.frame(&packet)
-        };
-        changes.iter().map(change).collect()
+        })
     }
 }
 
@@ -118,49 +116,6 @@ impl Target {
 fn told_of_trouble(all: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let ordinary = ["pass_", "received", "sent_", "checksum_absent", "reply_by_engine"];
     all.clone().into_iter().filter(|(name, _)| !ordinary.iter().any(|o| name.starts_with(o))).collect()
-}
-
-/// Every Falcon packet there is, as far as the parser goes.
-fn packets(peer: &RawPeer) -> Vec<(&'static str, Vec<u8>)> {
-    let old = peer.next.data_psn.sub(1);
-    let back = peer.back_packet();
-    let eack = Eack { header: back, data_ack: [0; 2], data_received: [0; 2], request: 0 };
-    let resync = Resync {
-        base: peer.base(PacketType::Resync, old),
-        code: 3,
-        packet_type: PacketType::PushData,
-        vendor: 0,
-    };
-    let pull_data = PullData { base: peer.base(PacketType::PullData, old) };
-    vec![
-        ("Push Data", peer.write_packet(old, KEY, 0, &[0; 8])),
-        ("Pull Request", peer.read_packet(peer.next.request_psn.sub(1), KEY, 0, 8)),
-        ("Pull Data", encoded::<{ PullData::LEN }>(|out| pull_data.encode(out)).to_vec()),
-        ("Resync", encoded::<{ Resync::LEN }>(|out| resync.encode(out)).to_vec()),
-        ("BACK", encoded::<{ AckHeader::LEN }>(|out| back.encode(out)).to_vec()),
-        ("EACK", encoded::<{ Eack::LEN }>(|out| eack.encode(out)).to_vec()),
-        (
-            "NACK",
-            encoded::<{ Nack::LEN }>(|out| nack(peer, peer.received.data_psn.sub(9)).encode(out)).to_vec(),
-        ),
-    ]
-}
-
-fn nack(peer: &RawPeer, psn: Psn) -> Nack {
-    let back = peer.back_packet();
-    Nack {
-        dest_cid: back.dest_cid,
-        data_base_psn: back.data_base_psn,
-        request_base_psn: back.request_base_psn,
-        t1: FalconTime(0),
-        t2: FalconTime(0),
-        cc: CongestionInfo::default(),
-        psn,
-        code: NackCode::INSUFFICIENT_RESOURCES,
-        rnr_timeout_code: 0,
-        request_window: false,
-        ulp_code: 0,
-    }
 }
 
 /// Cut in the middle of IP, and cut with all lengths told honestly: in the middle of PSP and Falcon headers.
@@ -175,7 +130,7 @@ fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
         .map(|length| flow.ip(IP_PROTOCOL_UDP, &flow.udp(FALCON_UDP_PORT, &datagram[..length])))
         .collect();
     target.expect(Counter::DropUdpLength, "datagrams without room for PSP", &too_short)?;
-    for (name, packet) in packets(&target.peer) {
+    for (name, packet) in target.peer.old_packets() {
         // Without a byte of a Push Data's payload its Request Length lies; the others' payload is the ULP's.
         let header = if name == "Pull Request" { PullRequest::LEN } else { packet.len() };
         let cuts: Vec<_> = (0..header).map(|length| target.peer.frame(&packet[..length])).collect();
@@ -190,33 +145,17 @@ fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
 
 /// D-09, D-23 steps 1 to 4: version, types, connection, function, SPI, replay.
 fn bad_fields(target: &mut Target) -> Result<()> {
-    type Change = &'static dyn Fn(&mut Vec<u8>);
-    fn set_type(kind: u8) -> impl Fn(&mut Vec<u8>) {
-        move |packet| packet[7] = packet[7] & 0xe1 | kind << 1
-    }
-    fn set_protocol(protocol: u8) -> impl Fn(&mut Vec<u8>) {
-        move |packet| packet[7] = packet[7] & 0x1f | protocol << 5
-    }
-    let versions: [Change; 3] = [&|p| p[0] = 0x00, &|p| p[0] = 0x20, &|p| p[0] = 0xf0];
-    let frames = target.changed(&versions);
-    target.expect(Counter::DropFalconVersion, "Falcon versions other than 1", &frames)?;
-
-    let types: Vec<_> = [1, 2, 4, 7, 11, 12, 13, 14, 15].map(set_type).into();
-    let types: Vec<_> = types.iter().map(|change| change as &dyn Fn(&mut Vec<u8>)).collect();
-    let frames = target.changed(&types);
-    target.expect(Counter::DropFalconType, "reserved packet types", &frames)?;
-    let protocols: Vec<_> = [0, 1, 4, 5, 6, 7].map(set_protocol).into();
-    let protocols: Vec<_> = protocols.iter().map(|change| change as &dyn Fn(&mut Vec<u8>)).collect();
-    let frames = target.changed(&protocols);
-    target.expect(Counter::DropFalconType, "reserved protocol types", &frames)?;
-
+    let versions = target.changed([0x00, 0x20, 0xf0].map(|version| (0, 0x0f, version)));
+    target.expect(Counter::DropFalconVersion, "Falcon versions other than 1", &versions)?;
+    let types = target.changed([1, 2, 4, 7, 11, 12, 13, 14, 15].map(|kind| (7, 0xe1, kind << 1)));
+    target.expect(Counter::DropFalconType, "reserved packet types", &types)?;
+    let protocols = target.changed([0, 1, 4, 5, 6, 7].map(|protocol| (7, 0x1f, protocol << 5)));
+    target.expect(Counter::DropFalconType, "reserved protocol types", &protocols)?;
     // A free slot, and another incarnation of the connection's own (D-50).
-    let cids: [Change; 2] = [&|p| p[3] = 77, &|p| p[2] = 1];
-    let frames = target.changed(&cids);
-    target.expect(Counter::DropUnknownCid, "CIDs of no connection", &frames)?;
-    let functions: [Change; 2] = [&|p| p[6] = 1, &|p| p[4] = 1];
-    let frames = target.changed(&functions);
-    target.expect(Counter::DropFunction, "another function", &frames)?;
+    let cids = target.changed([(3, 0, 77), (2, 0, 1)]);
+    target.expect(Counter::DropUnknownCid, "CIDs of no connection", &cids)?;
+    let functions = target.changed([(6, 0, 1), (4, 0, 1)]);
+    target.expect(Counter::DropFunction, "another function", &functions)?;
 
     let packet = target.duplicate_packet();
     let spis = [0, 2, u32::MAX].map(|spi| {
@@ -307,7 +246,7 @@ fn out_of_place(target: &mut Target) -> Result<()> {
     let frame = target.peer.frame(&packet);
     target.expect(Counter::AckInvalid, "an EACK of nothing", &[frame])?;
     let unknown = [received.data_psn, received.data_psn.sub(1)].map(|psn| {
-        let packet = encoded::<{ Nack::LEN }>(|out| nack(&target.peer, psn).encode(out));
+        let packet = encoded::<{ Nack::LEN }>(|out| target.peer.nack_packet(psn).encode(out));
         target.peer.frame(&packet)
     });
     target.expect(Counter::NackIgnored, "NACKs of nothing", &unknown)?;
@@ -434,7 +373,7 @@ fn options_and_fragments(target: &mut Target) -> Result<()> {
     let fragment = |offset: u16, more: bool, part: &[u8]| {
         let mut frame = flow.ip(IP_PROTOCOL_UDP, part);
         frame[ETHERNET + 6..ETHERNET + 8]
-            .copy_from_slice(&(offset / 8 | u16::from(more) << 13).to_be_bytes());
+            .copy_from_slice(&((offset / 8) | (u16::from(more) << 13)).to_be_bytes());
         refresh_ipv4(&mut frame);
         frame
     };

@@ -131,7 +131,7 @@ fn regions(nodes: &Nodes) -> Result<String> {
         shown["session"]["peer_regions"][0]["name"] == "table"
     });
     let list = nodes.b.json(&["mr", "list"])?;
-    assert!(list.as_array().is_some_and(|rows| rows.iter().any(|row| row["key"].to_string() == key)));
+    assert!(list.as_array().is_some_and(|rows| rows.iter().any(|row| row["key"] == region["key"])));
     nodes.b.ok(&["mr", "write", &key, "--offset", "16", "--hex", "00 01 fe ff"])?;
     let read = nodes.b.json(&["mr", "read", &key, "--offset", "14", "--length", "8"])?;
     assert_eq!(read["hex"], "00000001feff0000");
@@ -208,7 +208,7 @@ fn refusals(nodes: &Nodes, key: &str) -> Result<()> {
     nodes.refused(&["conn", "close", "999"], 2, "no connection has CID 999")?;
     nodes.refused(&["mr", "deregister", "999"], 2, "999")?;
     nodes.refused(&["mr", "register", "0"], 2, "at least 1 byte")?;
-    nodes.refused(&["mr", "register", "1TiB"], 2, "register less")?;
+    nodes.refused(&["mr", "register", "1GiB"], 2, "register less")?;
     nodes.refused(&["write", cid, "--rkey", "999", "--data", "x"], 3, "unknown R_Key")?;
     nodes.refused(
         &["read", cid, "--rkey", key, "--address", "1MiB", "--length", "1"],
@@ -361,7 +361,9 @@ fn node_files_bring_up_static_connections_and_are_refused_by_line() -> Result<()
         format!(
             "[node]\ninterface = \"veth0\"\naddress = \"{}\"\n\n[[connection]]\nlocal_cid = {}\npeer_cid = {}\n\
              peer_address = \"{}\"\npeer_mac = \"{}\"\nordered = true\n\
-             security = {{ mode = \"plaintext\", tx_spi = {}, rx_spi = {} }}\n",
+             security = {{ mode = \"plaintext\", tx_spi = {}, rx_spi = {} }}\n\
+             tx = {{ request_psn = 100, data_psn = 300, rsn = 1 }}\n\
+             rx = {{ request_psn = 100, data_psn = 300, rsn = 1 }}\n",
             own.ipv4, cids[0], cids[1], peer.ipv4, peer.mac, spis[0], spis[1]
         )
     };
@@ -412,7 +414,7 @@ const FRAME: &str = "02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00 00 48 00 00
 #[test]
 fn packets_are_decoded_without_a_node() -> Result<()> {
     // BACK for connection 5: bases 100 and 200.
-    let mut back = vec![0u8; 32];
+    let mut back = [0u8; 32];
     back[..8].copy_from_slice(&[0x10, 0, 0, 5, 0, 0, 0, 9 << 1]);
     back[11] = 100;
     back[15] = 200;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use hw_model::network::Port;
 use tiercel_tests::account::{account, stand_still};
-use tiercel_tests::checks::{block_on, contents, counter, fill, settle, wait_until};
+use tiercel_tests::checks::{block_on, contents, counter, fill, given_back, pools, settle, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{LiveFabric, Pair, need_root};
 use transport_common::connection::Initial;
@@ -141,6 +141,7 @@ async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> 
 fn everything_through_the_default(seed: u64, ordered: bool, ipv6: bool) -> Result<()> {
     need_root();
     let nodes = through(&format!("seed={seed},{DEFAULT}"), Setup { ordered, ipv6, ..Setup::default() })?;
+    let before = [pools(&nodes.a), pools(&nodes.b)];
     let regions = Regions::new(&nodes, BULK)?;
     block_on(async {
         there_and_back(&nodes, &regions, BULK).await?;
@@ -150,6 +151,9 @@ fn everything_through_the_default(seed: u64, ordered: bool, ipv6: bool) -> Resul
     stand_still(&nodes);
     account(&nodes, A);
     account(&nodes, B);
+    drop(regions);
+    given_back(&nodes.a, &before[0]);
+    given_back(&nodes.b, &before[1]);
     Ok(())
 }
 

@@ -228,7 +228,8 @@ impl Flow {
     }
 
     fn outstanding(&self, nic: &HostNic) -> usize {
-        let consumed = nic.queue_pair(self.initiator.slot).send_consumer.load(core::sync::atomic::Ordering::Relaxed);
+        let consumed =
+            nic.queue_pair(self.initiator.slot).send_consumer.load(core::sync::atomic::Ordering::Relaxed);
         self.ops.len() - consumed.wrapping_sub(self.first.0) as usize
     }
 
@@ -240,7 +241,11 @@ impl Flow {
             let work = op.work;
             self.ops.push(op);
             let rsn = nic.post(self.initiator.slot, work).expect("the depth is at most the queue's");
-            assert_eq!(rsn, self.first.add(self.ops.len() as u32 - 1), "RSNs are assigned in the order of posting");
+            assert_eq!(
+                rsn,
+                self.first.add(self.ops.len() as u32 - 1),
+                "RSNs are assigned in the order of posting"
+            );
         }
     }
 
@@ -250,7 +255,8 @@ impl Flow {
         let posted = self.receives.len() - consumer.load(core::sync::atomic::Ordering::Relaxed) as usize;
         let room = self.posted_receives.saturating_sub(posted);
         for _ in 0..rng.random_range(0..=room) {
-            let longest = if self.is_sequential() { self.max_segment * SEGMENTS as u32 } else { self.max_segment };
+            let longest =
+                if self.is_sequential() { self.max_segment * SEGMENTS as u32 } else { self.max_segment };
             let short = self.errors && self.is_sequential() && rng.random_bool(0.3);
             let length = if short { rng.random_range(0..=longest) } else { longest };
             let buffer = ReceiveBuffer { offset: self.remote, length };
@@ -265,9 +271,17 @@ impl Flow {
     /// A completion at the initiator.
     pub fn complete(&mut self, completion: Completion, time: u64) {
         let index = completion.wr_id as usize;
-        assert_eq!(completion.rsn, self.first.add(index as u32).0, "F-6.1.1-1: a completion names its transaction");
+        assert_eq!(
+            completion.rsn,
+            self.first.add(index as u32).0,
+            "F-6.1.1-1: a completion names its transaction"
+        );
         let previous = self.ops[index].ended.replace((time, completion));
-        assert!(previous.is_none(), "F-6.1-2: RSN {} completed twice: {previous:?}, {completion:?}", completion.rsn);
+        assert!(
+            previous.is_none(),
+            "F-6.1-2: RSN {} completed twice: {previous:?}, {completion:?}",
+            completion.rsn
+        );
         assert_eq!(completion.opcode, self.ops[index].work.opcode, "the completion of another operation");
         if let (Kind::CompareSwap, 0, 0) = (self.ops[index].kind, completion.status, completion.ulp_code) {
             let work = self.ops[index].work;

@@ -56,7 +56,9 @@ fn in_ipv6(place: usize, bit: u8, flipped: u8) -> Option<Counter> {
         4..6 if flipped & 1 << bit != 0 => Some(Counter::DropIpv6Header),
         4..6 => Some(Counter::DropUdpLength),
         6 if flipped == 44 => Some(Counter::DropFragment),
-        6 if matches!(flipped, 0 | 43 | 50 | 51 | 60 | 135 | 139 | 140 | 253 | 254) => Some(Counter::DropIpOptions),
+        6 if matches!(flipped, 0 | 43 | 50 | 51 | 60 | 135 | 139 | 140 | 253 | 254) => {
+            Some(Counter::DropIpOptions)
+        }
         6 => Some(Counter::PassProtocol),
         8..24 => Some(Counter::DropUdpChecksum),
         _ => Some(Counter::PassAddress),
@@ -100,7 +102,8 @@ const DAMAGE: [&[Counter]; 11] = [
 pub(crate) fn verify(nic: &HostNic, corruptions: &[Corruption]) {
     for group in DAMAGE {
         let counted: u64 = group.iter().map(|counter| nic.counter(*counter)).sum();
-        let expected = corruptions.iter().filter_map(counter_of).filter(|counter| group.contains(counter)).count();
+        let expected =
+            corruptions.iter().filter_map(counter_of).filter(|counter| group.contains(counter)).count();
         assert_eq!(counted, expected as u64, "{group:?}: corrupted frames that should raise it (D-91)");
     }
 }

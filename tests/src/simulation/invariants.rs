@@ -1,7 +1,7 @@
 //! What holds of a connection between any two steps, whatever the network does.
 
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Connection, Entry, RESPONSES, Tables, TRANSACTIONS, state, timer};
+use transport_common::connection::{Connection, Entry, RESPONSES, TRANSACTIONS, Tables, state, timer};
 use transport_common::datapath::NO_CELL;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow, TxPacket, packet_flag};
@@ -24,7 +24,10 @@ pub fn check(entry: &Entry) {
     assert!(c.request_tx.pull_data.is_zero(), "Pull Data travels in the data window (F-6.1.2-1)");
     receive(&c.request_rx, "request");
     receive(&c.data_rx, "data");
-    assert_eq!(c.request_rx.received, c.request_rx.acknowledged, "F-9-1: a request is acknowledged when received");
+    assert_eq!(
+        c.request_rx.received, c.request_rx.acknowledged,
+        "F-9-1: a request is acknowledged when received"
+    );
     responses(c, &entry.tables);
     requests(c, &entry.tables);
     transactions(c, &entry.tables);
@@ -42,7 +45,11 @@ fn packet<'a>(w: &TransmitWindow, packets: &'a [TxPacket], offset: u32) -> &'a T
 
 fn transmit(w: &TransmitWindow, packets: &[TxPacket], largest: u32, name: &str) {
     let in_flight = w.in_flight();
-    assert!(w.size <= largest && in_flight <= w.size, "F-9.1.2-1: {in_flight} in the {name} window of {}", w.size);
+    assert!(
+        w.size <= largest && in_flight <= w.size,
+        "F-9.1.2-1: {in_flight} in the {name} window of {}",
+        w.size
+    );
     let sent = Bitmap128::low_mask(in_flight);
     for map in [w.acknowledged, w.retransmit, w.pull_data] {
         assert!(map.and_not(sent).is_zero(), "{name}: a bit for a packet never sent (D-19)");
@@ -57,7 +64,10 @@ fn transmit(w: &TransmitWindow, packets: &[TxPacket], largest: u32, name: &str) 
         let packet = packet(w, packets, offset);
         assert_eq!(w.pull_data.get(offset), packet.kind == PULL_DATA, "{name}: base + {offset}");
         if packet.flags & packet_flag::RETRANSMITTED != 0 {
-            assert!(packet.kind != PULL_DATA && !w.retransmit.get(offset), "{name}: ORRC counts base + {offset} (D-31)");
+            assert!(
+                packet.kind != PULL_DATA && !w.retransmit.get(offset),
+                "{name}: ORRC counts base + {offset} (D-31)"
+            );
             retransmitted += 1;
         }
     }
@@ -74,7 +84,8 @@ fn receive(w: &ReceiveWindow, name: &str) {
 /// The response ring: acknowledged and sent ones, then those that wait; every one sent has its packet.
 fn responses(c: &Connection, tables: &Tables) {
     let t = &c.target;
-    let (sent, all) = (t.response_next.wrapping_sub(t.response_head), t.response_tail.wrapping_sub(t.response_head));
+    let (sent, all) =
+        (t.response_next.wrapping_sub(t.response_head), t.response_tail.wrapping_sub(t.response_head));
     assert!(sent <= all && all <= RESPONSES as u32, "response ring {sent} of {all}");
     let mut in_ring = 0;
     for n in 0..RESPONSES as u32 {
@@ -115,21 +126,32 @@ fn requests(c: &Connection, tables: &Tables) {
             request_state::HELD | request_state::RNR => {
                 held += 1;
                 assert!(request.cell as u32 != NO_CELL, "key {key}: held where?");
-                assert!(!pull || request.state == request_state::HELD, "F-11-25: pulls are not RNRed on the wire");
+                assert!(
+                    !pull || request.state == request_state::HELD,
+                    "F-11-25: pulls are not RNRed on the wire"
+                );
             }
-            request_state::ERRORED => assert_eq!(request.cell as u32, NO_CELL, "key {key}: an error keeps no cell"),
+            request_state::ERRORED => {
+                assert_eq!(request.cell as u32, NO_CELL, "key {key}: an error keeps no cell")
+            }
             other => panic!("key {key}: in state {other} between two steps"),
         }
         let ahead = Rsn(request.rsn).distance_from(c.target.nrsn);
         if ordered {
             assert_eq!(request.rsn as usize % TRANSACTIONS, key, "a request stands at its RSN");
             let waits = request.state != request_state::ERRORED;
-            assert!(!waits || ahead < TRANSACTIONS as u32, "key {key}: waits for an RSN that is past (F-8.5.1-2)");
+            assert!(
+                !waits || ahead < TRANSACTIONS as u32,
+                "key {key}: waits for an RSN that is past (F-8.5.1-2)"
+            );
             assert!(request.state != request_state::RNR || ahead == 0, "D-42: only the next RSN is in RNR");
         }
         if !pull && request.state != request_state::CONSUMED {
             let offset = Psn(request.psn).distance_from(c.data_rx.base);
-            assert!(c.data_rx.received.get(offset) && !c.data_rx.acknowledged.get(offset), "key {key}: F-6.1.1.1-2");
+            assert!(
+                c.data_rx.received.get(offset) && !c.data_rx.acknowledged.get(offset),
+                "key {key}: F-6.1.1.1-2"
+            );
             assert!(!unfinished.get(offset), "two requests with one PSN");
             unfinished.set(offset);
         }
@@ -143,10 +165,16 @@ fn requests(c: &Connection, tables: &Tables) {
 fn transactions(c: &Connection, tables: &Tables) {
     let i = &c.initiator;
     let at = |rsn: Rsn| tables.transactions[rsn.0 as usize % TRANSACTIONS].state;
-    assert!(tables.transactions.iter().all(|t| t.state != transaction_state::PLACING), "F-8.4.1-3: between two steps");
+    assert!(
+        tables.transactions.iter().all(|t| t.state != transaction_state::PLACING),
+        "F-8.4.1-3: between two steps"
+    );
     let oldest = at(i.brsn);
     assert!(oldest != transaction_state::REPORTED, "F-8.4.1-1: BRSN is the oldest not completed");
-    assert!(oldest != transaction_state::DONE || i.completions_blocked != 0, "F-8.4.2-1: done and not reported");
+    assert!(
+        oldest != transaction_state::DONE || i.completions_blocked != 0,
+        "F-8.4.2-1: done and not reported"
+    );
     if c.config.ordered != 0 {
         let sent = i.next.distance_from(i.brsn);
         assert!(sent <= TRANSACTIONS as u32, "transactions outstanding");
@@ -161,7 +189,10 @@ fn transactions(c: &Connection, tables: &Tables) {
 fn timers(c: &Connection, tables: &Tables) {
     let armed = |bit| c.timers.armed & bit != 0;
     for window in [&c.request_tx, &c.data_tx] {
-        assert!(window.timed().is_zero() || armed(timer::RETRANSMIT), "F-9.1.1-11: a packet whose timer does not run");
+        assert!(
+            window.timed().is_zero() || armed(timer::RETRANSMIT),
+            "F-9.1.1-11: a packet whose timer does not run"
+        );
     }
     let rnr = tables.requests.iter().any(|request| request.state == request_state::RNR);
     let retry = c.target.rnr_due != 0 || !c.target.rnr_retry.is_zero();
@@ -184,10 +215,16 @@ pub fn check_idle(entry: &Entry) {
         assert_eq!(window.outstanding_retransmitted, 0, "{name}: RORRC or DORRC");
     }
     for (window, name) in [(&c.request_rx, "request"), (&c.data_rx, "data")] {
-        assert!(window.received.is_zero() && window.acknowledged.is_zero(), "holes left in the {name} window");
+        assert!(
+            window.received.is_zero() && window.acknowledged.is_zero(),
+            "holes left in the {name} window"
+        );
     }
     assert_eq!(c.target.response_head, c.target.response_tail, "responses left");
-    assert!(entry.tables.requests.iter().all(|request| request.state == request_state::FREE), "requests left");
+    assert!(
+        entry.tables.requests.iter().all(|request| request.state == request_state::FREE),
+        "requests left"
+    );
     let free = |state: u8| state == transaction_state::SUBMITTED;
     assert!(entry.tables.transactions.iter().all(|t| free(t.state)), "transactions left");
     assert_eq!(c.timers.armed & !timer::FILED, 0, "timers left running");

@@ -42,7 +42,8 @@ impl Flow {
     /// Checks everything that can be known once all operations have ended. `initiator` and `target` are the two cards.
     pub fn verify(&self, initiator: &HostNic, target: &HostNic) {
         if self.ordered {
-            let ends: Vec<u32> = self.ops.iter().filter_map(|op| op.ended).map(|(_, c)| self.nth(c.rsn)).collect();
+            let ends: Vec<u32> =
+                self.ops.iter().filter_map(|op| op.ended).map(|(_, c)| self.nth(c.rsn)).collect();
             let mut times: Vec<(u64, u32)> =
                 self.ops.iter().filter_map(|op| op.ended).map(|(time, c)| (time, self.nth(c.rsn))).collect();
             times.sort_unstable();
@@ -101,9 +102,11 @@ impl<'a> Replay<'a> {
     fn run(mut self, initiator: &HostNic, target: &HostNic) {
         for (n, op) in self.flow.ops.iter().enumerate() {
             let expected = match op.kind {
-                Kind::Malformed => {
-                    Expected { status: CompletionCode::OperationError as u8, ulp_code: 0, length: op.work.length }
-                }
+                Kind::Malformed => Expected {
+                    status: CompletionCode::OperationError as u8,
+                    ulp_code: 0,
+                    length: op.work.length,
+                },
                 Kind::Write => self.write(n, op, target),
                 Kind::Read => self.read(n, op, initiator, target),
                 Kind::CompareSwap | Kind::FetchAdd => self.atomic(n, op, initiator),
@@ -115,7 +118,10 @@ impl<'a> Replay<'a> {
         let start = base(self.flow.link) as usize;
         let memory = &target.memory()[start..];
         let (overlap, length) = Area::Overlap.place();
-        assert!(memory[overlap as usize..][..length as usize] == self.overlap, "memory written in another order");
+        assert!(
+            memory[overlap as usize..][..length as usize] == self.overlap,
+            "memory written in another order"
+        );
         for (n, word) in self.words.iter().enumerate() {
             let held = u64::from_ne_bytes(memory[n * 8..][..8].try_into().expect("8 bytes"));
             assert_eq!(held, *word, "word {n}: atomics are executed exactly once, in order");
@@ -157,7 +163,8 @@ impl<'a> Replay<'a> {
             let right = other.area == Area::Overlap && other.kind == Kind::Write;
             right && other.area.admits(access::REMOTE_WRITE, other.work.remote_address, other.work.length)
         });
-        let mut allowed: Vec<Vec<u8>> = self.overlap[address..][..got.len()].iter().map(|byte| vec![*byte]).collect();
+        let mut allowed: Vec<Vec<u8>> =
+            self.overlap[address..][..got.len()].iter().map(|byte| vec![*byte]).collect();
         for write in later {
             for (n, byte) in write.data.iter().enumerate() {
                 let place = (write.work.remote_address as usize + n).wrapping_sub(address);
@@ -252,14 +259,17 @@ impl Unordered<'_> {
             }
             let good = expected.status == ACK && expected.ulp_code == 0;
             let arrival = arrivals.get(&self.flow.first.add(n as u32).0);
-            let receives = op.kind == Kind::Send || op.kind == Kind::Write && op.work.flags & flag::IMMEDIATE != 0;
+            let receives =
+                op.kind == Kind::Send || op.kind == Kind::Write && op.work.flags & flag::IMMEDIATE != 0;
             match arrival {
                 Some(arrival) => {
                     assert!(good && receives, "operation {n} has no business with receives: {arrival:?}");
                     self.check_arrival(n, op, arrival);
                     explained += 1;
                 }
-                None => assert!(failed || !good || !receives, "operation {n} ended well, its receive did not"),
+                None => {
+                    assert!(failed || !good || !receives, "operation {n} ended well, its receive did not")
+                }
             }
             if good && !failed {
                 self.check_data(n, op);
@@ -322,7 +332,10 @@ impl Unordered<'_> {
         let length = op.work.length as usize;
         match op.kind {
             Kind::Write => {
-                assert!(self.target.memory()[offset..][..length] == op.data, "operation {n}: data of a WRITE");
+                assert!(
+                    self.target.memory()[offset..][..length] == op.data,
+                    "operation {n}: data of a WRITE"
+                );
             }
             Kind::Read => {
                 let got = &self.initiator.memory()[op.work.local_offset as usize..][..length];
@@ -361,7 +374,10 @@ impl Unordered<'_> {
                 taken.map(|(_, op)| op.work.swap_or_add).sum::<u64>()
             };
             let (held, least, most) = (self.word(word), sum(true), sum(false));
-            assert!(held & least == least && held & !most == 0, "word {word}: {held:x} not in {least:x}..{most:x}");
+            assert!(
+                held & least == least && held & !most == 0,
+                "word {word}: {held:x} not in {least:x}..{most:x}"
+            );
             return;
         }
         let mut by_original: HashMap<u64, &Op> = HashMap::new();
@@ -382,7 +398,10 @@ impl Unordered<'_> {
         let operations = self.on_word(word);
         if operations.iter().any(|(original, _)| original.is_none()) {
             let known = operations.iter().any(|(_, op)| op.work.swap_or_add == self.word(word));
-            assert!(known || self.word(word) == self.flow.words[word], "word {word} holds what nobody brought");
+            assert!(
+                known || self.word(word) == self.flow.words[word],
+                "word {word} holds what nobody brought"
+            );
             return;
         }
         let swaps = operations.iter().filter(|(original, op)| *original == Some(op.work.compare));
@@ -399,7 +418,10 @@ impl Unordered<'_> {
         assert!(chain.is_empty(), "word {word}: swaps that found what was never there");
         assert_eq!(value, self.word(word), "word {word}: swaps are executed exactly once");
         for (original, _) in operations {
-            assert!(original.is_some_and(|original| seen.contains(&original)), "word {word}: an unknown original");
+            assert!(
+                original.is_some_and(|original| seen.contains(&original)),
+                "word {word}: an unknown original"
+            );
         }
     }
 }

@@ -137,7 +137,11 @@ impl HostPlan {
                 _ => CELLS,
             },
             tail_room: if rng.random_bool(0.3) { rng.random_range(0..600) } else { u32::MAX },
-            clock: if rng.random_bool(0.5) { wrap - rng.random_range(0..1 << 34) } else { rng.random_range(0..1 << 50) },
+            clock: if rng.random_bool(0.5) {
+                wrap - rng.random_range(0..1 << 34)
+            } else {
+                rng.random_range(0..1 << 50)
+            },
             frame_nanos: scale(rng, 100, 30_000),
             pause_nanos: scale(rng, 1000, 300_000),
         }
@@ -219,7 +223,11 @@ impl Link {
             ooo_threshold: rng.random_range(0..10),
             max_retransmit_attempts: if exhausting { rng.random_range(0..5) } else { u16::MAX.into() },
             ack_coalescing: micros(scale(rng, 1, 200)),
-            transaction_timeout: if exhausting { micros(scale(rng, 3_000, 300_000)) } else { micros(200_000_000) },
+            transaction_timeout: if exhausting {
+                micros(scale(rng, 3_000, 300_000))
+            } else {
+                micros(200_000_000)
+            },
             replay_margin: 100_000_000_000,
             ..Config::default()
         };

@@ -75,7 +75,8 @@ impl World {
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
         let mut rng = StdRng::seed_from_u64(scenario.seed ^ 0x5eed);
-        let mut fabric = Fabric::new(scenario.hosts.len() as u16, scenario.fabric.clone()).expect("the ports exist");
+        let mut fabric =
+            Fabric::new(scenario.hosts.len() as u16, scenario.fabric.clone()).expect("the ports exist");
         // Nothing is flooded: a card sees only what is meant for it.
         (0..scenario.hosts.len()).for_each(|host| fabric.learn(mac(host), Port(host as u16)));
         let mut hosts: Vec<Host> = (0..scenario.hosts.len()).map(|host| Host::new(&scenario, host)).collect();
@@ -139,8 +140,13 @@ impl World {
 
     fn next_turn(&self) -> Option<(Time, Turn)> {
         let arrival = self.fabric.next_event().map(|time| (time, Turn::Arrival));
-        let engines = self.hosts.iter().enumerate().filter_map(|(n, host)| Some((host.engine(self.now)?, Turn::Engine(n))));
-        let applications = self.hosts.iter().enumerate().map(|(n, host)| (host.application, Turn::Application(n)));
+        let engines = self
+            .hosts
+            .iter()
+            .enumerate()
+            .filter_map(|(n, host)| Some((host.engine(self.now)?, Turn::Engine(n))));
+        let applications =
+            self.hosts.iter().enumerate().map(|(n, host)| (host.application, Turn::Application(n)));
         let awake = applications.filter(|(time, _)| time.0 != u64::MAX);
         arrival.into_iter().chain(engines).chain(awake).min()
     }
@@ -215,7 +221,9 @@ impl World {
             while let Some(completion) = host.nic.poll_completion(slot) {
                 self.doings += 1;
                 match completion.opcode {
-                    opcode::RECEIVE | opcode::RECEIVE_IMMEDIATE => self.flows[link][1 - side].arrivals.push(completion),
+                    opcode::RECEIVE | opcode::RECEIVE_IMMEDIATE => {
+                        self.flows[link][1 - side].arrivals.push(completion)
+                    }
                     _ => self.flows[link][side].complete(completion, self.doings),
                 }
             }
@@ -240,7 +248,8 @@ impl World {
                 Counter::CompletionQueueFull,
             ];
             for counter in never {
-                let closed = self.scenario.profile == Profile::Exhausting && counter == Counter::DropUnknownCid;
+                let closed =
+                    self.scenario.profile == Profile::Exhausting && counter == Counter::DropUnknownCid;
                 assert!(closed || nic.counter(counter) == 0, "{}: {}", counter.name(), nic.counter(counter));
             }
         }
@@ -258,7 +267,11 @@ impl World {
             if entries.iter().all(|entry| entry.connection.state == state::OPEN) {
                 entries.iter().for_each(|entry| invariants::check_idle(entry));
             } else {
-                assert_eq!(self.scenario.profile, Profile::Exhausting, "F-11-6: a connection died without a reason");
+                assert_eq!(
+                    self.scenario.profile,
+                    Profile::Exhausting,
+                    "F-11-6: a connection died without a reason"
+                );
             }
         }
     }
@@ -278,7 +291,8 @@ impl Host {
         let config = HostConfig::new(node_config(mac(host), ipv4(host), ipv6(host)));
         let nic = HostNic::new(HostConfig { cells: plan.cells, tail_room: plan.tail_room, ..config });
         let links = scenario.links.iter().enumerate();
-        let all = links.flat_map(|(link, l)| l.ends.iter().enumerate().map(move |(side, end)| (*end, link, side)));
+        let all =
+            links.flat_map(|(link, l)| l.ends.iter().enumerate().map(move |(side, end)| (*end, link, side)));
         let here = all.filter(|(end, ..)| end.host == host);
         let ends: Vec<_> = here.map(|(end, link, side)| (end.slot, link, side)).collect();
         Self {
@@ -339,7 +353,8 @@ impl Host {
         }
         assert_eq!(c.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
         let response = &entry.tables.responses[c.target.response_next as usize % 128];
-        let waits = c.target.response_next != c.target.response_tail && response.state == response_state::READY;
+        let waits =
+            c.target.response_next != c.target.response_tail && response.state == response_state::READY;
         let gate = c.data_tx.may_send_new(PacketType::PullData, c.fabric_window(), 0);
         let behind = !c.data_tx.retransmit.and(c.data_tx.pull_data).is_zero();
         assert!(!waits || !gate || behind, "a response could leave and nobody sends it (F-8.3-2)");
@@ -350,15 +365,23 @@ impl Host {
             && next.rsn == c.target.nrsn.0
             && (room || next.flags & 2 == 0);
         assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
-        assert!(c.target.rnr_due == 0 && c.target.rnr_retry.is_zero(), "RNR time is over and nobody redelivers (D-43)");
+        assert!(
+            c.target.rnr_due == 0 && c.target.rnr_retry.is_zero(),
+            "RNR time is over and nobody redelivers (D-43)"
+        );
         for (window, other) in [(&c.request_tx, &c.data_tx), (&c.data_tx, &c.request_tx)] {
             // A packet of the other window may stand before it and wait for its own gate (F-9.1.5-3).
-            let base = window.retransmit.get(0) && window.outstanding_retransmitted == 0 && other.retransmit.is_zero();
+            let base = window.retransmit.get(0)
+                && window.outstanding_retransmitted == 0
+                && other.retransmit.is_zero();
             assert!(!base, "the base packet waits for retransmission and nobody sends it (D-29)");
         }
         let armed = c.timers.armed;
         let running = armed & !timer::FILED != 0;
-        assert!(!running || armed & timer::FILED != 0 && self.nic.wheel().is_filed(slot as u32), "a timer nobody turns");
+        assert!(
+            !running || armed & timer::FILED != 0 && self.nic.wheel().is_filed(slot as u32),
+            "a timer nobody turns"
+        );
     }
 }
 
@@ -367,7 +390,11 @@ fn check_gate(old: &TransmitWindow, new: &TransmitWindow, fabric: u32, ncwnd: u3
     if new.next == old.next {
         return;
     }
-    assert!(new.in_flight() <= fabric.min(new.size), "F-9.1.2-1: {} in flight, fcwnd {fabric}", new.in_flight());
+    assert!(
+        new.in_flight() <= fabric.min(new.size),
+        "F-9.1.2-1: {} in flight, fcwnd {fabric}",
+        new.in_flight()
+    );
     if new.outstanding_requests > old.outstanding_requests {
         let outstanding = u32::from(new.outstanding_requests);
         assert!(outstanding <= ncwnd, "F-9.1.2-3: {outstanding} outstanding, ncwnd {ncwnd}");

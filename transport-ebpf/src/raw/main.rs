@@ -116,7 +116,7 @@ fn receive(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
         kind::BOUNCE => answer(ctx, DONE),
         kind::PLACE => {
             take(ctx, sequence)?;
-            if add(&page.placed, 1) % ACKNOWLEDGED_TOGETHER != 0 {
+            if !add(&page.placed, 1).is_multiple_of(ACKNOWLEDGED_TOGETHER) {
                 return Some(xdp_action::XDP_DROP);
             }
             resize(ctx, -(PAYLOAD_BYTES as i32))?;
@@ -166,7 +166,7 @@ fn header_of(ctx: *mut xdp_md) -> Option<*mut Header> {
 #[inline(always)]
 fn resize(ctx: *mut xdp_md, delta: i32) -> Option<()> {
     // SAFETY: the helper checks what the frame has room for.
-    (unsafe { bpf_xdp_adjust_tail(ctx, delta.into()) } == 0).then_some(())
+    (unsafe { bpf_xdp_adjust_tail(ctx, delta) } == 0).then_some(())
 }
 
 /// Grows the frame by the payload of operation `sequence`.

@@ -1,0 +1,332 @@
+//! The XDP programs in the kernel, run by hand, and their maps.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+
+use anyhow::{Context, Result, bail};
+use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, Stack};
+use aya::programs::{TestRun, TestRunOptions, Xdp};
+use aya::{Ebpf, EbpfLoader, Pod};
+use transport_common::connection::Entry;
+use transport_common::counters::Counter;
+use transport_common::queues::{
+    CELL_BYTES, CELLS, CONNECTIONS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair, REGIONS, Region,
+};
+use transport_common::timing_wheel::TimingWheel;
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
+
+/// Bytes a frame may have after the run.
+const LONGEST_FRAME: usize = 4096;
+/// The kernel copies the value under its lock, and leaves the lock itself alone.
+const BPF_F_LOCK: u64 = 4;
+
+/// Which program to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// What the interface runs for each frame received.
+    Wire,
+    /// The transmit pipeline.
+    Engine,
+}
+
+/// A type of the maps as aya wants it.
+macro_rules! pod {
+    ($name:ident($inner:ty)) => {
+        #[derive(Clone, Copy)]
+        #[repr(C)]
+        struct $name($inner);
+
+        // SAFETY: `repr(C)` of integers.
+        unsafe impl Pod for $name {}
+    };
+}
+
+pod!(ConfigValue(NodeConfig));
+pod!(CellValue([u8; CELL_BYTES]));
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ConnectionValue {
+    lock: u32,
+    reserved: u32,
+    entry: Entry,
+}
+
+// SAFETY: `repr(C)` of integers.
+unsafe impl Pod for ConnectionValue {}
+
+/// The timing wheel, in words of its alignment.
+type WheelWords = [u64; size_of::<TimingWheel<CONNECTIONS>>() / 8];
+pod!(WheelValue(WheelWords));
+
+/// An mmapable array map in this process's memory. Nothing else runs while it is read and written.
+struct Mapping<T> {
+    values: NonNull<T>,
+    bytes: usize,
+}
+
+impl<T> Mapping<T> {
+    fn new(object: &mut Ebpf, name: &str, elements: usize) -> Result<Self> {
+        let map = object.map(name).with_context(|| format!("no map {name}"))?;
+        let (Map::Array(data) | Map::Unsupported(data)) = map else { bail!("{name} is no array") };
+        let bytes = (size_of::<T>() * elements).next_multiple_of(4096);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let fd = data.fd().as_fd().as_raw_fd();
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let address = unsafe { libc::mmap(core::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
+        if address == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error()).with_context(|| format!("map {name}"));
+        }
+        Ok(Self { values: NonNull::new(address.cast()).context("mapped at 0")?, bytes })
+    }
+
+    fn all(&mut self) -> &mut [T] {
+        // SAFETY: integers, valid whatever they are; programs run only inside `Kernel::run`, which borrows all.
+        unsafe { core::slice::from_raw_parts_mut(self.values.as_ptr(), self.bytes / size_of::<T>()) }
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nothing borrows from it any more.
+        unsafe { libc::munmap(self.values.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// `enum xdp_action`.
+    pub action: u32,
+    /// The frame after the run.
+    pub frame: Vec<u8>,
+    /// The monotonic clock before and after, nanoseconds.
+    pub clock: (u64, u64),
+}
+
+/// The loaded programs and their maps.
+pub struct Kernel {
+    connections: Array<MapData, ConnectionValue>,
+    counters: PerCpuArray<MapData, u64>,
+    cells: Array<MapData, CellValue>,
+    free_cells: Stack<MapData, u32>,
+    round_robin: Array<MapData, u32>,
+    queue_pairs: Mapping<QueuePair>,
+    memory: Mapping<u8>,
+    regions: Mapping<Region>,
+    node: Mapping<NodePage>,
+    wheel: Array<MapData, WheelValue>,
+    /// `struct xdp_md` of frames that the wire program receives.
+    context: [u8; 24],
+    _programs: ProgramArray<MapData>,
+    _port: DevMap<MapData>,
+    object: Ebpf,
+}
+
+/// The map `name` as a type of aya's.
+fn take<T: TryFrom<Map, Error: std::error::Error + Send + Sync + 'static>>(object: &mut Ebpf, name: &str) -> Result<T> {
+    let map = object.take_map(name).with_context(|| format!("no map {name}"))?;
+    T::try_from(map).with_context(|| format!("map {name}"))
+}
+
+fn program<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
+    Ok(object.program_mut(name).with_context(|| format!("no program {name}"))?.try_into()?)
+}
+
+fn nanos() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid, and this clock exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+impl Kernel {
+    /// Loads the programs for a node with `config` without attaching them. Frames seem to come from the interface with
+    /// index `interface` of this thread's network namespace, which is not the loopback interface.
+    ///
+    /// # Errors
+    /// Without root, or if the kernel refuses a program.
+    pub fn load(config: NodeConfig, interface: u32) -> Result<Self> {
+        let config = ConfigValue(config);
+        let mut loader = EbpfLoader::new();
+        let mut object = loader.override_global("NODE_CONFIG", &config, true).load(OBJECT)?;
+        let mut programs: ProgramArray<MapData> = take(&mut object, "PROGRAMS")?;
+        for (place, name) in ["engine", "redeliver"].into_iter().enumerate() {
+            let target = program(&mut object, name)?;
+            target.load().with_context(|| format!("load {name}"))?;
+            programs.set(place as u32, target.fd()?, 0)?;
+        }
+        program(&mut object, "wire")?.load().context("load wire")?;
+        let mut port: DevMap<MapData> = take(&mut object, "PORT")?;
+        port.set(0, interface, None, 0)?;
+        let mut context = [0; 24];
+        context[12..16].copy_from_slice(&interface.to_ne_bytes());
+        let mut kernel = Self {
+            connections: take(&mut object, "CONNECTIONS")?,
+            counters: take(&mut object, "COUNTERS")?,
+            cells: take(&mut object, "CELLS")?,
+            free_cells: take(&mut object, "CELL_STACK")?,
+            round_robin: take(&mut object, "ROUND_ROBIN")?,
+            queue_pairs: Mapping::new(&mut object, "QUEUE_PAIRS", CONNECTIONS)?,
+            memory: Mapping::new(&mut object, "MEMORY", MEMORY_BYTES)?,
+            regions: Mapping::new(&mut object, "REGIONS", REGIONS)?,
+            node: Mapping::new(&mut object, "NODE", 1)?,
+            wheel: take(&mut object, "WHEEL")?,
+            context,
+            _programs: programs,
+            _port: port,
+            object,
+        };
+        kernel.set_free_cells(&(0..CELLS as u32).collect::<Vec<_>>())?;
+        Ok(kernel)
+    }
+
+    /// The monotonic clock, which is the programs' too, nanoseconds.
+    #[must_use]
+    pub fn now() -> u64 {
+        nanos()
+    }
+
+    /// Runs a program on a frame.
+    ///
+    /// # Errors
+    /// If the kernel refuses to run it.
+    pub fn run(&mut self, which: Program, frame: &[u8]) -> Result<Outcome> {
+        let name = if which == Program::Wire { "wire" } else { "engine" };
+        let mut out = vec![0; LONGEST_FRAME];
+        let context = self.context;
+        let mut context_out = context;
+        let size = frame.len() as u32;
+        let mut context_in = context;
+        context_in[4..8].copy_from_slice(&size.to_ne_bytes());
+        let program = program(&mut self.object, name)?;
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.data_out = Some(&mut out);
+        if which == Program::Wire {
+            options.ctx_in = Some(&context_in);
+            options.ctx_out = Some(&mut context_out);
+        }
+        let before = nanos();
+        let result = program.test_run(options)?;
+        let after = nanos();
+        out.truncate(result.data_size_out as usize);
+        Ok(Outcome { action: result.return_value, frame: out, clock: (before, after) })
+    }
+
+    /// The context and tables of `slot`.
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn entry(&self, slot: usize) -> Result<Box<Entry>> {
+        Ok(Box::new(self.connections.get(&(slot as u32), BPF_F_LOCK)?.entry))
+    }
+
+    /// Replaces the context and tables of `slot`.
+    ///
+    /// # Errors
+    /// If the map cannot be written.
+    pub fn set_entry(&mut self, slot: usize, entry: &Entry) -> Result<()> {
+        let value = ConnectionValue { lock: 0, reserved: 0, entry: *entry };
+        Ok(self.connections.set(slot as u32, value, BPF_F_LOCK)?)
+    }
+
+    /// The queues of `slot`.
+    pub fn queue_pair(&mut self, slot: usize) -> &mut QueuePair {
+        &mut self.queue_pairs.all()[slot]
+    }
+
+    /// Registered memory.
+    pub fn memory(&mut self) -> &mut [u8] {
+        self.memory.all()
+    }
+
+    /// The region table.
+    pub fn regions(&mut self) -> &mut [Region] {
+        &mut self.regions.all()[..REGIONS]
+    }
+
+    /// The node page.
+    pub fn node(&mut self) -> &mut NodePage {
+        &mut self.node.all()[0]
+    }
+
+    /// All counters, by [`Counter`].
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn counters(&self) -> Result<[u64; Counter::COUNT]> {
+        let mut counters = [0; Counter::COUNT];
+        for (index, counter) in counters.iter_mut().enumerate() {
+            *counter = self.counters.get(&(index as u32), 0)?.iter().sum();
+        }
+        Ok(counters)
+    }
+
+    /// Contents of a receive cell.
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn cell(&self, cell: u32) -> Result<[u8; CELL_BYTES]> {
+        Ok(self.cells.get(&cell, 0)?.0)
+    }
+
+    /// Replaces the contents of a receive cell.
+    ///
+    /// # Errors
+    /// If the map cannot be written.
+    pub fn set_cell(&mut self, cell: u32, bytes: &[u8; CELL_BYTES]) -> Result<()> {
+        Ok(self.cells.set(cell, CellValue(*bytes), 0)?)
+    }
+
+    /// Replaces the free receive cells, the next to be taken last; returns what was free, in the same order.
+    ///
+    /// # Errors
+    /// If the map cannot be written.
+    pub fn set_free_cells(&mut self, cells: &[u32]) -> Result<Vec<u32>> {
+        let mut free: Vec<u32> = core::iter::from_fn(|| self.free_cells.pop(0).ok()).collect();
+        free.reverse();
+        for cell in cells {
+            self.free_cells.push(cell, 0)?;
+        }
+        Ok(free)
+    }
+
+    /// The timing wheel.
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn wheel(&self) -> Result<Box<TimingWheel<CONNECTIONS>>> {
+        let value = Box::new(self.wheel.get(&0, 0)?);
+        let wheel = Box::into_raw(value).cast::<TimingWheel<CONNECTIONS>>();
+        // SAFETY: the same size and alignment, and integers only.
+        Ok(unsafe { Box::from_raw(wheel) })
+    }
+
+    /// Replaces the timing wheel.
+    ///
+    /// # Errors
+    /// If the map cannot be written.
+    pub fn set_wheel(&mut self, wheel: &TimingWheel<CONNECTIONS>) -> Result<()> {
+        // SAFETY: the same size and alignment, and integers only.
+        let value = unsafe { core::ptr::from_ref(wheel).cast::<WheelValue>().read() };
+        Ok(self.wheel.set(0, value, 0)?)
+    }
+
+    /// Where the engine's round robin stands.
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn round_robin(&self) -> Result<u32> {
+        Ok(self.round_robin.get(&0, 0)?)
+    }
+
+    /// Sets where the engine's round robin stands.
+    ///
+    /// # Errors
+    /// If the map cannot be written.
+    pub fn set_round_robin(&mut self, slot: u32) -> Result<()> {
+        Ok(self.round_robin.set(0, slot, 0)?)
+    }
+}

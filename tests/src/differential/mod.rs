@@ -1,0 +1,19 @@
+//! Kernel against host: the same connection, the same frame, the same outcome to the bit.
+//!
+//! The simulation supplies contexts as they occur, in the middle of whatever they are doing; [`mutate`] bends contexts
+//! and frames further. Each [`Case`] is then played twice, by the XDP programs in the kernel ([`Kernel`]) and by a
+//! [`HostNic`](hw_model::host_nic::HostNic), from the same state and at the same time, and everything is compared:
+//! verdict, frame, context, queues, memory, cells, doorbells, counters.
+
+mod case;
+mod frame;
+mod harness;
+mod kernel;
+mod mutate;
+mod source;
+mod time;
+
+pub use case::{Case, Stimulus};
+pub use harness::Harness;
+pub use kernel::{Kernel, Program};
+pub use source::{Source, truncations};

@@ -1,0 +1,203 @@
+//! Contexts and frames bent within what may occur: values a configuration may have, states a race may leave, packets a
+//! peer, a fault or an attacker may send.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use transport_common::bitmap::Bitmap128;
+use transport_common::connection::{state, timer};
+use transport_common::packet_delivery::packet_flag;
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, command};
+use transport_common::units::{Fcwnd, Ticks};
+
+use super::frame::{Places, fit_checksums, fit_lengths, put_word, word};
+use super::{Case, Stimulus};
+
+impl Case {
+    /// Bends the context in `strokes` places.
+    pub fn bend_context(&mut self, rng: &mut StdRng, strokes: u32) {
+        for _ in 0..strokes {
+            match rng.random_range(0..6) {
+                0 => self.bend_configuration(rng),
+                1 => self.bend_security(rng),
+                2 => self.bend_windows(rng),
+                3 => self.bend_packets(rng),
+                4 => self.bend_timers(rng),
+                _ => self.bend_queues(rng),
+            }
+        }
+    }
+
+    fn bend_configuration(&mut self, rng: &mut StdRng) {
+        let c = &mut self.entry.connection;
+        match rng.random_range(0..9) {
+            0 => c.config.checksum ^= 1,
+            1 => c.config.rnr_timeout_code = rng.random_range(0..32),
+            2 => c.config.ack_request_percent = rng.random_range(0..=100),
+            3 => c.config.ack_request_threshold = rng.random_range(0..300),
+            4 => c.config.ooo_threshold = rng.random_range(0..140),
+            5 => c.config.max_retransmit_attempts = rng.random_range(0..4),
+            6 => c.config.max_segment = rng.random_range(8..3300),
+            7 => c.config.ack_coalescing = Ticks(rng.random_range(0..10_000)),
+            _ => c.config.ordered ^= 1,
+        }
+    }
+
+    fn bend_security(&mut self, rng: &mut StdRng) {
+        let c = &mut self.entry.connection;
+        match rng.random_range(0..8) {
+            0 => c.state = rng.random_range(state::CLOSED..=state::CLOSING),
+            1 => c.security.rx_spi.0 ^= rng.random_range(0..2),
+            2 => c.security.remote_time_known ^= 1,
+            3 => c.security.remote_time = c.security.remote_time.wrapping_add(rng.random_range(0..1 << 40)),
+            4 => c.config.local_function ^= 1,
+            5 => c.config.local_cid.0 ^= 1 << rng.random_range(8..24),
+            // The next IV is the one behind it, whatever the clock says (D-12).
+            _ => c.security.last_iv = c.security.last_iv.wrapping_add(1 << 50),
+        }
+    }
+
+    fn bend_windows(&mut self, rng: &mut StdRng) {
+        let c = &mut self.entry.connection;
+        match rng.random_range(0..7) {
+            0 => c.congestion.fcwnd = Fcwnd(rng.random_range(1..300 << 10)),
+            1 => c.congestion.ncwnd = rng.random_range(1..300),
+            2 => c.congestion.rto = Ticks(rng.random_range(1..1 << 24)),
+            3 => c.data_tx.size = rng.random_range(1..=128).max(c.data_tx.in_flight()),
+            4 => c.request_tx.size = rng.random_range(1..=64).max(c.request_tx.in_flight()),
+            5 => c.data_rx.own ^= 1,
+            _ => c.request_rx.own ^= 1,
+        }
+    }
+
+    /// Packets queued, tried often, in RNR; the bitmaps and counts follow.
+    fn bend_packets(&mut self, rng: &mut StdRng) {
+        let Self { entry, .. } = self;
+        let (c, tables) = (&mut entry.connection, &mut entry.tables);
+        let request = rng.random_bool(0.3);
+        let (window, packets) = if request {
+            (&mut c.request_tx, &mut tables.request_packets)
+        } else {
+            (&mut c.data_tx, &mut tables.data_packets)
+        };
+        let mask = Bitmap128::from_words([rng.random(), rng.random()]);
+        let mut chosen = window.timed().and(mask);
+        let stroke = rng.random_range(0..4);
+        while let Some(offset) = chosen.take_lowest() {
+            let packet = &mut packets[window.base.add(offset).0 as usize % 128];
+            match stroke {
+                0 => window.queue_retransmission(offset, packet),
+                1 => packet.attempts = rng.random_range(0..6),
+                2 => {
+                    packet.flags |= packet_flag::RNR;
+                    packet.rnr_code = rng.random_range(0..32);
+                }
+                _ => {
+                    packet.flags |= packet_flag::RESYNC;
+                    packet.resync_code = rng.random_range(1..8);
+                }
+            }
+        }
+    }
+
+    fn bend_timers(&mut self, rng: &mut StdRng) {
+        let c = &mut self.entry.connection;
+        c.timers.armed ^= 1 << rng.random_range(0..5);
+        let past = c.report.t2;
+        match rng.random_range(0..6) {
+            0 => c.timers.retransmit = past,
+            1 => c.timers.coalescing = past,
+            2 => c.timers.rnr = past,
+            3 => c.timers.transaction = past,
+            4 => c.ack.pending ^= 1,
+            _ => c.timers.armed |= timer::RETRANSMIT | timer::COALESCING | timer::RNR | timer::TRANSACTION,
+        }
+    }
+
+    fn bend_queues(&mut self, rng: &mut StdRng) {
+        let (c, queues) = (&mut self.entry.connection, &self.queues);
+        match rng.random_range(0..9) {
+            0 => queues.receive_producer.store(c.target.receive_next, Relaxed),
+            1 => queues.receive_producer.store(c.target.receive_next.wrapping_add(rng.random_range(0..400)), Relaxed),
+            2 => {
+                let full = queues.completion_producer.load(Relaxed).wrapping_sub(COMPLETION_QUEUE_DEPTH as u32);
+                queues.completion_consumer.store(full.wrapping_add(rng.random_range(0..3)), Relaxed);
+            }
+            3 => queues.command.store(command::CLOSE, Relaxed),
+            4 => queues.send_producer.store(c.initiator.next.0.wrapping_add(rng.random_range(0..300)), Relaxed),
+            5 => queues.send_producer.store(rng.random(), Relaxed),
+            6 => c.target.delivering ^= 1,
+            7 => c.initiator.targets_turn ^= 1,
+            _ => c.initiator.completions_blocked ^= 1,
+        }
+    }
+
+    /// Bends the frame, if there is one.
+    pub fn bend_frame(&mut self, rng: &mut StdRng) {
+        let Stimulus::Frame(frame) = &mut self.stimulus else { return };
+        let Some(places) = Places::of(frame) else { return };
+        match rng.random_range(0..12) {
+            0..=4 => bend_field(rng, frame, &places),
+            5 => frame[places.falcon + 7] = rng.random_range(0..32) << 1 & 0xff | rng.random_range(0..2),
+            6 => flip(rng, frame, places.psp),
+            7 => {
+                frame.truncate(rng.random_range(14..frame.len()));
+                if rng.random_bool(0.7) {
+                    fit_lengths(frame);
+                }
+            }
+            8 => frame.extend(core::iter::repeat_n(0, rng.random_range(1..60))),
+            9 => {
+                let extra = rng.random_range(1..40);
+                frame.extend((0..extra).map(|_| rng.random::<u8>()));
+                fit_lengths(frame);
+            }
+            10 => bend_network(rng, frame, &places),
+            _ => {
+                // Behind the sums' back.
+                flip(rng, frame, 12);
+                return;
+            }
+        }
+        if rng.random_bool(0.95) {
+            fit_checksums(frame);
+        }
+    }
+}
+
+fn flip(rng: &mut StdRng, frame: &mut [u8], from: usize) {
+    let at = rng.random_range(from.min(frame.len() - 1)..frame.len());
+    frame[at] ^= 1 << rng.random_range(0..8);
+}
+
+/// A 32-bit field of the Falcon or ULP header: a little more or less, or anything.
+fn bend_field(rng: &mut StdRng, frame: &mut [u8], places: &Places) {
+    let at = places.falcon + 4 * rng.random_range(2..20);
+    let Some(value) = word(frame, at) else { return };
+    let bent = match rng.random_range(0..4) {
+        0 => rng.random(),
+        1 => value ^ 1 << rng.random_range(0..32),
+        _ => value.wrapping_add_signed(rng.random_range(-140..140)),
+    };
+    put_word(frame, at, bent);
+}
+
+/// Tag, hop limit, ECN, port, protocol, fragments, options.
+fn bend_network(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
+    let ip = places.ip;
+    match (rng.random_range(0..6), places.v6) {
+        (0, _) if ip == 14 => {
+            frame.splice(12..12, [0x81, 0, rng.random(), rng.random()]);
+        }
+        (1, true) => frame[ip + 7] = rng.random(),
+        (1, false) => frame[ip + 8] = rng.random(),
+        (2, true) => frame[ip + 1] |= 0x30,
+        (2, false) => frame[ip + 1] |= 3,
+        (3, _) => frame[places.udp + 3] ^= 1,
+        (4, true) => frame[ip + 6] = [0, 6, 43, 44, 58, 60][rng.random_range(0..6)],
+        (4, false) => frame[ip] = 0x40 | rng.random_range(0..16),
+        (_, true) => frame[ip + 30] ^= 1,
+        (_, false) => frame[ip + 6] = rng.random_range(0..64),
+    }
+}
