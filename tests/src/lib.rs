@@ -17,6 +17,7 @@
 pub mod account;
 pub mod checks;
 pub mod cli;
+pub mod differential;
 pub mod live_fabric;
 pub mod namespace;
 pub mod nodes;

@@ -182,6 +182,12 @@ impl<const N: usize> TimingWheel<N> {
         Polled::Busy
     }
 
+    /// Largest tick told to [`Self::poll`] so far.
+    #[inline(always)]
+    pub const fn clock(&self) -> u64 {
+        self.clock
+    }
+
     /// A tick before which no poll is needed; `None` if nothing is filed.
     ///
     /// It is the start of the earliest occupied slot: the deadline itself once that is within 64 ticks, a

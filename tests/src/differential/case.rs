@@ -1,9 +1,10 @@
 //! A case: the state before, and what happens.
 
 use hw_model::host_nic::HostNic;
-use transport_common::connection::{Entry, TRANSACTIONS, state};
+use transport_common::connection::Entry;
 use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
 use transport_common::transaction::request_state;
+use transport_common::units::Picoseconds;
 
 /// Held requests whose cells a case brings along.
 const CELLS: usize = 8;
@@ -26,6 +27,8 @@ pub enum Stimulus {
 pub struct Case {
     /// The slot it stands in.
     pub slot: usize,
+    /// What the card's clock showed when the state was taken.
+    pub taken: Picoseconds,
     /// Context and tables.
     pub entry: Box<Entry>,
     /// Queues.
@@ -63,15 +66,23 @@ impl Case {
     #[must_use]
     pub fn snapshot(nic: &HostNic, slot: usize, stimulus: Stimulus) -> Self {
         let entry = nic.entry(slot);
-        let held = entry.tables.requests.iter().filter(|request| {
-            matches!(request.state, request_state::HELD | request_state::RNR)
-        });
+        let held = entry
+            .tables
+            .requests
+            .iter()
+            .filter(|request| matches!(request.state, request_state::HELD | request_state::RNR));
         // The next in order first: it is the one that an engine's turn may take out.
-        let mut cells: Vec<_> = held.map(|request| (request.rsn.wrapping_sub(entry.connection.target.nrsn.0), u32::from(request.cell))).collect();
+        let mut cells: Vec<_> = held
+            .map(|request| {
+                (request.rsn.wrapping_sub(entry.connection.target.nrsn.0), u32::from(request.cell))
+            })
+            .collect();
         cells.sort_unstable();
-        let contents = cells.into_iter().take(CELLS).filter_map(|(_, cell)| Some((cell, Box::new(*nic.cell(cell)?))));
+        let contents =
+            cells.into_iter().take(CELLS).filter_map(|(_, cell)| Some((cell, Box::new(*nic.cell(cell)?))));
         Self {
             slot,
+            taken: nic.now(),
             entry: Box::new(*entry),
             queues: copy(nic.queue_pair(slot)),
             regions: Box::new(*nic.regions()),
@@ -85,19 +96,12 @@ impl Case {
     pub fn duplicate(&self) -> Self {
         Self {
             slot: self.slot,
+            taken: self.taken,
             entry: self.entry.clone(),
             queues: copy(&self.queues),
             regions: self.regions.clone(),
             cells: self.cells.clone(),
             stimulus: self.stimulus.clone(),
         }
-    }
-
-    /// Whether the connection is alive, with something outstanding.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        let c = &self.entry.connection;
-        let transactions = &self.entry.tables.transactions;
-        c.state == state::OPEN && transactions[c.initiator.brsn.0 as usize % TRANSACTIONS].state != 0
     }
 }

@@ -125,7 +125,10 @@ pub struct Kernel {
 }
 
 /// The map `name` as a type of aya's.
-fn take<T: TryFrom<Map, Error: std::error::Error + Send + Sync + 'static>>(object: &mut Ebpf, name: &str) -> Result<T> {
+fn take<T: TryFrom<Map, Error: std::error::Error + Send + Sync + 'static>>(
+    object: &mut Ebpf,
+    name: &str,
+) -> Result<T> {
     let map = object.take_map(name).with_context(|| format!("no map {name}"))?;
     T::try_from(map).with_context(|| format!("map {name}"))
 }

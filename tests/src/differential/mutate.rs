@@ -119,13 +119,18 @@ impl Case {
         let (c, queues) = (&mut self.entry.connection, &self.queues);
         match rng.random_range(0..9) {
             0 => queues.receive_producer.store(c.target.receive_next, Relaxed),
-            1 => queues.receive_producer.store(c.target.receive_next.wrapping_add(rng.random_range(0..400)), Relaxed),
+            1 => queues
+                .receive_producer
+                .store(c.target.receive_next.wrapping_add(rng.random_range(0..400)), Relaxed),
             2 => {
-                let full = queues.completion_producer.load(Relaxed).wrapping_sub(COMPLETION_QUEUE_DEPTH as u32);
+                let full =
+                    queues.completion_producer.load(Relaxed).wrapping_sub(COMPLETION_QUEUE_DEPTH as u32);
                 queues.completion_consumer.store(full.wrapping_add(rng.random_range(0..3)), Relaxed);
             }
             3 => queues.command.store(command::CLOSE, Relaxed),
-            4 => queues.send_producer.store(c.initiator.next.0.wrapping_add(rng.random_range(0..300)), Relaxed),
+            4 => {
+                queues.send_producer.store(c.initiator.next.0.wrapping_add(rng.random_range(0..300)), Relaxed)
+            }
             5 => queues.send_producer.store(rng.random(), Relaxed),
             6 => c.target.delivering ^= 1,
             7 => c.initiator.targets_turn ^= 1,
@@ -139,7 +144,7 @@ impl Case {
         let Some(places) = Places::of(frame) else { return };
         match rng.random_range(0..12) {
             0..=4 => bend_field(rng, frame, &places),
-            5 => frame[places.falcon + 7] = rng.random_range(0..32) << 1 & 0xff | rng.random_range(0..2),
+            5 => frame[places.falcon + 7] = (rng.random_range(0..32) << 1) | rng.random_range(0..2),
             6 => flip(rng, frame, places.psp),
             7 => {
                 frame.truncate(rng.random_range(14..frame.len()));

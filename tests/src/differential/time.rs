@@ -1,7 +1,7 @@
 //! One clock for both: the contexts are moved to the kernel's time, and the kernel's reading is found again in what it
 //! wrote.
 
-use transport_common::connection::{Entry, TRANSACTIONS, timer};
+use transport_common::connection::{Entry, timer};
 use transport_common::packet_delivery::packet_flag;
 use transport_common::units::{FalconTime, Picoseconds};
 use transport_common::wire::nack::rnr_timeout;
@@ -23,7 +23,8 @@ const T1: usize = 16;
 impl Case {
     /// Moves everything that is measured by the card's own clock from `then` to `now`, and deadlines that might pass
     /// while the case is played out of its way.
-    pub fn rebase(&mut self, then: Picoseconds, now: Picoseconds) {
+    pub fn rebase(&mut self, now: Picoseconds) {
+        let then = core::mem::replace(&mut self.taken, now);
         let shift = now.ticks().0.wrapping_sub(then.ticks().0);
         let c = &mut self.entry.connection;
         c.security.last_iv = c.security.last_iv.wrapping_add(now.0.wrapping_sub(then.0));
@@ -44,7 +45,8 @@ impl Case {
         for packet in tables.request_packets.iter_mut().chain(&mut tables.data_packets) {
             let rnr = if packet.flags & packet_flag::RNR != 0 { rnr_timeout(packet.rnr_code).0 } else { 0 };
             let wait = rto.max(rnr);
-            packet.last_sent = clear(packet.last_sent.wrapping_add(shift).wrapping_add(wait), now.ticks()).wrapping_sub(wait);
+            packet.last_sent = clear(packet.last_sent.wrapping_add(shift).wrapping_add(wait), now.ticks())
+                .wrapping_sub(wait);
         }
         for transaction in &mut tables.transactions {
             let deadline = transaction.since.wrapping_add(shift).wrapping_add(timeout);
@@ -130,7 +132,10 @@ impl Bracket {
     pub(super) fn first_step(self, before: &Entry, after: &Entry) -> Option<Picoseconds> {
         let timeout = after.connection.config.transaction_timeout.0;
         let (old, new) = (before.connection.timers.transaction, after.connection.timers.transaction);
-        [new.wrapping_sub(timeout), new].into_iter().filter(|_| old != new).find_map(|ticks| self.at_ticks(ticks))
+        [new.wrapping_sub(timeout), new]
+            .into_iter()
+            .filter(|_| old != new)
+            .find_map(|ticks| self.at_ticks(ticks))
     }
 }
 
@@ -158,5 +163,3 @@ pub(super) struct Reading {
     /// To the picosecond, not only to the tick.
     pub(super) exact: bool,
 }
-
-const _: () = assert!(TRANSACTIONS == 256);

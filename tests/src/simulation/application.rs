@@ -353,7 +353,7 @@ impl Flow {
                 area
             }
             _ => {
-                work.remote_address = u64::MAX & !7;
+                work.remote_address = !7;
                 area
             }
         }

@@ -13,5 +13,5 @@ mod scenario;
 mod world;
 
 pub use application::{Area, Flow, Kind, Op, ReceiveBuffer};
-pub use scenario::{End, Link, Profile, Scenario};
+pub use scenario::{End, Link, Profile, Scenario, node_config_of};
 pub use world::{Observer, World};

@@ -1,11 +1,12 @@
 //! What a seed decides before the first packet: hosts, links between them, the fabric.
 
+use hw_model::host_nic::node_config;
 use hw_model::network::FabricConfig;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use transport_common::connection::{Config, Initial, Parameters, Path};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::queues::CELLS;
+use transport_common::queues::{CELLS, NodeConfig};
 use transport_common::units::{Fcwnd, Ticks};
 
 /// What a run is to show.
@@ -83,13 +84,19 @@ pub(crate) const fn mac(host: usize) -> [u8; 6] {
 }
 
 /// IPv4 address of a host.
-pub(crate) const fn ipv4(host: usize) -> [u8; 4] {
+const fn ipv4(host: usize) -> [u8; 4] {
     [10, 7, 0, host as u8 + 1]
 }
 
 /// IPv6 address of a host.
-pub(crate) const fn ipv6(host: usize) -> [u8; 16] {
+const fn ipv6(host: usize) -> [u8; 16] {
     [0xfd, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host as u8 + 1]
+}
+
+/// What the card of a host believes its addresses to be.
+#[must_use]
+pub fn node_config_of(host: usize) -> NodeConfig {
+    node_config(mac(host), ipv4(host), ipv6(host))
 }
 
 /// Numbers with a taste for the wrap (D-18).

@@ -1,6 +1,6 @@
 //! The course of a run: whose turn it is, and what follows from it.
 
-use hw_model::host_nic::{HostConfig, HostNic, node_config};
+use hw_model::host_nic::{HostConfig, HostNic};
 use hw_model::network::{Fabric, Port, Span, Time};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -14,7 +14,7 @@ use transport_common::units::{Fcwnd, Picoseconds};
 use transport_common::wire::PacketType;
 
 use super::application::Flow;
-use super::scenario::{End, Profile, Scenario, ipv4, ipv6, mac, scale};
+use super::scenario::{End, Profile, Scenario, mac, node_config_of, scale};
 use super::{corruption, invariants};
 
 /// Virtual time by which everything has to be over, picoseconds: five minutes.
@@ -288,7 +288,7 @@ impl World {
 impl Host {
     fn new(scenario: &Scenario, host: usize) -> Self {
         let plan = scenario.hosts[host];
-        let config = HostConfig::new(node_config(mac(host), ipv4(host), ipv6(host)));
+        let config = HostConfig::new(node_config_of(host));
         let nic = HostNic::new(HostConfig { cells: plan.cells, tail_room: plan.tail_room, ..config });
         let links = scenario.links.iter().enumerate();
         let all =

@@ -22,7 +22,9 @@ impl Entry {
         if fired {
             self.connection.timers.armed &= !timer::FILED;
         }
-        if self.connection.state == state::OPEN && queues.command.load(Ordering::Relaxed) == command::CLOSE {
+        // A connection that failed is closed like any other, or its slot would stay taken.
+        if self.connection.state != state::CLOSED && queues.command.load(Ordering::Relaxed) == command::CLOSE
+        {
             self.connection.state = state::CLOSING;
         }
         if self.connection.state != state::OPEN {

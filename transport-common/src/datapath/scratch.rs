@@ -359,7 +359,7 @@ pub struct Scratch {
     pub slot: u32,
     /// 0.
     pub reserved: u32,
-    /// Headers of the frame being built, see [`super::emit`].
+    /// Headers of the frame being built; the Falcon header stands at [`super::FALCON_AT`].
     pub header: [u8; HEADER_BYTES],
     /// Staging for checksums and cells.
     pub staging: [u8; STAGING_BYTES],

@@ -224,6 +224,7 @@ impl Entry {
         if self.receive_window(pull).classify(psn) != Arrival::New
             || self.request(key).state != request_state::FREE
         {
+            s.count(Counter::DropDuplicate); // another CPU was faster
             return;
         }
         if cell == NO_CELL {

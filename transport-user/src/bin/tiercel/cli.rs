@@ -131,7 +131,7 @@ Examples:
     Atomic(AtomicCommand),
     /// Copy a file to or from the node at the other end of a connection.
     ///
-    /// One of the two places is CID:[NAME]. The peer keeps files in the directory of its `up --receive-dir`. The content
+    /// One of the two places is `CID:` or `CID:NAME`. The peer keeps files in the directory of its `up --receive-dir`. The content
     /// crosses by Falcon and is verified by SHA-256 end to end.
     #[command(after_help = "\
 Examples:
@@ -142,7 +142,7 @@ Examples:
         /// Where from: a path, or CID:NAME.
         #[arg(value_parser = parse_copy_place)]
         from: CopyPlace,
-        /// Where to: a path, or CID:[NAME].
+        /// Where to: a path, `CID:` or `CID:NAME`.
         #[arg(value_parser = parse_copy_place)]
         to: CopyPlace,
         /// How the content crosses.

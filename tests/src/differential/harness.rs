@@ -1,0 +1,330 @@
+//! Plays a case on both sides and compares.
+
+use core::fmt::{self, Debug, Formatter};
+use core::sync::atomic::Ordering::Relaxed;
+
+use anyhow::{Result, ensure};
+use hw_model::host_nic::{HostConfig, HostNic};
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use transport_common::connection::Entry;
+use transport_common::counters::Counter;
+use transport_common::datapath::Verdict;
+use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig};
+use transport_common::timing_wheel::{TimingWheel, now_tick};
+use transport_common::transaction::request_state;
+use transport_common::units::Picoseconds;
+
+use super::case::{bytes, restore};
+use super::kernel::Outcome;
+use super::time::{Bracket, Reading};
+use super::{Case, Kernel, Program, Stimulus};
+
+/// Memory that cases use, and that therefore has content.
+const PATTERN_BYTES: usize = 56 << 20;
+/// Cases between two comparisons of memory and free cells as a whole.
+const BLOCK: u64 = 8192;
+/// A case that takes longer is void: deadlines may have passed meanwhile.
+const PATIENCE_NANOS: u64 = 80_000_000;
+/// Longest frame that a test run's buffer has room for.
+const LONGEST_FRAME: u32 = 3520;
+/// Mismatches that are described.
+const DESCRIBED: usize = 5;
+
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+const XDP_TX: u32 = 3;
+const XDP_REDIRECT: u32 = 4;
+
+/// Both sides, in lockstep.
+pub struct Harness {
+    kernel: Kernel,
+    host: HostNic,
+    counters: ([u64; Counter::COUNT], [u64; Counter::COUNT]),
+    /// Cases played so far: frames, and turns of the engine.
+    pub played: [u64; 2],
+    void: u64,
+    mismatches: Vec<String>,
+    found: u64,
+}
+
+impl Harness {
+    /// Both sides as a node with `config`.
+    ///
+    /// # Errors
+    /// If a map cannot be read or written.
+    pub fn new(mut kernel: Kernel, config: NodeConfig, rng: &mut StdRng) -> Result<Self> {
+        let config = HostConfig { longest_frame: LONGEST_FRAME, ..HostConfig::new(config) };
+        let mut host = HostNic::new(config);
+        rng.fill(&mut host.memory_mut()[..PATTERN_BYTES]);
+        kernel.memory()[..PATTERN_BYTES].copy_from_slice(&host.memory()[..PATTERN_BYTES]);
+        let counters = (kernel.counters()?, *host.counters());
+        Ok(Self { kernel, host, counters, played: [0; 2], void: 0, mismatches: Vec::new(), found: 0 })
+    }
+
+    /// Plays a case on both sides and notes whatever differs.
+    ///
+    /// # Errors
+    /// If a map cannot be read or written, or the kernel refuses to run a program.
+    pub fn play(&mut self, mut case: Case, rng: &mut StdRng) -> Result<()> {
+        let total: u64 = self.played.iter().sum();
+        if total.is_multiple_of(BLOCK) {
+            self.compare_all(rng)?;
+        }
+        let start = Kernel::now();
+        case.rebase(Picoseconds::from_nanos(start));
+        self.set_up(&case, rng)?;
+        let outcome = match &case.stimulus {
+            Stimulus::Frame(frame) => self.kernel.run(Program::Wire, frame)?,
+            Stimulus::Turn { .. } => self.kernel.run(Program::Engine, &[0; 128])?,
+        };
+        let after = self.kernel.entry(case.slot)?;
+        if outcome.clock.1 - start > PATIENCE_NANOS {
+            self.void += 1;
+            return self.recover();
+        }
+        let exact = self.set_readings(&case, &after, &outcome)?;
+        let differences = self.compare(&case, &after, &outcome, exact)?;
+        self.played[usize::from(matches!(case.stimulus, Stimulus::Turn { .. }))] += 1;
+        if !differences.is_empty() {
+            self.found += 1;
+            if self.mismatches.len() < DESCRIBED {
+                self.mismatches.push(describe(&case, &differences));
+            }
+            self.recover()?;
+        }
+        Ok(())
+    }
+
+    /// The verdict on all cases.
+    ///
+    /// # Errors
+    /// If a map cannot be read, or if anything ever differed; the first few cases are described.
+    pub fn finish(mut self, rng: &mut StdRng) -> Result<()> {
+        self.compare_all(rng)?;
+        let [frames, turns] = self.played;
+        println!(
+            "{frames} frames and {turns} turns of the engine, {} void for want of processor time",
+            self.void
+        );
+        ensure!(self.found == 0, "{} cases differ\n{}", self.found, self.mismatches.join("\n"));
+        ensure!(self.void < frames / 10, "{} cases void: the machine is too busy", self.void);
+        Ok(())
+    }
+
+    /// The state before, on both sides.
+    fn set_up(&mut self, case: &Case, rng: &mut StdRng) -> Result<()> {
+        let Self { kernel, host, .. } = self;
+        kernel.set_entry(case.slot, &case.entry)?;
+        *host.entry_mut(case.slot) = *case.entry;
+        restore(&case.queues, kernel.queue_pair(case.slot));
+        restore(&case.queues, host.queue_pair_mut(case.slot));
+        kernel.regions().copy_from_slice(&*case.regions);
+        host.regions_mut().copy_from_slice(&*case.regions);
+        for (cell, content) in &case.cells {
+            kernel.set_cell(*cell, content)?;
+            if let Some(own) = host.cell_mut(*cell) {
+                own.copy_from_slice(&**content);
+            }
+        }
+        kernel.node().ready.iter().for_each(|word| word.store(0, Relaxed));
+        host.doorbells().ready.fill(0);
+        if let Stimulus::Turn { fired, looks } = case.stimulus {
+            self.set_up_engine(case.slot, fired, looks, rng)?;
+        }
+        Ok(())
+    }
+
+    /// Wheel, doorbells and counts of the engine.
+    fn set_up_engine(&mut self, slot: usize, fired: bool, looks: bool, rng: &mut StdRng) -> Result<()> {
+        let Self { kernel, host, .. } = self;
+        let next = rng.random_range(0..CONNECTIONS as u32);
+        kernel.set_round_robin(next)?;
+        host.doorbells().next = next;
+        let now = now_tick(Kernel::now());
+        let wheel = host.wheel();
+        *wheel = TimingWheel::new();
+        wheel.poll(now);
+        if fired {
+            wheel.schedule(slot as u32, now);
+        } else {
+            kernel.node().ready[slot / 64].store(1 << (slot % 64), Relaxed);
+            host.doorbells().ring(slot as u32);
+        }
+        kernel.set_wheel(host.wheel())?;
+        let frames = rng.random_range(0..1u64 << 40) & !7 | if looks { 7 } else { rng.random_range(0..7) };
+        kernel.node().frames.store(frames, Relaxed);
+        host.set_frames(frames);
+        Ok(())
+    }
+
+    /// Tells the host's clock what the kernel's showed; whether it is known to the picosecond when a deadline was filed.
+    fn set_readings(&mut self, case: &Case, after: &Entry, outcome: &Outcome) -> Result<bool> {
+        let bracket = Bracket { first: outcome.clock.0 * 1000, last: outcome.clock.1 * 1000 };
+        let fallback = Reading { time: Picoseconds(bracket.first), exact: false };
+        let reading = bracket.reading(&case.entry, after, &case.stimulus).unwrap_or(fallback);
+        let Stimulus::Turn { looks, .. } = case.stimulus else {
+            self.host.set_readings([reading.time]);
+            return Ok(reading.exact);
+        };
+        // Only a redelivery reads the clock twice.
+        let redelivered = was_redelivered(&case.entry, after);
+        let mut first = reading.time;
+        if redelivered && let Some(earlier) = bracket.first_step(&case.entry, after) {
+            first = earlier;
+        }
+        if looks && !reading.exact {
+            // The wheel keeps the latest tick it was told; the same reading serves the turn.
+            let told = Picoseconds::from_nanos(self.kernel.wheel()?.clock() << 9);
+            if told.0 > first.0 {
+                first = told;
+            }
+        }
+        let readings = [first, reading.time];
+        self.host.set_readings(readings);
+        // A redelivery files its deadline by the first reading and sends by the second.
+        Ok(reading.exact && !redelivered)
+    }
+
+    fn compare(&mut self, case: &Case, after: &Entry, outcome: &Outcome, exact: bool) -> Result<Vec<String>> {
+        let (action, frame) = match &case.stimulus {
+            Stimulus::Frame(frame) => match self.host.receive(frame.clone()) {
+                (Verdict::Pass, frame) => (XDP_PASS, frame),
+                (Verdict::Drop, frame) => (XDP_DROP, frame),
+                (Verdict::Transmit, frame) => (XDP_TX, frame),
+            },
+            Stimulus::Turn { .. } => match self.host.engine_frame() {
+                Some((Verdict::Transmit, frame)) => (XDP_REDIRECT, frame),
+                _ => (XDP_DROP, Vec::new()),
+            },
+        };
+        let mut differences = Differences::default();
+        differences.look("action", &outcome.action, &action);
+        if action != XDP_DROP && outcome.action != XDP_DROP {
+            differences.look("frame", &Hex(&outcome.frame), &Hex(&frame));
+        }
+        differences.look("context", after, self.host.entry(case.slot));
+        let (kernel, host) =
+            (bytes(self.kernel.queue_pair(case.slot)), bytes(self.host.queue_pair(case.slot)));
+        if let Some(at) = kernel.iter().zip(host).position(|(kernel, host)| kernel != host) {
+            let at = (at & !7)..(at & !7) + 32;
+            differences.look(&format!("queues, {at:?}"), &Hex(&kernel[at.clone()]), &Hex(&host[at]));
+        }
+        let bells = self.kernel.node().ready.each_ref().map(|word| word.load(Relaxed));
+        differences.look("doorbells", &bells, &self.host.doorbells().ready);
+        let counters = (self.kernel.counters()?, *self.host.counters());
+        for counter in Counter::ALL {
+            let n = *counter as usize;
+            let (kernel, host) = (counters.0[n] - self.counters.0[n], counters.1[n] - self.counters.1[n]);
+            differences.look(counter.name(), &kernel, &host);
+        }
+        self.counters = counters;
+        if let Stimulus::Turn { .. } = case.stimulus {
+            differences.look("round robin", &self.kernel.round_robin()?, &self.host.doorbells().next);
+            let (kernel, host) = (self.kernel.wheel()?, self.host.wheel());
+            for slot in 0..CONNECTIONS as u32 {
+                // Where the reading is known to the tick only, a deadline relative to it may be filed next door.
+                let blurred = |deadline: Option<u64>| if exact { deadline } else { deadline.map(|_| 0) };
+                differences.look(
+                    "deadline",
+                    &blurred(kernel.deadline_of(slot)),
+                    &blurred(host.deadline_of(slot)),
+                );
+            }
+        }
+        let mut differences = differences.0;
+        differences.extend(self.compare_cells(case, after)?);
+        Ok(differences)
+    }
+
+    /// Contents of cells that were filled in this case.
+    fn compare_cells(&self, case: &Case, after: &Entry) -> Result<Vec<String>> {
+        let mut differences = Vec::new();
+        let is_held = |state: u8| state == request_state::HELD || state == request_state::RNR;
+        for (old, new) in case.entry.tables.requests.iter().zip(&after.tables.requests) {
+            if is_held(new.state) && (!is_held(old.state) || old.cell != new.cell) {
+                let (cell, length) = (u32::from(new.cell), usize::from(new.length).min(4096));
+                let same = self.host.cell(cell).is_some_and(|own| {
+                    self.kernel.cell(cell).is_ok_and(|kernel| own[..length] == kernel[..length])
+                });
+                if !same {
+                    differences.push(format!("  contents of cell {cell}"));
+                }
+            }
+        }
+        Ok(differences)
+    }
+
+    /// Compares memory and free cells as a whole, and deals the cells anew.
+    fn compare_all(&mut self, rng: &mut StdRng) -> Result<()> {
+        let differs =
+            self.kernel.memory().iter().zip(self.host.memory()).position(|(kernel, host)| kernel != host);
+        ensure!(differs.is_none(), "memory differs at offset {differs:?}");
+        let mut cells: Vec<u32> = (0..CELLS as u32).collect();
+        cells.shuffle(rng);
+        cells.truncate(rng.random_range(0..=CELLS));
+        let free = self.kernel.set_free_cells(&cells)?;
+        let blocks: u64 = self.played.iter().sum();
+        ensure!(blocks == 0 || free == self.host.free_cells(), "free receive cells differ");
+        self.host.set_free_cells(cells);
+        Ok(())
+    }
+
+    /// After a case that counts for nothing, or went wrong: the host takes over what the kernel has.
+    fn recover(&mut self) -> Result<()> {
+        self.host.memory_mut().copy_from_slice(self.kernel.memory());
+        let free = self.kernel.set_free_cells(&[])?;
+        self.kernel.set_free_cells(&free)?;
+        self.host.set_free_cells(free);
+        self.counters = (self.kernel.counters()?, *self.host.counters());
+        Ok(())
+    }
+}
+
+/// What differs, in words.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn look<T: PartialEq + Debug>(&mut self, what: &str, kernel: &T, host: &T) {
+        if kernel == host {
+            return;
+        }
+        let (kernel, host) = (format!("{kernel:#?}"), format!("{host:#?}"));
+        for (kernel, host) in kernel.lines().zip(host.lines()).filter(|(kernel, host)| kernel != host) {
+            self.0.push(format!("  {what}\n    kernel {}\n    host   {}", kernel.trim(), host.trim()));
+        }
+    }
+}
+
+/// Bytes that are shown as people read packets.
+#[derive(PartialEq)]
+struct Hex<'a>(&'a [u8]);
+
+impl Debug for Hex<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Whether a turn of the engine took a held request out of its cell.
+fn was_redelivered(before: &Entry, after: &Entry) -> bool {
+    let (b, a) = (&before.connection.target, &after.connection.target);
+    let is_held = |state: u8| state == request_state::HELD || state == request_state::RNR;
+    let moved = before
+        .tables
+        .requests
+        .iter()
+        .zip(&after.tables.requests)
+        .any(|(old, new)| is_held(old.state) && old != new);
+    moved || (b.rnr_due, b.rnr_retry) != (a.rnr_due, a.rnr_retry)
+}
+
+fn describe(case: &Case, differences: &[String]) -> String {
+    let stimulus = match &case.stimulus {
+        Stimulus::Frame(frame) => format!("frame {:?}", Hex(frame)),
+        turn => format!("{turn:?}"),
+    };
+    format!("slot {}, {stimulus}\n{}", case.slot, differences[..differences.len().min(20)].join("\n"))
+}

@@ -1,0 +1,115 @@
+//! Where cases come from: simulations, looked at over the shoulder.
+
+use std::collections::HashSet;
+
+use anyhow::Result;
+use hw_model::host_nic::HostNic;
+use rand::Rng;
+use rand::rngs::StdRng;
+use transport_common::queues::CONNECTIONS;
+
+use super::frame::{Places, fit_checksums, fit_lengths, packet_type, word};
+use super::{Case, Harness, Stimulus};
+use crate::simulation::Observer;
+
+/// The host whose part the kernel plays.
+const HOST: usize = 0;
+/// One in so many steps of that host is looked at.
+const FRAMES_SKIPPED: u32 = 4;
+const TURNS_SKIPPED: u32 = 6;
+/// Bent copies of each case.
+const COPIES: u32 = 5;
+
+/// Takes snapshots of a simulation's host 0 and plays them, as they are and bent.
+pub struct Source<'a> {
+    harness: &'a mut Harness,
+    rng: &'a mut StdRng,
+    /// Frames and turns to play at most.
+    wanted: [u64; 2],
+    /// Packet types, by IP version and tag, that were cut to every length.
+    cut: &'a mut HashSet<(u8, usize)>,
+    /// What went wrong, if anything did.
+    pub error: Option<anyhow::Error>,
+}
+
+impl<'a> Source<'a> {
+    /// A source for one simulation; `cut` is kept from one to the next.
+    pub fn new(
+        harness: &'a mut Harness,
+        rng: &'a mut StdRng,
+        wanted: [u64; 2],
+        cut: &'a mut HashSet<(u8, usize)>,
+    ) -> Self {
+        Self { harness, rng, wanted, cut, error: None }
+    }
+
+    fn is_wanted(&mut self, kind: usize, skipped: u32) -> bool {
+        let wanted = self.error.is_none() && self.harness.played[kind] < self.wanted[kind];
+        wanted && self.rng.random_range(0..skipped) == 0
+    }
+
+    fn play(&mut self, case: &Case) -> Result<()> {
+        self.harness.play(case.duplicate(), self.rng)?;
+        for _ in 0..COPIES {
+            let mut copy = case.duplicate();
+            if self.rng.random_bool(0.7) {
+                copy.bend_frame(self.rng);
+            }
+            let strokes = self.rng.random_range(0..4);
+            copy.bend_context(self.rng, strokes);
+            self.harness.play(copy, self.rng)?;
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, nic: &HostNic, slots: &[usize], frame: &[u8]) -> Result<()> {
+        let Some(places) = Places::of(frame) else { return Ok(()) };
+        let slot = word(frame, places.falcon).unwrap_or(0) as usize % CONNECTIONS;
+        if !slots.contains(&slot) {
+            return Ok(());
+        }
+        let case = Case::snapshot(nic, slot, Stimulus::Frame(frame.to_vec()));
+        let kind = (packet_type(frame, &places), places.falcon);
+        if frame.len() < 400 && self.cut.insert(kind) {
+            for cut in truncations(&case) {
+                self.harness.play(cut, self.rng)?;
+            }
+        }
+        self.play(&case)
+    }
+
+    fn turn(&mut self, nic: &HostNic, slots: &[usize]) -> Result<()> {
+        let slot = slots[self.rng.random_range(0..slots.len())];
+        let fired = self.rng.random_bool(0.5);
+        let looks = fired || self.rng.random_bool(0.2);
+        self.play(&Case::snapshot(nic, slot, Stimulus::Turn { fired, looks }))
+    }
+}
+
+/// A case whose frame is cut to every length, with lengths and sums as they were and with them made right.
+pub fn truncations(case: &Case) -> impl Iterator<Item = Case> {
+    let Stimulus::Frame(frame) = &case.stimulus else { panic!("only frames can be cut") };
+    let lengths = (14..frame.len()).flat_map(|length| [(length, false), (length, true)]);
+    lengths.map(move |(length, right)| {
+        let mut cut = frame[..length].to_vec();
+        if right {
+            fit_lengths(&mut cut);
+            fit_checksums(&mut cut);
+        }
+        Case { stimulus: Stimulus::Frame(cut), ..case.duplicate() }
+    })
+}
+
+impl Observer for Source<'_> {
+    fn before_receive(&mut self, host: usize, nic: &HostNic, slots: &[usize], frame: &[u8]) {
+        if host == HOST && self.is_wanted(0, FRAMES_SKIPPED) {
+            self.error = self.frame(nic, slots, frame).err();
+        }
+    }
+
+    fn before_engine(&mut self, host: usize, nic: &HostNic, slots: &[usize]) {
+        if host == HOST && !slots.is_empty() && self.is_wanted(1, TURNS_SKIPPED) {
+            self.error = self.turn(nic, slots).err();
+        }
+    }
+}
