@@ -34,7 +34,7 @@ enum Task {
     Run(Passed),
     /// Run every check and every test, those that need root included (needs root)
     Test(test::Options),
-    /// Measure Tiercel, the raw limit of this machine and the peers in one run (needs root)
+    /// Measure Tiercel beside the raw limit of this machine, in one run (needs root)
     #[command(disable_help_flag = true)]
     Bench(Passed),
     /// Build the XDP programs and the workspace, optimised

@@ -47,6 +47,7 @@ pub struct Harness {
     void: u64,
     mismatches: Vec<String>,
     found: u64,
+    debug: String,
 }
 
 impl Harness {
@@ -60,7 +61,7 @@ impl Harness {
         rng.fill(&mut host.memory_mut()[..PATTERN_BYTES]);
         kernel.memory()[..PATTERN_BYTES].copy_from_slice(&host.memory()[..PATTERN_BYTES]);
         let counters = (kernel.counters()?, *host.counters());
-        Ok(Self { kernel, host, counters, played: [0; 2], void: 0, mismatches: Vec::new(), found: 0 })
+        Ok(Self { kernel, host, counters, played: [0; 2], void: 0, mismatches: Vec::new(), found: 0, debug: String::new() })
     }
 
     /// Plays a case on both sides and notes whatever differs.
@@ -90,7 +91,7 @@ impl Harness {
         if !differences.is_empty() {
             self.found += 1;
             if self.mismatches.len() < DESCRIBED {
-                self.mismatches.push(describe(&case, &differences));
+                self.mismatches.push(self.debug.clone() + &describe(&case, &differences));
             }
             self.recover()?;
         }
@@ -182,6 +183,7 @@ impl Harness {
             }
         }
         let readings = [first, reading.time];
+        self.debug = format!("{readings:?} {redelivered} {reading:?} {:?} {:?}", bracket, after.connection.timers);
         self.host.set_readings(readings);
         // A redelivery files its deadline by the first reading and sends by the second.
         Ok(reading.exact && !redelivered)
@@ -326,5 +328,7 @@ fn describe(case: &Case, differences: &[String]) -> String {
         Stimulus::Frame(frame) => format!("frame {:?}", Hex(frame)),
         turn => format!("{turn:?}"),
     };
-    format!("slot {}, {stimulus}\n{}", case.slot, differences[..differences.len().min(20)].join("\n"))
+    let c = &case.entry.connection;
+    let before = format!("{:?}\n{:?}\n{:?}", c.timers, c.target, c.initiator);
+    format!("slot {}, {stimulus}\n{before}\n{}", case.slot, differences[..differences.len().min(20)].join("\n"))
 }
