@@ -47,7 +47,6 @@ pub struct Harness {
     void: u64,
     mismatches: Vec<String>,
     found: u64,
-    debug: String,
 }
 
 impl Harness {
@@ -61,16 +60,7 @@ impl Harness {
         rng.fill(&mut host.memory_mut()[..PATTERN_BYTES]);
         kernel.memory()[..PATTERN_BYTES].copy_from_slice(&host.memory()[..PATTERN_BYTES]);
         let counters = (kernel.counters()?, *host.counters());
-        Ok(Self {
-            kernel,
-            host,
-            counters,
-            played: [0; 2],
-            void: 0,
-            mismatches: Vec::new(),
-            found: 0,
-            debug: String::new(),
-        })
+        Ok(Self { kernel, host, counters, played: [0; 2], void: 0, mismatches: Vec::new(), found: 0 })
     }
 
     /// Plays a case on both sides and notes whatever differs.
@@ -103,7 +93,7 @@ impl Harness {
         if !differences.is_empty() {
             self.found += 1;
             if self.mismatches.len() < DESCRIBED {
-                self.mismatches.push(self.debug.clone() + &describe(&case, &differences));
+                self.mismatches.push(describe(&case, &differences));
             }
             self.recover()?;
         }
@@ -199,8 +189,6 @@ impl Harness {
             }
         }
         let readings = [first, reading.time];
-        self.debug =
-            format!("{readings:?} {redelivered} {reading:?} {:?} {:?}", bracket, after.connection.timers);
         self.host.set_readings(readings);
         // A redelivery files its deadline by the first reading and sends by the second.
         Ok(Some(reading.exact && !redelivered))
