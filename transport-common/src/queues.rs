@@ -314,15 +314,26 @@ impl Region {
     }
 }
 
-/// The node page: doorbells and the state of the engine, shared by application, engine and wire program.
+/// How much later than asked for a sleeping engine may turn to a deadline. Below every retransmission timeout in use,
+/// and far above what waking a thread costs.
+pub const SLEEPERS_SLACK_NANOS: u64 = 200_000;
+
+/// The node page: doorbells and the state of the engine, shared by application, engine and wire program. What one
+/// side writes often does not share a cache line with what another reads often.
 #[repr(C)]
 pub struct NodePage {
     /// Bit n: connection slot n wants to be looked at by the engine.
     pub ready: [AtomicU64; CONNECTIONS / 64],
-    /// Engine thread: 1 while it sleeps and has to be woken.
-    pub engine_sleeping: AtomicU32,
-    /// Wire program: counts wake-ups asked for.
-    pub wakeups: AtomicU32,
+    /// Fills the doorbells' cache line.
+    pub reserved: [u64; 8 - CONNECTIONS / 64],
+    /// Engine thread: 1 while it sleeps and has to be woken; who wakes it writes 0.
+    pub engine_sleeping: AtomicU64,
+    /// Engine thread: until when it sleeps if nobody wakes it, in nanoseconds of the monotonic clock; 0 is for ever.
+    pub planned_wake: AtomicU64,
+    /// Counts wake-ups by the wire program.
+    pub wakeups: AtomicU64,
+    /// Fills the cache line of the engine thread.
+    pub reserved2: [u64; 5],
     /// Engine program: frames in which it found nothing to do since it last found something.
     pub idle_frames: AtomicU64,
     /// Engine program: frames it was handed, in all.
@@ -353,6 +364,8 @@ const _: () = {
     assert!(size_of::<Completion>() == 32);
     assert!(size_of::<Region>() == 24);
     assert!(size_of::<QueuePair>() == 128 + 64 * 256 + 24 * 256 + 32 * 512);
+    assert!(core::mem::offset_of!(NodePage, engine_sleeping) == 64);
+    assert!(core::mem::offset_of!(NodePage, idle_frames) == 128);
     assert!(CONNECTIONS.is_power_of_two() && REGIONS.is_power_of_two() && CELLS.is_power_of_two());
 };
 

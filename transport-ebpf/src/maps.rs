@@ -12,7 +12,7 @@ use transport_common::counters::Counter;
 use transport_common::datapath::Scratch;
 use transport_common::queues::{
     CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair,
-    REGIONS as REGION_COUNT, Region,
+    REGIONS as REGION_COUNT, Region, SLEEPERS_SLACK_NANOS,
 };
 use transport_common::timing_wheel::TimingWheel;
 
@@ -106,16 +106,47 @@ pub(crate) fn count_idle(node: &NodePage, idle: bool) {
 #[inline(always)]
 pub(crate) fn ring(slot: u32) {
     let Some(node) = node() else { return };
-    let word = &node.ready[(slot as usize / 64) & (SLOTS / 64 - 1)];
-    let bit = 1 << (slot & 63);
-    if word.load(Relaxed) & bit != 0 {
+    set_ready(node, slot);
+    if node.engine_sleeping.load(Relaxed) != 0 {
+        wake_engine(node, slot);
+    }
+}
+
+/// Asks the engine to turn to `slot` by `deadline`, in nanoseconds of the monotonic clock. One that sleeps and will be
+/// up by then, or not much later, is left to it.
+#[inline(always)]
+pub(crate) fn ring_by(slot: u32, deadline: u64) {
+    let Some(node) = node() else { return };
+    set_ready(node, slot);
+    if node.engine_sleeping.load(Relaxed) == 0 {
         return;
     }
-    // SAFETY: a field of a map value.
-    unsafe { atomic::or(word.as_ptr(), bit) };
-    if node.engine_sleeping.load(Relaxed) != 0 {
-        /// Wakes the reader whatever it has read so far.
-        const FORCE_WAKEUP: u64 = 2;
+    let planned = node.planned_wake.load(Relaxed);
+    if planned == 0 || planned > deadline + SLEEPERS_SLACK_NANOS {
+        wake_engine(node, slot);
+    }
+}
+
+/// A bit that is set already is left alone: the engine clears it before it takes the connection's lock, so that
+/// whoever took the lock after the engine sees it cleared.
+#[inline(always)]
+fn set_ready(node: &NodePage, slot: u32) {
+    let word = &node.ready[(slot as usize / 64) & (SLOTS / 64 - 1)];
+    let bit = 1 << (slot & 63);
+    if word.load(Relaxed) & bit == 0 {
+        // SAFETY: a field of a map value.
+        unsafe { atomic::or(word.as_ptr(), bit) };
+    }
+}
+
+/// One of those who find the engine asleep wakes it.
+#[inline(always)]
+fn wake_engine(node: &NodePage, slot: u32) {
+    /// Wakes the reader whatever it has read so far.
+    const FORCE_WAKEUP: u64 = 2;
+    // SAFETY: fields of a map value.
+    if unsafe { atomic::compare_exchange(node.engine_sleeping.as_ptr(), 1, 0) } == 1 {
+        unsafe { atomic::fetch_add(node.wakeups.as_ptr(), 1) };
         let _ = WAKE.output::<u64>(u64::from(slot), FORCE_WAKEUP);
     }
 }
@@ -124,10 +155,9 @@ pub(crate) fn ring(slot: u32) {
 #[map]
 static ROUND_ROBIN: Array<u32> = Array::with_max_entries(1, 0);
 
-/// The next connection that asked for a turn, round robin; its bit is cleared before it is looked at, so that a
-/// doorbell during the turn is not lost.
+/// The next connection that asks for a turn, round robin.
 #[inline(always)]
-pub(crate) fn take_ready() -> Option<u32> {
+pub(crate) fn next_ready() -> Option<u32> {
     const WORDS: usize = SLOTS / 64;
     let node = node()?;
     let next = ROUND_ROBIN.get_ptr_mut(0)?;
@@ -141,10 +171,7 @@ pub(crate) fn take_ready() -> Option<u32> {
             bits &= u64::MAX << (start & 63);
         }
         if bits != 0 {
-            let bit = bits.trailing_zeros();
-            // SAFETY: a field of a map value.
-            unsafe { atomic::and(node.ready[index].as_ptr(), !(1 << (bit & 63))) };
-            let slot = (index as u32 * 64 + bit) & (SLOTS as u32 - 1);
+            let slot = (index as u32 * 64 + bits.trailing_zeros()) & (SLOTS as u32 - 1);
             // SAFETY: only the engine program touches it.
             unsafe { *next = (slot + 1) & (SLOTS as u32 - 1) };
             return Some(slot);
@@ -152,4 +179,13 @@ pub(crate) fn take_ready() -> Option<u32> {
         n += 1;
     }
     None
+}
+
+/// Withdraws the request of `slot` for a turn.
+#[inline(always)]
+pub(crate) fn clear_ready(slot: u32) {
+    let Some(node) = node() else { return };
+    let word = &node.ready[(slot as usize / 64) & (SLOTS / 64 - 1)];
+    // SAFETY: a field of a map value.
+    unsafe { atomic::and(word.as_ptr(), !(1 << (slot & 63))) };
 }

@@ -14,6 +14,7 @@ use transport_common::connection::Entry;
 use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch};
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, REGIONS, Region};
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
+use transport_common::transaction::Initiator;
 use transport_common::units::{Picoseconds, Ticks};
 
 /// Longest piece of a packet that is copied or summed at once.
@@ -332,8 +333,33 @@ impl Platform for Xdp {
     }
 
     #[inline(always)]
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+        maps::ring_by(slot, now.0 / 1000 + Ticks(ticks).as_nanos());
+    }
+
+    #[inline(always)]
     fn ready(&mut self) -> Option<u32> {
-        maps::take_ready()
+        maps::next_ready()
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, slot: u32) {
+        maps::clear_ready(slot);
+    }
+
+    #[inline(always)]
+    fn is_backlogged(&self, slot: u32) -> bool {
+        let (Some(locked), Some(queues)) = (maps::CONNECTIONS.get_ptr(slot), maps::QUEUE_PAIRS.get_ptr(slot)) else {
+            return false;
+        };
+        // SAFETY: valid map values; volatile because others write them. Nothing depends on the two fitting together.
+        let (next, fruitless) = unsafe {
+            let initiator = &raw const (*locked).entry.connection.initiator;
+            ((&raw const (*initiator).next).read_volatile(), (&raw const (*initiator).fruitless).read_volatile())
+        };
+        // SAFETY: a valid map value of atomics and cells.
+        let submitted = unsafe { (*queues).send_producer.load(Relaxed) };
+        Initiator::is_backlogged(next.0, fruitless, submitted)
     }
 
     #[inline(always)]

@@ -15,6 +15,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
+use transport_common::queues::SLEEPERS_SLACK_NANOS;
 
 use crate::bpf_call;
 use crate::error::Error;
@@ -27,7 +28,7 @@ const INTERRUPT: Signal = Signal::SIGUSR1;
 const BUSY_FRAMES: u32 = 1 << 30;
 /// Frames of the first burst after waking; doubled while there is work, so that long transfers pay the cost of
 /// entering a run (about 15 us) rarely.
-const FIRST_BURST: u32 = 512;
+const FIRST_BURST: u32 = 64;
 const LARGEST_BURST: u32 = 16_384;
 /// How often a stopping engine is interrupted again, in case a signal came just before it entered its run.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(1);
@@ -180,7 +181,7 @@ impl Engine {
             state,
             frames: node.frames.load(SeqCst),
             idle_frames: node.idle_frames.load(SeqCst),
-            wakeups: node.wakeups.load(SeqCst).into(),
+            wakeups: node.wakeups.load(SeqCst),
         }
     }
 
@@ -241,21 +242,28 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs bursts until nothing was found for the spin time, then sleeps.
+    /// Runs bursts until nothing was found for the spin time, then sleeps. Once it has found something it naps first:
+    /// more deadlines of acknowledgements are likely, and what is received until then need not wake it for them.
     fn sleeping(&mut self) -> io::Result<()> {
         let mut burst = FIRST_BURST;
         let mut last_busy = Instant::now();
+        let mut was_useful = false;
         while !self.stopped() {
             self.hand_out(burst)?;
             let idle = self.shared.maps.node().idle_frames.load(SeqCst);
             if idle < u64::from(burst) {
                 last_busy = Instant::now();
-                burst = (burst * 2).min(LARGEST_BURST);
+                was_useful = true;
+                // Only a burst that was in use to its end is worth a longer one.
+                if idle < u64::from(burst) / 2 {
+                    burst = (burst * 2).min(LARGEST_BURST);
+                }
                 continue;
             }
             burst = FIRST_BURST;
             if last_busy.elapsed() >= self.options.spin {
-                self.sleep()?;
+                self.sleep(was_useful)?;
+                was_useful = false;
                 last_busy = Instant::now();
             }
         }
@@ -270,29 +278,29 @@ impl Worker {
         }
     }
 
-    /// Waits for a doorbell, a wake-up by the wire program, or the next deadline of the timing wheel.
-    fn sleep(&mut self) -> io::Result<()> {
+    /// Waits for a doorbell, a wake-up by the wire program, the next deadline of the timing wheel, or the end of a nap.
+    fn sleep(&mut self, nap: bool) -> io::Result<()> {
         let node = self.shared.maps.node();
         self.shared.doorbell.reset();
+        let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
+        let wake = planned_wake(now, node.next_deadline.load(SeqCst), nap);
+        node.planned_wake.store(wake, SeqCst);
         // See `Shared::ring`: first the announcement, then the last look. The wire program does as the application.
         node.engine_sleeping.store(1, SeqCst);
         self.progress.state.store(SLEEPING, SeqCst);
         let work = self.stopped() || node.ready.iter().any(|word| word.load(SeqCst) != 0);
-        let outcome = if work { Ok(()) } else { self.wait(node.next_deadline.load(SeqCst)) };
+        let outcome = if work { Ok(()) } else { self.wait(now, wake) };
         self.progress.state.store(RUNNING, SeqCst);
         node.engine_sleeping.store(0, SeqCst);
         while self.wake.next().is_some() {}
         outcome
     }
 
-    /// Waits until `deadline`, in nanoseconds of the monotonic clock; 0 is never.
-    fn wait(&self, deadline: u64) -> io::Result<()> {
-        let timeout = match deadline {
+    /// Waits until `wake`, in nanoseconds of the monotonic clock; 0 is never.
+    fn wait(&self, now: Duration, wake: u64) -> io::Result<()> {
+        let timeout = match wake {
             0 => None,
-            _ => {
-                let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
-                Some(TimeSpec::from_duration(Duration::from_nanos(deadline).saturating_sub(now)))
-            }
+            _ => Some(TimeSpec::from_duration(Duration::from_nanos(wake).saturating_sub(now))),
         };
         let mut sources = [
             PollFd::new(self.shared.doorbell.as_fd(), PollFlags::POLLIN),
@@ -302,6 +310,17 @@ impl Worker {
             Ok(_) | Err(nix::Error::EINTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// When a sleeping engine wakes by itself, in nanoseconds of the monotonic clock: at the wheel's next deadline or a
+/// little later, at the end of its nap, or never (0).
+fn planned_wake(now: Duration, next_deadline: u64, nap: bool) -> u64 {
+    let soon = now.as_nanos() as u64 + SLEEPERS_SLACK_NANOS;
+    match (next_deadline, nap) {
+        (0, false) => 0,
+        (_, true) => soon,
+        (deadline, false) => deadline.max(soon),
     }
 }
 
@@ -334,6 +353,17 @@ mod tests {
         let spin = EngineOptions { spin: Duration::from_secs(2), ..EngineOptions::default() };
         assert!(matches!(spin.check(), Err(Error::EngineOption { option: "spin (us)", .. })));
         assert!(EngineOptions::default().check().is_ok());
+    }
+
+    #[test]
+    fn a_sleeper_is_up_in_time_and_naps_after_work() {
+        let now = Duration::from_millis(5);
+        let soon = 5_000_000 + SLEEPERS_SLACK_NANOS;
+        assert_eq!(planned_wake(now, 0, false), 0);
+        assert_eq!(planned_wake(now, 0, true), soon);
+        assert_eq!(planned_wake(now, 5_008_000, false), soon);
+        assert_eq!(planned_wake(now, 9_000_000, false), 9_000_000);
+        assert_eq!(planned_wake(now, 9_000_000, true), soon);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -43,10 +43,18 @@ impl Shared {
     /// Tells the engine that connection `slot` has something to do. A system call only while the engine sleeps.
     pub(crate) fn ring(&self, slot: usize) {
         let node = self.maps.node();
-        node.ready[slot / 64].fetch_or(1 << (slot % 64), SeqCst);
+        let (word, bit) = (&node.ready[slot / 64], 1 << (slot % 64));
+        // What was posted has to be seen before the bit is looked at: the engine clears the bit and then looks for
+        // what was posted. While it stands, the engine's cache line stays where it is.
+        fence(SeqCst);
+        if word.load(Relaxed) & bit == 0 {
+            word.fetch_or(bit, SeqCst);
+        }
         // The engine stores `sleeping` before it looks at `ready` for the last time, we the other way round: one of
         // the two sees the other.
-        if node.engine_sleeping.load(SeqCst) == 1 {
+        if node.engine_sleeping.load(SeqCst) == 1
+            && node.engine_sleeping.compare_exchange(1, 0, SeqCst, SeqCst).is_ok()
+        {
             self.doorbell.wake();
         }
     }

@@ -26,9 +26,9 @@ impl Doorbells {
         self.ready == [0; WORDS]
     }
 
-    /// The next connection that asked; its bit is cleared. The word the start lies in is looked at twice: its upper
+    /// The next connection that asks; it goes on asking. The word the start lies in is looked at twice: its upper
     /// part first, its lower part last.
-    pub fn take(&mut self) -> Option<u32> {
+    pub fn next_ready(&mut self) -> Option<u32> {
         for n in 0..=WORDS {
             let index = (self.next / WORD_BITS) as usize + n;
             let index = index % WORDS;
@@ -37,14 +37,18 @@ impl Doorbells {
                 bits &= u64::MAX << (self.next % WORD_BITS);
             }
             if bits != 0 {
-                let bit = bits.trailing_zeros();
-                self.ready[index] &= !(1 << bit);
-                let slot = index as u32 * WORD_BITS + bit;
+                let slot = index as u32 * WORD_BITS + bits.trailing_zeros();
                 self.next = (slot + 1) % CONNECTIONS as u32;
                 return Some(slot);
             }
         }
         None
+    }
+
+    /// Withdraws the request of `slot`, taken modulo [`CONNECTIONS`].
+    pub const fn answer(&mut self, slot: u32) {
+        let slot = slot % CONNECTIONS as u32;
+        self.ready[(slot / WORD_BITS) as usize] &= !(1 << (slot % WORD_BITS));
     }
 }
 
@@ -57,8 +61,21 @@ mod tests {
         let mut doorbells = Doorbells { next: 70, ..Doorbells::default() };
         [3, 65, 70, 255].iter().for_each(|slot| doorbells.ring(*slot));
         doorbells.ring(70);
-        let turns: Vec<u32> = std::iter::from_fn(|| doorbells.take()).collect();
+        let turn = || {
+            let slot = doorbells.next_ready()?;
+            doorbells.answer(slot);
+            Some(slot)
+        };
+        let turns: Vec<u32> = std::iter::from_fn(turn).collect();
         assert_eq!(turns, [70, 255, 3, 65]);
         assert!(doorbells.is_silent());
+    }
+
+    #[test]
+    fn who_goes_on_asking_has_a_turn_in_every_round() {
+        let mut doorbells = Doorbells::default();
+        [3, 65].iter().for_each(|slot| doorbells.ring(*slot));
+        let turns: Vec<u32> = (0..4).filter_map(|_| doorbells.next_ready()).collect();
+        assert_eq!(turns, [3, 65, 3, 65]);
     }
 }

@@ -10,6 +10,7 @@ use transport_common::queues::{
     CELL_BYTES, CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, NodeConfig, QueuePair, REGIONS, Region,
 };
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
+use transport_common::transaction::Initiator;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
 
@@ -261,8 +262,22 @@ impl Platform for HostPlatform {
         }
     }
 
+    fn wake_by(&mut self, slot: u32, _now: Picoseconds, _ticks: u32) {
+        self.doorbells.ring(slot);
+    }
+
     fn ready(&mut self) -> Option<u32> {
-        self.doorbells.take()
+        self.doorbells.next_ready()
+    }
+
+    fn answer(&mut self, slot: u32) {
+        self.doorbells.answer(slot);
+    }
+
+    fn is_backlogged(&self, slot: u32) -> bool {
+        let initiator = &self.entries[slot as usize].connection.initiator;
+        let submitted = self.queue_pairs[slot as usize].send_producer.load(Ordering::Relaxed);
+        Initiator::is_backlogged(initiator.next.0, initiator.fruitless, submitted)
     }
 
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {

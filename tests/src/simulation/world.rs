@@ -179,9 +179,8 @@ impl World {
         observer.before_engine(index, &host.nic, &host.slots);
         let before = host.sent();
         host.engine_free = self.now + host.frame_time;
-        if let Some((verdict, frame)) = host.nic.engine_frame() {
-            self.after_step(index, &before, verdict, frame);
-        }
+        let (verdict, frame) = host.nic.engine_frame().unwrap_or((Verdict::Drop, Vec::new()));
+        self.after_step(index, &before, verdict, frame);
     }
 
     fn after_step(&mut self, index: usize, before: &[[TransmitWindow; 2]], verdict: Verdict, frame: Vec<u8>) {

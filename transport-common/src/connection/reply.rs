@@ -47,14 +47,22 @@ impl Connection {
     /// Files the earliest deadline with the wheel when it moved forward.
     #[inline(always)]
     pub(crate) fn file_deadline(&mut self, s: &mut Scratch, now: FalconTime) {
-        if let Some(at) = self.earliest_deadline()
-            && self.is_news(at)
-        {
-            s.report.file = 1;
-            s.report.file_ticks = if now.reached(at) { 0 } else { at.since(now).0 };
+        if let Some(at) = self.report_deadline(s, now) {
             self.timers.filed = at.0;
             self.timers.armed |= timer::FILED;
         }
+    }
+
+    /// Reports the earliest deadline if the wheel does not know it; only the engine can tell the wheel.
+    #[inline(always)]
+    fn report_deadline(&self, s: &mut Scratch, now: FalconTime) -> Option<FalconTime> {
+        let at = self.earliest_deadline()?;
+        if !self.is_news(at) {
+            return None;
+        }
+        s.report.file = 1;
+        s.report.file_ticks = if now.reached(at) { 0 } else { at.since(now).0 };
+        Some(at)
     }
 }
 
@@ -214,22 +222,22 @@ impl Entry {
         {
             self.send_ack(s, now);
         }
-        s.report.wake |= self.wants_engine(queues) as u32;
+        s.report.wake |= self.wants_turn(queues) as u32;
+        self.connection.report_deadline(s, now.ticks());
     }
 
-    /// Whether the engine has something to do for this connection.
+    /// Whether the engine could have something to do for this connection, whatever the time.
     #[inline(always)]
-    pub(crate) fn wants_engine(&self, queues: &QueuePair) -> bool {
+    pub(crate) fn wants_turn(&self, queues: &QueuePair) -> bool {
         let c = &self.connection;
+        let submitted = queues.send_producer.load(core::sync::atomic::Ordering::Relaxed);
         c.ack.pending != 0
             || c.initiator.completions_blocked != 0
             || !c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero()
             || c.target.response_next != c.target.response_tail
-            || queues.send_producer.load(core::sync::atomic::Ordering::Relaxed) != c.initiator.next.0
-            || (c.config.ordered == 0
-                && queues.send_producer.load(core::sync::atomic::Ordering::Relaxed)
-                    != c.initiator.next_pull.0)
+            || submitted != c.initiator.next.0
+            || (c.config.ordered == 0 && submitted != c.initiator.next_pull.0)
             || (c.target.held != 0 && self.has_response_slot())
-            || c.earliest_deadline().is_some_and(|at| c.is_news(at))
+            || !c.target.rnr_retry.is_zero()
     }
 }

@@ -38,7 +38,9 @@ impl Entry {
             self.retry_completions(queues);
             s.report.wake = self.connection.initiator.completions_blocked as u32;
         }
-        if self.choose(s, queues, now) {
+        let useful = self.choose(s, queues, now);
+        self.connection.initiator.fruitless = !useful as u8;
+        if useful && self.wants_turn(queues) {
             s.report.wake = 1;
         }
         if self.connection.state != state::OPEN {

@@ -1,6 +1,6 @@
 //! The transmit pipeline: what one frame of the engine becomes.
 
-use super::receive::{carry_out, give_up, region_of, settle};
+use super::receive::{carry_out, give_up, region_of, ring, settle};
 use super::{Platform, Scratch, delivery, emit};
 use crate::counters::Counter;
 use crate::ulp;
@@ -10,7 +10,7 @@ use crate::wire::PacketType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Turn {
-    /// There was nobody to turn to.
+    /// There was nobody to turn to, or nothing to do for them.
     Idle,
     /// A connection had its turn, and the frame is not needed.
     Drop,
@@ -37,7 +37,13 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     let (slot, fired) = match expired {
         Some(slot) => (slot, true),
         None => match p.ready() {
-            Some(slot) => (slot, false),
+            Some(slot) => {
+                // While there is a backlog the request stands: its cache line is the application's as well.
+                if !p.is_backlogged(slot) {
+                    p.answer(slot);
+                }
+                (slot, false)
+            }
             None => return Turn::Idle,
         },
     };
@@ -47,12 +53,18 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     };
     s.slot = slot;
     p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired));
-    settle(p, s, slot);
+    settle(p, s);
+    if s.report.wake != 0 {
+        p.wake(slot);
+    }
     if s.report.file != 0 {
         p.file(slot, now, s.report.file_ticks);
     }
     if s.delivery.kind == delivery::REDELIVER {
         return Turn::Redeliver;
+    }
+    if s.transmission.present == 0 && s.report.wake == 0 {
+        return Turn::Idle;
     }
     transmit(p, s, slot)
 }
@@ -78,7 +90,8 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     }
     s.region = region_of(p, s);
     p.locked(slot, |entry, queues| entry.redeliver(s, queues, now));
-    settle(p, s, slot);
+    settle(p, s);
+    ring(p, s, slot, now);
     carry_out(p, s, slot, now);
     transmit(p, s, slot)
 }

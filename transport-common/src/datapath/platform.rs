@@ -77,10 +77,17 @@ pub trait Platform {
 
     /// Asks for a turn of the engine for `slot`.
     fn wake(&mut self, slot: u32);
+    /// Asks for a turn of the engine for `slot` by `ticks` Falcon ticks from now. An engine that sleeps may be left
+    /// asleep if it will be up soon enough by itself.
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32);
     /// A connection whose deadline has come, if any.
     fn expired(&mut self, now: Picoseconds) -> Option<u32>;
-    /// A connection that asked for a turn, if any; its request is withdrawn.
+    /// A connection that asked for a turn, if any, round robin. It goes on asking until [`Platform::answer`].
     fn ready(&mut self) -> Option<u32>;
+    /// Withdraws the request of `slot` for a turn. A step that comes after this can ask anew.
+    fn answer(&mut self, slot: u32);
+    /// Whether more work requests wait than one turn can take, as far as can be seen without the lock.
+    fn is_backlogged(&self, slot: u32) -> bool;
     /// Files `slot` with the timing wheel, `ticks` Falcon ticks from now.
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32);
 

@@ -26,7 +26,8 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
         p.raise(Counter::DropUnknownCid);
         return Verdict::Drop;
     }
-    settle(p, s, slot);
+    settle(p, s);
+    ring(p, s, slot, now);
     carry_out(p, s, slot, now);
     if s.transmission.present == 0 {
         return Verdict::Drop;
@@ -46,9 +47,9 @@ pub(super) fn region_of<P: Platform>(p: &mut P, s: &Scratch) -> Region {
     if s.packet.operation.rkey == 0 { Region::default() } else { p.region(s.packet.operation.rkey) }
 }
 
-/// Counters, cell and doorbell that a step asked for.
+/// Counters and cell that a step asked for.
 #[inline(never)]
-pub(super) fn settle<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) {
+pub(super) fn settle<P: Platform>(p: &mut P, s: &mut Scratch) {
     let mut n = 0;
     while n < s.report.counts.len() {
         if s.report.counts[n] != 0 {
@@ -59,8 +60,15 @@ pub(super) fn settle<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) {
     if s.delivery.free_cell != NO_CELL {
         p.free_cell(s.delivery.free_cell);
     }
+}
+
+/// The turn of the engine that a step asked for: now, or by a deadline.
+#[inline(always)]
+pub(super) fn ring<P: Platform>(p: &mut P, s: &Scratch, slot: u32, now: Picoseconds) {
     if s.report.wake != 0 {
         p.wake(slot);
+    } else if s.report.file != 0 {
+        p.wake_by(slot, now, s.report.file_ticks);
     }
 }
 
@@ -96,7 +104,8 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32, now:
         emit::fault(p);
     }
     p.locked(slot, |entry, queues| finish_delivery(entry, s, queues, (kind, done, value, cell, now)));
-    settle(p, s, slot);
+    settle(p, s);
+    ring(p, s, slot, now);
 }
 
 /// The second step: the ULP has done its part.

@@ -64,8 +64,10 @@ pub struct Initiator {
     pub completions_blocked: u8,
     /// Code of the Resync that used up all attempts (D-44), 0 for none.
     pub exhausted_code: u8,
+    /// 1: the last turn of the engine found nothing to send.
+    pub fruitless: u8,
     /// 0.
-    pub reserved: [u8; 5],
+    pub reserved: [u8; 4],
 }
 
 impl Initiator {
@@ -79,8 +81,17 @@ impl Initiator {
             targets_turn: 0,
             completions_blocked: 0,
             exhausted_code: 0,
-            reserved: [0; 5],
+            fruitless: 0,
+            reserved: [0; 4],
         }
+    }
+
+    /// Whether more than one work request waits for the engine, given the application's counter. Needs no lock: the
+    /// answer is a hint, and a counter that makes no sense is none.
+    #[inline(always)]
+    pub const fn is_backlogged(next: u32, fruitless: u8, submitted: u32) -> bool {
+        let waiting = submitted.wrapping_sub(next);
+        fruitless == 0 && waiting > 1 && waiting <= TRANSACTIONS as u32
     }
 }
 

@@ -1,13 +1,16 @@
 //! The node's side of the control socket.
 
 use std::future::Future;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::geteuid;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
@@ -19,6 +22,8 @@ use super::protocol::{Envelope, Failure, FailureKind, LARGEST_LINE, Progress, Re
 const CLIENTS: usize = 64;
 /// A client that does not read its reply for so long is dropped.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a client that has said all it will say is looked at whether it still listens.
+const STILL_THERE: Duration = Duration::from_millis(50);
 /// Progress lines that may wait; the newest ones are dropped beyond.
 const PROGRESS: usize = 16;
 
@@ -163,8 +168,8 @@ fn parse(line: &[u8]) -> Result<Request, Failure> {
 async fn answer<H: Handler>(
     handler: &Arc<H>,
     request: Request,
-    from_client: &mut BufReader<impl AsyncRead + Unpin>,
-    to_client: &mut (impl AsyncWrite + Unpin),
+    from_client: &mut BufReader<OwnedReadHalf>,
+    to_client: &mut OwnedWriteHalf,
 ) -> std::io::Result<()> {
     let (sender, mut progress) = mpsc::channel(PROGRESS);
     let handler = Arc::clone(handler);
@@ -174,7 +179,7 @@ async fn answer<H: Handler>(
             biased;
             Some(step) = progress.recv() => reply(to_client, &Reply::Progress(step)).await?,
             outcome = &mut task => break outcome,
-            left = has_left(from_client) => return left,
+            left = has_left(from_client, to_client) => return left,
         }
     };
     let last = match outcome {
@@ -188,12 +193,26 @@ async fn answer<H: Handler>(
     reply(to_client, &last).await
 }
 
-/// Comes back when the client has closed; a client that sends more before its answer is simply not read.
-async fn has_left(from_client: &mut BufReader<impl AsyncRead + Unpin>) -> std::io::Result<()> {
-    if from_client.fill_buf().await?.is_empty() {
-        return Ok(());
+/// Comes back when the client has closed; a client that sends more before its answer is simply not read, and one that
+/// only ended its own side still gets its answer.
+async fn has_left(
+    from_client: &mut BufReader<OwnedReadHalf>,
+    to_client: &OwnedWriteHalf,
+) -> std::io::Result<()> {
+    if !from_client.fill_buf().await?.is_empty() {
+        return std::future::pending().await;
     }
-    std::future::pending().await
+    while !is_hung_up(to_client.as_ref())? {
+        tokio::time::sleep(STILL_THERE).await;
+    }
+    Ok(())
+}
+
+/// Whether both directions have ended.
+fn is_hung_up(stream: &UnixStream) -> std::io::Result<bool> {
+    let mut sources = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    poll(&mut sources, PollTimeout::ZERO)?;
+    Ok(sources[0].any().unwrap_or(true))
 }
 
 async fn reply(stream: &mut (impl AsyncWrite + Unpin), reply: &Reply) -> std::io::Result<()> {

@@ -44,6 +44,10 @@ impl Handler for FakeNode {
                 self.noticed_departure.store(true, Ordering::Relaxed);
                 Ok(Value::Null)
             }
+            Request::Connections => {
+                tokio::time::sleep(Duration::from_millis(150)).await;
+                Ok(json!([]))
+            }
             other => Err(Failure::invalid(format!("{other:?}"))),
         }
     }
@@ -75,6 +79,18 @@ async fn clients_ask_one_after_the_other_and_side_by_side() {
     let mut steps = Vec::new();
     assert_eq!(first.ask(Request::Status, |step| steps.push((step.done, step.total))).await.unwrap(), "up");
     assert_eq!(steps, [(1, 2), (2, 2)]);
+}
+
+#[tokio::test]
+async fn a_client_that_ends_its_own_side_still_gets_its_answer() {
+    let directory = TempDir::new().unwrap();
+    let (_server, path, _) = start(&directory);
+    let mut stream = BufReader::new(UnixStream::connect(&path).await.unwrap());
+    stream.write_all(b"{\"version\":1,\"request\":{\"request\":\"connections\"}}\n").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_line(&mut answer)).await.expect("an answer").unwrap();
+    assert!(matches!(serde_json::from_str(&answer).unwrap(), Reply::Done { .. }), "{answer}");
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) slow_ulp: bool,
     /// True: the engine was asked to look at the connection.
     pub(crate) wake: bool,
+    /// The step at hand is the engine's own.
+    at_engine: bool,
     /// Times each kind of delivery was asked for.
     pub(crate) deliveries: [u32; 8],
     /// RSNs of pushes and atomics handed to the ULP, in order.
@@ -54,6 +56,7 @@ impl Node {
             regions: vec![Region { offset: 0, length: MEMORY as u64, key: RKEY, access: everything }],
             slow_ulp: false,
             wake: false,
+            at_engine: false,
             deliveries: [0; 8],
             delivered: Vec::new(),
             finished: 0,
@@ -134,7 +137,9 @@ impl Node {
             self.filed = None;
         }
         self.entry.on_turn(&mut self.s, &self.queues, now, fired);
+        self.at_engine = true;
         self.settle();
+        self.at_engine = false;
         if self.s.report.file != 0 {
             self.filed = Some(now.ticks().after(Ticks(self.s.report.file_ticks)));
         }
@@ -184,7 +189,8 @@ impl Node {
             assert!(self.cells[cell].take().is_some(), "cell {cell} is given back once");
             self.free_cells += 1;
         }
-        self.wake |= self.s.report.wake != 0;
+        // Only the engine can file a deadline with the wheel.
+        self.wake |= self.s.report.wake != 0 || (self.s.report.file != 0 && !self.at_engine);
     }
 
     fn carry_out(&mut self, wire: &Wire, now: Picoseconds) {
