@@ -5,7 +5,10 @@ use transport_common::connection::{Connection, Entry, RESPONSES, TRANSACTIONS, T
 use transport_common::datapath::NO_CELL;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow, TxPacket, packet_flag};
-use transport_common::transaction::{request_state, response_state, transaction_state};
+use transport_common::queues::opcode;
+use transport_common::transaction::{
+    PULL_CREDITS, Transaction, request_state, response_state, transaction_state,
+};
 use transport_common::wire::PacketType;
 
 const PULL_DATA: u8 = PacketType::PullData as u8;
@@ -169,6 +172,13 @@ fn transactions(c: &Connection, tables: &Tables) {
         tables.transactions.iter().all(|t| t.state != transaction_state::PLACING),
         "F-8.4.1-3: between two steps"
     );
+    let open_pull = |t: &&Transaction| {
+        let pull = matches!(t.opcode, opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD);
+        pull && matches!(t.state, transaction_state::SENT | transaction_state::ACKNOWLEDGED)
+    };
+    let open_pulls = tables.transactions.iter().filter(open_pull).count();
+    assert_eq!(usize::from(i.open_pulls), open_pulls, "pulls that hold a credit");
+    assert!(i.open_pulls <= PULL_CREDITS, "F-8.5.3.1-1: pulls the target has responses for");
     let oldest = at(i.brsn);
     assert!(oldest != transaction_state::REPORTED, "F-8.4.1-1: BRSN is the oldest not completed");
     assert!(

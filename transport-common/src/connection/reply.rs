@@ -124,6 +124,21 @@ impl Entry {
         c.ack_sent(eack);
     }
 
+    /// The ACK or NACK that was booked could not be built: an ACK leaves instead. A NACK is not repeated, nothing was
+    /// marked for its packet, so that the next copy is refused likewise (D-39).
+    #[inline(always)]
+    pub(crate) fn acknowledgement_not_sent(&mut self, kind: u8) {
+        let statistics = &mut self.tables.statistics;
+        if kind == PacketType::Nack as u8 {
+            statistics.nacks_sent = statistics.nacks_sent.wrapping_sub(1);
+        } else if kind == PacketType::Eack as u8 {
+            statistics.eacks_sent = statistics.eacks_sent.wrapping_sub(1);
+        } else {
+            statistics.backs_sent = statistics.backs_sent.wrapping_sub(1);
+        }
+        self.connection.ack.pending = 1;
+    }
+
     /// Sends a NACK for the packet at hand, at once (D-39, F-9.1.7).
     #[inline(never)]
     pub(crate) fn nack(&mut self, s: &mut Scratch, code: u8, ulp_code: u8, now: Picoseconds) {

@@ -137,7 +137,7 @@ pub(super) fn give_up<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) {
         if reliable {
             entry.transmission_failed(window, psn);
         } else {
-            entry.connection.ack.pending = 1;
+            entry.acknowledgement_not_sent(kind);
         }
     });
     p.wake(slot);

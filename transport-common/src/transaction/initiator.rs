@@ -2,7 +2,7 @@
 
 use super::CompletionCode;
 use crate::bounded::{bounded, fresh};
-use crate::connection::{Entry, TRANSACTIONS, timer};
+use crate::connection::{Entry, RESPONSES, TRANSACTIONS, timer};
 use crate::ids::Rsn;
 use crate::queues::{Completion, QueuePair, WorkRequest, flag, opcode};
 use crate::units::FalconTime;
@@ -67,8 +67,14 @@ pub struct Initiator {
     /// 1: the last turn of the engine found nothing to send.
     pub fruitless: u8,
     /// 0.
-    pub reserved: [u8; 4],
+    pub reserved: [u8; 2],
+    /// Pulls sent and not over: no more than a target keeps responses for ([`PULL_CREDITS`]).
+    pub open_pulls: u16,
 }
+
+/// Pulls of a connection that may be open at once. A target of ours keeps [`RESPONSES`] responses until they are
+/// acknowledged; more pulls would be refused there for want of resources (F-8.5.3.1-1).
+pub const PULL_CREDITS: u16 = RESPONSES as u16;
 
 impl Initiator {
     /// Nothing submitted; the first RSN is `rsn` (D-18).
@@ -82,7 +88,8 @@ impl Initiator {
             completions_blocked: 0,
             exhausted_code: 0,
             fruitless: 0,
-            reserved: [0; 4],
+            reserved: [0; 2],
+            open_pulls: 0,
         }
     }
 
@@ -191,12 +198,11 @@ impl Entry {
     #[inline(always)]
     fn passes_gate(&self, kind: PacketType) -> bool {
         let (fabric, ncwnd) = (self.connection.fabric_window(), self.connection.congestion.ncwnd);
-        let w = if matches!(kind, PacketType::PullRequest) {
-            &self.connection.request_tx
-        } else {
-            &self.connection.data_tx
-        };
-        w.may_send_new(kind, fabric, ncwnd)
+        if matches!(kind, PacketType::PullRequest) {
+            return self.connection.initiator.open_pulls < PULL_CREDITS
+                && self.connection.request_tx.may_send_new(kind, fabric, ncwnd);
+        }
+        self.connection.data_tx.may_send_new(kind, fabric, ncwnd)
     }
 
     /// Books the first transmission of `rsn` (F-8.4.3.1-2, F-8.4.3.3-1).
@@ -215,6 +221,9 @@ impl Entry {
         };
         let ordered = self.connection.config.ordered != 0;
         let initiator = &mut self.connection.initiator;
+        if matches!(packet_type_of(work.opcode), PacketType::PullRequest) {
+            initiator.open_pulls = initiator.open_pulls.wrapping_add(1);
+        }
         if ordered {
             initiator.next = rsn.add(1);
             initiator.next_pull = rsn.add(1);
@@ -258,8 +267,12 @@ impl Entry {
         if ulp_code != 0 {
             t.ulp_code = ulp_code;
         }
+        let t = *t;
+        let pull = matches!(packet_type_of(t.opcode), PacketType::PullRequest);
+        let initiator = &mut self.connection.initiator;
+        // What is drained from a dead connection may never have been sent.
+        initiator.open_pulls = initiator.open_pulls.saturating_sub(pull as u16);
         if !ordered {
-            let t = *t;
             if report(queues, rsn, &t) {
                 self.transaction(rsn).state = transaction_state::REPORTED;
                 self.tables.statistics.completions += 1;

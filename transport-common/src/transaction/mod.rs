@@ -4,7 +4,7 @@ mod initiator;
 mod response;
 mod target;
 
-pub use initiator::{Initiator, Transaction, transaction_state};
+pub use initiator::{Initiator, PULL_CREDITS, Transaction, transaction_state};
 pub use response::{Response, response_kind, response_state};
 pub(crate) use target::request_flag;
 pub use target::{Target, TargetRequest, request_state};

@@ -8,7 +8,7 @@ use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{TRANSACTIONS, state};
 use transport_common::counters::Counter;
 use transport_common::queues::{COMPLETION_QUEUE_DEPTH, WorkRequest, command, opcode};
-use transport_common::transaction::CompletionCode;
+use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 
 use crate::harness::*;
 
@@ -202,6 +202,27 @@ fn blocked_completion_does_not_wait_for_an_older_transaction() {
     p.a.wake = true; // the application has made room
     p.a.drain(at(2));
     assert_eq!(p.a.completed(), [(2, 0)]);
+}
+
+/// F-8.5.3.1-1: a pull leaves only while the target has a response for it, however wide the window.
+#[test]
+fn pulls_wait_for_credit() {
+    for ordered in [true, false] {
+        let mut p = Pair::new(ordered);
+        let credits = u32::from(PULL_CREDITS);
+        for _ in 0..credits + 10 {
+            p.a.post(read(0, 4));
+        }
+        let mut sent = 0;
+        for step in 0..4 {
+            let packets = p.a.drain(at(step));
+            sent += packets.iter().filter(|wire| wire.packet.kind == PULL_REQUEST).count() as u32;
+            // The requests are acknowledged, the responses are not there yet.
+            let ack = back(&p.a, p.a.entry.connection.data_tx.base.0, 100 + sent, at(step));
+            p.a.receive(&ack, at(step));
+        }
+        assert_eq!((sent, p.a.entry.connection.initiator.open_pulls), (credits, PULL_CREDITS));
+    }
 }
 
 /// Unsignaled requests complete silently, unless they fail.
