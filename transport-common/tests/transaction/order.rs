@@ -196,6 +196,7 @@ fn pulls_without_a_response_slot_are_nacked() {
         let base = p.b.entry.connection.request_rx.base.0;
         let ack = back(&p.a, 300, base, at(round));
         p.a.receive(&ack, at(round));
+        p.a.entry.connection.initiator.open_pulls = 0; // an initiator that knows no credits
     }
     assert!(nacked > 0);
     let t = p.b.entry.connection.target;
