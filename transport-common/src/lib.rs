@@ -12,6 +12,7 @@
 
 pub mod bitmap;
 mod bounded;
+pub mod congestion;
 pub mod connection;
 pub mod counters;
 pub mod datapath;

@@ -1,0 +1,273 @@
+//! The congestion event: what the datapath tells the rate update engine (10.6.2.1).
+
+use super::entry::{ENTRY_BITS, Entry, Field};
+use super::nic_time::{DelaySelect, Delays, NicTime};
+use crate::units::{Fcwnd, Ticks};
+use crate::wire::nack::NackCode;
+
+/// Codes of [`Event::event_type`] (F-10.6.2.1-2); 3 is reserved.
+pub struct EventType;
+
+impl EventType {
+    /// An ACK was received.
+    pub const ACK: u8 = 0;
+    /// A NACK was received.
+    pub const NACK: u8 = 1;
+    /// A packet was retransmitted.
+    pub const RETRANSMIT: u8 = 2;
+}
+
+/// Codes of [`Event::retransmit_reason`] (F-10.6.2.1-3).
+pub struct RetransmitReason;
+
+impl RetransmitReason {
+    /// The retransmission timer.
+    pub const TIMEOUT: u8 = 0;
+    /// An EACK that showed the packet lost.
+    pub const EARLY: u8 = 1;
+}
+
+/// Codes of `ncwnd_direction` (F-10.6.2.1-12).
+pub struct Direction;
+
+impl Direction {
+    /// The NIC window fell last.
+    pub const DECREASE: u8 = 0;
+    /// The NIC window rose last.
+    pub const INCREASE: u8 = 1;
+}
+
+/// A congestion event, unpacked. Field widths in bits are those of the entry; [`Self::encode`] drops what is above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Event {
+    /// Connection, 24 bits.
+    pub connection_id: u32,
+    /// When the packet was sent; ACK and NACK events.
+    pub t1: NicTime,
+    /// When the packet was received, by the peer's clock; ACK and NACK events.
+    pub t2: NicTime,
+    /// When the acknowledgement was sent, by the peer's clock; ACK and NACK events.
+    pub t3: NicTime,
+    /// When the acknowledgement was received; for retransmit events the time at which the engine handles the event,
+    /// filled in by the engine (D-70).
+    pub t4: NicTime,
+    /// Low 24 bits of the congestion information received: what the peer's engine said, and OWN (D-07).
+    pub cc_metadata: u32,
+    /// Fabric window, 21 bits in the format 11.10 (D-79).
+    pub fcwnd: Fcwnd,
+    /// Inter-packet gap in units of 512 ns, 20 bits (D-63).
+    pub inter_packet_gap: u32,
+    /// Retransmission timeout, 24 bits.
+    pub retransmit_timeout: Ticks,
+    /// Guard of the fabric window (F-10.3.6-2).
+    pub fabric_window_time_marker: NicTime,
+    /// Guard of the NIC window (F-10.3.6-3).
+    pub nic_window_time_marker: NicTime,
+    /// Target delay before scaling, 24 bits (D-77).
+    pub base_delay_target: Ticks,
+    /// Smoothed delay, 24 bits.
+    pub delay_state: Ticks,
+    /// Smoothed RTT, 24 bits.
+    pub rtt_state: Ticks,
+    /// NIC window in packets, 11 bits.
+    pub ncwnd: u16,
+    /// Packets acknowledged since the last event of the connection, 10 bits, saturating (D-75).
+    pub num_packets_acked: u16,
+    /// Packets the peer received with a CE mark, modulo 2^14 (D-14).
+    pub ecn_accumulated: u16,
+    /// See [`EventType`], 2 bits.
+    pub event_type: u8,
+    /// Retransmissions of the packet so far, 3 bits, saturating; retransmit events (D-67).
+    pub retransmit_count: u8,
+    /// See [`RetransmitReason`], 1 bit; retransmit events.
+    pub retransmit_reason: u8,
+    /// Cause as on the wire, see [`NackCode`]; NACK events.
+    pub nack_code: u8,
+    /// Hops of the forward path, 4 bits (D-14).
+    pub forward_hops: u8,
+    /// Level of the peer's receive buffers, 5 bits.
+    pub rx_buffer_level: u8,
+    /// 1 if an EACK shows loss by the out-of-order distance (F-10.6.2.1-10).
+    pub eack_drop: u8,
+    /// 1 if an EACK caused the event.
+    pub eack: u8,
+    /// Event queue of the connection, 2 bits.
+    pub event_queue_select: u8,
+    /// See [`DelaySelect`], 2 bits.
+    pub delay_select: u8,
+    /// See [`Direction`], 1 bit.
+    pub ncwnd_direction: u8,
+    /// For the engine's own use, 2 bits.
+    pub cc_opaque: u8,
+    /// The entry's poll bit `gen`: toggles at each lap of the ring (D-74).
+    pub generation: u8,
+    /// 0.
+    pub reserved: u8,
+}
+
+const CONNECTION_ID: Field = Field::first(24);
+const EVENT_TYPE: Field = CONNECTION_ID.then(2);
+const T1: Field = EVENT_TYPE.then(24);
+const T2: Field = T1.then(24);
+const T3: Field = T2.then(24);
+const T4: Field = T3.then(24);
+const RETRANSMIT_COUNT: Field = T4.then(3);
+const RETRANSMIT_REASON: Field = RETRANSMIT_COUNT.then(1);
+const NACK_CODE: Field = RETRANSMIT_REASON.then(8);
+const FORWARD_HOPS: Field = NACK_CODE.then(4);
+const RX_BUFFER_LEVEL: Field = FORWARD_HOPS.then(5);
+const CC_METADATA: Field = RX_BUFFER_LEVEL.then(24);
+// Fraction (10 bits), then integer part (11 bits): together the window in its fixed point.
+const FCWND: Field = CC_METADATA.then(21);
+const INTER_PACKET_GAP: Field = FCWND.then(20);
+const NCWND: Field = INTER_PACKET_GAP.then(11);
+const RETRANSMIT_TIMEOUT: Field = NCWND.then(24);
+const NUM_PACKETS_ACKED: Field = RETRANSMIT_TIMEOUT.then(10);
+const EACK_DROP: Field = NUM_PACKETS_ACKED.then(1);
+const EACK: Field = EACK_DROP.then(1);
+const RESERVED: Field = EACK.then(8);
+const EVENT_QUEUE_SELECT: Field = RESERVED.then(2);
+const DELAY_SELECT: Field = EVENT_QUEUE_SELECT.then(2);
+const FABRIC_MARKER: Field = DELAY_SELECT.then(24);
+const NIC_MARKER: Field = FABRIC_MARKER.then(24);
+const NCWND_DIRECTION: Field = NIC_MARKER.then(1);
+const BASE_DELAY_TARGET: Field = NCWND_DIRECTION.then(24);
+const DELAY_STATE: Field = BASE_DELAY_TARGET.then(24);
+const RTT_STATE: Field = DELAY_STATE.then(24);
+const CC_OPAQUE: Field = RTT_STATE.then(2);
+const ECN_ACCUMULATED: Field = CC_OPAQUE.then(14);
+const RESERVED_TAIL: Field = ECN_ACCUMULATED.then(107);
+const GENERATION: Field = RESERVED_TAIL.then(1);
+const _: () = assert!(GENERATION.end() == ENTRY_BITS);
+
+impl Event {
+    /// Writes the 64-byte entry (F-10.6.2.1-2 to F-10.6.2.1-13). Reserved bits are 0.
+    #[inline(always)]
+    pub const fn encode(&self, entry: &mut Entry) {
+        *entry = [0; 8];
+        CONNECTION_ID.put(entry, self.connection_id);
+        EVENT_TYPE.put(entry, self.event_type as u32);
+        T1.put(entry, self.t1.0);
+        T2.put(entry, self.t2.0);
+        T3.put(entry, self.t3.0);
+        T4.put(entry, self.t4.0);
+        RETRANSMIT_COUNT.put(entry, self.retransmit_count as u32);
+        RETRANSMIT_REASON.put(entry, self.retransmit_reason as u32);
+        NACK_CODE.put(entry, self.nack_code as u32);
+        FORWARD_HOPS.put(entry, self.forward_hops as u32);
+        RX_BUFFER_LEVEL.put(entry, self.rx_buffer_level as u32);
+        CC_METADATA.put(entry, self.cc_metadata);
+        FCWND.put(entry, self.fcwnd.0);
+        INTER_PACKET_GAP.put(entry, self.inter_packet_gap);
+        NCWND.put(entry, self.ncwnd as u32);
+        RETRANSMIT_TIMEOUT.put(entry, self.retransmit_timeout.0);
+        NUM_PACKETS_ACKED.put(entry, self.num_packets_acked as u32);
+        EACK_DROP.put(entry, self.eack_drop as u32);
+        EACK.put(entry, self.eack as u32);
+        EVENT_QUEUE_SELECT.put(entry, self.event_queue_select as u32);
+        DELAY_SELECT.put(entry, self.delay_select as u32);
+        FABRIC_MARKER.put(entry, self.fabric_window_time_marker.0);
+        NIC_MARKER.put(entry, self.nic_window_time_marker.0);
+        NCWND_DIRECTION.put(entry, self.ncwnd_direction as u32);
+        BASE_DELAY_TARGET.put(entry, self.base_delay_target.0);
+        DELAY_STATE.put(entry, self.delay_state.0);
+        RTT_STATE.put(entry, self.rtt_state.0);
+        CC_OPAQUE.put(entry, self.cc_opaque as u32);
+        ECN_ACCUMULATED.put(entry, self.ecn_accumulated as u32);
+        GENERATION.put(entry, self.generation as u32);
+    }
+
+    /// Reads an entry; every bit pattern is an event. Reserved bits are ignored.
+    #[inline(always)]
+    pub const fn decode(&mut self, entry: &Entry) {
+        self.connection_id = CONNECTION_ID.get(entry);
+        self.event_type = EVENT_TYPE.get(entry) as u8;
+        self.t1 = NicTime(T1.get(entry));
+        self.t2 = NicTime(T2.get(entry));
+        self.t3 = NicTime(T3.get(entry));
+        self.t4 = NicTime(T4.get(entry));
+        self.retransmit_count = RETRANSMIT_COUNT.get(entry) as u8;
+        self.retransmit_reason = RETRANSMIT_REASON.get(entry) as u8;
+        self.nack_code = NACK_CODE.get(entry) as u8;
+        self.forward_hops = FORWARD_HOPS.get(entry) as u8;
+        self.rx_buffer_level = RX_BUFFER_LEVEL.get(entry) as u8;
+        self.cc_metadata = CC_METADATA.get(entry);
+        self.fcwnd = Fcwnd(FCWND.get(entry));
+        self.inter_packet_gap = INTER_PACKET_GAP.get(entry);
+        self.ncwnd = NCWND.get(entry) as u16;
+        self.retransmit_timeout = Ticks(RETRANSMIT_TIMEOUT.get(entry));
+        self.num_packets_acked = NUM_PACKETS_ACKED.get(entry) as u16;
+        self.eack_drop = EACK_DROP.get(entry) as u8;
+        self.eack = EACK.get(entry) as u8;
+        self.event_queue_select = EVENT_QUEUE_SELECT.get(entry) as u8;
+        self.delay_select = DELAY_SELECT.get(entry) as u8;
+        self.fabric_window_time_marker = NicTime(FABRIC_MARKER.get(entry));
+        self.nic_window_time_marker = NicTime(NIC_MARKER.get(entry));
+        self.ncwnd_direction = NCWND_DIRECTION.get(entry) as u8;
+        self.base_delay_target = Ticks(BASE_DELAY_TARGET.get(entry));
+        self.delay_state = Ticks(DELAY_STATE.get(entry));
+        self.rtt_state = Ticks(RTT_STATE.get(entry));
+        self.cc_opaque = CC_OPAQUE.get(entry) as u8;
+        self.ecn_accumulated = ECN_ACCUMULATED.get(entry) as u16;
+        self.generation = GENERATION.get(entry) as u8;
+        self.reserved = 0;
+    }
+
+    /// The poll bit of an entry, to be looked at before the rest is read.
+    #[inline(always)]
+    pub const fn generation_of(entry: &Entry) -> u8 {
+        GENERATION.get(entry) as u8
+    }
+
+    /// Tells a retransmit event the time at which it is handled; other events have theirs (D-70). To be called once
+    /// before an algorithm sees the event.
+    #[inline(always)]
+    pub const fn stamp(&mut self, now: NicTime) {
+        if self.event_type == EventType::RETRANSMIT {
+            self.t4 = now;
+        }
+    }
+
+    /// The time of the event: T4, or what [`Self::stamp`] told (D-70).
+    #[inline(always)]
+    pub const fn now(&self) -> NicTime {
+        self.t4
+    }
+
+    /// True if the event measures: an ACK or a NACK.
+    #[inline(always)]
+    pub const fn is_acknowledgement(&self) -> bool {
+        self.event_type <= EventType::NACK
+    }
+
+    /// True for the NACK of a receiver without resources (F-10.3.3-1).
+    #[inline(always)]
+    pub const fn is_resource_exhaustion(&self) -> bool {
+        self.event_type == EventType::NACK && self.nack_code == NackCode::INSUFFICIENT_RESOURCES
+    }
+
+    /// The RTT that guards and gaps use: T4 - T1 of this event, or the state if it measures nothing (D-70).
+    #[inline(always)]
+    pub const fn rtt(&self) -> Ticks {
+        if self.is_acknowledgement() { self.t4.since(self.t1) } else { self.rtt_state }
+    }
+
+    /// The delays of an ACK or NACK event.
+    #[inline(always)]
+    pub const fn delays(&self) -> Delays {
+        Delays::new(self.t1, self.t2, self.t3, self.t4)
+    }
+
+    /// The delay that the connection looks at, or the state if the event measures nothing.
+    #[inline(always)]
+    pub const fn delay(&self) -> Ticks {
+        if self.is_acknowledgement() {
+            self.delays().select(DelaySelect::from_code(self.delay_select))
+        } else {
+            self.delay_state
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Event>() == 76 && align_of::<Event>() == 4);

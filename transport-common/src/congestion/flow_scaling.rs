@@ -1,0 +1,57 @@
+//! Flow scaling: the smaller the fabric window, the more delay it may see (F-10.3.4-1, F-10.3.4-2, D-62).
+
+use super::fixed_point::{FineTicks, divide, reciprocal_sqrt};
+use crate::units::{Fcwnd, Ticks};
+
+/// Bits of the range of 1 / sqrt(fcwnd) that take part in the product with the slope.
+const RANGE_BITS: u32 = 31;
+
+/// Flow scaling as constants, computed when parameters are set.
+///
+/// With y = 1 / sqrt(fcwnd) the adder is alpha * y + beta, clamped to 0..=max (D-62). alpha and beta are such that it
+/// is 0 at `y_low`, that of the largest window, and max at `y_high`, that of the smallest. It is computed as the
+/// way of y from one to the other, times the slope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct FlowScaling {
+    /// 1 / sqrt(max_flow_scaling_window), 40 bits behind the point.
+    y_low: u64,
+    /// 1 / sqrt(min_flow_scaling_window), 40 bits behind the point.
+    y_high: u64,
+    /// Fine ticks for a unit of the way, which is cut to 31 bits.
+    slope: u64,
+    /// max_flow_scaling.
+    max: FineTicks,
+    /// Bits by which the way is cut.
+    way_shift: u32,
+    /// Bits behind the point of the slope: as many as the product with the way leaves room for.
+    slope_bits: u32,
+}
+
+impl FlowScaling {
+    /// The constants for windows of 2^-10 to 2047.999 packets, the larger at least twice the smaller, and an adder of
+    /// at most 2^24 - 1 ticks.
+    pub(super) const fn new(min_window: Fcwnd, max_window: Fcwnd, max: Ticks) -> Self {
+        let (y_low, y_high) = (reciprocal_sqrt(max_window), reciprocal_sqrt(min_window));
+        let range = y_high.saturating_sub(y_low);
+        let way_shift = (u64::BITS - range.leading_zeros()).saturating_sub(RANGE_BITS);
+        let max = FineTicks::from_ticks(max);
+        let slope_bits = max.0.leading_zeros() - 1;
+        let slope = divide(max.0 << slope_bits, range >> way_shift);
+        Self { y_low, y_high, slope, max, way_shift, slope_bits }
+    }
+
+    /// What a window of `fcwnd` adds to the target delay: max at and below the smallest window, 0 at and above the
+    /// largest. The error is below 2^-27 of max and 2^-16 ticks.
+    #[inline(always)]
+    pub const fn adder(&self, fcwnd: Fcwnd) -> FineTicks {
+        let y = reciprocal_sqrt(fcwnd);
+        if y >= self.y_high {
+            return self.max;
+        }
+        let way = y.saturating_sub(self.y_low) >> (self.way_shift & (u64::BITS - 1));
+        let shift = self.slope_bits & (u64::BITS - 1);
+        let half = (1 << shift) >> 1;
+        FineTicks::saturating(way.wrapping_mul(self.slope).wrapping_add(half) >> shift)
+    }
+}

@@ -1,0 +1,155 @@
+//! NIC time as congestion control sees it: 24 bits of 131.072 ns ticks, and the delays of T1 to T4 (10.1).
+
+use crate::units::{FalconTime, Picoseconds, Ticks};
+
+/// An instant in ticks of 131.072 ns modulo 2^24 (wraps after 2.199 s), hence no `Ord` (D-12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct NicTime(pub u32);
+
+impl NicTime {
+    /// Width of event times in the queues.
+    pub const BITS: u32 = 24;
+    /// The largest instant, and the largest duration of 24 bits.
+    pub const MASK: u32 = (1 << Self::BITS) - 1;
+
+    /// The instant of a 64-bit clock or IV (D-12).
+    #[inline(always)]
+    pub const fn from_picoseconds(time: Picoseconds) -> Self {
+        Self::from_falcon_time(time.ticks())
+    }
+
+    /// The low 24 bits of a 32-bit time (D-12).
+    #[inline(always)]
+    pub const fn from_falcon_time(time: FalconTime) -> Self {
+        Self(time.0 & Self::MASK)
+    }
+
+    /// Time from `earlier` to `self`, modulo 2^24 ticks.
+    #[inline(always)]
+    pub const fn since(self, earlier: Self) -> Ticks {
+        Ticks(self.0.wrapping_sub(earlier.0) & Self::MASK)
+    }
+
+    /// The instant `duration` before `self`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn before(self, duration: Ticks) -> Self {
+        Self(self.0.wrapping_sub(duration.0) & Self::MASK)
+    }
+
+    /// HasRttElapsed: `self`, which is now, is at least `rtt` later than `marker` (F-10.3.4-4).
+    #[inline(always)]
+    pub const fn has_elapsed(self, marker: Self, rtt: Ticks) -> bool {
+        self.since(marker).0 >= rtt.0
+    }
+
+    /// UpdateTimeMarker: where `marker` goes when its window did not change. It follows `self`, which is now, at a
+    /// distance of one `rtt`, so that the wrap of time cannot bring an old marker back (F-10.3.4-5, F-10.3.6-5).
+    #[inline(always)]
+    #[must_use]
+    pub const fn drag(self, marker: Self, rtt: Ticks) -> Self {
+        if self.since(marker).0 > rtt.0 { self.before(rtt) } else { marker }
+    }
+}
+
+/// Which delay congestion control looks at (F-10.6.2.1-11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DelaySelect {
+    /// T4 - T1: the round trip with the time the peer held the acknowledgement.
+    Full = 0,
+    /// (T4 - T1) - (T3 - T2): the round trip without it.
+    #[default]
+    Fabric = 1,
+    /// T2 - T1, with synchronised clocks only (F-10.1-4).
+    Forward = 2,
+    /// T4 - T3, with synchronised clocks only (F-10.1-4).
+    Reverse = 3,
+}
+
+impl DelaySelect {
+    /// All selections, by code.
+    pub const ALL: [Self; 4] = [Self::Full, Self::Fabric, Self::Forward, Self::Reverse];
+
+    /// The selection of a code; bits above the two of the field are ignored.
+    #[inline(always)]
+    pub const fn from_code(code: u8) -> Self {
+        match code & 3 {
+            0 => Self::Full,
+            1 => Self::Fabric,
+            2 => Self::Forward,
+            _ => Self::Reverse,
+        }
+    }
+
+    /// Name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Fabric => "fabric",
+            Self::Forward => "forward",
+            Self::Reverse => "reverse",
+        }
+    }
+
+    /// The selection of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|select| select.name() == name)
+    }
+
+    /// One-way delays mean something only if both ends read the same time (F-10.1-4).
+    pub const fn needs_synchronised_clocks(self) -> bool {
+        matches!(self, Self::Forward | Self::Reverse)
+    }
+}
+
+/// The four delays of an acknowledged packet (F-10.1-3, F-10.1-4), 24 bits each.
+///
+/// Differences are modular. Fabric, forward and reverse delay mix the clocks of two ends: their rounding, drift or
+/// offset can put a short delay just below zero. Such a delay, in the upper half of the circle, counts as 0 and not
+/// as more than a second. The full delay is taken by one clock and uses the whole circle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// T4 - T1, the RTT.
+    pub full: Ticks,
+    /// (T4 - T1) - (T3 - T2).
+    pub fabric: Ticks,
+    /// T2 - T1.
+    pub forward: Ticks,
+    /// T4 - T3.
+    pub reverse: Ticks,
+}
+
+impl Delays {
+    /// The delays of a packet sent at `t1` and received at `t2`, whose acknowledgement was sent at `t3` and received
+    /// at `t4` (F-10.1-1).
+    #[inline(always)]
+    pub const fn new(t1: NicTime, t2: NicTime, t3: NicTime, t4: NicTime) -> Self {
+        let (full, held) = (t4.since(t1), t3.since(t2));
+        Self {
+            full,
+            fabric: not_negative(full.0.wrapping_sub(held.0)),
+            forward: not_negative(t2.0.wrapping_sub(t1.0)),
+            reverse: not_negative(t4.0.wrapping_sub(t3.0)),
+        }
+    }
+
+    /// The selected one.
+    #[inline(always)]
+    pub const fn select(&self, select: DelaySelect) -> Ticks {
+        match select {
+            DelaySelect::Full => self.full,
+            DelaySelect::Fabric => self.fabric,
+            DelaySelect::Forward => self.forward,
+            DelaySelect::Reverse => self.reverse,
+        }
+    }
+}
+
+/// A difference modulo 2^24 as a duration; 0 for the negative half.
+#[inline(always)]
+const fn not_negative(difference: u32) -> Ticks {
+    let difference = difference & NicTime::MASK;
+    if difference >> (NicTime::BITS - 1) == 0 { Ticks(difference) } else { Ticks(0) }
+}

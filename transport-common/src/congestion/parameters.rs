@@ -1,0 +1,317 @@
+//! Parameters of the rate update engine (10.5), with the names of the specification, their ranges and defaults.
+
+use core::fmt;
+
+use super::dcqcn;
+use super::fixed_point::Fraction;
+use super::flow_scaling::FlowScaling;
+use super::nic_time::{DelaySelect, NicTime};
+use super::result::MAX_NCWND;
+use crate::units::{Fcwnd, Ticks};
+
+/// What a person sets. [`Self::prepare`] checks it and gives what algorithms take. Durations are ticks of 131.072 ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Parameters {
+    /// Largest fabric window: at least `min_fcwnd`.
+    pub max_fcwnd: Fcwnd,
+    /// Smallest fabric window: from 2^-10 packets (D-79).
+    pub min_fcwnd: Fcwnd,
+    /// Growth of the fabric window in packets an RTT, from 2^-10 packets.
+    pub fabric_additive_increment: Fcwnd,
+    /// Weight of the excess of delay in the decrease of the fabric window, 0 to 1.
+    pub fabric_multiplicative_decrease_factor: Fraction,
+    /// Largest part of the fabric window that one decrease takes, 0 to 1.
+    pub max_fabric_multiplicative_decrease_factor: Fraction,
+    /// Target delay before scaling, 24 bits: what a connection starts with, then the event's own rules (D-77).
+    pub base_delay_target: Ticks,
+    /// Delay that a connection looks at, a code of [`DelaySelect`]: what it starts with (D-77).
+    pub delay_select: u32,
+    /// 1 if the clocks of both ends show the same time, else 0. One-way delays need it (F-10.1-4).
+    pub synchronised_clocks: u32,
+
+    /// Largest NIC window in packets: `min_ncwnd` to 2047.
+    pub max_ncwnd: u32,
+    /// Smallest NIC window in packets, from 1 (D-65).
+    pub min_ncwnd: u32,
+    /// Growth of the NIC window in packets an RTT, 1 to 2047.
+    pub nic_additive_increment: u32,
+    /// Weight of the excess of level in the decrease of the NIC window, 0 to 1 (D-65).
+    pub nic_multiplicative_decrease_factor: Fraction,
+    /// Largest part of the NIC window that one decrease takes, 0 to 1.
+    pub max_nic_multiplicative_decrease_factor: Fraction,
+    /// Level of the peer's receive buffers to aim at, 0 to 31.
+    pub target_rx_buffer_level: u32,
+
+    /// An acknowledgement is congested above this multiple of the target delay, up to 16 (F-10.4-1).
+    pub plb_target_delay_multiplier: Fraction,
+    /// A round is congested from this part of its packets, 0 to 1 (F-10.4-3).
+    pub plb_congestion_threshold: Fraction,
+    /// Consecutive congested rounds until another path is tried, 1 to 15 (F-10.4-3, D-72).
+    pub plb_attempt_threshold: u32,
+
+    /// Weight of the history in the smoothed RTT, 0 to 1 (D-61).
+    pub rtt_smoothing_alpha: Fraction,
+    /// Weight of the history in the smoothed delay, 0 to 1; 0 does not smooth (D-61).
+    pub delay_smoothing_alpha: Fraction,
+    /// Addition to the target delay for each hop of the forward path, 24 bits.
+    pub topology_scaling_per_hop: Ticks,
+    /// Retransmission timeout as a multiple of the smoothed RTT, 1 to 256 (F-10.3.2-3).
+    pub retransmit_timeout_scalar: Fraction,
+    /// Retransmissions of a packet from which the fabric window goes to its minimum, 1 to 7 (F-10.3.2-2).
+    pub retransmit_limit: u32,
+    /// Smallest retransmission timeout, 1 to 2^24 - 1 ticks.
+    pub min_retransmission_timeout: Ticks,
+    /// Window up to which flow scaling adds all of `max_flow_scaling`, from 2^-10 packets.
+    pub min_flow_scaling_window: Fcwnd,
+    /// Window from which flow scaling adds nothing: at least twice `min_flow_scaling_window`.
+    pub max_flow_scaling_window: Fcwnd,
+    /// Largest addition to the target delay by flow scaling, 24 bits.
+    pub max_flow_scaling: Ticks,
+    /// 1: an EACK that shows loss cuts the fabric window as far as one decrease may, once an RTT; 0: it does not
+    /// (D-68).
+    pub max_decrease_on_eack_drop: u32,
+
+    /// Window of [`super::fixed`].
+    pub fixed_window: Fcwnd,
+    /// Parameters of [`super::dcqcn`].
+    pub dcqcn: dcqcn::Parameters,
+}
+
+impl Parameters {
+    /// The defaults (D-78).
+    pub const DEFAULT: Self = Self {
+        max_fcwnd: Fcwnd::from_packets(256),
+        min_fcwnd: Fcwnd(10), // 0.01 to nearest
+        fabric_additive_increment: Fcwnd::from_packets(1),
+        fabric_multiplicative_decrease_factor: Fraction::ratio(8, 10),
+        max_fabric_multiplicative_decrease_factor: Fraction::ratio(1, 2),
+        base_delay_target: Ticks::from_nanos(25_000),
+        delay_select: DelaySelect::Fabric as u32,
+        synchronised_clocks: 0,
+        max_ncwnd: 256,
+        min_ncwnd: 1,
+        nic_additive_increment: 1,
+        nic_multiplicative_decrease_factor: Fraction::ONE,
+        max_nic_multiplicative_decrease_factor: Fraction::ratio(1, 2),
+        target_rx_buffer_level: 15,
+        plb_target_delay_multiplier: Fraction::ratio(101, 100),
+        plb_congestion_threshold: Fraction::ratio(1, 2),
+        plb_attempt_threshold: 5,
+        rtt_smoothing_alpha: Fraction::ratio(3, 4),
+        delay_smoothing_alpha: Fraction::ZERO,
+        topology_scaling_per_hop: Ticks::from_nanos(1_000),
+        retransmit_timeout_scalar: Fraction::ratio(2, 1),
+        retransmit_limit: 3,
+        min_retransmission_timeout: Ticks::from_nanos(1_000_000),
+        min_flow_scaling_window: Fcwnd(102), // 0.1 to nearest
+        max_flow_scaling_window: Fcwnd::from_packets(256),
+        max_flow_scaling: Ticks::from_nanos(100_000),
+        max_decrease_on_eack_drop: 0,
+        fixed_window: Fcwnd::from_packets(32),
+        dcqcn: dcqcn::Parameters::DEFAULT,
+    };
+
+    /// Checks every value and precomputes what is too slow for every event.
+    ///
+    /// # Errors
+    /// The first value out of its range.
+    pub const fn prepare(&self) -> Result<Prepared, OutOfRange> {
+        match self.check() {
+            Ok(()) => Ok(Prepared {
+                parameters: *self,
+                flow_scaling: FlowScaling::new(
+                    self.min_flow_scaling_window,
+                    self.max_flow_scaling_window,
+                    self.max_flow_scaling,
+                ),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first value out of its range.
+    pub const fn check(&self) -> Result<(), OutOfRange> {
+        first_of(&[self.fabric_ranges(), self.nic_ranges(), self.common_ranges(), self.dcqcn.check()])
+    }
+
+    const fn fabric_ranges(&self) -> Result<(), OutOfRange> {
+        const DURATION: &str = "0 to 16777215 ticks (2.199 s)";
+        let (least, most) = (self.min_fcwnd.0, self.max_fcwnd.0);
+        let one_way = DelaySelect::from_code(self.delay_select as u8).needs_synchronised_clocks();
+        first_of(&[
+            ranged("min_fcwnd", least, 1, Fcwnd::MAX.0, "1/1024 to 2047.999 packets"),
+            ranged("max_fcwnd", most, least, Fcwnd::MAX.0, "min_fcwnd to 2047.999 packets"),
+            ranged(
+                "fabric_additive_increment",
+                self.fabric_additive_increment.0,
+                1,
+                Fcwnd::MAX.0,
+                "1/1024 to 2047.999 packets",
+            ),
+            fraction("fabric_multiplicative_decrease_factor", self.fabric_multiplicative_decrease_factor),
+            fraction(
+                "max_fabric_multiplicative_decrease_factor",
+                self.max_fabric_multiplicative_decrease_factor,
+            ),
+            ranged("base_delay_target", self.base_delay_target.0, 0, NicTime::MASK, DURATION),
+            ranged("delay_select", self.delay_select, 0, 3, "full, fabric, forward or reverse"),
+            ranged("synchronised_clocks", self.synchronised_clocks, 0, 1, "true or false"),
+            ranged(
+                "delay_select",
+                (one_way && self.synchronised_clocks == 0) as u32,
+                0,
+                0,
+                "full or fabric unless synchronised_clocks is true: one-way delays compare the clocks of both ends",
+            ),
+            ranged("fixed_window", self.fixed_window.0, least, most, "min_fcwnd to max_fcwnd"),
+        ])
+    }
+
+    const fn nic_ranges(&self) -> Result<(), OutOfRange> {
+        first_of(&[
+            ranged("min_ncwnd", self.min_ncwnd, 1, MAX_NCWND, "1 to 2047 packets"),
+            ranged("max_ncwnd", self.max_ncwnd, self.min_ncwnd, MAX_NCWND, "min_ncwnd to 2047 packets"),
+            ranged("nic_additive_increment", self.nic_additive_increment, 1, MAX_NCWND, "1 to 2047 packets"),
+            fraction("nic_multiplicative_decrease_factor", self.nic_multiplicative_decrease_factor),
+            fraction("max_nic_multiplicative_decrease_factor", self.max_nic_multiplicative_decrease_factor),
+            ranged("target_rx_buffer_level", self.target_rx_buffer_level, 0, 31, "level 0 to 31"),
+        ])
+    }
+
+    const fn common_ranges(&self) -> Result<(), OutOfRange> {
+        const DURATION: &str = "0 to 16777215 ticks (2.199 s)";
+        const MULTIPLE: u32 = 256 << Fraction::BITS;
+        let least = self.min_flow_scaling_window.0;
+        let twice = least.saturating_mul(2);
+        first_of(&[
+            ranged(
+                "plb_target_delay_multiplier",
+                self.plb_target_delay_multiplier.0,
+                0,
+                16 << Fraction::BITS,
+                "0 to 16",
+            ),
+            fraction("plb_congestion_threshold", self.plb_congestion_threshold),
+            ranged("plb_attempt_threshold", self.plb_attempt_threshold, 1, 15, "1 to 15 rounds"),
+            fraction("rtt_smoothing_alpha", self.rtt_smoothing_alpha),
+            fraction("delay_smoothing_alpha", self.delay_smoothing_alpha),
+            ranged("topology_scaling_per_hop", self.topology_scaling_per_hop.0, 0, NicTime::MASK, DURATION),
+            ranged(
+                "retransmit_timeout_scalar",
+                self.retransmit_timeout_scalar.0,
+                Fraction::ONE.0,
+                MULTIPLE,
+                "1 to 256",
+            ),
+            ranged("retransmit_limit", self.retransmit_limit, 1, 7, "1 to 7 retransmissions"),
+            ranged(
+                "min_retransmission_timeout",
+                self.min_retransmission_timeout.0,
+                1,
+                NicTime::MASK,
+                "1 to 16777215 ticks (2.199 s)",
+            ),
+            ranged("min_flow_scaling_window", least, 1, Fcwnd::MAX.0 / 2, "1/1024 to 1023.999 packets"),
+            ranged(
+                "max_flow_scaling_window",
+                self.max_flow_scaling_window.0,
+                twice,
+                Fcwnd::MAX.0,
+                "twice min_flow_scaling_window to 2047.999 packets",
+            ),
+            ranged("max_flow_scaling", self.max_flow_scaling.0, 0, NicTime::MASK, DURATION),
+            ranged("max_decrease_on_eack_drop", self.max_decrease_on_eack_drop, 0, 1, "true or false"),
+        ])
+    }
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Checked parameters with what follows from them; made by [`Parameters::prepare`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Prepared {
+    parameters: Parameters,
+    flow_scaling: FlowScaling,
+}
+
+impl Prepared {
+    /// The defaults (D-78).
+    pub const DEFAULT: Self = match Parameters::DEFAULT.prepare() {
+        Ok(prepared) => prepared,
+        Err(_) => panic!("a default is out of its range"),
+    };
+
+    /// What was set.
+    #[inline(always)]
+    pub const fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The constants of flow scaling.
+    #[inline(always)]
+    pub const fn flow_scaling(&self) -> &FlowScaling {
+        &self.flow_scaling
+    }
+}
+
+impl Default for Prepared {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// A parameter out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// Name of the parameter, as in the specification.
+    pub name: &'static str,
+    /// What it may be.
+    pub range: &'static str,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} must be {}", self.name, self.range)
+    }
+}
+
+impl core::error::Error for OutOfRange {}
+
+pub(super) const fn ranged(
+    name: &'static str,
+    value: u32,
+    least: u32,
+    most: u32,
+    range: &'static str,
+) -> Result<(), OutOfRange> {
+    if value >= least && value <= most { Ok(()) } else { Err(OutOfRange { name, range }) }
+}
+
+/// A fraction of 0 to 1.
+pub(super) const fn fraction(name: &'static str, value: Fraction) -> Result<(), OutOfRange> {
+    ranged(name, value.0, 0, Fraction::ONE.0, "0 to 1")
+}
+
+/// The first error of a list of checks.
+pub(super) const fn first_of(checks: &[Result<(), OutOfRange>]) -> Result<(), OutOfRange> {
+    let mut next = 0;
+    while next < checks.len() {
+        if checks[next].is_err() {
+            return checks[next];
+        }
+        next += 1;
+    }
+    Ok(())
+}
+
+const _: () =
+    assert!(size_of::<Parameters>().is_multiple_of(8), "no padding before the constants of flow scaling");

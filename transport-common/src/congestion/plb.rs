@@ -1,0 +1,77 @@
+//! PLB: another path after enough congested rounds (10.4, D-72).
+//!
+//! PLB needs a delay target to tell which acknowledgements are congested. Swift has one; the other algorithms here
+//! have none and never ask for another path. An algorithm of one's own that has a target calls [`update`].
+
+use super::event::{Event, EventType};
+use super::fixed_point::{FineTicks, Fraction};
+use super::parameters::Parameters;
+use super::window::ONE_PACKET;
+
+/// Largest packet count of a round (D-72).
+const MAX_PACKETS: u32 = 1023;
+/// Largest count of congested rounds (D-72).
+const MAX_ATTEMPTS: u8 = 15;
+
+/// Counters of a connection; zero is fresh (F-10.5.6-1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PlbState {
+    /// Packets acknowledged in this round, at most 1023.
+    pub packets_acknowledged: u16,
+    /// Those of them acknowledged under congestion.
+    pub packets_congestion_acknowledged: u16,
+    /// Consecutive congested rounds, at most 15.
+    pub reroute_attempted: u8,
+    /// 0.
+    pub reserved: [u8; 3],
+}
+
+/// Counts an event and tells whether to take another path (F-10.4-1 to F-10.4-5). Only ACKs count (D-72).
+///
+/// `delay_target` is the one of the window before this event's update, as is the window itself, from the event. A
+/// round also closes when its count is full, or it could never close in windows above 1023 packets.
+#[inline(always)]
+pub const fn update(
+    state: &mut PlbState,
+    event: &Event,
+    parameters: &Parameters,
+    smoothed_delay: FineTicks,
+    delay_target: FineTicks,
+) -> bool {
+    if event.event_type != EventType::ACK {
+        return false;
+    }
+    let acked = event.num_packets_acked as u32;
+    // 40 bits of delay, 20 of multiplier.
+    let limit = delay_target.0 * parameters.plb_target_delay_multiplier.0 as u64;
+    let congested = smoothed_delay.0 << Fraction::BITS > limit;
+    let packets = saturated(state.packets_acknowledged as u32 + acked);
+    let congested_packets =
+        saturated(state.packets_congestion_acknowledged as u32 + if congested { acked } else { 0 });
+
+    let (fabric, nic) = (event.fcwnd.0 as u64, event.ncwnd as u64 * ONE_PACKET);
+    let window = if fabric < nic { fabric } else { nic };
+    if (packets as u64 * ONE_PACKET) < window && packets < MAX_PACKETS {
+        state.packets_acknowledged = packets as u16;
+        state.packets_congestion_acknowledged = congested_packets as u16;
+        return false;
+    }
+    state.packets_acknowledged = 0;
+    state.packets_congestion_acknowledged = 0;
+    let threshold = packets as u64 * parameters.plb_congestion_threshold.0 as u64;
+    if ((congested_packets as u64) << Fraction::BITS) < threshold {
+        state.reroute_attempted = 0;
+        return false;
+    }
+    let attempts = state.reroute_attempted.saturating_add(1);
+    let attempts = if attempts > MAX_ATTEMPTS { MAX_ATTEMPTS } else { attempts };
+    let reroute = attempts as u32 >= parameters.plb_attempt_threshold;
+    state.reroute_attempted = if reroute { 0 } else { attempts };
+    reroute
+}
+
+#[inline(always)]
+const fn saturated(packets: u32) -> u32 {
+    if packets > MAX_PACKETS { MAX_PACKETS } else { packets }
+}

@@ -1,0 +1,267 @@
+//! The congestion result: what the rate update engine answers (10.6.2.2), and the guard against a wrong one.
+
+use super::entry::{ENTRY_BITS, Entry, Field};
+use super::event::Event;
+use super::nic_time::NicTime;
+use super::parameters::Parameters;
+use crate::units::{Fcwnd, Ticks};
+
+/// Largest NIC window, 11 bits.
+pub const MAX_NCWND: u32 = (1 << 11) - 1;
+/// Largest inter-packet gap: 20 bits of 512 ns, 0.54 s.
+pub const MAX_INTER_PACKET_GAP: u32 = (1 << 20) - 1;
+
+/// Bits of the metadata that an engine may set: the lowest two hold OWN and belong to the datapath (D-07).
+pub const METADATA_MASK: u32 = 0x00ff_fffc;
+/// Bits that are passed on when an engine has nothing to say: without the highest, so that our bytes are the same
+/// under both readings of the wire format (D-05).
+const PASSED_METADATA_MASK: u32 = METADATA_MASK >> 1 & METADATA_MASK;
+
+/// A congestion result, unpacked. Field widths in bits are those of the entry; [`Self::encode`] drops what is above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Outcome {
+    /// Connection, 24 bits, as in the event.
+    pub connection_id: u32,
+    /// What to tell the peer's engine, bits of [`METADATA_MASK`] (D-07).
+    pub cc_metadata: u32,
+    /// Fabric window, 21 bits in the format 11.10 (D-79).
+    pub fcwnd: Fcwnd,
+    /// Inter-packet gap in units of 512 ns, 20 bits; 0 while `fcwnd` is at least 1 (D-63).
+    pub inter_packet_gap: u32,
+    /// Retransmission timeout, 24 bits (D-69).
+    pub retransmit_timeout: Ticks,
+    /// Guard of the fabric window.
+    pub fabric_window_time_marker: NicTime,
+    /// Guard of the NIC window.
+    pub nic_window_time_marker: NicTime,
+    /// Target delay before scaling, as in the event (D-77).
+    pub base_delay_target: Ticks,
+    /// Smoothed delay, 24 bits.
+    pub delay_state: Ticks,
+    /// Smoothed RTT, 24 bits.
+    pub rtt_state: Ticks,
+    /// NIC window in packets, 11 bits.
+    pub ncwnd: u16,
+    /// 1 asks for another path, once (D-80).
+    pub randomize_path: u8,
+    /// Event queue, as in the event (D-74).
+    pub event_queue_select: u8,
+    /// Delay selection, as in the event (D-74).
+    pub delay_select: u8,
+    /// See [`super::event::Direction`], 1 bit.
+    pub ncwnd_direction: u8,
+    /// For the engine's own use, 2 bits.
+    pub cc_opaque: u8,
+    /// 0.
+    pub reserved: u8,
+}
+
+const CONNECTION_ID: Field = Field::first(24);
+const RANDOMIZE_PATH: Field = CONNECTION_ID.then(1);
+const CC_METADATA: Field = RANDOMIZE_PATH.then(24);
+// Fraction (10 bits), then integer part (11 bits): together the window in its fixed point.
+const FCWND: Field = CC_METADATA.then(21);
+const INTER_PACKET_GAP: Field = FCWND.then(20);
+const NCWND: Field = INTER_PACKET_GAP.then(11);
+const RETRANSMIT_TIMEOUT: Field = NCWND.then(24);
+const EVENT_QUEUE_SELECT: Field = RETRANSMIT_TIMEOUT.then(2);
+const DELAY_SELECT: Field = EVENT_QUEUE_SELECT.then(2);
+const FABRIC_MARKER: Field = DELAY_SELECT.then(24);
+const NIC_MARKER: Field = FABRIC_MARKER.then(24);
+const NCWND_DIRECTION: Field = NIC_MARKER.then(1);
+const BASE_DELAY_TARGET: Field = NCWND_DIRECTION.then(24);
+const DELAY_STATE: Field = BASE_DELAY_TARGET.then(24);
+const RTT_STATE: Field = DELAY_STATE.then(24);
+const CC_OPAQUE: Field = RTT_STATE.then(2);
+const RESERVED: Field = CC_OPAQUE.then(260);
+const _: () = assert!(RESERVED.end() == ENTRY_BITS);
+
+impl Outcome {
+    /// Writes the 64-byte entry (F-10.6.2.2-2, F-10.6.2.2-3). Reserved bits are 0.
+    #[inline(always)]
+    pub const fn encode(&self, entry: &mut Entry) {
+        *entry = [0; 8];
+        CONNECTION_ID.put(entry, self.connection_id);
+        RANDOMIZE_PATH.put(entry, self.randomize_path as u32);
+        CC_METADATA.put(entry, self.cc_metadata);
+        FCWND.put(entry, self.fcwnd.0);
+        INTER_PACKET_GAP.put(entry, self.inter_packet_gap);
+        NCWND.put(entry, self.ncwnd as u32);
+        RETRANSMIT_TIMEOUT.put(entry, self.retransmit_timeout.0);
+        EVENT_QUEUE_SELECT.put(entry, self.event_queue_select as u32);
+        DELAY_SELECT.put(entry, self.delay_select as u32);
+        FABRIC_MARKER.put(entry, self.fabric_window_time_marker.0);
+        NIC_MARKER.put(entry, self.nic_window_time_marker.0);
+        NCWND_DIRECTION.put(entry, self.ncwnd_direction as u32);
+        BASE_DELAY_TARGET.put(entry, self.base_delay_target.0);
+        DELAY_STATE.put(entry, self.delay_state.0);
+        RTT_STATE.put(entry, self.rtt_state.0);
+        CC_OPAQUE.put(entry, self.cc_opaque as u32);
+    }
+
+    /// Reads an entry; every bit pattern is a result, a legal one only after [`Self::sanitize`]. Reserved bits are
+    /// ignored.
+    #[inline(always)]
+    pub const fn decode(&mut self, entry: &Entry) {
+        self.connection_id = CONNECTION_ID.get(entry);
+        self.randomize_path = RANDOMIZE_PATH.get(entry) as u8;
+        self.cc_metadata = CC_METADATA.get(entry);
+        self.fcwnd = Fcwnd(FCWND.get(entry));
+        self.inter_packet_gap = INTER_PACKET_GAP.get(entry);
+        self.ncwnd = NCWND.get(entry) as u16;
+        self.retransmit_timeout = Ticks(RETRANSMIT_TIMEOUT.get(entry));
+        self.event_queue_select = EVENT_QUEUE_SELECT.get(entry) as u8;
+        self.delay_select = DELAY_SELECT.get(entry) as u8;
+        self.fabric_window_time_marker = NicTime(FABRIC_MARKER.get(entry));
+        self.nic_window_time_marker = NicTime(NIC_MARKER.get(entry));
+        self.ncwnd_direction = NCWND_DIRECTION.get(entry) as u8;
+        self.base_delay_target = Ticks(BASE_DELAY_TARGET.get(entry));
+        self.delay_state = Ticks(DELAY_STATE.get(entry));
+        self.rtt_state = Ticks(RTT_STATE.get(entry));
+        self.cc_opaque = CC_OPAQUE.get(entry) as u8;
+        self.reserved = 0;
+    }
+
+    /// The result that changes nothing: all state as the event brought it, the metadata passed on (D-07). An
+    /// algorithm starts from it and overwrites what it decides.
+    #[inline(always)]
+    pub const fn carry_over(&mut self, event: &Event) {
+        self.connection_id = event.connection_id;
+        self.randomize_path = 0;
+        self.cc_metadata = event.cc_metadata & PASSED_METADATA_MASK;
+        self.fcwnd = event.fcwnd;
+        self.inter_packet_gap = event.inter_packet_gap;
+        self.ncwnd = event.ncwnd;
+        self.retransmit_timeout = event.retransmit_timeout;
+        self.event_queue_select = event.event_queue_select;
+        self.delay_select = event.delay_select;
+        self.fabric_window_time_marker = event.fabric_window_time_marker;
+        self.nic_window_time_marker = event.nic_window_time_marker;
+        self.ncwnd_direction = event.ncwnd_direction;
+        self.base_delay_target = event.base_delay_target;
+        self.delay_state = event.delay_state;
+        self.rtt_state = event.rtt_state;
+        self.cc_opaque = event.cc_opaque;
+        self.reserved = 0;
+    }
+
+    /// True if [`Self::sanitize`] would find nothing.
+    pub const fn is_legal(&self, parameters: &Parameters) -> bool {
+        let mut copy = *self;
+        copy.sanitize(parameters).is_none()
+    }
+
+    /// Makes the result of an engine that is not trusted legal, and says what was wrong with it. Windows, gap and
+    /// timeout go to the nearest legal value, state is cut to its width. The caller checks the connection.
+    #[inline(always)]
+    pub const fn sanitize(&mut self, parameters: &Parameters) -> Faults {
+        let mut faults = 0;
+        let most = if parameters.max_fcwnd.0 > Fcwnd::MAX.0 { Fcwnd::MAX } else { parameters.max_fcwnd };
+        if self.fcwnd.0 > most.0 {
+            self.fcwnd = most;
+            faults |= Faults::FCWND;
+        }
+        if self.fcwnd.0 == 0 {
+            self.fcwnd = Fcwnd(1);
+            faults |= Faults::FCWND;
+        }
+        if self.ncwnd as u32 > MAX_NCWND {
+            self.ncwnd = MAX_NCWND as u16;
+            faults |= Faults::NCWND;
+        }
+        if self.ncwnd == 0 {
+            self.ncwnd = 1;
+            faults |= Faults::NCWND;
+        }
+        if self.inter_packet_gap > MAX_INTER_PACKET_GAP {
+            self.inter_packet_gap = MAX_INTER_PACKET_GAP;
+            faults |= Faults::INTER_PACKET_GAP;
+        }
+        if self.retransmit_timeout.0 > NicTime::MASK {
+            self.retransmit_timeout = Ticks(NicTime::MASK);
+            faults |= Faults::RETRANSMIT_TIMEOUT;
+        }
+        if self.retransmit_timeout.0 == 0 {
+            self.retransmit_timeout = Ticks(1);
+            faults |= Faults::RETRANSMIT_TIMEOUT;
+        }
+        if self.cc_metadata & !METADATA_MASK != 0 {
+            self.cc_metadata &= METADATA_MASK;
+            faults |= Faults::METADATA;
+        }
+        if self.cut_state() {
+            faults |= Faults::STATE;
+        }
+        Faults(faults)
+    }
+
+    /// Cuts what the datapath only keeps for the engine to the width of its fields; true if that lost anything.
+    #[inline(always)]
+    const fn cut_state(&mut self) -> bool {
+        let times = self.fabric_window_time_marker.0
+            | self.nic_window_time_marker.0
+            | self.base_delay_target.0
+            | self.delay_state.0
+            | self.rtt_state.0;
+        let bits = self.ncwnd_direction | self.randomize_path;
+        let pairs = self.event_queue_select | self.delay_select | self.cc_opaque;
+        if times <= NicTime::MASK && bits <= 1 && pairs <= 3 {
+            return false;
+        }
+        self.fabric_window_time_marker.0 &= NicTime::MASK;
+        self.nic_window_time_marker.0 &= NicTime::MASK;
+        self.base_delay_target.0 &= NicTime::MASK;
+        self.delay_state.0 &= NicTime::MASK;
+        self.rtt_state.0 &= NicTime::MASK;
+        self.ncwnd_direction &= 1;
+        self.randomize_path &= 1;
+        self.event_queue_select &= 3;
+        self.delay_select &= 3;
+        self.cc_opaque &= 3;
+        true
+    }
+}
+
+/// What [`Outcome::sanitize`] had to repair, a set of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Faults(pub u32);
+
+impl Faults {
+    /// Fabric window 0, or above `max_fcwnd`.
+    pub const FCWND: u32 = 1;
+    /// NIC window 0, or above 2047.
+    pub const NCWND: u32 = 2;
+    /// Gap above 20 bits.
+    pub const INTER_PACKET_GAP: u32 = 4;
+    /// Timeout 0, or above 24 bits.
+    pub const RETRANSMIT_TIMEOUT: u32 = 8;
+    /// Metadata outside [`METADATA_MASK`].
+    pub const METADATA: u32 = 16;
+    /// Marker, delay, selection or opaque bits wider than their fields.
+    pub const STATE: u32 = 32;
+
+    /// Every fault and the name under which people see it.
+    pub const NAMES: [(u32, &'static str); 6] = [
+        (Self::FCWND, "fcwnd"),
+        (Self::NCWND, "ncwnd"),
+        (Self::INTER_PACKET_GAP, "inter_packet_gap"),
+        (Self::RETRANSMIT_TIMEOUT, "retransmit_timeout"),
+        (Self::METADATA, "cc_metadata"),
+        (Self::STATE, "state"),
+    ];
+
+    /// Nothing was wrong.
+    #[inline(always)]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Names of what was wrong.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(bit, _)| self.0 & bit != 0).map(|(_, name)| name)
+    }
+}
+
+const _: () = assert!(size_of::<Outcome>() == 48 && align_of::<Outcome>() == 4);

@@ -1,0 +1,124 @@
+//! Swift: fabric delay steers the fabric window, the peer's buffer level the NIC window (10.3).
+//!
+//! One function without loops: a dozen multiplications for 1 / sqrt(fcwnd), one division where the fabric window grows
+//! and two where it falls, one more where packets are paced, one where the NIC window falls.
+//!
+//! The smoothed delay and the target delay are compared with 16 bits behind the point; the windows as they are stored,
+//! so that the fabric window "fell" if the stored one did (D-79).
+
+use super::algorithm::EngineState;
+use super::event::{Event, EventType};
+use super::fixed_point::{FineTicks, Fraction, divide};
+use super::parameters::{Parameters, Prepared};
+use super::plb;
+use super::result::Outcome;
+use super::window::{ONE_PACKET, clamp_fcwnd, pace, smooth, update_ncwnd};
+use crate::units::Fcwnd;
+
+/// FabricDelayTarget: base + flow scaling + topology scaling, saturating at 24 bits of ticks (F-10.3.4-2).
+#[inline(always)]
+pub const fn delay_target(event: &Event, parameters: &Prepared) -> FineTicks {
+    let flow = parameters.flow_scaling().adder(event.fcwnd).0;
+    let topology = event.forward_hops as u64 * parameters.parameters().topology_scaling_per_hop.0 as u64;
+    let whole = event.base_delay_target.0 as u64 + topology;
+    FineTicks::saturating((whole << FineTicks::BITS) + flow)
+}
+
+/// Swift with PLB: the result of one event.
+///
+/// ACK and NACK (F-10.3.1-9): smoothing, fabric window, gap, NIC window, in that order. Retransmission
+/// (F-10.3.2-1 to F-10.3.2-4): the fabric window alone. Every result carries a gap and a timeout (D-67, D-69). An
+/// event of the reserved type changes no window.
+#[inline(never)]
+pub fn swift(event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
+    let p = parameters.parameters();
+    outcome.carry_over(event);
+    let delay = smooth(event, p, outcome);
+    if event.is_acknowledgement() {
+        let target = delay_target(event, parameters);
+        acknowledged(event, p, delay, target, outcome);
+        outcome.randomize_path = plb::update(&mut engine.plb, event, p, delay, target) as u8;
+    } else if event.event_type == EventType::RETRANSMIT {
+        retransmitted(event, p, outcome);
+    }
+    pace(event, p, outcome);
+    update_ncwnd(event, p, outcome);
+}
+
+/// ComputeAckFabricCongestionWindow (F-10.3.1-1 to F-10.3.1-5).
+#[inline(always)]
+const fn acknowledged(
+    event: &Event,
+    p: &Parameters,
+    delay: FineTicks,
+    target: FineTicks,
+    outcome: &mut Outcome,
+) {
+    let (now, rtt, marker) = (event.now(), event.rtt(), event.fabric_window_time_marker);
+    let elapsed = now.has_elapsed(marker, rtt);
+    let previous = if event.fcwnd.0 > Fcwnd::MAX.0 { Fcwnd::MAX.0 } else { event.fcwnd.0 };
+
+    let mut window = previous as u64;
+    if p.max_decrease_on_eack_drop != 0 && event.eack_drop != 0 {
+        // D-68
+        if elapsed {
+            window = p.max_fabric_multiplicative_decrease_factor.complement().of(previous);
+        }
+    } else if delay.0 <= target.0 {
+        // F-10.3.1-1
+        let increment = p.fabric_additive_increment.0 as u64 * event.num_packets_acked as u64;
+        window +=
+            if window < ONE_PACKET { increment } else { divide(increment << Fcwnd::FRACTION_BITS, window) };
+    } else if elapsed {
+        window = decreased(previous as u64, delay.0, target.0, p);
+    }
+    outcome.fcwnd = clamp_fcwnd(window, p);
+    outcome.fabric_window_time_marker = if outcome.fcwnd.0 < event.fcwnd.0 || outcome.fcwnd.0 == p.min_fcwnd.0
+    {
+        now
+    } else {
+        now.drag(marker, rtt)
+    };
+}
+
+/// fcwnd * max(1 - fmdf * (delay - target) / delay, 1 - max_fmdf), rounded to nearest (F-10.3.1-3), for a delay above
+/// the target.
+#[inline(always)]
+const fn decreased(window: u64, delay: u64, target: u64, p: &Parameters) -> u64 {
+    let weighted = window * p.fabric_multiplicative_decrease_factor.0 as u64;
+    let bound = window * p.max_fabric_multiplicative_decrease_factor.0 as u64;
+    let excess = delay - target;
+    // weighted * excess / delay has 37 + 40 bits before the division, so the excess takes part in two digits of 24
+    // and 16 bits, as in long division. 26 bits are behind the point of the quotient.
+    let high = weighted * (excess >> FineTicks::BITS);
+    let quotient = match high.checked_div(delay) {
+        Some(quotient) => quotient,
+        None => 0,
+    };
+    let remainder = high - quotient * delay;
+    let low = (remainder << FineTicks::BITS) + weighted * (excess & ((1 << FineTicks::BITS) - 1));
+    let rest = match low.checked_div(delay) {
+        Some(rest) => rest,
+        None => 0,
+    };
+    let wanted = (quotient << FineTicks::BITS) + rest;
+    let taken = if wanted < bound { wanted } else { bound };
+    ((window << Fraction::BITS) - taken + (1 << (Fraction::BITS - 1))) >> Fraction::BITS
+}
+
+/// ProcessRetransmit (F-10.3.2-1, F-10.3.2-2, D-67). The count alone decides: an early retransmission usually comes
+/// with 0 and cuts nothing (D-68).
+#[inline(always)]
+const fn retransmitted(event: &Event, p: &Parameters, outcome: &mut Outcome) {
+    let now = event.now();
+    let elapsed = now.has_elapsed(event.fabric_window_time_marker, event.rtt());
+    let mut window = event.fcwnd.0 as u64;
+    if event.retransmit_count == 1 && elapsed {
+        window = p.max_fabric_multiplicative_decrease_factor.complement().of(event.fcwnd.0);
+        outcome.fabric_window_time_marker = now;
+    } else if event.retransmit_count as u32 >= p.retransmit_limit {
+        window = p.min_fcwnd.0 as u64;
+        outcome.fabric_window_time_marker = now;
+    }
+    outcome.fcwnd = clamp_fcwnd(window, p);
+}

@@ -1,0 +1,117 @@
+//! What algorithms share: smoothing, the NIC window, the pacing gap, the timeout. An algorithm of one's own is made
+//! of these and of a rule for the fabric window.
+
+use super::event::{Direction, Event};
+use super::fixed_point::{FineTicks, Fraction, divide};
+use super::nic_time::NicTime;
+use super::parameters::Parameters;
+use super::result::{MAX_INTER_PACKET_GAP, Outcome};
+use crate::units::{Fcwnd, Ticks};
+
+/// One packet in the format of a fabric window.
+pub const ONE_PACKET: u64 = 1 << Fcwnd::FRACTION_BITS;
+
+/// `value` between `least` and `most`, as a fabric window; at least 2^-10 packets, whatever the limits.
+#[inline(always)]
+pub const fn clamp_fcwnd(value: u64, parameters: &Parameters) -> Fcwnd {
+    let (least, most) = (parameters.min_fcwnd.0, parameters.max_fcwnd.0);
+    let value = if value > most as u64 { most } else { value as u32 };
+    let value = if value < least { least } else { value };
+    Fcwnd(if value == 0 { 1 } else { value })
+}
+
+/// Puts the smoothed RTT and delay of an ACK or NACK into the result; other events measure nothing (F-10.3.1-9,
+/// F-10.3.4-3). Returns the smoothed delay as it was before it was rounded to be stored.
+#[inline(always)]
+pub const fn smooth(event: &Event, parameters: &Parameters, outcome: &mut Outcome) -> FineTicks {
+    if !event.is_acknowledgement() {
+        return FineTicks::from_ticks(event.delay_state);
+    }
+    let delay = parameters.delay_smoothing_alpha.smooth(event.delay_state, event.delay());
+    outcome.rtt_state = parameters.rtt_smoothing_alpha.smooth(event.rtt_state, event.rtt()).round();
+    outcome.delay_state = delay.round();
+    delay
+}
+
+/// Completes a result whose fabric window and smoothed RTT are set: the gap and the timeout (F-10.3.4-6,
+/// F-10.3.2-3).
+#[inline(always)]
+pub const fn pace(event: &Event, parameters: &Parameters, outcome: &mut Outcome) {
+    outcome.inter_packet_gap = inter_packet_gap(outcome.fcwnd, event.rtt());
+    outcome.retransmit_timeout = retransmit_timeout(outcome.rtt_state, parameters);
+}
+
+/// The gap between packets in units of 512 ns: 0 for a window of at least one packet, else rtt / fcwnd, rounded to
+/// nearest and saturating at 20 bits (F-10.3.4-6, D-63).
+#[inline(always)]
+pub const fn inter_packet_gap(fcwnd: Fcwnd, rtt: Ticks) -> u32 {
+    // A unit of 512 ns is 125 / 32 ticks, the window has 10 bits behind the point: rtt * 2^15 / (125 * fcwnd).
+    if fcwnd.0 as u64 >= ONE_PACKET {
+        return 0;
+    }
+    let gap = divide((rtt.0 as u64) << (5 + Fcwnd::FRACTION_BITS), 125 * fcwnd.0 as u64);
+    if gap > MAX_INTER_PACKET_GAP as u64 { MAX_INTER_PACKET_GAP } else { gap as u32 }
+}
+
+/// max(scalar * smoothed_rtt, min_retransmission_timeout), saturating at 24 bits (F-10.3.2-3, D-69).
+#[inline(always)]
+pub const fn retransmit_timeout(smoothed_rtt: Ticks, parameters: &Parameters) -> Ticks {
+    let timeout = parameters.retransmit_timeout_scalar.of(smoothed_rtt.0);
+    let least = parameters.min_retransmission_timeout.0 as u64;
+    let timeout = if timeout < least { least } else { timeout };
+    Ticks(if timeout > NicTime::MASK as u64 { NicTime::MASK } else { timeout as u32 })
+}
+
+/// The NIC window of an ACK or NACK: window, direction and marker go into the result (F-10.3.1-6 to F-10.3.1-8,
+/// F-10.3.3-1, F-10.3.6-3, F-10.3.6-4, D-60, D-65, D-66, D-71). Other events leave it alone (F-10.3.2-4).
+///
+/// "Fell" and "rose" are said of the window as stored, in whole packets: a step too small to change it is no change.
+#[inline(always)]
+pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut Outcome) {
+    if !event.is_acknowledgement() {
+        return;
+    }
+    let (now, rtt, marker) = (event.now(), event.rtt(), event.nic_window_time_marker);
+    let elapsed = now.has_elapsed(marker, rtt);
+    let (level, target) = (event.rx_buffer_level as u32, parameters.target_rx_buffer_level);
+    let kept = parameters.max_nic_multiplicative_decrease_factor.complement();
+    let previous = event.ncwnd as u32;
+    let exhausted = event.is_resource_exhaustion();
+
+    let mut cut = false;
+    let mut window = previous as u64;
+    if exhausted {
+        // F-10.3.3-1
+        if event.ncwnd_direction == Direction::INCREASE || elapsed {
+            window = kept.of(previous);
+            cut = true;
+        }
+    } else if level < target {
+        // F-10.3.1-6
+        if event.ncwnd_direction == Direction::DECREASE || elapsed {
+            window = previous as u64 + parameters.nic_additive_increment as u64;
+        }
+    } else if level > target && elapsed {
+        // F-10.3.1-7: both sides of the maximum are multiplied by level, which is positive here.
+        let factor = parameters.nic_multiplicative_decrease_factor.0;
+        let measured = (level * Fraction::ONE.0).saturating_sub(factor.saturating_mul(level - target));
+        let bound = kept.0 * level;
+        let scaled = if measured > bound { measured } else { bound };
+        window = divide(previous as u64 * scaled as u64, (level * Fraction::ONE.0) as u64);
+    }
+    let (least, most) = (parameters.min_ncwnd, parameters.max_ncwnd);
+    let window = if window > most as u64 { most } else { window as u32 };
+    let window = if window < least { least } else { window };
+
+    outcome.ncwnd = window as u16;
+    if cut || window < previous || window == least {
+        outcome.nic_window_time_marker = now;
+        outcome.ncwnd_direction = Direction::DECREASE;
+    } else if window > previous || window == most {
+        outcome.nic_window_time_marker = now;
+        // D-66: after the NACK of an exhausted receiver the direction is down, even at the largest window.
+        outcome.ncwnd_direction = if exhausted { Direction::DECREASE } else { Direction::INCREASE };
+    } else {
+        outcome.nic_window_time_marker = now.drag(marker, rtt);
+    }
+}

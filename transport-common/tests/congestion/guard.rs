@@ -1,0 +1,129 @@
+//! Window guarding over time (10.3.6).
+
+use proptest::prelude::*;
+use transport_common::congestion::algorithm::EngineState;
+use transport_common::congestion::event::{Direction, Event, EventType};
+use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::parameters::Prepared;
+use transport_common::congestion::swift::delay_target;
+use transport_common::units::Ticks;
+
+use crate::input::{ack, after, fcwnd, plain, run};
+
+const WRAP: u64 = 1 << 24;
+
+/// F-10.3.6-2, D-71: the specification's figure. Its circle wraps at 100; here it wraps at 2^24, so the last event
+/// comes 2^24 - 100 later than there and lands on the same place of the circle.
+#[test]
+fn the_vector_of_the_figure() {
+    let p = plain();
+    let up = |now: u32| Event { base_delay_target: Ticks(100), ..ack(now, 30) };
+    let down = |now: u32| Event { base_delay_target: Ticks(10), ..ack(now, 30) };
+    let first = run(&Event { fabric_window_time_marker: NicTime((1 << 24) - 50), ..down(5) }, &p);
+    assert!(first.fcwnd < fcwnd(16.0));
+    assert_eq!(first.fabric_window_time_marker, NicTime(5));
+    let run_after = |last, event: Event| {
+        // The result hands on its event's target; this event has its own.
+        run(&Event { base_delay_target: event.base_delay_target, ..after(last, event) }, &p)
+    };
+    let second = run_after(&first, up(40));
+    assert_eq!(second.fabric_window_time_marker, NicTime(10));
+    let third = run_after(&second, up(70));
+    assert_eq!(third.fabric_window_time_marker, NicTime(40));
+    let fourth = run_after(&third, down(10));
+    assert!(fourth.fcwnd < third.fcwnd, "executed");
+    assert_eq!(fourth.fabric_window_time_marker, NicTime(10));
+    // Without the events between, the marker of 5 hides the decrease: what the figure calls strawman.
+    assert_eq!(run_after(&first, down(10)).fcwnd, first.fcwnd);
+}
+
+/// One step of a history: time since the last event, and what it reports.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    gap: u32,
+    delay: u32,
+    level: u8,
+    acked: u16,
+    kind: u8,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let gap = prop_oneof![0..20u32, 0..300u32, 0..1_000_000u32, Just((1 << 24) - 1)];
+    (gap, 1..2000u32, 0..32u8, 0..64u16, 0..10u8).prop_map(|(gap, delay, level, acked, kind)| Step {
+        gap,
+        delay,
+        level,
+        acked,
+        kind,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// F-10.3.6-1, F-10.3.6-3, F-10.3.6-5, with events closer together than the wrap and a constant RTT: fcwnd
+    /// falls at most once an RTT, but for the retransmission limit (D-67); ncwnd changes at most once an RTT in the
+    /// same direction. A congested event an RTT after the last fall is never ignored. Windows stay legal.
+    #[test]
+    fn at_most_one_decrease_an_rtt(
+        start in 0..WRAP,
+        rtt in 1..500u32,
+        steps in prop::collection::vec(step(), 1..200),
+    ) {
+        let parameters = Prepared::default();
+        let p = parameters.parameters();
+        let mut engine = EngineState::default();
+        let mut now = start;
+        let mut event = Event { rtt_state: Ticks(rtt), ..ack((start % WRAP) as u32, rtt) };
+        // Time of the last fall of fcwnd, of the last rise and fall of ncwnd.
+        let (mut fell, mut nic_rose, mut nic_fell) = (None, None, None);
+        // A retransmission that cuts nothing leaves the marker where it is (D-67): what has to be closer together than
+        // the wrap, less the RTT that a marker is behind, are the events that measure.
+        let mut measured_at = start;
+        let within = |last: Option<u64>, now: u64| last.is_some_and(|last: u64| now - last < u64::from(rtt));
+        for s in steps {
+            now += u64::from(s.gap);
+            let time = NicTime((now % WRAP) as u32);
+            // The fabric delay is told apart from the RTT by the peer's holding time, modulo 2^24.
+            event.t1 = time.before(Ticks(rtt));
+            event.t4 = time;
+            event.t2 = NicTime(0);
+            event.t3 = NicTime(rtt.wrapping_sub(s.delay) & NicTime::MASK);
+            event.rx_buffer_level = s.level;
+            event.num_packets_acked = s.acked;
+            event.event_type = match s.kind { 0 => EventType::RETRANSMIT, 1 | 2 => EventType::NACK, _ => EventType::ACK };
+            event.nack_code = s.kind;
+            event.retransmit_count = (s.acked % 3) as u8;
+            let (fcwnd, ncwnd, direction) = (event.fcwnd, event.ncwnd, event.ncwnd_direction);
+            let outcome = crate::input::run_with(&event, &mut engine, &parameters);
+
+            prop_assert!(outcome.is_legal(p));
+            prop_assert!(outcome.fcwnd >= p.min_fcwnd && outcome.fcwnd <= p.max_fcwnd);
+            prop_assert!((p.min_ncwnd..=p.max_ncwnd).contains(&u32::from(outcome.ncwnd)));
+            if outcome.fcwnd < fcwnd {
+                prop_assert!(!within(fell, now), "two decreases of fcwnd within an RTT");
+                fell = Some(now);
+            }
+            if outcome.ncwnd > ncwnd {
+                prop_assert!(!(direction == Direction::INCREASE && within(nic_rose, now)));
+                nic_rose = Some(now);
+            }
+            if outcome.ncwnd < ncwnd {
+                prop_assert!(!(direction == Direction::DECREASE && within(nic_fell, now)));
+                nic_fell = Some(now);
+            }
+            let target = f64::from(delay_target(&event, &parameters).round().0);
+            let delay = f64::from(outcome.delay_state.0);
+            let measured = event.event_type != EventType::RETRANSMIT;
+            // A cut of less than one unit of 2^-10 may round to none.
+            let cut = 0.8 * (delay - target - 1.0) / delay * f64::from(fcwnd.0);
+            if measured && s.gap >= rtt && now - measured_at + u64::from(rtt) < WRAP && cut > 1.0 && fcwnd > p.min_fcwnd {
+                prop_assert!(outcome.fcwnd < fcwnd, "a decrease was lost");
+            }
+            if measured {
+                measured_at = now;
+            }
+            event = after(&outcome, event);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! PLB by vectors, alone and within Swift (10.4, D-72).
+
+use transport_common::congestion::algorithm::EngineState;
+use transport_common::congestion::event::{Event, EventType};
+use transport_common::congestion::fixed_point::{FineTicks, Fraction};
+use transport_common::congestion::parameters::{Parameters, Prepared};
+use transport_common::congestion::plb::{PlbState, update};
+use transport_common::units::{Fcwnd, Ticks};
+
+use crate::input::{ack, fcwnd, plain, run_with};
+
+const TARGET: FineTicks = ticks(100);
+
+const fn ticks(ticks: u32) -> FineTicks {
+    FineTicks::from_ticks(Ticks(ticks))
+}
+
+/// Feeds one event; delay 200 is congested, 50 is not.
+fn feed(state: &mut PlbState, acked: u16, congested: bool) -> bool {
+    let event = Event { fcwnd: fcwnd(10.0), ncwnd: 64, num_packets_acked: acked, ..ack(0, 1) };
+    update(state, &event, &Parameters::DEFAULT, ticks(if congested { 200 } else { 50 }), TARGET)
+}
+
+/// F-10.4-1: congested above target * multiplier, not at it: 200 * 1.5 is 300 exactly.
+#[test]
+fn congested_means_above_the_multiple() {
+    let p = Parameters { plb_target_delay_multiplier: Fraction::ratio(3, 2), ..Parameters::DEFAULT };
+    for (delay, counted) in [(299, 0), (300, 0), (301, 4)] {
+        let mut state = PlbState::default();
+        let event = Event { num_packets_acked: 4, ..ack(0, 1) };
+        assert!(!update(&mut state, &event, &p, ticks(delay), ticks(200)));
+        assert_eq!(state.packets_congestion_acknowledged, counted, "delay {delay}");
+    }
+}
+
+/// F-10.4-2, F-10.4-4: a round closes with the window's number of packets; till then the counters add up.
+#[test]
+fn a_round_is_a_window() {
+    let mut state = PlbState::default();
+    feed(&mut state, 4, true);
+    feed(&mut state, 5, false);
+    assert_eq!((state.packets_acknowledged, state.packets_congestion_acknowledged), (9, 4));
+    feed(&mut state, 1, true);
+    assert_eq!((state.packets_acknowledged, state.packets_congestion_acknowledged), (0, 0));
+    assert_eq!(state.reroute_attempted, 1, "5 of 10 is no less than the threshold");
+}
+
+/// F-10.4-2: the smaller window counts.
+#[test]
+fn the_nic_window_can_close_a_round() {
+    let mut state = PlbState::default();
+    let event = Event { fcwnd: fcwnd(100.0), ncwnd: 3, num_packets_acked: 3, ..ack(0, 1) };
+    update(&mut state, &event, &Parameters::DEFAULT, ticks(200), TARGET);
+    assert_eq!(state.reroute_attempted, 1);
+}
+
+/// D-72: the window is a real number: below one packet every ACK closes a round, 1.5 takes two packets.
+#[test]
+fn fractional_windows() {
+    let mut state = PlbState::default();
+    let small = Event { fcwnd: fcwnd(0.25), ..ack(0, 1) };
+    update(&mut state, &small, &Parameters::DEFAULT, ticks(200), TARGET);
+    assert_eq!(state.reroute_attempted, 1);
+    let event = Event { fcwnd: fcwnd(1.5), ..ack(0, 1) };
+    update(&mut state, &event, &Parameters::DEFAULT, ticks(200), TARGET);
+    assert_eq!((state.packets_acknowledged, state.reroute_attempted), (1, 1));
+    update(&mut state, &event, &Parameters::DEFAULT, ticks(200), TARGET);
+    assert_eq!((state.packets_acknowledged, state.reroute_attempted), (0, 2));
+}
+
+/// F-10.4-3: with a threshold of 5 the fifth congested round in a row reroutes, and the count begins anew.
+#[test]
+fn the_fifth_congested_round_reroutes() {
+    let mut state = PlbState::default();
+    for repetition in 0..3 {
+        for round in 1..=5 {
+            assert_eq!(feed(&mut state, 10, true), round == 5, "repetition {repetition}, round {round}");
+        }
+        assert_eq!(state, PlbState::default());
+    }
+}
+
+/// F-10.4-3: a round that is not congested starts over.
+#[test]
+fn a_calm_round_resets_the_attempts() {
+    let mut state = PlbState::default();
+    for round in 1..=20 {
+        let congested = round % 5 != 0;
+        assert!(!feed(&mut state, 10, congested), "round {round}");
+    }
+    feed(&mut state, 6, false);
+    feed(&mut state, 4, true);
+    assert_eq!(state.reroute_attempted, 0, "4 of 10 is less than the threshold");
+}
+
+/// D-72: NACKs and retransmissions do not count.
+#[test]
+fn only_acks_count() {
+    for event_type in [EventType::NACK, EventType::RETRANSMIT] {
+        let mut state = PlbState { packets_acknowledged: 3, ..PlbState::default() };
+        let event = Event { event_type, num_packets_acked: 500, ..ack(0, 1) };
+        assert!(!update(&mut state, &event, &Parameters::DEFAULT, ticks(200), TARGET));
+        assert_eq!(state, PlbState { packets_acknowledged: 3, ..PlbState::default() });
+    }
+}
+
+/// D-72: packet counts saturate at 1023; a window that large still closes its rounds.
+#[test]
+fn a_full_count_closes_the_round() {
+    let mut state = PlbState::default();
+    let event = Event { fcwnd: Fcwnd::MAX, ncwnd: 2047, num_packets_acked: 700, ..ack(0, 1) };
+    update(&mut state, &event, &Parameters::DEFAULT, ticks(200), TARGET);
+    assert_eq!(state.packets_acknowledged, 700);
+    update(&mut state, &event, &Parameters::DEFAULT, ticks(200), TARGET);
+    assert_eq!((state.packets_acknowledged, state.reroute_attempted), (0, 1));
+}
+
+/// F-10.4-2, F-10.4-5, D-72: within Swift, with target and window as before the update, the fifth congested window
+/// sets randomize_path, once.
+#[test]
+fn swift_asks_for_another_path() {
+    let parameters = Parameters { plb_attempt_threshold: 5, ..plain() }.prepare().unwrap();
+    let mut engine = EngineState::default();
+    let mut asked = Vec::new();
+    for n in 0..30 {
+        // The window of each event is 4 whatever the last result said, so two ACKs of 2 make a round.
+        let event = Event { fcwnd: fcwnd(4.0), num_packets_acked: 2, ..ack(n * 1000, 382) };
+        if run_with(&event, &mut engine, &parameters).randomize_path == 1 {
+            asked.push(n);
+        }
+    }
+    assert_eq!(asked, [9, 19, 29]);
+}
+
+/// F-10.4-1: with Swift's own target: flow scaling lifts it for a small window, which is then not congested.
+#[test]
+fn the_target_of_the_old_window_counts() {
+    let parameters = Prepared::default();
+    let congested = |window: f64| {
+        let mut engine = EngineState::default();
+        let event = Event { fcwnd: fcwnd(window), ncwnd: 2047, num_packets_acked: 1, ..ack(5000, 300) };
+        run_with(&event, &mut engine, &parameters);
+        engine.plb.packets_congestion_acknowledged + u16::from(engine.plb.reroute_attempted)
+    };
+    assert_eq!(congested(200.0), 1, "target 193");
+    assert_eq!(congested(1.0), 0, "target 421");
+}
