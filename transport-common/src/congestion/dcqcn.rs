@@ -21,8 +21,6 @@ use crate::units::{Fcwnd, Ticks};
 pub const RATE_BITS: u32 = 24;
 /// From a window, 10 bits behind the point, to a rate.
 const WINDOW_TO_RATE: u32 = RATE_BITS - Fcwnd::FRACTION_BITS;
-/// The ECN count's modulus is 2^14 (D-14).
-const ECN_MASK: u16 = (1 << 14) - 1;
 
 /// Parameters of DCQCN; rates are packets a tick of 131.072 ns in units of 2^-24 (0.4547 packets a second).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +137,7 @@ const fn update_rate(event: &Event, state: &mut DcqcnState, p: &Parameters, outc
             alpha_at: now,
             increased_at: now,
             one_minus_alpha: 0,
-            ecn: event.ecn_accumulated & ECN_MASK,
+            ecn: event.ecn_accumulated,
             timer_steps: 0,
             byte_steps: 0,
             reserved: [0; 2],
@@ -148,8 +146,8 @@ const fn update_rate(event: &Event, state: &mut DcqcnState, p: &Parameters, outc
     let lost = event.event_type == EventType::RETRANSMIT || event.eack_drop != 0;
     let mut marked = false;
     if event.is_acknowledgement() {
-        marked = event.ecn_accumulated & ECN_MASK != state.ecn;
-        state.ecn = event.ecn_accumulated & ECN_MASK;
+        marked = event.ecn_accumulated != state.ecn;
+        state.ecn = event.ecn_accumulated;
     }
     if (lost || marked) && now.has_elapsed(marker, p.cnp_interval) {
         outcome.fabric_window_time_marker = now;

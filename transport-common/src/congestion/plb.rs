@@ -10,8 +10,6 @@ use super::window::ONE_PACKET;
 
 /// Largest packet count of a round (D-72).
 const MAX_PACKETS: u32 = 1023;
-/// Largest count of congested rounds (D-72).
-const MAX_ATTEMPTS: u8 = 15;
 
 /// Counters of a connection; zero is fresh (F-10.5.6-1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +19,7 @@ pub struct PlbState {
     pub packets_acknowledged: u16,
     /// Those of them acknowledged under congestion.
     pub packets_congestion_acknowledged: u16,
-    /// Consecutive congested rounds, at most 15.
+    /// Consecutive congested rounds: below plb_attempt_threshold, which is at most 15.
     pub reroute_attempted: u8,
     /// 0.
     pub reserved: [u8; 3],
@@ -65,7 +63,6 @@ pub const fn update(
         return false;
     }
     let attempts = state.reroute_attempted.saturating_add(1);
-    let attempts = if attempts > MAX_ATTEMPTS { MAX_ATTEMPTS } else { attempts };
     let reroute = attempts as u32 >= parameters.plb_attempt_threshold;
     state.reroute_attempted = if reroute { 0 } else { attempts };
     reroute

@@ -5,6 +5,7 @@ use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineStat
 use transport_common::congestion::event::{Event, EventType};
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
+use transport_common::congestion::window::clamp_fcwnd;
 use transport_common::units::Fcwnd;
 
 use crate::input::{ack, after, dirty, fcwnd, random_event, random_parameters, run};
@@ -106,6 +107,15 @@ fn results_are_always_legal() {
             }
         }
     }
+}
+
+/// Whatever the limits say, a window is never 0: memory that nobody filled in has a minimum of 0.
+#[test]
+fn a_window_is_never_zero() {
+    let p = Parameters { min_fcwnd: Fcwnd(0), max_fcwnd: Fcwnd(0), ..Parameters::DEFAULT };
+    assert_eq!(clamp_fcwnd(0, &p), Fcwnd(1));
+    assert_eq!(clamp_fcwnd(u64::MAX, &p), Fcwnd(1));
+    assert_eq!(clamp_fcwnd(u64::MAX, &Parameters::DEFAULT), Fcwnd::from_packets(256));
 }
 
 /// Events that no datapath produces, with every field wider than its bits: answered without a panic, and the windows

@@ -79,6 +79,18 @@ fn a_mark_cuts_once_in_the_interval() {
     assert!((flow.step(81, 1, 1) - 10.0).abs() < 0.01);
 }
 
+/// The time of the last cut is dragged along, so that 2.2 s of calm do not make it look recent (as F-10.3.6-5).
+#[test]
+fn an_old_cut_does_not_hide_a_mark() {
+    let mut flow = Flow::new(40.0);
+    flow.step(10, 1, 1);
+    let mut before = 0.0;
+    for _ in 0..4 {
+        before = flow.step(1 << 22, 0, 0);
+    }
+    assert!(flow.step(5, 1, 0) < before);
+}
+
 /// Loss counts as a CNP.
 #[test]
 fn loss_cuts() {
@@ -88,7 +100,7 @@ fn loss_cuts() {
     assert!((flow.window() - 20.0).abs() < 0.01);
 }
 
-/// Course of 3000 events with marks now and then, against the paper's equations: within 1 %.
+/// Course of 3000 events with marks now and then, against the paper's equations: within 0.1 %.
 #[test]
 fn follows_the_papers_equations() {
     let p = Parameters::DEFAULT.dcqcn;
@@ -145,7 +157,7 @@ fn follows_the_papers_equations() {
             }
         }
         let expected = (current * f64::from(RTT)).min(256.0);
-        assert!((window / expected - 1.0).abs() < 0.01, "event {n}: {window} against {expected}");
+        assert!((window / expected - 1.0).abs() < 0.001, "event {n}: {window} against {expected}");
         lowest = lowest.min(window);
         highest = highest.max(window);
     }

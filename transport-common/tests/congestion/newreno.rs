@@ -65,11 +65,11 @@ fn delay_is_ignored() {
 fn repeated_timeouts_start_over() {
     let mut engine = EngineState::default();
     let timeout =
-        |count| Event { event_type: EventType::RETRANSMIT, retransmit_count: count, ..ack(100_000, 0) };
-    let first = run(&timeout(1), &mut engine);
+        |count, now| Event { event_type: EventType::RETRANSMIT, retransmit_count: count, ..ack(now, 0) };
+    let first = run(&timeout(1, 100_000), &mut engine);
     assert_eq!(first.fcwnd, fcwnd(8.0));
-    let limit = run(&after(&first, timeout(3)), &mut engine);
-    assert_eq!(limit.fcwnd, fcwnd(1.0));
+    let limit = run(&after(&first, timeout(3, 100_100)), &mut engine);
+    assert_eq!((limit.fcwnd, limit.fabric_window_time_marker), (fcwnd(1.0), NicTime(100_100)));
     let grown = run(&after(&limit, Event { num_packets_acked: 5, ..ack(101_000, 100) }), &mut engine);
     assert_eq!(grown.fcwnd, fcwnd(6.0));
     let reached = run(&after(&grown, Event { num_packets_acked: 5, ..ack(102_000, 100) }), &mut engine);
