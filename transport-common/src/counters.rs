@@ -96,6 +96,30 @@ counters! {
     CompletionQueueFull = "completion_queue_full",
     /// A work request of the application was malformed and completed in error.
     BadWorkRequest = "bad_work_request",
+    /// Congestion event queued: occupancy below T1 (D-73).
+    EventAdmittedBelowFirst = "event_admitted_below_t1",
+    /// Congestion event queued between T1 and T2 by P1 or P2.
+    EventAdmittedBelowSecond = "event_admitted_t1_to_t2",
+    /// Congestion event queued between T2 and T3 by P1.
+    EventAdmittedBelowThird = "event_admitted_t2_to_t3",
+    /// Congestion event queued from T3 up by P1 and P2.
+    EventAdmittedAboveThird = "event_admitted_above_t3",
+    /// Congestion event refused between T1 and T2.
+    EventRefusedBelowSecond = "event_refused_t1_to_t2",
+    /// Congestion event refused between T2 and T3.
+    EventRefusedBelowThird = "event_refused_t2_to_t3",
+    /// Congestion event refused from T3 up.
+    EventRefusedAboveThird = "event_refused_above_t3",
+    /// Congestion event refused: the queue is full, or there is no rate update engine.
+    EventRefusedFull = "event_refused_queue_full",
+    /// Congestion event refused: the last one has no result yet.
+    EventRefusedOutstanding = "event_refused_outstanding",
+    /// Queued congestion event without a result in time: the rate update engine stalls or is gone.
+    CongestionEventLost = "congestion_event_lost",
+    /// Congestion result nobody waits for: dropped.
+    CongestionResultUnexpected = "congestion_result_unexpected",
+    /// Congestion result that was not legal and was repaired.
+    CongestionResultRepaired = "congestion_result_repaired",
 }
 
 impl Counter {
@@ -111,12 +135,22 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::Counter;
+    use crate::congestion::admission::Verdict;
 
     #[test]
     fn discriminants_are_map_indices_and_names_are_unique() {
         for (index, counter) in Counter::ALL.iter().enumerate() {
             assert_eq!(*counter as usize, index);
             assert_eq!(Counter::ALL.iter().filter(|c| c.name() == counter.name()).count(), 1);
+        }
+    }
+
+    /// The step adds a verdict to the first of its counters.
+    #[test]
+    fn verdicts_of_admission_have_their_counters() {
+        for verdict in Verdict::ALL {
+            let counter = Counter::ALL[Counter::EventAdmittedBelowFirst as usize + verdict as usize];
+            assert_eq!(counter.name(), verdict.name());
         }
     }
 }

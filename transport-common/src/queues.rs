@@ -3,6 +3,7 @@
 //! One side writes each field; the comment beside it says which. Values written by the application are
 //! untrusted: they are read once ([`Slot::load`]) and checked where they are used.
 
+use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -189,6 +190,12 @@ impl<T: Copy> Slot<T> {
         unsafe { core::ptr::read_volatile(self.0.get()) }
     }
 
+    /// Where the entry stands, for copies by word.
+    #[inline(always)]
+    pub const fn as_ptr(&self) -> *mut T {
+        self.0.get()
+    }
+
     /// Writes the entry.
     #[inline(always)]
     pub fn store(&self, value: T) {
@@ -211,8 +218,10 @@ pub struct QueuePair {
     pub completion_consumer: AtomicU32,
     /// Application: see [`command`]; obeyed by the engine at the next doorbell.
     pub command: AtomicU32,
+    /// Node: counts settings of congestion control; obeyed by the engine at the next doorbell.
+    pub settings_version: AtomicU32,
     /// Fills the application's cache line.
-    pub reserved: [u32; 12],
+    pub reserved: [u32; 11],
     /// Kernel: RSN of the oldest incomplete transaction; entries below may be reused (BRSN, F-8.4.1-1).
     pub send_consumer: AtomicU32,
     /// Kernel: receives consumed.
@@ -221,17 +230,50 @@ pub struct QueuePair {
     pub completion_producer: AtomicU32,
     /// Kernel: state of the connection, see [`crate::connection::state`].
     pub state: AtomicU32,
+    /// Kernel: version of the settings in force.
+    pub settings_applied: AtomicU32,
     /// Fills the kernel's cache line.
-    pub reserved2: [u32; 12],
+    pub reserved2: [u32; 11],
     /// Written by the application.
     pub send: [Slot<WorkRequest>; SEND_QUEUE_DEPTH],
     /// Written by the application.
     pub receive: [Slot<ReceiveRequest>; RECEIVE_QUEUE_DEPTH],
     /// Written by the kernel, under the connection's lock.
     pub completions: [Slot<Completion>; COMPLETION_QUEUE_DEPTH],
+    /// Node: congestion control. The one in force is that of `settings_applied` modulo 2; the other is free to be
+    /// written once both versions agree.
+    pub settings: [Slot<Settings>; 2],
 }
 
 impl QueuePair {
+    /// Congestion control in force.
+    #[inline(always)]
+    pub fn settings(&self) -> &Settings {
+        let applied = self.settings_applied.load(Ordering::Relaxed) as usize & 1;
+        // SAFETY: the cell is valid plain data. The node writes the other one, by the contract of the field; if it
+        // did not, numbers would be wrong, and results are made legal before they are used.
+        unsafe { &*self.settings[applied].0.get() }
+    }
+
+    /// Puts settings into force for a connection that is not open yet.
+    pub fn start_settings(&self, settings: Settings) {
+        self.settings[0].store(settings);
+        self.settings_version.store(0, Ordering::Relaxed);
+        self.settings_applied.store(0, Ordering::Relaxed);
+    }
+
+    /// Asks for other settings: in force from the engine's next turn on. False while earlier ones wait for that.
+    pub fn change_settings(&self, settings: Settings) -> bool {
+        let version = self.settings_version.load(Ordering::Relaxed);
+        if self.settings_applied.load(Ordering::Acquire) != version {
+            return false;
+        }
+        let next = version.wrapping_add(1);
+        self.settings[next as usize & 1].store(settings);
+        self.settings_version.store(next, Ordering::Release);
+        true
+    }
+
     /// Reads a posted receive once.
     #[inline(always)]
     pub fn receive_request(&self, index: u32) -> ReceiveRequest {
@@ -340,6 +382,8 @@ pub struct NodePage {
     pub frames: AtomicU64,
     /// Engine program: next deadline of the timing wheel in nanoseconds of the monotonic clock, 0 for none.
     pub next_deadline: AtomicU64,
+    /// Fills the cache line of the engine program.
+    pub reserved3: [u64; 5],
     /// Receive cells in use.
     pub cells_in_use: AtomicU64,
 }
@@ -363,7 +407,8 @@ const _: () = {
     assert!(size_of::<ReceiveRequest>() == 24);
     assert!(size_of::<Completion>() == 32);
     assert!(size_of::<Region>() == 24);
-    assert!(size_of::<QueuePair>() == 128 + 64 * 256 + 24 * 256 + 32 * 512);
+    assert!(size_of::<QueuePair>() == 128 + 64 * 256 + 24 * 256 + 32 * 512 + 2 * size_of::<Settings>());
+    assert!(size_of::<QueuePair>().is_multiple_of(8));
     assert!(core::mem::offset_of!(NodePage, engine_sleeping) == 64);
     assert!(core::mem::offset_of!(NodePage, idle_frames) == 128);
     assert!(CONNECTIONS.is_power_of_two() && REGIONS.is_power_of_two() && CELLS.is_power_of_two());

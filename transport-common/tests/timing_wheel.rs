@@ -58,7 +58,7 @@ impl Checked {
     fn catch_up(&mut self, tick: u64) -> Vec<u32> {
         let mut fired = Vec::new();
         // An entry moves down at most 5 levels, after at most one refiling per horizon passed.
-        for _ in 0..N * 64 {
+        for _ in 0..N as u64 * (64 + tick / HORIZON) {
             match self.poll(tick) {
                 Polled::Expired(id) => fired.push(id),
                 Polled::Idle => return fired,

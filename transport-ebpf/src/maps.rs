@@ -7,6 +7,8 @@ use aya_ebpf::btf_maps;
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
 use core::sync::atomic::Ordering::Relaxed;
+use transport_common::congestion::histogram::DelayHistogram;
+use transport_common::congestion::queues::CongestionQueues;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::Scratch;
@@ -51,6 +53,12 @@ pub(crate) static CELLS: Array<[u8; CELL_BYTES]> = Array::with_max_entries(CELL_
 /// Timers of all connections; the engine alone touches it.
 #[map]
 pub(crate) static WHEEL: Array<TimingWheel<SLOTS>> = Array::with_max_entries(1, 0);
+/// Event and result queues of a rate update engine in user space.
+#[map]
+static CONGESTION: Array<CongestionQueues> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// Delays of all acknowledgements.
+#[map]
+pub(crate) static DELAYS: PerCpuArray<DelayHistogram> = PerCpuArray::with_max_entries(1, 0);
 /// Working memory of a packet.
 #[map]
 static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
@@ -85,6 +93,28 @@ pub(crate) fn scratch() -> Option<&'static mut Scratch> {
 pub(crate) fn node() -> Option<&'static NodePage> {
     // SAFETY: a valid map value; all its fields are atomics.
     NODE.get_ptr(0).map(|p| unsafe { &*p })
+}
+
+/// The event and result queues.
+#[inline(always)]
+pub(crate) fn congestion_queues() -> Option<&'static CongestionQueues> {
+    // SAFETY: a valid map value; all its fields are atomics and cells.
+    CONGESTION.get_ptr(0).map(|p| unsafe { &*p })
+}
+
+/// Copies a value of whole 4-byte words, the last word last.
+///
+/// # Safety
+/// Both pointers are valid and aligned to 4 bytes, and any bytes are a valid `T`.
+#[inline(always)]
+pub(crate) unsafe fn copy_words<T>(from: *const T, to: *mut T) {
+    let (from, to) = (from.cast::<u32>(), to.cast::<u32>());
+    let mut n = 0;
+    while n < size_of::<T>() / 4 {
+        // SAFETY: within both values by the bound of the loop.
+        unsafe { to.add(n).write_volatile(from.add(n).read_volatile()) };
+        n += 1;
+    }
 }
 
 /// Counts the engine's frames; only the engine writes this.

@@ -9,7 +9,11 @@ use aya_ebpf::helpers::{
     bpf_xdp_store_bytes,
 };
 use aya_ebpf::programs::XdpContext;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use transport_common::congestion::histogram::{BUCKETS, bucket_of};
+use transport_common::congestion::queues::{
+    EVENT_QUEUE_DEPTH, EVENT_QUEUES, RESULT_QUEUE_DEPTH, generation_of,
+};
 use transport_common::connection::Entry;
 use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch};
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, REGIONS, Region};
@@ -330,6 +334,75 @@ impl Platform for Xdp {
         };
         self.publish_deadline(wheel);
         result
+    }
+
+    #[inline(always)]
+    fn cells_in_use(&self) -> u32 {
+        maps::node().map_or(0, |node| node.cells_in_use.load(Relaxed) as u32)
+    }
+
+    #[inline(always)]
+    fn event_queues(&mut self, s: &mut Scratch) {
+        let Some(queues) = maps::congestion_queues() else { return };
+        let to = &mut s.event_queues;
+        // SAFETY: a valid map value; the engine in user space writes it while no connection uses it.
+        unsafe { maps::copy_words(queues.admission.as_ptr(), &raw mut to.admission) };
+        if to.admission.capacity == 0 {
+            return;
+        }
+        let mut n = 0;
+        while n < EVENT_QUEUES {
+            let produced = queues.event_producer[n].load(Relaxed);
+            let occupancy = produced.wrapping_sub(queues.event_consumer[n].load(Relaxed));
+            // A consumer's counter that makes no sense is a full queue.
+            to.occupancy[n] = if occupancy > u64::from(u32::MAX) { u32::MAX } else { occupancy as u32 };
+            n += 1;
+        }
+    }
+
+    #[inline(never)]
+    fn publish_event(&mut self, s: &mut Scratch) {
+        let Some(queues) = maps::congestion_queues() else { return };
+        let queue = s.event.event_queue_select as usize & (EVENT_QUEUES - 1);
+        // SAFETY: a field of a map value.
+        let number = unsafe { atomic::fetch_add(queues.event_producer[queue].as_ptr(), 1) };
+        s.event.generation = generation_of(number);
+        s.event.encode(&mut s.entry);
+        let place = queues.events[queue][number as usize & (EVENT_QUEUE_DEPTH - 1)].as_ptr();
+        // The last word holds the poll bit and is written last.
+        // SAFETY: a valid map value; the admission policy keeps the consumer out of it.
+        unsafe { maps::copy_words(&raw const s.entry, place) };
+    }
+
+    #[inline(always)]
+    fn next_result(&mut self, s: &mut Scratch) -> bool {
+        let Some(queues) = maps::congestion_queues() else { return false };
+        let taken = queues.result_consumer.load(Relaxed);
+        let waiting = queues.result_producer.load(Acquire).wrapping_sub(taken);
+        if waiting == 0 || waiting > RESULT_QUEUE_DEPTH as u64 {
+            return false;
+        }
+        let place = queues.results[taken as usize & (RESULT_QUEUE_DEPTH - 1)].as_ptr();
+        // SAFETY: a valid map value; what the writer may do to it meanwhile is caught when it is applied.
+        unsafe { maps::copy_words(place, &raw mut s.entry) };
+        queues.result_consumer.store(taken + 1, Release);
+        s.outcome.decode(&s.entry);
+        true
+    }
+
+    #[inline(always)]
+    fn record_delays(&mut self, s: &Scratch) {
+        let Some(histogram) = maps::DELAYS.get_ptr_mut(0) else { return };
+        let delays = s.event.delays();
+        let mut n = 0;
+        for delay in [delays.full, delays.fabric, delays.forward, delays.reverse] {
+            let bucket = opaque(bucket_of(delay.0) as u64) as usize;
+            if bucket < BUCKETS {
+                // SAFETY: this CPU's own value.
+                unsafe { (*histogram)[n][bucket] += 1 };
+            }
+            n += 1;
+        }
     }
 
     #[inline(always)]

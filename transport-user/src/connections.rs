@@ -55,8 +55,9 @@ impl Core {
         let scratch = Scratch::new(&shared.maps, &shared.pool)?;
         let ordered = config.ordered != 0;
         // The queues first: packets find the connection as soon as its entry is there.
-        let queues =
-            Queues::open(shared.maps.queue_pairs.get(slot), parameters.tx.rsn, ordered, config.max_segment);
+        let pair = shared.maps.queue_pairs.get(slot);
+        pair.start_settings(parameters.settings);
+        let queues = Queues::open(pair, parameters.tx.rsn, ordered, config.max_segment);
         let mut value = ConnectionValue::zeroed();
         value.entry.open(parameters, reservation.generation());
         shared.maps.set_connection(slot, &value).map_err(|e| Error::system("write a connection", e))?;

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
 use transport_common::units::{Fcwnd, Ticks};
@@ -183,6 +184,8 @@ impl OpenConnection {
                 ack_coalescing: ticks(t.ack_coalescing),
                 transaction_timeout: ticks(t.transaction_timeout),
                 max_segment: self.max_segment.unwrap_or(device.max_segment),
+                occupancy_weight: 0,
+                reserved: 0,
                 replay_margin: t.replay_margin.as_nanos() as u64 * 1000,
             },
             psp_version: self.security.psp_version,
@@ -196,6 +199,7 @@ impl OpenConnection {
             fcwnd: Fcwnd((t.fcwnd * f64::from(1 << Fcwnd::FRACTION_BITS)).round() as u32), // D-79
             ncwnd: t.ncwnd,
             rto: ticks(t.rto),
+            settings: Settings::CONSTANT,
         })
     }
 

@@ -23,6 +23,12 @@ pub(crate) struct StatisticsFields {
     bytes_received: u64,
     completions: u64,
     security_drops: u64,
+    congestion_events: u64,
+    congestion_results: u64,
+    congestion_repairs: u64,
+    congestion_lost: u64,
+    path_changes: u64,
+    paced: u64,
 }
 
 /// Adds `b` to `a`, counter by counter.
@@ -44,6 +50,12 @@ pub(crate) fn add(a: &mut Statistics, b: &Statistics) {
         bytes_received,
         completions,
         security_drops,
+        congestion_events,
+        congestion_results,
+        congestion_repairs,
+        congestion_lost,
+        path_changes,
+        paced,
     } = b;
     a.packets_sent += packets_sent;
     a.retransmitted_early += retransmitted_early;
@@ -61,6 +73,12 @@ pub(crate) fn add(a: &mut Statistics, b: &Statistics) {
     a.bytes_received += bytes_received;
     a.completions += completions;
     a.security_drops += security_drops;
+    a.congestion_events += congestion_events;
+    a.congestion_results += congestion_results;
+    a.congestion_repairs += congestion_repairs;
+    a.congestion_lost += congestion_lost;
+    a.path_changes += path_changes;
+    a.paced += paced;
 }
 
 #[cfg(test)]

@@ -14,6 +14,11 @@ mod tests;
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 
+use transport_common::congestion::admission::Admission;
+use transport_common::congestion::entry::Entry as CongestionEntry;
+use transport_common::congestion::histogram::{BUCKETS, DELAYS, DelayHistogram};
+use transport_common::congestion::queues::EVENT_QUEUES;
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Entry, Parameters, state};
 use transport_common::counters::Counter;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
@@ -101,6 +106,11 @@ impl HostNic {
             wheel: Box::new(TimingWheel::new()),
             doorbells: Doorbells::default(),
             counters: [0; Counter::COUNT],
+            admission: Admission { capacity: 0, ..Admission::new(0) },
+            events: Default::default(),
+            published: [0; EVENT_QUEUES],
+            results: VecDeque::new(),
+            delays: [[0; BUCKETS]; DELAYS],
             frame: Vec::new(),
             frame_limit: 0,
         };
@@ -154,7 +164,7 @@ impl HostNic {
     /// When the engine has something to do next, by this card's clock: at once if a doorbell was rung, else at the
     /// next deadline of the timing wheel or shortly before; `None` if nothing is planned.
     pub fn next_event(&self) -> Option<Picoseconds> {
-        if !self.platform.doorbells.is_silent() {
+        if !self.platform.doorbells.is_silent() || !self.platform.results.is_empty() {
             return Some(self.platform.clock);
         }
         let tick = self.platform.wheel.next_event()?;
@@ -176,7 +186,35 @@ impl HostNic {
         // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
         unsafe { core::ptr::from_mut(entry).write_bytes(0, 1) };
         entry.open(parameters, generation);
-        self.platform.reset_queues(slot, parameters.tx.rsn.0, state::OPEN);
+        self.platform.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, state::OPEN);
+    }
+
+    /// Sets congestion control of `slot` anew; in force from the engine's next turn on. False while an earlier change
+    /// waits for that.
+    pub fn set_congestion(&mut self, slot: usize, settings: Settings) -> bool {
+        let changed = self.platform.queue_pairs[slot].change_settings(settings);
+        self.platform.doorbells.ring(slot as u32);
+        changed
+    }
+
+    /// Opens the event queues under this policy, as a rate update engine does when it comes.
+    pub fn admit_events(&mut self, admission: Admission) {
+        self.platform.admission = admission;
+    }
+
+    /// Takes the next event of a queue.
+    pub fn take_event(&mut self, queue: usize) -> Option<CongestionEntry> {
+        self.platform.events[queue].pop_front()
+    }
+
+    /// Gives the card a result; handled at the engine's next frame.
+    pub fn post_result(&mut self, entry: CongestionEntry) {
+        self.platform.results.push_back(entry);
+    }
+
+    /// The delays of all acknowledgements: full, fabric, forward, reverse.
+    pub fn delay_histograms(&self) -> &DelayHistogram {
+        &self.platform.delays
     }
 
     /// Asks the engine to close the connection of `slot`: everything outstanding completes.

@@ -3,6 +3,11 @@
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 
+use transport_common::congestion::admission::Admission;
+use transport_common::congestion::entry::Entry as CongestionEntry;
+use transport_common::congestion::histogram::{DelayHistogram, bucket_of};
+use transport_common::congestion::queues::{EVENT_QUEUES, generation_of};
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch, mac_word};
@@ -42,6 +47,13 @@ pub struct HostPlatform {
     pub(super) wheel: Box<TimingWheel<CONNECTIONS>>,
     pub(super) doorbells: Doorbells,
     pub(super) counters: [u64; Counter::COUNT],
+    /// Admission to the event queues; capacity 0 while no rate update engine is there.
+    pub(super) admission: Admission,
+    pub(super) events: [VecDeque<CongestionEntry>; EVENT_QUEUES],
+    /// Events ever published, by queue.
+    pub(super) published: [u64; EVENT_QUEUES],
+    pub(super) results: VecDeque<CongestionEntry>,
+    pub(super) delays: DelayHistogram,
     pub(super) frame: Vec<u8>,
     /// Longest the frame at hand can grow to, bytes.
     pub(super) frame_limit: u32,
@@ -262,6 +274,38 @@ impl Platform for HostPlatform {
         }
     }
 
+    fn cells_in_use(&self) -> u32 {
+        (self.cells.len() - self.free_cells.len()) as u32
+    }
+
+    fn event_queues(&mut self, s: &mut Scratch) {
+        s.event_queues.admission = self.admission;
+        s.event_queues.occupancy = self.events.each_ref().map(|queue| queue.len() as u32);
+    }
+
+    fn publish_event(&mut self, s: &mut Scratch) {
+        let queue = usize::from(s.event.event_queue_select) % EVENT_QUEUES;
+        s.event.generation = generation_of(self.published[queue]);
+        self.published[queue] += 1;
+        s.event.encode(&mut s.entry);
+        self.events[queue].push_back(s.entry);
+    }
+
+    fn next_result(&mut self, s: &mut Scratch) -> bool {
+        let Some(entry) = self.results.pop_front() else { return false };
+        s.entry = entry;
+        s.outcome.decode(&s.entry);
+        true
+    }
+
+    fn record_delays(&mut self, s: &Scratch) {
+        let delays = s.event.delays();
+        let all = [delays.full, delays.fabric, delays.forward, delays.reverse];
+        for (histogram, delay) in self.delays.iter_mut().zip(all) {
+            histogram[bucket_of(delay.0)] += 1;
+        }
+    }
+
     fn wake_by(&mut self, slot: u32, _now: Picoseconds, _ticks: u32) {
         self.doorbells.ring(slot);
     }
@@ -299,7 +343,7 @@ pub fn node_config(mac: [u8; 6], ipv4: [u8; 4], ipv6: [u8; 16]) -> NodeConfig {
 
 impl HostPlatform {
     /// The queues' counters for a connection whose first RSN is `first`; nothing of a former one remains.
-    pub(super) fn reset_queues(&self, slot: usize, first: u32, state: u32) {
+    pub(super) fn reset_queues(&self, slot: usize, first: u32, settings: Settings, state: u32) {
         let queues = &self.queue_pairs[slot];
         let counters = [
             &queues.receive_producer,
@@ -309,6 +353,7 @@ impl HostPlatform {
             &queues.command,
         ];
         counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        queues.start_settings(settings);
         queues.send_producer.store(first, Ordering::Relaxed);
         queues.send_consumer.store(first, Ordering::Relaxed);
         queues.state.store(state, Ordering::Release);

@@ -1,6 +1,7 @@
 //! The card alone: bounds, frames, and one WRITE between two cards.
 
 use super::*;
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Path};
 use transport_common::datapath::Platform;
 use transport_common::ids::{Cid, Psn, Spi};
@@ -57,6 +58,7 @@ fn parameters(side: usize) -> Parameters {
         fcwnd: Fcwnd::from_packets(32),
         ncwnd: 64,
         rto: Ticks(7629),
+        settings: Settings::CONSTANT,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use anyhow::{Context, Result, bail};
 use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, Stack};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
@@ -293,6 +295,7 @@ impl Kernel {
         for cell in cells {
             self.free_cells.push(cell, 0)?;
         }
+        self.node().cells_in_use.store((CELLS - cells.len()) as u64, Relaxed);
         Ok(free)
     }
 

@@ -1,6 +1,7 @@
 //! One clock for both: the contexts are moved to the kernel's time, and the kernel's reading is found again in what it
 //! wrote.
 
+use transport_common::congestion::nic_time::NicTime;
 use transport_common::connection::{Entry, timer};
 use transport_common::packet_delivery::packet_flag;
 use transport_common::units::{FalconTime, Picoseconds};
@@ -17,6 +18,8 @@ const CLEAR_BEHIND: i32 = -200;
 const BACK: u8 = 9;
 const EACK: u8 = 10;
 const NACK: u8 = 8;
+/// Picoseconds in the unit of the inter-packet gap.
+const GAP_UNIT: u64 = 512_000;
 /// Where BACK, EACK and NACK carry T1.
 const T1: usize = 16;
 
@@ -35,11 +38,17 @@ impl Case {
             &mut timers.rnr,
             &mut timers.transaction,
             &mut timers.filed,
+            &mut timers.pacing,
         ];
         for deadline in deadlines {
             *deadline = clear(deadline.wrapping_add(shift), now.ticks());
         }
         c.report.t2 = c.report.t2.wrapping_add(shift);
+        let congestion = &mut c.congestion;
+        congestion.last_departure = congestion.last_departure.wrapping_add(now.0.wrapping_sub(then.0));
+        for time in [&mut congestion.last_event, &mut congestion.delays_since] {
+            time.0 = time.0.wrapping_add(shift);
+        }
         let (rto, timeout) = (c.congestion.rto.0, c.config.transaction_timeout.0);
         let tables = &mut self.entry.tables;
         for packet in tables.request_packets.iter_mut().chain(&mut tables.data_packets) {
@@ -104,13 +113,28 @@ impl Bracket {
         if iv != b.security.last_iv && (self.first..=self.last).contains(&iv) {
             return Some(Reading { time: Picoseconds(iv), exact: true });
         }
+        let departure = a.congestion.last_departure;
+        let since = departure.wrapping_sub(b.congestion.last_departure);
+        // One that had waited may be booked for when it was due, whole gaps after the last.
+        if since != 0 && !since.is_multiple_of(GAP_UNIT) && (self.first..=self.last).contains(&departure) {
+            return Some(Reading { time: Picoseconds(departure), exact: true });
+        }
         let mut traces = Vec::new();
+        if a.congestion.last_event != b.congestion.last_event {
+            traces.push(a.congestion.last_event.0);
+        }
         if a.report.t2 != b.report.t2 {
             traces.push(a.report.t2);
         }
         if let Stimulus::Frame(frame) = stimulus
             && let Some(t1) = acknowledgement_t1(frame).and_then(|at| word(frame, at))
         {
+            if a.congestion.delays != b.congestion.delays {
+                // The delay is known modulo 2^24, and the bracket is much shorter than that.
+                let first = Picoseconds(self.first).ticks().0;
+                let shown = t1.wrapping_add(a.congestion.delays[0].last.0);
+                traces.push(first.wrapping_add(shown.wrapping_sub(first) & NicTime::MASK));
+            }
             traces.push(t1.wrapping_add(a.congestion.rtt.0));
         }
         let tables = [

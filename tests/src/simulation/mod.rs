@@ -6,6 +6,7 @@
 //! of every operation, byte by byte, and every pool has to be full again.
 
 mod application;
+mod congestion;
 mod corruption;
 pub mod invariants;
 mod oracle;

@@ -114,7 +114,7 @@ pub(crate) fn scale(rng: &mut StdRng, low: u64, high: u64) -> u64 {
     (exponent.exp().round() as u64).clamp(low, high)
 }
 
-fn micros(micros: u64) -> Ticks {
+pub(super) fn micros(micros: u64) -> Ticks {
     Ticks::from_nanos(micros * 1000)
 }
 
@@ -251,6 +251,7 @@ impl Link {
             fcwnd: Fcwnd(scale(rng, 300, 256 << 10) as u32),
             ncwnd: scale(rng, 1, 256) as u32,
             rto: micros(scale(rng, 300, 5000)),
+            settings: super::congestion::settings(rng),
         }
     }
 }

@@ -15,7 +15,7 @@ use transport_common::wire::PacketType;
 
 use super::application::Flow;
 use super::scenario::{End, Profile, Scenario, mac, node_config_of, scale};
-use super::{corruption, invariants};
+use super::{congestion, corruption, invariants};
 
 /// Virtual time by which everything has to be over, picoseconds: five minutes.
 const LAST: Time = Time(300_000_000_000_000);
@@ -80,6 +80,7 @@ impl World {
         // Nothing is flooded: a card sees only what is meant for it.
         (0..scenario.hosts.len()).for_each(|host| fabric.learn(mac(host), Port(host as u16)));
         let mut hosts: Vec<Host> = (0..scenario.hosts.len()).map(|host| Host::new(&scenario, host)).collect();
+        hosts.iter_mut().for_each(|host| congestion::open_queues(&mut host.nic, &mut rng));
         let mut flows = Vec::new();
         for (number, link) in scenario.links.iter().enumerate() {
             for (end, parameters) in link.ends.iter().zip(&link.parameters) {
@@ -202,13 +203,17 @@ impl World {
             own.post(rng, &mut host.nic, self.doings);
             peers.post_receives(rng, &mut host.nic);
             if rng.random_bool(0.05) {
-                // The rate update engine's part.
+                // Windows may change at any time, by whosever decision.
                 let congestion = &mut host.nic.entry_mut(slot).connection.congestion;
                 congestion.fcwnd = Fcwnd(scale(rng, 100, 256 << 10) as u32);
                 congestion.ncwnd = scale(rng, 1, 256) as u32;
                 host.nic.ring(slot);
             }
+            if rng.random_bool(0.02) {
+                host.nic.set_congestion(slot, congestion::settings(rng));
+            }
         }
+        congestion::answer_events(&mut host.nic, rng);
         let pause = scale(rng, 500, host.pause_nanos);
         host.application = self.now + Span::from_nanos(pause);
     }
@@ -351,6 +356,9 @@ impl Host {
             return;
         }
         assert_eq!(c.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
+        if c.timers.armed & timer::PACING != 0 {
+            return; // what waits may wait for its departure
+        }
         let response = &entry.tables.responses[c.target.response_next as usize % 128];
         let waits =
             c.target.response_next != c.target.response_tail && response.state == response_state::READY;

@@ -50,6 +50,20 @@ pub struct EngineState {
 
 const _: () = assert!(size_of::<EngineState>() == 64 && align_of::<EngineState>() == 4);
 
+impl EngineState {
+    /// Forgets everything. Written word by word: one large store becomes a loop over bytes on the BPF target.
+    #[inline(always)]
+    fn clear(&mut self) {
+        let words = core::ptr::from_mut(self).cast::<u32>();
+        let mut n = 0;
+        while n < size_of::<Self>() / 4 {
+            // SAFETY: within the struct, which is made of 32-bit words.
+            unsafe { words.add(n).write_volatile(0) };
+            n += 1;
+        }
+    }
+}
+
 /// The algorithms built in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -112,7 +126,8 @@ impl Algorithm for AlgorithmId {
     #[inline(always)]
     fn update(&self, event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
         if engine.owner != self.owner() {
-            *engine = EngineState { owner: self.owner(), ..EngineState::default() };
+            engine.clear();
+            engine.owner = self.owner();
         }
         match self {
             Self::Swift => swift::swift(event, engine, parameters, outcome),

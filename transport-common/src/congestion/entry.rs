@@ -7,6 +7,18 @@ pub type Entry = [u64; 8];
 /// Bits of an entry.
 pub const ENTRY_BITS: u32 = 512;
 
+/// Zeroes an entry. Written word by word: one large store becomes a loop over bytes on the BPF target.
+#[inline(always)]
+pub(super) fn clear(entry: &mut Entry) {
+    let words = entry.as_mut_ptr();
+    let mut n = 0;
+    while n < entry.len() {
+        // SAFETY: within the array by the bound of the loop.
+        unsafe { words.add(n).write_volatile(0) };
+        n += 1;
+    }
+}
+
 /// Where a field of at most 32 bits lies. All fields are constants, so that reading or writing one compiles to a
 /// load or store with a shift and a mask, and a second one only where the field crosses a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The congestion event: what the datapath tells the rate update engine (10.6.2.1).
 
-use super::entry::{ENTRY_BITS, Entry, Field};
+use super::entry::{ENTRY_BITS, Entry, Field, clear};
 use super::nic_time::{DelaySelect, Delays, NicTime};
 use crate::units::{Fcwnd, Ticks};
 use crate::wire::nack::NackCode;
@@ -144,8 +144,8 @@ const _: () = assert!(GENERATION.end() == ENTRY_BITS);
 impl Event {
     /// Writes the 64-byte entry (F-10.6.2.1-2 to F-10.6.2.1-13). Reserved bits are 0.
     #[inline(always)]
-    pub const fn encode(&self, entry: &mut Entry) {
-        *entry = [0; 8];
+    pub fn encode(&self, entry: &mut Entry) {
+        clear(entry);
         CONNECTION_ID.put(entry, self.connection_id);
         EVENT_TYPE.put(entry, self.event_type as u32);
         T1.put(entry, self.t1.0);

@@ -9,6 +9,8 @@
 //! | [`algorithm`] | the trait of an algorithm, the list of ours, the choice among them |
 //! | [`swift`], [`plb`] | Swift with PLB (10.3, 10.4) |
 //! | [`dcqcn`], [`newreno`], [`fixed`] | further algorithms |
+//! | [`settings`] | who decides for a connection, and how |
+//! | [`queues`] | the memory that datapath and user-space engine share |
 //! | [`window`] | the parts that algorithms share: smoothing, NIC window, pacing gap, timeout |
 //!
 //! An algorithm is a pure function of an event, its own small state and the parameters; the kernel and the
@@ -22,10 +24,13 @@ pub mod event;
 pub mod fixed;
 pub mod fixed_point;
 pub mod flow_scaling;
+pub mod histogram;
 pub mod newreno;
 pub mod nic_time;
 pub mod parameters;
 pub mod plb;
+pub mod queues;
 pub mod result;
+pub mod settings;
 pub mod swift;
 pub mod window;

@@ -1,6 +1,6 @@
 //! The congestion result: what the rate update engine answers (10.6.2.2), and the guard against a wrong one.
 
-use super::entry::{ENTRY_BITS, Entry, Field};
+use super::entry::{ENTRY_BITS, Entry, Field, clear};
 use super::event::Event;
 use super::nic_time::NicTime;
 use super::parameters::Parameters;
@@ -80,8 +80,8 @@ const _: () = assert!(RESERVED.end() == ENTRY_BITS);
 impl Outcome {
     /// Writes the 64-byte entry (F-10.6.2.2-2, F-10.6.2.2-3). Reserved bits are 0.
     #[inline(always)]
-    pub const fn encode(&self, entry: &mut Entry) {
-        *entry = [0; 8];
+    pub fn encode(&self, entry: &mut Entry) {
+        clear(entry);
         CONNECTION_ID.put(entry, self.connection_id);
         RANDOMIZE_PATH.put(entry, self.randomize_path as u32);
         CC_METADATA.put(entry, self.cc_metadata);

@@ -4,15 +4,19 @@
 //! outstanding packet or transaction. Both live in one map value behind one spin lock. Zero bytes are a valid,
 //! closed connection.
 
+mod congestion_step;
 mod receive_step;
 mod reply;
 mod transmit_step;
 
 use crate::bitmap::Bitmap128;
+use crate::congestion::algorithm::EngineState;
+use crate::congestion::nic_time::NicTime;
+use crate::congestion::settings::Settings;
 use crate::ids::{Cid, Psn, Rsn, Spi};
 use crate::packet_delivery::{AckState, ReceiveWindow, TransmitWindow, TxPacket};
 use crate::transaction::{Initiator, Response, Target, TargetRequest, Transaction};
-use crate::units::{Fcwnd, Picoseconds, Ticks};
+use crate::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
 
 pub use receive_step::INITIAL_HOP_LIMIT;
 
@@ -99,6 +103,11 @@ pub struct Config {
     pub transaction_timeout: Ticks,
     /// Largest user data of one transaction, bytes.
     pub max_segment: u32,
+    /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256; 0 stands for 256, which does not
+    /// smooth (F-10.2-2, D-61).
+    pub occupancy_weight: u32,
+    /// 0.
+    pub reserved: u32,
     /// Replay protection margin in picoseconds (F-9.2.1-7).
     pub replay_margin: u64,
 }
@@ -155,6 +164,67 @@ pub struct Congestion {
     pub min_rtt: Ticks,
     /// Error accumulator of the AR fraction (D-81).
     pub ack_request_credit: u32,
+    /// Inter-packet gap while the fabric window is below 1, units of 512 ns (F-10.6.2.1-7).
+    pub inter_packet_gap: u32,
+    /// See [`Event`](crate::congestion::event::Event).
+    pub fabric_window_time_marker: NicTime,
+    /// See [`Event`](crate::congestion::event::Event).
+    pub nic_window_time_marker: NicTime,
+    /// Target delay before scaling (D-77).
+    pub base_delay_target: Ticks,
+    /// Smoothed delay, kept for the engine.
+    pub delay_state: Ticks,
+    /// Smoothed RTT, kept for the engine.
+    pub rtt_state: Ticks,
+    /// What ACK and NACK tell the peer's engine (D-07).
+    pub cc_metadata: u32,
+    /// When the last event was raised.
+    pub last_event: FalconTime,
+    /// Packets acknowledged since then, saturating at 1023 (D-75).
+    pub packets_acked: u16,
+    /// See [`Direction`](crate::congestion::event::Direction).
+    pub ncwnd_direction: u8,
+    /// Delay the engine is to look at.
+    pub delay_select: u8,
+    /// The engine's own.
+    pub cc_opaque: u8,
+    /// 1: an event waits for its result (D-73).
+    pub outstanding: u8,
+    /// 1: the next packet had to wait for its departure.
+    pub waited: u8,
+    /// 0.
+    pub reserved: u8,
+    /// When the last reliable packet left, picoseconds; with a gap, when it was due at the earliest (D-63).
+    pub last_departure: u64,
+    /// State of the algorithm that the queues do not carry.
+    pub engine: EngineState,
+    /// Full, fabric, forward and reverse delay (F-10.1-3, F-10.1-4).
+    pub delays: [DelayRecord; 4],
+    /// When the window of the smallest delays began.
+    pub delays_since: FalconTime,
+    /// 0.
+    pub reserved2: u32,
+}
+
+/// One of the four delays, as people want to see it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DelayRecord {
+    /// Of the last acknowledgement.
+    pub last: Ticks,
+    /// Smoothed with a weight of 1/8.
+    pub smoothed: Ticks,
+    /// Smallest in the current window of about a second.
+    pub smallest: Ticks,
+    /// Smallest in the window before.
+    pub smallest_before: Ticks,
+}
+
+impl DelayRecord {
+    /// Smallest delay of the last one to two windows.
+    pub fn windowed_minimum(&self) -> Ticks {
+        self.smallest.min(self.smallest_before)
+    }
 }
 
 /// Deadlines of a connection; each is valid while its bit in `armed` is set.
@@ -173,6 +243,10 @@ pub struct Timers {
     pub transaction: u32,
     /// Deadline filed with the timing wheel, valid with [`timer::FILED`].
     pub filed: u32,
+    /// Next departure while pacing.
+    pub pacing: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Bits of [`Timers::armed`].
@@ -187,6 +261,8 @@ pub mod timer {
     pub const TRANSACTION: u32 = 8;
     /// The connection stands in the timing wheel.
     pub const FILED: u32 = 16;
+    /// A packet waits for its departure (F-10.3.5-1).
+    pub const PACING: u32 = 32;
 }
 
 /// The connection context.
@@ -259,6 +335,18 @@ pub struct Statistics {
     pub completions: u64,
     /// SPI or replay failures.
     pub security_drops: u64,
+    /// Congestion events raised: handled in the datapath, or queued.
+    pub congestion_events: u64,
+    /// Results applied.
+    pub congestion_results: u64,
+    /// Results that were not legal and had to be repaired.
+    pub congestion_repairs: u64,
+    /// Queued events whose result did not come in time.
+    pub congestion_lost: u64,
+    /// Times another path was chosen (D-80).
+    pub path_changes: u64,
+    /// Packets that waited for their departure.
+    pub paced: u64,
 }
 
 /// Per-packet and per-transaction state beside the context.
@@ -316,7 +404,12 @@ pub struct Parameters {
     pub ncwnd: u32,
     /// Initial retransmission timeout.
     pub rto: Ticks,
+    /// Congestion control; whoever opens the entry starts its queues with the same.
+    pub settings: Settings,
 }
+
+/// What the engine's smoothed delay and RTT start from (D-78).
+const INITIAL_DELAY: Ticks = Ticks::from_nanos(25_000);
 
 /// Initial sequence numbers of one direction (D-18).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -344,7 +437,17 @@ impl Entry {
             version: p.psp_version,
             ..Security::default()
         };
-        c.congestion = Congestion { fcwnd: p.fcwnd, ncwnd: p.ncwnd, rto: p.rto, ..Congestion::default() };
+        let set = p.settings.prepared.parameters();
+        c.congestion = Congestion {
+            fcwnd: p.fcwnd,
+            ncwnd: p.ncwnd,
+            rto: p.rto,
+            base_delay_target: set.base_delay_target,
+            delay_select: set.delay_select as u8,
+            delay_state: INITIAL_DELAY,
+            rtt_state: INITIAL_DELAY,
+            ..Congestion::default()
+        };
         c.request_tx = TransmitWindow::new(p.tx.request_psn, p.request_window);
         c.data_tx = TransmitWindow::new(p.tx.data_psn, p.data_window);
         c.request_rx = ReceiveWindow::new(p.rx.request_psn, REQUEST_WINDOW);

@@ -1,6 +1,9 @@
 //! What a received packet does to its connection: the one pure step of the wire program (D-23).
 
 use super::{Entry, Parameters, state};
+use crate::congestion::algorithm::AlgorithmId;
+use crate::congestion::queues::EVENT_QUEUES;
+use crate::congestion::settings::Placement;
 use crate::counters::Counter;
 use crate::datapath::Scratch;
 use crate::ids::{Cid, Psn, Rsn};
@@ -23,19 +26,28 @@ const EACK: u8 = PacketType::Eack as u8;
 impl Entry {
     /// The packet in `s.packet` arrived for this connection. Results stand in `s.delivery`, `s.transmission`,
     /// `s.report`.
-    #[inline(never)]
+    #[inline(always)]
     pub fn on_packet(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+        if self.process_packet(s, queues, now) {
+            self.decide(s, queues, now);
+            self.reply(s, queues, now);
+        }
+    }
+
+    /// All but the decision on windows and the reply; false if the packet was refused.
+    #[inline(never)]
+    fn process_packet(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
         s.begin();
         if let Some(reason) = self.refuse_packet(s) {
             s.count(reason);
-            return;
+            return false;
         }
         if matches!(s.packet.kind, BACK | EACK | NACK) {
-            self.on_acknowledgement(s, queues, now.ticks());
+            self.on_acknowledgement(s, queues, now);
         } else {
             self.on_reliable(s, queues, now);
         }
-        self.reply(s, queues, now);
+        true
     }
 
     /// Steps 2 to 4 of D-23: alive, function, SPI, replay. A refused packet changes nothing but counters.
@@ -79,7 +91,8 @@ impl Entry {
 
     /// BACK, EACK, NACK.
     #[inline(always)]
-    fn on_acknowledgement(&mut self, s: &mut Scratch, queues: &QueuePair, now: FalconTime) {
+    fn on_acknowledgement(&mut self, s: &mut Scratch, queues: &QueuePair, time: Picoseconds) {
+        let now = time.ticks();
         match self.process_acknowledgement(&s.packet.acknowledgement, queues) {
             AckVerdict::Applied => {}
             AckVerdict::Stale => return s.count(Counter::AckStale),
@@ -88,8 +101,9 @@ impl Entry {
         self.tables.statistics.acks_received += 1;
         let rtt = now.since(FalconTime(s.packet.t1));
         self.sample_rtt(rtt);
+        let mut eack_drop = false;
         match s.packet.kind {
-            EACK => self.retransmit_early(&s.packet.acknowledgement, now, rtt),
+            EACK => eack_drop = self.retransmit_early(&s.packet.acknowledgement, now, rtt),
             NACK => {
                 self.tables.statistics.nacks_received += 1;
                 if !self.process_nack(&s.nack(), now) {
@@ -98,6 +112,7 @@ impl Entry {
             }
             _ => {}
         }
+        self.acknowledgement_event(s, time, eack_drop as u32);
     }
 
     /// F-9.2.3-4; a sample of more than half the wrap is no round trip time.
@@ -219,6 +234,9 @@ impl Parameters {
             (self.config.max_segment >= 8, "max_segment: at least 8 bytes"),
             (self.config.max_retransmit_attempts <= u16::MAX as u32, "max_retransmit_attempts: 0 to 65535"),
             (self.rx_spi.0 != 0, "rx_spi: not 0"),
+            (self.settings.placement < Placement::ALL.len() as u32, "settings.placement: 0 to 2"),
+            (self.settings.algorithm < AlgorithmId::ALL.len() as u32, "settings.algorithm: 0 to 3"),
+            (self.settings.event_queue < EVENT_QUEUES as u32, "settings.event_queue: 0 to 3"),
         ];
         for (holds, message) in checks {
             if !holds {

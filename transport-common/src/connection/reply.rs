@@ -23,6 +23,7 @@ impl Connection {
             (timer::COALESCING, t.coalescing),
             (timer::RNR, t.rnr),
             (timer::TRANSACTION, t.transaction),
+            (timer::PACING, t.pacing),
         ];
         let mut n = 0;
         while n < candidates.len() {
@@ -99,6 +100,7 @@ impl Entry {
         t.ecn_count = report.ecn_count as u32;
         t.forward_hops = report.forward_hops;
         t.rx_buffer_level = report.rx_buffer_level;
+        t.cc_metadata = self.connection.congestion.cc_metadata;
     }
 
     /// Sends BACK or EACK with the state of this moment (F-9.1.6-6, F-7.7.2-5).
@@ -169,6 +171,7 @@ impl Entry {
         let ticks = now.ticks();
         let rto = self.connection.congestion.rto;
         let window = if matches!(kind, PacketType::PullRequest) { Window::Request } else { Window::Data };
+        self.connection.departed(now);
         let psn = self.transmit_window(window).assign(kind);
         *self.packet(window, psn) = packet;
         self.connection.timers.arm_retransmit(ticks.after(rto));
@@ -205,6 +208,7 @@ impl Entry {
         if position == target.response_tail
             || !data.retransmit.and(data.pull_data).is_zero()
             || !data.may_send_new(PacketType::PullData, fabric, 0)
+            || !self.connection.may_depart(now)
             || self.response(position).state != response_state::READY
         {
             return false;

@@ -16,8 +16,18 @@ use core::sync::atomic::Ordering;
 impl Entry {
     /// The engine turns to this connection; `fired` when the timing wheel sent it. At most one packet or one
     /// delivery comes of it; `s.report.wake` asks for another turn, `s.report.file` for a place in the wheel.
-    #[inline(never)]
+    #[inline(always)]
     pub fn on_turn(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds, fired: bool) {
+        self.take_turn(s, queues, now, fired);
+        self.decide(s, queues, now);
+        if self.connection.state == state::OPEN {
+            self.connection.file_deadline(s, now.ticks());
+        }
+    }
+
+    /// All but the decision on windows and the deadline.
+    #[inline(never)]
+    fn take_turn(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds, fired: bool) {
         s.begin();
         if fired {
             self.connection.timers.armed &= !timer::FILED;
@@ -29,7 +39,15 @@ impl Entry {
         }
         if self.connection.state != state::OPEN {
             self.wind_up(s, queues);
+            self.connection.initiator.fruitless = (s.report.wake == 0) as u8;
             return;
+        }
+        let version = queues.settings_version.load(Ordering::Relaxed);
+        if version != queues.settings_applied.load(Ordering::Relaxed) {
+            self.apply_settings(queues);
+        }
+        if s.result != 0 {
+            self.on_result(s, queues, now);
         }
         let ticks = now.ticks();
         self.run_timers(queues, ticks);
@@ -46,7 +64,6 @@ impl Entry {
         if self.connection.state != state::OPEN {
             s.report.wake = 1; // a timer ended it
         }
-        self.connection.file_deadline(s, ticks);
     }
 
     /// A connection that ended: everything outstanding is completed and given back, some at each turn.
@@ -95,6 +112,9 @@ impl Entry {
         if due(timer::TRANSACTION, timers.transaction) {
             self.on_transaction_timer(queues, now);
         }
+        if due(timer::PACING, timers.pacing) {
+            self.connection.timers.armed &= !timer::PACING;
+        }
     }
 
     /// The order of F-8.3 and D-29: acknowledgement, retransmission, what waits for delivery, then new packets of
@@ -105,6 +125,15 @@ impl Entry {
             self.send_ack(s, now);
             return true;
         }
+        if !self.connection.may_depart(now) {
+            if self.next_redelivery(s) {
+                return true;
+            }
+            if self.has_packet_to_send(queues) && self.connection.wait_for_departure() {
+                self.tables.statistics.paced += 1;
+            }
+            return false;
+        }
         if self.resend(s, queues, now) || self.next_redelivery(s) {
             return true;
         }
@@ -114,6 +143,15 @@ impl Entry {
             return true;
         }
         self.send_request(s, queues, now) || (!target_first && self.send_response(s, now))
+    }
+
+    /// Whether a reliable packet waits, should the gate let it pass.
+    #[inline(always)]
+    fn has_packet_to_send(&self, queues: &QueuePair) -> bool {
+        let c = &self.connection;
+        !c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero()
+            || c.target.response_next != c.target.response_tail
+            || queues.send_producer.load(Ordering::Relaxed) != c.initiator.next.0
     }
 
     /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
@@ -165,7 +203,12 @@ impl Entry {
     fn resend(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
         let Some(resend) = self.next_retransmission() else { return false };
         let ticks = now.ticks();
+        let before = *self.packet(resend.window, resend.psn);
         self.book_retransmission(resend, ticks);
+        self.connection.departed(now);
+        if before.flags & packet_flag::UNSENT == 0 {
+            self.retransmission_event(s, &before);
+        }
         let packet = *self.packet(resend.window, resend.psn);
         let rsn = Rsn(packet.rsn);
         if packet.flags & packet_flag::RESYNC != 0 {

@@ -221,7 +221,7 @@ fn put_acknowledgement(t: &Transmission, header: &mut [u8; HEADER_BYTES]) -> u32
         forward_hops: t.forward_hops,
         rx_buffer_level: t.rx_buffer_level,
         ecn_count: t.ecn_count as u16,
-        rue: 0,
+        rue: if t.kind == PacketType::Nack as u8 { t.cc_metadata } else { t.cc_metadata >> 2 }, // D-07
     };
     let ack = AckHeader {
         dest_cid: Cid(t.dest_cid),

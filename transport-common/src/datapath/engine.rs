@@ -1,9 +1,12 @@
 //! The transmit pipeline: what one frame of the engine becomes.
 
+use super::parse::slot_of;
 use super::receive::{carry_out, give_up, region_of, ring, settle};
 use super::{Platform, Scratch, delivery, emit};
 use crate::counters::Counter;
+use crate::ids::Cid;
 use crate::ulp;
+use crate::units::Picoseconds;
 use crate::wire::PacketType;
 
 /// What a frame of the engine came to.
@@ -20,38 +23,47 @@ pub enum Turn {
     Redeliver,
 }
 
-/// Gives one connection a turn and fills the frame with what comes of it: those that asked, round robin, and those
-/// whose deadline has come.
+/// No connection slot.
+const NOBODY: u32 = u32::MAX;
+
+/// Gives one connection a turn and fills the frame with what comes of it: one whose congestion result has come, else
+/// one whose deadline has come, else those that asked, round robin.
 ///
 /// `look_at_wheel` is true for some frames only, because reading the clock is a good part of an idle frame: one in
 /// eight is often enough for deadlines of microseconds.
 #[inline(always)]
 pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> Turn {
-    let mut clock = None;
-    let mut expired = None;
-    if look_at_wheel {
-        let now = p.now();
-        clock = Some(now);
-        expired = p.expired(now);
+    // Plain numbers and no options: on the BPF target the payload of an absent one may be spilled before it is written,
+    // which the verifier refuses.
+    let mut now = Picoseconds(0);
+    let mut slot = NOBODY;
+    let mut fired = false;
+    s.result = p.next_result(s) as u32;
+    if s.result != 0 {
+        slot = slot_of(Cid(s.outcome.connection_id));
+    } else if look_at_wheel {
+        now = p.now();
+        if let Some(expired) = p.expired(now) {
+            slot = expired;
+            fired = true;
+        }
     }
-    let (slot, fired) = match expired {
-        Some(slot) => (slot, true),
-        None => match p.ready() {
-            Some(slot) => {
-                // While there is a backlog the request stands: its cache line is the application's as well.
-                if !p.is_backlogged(slot) {
-                    p.answer(slot);
-                }
-                (slot, false)
-            }
+    if slot == NOBODY {
+        slot = match p.ready() {
+            Some(ready) => ready,
             None => return Turn::Idle,
-        },
-    };
-    let now = match clock {
-        Some(now) => now,
-        None => p.now(),
-    };
+        };
+        // While there is a backlog the request stands: its cache line is the application's as well.
+        if !p.is_backlogged(slot) {
+            p.answer(slot);
+        }
+    }
+    if now.0 == 0 {
+        now = p.now();
+    }
     s.slot = slot;
+    s.cells_in_use = p.cells_in_use();
+    p.event_queues(s);
     p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired));
     settle(p, s);
     if s.report.wake != 0 {

@@ -17,6 +17,6 @@ pub use parse::{mac_word, words};
 pub use platform::{Platform, Verdict};
 pub use receive::receive;
 pub use scratch::{
-    Delivery, HEADER_BYTES, NO_CELL, Network, Operation, Packet, Report, STAGING_BYTES, Scratch,
+    Delivery, EventQueues, HEADER_BYTES, NO_CELL, Network, Operation, Packet, Report, STAGING_BYTES, Scratch,
     Transmission, UlpOut, delivery, operation, ulp_header,
 };

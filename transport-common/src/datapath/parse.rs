@@ -5,7 +5,8 @@ use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn};
 use crate::ulp;
-use crate::wire::ack::{Ack, AckHeader};
+use crate::units::FalconTime;
+use crate::wire::ack::{Ack, AckHeader, CongestionInfo};
 use crate::wire::base::BaseHeader;
 use crate::wire::cursor::Cursor;
 use crate::wire::falcon::FalconHeader;
@@ -333,7 +334,8 @@ fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> 
         FalconHeader::Ack(ack) => acknowledgement(packet, &ack),
         FalconHeader::Nack(p) => {
             bases_only(packet, p.data_base_psn, p.request_base_psn);
-            packet.t1 = p.t1.0;
+            congestion_information(packet, &p.cc, (p.t1, p.t2));
+            packet.cc_metadata = p.cc.rue; // D-07
             packet.psn = p.psn.0;
             packet.nack_code = p.code;
             packet.nack_window = p.request_window as u8;
@@ -371,7 +373,9 @@ fn bases_only(packet: &mut super::Packet, data: Psn, request: Psn) {
 #[inline(always)]
 fn acknowledgement(packet: &mut super::Packet, ack: &Ack) {
     let header: &AckHeader = ack.header();
-    packet.t1 = header.t1.0;
+    congestion_information(packet, &header.cc, (header.t1, header.t2));
+    let own = (header.own_data as u32) << 1 | header.own_request as u32;
+    packet.cc_metadata = header.cc.rue << 2 | own; // D-07
     bases_only(packet, header.data_base_psn, header.request_base_psn);
     if let Ack::Eack(eack) = ack {
         let a = &mut packet.acknowledgement;
@@ -382,6 +386,20 @@ fn acknowledgement(packet: &mut super::Packet, ack: &Ack) {
         a.data_received = Bitmap128::from_words(eack.data_received);
         a.request = Bitmap128::from_words([eack.request, 0]);
     }
+}
+
+/// What an acknowledgement says about the forward path (F-7.7.1-5, F-7.8-2).
+#[inline(always)]
+fn congestion_information(
+    packet: &mut super::Packet,
+    cc: &CongestionInfo,
+    (t1, t2): (FalconTime, FalconTime),
+) {
+    packet.t1 = t1.0;
+    packet.t2 = t2.0;
+    packet.ecn_count = cc.ecn_count;
+    packet.forward_hops = cc.forward_hops;
+    packet.rx_buffer_level = cc.rx_buffer_level;
 }
 
 /// Slot of a CID in the connection table.

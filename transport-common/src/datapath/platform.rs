@@ -75,6 +75,18 @@ pub trait Platform {
     /// Runs `step` on connection slot `slot` under its lock; `None` if there is no such slot.
     fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R>;
 
+    /// Receive cells in use.
+    fn cells_in_use(&self) -> u32;
+
+    /// Copies occupancy and admission policy of the event queues to `s.event_queues`.
+    fn event_queues(&mut self, s: &mut Scratch);
+    /// Appends `s.event` to its queue.
+    fn publish_event(&mut self, s: &mut Scratch);
+    /// Takes the next result of a rate update engine in user space into `s.outcome`; false if there is none.
+    fn next_result(&mut self, s: &mut Scratch) -> bool;
+    /// Counts the delays of `s.event` in the histograms.
+    fn record_delays(&mut self, s: &Scratch);
+
     /// Asks for a turn of the engine for `slot`.
     fn wake(&mut self, slot: u32);
     /// Asks for a turn of the engine for `slot` by `ticks` Falcon ticks from now. An engine that sleeps may be left

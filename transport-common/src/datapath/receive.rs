@@ -22,6 +22,13 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     let slot = slot_of(Cid(s.packet.dest_cid));
     let now = p.now();
     s.region = region_of(p, s);
+    s.cells_in_use = p.cells_in_use();
+    if s.packet.kind == PacketType::Back as u8
+        || s.packet.kind == PacketType::Eack as u8
+        || s.packet.kind == PacketType::Nack as u8
+    {
+        p.event_queues(s);
+    }
     if p.locked(slot, |entry, queues| entry.on_packet(s, queues, now)).is_none() {
         p.raise(Counter::DropUnknownCid);
         return Verdict::Drop;
@@ -57,8 +64,19 @@ pub(super) fn settle<P: Platform>(p: &mut P, s: &mut Scratch) {
         }
         n += 1;
     }
+    if s.report.congestion_count != 0 {
+        p.count(s.report.congestion_count - 1);
+    }
     if s.delivery.free_cell != NO_CELL {
         p.free_cell(s.delivery.free_cell);
+    }
+    if s.report.delays != 0 {
+        s.report.delays = 0; // a second step of the same frame does not tell it again
+        p.record_delays(s);
+    }
+    if s.report.event != 0 {
+        s.report.event = 0;
+        p.publish_event(s);
     }
 }
 

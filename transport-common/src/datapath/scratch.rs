@@ -3,6 +3,11 @@
 //! In the kernel one lives in each CPU's scratch map, because the stack is 512 bytes. Every field a step reads
 //! is written before by the same frame's processing; nothing survives from frame to frame.
 
+use crate::congestion::admission::Admission;
+use crate::congestion::entry::Entry;
+use crate::congestion::event::Event;
+use crate::congestion::queues::EVENT_QUEUES;
+use crate::congestion::result::Outcome;
 use crate::connection::Path;
 use crate::packet_delivery::{Acknowledgement, NackReport, Window};
 use crate::queues::{Region, WorkRequest};
@@ -105,6 +110,16 @@ pub struct Packet {
     pub spi: u32,
     /// T1 of an ACK or NACK, ticks.
     pub t1: u32,
+    /// T2 of an ACK or NACK, ticks.
+    pub t2: u32,
+    /// ACK or NACK: low 24 bits of the congestion information (D-07).
+    pub cc_metadata: u32,
+    /// ACK or NACK: packets the peer received with congestion experienced.
+    pub ecn_count: u16,
+    /// ACK or NACK: hops of the forward path.
+    pub forward_hops: u8,
+    /// ACK or NACK: level of the peer's receive buffers.
+    pub rx_buffer_level: u8,
     /// IV: the sender's clock in picoseconds.
     pub iv: u64,
     /// PSN.
@@ -300,6 +315,10 @@ pub struct Transmission {
     pub t1: u32,
     /// T2.
     pub t2: u32,
+    /// What the rate update engine tells the peer's, 24 bits (D-07).
+    pub cc_metadata: u32,
+    /// 0.
+    pub reserved: u32,
     /// Base of our data receive window.
     pub data_base: u32,
     /// Base of our request receive window.
@@ -322,12 +341,44 @@ pub struct Transmission {
 pub struct Report {
     /// Counters to raise plus 1, or 0.
     pub counts: [u32; 2],
+    /// Counter of congestion control to raise plus 1, or 0.
+    pub congestion_count: u32,
+    /// 1: `Scratch::event` waits for a decision.
+    pub decide: u32,
+    /// 1: `Scratch::event` is for the event queues.
+    pub event: u32,
+    /// 1: `Scratch::event` holds the delays of an acknowledgement.
+    pub delays: u32,
     /// 1: the engine has to look at the connection.
     pub wake: u32,
     /// 1: file the connection with the timing wheel `file_ticks` from now.
     pub file: u32,
     /// Falcon ticks from now.
     pub file_ticks: u32,
+}
+
+impl Report {
+    /// Nothing to report. Written word by word: a larger store becomes a loop over bytes on the BPF target.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        let words = core::ptr::from_mut(self).cast::<u32>();
+        let mut n = 0;
+        while n < size_of::<Self>() / 4 {
+            // SAFETY: within the struct, which is made of 32-bit words.
+            unsafe { words.add(n).write_volatile(0) };
+            n += 1;
+        }
+    }
+}
+
+/// What the admission policy goes by.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventQueues {
+    /// Entries in each queue.
+    pub occupancy: [u32; EVENT_QUEUES],
+    /// The policy (D-73); capacity 0 without a rate update engine.
+    pub admission: Admission,
 }
 
 /// Bytes of the header buffer.
@@ -355,10 +406,22 @@ pub struct Scratch {
     pub path: Path,
     /// Side results.
     pub report: Report,
-    /// Connection slot whose turn it is.
-    pub slot: u32,
+    /// Congestion event at hand.
+    pub event: Event,
+    /// Congestion result at hand.
+    pub outcome: Outcome,
+    /// Its entry in a queue.
+    pub entry: Entry,
+    /// The event queues, as they were before the step.
+    pub event_queues: EventQueues,
+    /// 1: `outcome` is a result to be applied.
+    pub result: u32,
     /// 0.
     pub reserved: u32,
+    /// Connection slot whose turn it is.
+    pub slot: u32,
+    /// Receive cells of the node in use.
+    pub cells_in_use: u32,
     /// Headers of the frame being built; the Falcon header stands at [`super::FALCON_AT`].
     pub header: [u8; HEADER_BYTES],
     /// Staging for checksums and cells.
@@ -372,7 +435,13 @@ impl Scratch {
         self.delivery.kind = delivery::NONE;
         self.delivery.free_cell = NO_CELL;
         self.transmission.present = 0;
-        self.report = Report::default();
+        self.report.clear();
+    }
+
+    /// Asks for a counter of congestion control, by index, to be raised.
+    #[inline(always)]
+    pub(crate) fn count_congestion(&mut self, index: u32) {
+        self.report.congestion_count = index + 1;
     }
 
     /// Asks for `counter` to be raised.

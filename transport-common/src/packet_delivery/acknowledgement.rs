@@ -12,6 +12,9 @@ use crate::units::FalconTime;
 use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
 
+/// The count of packets acknowledged between two congestion events saturates here (F-10.6.2.1-9, D-75).
+const MOST_ACKED: u16 = 1023;
+
 /// The acknowledgement part of a packet.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +130,8 @@ impl Entry {
             Window::Request => (&mut self.connection.request_tx, &mut self.tables.request_packets[index]),
         };
         w.forget_retransmitted(packet);
+        let acked = &mut self.connection.congestion.packets_acked;
+        *acked = if *acked < MOST_ACKED { *acked + 1 } else { MOST_ACKED };
         let (kind, rsn, response) = (packet.kind, Rsn(packet.rsn), packet.response);
         let resync = if packet.flags & packet_flag::RESYNC != 0 { packet.resync_code } else { 0 };
         if kind == PacketType::PullData as u8 {

@@ -38,18 +38,17 @@ impl Entry {
         }
     }
 
-    /// Queues what an EACK shows to be lost; the bases in it were applied before (F-9.2.3-8).
+    /// Queues what an EACK shows to be lost; the bases in it were applied before (F-9.2.3-8). True if it shows loss by
+    /// the out-of-order distance (F-10.6.2.1-10).
     #[inline(always)]
-    pub(crate) fn retransmit_early(&mut self, ack: &Acknowledgement, now: FalconTime, rtt: Ticks) {
-        self.retransmit_early_window(Window::Data, &ack.data_received, ack.data_base, now, rtt, ack.own_data);
-        self.retransmit_early_window(
-            Window::Request,
-            &ack.request,
-            ack.request_base,
-            now,
-            rtt,
-            ack.own_request,
-        );
+    pub(crate) fn retransmit_early(&mut self, ack: &Acknowledgement, now: FalconTime, rtt: Ticks) -> bool {
+        let own = ack.own_data;
+        let data =
+            self.retransmit_early_window(Window::Data, &ack.data_received, ack.data_base, now, rtt, own);
+        let own = ack.own_request;
+        let request =
+            self.retransmit_early_window(Window::Request, &ack.request, ack.request_base, now, rtt, own);
+        data || request
     }
 
     /// One window: holes more than the out-of-order distance below the highest received PSN, or with OWN
@@ -63,7 +62,7 @@ impl Entry {
         now: FalconTime,
         rtt: Ticks,
         own: u8,
-    ) {
+    ) -> bool {
         let threshold = self.connection.config.ooo_threshold;
         let w = self.transmit_window(window);
         // The base may have run past the bitmap's own base by acknowledged bits.
@@ -72,10 +71,13 @@ impl Entry {
         // PSN < psn_high - threshold, with psn_high at offset top - 1 (D-36).
         let distance = if top > threshold { top - 1 - threshold.min(top - 1) } else { 0 };
         let reach = if own != 0 { w.in_flight() } else { distance };
-        let mut lost = w.timed().and_not(received).and(Bitmap128::low_mask(reach));
+        let missing = w.timed().and_not(received);
+        let shown = !missing.and(Bitmap128::low_mask(distance)).is_zero();
+        let mut lost = missing.and(Bitmap128::low_mask(reach));
         if !lost.is_zero() {
             self.queue_lost(window, &mut lost, FalconTime(now.0.wrapping_sub(rtt.0)));
         }
+        shown
     }
 
     /// Queues those of `lost` whose last copy left at `since` or before (F-9.1.4-2); RNR delays stand (D-36).

@@ -5,7 +5,7 @@ use crate::bitmap::Bitmap128;
 use crate::bounded::{bounded, fresh};
 use crate::connection::{Entry, TRANSACTIONS, timer};
 use crate::counters::Counter;
-use crate::datapath::{NO_CELL, Report, Scratch, delivery};
+use crate::datapath::{NO_CELL, Scratch, delivery};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{Arrival, ReceiveWindow};
 use crate::queues::QueuePair;
@@ -89,6 +89,10 @@ pub struct Target {
     pub response_tail: u32,
     /// Requests in receive cells.
     pub held: u32,
+    /// Smoothed share of the packet pool in use, 8 fraction bits (F-10.2-1).
+    pub packet_occupancy: u32,
+    /// Smoothed number of the node's receive cells in use, 8 fraction bits (F-10.2-1).
+    pub buffer_occupancy: u32,
     /// 1: the ULP said RNR to `nrsn` and has not accepted it since (D-42).
     pub rnr: u8,
     /// 1: the RNR time of `nrsn` is over, it may be redelivered.
@@ -114,6 +118,8 @@ impl Target {
             response_next: 0,
             response_tail: 0,
             held: 0,
+            packet_occupancy: 0,
+            buffer_occupancy: 0,
             rnr: 0,
             rnr_due: 0,
             delivering: 0,
@@ -220,7 +226,7 @@ impl Entry {
         let outgoing = s.transmission.present;
         s.delivery.kind = delivery::NONE;
         s.delivery.free_cell = cell;
-        s.report = Report::default(); // what the first step counted was raised after it
+        s.report.clear(); // what the first step counted was raised after it
         if self.receive_window(pull).classify(psn) != Arrival::New
             || self.request(key).state != request_state::FREE
         {
@@ -248,6 +254,7 @@ impl Entry {
             ..TargetRequest::default()
         };
         self.connection.target.held += 1;
+        self.occupancy_changed(s.cells_in_use + 1);
         self.tables.statistics.held += 1;
         self.mark_arrival(pull, psn, ack_request, now);
         if rnr {
@@ -435,6 +442,7 @@ impl Entry {
         s.delivery.free_cell = self.request(key).cell as u32;
         *self.request(key) = TargetRequest::default();
         self.connection.target.held = self.connection.target.held.saturating_sub(1);
+        self.occupancy_changed(s.cells_in_use.saturating_sub(1));
     }
 
     /// No cell, slot or table entry for a new request (F-8.5.3.1-1, F-8.5.3.3-1): nothing is marked received.

@@ -192,8 +192,9 @@ impl Entry {
         if cell != NO_CELL {
             s.delivery.free_cell = cell;
             target.held = target.held.saturating_sub(1);
+            self.occupancy_changed(s.cells_in_use.saturating_sub(1));
         }
-        if target.held != 0 {
+        if self.connection.target.held != 0 {
             s.report.wake = 1; // the next in order may wait in a cell
         }
     }

@@ -9,6 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::{
     Config, Connection, Entry, Initial, PACKETS, Parameters, RESPONSES, Statistics, TRANSACTIONS, Tables,
 };
@@ -119,6 +120,7 @@ pub(crate) fn parameters(ordered: bool, tx: Initial, rx: Initial) -> Parameters 
         fcwnd: Fcwnd::from_packets(32),
         ncwnd: 64,
         rto: Ticks::from_nanos(RTO_MICROS * 1000),
+        settings: Settings::CONSTANT,
     }
 }
 

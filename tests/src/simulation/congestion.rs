@@ -1,0 +1,86 @@
+//! Congestion control in a simulation: drawn settings, and an engine behind the queues that is not always sane.
+
+use hw_model::host_nic::HostNic;
+use rand::Rng;
+use rand::rngs::StdRng;
+use transport_common::congestion::admission::Admission;
+use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineState};
+use transport_common::congestion::event::Event;
+use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::parameters::{Parameters, Prepared};
+use transport_common::congestion::queues::EVENT_QUEUES;
+use transport_common::congestion::result::Outcome;
+use transport_common::congestion::settings::{Placement, Settings};
+use transport_common::units::{Fcwnd, Ticks};
+
+use super::scenario::{micros, scale};
+
+/// Who decides, by what and with which limits.
+pub(super) fn settings(rng: &mut StdRng) -> Settings {
+    let least = scale(rng, 10, 4 << 10) as u32;
+    let most = least + scale(rng, 1, 256 << 10) as u32;
+    let parameters = Parameters {
+        min_fcwnd: Fcwnd(least),
+        max_fcwnd: Fcwnd(most),
+        fixed_window: Fcwnd(rng.random_range(least..=most)),
+        base_delay_target: micros(scale(rng, 5, 500)),
+        min_retransmission_timeout: micros(scale(rng, 300, 2000)),
+        max_decrease_on_eack_drop: rng.random_range(0..2),
+        ..Parameters::DEFAULT
+    };
+    Settings {
+        placement: [Placement::Constant, Placement::Kernel, Placement::User][rng.random_range(0..3)] as u32,
+        algorithm: rng.random_range(0..AlgorithmId::ALL.len() as u32),
+        event_queue: rng.random_range(0..EVENT_QUEUES as u32),
+        reserved: 0,
+        prepared: parameters.prepare().expect("drawn within the ranges"),
+    }
+}
+
+/// The engine behind the queues comes: from now on events are admitted.
+pub(super) fn open_queues(nic: &mut HostNic, rng: &mut StdRng) {
+    let capacity = scale(rng, 1, 64) as u32;
+    let thresholds = [capacity / 3, capacity / 2, capacity];
+    nic.admit_events(Admission { thresholds, ..Admission::new(capacity) });
+}
+
+/// The engine behind the queues has its turn: it answers what waits, sometimes with nonsense, sometimes not at all,
+/// sometimes without having been asked.
+pub(super) fn answer_events(nic: &mut HostNic, rng: &mut StdRng) {
+    let mut entry = [0; 8];
+    for queue in 0..EVENT_QUEUES {
+        while let Some(taken) = nic.take_event(queue) {
+            let mut event = Event::default();
+            event.decode(&taken);
+            event.stamp(NicTime::from_picoseconds(nic.now()));
+            let mut outcome = Outcome::default();
+            let mut engine = EngineState::default();
+            AlgorithmId::Swift.update(&event, &mut engine, &Prepared::DEFAULT, &mut outcome);
+            match rng.random_range(0..20) {
+                0 => outcome.connection_id = rng.random(),
+                1 => spoil(&mut outcome, rng),
+                2 => continue,
+                _ => {}
+            }
+            outcome.encode(&mut entry);
+            nic.post_result(entry);
+        }
+    }
+    if rng.random_bool(0.01) {
+        nic.post_result(core::array::from_fn(|_| rng.random()));
+    }
+}
+
+/// Nonsense in all that does not make a run last for hours.
+fn spoil(outcome: &mut Outcome, rng: &mut StdRng) {
+    outcome.fcwnd = Fcwnd(rng.random());
+    outcome.ncwnd = rng.random();
+    outcome.inter_packet_gap = rng.random_range(0..2000);
+    outcome.retransmit_timeout = Ticks(rng.random_range(0..20_000));
+    outcome.fabric_window_time_marker = NicTime(rng.random());
+    outcome.nic_window_time_marker = NicTime(rng.random());
+    outcome.ncwnd_direction = rng.random();
+    outcome.randomize_path = rng.random();
+    outcome.cc_metadata = rng.random();
+    outcome.cc_opaque = rng.random();
+}

@@ -1,0 +1,70 @@
+//! Buckets of a delay histogram: exact below 16 ticks, then 8 to each power of two.
+
+/// Buckets; a few at the end stay empty.
+pub const BUCKETS: usize = 192;
+/// Delays that are counted: full, fabric, forward, reverse.
+pub const DELAYS: usize = 4;
+const MANTISSA_BITS: u32 = 3;
+
+/// Counts of the four delays, by bucket.
+pub type DelayHistogram = [[u64; BUCKETS]; DELAYS];
+
+/// The bucket of a delay of up to 24 bits, in ticks of 131.072 ns.
+#[inline(always)]
+pub const fn bucket_of(ticks: u32) -> usize {
+    let ticks = ticks & 0x00ff_ffff;
+    if ticks < 16 {
+        return ticks as usize;
+    }
+    // The position of the highest bit, by halves: BPF has no instruction for it.
+    let mut rest = ticks;
+    let mut exponent = 0;
+    if rest >= 1 << 16 {
+        rest >>= 16;
+        exponent += 16;
+    }
+    if rest >= 1 << 8 {
+        rest >>= 8;
+        exponent += 8;
+    }
+    if rest >= 1 << 4 {
+        rest >>= 4;
+        exponent += 4;
+    }
+    if rest >= 1 << 2 {
+        rest >>= 2;
+        exponent += 2;
+    }
+    if rest >= 1 << 1 {
+        exponent += 1;
+    }
+    let shift = exponent - MANTISSA_BITS;
+    let mantissa = (ticks >> shift) & ((1 << MANTISSA_BITS) - 1);
+    (((exponent - 2) << MANTISSA_BITS) + mantissa) as usize
+}
+
+/// The smallest delay of a bucket, in ticks.
+pub const fn lowest_of(bucket: usize) -> u32 {
+    if bucket < 16 {
+        return bucket as u32;
+    }
+    let exponent = (bucket as u32 >> MANTISSA_BITS) + 2;
+    let mantissa = bucket as u32 & ((1 << MANTISSA_BITS) - 1);
+    ((1 << MANTISSA_BITS) + mantissa) << (exponent - MANTISSA_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_contiguous_and_begin_at_their_lowest() {
+        let last = bucket_of(0x00ff_ffff);
+        assert!(last < BUCKETS);
+        for bucket in 0..=last {
+            let lowest = lowest_of(bucket);
+            assert_eq!(bucket_of(lowest), bucket);
+            assert!(lowest == 0 || bucket_of(lowest - 1) == bucket - 1, "below bucket {bucket}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The memory that datapath and a rate update engine in user space share: event queues and the result queue (10.6.2).
+
+use core::sync::atomic::AtomicU64;
+
+use super::admission::Admission;
+use super::entry::Entry;
+use crate::queues::Slot;
+
+/// Event queues of a node (F-10.6.2.1-11).
+pub const EVENT_QUEUES: usize = 4;
+/// Entries of an event queue; a power of two.
+pub const EVENT_QUEUE_DEPTH: usize = 1024;
+/// Entries of the result queue; a power of two. One for every event there can be: an engine that answers no event
+/// twice never finds it full.
+pub const RESULT_QUEUE_DEPTH: usize = EVENT_QUEUES * EVENT_QUEUE_DEPTH;
+/// Entries of an event queue that the admission policy gives out. The rest is slack for processors that find room for
+/// the same entry at the same time.
+pub const EVENT_QUEUE_CAPACITY: u32 = EVENT_QUEUE_DEPTH as u32 - 256;
+
+/// Event and result queues. Zero bytes are empty queues that admit nothing, because no engine is there.
+///
+/// Producer and consumer counters run freely. The entry of event number `n` stands at `n` modulo the depth; its poll bit
+/// is 1 in the first lap and toggles with each (D-74), so that a consumer that looks at the entry alone sees when it is
+/// complete. Everything an engine writes is untrusted.
+#[repr(C)]
+pub struct CongestionQueues {
+    /// Datapath: events written to each queue.
+    pub event_producer: [AtomicU64; EVENT_QUEUES],
+    /// Fills the datapath's cache line.
+    pub reserved: [u64; 8 - EVENT_QUEUES],
+    /// Rate update engine: events taken from each queue.
+    pub event_consumer: [AtomicU64; EVENT_QUEUES],
+    /// Rate update engine: results written.
+    pub result_producer: AtomicU64,
+    /// Fills the rate update engine's cache line.
+    pub reserved2: [u64; 7 - EVENT_QUEUES],
+    /// Engine program: results taken.
+    pub result_consumer: AtomicU64,
+    /// Fills the engine program's cache line.
+    pub reserved3: [u64; 7],
+    /// Rate update engine: the admission policy of every queue (D-73); capacity 0 while no engine is there.
+    pub admission: Slot<Admission>,
+    /// The event queues.
+    pub events: [[Slot<Entry>; EVENT_QUEUE_DEPTH]; EVENT_QUEUES],
+    /// The result queue.
+    pub results: [Slot<Entry>; RESULT_QUEUE_DEPTH],
+}
+
+/// The poll bit of event number `n`.
+#[inline(always)]
+pub const fn generation_of(n: u64) -> u8 {
+    ((n / EVENT_QUEUE_DEPTH as u64) & 1) as u8 ^ 1
+}
+
+const _: () = {
+    assert!(EVENT_QUEUE_DEPTH.is_power_of_two() && RESULT_QUEUE_DEPTH.is_power_of_two());
+    assert!(core::mem::offset_of!(CongestionQueues, result_consumer) == 128);
+    assert!(size_of::<Admission>() == 24);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poll_bit_toggles_with_each_lap() {
+        let depth = EVENT_QUEUE_DEPTH as u64;
+        assert_eq!([0, depth - 1, depth, 2 * depth].map(generation_of), [1, 1, 0, 1]);
+    }
+}
