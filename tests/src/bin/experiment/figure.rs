@@ -39,6 +39,7 @@ pub(crate) enum Look {
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) look: Look,
+    /// A point whose y is not a number (null in JSON) interrupts the line.
     pub(crate) points: Vec<[f64; 2]>,
 }
 
@@ -100,7 +101,8 @@ impl Figure {
     }
 }
 
-/// At most about [`MOST_POINTS`]: of each group of neighbours the least and the greatest, in their order.
+/// At most about [`MOST_POINTS`]: of each group of neighbours the least and the greatest, in their order, and the first
+/// interruption.
 fn thin(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     if points.len() <= MOST_POINTS {
         return points;
@@ -108,7 +110,9 @@ fn thin(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     let size = points.len().div_ceil(MOST_POINTS / 2);
     let extremes = |group: &[[f64; 2]]| {
         let by_y = |a: &&[f64; 2], b: &&[f64; 2]| a[1].total_cmp(&b[1]);
-        let ends = [group.iter().min_by(by_y), group.iter().max_by(by_y)];
+        let numbers = || group.iter().filter(|point| !point[1].is_nan());
+        let gap = group.iter().find(|point| point[1].is_nan());
+        let ends = [numbers().min_by(by_y), numbers().max_by(by_y), gap];
         let mut ends: Vec<[f64; 2]> = ends.into_iter().flatten().copied().collect();
         ends.sort_by(|a, b| a[0].total_cmp(&b[0]));
         ends
@@ -128,6 +132,9 @@ mod tests {
         let thinned = thin(peaked);
         assert!(thinned.len() <= MOST_POINTS);
         assert!(thinned.contains(&[5_003.0, 1e6]) && thinned.is_sorted_by_key(|point| point[0]));
+        let mut broken = points.clone();
+        broken[7_000][1] = f64::NAN;
+        assert_eq!(thin(broken).iter().filter(|point| point[1].is_nan()).count(), 1, "gaps remain");
         let few = points[..MOST_POINTS].to_vec();
         assert_eq!(thin(few.clone()), few);
     }

@@ -37,6 +37,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PACKETS", default_value_t = 32.0, value_parser = fcwnd)]
     pub(crate) fcwnd: f64,
 
+    /// Initial NIC window, packets
+    #[arg(long, value_name = "PACKETS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) ncwnd: u32,
+
     /// Initial retransmission timeout
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(crate) rto: Span,
@@ -95,6 +99,7 @@ impl Options {
         let fraction = f64::from(1u32 << Fcwnd::FRACTION_BITS);
         Tuning {
             fcwnd: Fcwnd((self.fcwnd * fraction).round() as u32),
+            ncwnd: self.ncwnd,
             rto: Ticks::from_nanos(self.rto.0 / 1000),
             ..Tuning::default()
         }
@@ -121,7 +126,7 @@ mod tests {
     fn the_defaults_are_those_of_the_specification() {
         Options::command().debug_assert();
         let options = Options::parse_from(["experiment"]);
-        // D-78: fcwnd 32, RTO 1 ms.
+        // D-78: fcwnd 32, ncwnd 64, RTO 1 ms.
         assert_eq!(options.tuning(), Tuning::default());
         assert_eq!(options.experiments().len(), 8);
         assert_eq!(options.algorithm(), "fixed");

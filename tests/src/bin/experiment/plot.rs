@@ -145,6 +145,11 @@ fn extent(figure: &Figure, dimension: usize) -> (f64, f64) {
     match (low <= high, axis.scale, dimension) {
         (false, Scale::Linear, _) => (0.0, 1.0),
         (false, Scale::Logarithmic, _) => (0.1, 10.0),
+        // Less than a decade would have no label.
+        (true, Scale::Logarithmic, _) if high < 10.0 * low => {
+            let decade = 10f64.powf(low.log10().floor());
+            (decade, if high < 10.0 * decade { 10.0 * decade } else { 100.0 * decade })
+        }
         (true, Scale::Logarithmic, _) => (low / 1.2, high * 1.2),
         (true, Scale::Linear, 0) => {
             // Time begins at its beginning, even if the first sample is a little later.
@@ -182,13 +187,15 @@ where
         .y_desc(figure.y.label.clone())
         .draw()?;
     for line in &figure.lines {
-        let shown = |point: &&[f64; 2]| drawable(&figure.x, point[0]) && drawable(&figure.y, point[1]);
-        let points: Vec<(f64, f64)> = line.points.iter().filter(shown).map(|[x, y]| (*x, *y)).collect();
         let style = style(figure, line);
-        if line.look == Look::Reference {
-            chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?;
-        } else {
-            chart.draw_series(LineSeries::new(points, style))?;
+        let shown = |point: &[f64; 2]| drawable(&figure.x, point[0]) && drawable(&figure.y, point[1]);
+        for piece in line.points.split(|point| !shown(point)) {
+            let points = piece.iter().map(|[x, y]| (*x, *y));
+            if line.look == Look::Reference {
+                chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?;
+            } else {
+                chart.draw_series(LineSeries::new(points, style))?;
+            }
         }
     }
     Ok(())

@@ -11,6 +11,8 @@ mod plb;
 mod series;
 mod setup;
 mod single_flow;
+#[cfg(test)]
+mod tests;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
