@@ -189,7 +189,7 @@ where
     for line in &figure.lines {
         let style = style(figure, line);
         let shown = |point: &[f64; 2]| drawable(&figure.x, point[0]) && drawable(&figure.y, point[1]);
-        for piece in line.points.split(|point| !shown(point)) {
+        for piece in line.points.split(|point| !shown(point)).filter(|piece| piece.len() > 1) {
             let points = piece.iter().map(|[x, y]| (*x, *y));
             if line.look == Look::Reference {
                 chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?;

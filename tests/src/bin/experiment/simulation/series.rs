@@ -41,13 +41,13 @@ pub(crate) fn ncwnd(record: &Record, flow: usize) -> Points {
     of_flow(record, flow, |sample| Some(sample.ncwnd.into()))
 }
 
-/// Fabric delay, microseconds. Where no acknowledgement came for a fiftieth of the time, the line is interrupted.
+/// Fabric delay, microseconds. Where no acknowledgement came for a tenth of the time, the line is interrupted.
 pub(crate) fn delay(record: &Record, flow: usize) -> Points {
-    let longest = record.times.last().map_or(0.0, |time| millis(*time)) / 50.0;
+    let longest = record.times.last().map_or(0.0, |time| millis(*time)) / 10.0;
     let mut points: Points = vec![];
     for point in of_flow(record, flow, |sample| sample.mean_delay.map(micros)) {
-        if points.last().is_some_and(|last| point[0] - last[0] > longest) {
-            points.push([point[0], f64::NAN]);
+        if let Some(last) = points.last().filter(|last| point[0] - last[0] > longest) {
+            points.push([f64::midpoint(last[0], point[0]), f64::NAN]);
         }
         points.push(point);
     }
