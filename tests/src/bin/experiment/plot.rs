@@ -97,7 +97,7 @@ fn style(figure: &Figure, line: &Line) -> ShapeStyle {
     match line.look {
         // Many points make a band, which a thick pen would fill.
         Look::Main => colour.stroke_width(if line.points.len() > MANY { 1 } else { 2 }),
-        Look::Faint => colour.mix(0.35).stroke_width(1),
+        Look::Faint => colour.mix(0.5).stroke_width(1),
         Look::Reference => colour.mix(0.8).stroke_width(1),
     }
 }

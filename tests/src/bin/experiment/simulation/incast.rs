@@ -104,8 +104,8 @@ fn figures(record: &Record, count: u16, mut times: Vec<Time>) -> Vec<Figure> {
     let (fcwnd, delay) =
         (drawn().map(|flow| series::fcwnd(record, flow)), drawn().map(|flow| series::delay(record, flow)));
     times.sort_unstable();
-    let complete = times.iter().enumerate().map(|(n, time)| [millis(*time), (n + 1) as f64]);
-    let complete = [[0.0, 0.0]].into_iter().chain(complete).collect();
+    let steps = times.iter().enumerate().flat_map(|(n, time)| [n, n + 1].map(|n| [millis(*time), n as f64]));
+    let complete = [[0.0, 0.0]].into_iter().chain(steps).collect();
     vec![
         Figure::new(format!("fcwnd-{count}"), titled("Fabric windows"), TIME, "fcwnd (packets)")
             .log_y()
