@@ -1,4 +1,5 @@
 //! The network card in cycles, and the fabric around it.
 
+pub mod datacentre;
 pub mod host_nic;
 pub mod network;

@@ -47,13 +47,21 @@ pub struct HostConfig {
     pub longest_frame: u32,
     /// Bytes by which a received frame can grow; XDP on socket buffers has none.
     pub tail_room: u32,
+    /// Bytes of registered memory, at most [`MEMORY_BYTES`]. What is not written costs none of the machine's.
+    pub memory: usize,
 }
 
 impl HostConfig {
-    /// A card with all cells, and frames in pages as native XDP has them.
+    /// A card with all cells and all memory, and frames in pages as native XDP has them.
     #[must_use]
     pub const fn new(node: NodeConfig) -> Self {
-        Self { node, cells: CELLS, longest_frame: datapath::MAX_FRAME_BYTES, tail_room: u32::MAX }
+        Self {
+            node,
+            cells: CELLS,
+            longest_frame: datapath::MAX_FRAME_BYTES,
+            tail_room: u32::MAX,
+            memory: MEMORY_BYTES,
+        }
     }
 }
 
@@ -83,14 +91,17 @@ impl HostNic {
     /// A card without connections; its clock stands at 0.
     ///
     /// # Panics
-    /// If `config` asks for more than [`CELLS`] cells.
+    /// If `config` asks for more than [`CELLS`] cells or [`MEMORY_BYTES`] of memory.
     #[must_use]
     pub fn new(config: HostConfig) -> Self {
         assert!(config.cells <= CELLS, "{} cells asked for, there are {CELLS}", config.cells);
+        assert!(config.memory <= MEMORY_BYTES, "{} bytes asked for, there are {MEMORY_BYTES}", config.memory);
         // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
         let entries: Box<[Entry]> = unsafe { zeroed(CONNECTIONS) };
         // SAFETY: integers in atomics and cells.
         let queue_pairs: Box<[QueuePair]> = unsafe { zeroed(CONNECTIONS) };
+        // SAFETY: integers only.
+        let cells: Box<[[u8; CELL_BYTES]]> = unsafe { zeroed(config.cells) };
         // SAFETY: integers only.
         let scratch: Box<Scratch> = unsafe { Box::new_zeroed().assume_init() };
         let platform = HostPlatform {
@@ -99,9 +110,9 @@ impl HostNic {
             config: config.node,
             entries,
             queue_pairs,
-            memory: vec![0; MEMORY_BYTES],
+            memory: vec![0; config.memory],
             regions: [Region::default(); REGIONS],
-            cells: vec![[0; CELL_BYTES]; config.cells],
+            cells,
             free_cells: (0..config.cells as u32).collect(),
             wheel: Box::new(TimingWheel::new()),
             doorbells: Doorbells::default(),

@@ -41,7 +41,7 @@ pub struct HostPlatform {
     pub(super) queue_pairs: Box<[QueuePair]>,
     pub(super) memory: Vec<u8>,
     pub(super) regions: [Region; REGIONS],
-    pub(super) cells: Vec<[u8; CELL_BYTES]>,
+    pub(super) cells: Box<[[u8; CELL_BYTES]]>,
     /// Free cells, the next to be taken last.
     pub(super) free_cells: Vec<u32>,
     pub(super) wheel: Box<TimingWheel<CONNECTIONS>>,

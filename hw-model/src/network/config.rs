@@ -37,8 +37,10 @@ pub enum ConfigError {
         /// What is wrong with it, as the end of a sentence.
         reason: String,
     },
-    /// A section that does not begin with a port, or a port with two sections.
-    #[error("section `{0}` must begin with a port number of its own and a colon, as in `1:loss=5%`")]
+    /// A section that begins neither with a port nor with `trunks`, or a second one for the same.
+    #[error(
+        "section `{0}` must begin with a port number of its own and a colon, as in `1:loss=5%`, or with `trunks:`"
+    )]
     Section(String),
     /// A section for a port the fabric does not have.
     #[error("section {port}: the fabric has ports 0 to {last}")]
@@ -339,8 +341,9 @@ choice!(Scope { "ip" => Ip, "udp" => Udp });
 
 /// A fabric: the seed, what every link does, and the links that differ.
 ///
-/// As text, sections are separated by semicolons: first the seed and what holds for all, then for each
-/// differing port the whole of what the link towards it does. `seed=7,loss=1%;1:loss=5%,rate=1Gbps`
+/// As text, sections are separated by semicolons: first the seed and what holds for all links towards hosts, then
+/// for each differing port the whole of what the link towards it does, and what the links between switches do.
+/// `seed=7,loss=1%;1:loss=5%,rate=1Gbps;trunks:rate=10Gbps`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct FabricConfig {
@@ -350,7 +353,12 @@ pub struct FabricConfig {
     pub common: Impairments,
     /// Links that differ, by the port they lead to.
     pub towards: BTreeMap<u16, Impairments>,
+    /// What every link between switches does.
+    pub trunks: Impairments,
 }
+
+/// Begins the section of the links between switches.
+const TRUNKS: &str = "trunks";
 
 impl FabricConfig {
     /// What the link towards `port` does.
@@ -379,15 +387,21 @@ impl FromStr for FabricConfig {
             other => other,
         })?;
         let mut towards = BTreeMap::new();
+        let mut trunks = None;
         for section in sections {
             let bad_section = || ConfigError::Section(section.to_owned());
-            let (port, impairments) = section.split_once(':').ok_or_else(bad_section)?;
-            let port = port.trim().parse().map_err(|_| bad_section())?;
-            if towards.insert(port, impairments.parse()?).is_some() {
+            let (place, impairments) = section.split_once(':').ok_or_else(bad_section)?;
+            let place = place.trim();
+            let former = if place == TRUNKS {
+                trunks.replace(impairments.parse()?)
+            } else {
+                towards.insert(place.parse().map_err(|_| bad_section())?, impairments.parse()?)
+            };
+            if former.is_some() {
                 return Err(bad_section());
             }
         }
-        Ok(Self { seed: seed.unwrap_or(0), common, towards })
+        Ok(Self { seed: seed.unwrap_or(0), common, towards, trunks: trunks.unwrap_or_default() })
     }
 }
 
@@ -397,7 +411,11 @@ impl fmt::Display for FabricConfig {
         if self.common != Impairments::default() {
             write!(f, ",{}", self.common)?;
         }
-        self.towards.iter().try_for_each(|(port, impairments)| write!(f, ";{port}:{impairments}"))
+        self.towards.iter().try_for_each(|(port, impairments)| write!(f, ";{port}:{impairments}"))?;
+        if self.trunks != Impairments::default() {
+            write!(f, ";{TRUNKS}:{}", self.trunks)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,15 +1,17 @@
-//! The switch: forwarding, and the frames under way in the order of their arrival.
+//! The switches: forwarding, and the frames under way in the order of their arrival.
 
 use core::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use slab::Slab;
 
 use super::config::{ConfigError, FabricConfig, Impairments};
+use super::flow::FlowHash;
 use super::header::{self, Address, Class};
 use super::link::{Held, Link, Name};
 use super::stats::{Corruption, FabricStats};
 use super::time::Time;
+use super::topology::{Egress, Topology, Trunk};
 
 /// Addresses the switch learns at most; what it does not know it floods.
 const ADDRESS_LIMIT: usize = 1 << 16;
@@ -41,10 +43,23 @@ struct Flight {
     /// Number of the event that delivers it. Other events that point here are stale.
     event: u64,
     due: Time,
+    /// The host it came from.
     ingress: Port,
-    egress: Port,
+    /// The host it goes to.
+    destination: Port,
+    /// The link it is on.
+    egress: Egress,
+    /// Its number among the frames from `ingress` over that link.
     ordinal: Option<u64>,
     frame: Vec<u8>,
+}
+
+/// When a frame stands at a switch, and from where to where it goes.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    time: Time,
+    ingress: Port,
+    destination: Port,
 }
 
 /// When to look at a slot. Ordered by time, then by when it was decided.
@@ -55,7 +70,7 @@ struct Event {
     slot: usize,
 }
 
-/// A switch with a host at each port. See the module for what happens to a frame.
+/// Switches with a host at each port. See the module for what happens to a frame.
 ///
 /// Driven from outside: [`offer`](Self::offer) frames, [`poll`](Self::poll) until nothing more has arrived,
 /// come back at [`next_event`](Self::next_event) or with the next frame. The instants given should not go
@@ -64,45 +79,63 @@ struct Event {
 #[derive(Debug)]
 pub struct Fabric {
     seed: u64,
+    topology: Topology,
     now: Time,
+    /// Towards hosts, by port; behind them the trunks.
     links: Vec<Link>,
     table: HashMap<Address, Port>,
     flights: Slab<Flight>,
     events: BinaryHeap<Reverse<Event>>,
+    /// Frames that have arrived at hosts and not been asked for yet.
+    arrived: VecDeque<Flight>,
     next_number: u64,
     runts: u64,
     filtered: u64,
 }
 
 impl Fabric {
-    /// A fabric with ports 0 to `ports - 1`.
+    /// One switch with ports 0 to `ports - 1`.
     ///
     /// # Errors
     /// [`ConfigError::NoSuchPort`] if the configuration has a section for another port.
     pub fn new(ports: u16, config: FabricConfig) -> Result<Self, ConfigError> {
-        if let Some((&port, _)) = config.towards.range(ports..).next() {
-            return Err(ConfigError::NoSuchPort { port, last: ports.saturating_sub(1) });
+        Self::with_topology(Topology::star(ports), config)
+    }
+
+    /// Switches, and hosts at them, as `topology` says.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoSuchPort`] if the configuration has a section for another port.
+    pub fn with_topology(topology: Topology, config: FabricConfig) -> Result<Self, ConfigError> {
+        let hosts = topology.hosts();
+        if let Some((&port, _)) = config.towards.range(hosts..).next() {
+            return Err(ConfigError::NoSuchPort { port, last: hosts.saturating_sub(1) });
         }
-        let link = |port| Link::new(port, ports, config.impairments(port).clone());
+        let towards = (0..hosts).map(|port| config.impairments(port));
+        let impairments = towards.chain((0..topology.trunks()).map(|_| &config.trunks));
+        let links =
+            (0..).zip(impairments).map(|(number, impairments)| Link::new(number, impairments.clone()));
         Ok(Self {
             seed: config.seed,
+            links: links.collect(),
+            topology,
             now: Time::ZERO,
-            links: (0..ports).map(link).collect(),
             table: HashMap::new(),
             flights: Slab::new(),
             events: BinaryHeap::new(),
+            arrived: VecDeque::new(),
             next_number: 0,
             runts: 0,
             filtered: 0,
         })
     }
 
-    /// Tells the switch where an address is, as the source address of any frame does.
+    /// Tells the switches where an address is, as the source address of any frame does.
     ///
     /// # Panics
     /// If the fabric has no such port.
     pub fn learn(&mut self, address: [u8; 6], port: Port) {
-        assert!(port.index() < self.links.len(), "the fabric has no port {}", port.0);
+        assert!(port.0 < self.topology.hosts(), "the fabric has no port {}", port.0);
         if !header::is_group(address)
             && (self.table.len() < ADDRESS_LIMIT || self.table.contains_key(&address))
         {
@@ -115,18 +148,18 @@ impl Fabric {
     /// # Panics
     /// If the fabric has no such port.
     pub fn offer(&mut self, now: Time, ingress: Port, frame: Vec<u8>) {
-        self.now = self.now.max(now);
+        self.advance(now);
         let Some((destination, source)) = header::addresses(&frame) else {
             self.runts += 1;
             return;
         };
         self.learn(source, ingress);
         match self.table.get(&destination) {
-            Some(&egress) if egress == ingress => self.filtered += 1,
-            Some(&egress) => self.transmit(ingress, egress, frame),
+            Some(&port) if port == ingress => self.filtered += 1,
+            Some(&port) => self.enter(ingress, port, frame),
             None => {
-                for egress in (0..self.links.len() as u16).map(Port).filter(|egress| *egress != ingress) {
-                    self.transmit(ingress, egress, frame.clone());
+                for port in (0..self.topology.hosts()).map(Port).filter(|port| *port != ingress) {
+                    self.enter(ingress, port, frame.clone());
                 }
             }
         }
@@ -135,31 +168,47 @@ impl Fabric {
 
     /// The next frame that has arrived by `now`, in the order of arrival; `None` once there is no more.
     pub fn poll(&mut self, now: Time) -> Option<Delivery> {
-        self.now = self.now.max(now);
-        let Reverse(event) = *self.events.peek().filter(|Reverse(event)| event.time <= self.now)?;
-        self.events.pop();
-        // The top of the heap is never stale.
-        let Flight { ingress, egress, ordinal, frame, .. } = self.flights.remove(event.slot);
-        let link = &mut self.links[egress.index()];
-        link.stats.in_flight -= 1;
-        link.stats.delivered += 1;
-        link.stats.delivered_bytes += frame.len() as u64;
-        if ordinal.is_some_and(|ordinal| link.directions[ingress.index()].deliver(ordinal)) {
-            link.stats.reordered += 1;
-        }
-        self.discard_stale_events();
-        Some(Delivery { time: event.time, port: egress, frame })
+        self.advance(now);
+        let flight = self.arrived.pop_front()?;
+        self.leave_link(&flight);
+        Some(Delivery { time: flight.due, port: flight.destination, frame: flight.frame })
     }
 
-    /// When the next frame arrives; `None` if none is under way.
+    /// When to poll next; `None` if no frame is under way. With one switch that is when the next frame arrives, with
+    /// several it may be when one reaches the next switch, and nothing has arrived then.
     pub fn next_event(&self) -> Option<Time> {
-        self.events.peek().map(|Reverse(event)| event.time)
+        let arrived = self.arrived.front().map(|flight| flight.due);
+        arrived.or_else(|| self.events.peek().map(|Reverse(event)| event.time))
+    }
+
+    /// Bytes that wait at `egress` at `now` or are on their way out, those of the frame on the wire included.
+    ///
+    /// # Panics
+    /// If the fabric has no such port or trunk.
+    pub fn queued_bytes(&self, egress: Egress, now: Time) -> u64 {
+        self.links[self.index(egress)].queued_bytes(now)
+    }
+
+    /// The links a flow's packets take from one host to another, the first switch's first.
+    pub fn route(&self, from: Port, to: Port, flow: FlowHash) -> Vec<Egress> {
+        let mut route = vec![];
+        let mut switch = self.topology.switch_of(from);
+        loop {
+            let egress = self.topology.forward(switch, to, self.seed, || flow);
+            route.push(egress);
+            match egress {
+                Egress::Host(_) => return route,
+                Egress::Trunk(trunk) => switch = self.topology.end_of(trunk),
+            }
+        }
     }
 
     /// A copy of all counters.
     pub fn stats(&self) -> FabricStats {
+        let (hosts, trunks) = self.links.split_at(usize::from(self.topology.hosts()));
         FabricStats {
-            towards: self.links.iter().map(|link| link.stats.clone()).collect(),
+            towards: hosts.iter().map(|link| link.stats.clone()).collect(),
+            trunks: trunks.iter().map(|link| link.stats.clone()).collect(),
             runts: self.runts,
             filtered: self.filtered,
         }
@@ -199,15 +248,64 @@ impl Fabric {
         self.links[port.index()].up = up;
     }
 
-    /// One frame's way over the link towards a host; the module's steps 1 to 4.
-    fn transmit(&mut self, ingress: Port, egress: Port, mut frame: Vec<u8>) {
+    /// The place of a link in `links`.
+    fn index(&self, egress: Egress) -> usize {
+        match egress {
+            Egress::Host(port) => port.index(),
+            Egress::Trunk(Trunk(number)) => usize::from(self.topology.hosts()) + usize::from(number),
+        }
+    }
+
+    /// Moves everything that is under way to where it is at `now`.
+    fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        // The top of the heap is never stale.
+        while let Some(&Reverse(event)) = self.events.peek().filter(|Reverse(event)| event.time <= self.now) {
+            self.events.pop();
+            let flight = self.flights.remove(event.slot);
+            match flight.egress {
+                Egress::Host(_) => self.arrived.push_back(flight),
+                Egress::Trunk(trunk) => {
+                    self.leave_link(&flight);
+                    let way =
+                        Way { time: event.time, ingress: flight.ingress, destination: flight.destination };
+                    self.forward(way, self.topology.end_of(trunk), true, flight.frame);
+                }
+            }
+            self.discard_stale_events();
+        }
+    }
+
+    /// Counts a frame that has reached the end of a link.
+    fn leave_link(&mut self, flight: &Flight) {
+        let index = self.index(flight.egress);
+        let link = &mut self.links[index];
+        link.stats.in_flight -= 1;
+        link.stats.delivered += 1;
+        link.stats.delivered_bytes += flight.frame.len() as u64;
+        if flight.ordinal.is_some_and(|ordinal| link.direction(flight.ingress.0).deliver(ordinal)) {
+            link.stats.reordered += 1;
+        }
+    }
+
+    /// A frame comes from a host.
+    fn enter(&mut self, ingress: Port, destination: Port, frame: Vec<u8>) {
         let source_is_up = self.links[ingress.index()].is_up(self.now);
-        let link = &mut self.links[egress.index()];
+        let way = Way { time: self.now, ingress, destination };
+        self.forward(way, self.topology.switch_of(ingress), source_is_up, frame);
+    }
+
+    /// One frame's way out of a switch and over a link; the module's steps 1 to 4.
+    fn forward(&mut self, way: Way, switch: u16, source_is_up: bool, mut frame: Vec<u8>) {
+        let flow = || FlowHash::of(&frame);
+        let egress = self.topology.forward(switch, way.destination, self.seed, flow);
+        let index = self.index(egress);
+        let link = &mut self.links[index];
         link.stats.offered += 1;
         // An ordinal is taken even with the link down, lest the length of an outage shift later decisions.
         let class = header::classify(&frame);
-        let name = link.enter(self.seed, ingress.0, class);
-        if !source_is_up || !link.is_up(self.now) {
+        let name = link.enter(self.seed, way.ingress.0, class);
+        if !source_is_up || !link.is_up(way.time) {
             link.stats.link_down_dropped += 1;
             return;
         }
@@ -216,39 +314,41 @@ impl Fabric {
         }
         let twin = name.filter(|name| link.duplicates(self.seed, *name));
         let copy = twin.map(|name| (Name { copy: 1, ..name }, frame.clone()));
-        self.send(ingress, egress, frame, class, name);
+        self.send(way, egress, frame, class, name);
         if let Some((name, frame)) = copy {
-            self.links[egress.index()].stats.duplicated += 1;
-            self.send(ingress, egress, frame, class, Some(name));
+            self.links[index].stats.duplicated += 1;
+            self.send(way, egress, frame, class, Some(name));
         }
     }
 
     /// The module's steps 5 to 8.
-    fn send(&mut self, ingress: Port, egress: Port, mut frame: Vec<u8>, class: Class, name: Option<Name>) {
-        let link = &mut self.links[egress.index()];
-        let Some(passage) = link.send(self.seed, self.now, &mut frame, class, name) else {
+    fn send(&mut self, way: Way, egress: Egress, mut frame: Vec<u8>, class: Class, name: Option<Name>) {
+        let index = self.index(egress);
+        let link = &mut self.links[index];
+        let Some(passage) = link.send(self.seed, way.time, &mut frame, class, name) else {
             return;
         };
         link.stats.in_flight += 1;
-        let direction = &mut link.directions[ingress.index()];
+        let direction = link.direction(way.ingress.0);
         let event = self.next_number;
         self.next_number += 1;
         let ordinal = name.map(|name| name.ordinal);
-        let flight = Flight { event, due: passage.arrival, ingress, egress, ordinal, frame };
+        let Way { ingress, destination, .. } = way;
+        let flight = Flight { event, due: passage.arrival, ingress, destination, egress, ordinal, frame };
         let slot = self.flights.insert(flight);
         self.events.push(Reverse(Event { time: passage.arrival, number: event, slot }));
         match passage.behind {
             Some(behind) => {
                 direction.held.push(Reverse(Held { until_passed: direction.passed + behind, event, slot }));
             }
-            None if name.is_some() => self.release_overtaken(ingress, egress, passage.arrival),
+            None if name.is_some() => self.release_overtaken(index, ingress, passage.arrival),
             None => {}
         }
     }
 
     /// A frame went by: those held back until now follow right behind it, unless their time is up before.
-    fn release_overtaken(&mut self, ingress: Port, egress: Port, arrival: Time) {
-        let direction = &mut self.links[egress.index()].directions[ingress.index()];
+    fn release_overtaken(&mut self, link: usize, ingress: Port, arrival: Time) {
+        let direction = self.links[link].direction(ingress.0);
         direction.passed += 1;
         while let Some(&Reverse(held)) = direction.held.peek() {
             if held.until_passed > direction.passed {

@@ -13,20 +13,28 @@ const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 mod at {
     use super::ETHERNET;
     pub(super) const ETHERTYPE: usize = 12;
+    pub(super) const IPV4_VERSION: usize = ETHERNET;
     pub(super) const IPV4_TOS: usize = ETHERNET + 1;
+    /// Flags and fragment offset.
+    pub(super) const IPV4_FRAGMENT: usize = ETHERNET + 6;
     pub(super) const IPV4_TTL: usize = ETHERNET + 8;
     pub(super) const IPV4_PROTOCOL: usize = ETHERNET + 9;
     pub(super) const IPV4_CHECKSUM: usize = ETHERNET + 10;
+    pub(super) const IPV4_SOURCE: usize = ETHERNET + 12;
+    pub(super) const IPV4_DESTINATION: usize = ETHERNET + 16;
     pub(super) const IPV4_END: usize = ETHERNET + 20;
     /// Low half of the traffic class (with ECN), high half of the flow label's first byte.
     pub(super) const IPV6_CLASS: usize = ETHERNET + 1;
     pub(super) const IPV6_NEXT_HEADER: usize = ETHERNET + 6;
     pub(super) const IPV6_HOP_LIMIT: usize = ETHERNET + 7;
+    pub(super) const IPV6_SOURCE: usize = ETHERNET + 8;
+    pub(super) const IPV6_DESTINATION: usize = ETHERNET + 24;
     pub(super) const IPV6_END: usize = ETHERNET + 40;
 }
 
 const PROTOCOL_HOP_BY_HOP: u8 = 0;
 const PROTOCOL_IGMP: u8 = 2;
+const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_ICMPV6: u8 = 58;
 /// Neighbour discovery and group membership (RFC 4861, RFC 2710, RFC 3810).
@@ -46,19 +54,65 @@ pub(super) const fn is_group(address: Address) -> bool {
     address[0] & 1 != 0
 }
 
+/// The IP version of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ip {
+pub(super) enum IpVersion {
     V4,
     V6,
 }
 
 /// The IP version, if the whole fixed header is there.
-fn ip(frame: &[u8]) -> Option<Ip> {
+pub(super) fn ip(frame: &[u8]) -> Option<IpVersion> {
     match frame.get(at::ETHERTYPE..ETHERNET)?.try_into().ok()? {
-        ETHERTYPE_IPV4 if frame.len() >= at::IPV4_END => Some(Ip::V4),
-        ETHERTYPE_IPV6 if frame.len() >= at::IPV6_END => Some(Ip::V6),
+        ETHERTYPE_IPV4 if frame.len() >= at::IPV4_END => Some(IpVersion::V4),
+        ETHERTYPE_IPV6 if frame.len() >= at::IPV6_END => Some(IpVersion::V6),
         _ => None,
     }
+}
+
+/// `N` bytes of a header that is known to be there.
+fn bytes<const N: usize>(frame: &[u8], offset: usize) -> [u8; N] {
+    *frame[offset..].first_chunk().expect("the header was found whole")
+}
+
+/// Source and destination of a frame with an IPv4 header.
+pub(super) fn ipv4_addresses(frame: &[u8]) -> ([u8; 4], [u8; 4]) {
+    (bytes(frame, at::IPV4_SOURCE), bytes(frame, at::IPV4_DESTINATION))
+}
+
+/// Protocol of a frame with an IPv4 header.
+pub(super) fn protocol(frame: &[u8]) -> u8 {
+    frame[at::IPV4_PROTOCOL]
+}
+
+/// Source and destination port of a frame with an IPv4 header; zeros where there are none in this place: of other
+/// protocols than TCP and UDP, behind options, and in fragments, of which only the first has them.
+pub(super) fn ports(frame: &[u8]) -> [u16; 2] {
+    const NO_OPTIONS: u8 = 0x45;
+    const DONT_FRAGMENT: u16 = 0x4000;
+    let whole = u16::from_be_bytes(bytes(frame, at::IPV4_FRAGMENT)) & !DONT_FRAGMENT == 0;
+    let has_ports = matches!(protocol(frame), PROTOCOL_TCP | PROTOCOL_UDP);
+    match frame.get(at::IPV4_END..at::IPV4_END + 4) {
+        Some(ports) if has_ports && whole && frame[at::IPV4_VERSION] == NO_OPTIONS => {
+            [u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])]
+        }
+        _ => [0; 2],
+    }
+}
+
+/// Source and destination of a frame with an IPv6 header.
+pub(super) fn ipv6_addresses(frame: &[u8]) -> ([u8; 16], [u8; 16]) {
+    (bytes(frame, at::IPV6_SOURCE), bytes(frame, at::IPV6_DESTINATION))
+}
+
+/// Next header of a frame with an IPv6 header.
+pub(super) fn next_header(frame: &[u8]) -> u8 {
+    frame[at::IPV6_NEXT_HEADER]
+}
+
+/// Flow label of a frame with an IPv6 header, 20 bits.
+pub(super) fn flow_label(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(bytes(frame, ETHERNET)) & 0xf_ffff
 }
 
 /// What kind of traffic a frame is.
@@ -76,16 +130,16 @@ pub(super) enum Class {
 pub(super) fn classify(frame: &[u8]) -> Class {
     let protocol = match ip(frame) {
         None => return Class::Housekeeping,
-        Some(Ip::V4) => frame[at::IPV4_PROTOCOL],
-        Some(Ip::V6) => frame[at::IPV6_NEXT_HEADER],
+        Some(IpVersion::V4) => frame[at::IPV4_PROTOCOL],
+        Some(IpVersion::V6) => frame[at::IPV6_NEXT_HEADER],
     };
     let is_link_local = |kind: &u8| ICMPV6_LINK_LOCAL.iter().any(|kinds| kinds.contains(kind));
     match (ip(frame), protocol) {
         (_, PROTOCOL_UDP) => Class::Udp,
-        (Some(Ip::V4), PROTOCOL_IGMP) => Class::Housekeeping,
+        (Some(IpVersion::V4), PROTOCOL_IGMP) => Class::Housekeeping,
         // Membership reports come behind a router alert.
-        (Some(Ip::V6), PROTOCOL_HOP_BY_HOP) => Class::Housekeeping,
-        (Some(Ip::V6), PROTOCOL_ICMPV6) if frame.get(at::IPV6_END).is_some_and(is_link_local) => {
+        (Some(IpVersion::V6), PROTOCOL_HOP_BY_HOP) => Class::Housekeeping,
+        (Some(IpVersion::V6), PROTOCOL_ICMPV6) if frame.get(at::IPV6_END).is_some_and(is_link_local) => {
             Class::Housekeeping
         }
         _ => Class::OtherIp,
@@ -112,15 +166,15 @@ fn replace_ipv4_byte(frame: &mut [u8], offset: usize, byte: u8) {
 pub(super) fn pass_hops(frame: &mut [u8], hops: u8) -> bool {
     let offset = match ip(frame) {
         None => return true,
-        Some(Ip::V4) => at::IPV4_TTL,
-        Some(Ip::V6) => at::IPV6_HOP_LIMIT,
+        Some(IpVersion::V4) => at::IPV4_TTL,
+        Some(IpVersion::V6) => at::IPV6_HOP_LIMIT,
     };
     if hops == 0 {
         return true;
     }
     match (ip(frame), frame[offset].checked_sub(hops)) {
         (_, None | Some(0)) => return false,
-        (Some(Ip::V4), Some(left)) => replace_ipv4_byte(frame, offset, left),
+        (Some(IpVersion::V4), Some(left)) => replace_ipv4_byte(frame, offset, left),
         (_, Some(left)) => frame[offset] = left,
     }
     true
@@ -133,8 +187,8 @@ const CE: u8 = 0b11;
 pub(super) fn mark_congestion(frame: &mut [u8], mark: EcnMark) -> bool {
     let (version, offset, shift) = match ip(frame) {
         None => return false,
-        Some(Ip::V4) => (Ip::V4, at::IPV4_TOS, 0),
-        Some(Ip::V6) => (Ip::V6, at::IPV6_CLASS, 4),
+        Some(IpVersion::V4) => (IpVersion::V4, at::IPV4_TOS, 0),
+        Some(IpVersion::V6) => (IpVersion::V6, at::IPV6_CLASS, 4),
     };
     let field = (frame[offset] >> shift) & CE;
     if field == CE || (field == 0 && mark == EcnMark::Ect) {
@@ -142,8 +196,8 @@ pub(super) fn mark_congestion(frame: &mut [u8], mark: EcnMark) -> bool {
     }
     let marked = frame[offset] | (CE << shift);
     match version {
-        Ip::V4 => replace_ipv4_byte(frame, offset, marked),
-        Ip::V6 => frame[offset] = marked,
+        IpVersion::V4 => replace_ipv4_byte(frame, offset, marked),
+        IpVersion::V6 => frame[offset] = marked,
     }
     true
 }

@@ -1,4 +1,4 @@
-//! The link towards one host: its queue, its wire, and what it decides about each frame.
+//! A link out of a switch: its queue, its wire, and what it decides about each frame.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -62,20 +62,21 @@ pub(super) struct Name {
 /// How a frame that was not dropped travels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passage {
-    /// When it reaches the host if it is not held back.
+    /// When it reaches the end of the link if it is not held back.
     pub(super) arrival: Time,
     /// Frames that are to overtake it, if it is held back.
     pub(super) behind: Option<u64>,
 }
 
-/// A link towards one host.
+/// A link towards a host or another switch.
 #[derive(Debug)]
 pub(super) struct Link {
-    egress: u16,
+    /// Its number, which its decisions depend on: that of the port it leads to, or a higher one.
+    number: u16,
     impairments: Impairments,
     pub(super) up: bool,
-    /// By port of origin.
-    pub(super) directions: Vec<Direction>,
+    /// By port of origin, as far as frames have come from there.
+    directions: Vec<Direction>,
     /// When the last bit of each frame in the queue leaves, and the frame's bytes.
     queue: VecDeque<(Time, u64)>,
     queued_bytes: u64,
@@ -88,12 +89,12 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(egress: u16, ports: u16, impairments: Impairments) -> Self {
+    pub(super) fn new(number: u16, impairments: Impairments) -> Self {
         Self {
-            egress,
+            number,
             impairments,
             up: true,
-            directions: (0..ports).map(|_| Direction::default()).collect(),
+            directions: vec![],
             queue: VecDeque::new(),
             queued_bytes: 0,
             busy_until: Time::ZERO,
@@ -117,8 +118,23 @@ impl Link {
         self.up && !self.impairments.down.iter().any(|outage| outage.from <= now && now < outage.until)
     }
 
+    /// What is remembered of the frames from a port.
+    pub(super) fn direction(&mut self, ingress: u16) -> &mut Direction {
+        let index = usize::from(ingress);
+        if index >= self.directions.len() {
+            self.directions.resize_with(index + 1, Direction::default);
+        }
+        &mut self.directions[index]
+    }
+
+    /// Bytes queued at `now`, those of the frame on the wire included.
+    pub(super) fn queued_bytes(&self, now: Time) -> u64 {
+        let gone = self.queue.iter().take_while(|(departure, _)| *departure <= now);
+        self.queued_bytes - gone.map(|(_, bytes)| bytes).sum::<u64>()
+    }
+
     fn draws(&self, seed: u64, name: Name) -> Draws {
-        Draws::new(seed, name.ingress, self.egress, name.ordinal, name.copy)
+        Draws::new(seed, name.ingress, self.number, name.ordinal, name.copy)
     }
 
     /// Gives a frame its ordinal and takes the burst chain's step. `None`, and counted, if the frame is out of
@@ -132,11 +148,12 @@ impl Link {
             self.stats.spared += 1;
             return None;
         }
-        let direction = &mut self.directions[usize::from(ingress)];
+        let (number, burst) = (self.number, self.impairments.burst);
+        let direction = self.direction(ingress);
         let ordinal = direction.next_ordinal;
         direction.next_ordinal += 1;
-        let draws = Draws::new(seed, ingress, self.egress, ordinal, 0);
-        direction.in_burst = self.impairments.burst.is_some_and(|burst| {
+        let draws = Draws::new(seed, ingress, number, ordinal, 0);
+        direction.in_burst = burst.is_some_and(|burst| {
             let turn = if direction.in_burst { burst.leave } else { burst.enter };
             direction.in_burst ^ draws.of(Decision::BurstTransition).happens(turn)
         });
@@ -220,6 +237,7 @@ impl Link {
         if departure > now {
             self.queue.push_back((departure, bytes));
             self.queued_bytes = occupancy;
+            self.stats.queue_peak = self.stats.queue_peak.max(occupancy);
             self.busy_until = departure;
         }
         Some(departure)

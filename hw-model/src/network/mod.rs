@@ -1,4 +1,4 @@
-//! A fabric: links, a switch, queues and impairments, decided by a seed, on virtual time.
+//! A fabric: links, switches, queues and impairments, decided by a seed, on virtual time.
 //!
 //! One model serves two worlds. Simulations drive it with a clock of their own; the live fabric of the tests
 //! drives it with the monotonic clock and moves real frames through it. The model itself knows no clock, no
@@ -18,8 +18,9 @@
 //!
 //! # A frame's way
 //! A frame enters at a host's port, is looked up by destination address (unknown and group addresses are
-//! flooded) and leaves on the link towards a host. Everything that can befall it does so on that link, in
-//! this order:
+//! flooded) and leaves on the link towards a host, or towards a switch on a shortest way to it ([`Topology`]); where
+//! there are several, the hash of its flow decides ([`FlowHash`]). Everything that can befall it does so on these
+//! links, on each in this order:
 //! 1. *link down* at either end: dropped;
 //! 2. *loss*, independent or in bursts;
 //! 3. *hop limit*: lowered, dropped at zero;
@@ -31,9 +32,10 @@
 //! 8. *reordering*: the frame is held back until others have overtaken it.
 //!
 //! # What can be repeated
-//! Steps 2, 4, 6, 7 and 8 are decided by (seed, port in, port out, ordinal of the frame between these two,
+//! Steps 2, 4, 6, 7 and 8 are decided by (seed, port in, link, ordinal of the frame between these two,
 //! copy) and by nothing else: not by time, not by traffic between other ports, and not by one another, so
-//! that switching one impairment on leaves the choices of the others as they were.
+//! that switching one impairment on leaves the choices of the others as they were. Paths are decided by seed,
+//! switch and flow.
 //! Housekeeping of the hosts' network stacks (ARP, IPv6 neighbour discovery, group membership, anything that
 //! is not IP) is spared: it takes no ordinal, is not impaired or marked and keeps its hop limit. It comes when it
 //! likes and would otherwise shift every later decision. It does wait in the queue like all others, and a
@@ -41,6 +43,7 @@
 
 mod config;
 mod fabric;
+mod flow;
 mod header;
 mod link;
 mod quantity;
@@ -49,9 +52,12 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod time;
+mod topology;
 
 pub use config::{Burst, ConfigError, EcnMark, FabricConfig, Impairments, Outage, Scope};
 pub use fabric::{Delivery, Fabric, Port};
+pub use flow::FlowHash;
 pub use quantity::{ByteCount, Probability, QuantityError, Rate};
 pub use stats::{BitFlip, Corruption, FabricStats, LinkStats};
 pub use time::{Span, Time};
+pub use topology::{Egress, Topology, Trunk};

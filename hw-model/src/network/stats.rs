@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Counters of one direction: the link towards one host. At any instant
+/// Counters of one direction: a link towards a host or another switch. At any instant
 /// `offered + duplicated == delivered + dropped() + in_flight`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkStats {
@@ -10,9 +10,9 @@ pub struct LinkStats {
     pub offered: u64,
     /// Frames offered that were out of scope: they took no ordinal and were not impaired.
     pub spared: u64,
-    /// Frames handed to the host.
+    /// Frames handed to the host or the next switch.
     pub delivered: u64,
-    /// Bytes of the frames handed to the host.
+    /// Bytes of the frames handed on.
     pub delivered_bytes: u64,
     /// Frames on their way: queued, on the wire, or held back.
     pub in_flight: u64,
@@ -36,6 +36,8 @@ pub struct LinkStats {
     pub corrupted: u64,
     /// Frames newly marked congestion experienced.
     pub ecn_marked: u64,
+    /// Most bytes that ever stood in the queue, those of the frame on the wire included.
+    pub queue_peak: u64,
 }
 
 impl LinkStats {
@@ -50,6 +52,8 @@ impl LinkStats {
 pub struct FabricStats {
     /// By the port the link leads to.
     pub towards: Vec<LinkStats>,
+    /// Between switches, by the number of the trunk.
+    pub trunks: Vec<LinkStats>,
     /// Frames too short for an Ethernet header, dropped on entry.
     pub runts: u64,
     /// Frames addressed to a host on the port they came from, dropped on entry.

@@ -49,12 +49,13 @@ fn nothing_is_the_default() {
 
 #[test]
 fn sections_stand_for_themselves() {
-    let text = "seed=7,loss=1%;1:delay=50us;3:";
+    let text = "seed=7,loss=1%;1:delay=50us;3:;trunks:rate=1Gbps";
     let config: FabricConfig = text.parse().expect("a configuration");
     assert_eq!(config.seed, 7);
     assert_eq!(config.impairments(0).to_string(), "loss=1%");
     assert_eq!(config.impairments(1).to_string(), "delay=50us");
     assert_eq!(config.impairments(3), &Impairments::default());
+    assert_eq!(config.trunks.to_string(), "rate=1Gbps");
     assert_eq!(config.to_string(), text);
     let json = serde_json::to_string(&config).expect("a string");
     assert_eq!(json, format!("{text:?}"));
@@ -87,6 +88,7 @@ fn what_is_wrong_is_named() {
         ("ecn_mark=never", "ecn_mark: `never` must be one of ect always"),
         ("loss=1%;delay=1us", "section `delay=1us` must begin with a port number of its own and a colon"),
         ("loss=1%;1:;1:", "section `1:` must begin with a port number of its own and a colon"),
+        (";trunks:;trunks:", "section `trunks:` must begin with a port number of its own and a colon"),
         ("los=1%", "unknown key `los`; known are seed, loss, burst, "),
         ("loss=1%,,delay=1us", "`` is not of the form key=value"),
     ];
@@ -111,7 +113,8 @@ proptest! {
             ..Impairments::default()
         };
         let towards = [(9, Impairments { delay: Span(hold), ..Impairments::default() })].into();
-        let config = FabricConfig { seed, common, towards };
+        let trunks = Impairments { delay: Span(hold), hops, ..Impairments::default() };
+        let config = FabricConfig { seed, common, towards, trunks };
         prop_assert_eq!(config.to_string().parse(), Ok(config));
     }
 

@@ -4,6 +4,7 @@ mod config;
 mod decisions;
 mod headers;
 mod order;
+mod paths;
 mod properties;
 mod queue;
 mod switch;

@@ -1,0 +1,57 @@
+//! `cargo xtask experiment`: what congestion control and loss recovery do, in numbers and pictures.
+
+mod figure;
+mod html;
+mod options;
+mod plot;
+mod result;
+mod simulation;
+mod statistics;
+mod table;
+mod target;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use crate::options::Options;
+use crate::result::Report;
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All experiments asked for. False when a promise was not kept, which the tables then say.
+fn run(options: &Options) -> Result<bool> {
+    // Before the work, so that none is lost for a misspelt path.
+    let written = |path: &Path| format!("cannot write {}", path.display());
+    fs::create_dir_all(&options.out).with_context(|| written(&options.out))?;
+    let json = options.json.as_ref();
+    let json = json.map(|path| fs::File::create(path).with_context(|| written(path))).transpose()?;
+
+    let report = Report::new(simulation::run(options)?);
+    for experiment in &report.experiments {
+        for figure in &experiment.figures {
+            let path = options.out.join(format!("{}-{}.svg", experiment.name, figure.name));
+            fs::write(&path, plot::svg(figure)?).with_context(|| written(&path))?;
+        }
+    }
+    let page = options.out.join("report.html");
+    fs::write(&page, html::page(&report)?).with_context(|| written(&page))?;
+    print!("{}", table::show(&report));
+    println!("\n{} and the plots beside it show the course of each.", page.display());
+    if let Some(file) = json {
+        serde_json::to_writer(file, &report).context("cannot write the JSON report")?;
+    }
+    Ok(report.holds())
+}

@@ -1,0 +1,264 @@
+//! Figures drawn as SVG, readable on light and on dark ground.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{Ranged, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::figure::{Axis, Figure, Line, Look, Scale};
+
+const SIZE: (u32, u32) = (720, 320);
+/// Room for the title and the legend.
+const HEAD: u32 = 52;
+const FONT: &str = "sans-serif";
+/// Width of a letter of the legend, about.
+const LETTER: i32 = 7;
+/// Points of a line from which on it is drawn thin.
+const MANY: usize = 250;
+/// Stands for the colour of text, which the page decides; no line has it.
+const INK: RGBColor = RGBColor(1, 2, 3);
+const INK_NAME: &str = "#010203";
+/// Okabe and Ito's colours that are told apart by all eyes, and seen on white and on black.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 130, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 90, 160),
+    RGBColor(86, 180, 233),
+    RGBColor(190, 70, 0),
+    RGBColor(140, 140, 140),
+];
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// The figure as an SVG document with colours for light and dark.
+///
+/// # Errors
+/// If it cannot be drawn, which nothing in it should cause.
+pub(crate) fn svg(figure: &Figure) -> Result<String> {
+    let mut text = String::new();
+    draw(figure, &mut text).map_err(|error| anyhow!("cannot draw {}: {error}", figure.name))?;
+    const STYLE: &str = "<style>svg{color:#222;background:#fff}\
+                         @media(prefers-color-scheme:dark){svg{color:#ddd;background:#181818}}</style>";
+    let text = text.replace(INK_NAME, "currentColor");
+    // Behind the opening tag.
+    let head = text.find('>').map_or(0, |end| end + 1);
+    let scalable =
+        text[..head].replacen("<svg ", "<svg role=\"img\" style=\"max-width:100%;height:auto\" ", 1);
+    Ok(format!(
+        "{scalable}{STYLE}<title>{}</title>{}",
+        figure.title.replace('&', "&amp;").replace('<', "&lt;"),
+        &text[head..]
+    ))
+}
+
+fn draw(figure: &Figure, into: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(into, SIZE).into_drawing_area();
+    let (head, body) = root.split_vertically(HEAD);
+    let ink = TextStyle::from((FONT, 13).into_font()).color(&INK);
+    head.draw(&Text::new(figure.title.clone(), (8, 6), TextStyle::from((FONT, 15).into_font()).color(&INK)))?;
+    legend(&head, figure, &ink)?;
+    let (x, y) = (extent(figure, 0), extent(figure, 1));
+    let mut builder = ChartBuilder::on(&body);
+    builder.margin(6).margin_right(18).x_label_area_size(40).y_label_area_size(64);
+    match (figure.x.scale, figure.y.scale) {
+        (Scale::Linear, Scale::Linear) => plot(builder.build_cartesian_2d(x.0..x.1, y.0..y.1)?, figure),
+        (Scale::Logarithmic, Scale::Linear) => {
+            plot(builder.build_cartesian_2d((x.0..x.1).log_scale(), y.0..y.1)?, figure)
+        }
+        (Scale::Linear, Scale::Logarithmic) => {
+            plot(builder.build_cartesian_2d(x.0..x.1, (y.0..y.1).log_scale())?, figure)
+        }
+        (Scale::Logarithmic, Scale::Logarithmic) => {
+            plot(builder.build_cartesian_2d((x.0..x.1).log_scale(), (y.0..y.1).log_scale())?, figure)
+        }
+    }?;
+    root.present()?;
+    Ok(())
+}
+
+/// Colour of each line: lines of one name share it.
+fn colour(figure: &Figure, line: &Line) -> RGBColor {
+    let mut names: Vec<&str> = vec![];
+    for line in figure.lines.iter().filter(|line| line.look != Look::Reference) {
+        if !names.contains(&line.name.as_str()) {
+            names.push(&line.name);
+        }
+    }
+    match names.iter().position(|name| *name == line.name) {
+        Some(place) if line.look != Look::Reference => COLOURS[place % COLOURS.len()],
+        _ => INK,
+    }
+}
+
+fn style(figure: &Figure, line: &Line) -> ShapeStyle {
+    let colour = colour(figure, line);
+    match line.look {
+        // Many points make a band, which a thick pen would fill.
+        Look::Main => colour.stroke_width(if line.points.len() > MANY { 1 } else { 2 }),
+        Look::Faint => colour.mix(0.5).stroke_width(1),
+        Look::Reference => colour.mix(0.8).stroke_width(1),
+    }
+}
+
+fn legend(area: &Area<'_>, figure: &Figure, ink: &TextStyle<'_>) -> Result<(), Box<dyn std::error::Error>> {
+    let mut seen: Vec<&str> = vec![];
+    let mut x = 8;
+    for line in &figure.lines {
+        if seen.contains(&line.name.as_str()) {
+            continue;
+        }
+        seen.push(&line.name);
+        let reference = line.look == Look::Reference;
+        let stroke = if reference { style(figure, line) } else { colour(figure, line).stroke_width(2) };
+        let ends: Vec<(i32, i32)> = if reference {
+            vec![(x, 38), (x + 7, 38), (x + 13, 38), (x + 20, 38)]
+        } else {
+            vec![(x, 38), (x + 20, 38)]
+        };
+        for piece in ends.chunks(2) {
+            area.draw(&PathElement::new(piece.to_vec(), stroke))?;
+        }
+        let middle = ink.pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw(&Text::new(line.name.clone(), (x + 25, 38), middle))?;
+        x += 45 + LETTER * line.name.chars().count() as i32;
+    }
+    Ok(())
+}
+
+/// Values that can be drawn on an axis.
+fn drawable(axis: &Axis, value: f64) -> bool {
+    value.is_finite() && (axis.scale == Scale::Linear || value > 0.0)
+}
+
+fn axis(figure: &Figure, dimension: usize) -> &Axis {
+    if dimension == 0 { &figure.x } else { &figure.y }
+}
+
+/// What a dimension has to show. Linear y begins at zero, so that sizes compare.
+fn extent(figure: &Figure, dimension: usize) -> (f64, f64) {
+    let axis = axis(figure, dimension);
+    let points = figure.lines.iter().flat_map(|line| &line.points).map(|point| point[dimension]);
+    let values = || points.clone().filter(|value| drawable(axis, *value));
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    match (low <= high, axis.scale, dimension) {
+        (false, Scale::Linear, _) => (0.0, 1.0),
+        (false, Scale::Logarithmic, _) => (0.1, 10.0),
+        // Less than a decade would have no label.
+        (true, Scale::Logarithmic, _) if high < 10.0 * low => {
+            let decade = 10f64.powf(low.log10().floor());
+            (decade, if high < 10.0 * decade { 10.0 * decade } else { 100.0 * decade })
+        }
+        (true, Scale::Logarithmic, _) => (low / 1.2, high * 1.2),
+        (true, Scale::Linear, 0) => {
+            // Time begins at its beginning, even if the first sample is a little later.
+            let low = if low > 0.0 && low < high / 10.0 { 0.0 } else { low };
+            (low, if high > low { high } else { low + 1.0 })
+        }
+        (true, Scale::Linear, _) => {
+            let high = if high > 0.0 { high * 1.06 } else { 1.0 };
+            (low.min(0.0), high)
+        }
+    }
+}
+
+fn plot<X, Y>(
+    mut chart: ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
+    figure: &Figure,
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let ink = |size: i32| TextStyle::from((FONT, size).into_font()).color(&INK);
+    chart
+        .configure_mesh()
+        .bold_line_style(INK.mix(0.15))
+        .light_line_style(TRANSPARENT)
+        .axis_style(INK.mix(0.6))
+        .label_style(ink(12))
+        .axis_desc_style(ink(13))
+        .x_labels(9)
+        .y_labels(7)
+        .x_label_formatter(&|value| number(*value))
+        .y_label_formatter(&|value| number(*value))
+        .x_desc(figure.x.label.clone())
+        .y_desc(figure.y.label.clone())
+        .draw()?;
+    for line in &figure.lines {
+        let style = style(figure, line);
+        let shown = |point: &[f64; 2]| drawable(&figure.x, point[0]) && drawable(&figure.y, point[1]);
+        for piece in line.points.split(|point| !shown(point)).filter(|piece| piece.len() > 1) {
+            let points = piece.iter().map(|[x, y]| (*x, *y));
+            if line.look == Look::Reference {
+                chart.draw_series(DashedLineSeries::new(points, 6, 5, style))?;
+            } else {
+                chart.draw_series(LineSeries::new(points, style))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A number as short as it can be said.
+pub(crate) fn number(value: f64) -> String {
+    let text = match value.abs() {
+        0.0 => return "0".to_owned(),
+        1000.0.. => format!("{value:.0}"),
+        100.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        0.01.. => format!("{value:.3}"),
+        0.000_1.. => format!("{value:.5}"),
+        _ => return format!("{value:.1e}"),
+    };
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (25.0, "25"),
+            (0.5, "0.5"),
+            (0.123_4, "0.123"),
+            (1234.5, "1234"),
+            (-2.5, "-2.5"),
+            (0.000_03, "3.0e-5"),
+            (99.999, "100"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn a_figure_takes_its_ink_from_the_page_and_says_what_it_shows() {
+        let figure = Figure::new("f", "Delay & <more>", "time (us)", "delay (us)")
+            .line(Look::Main, "flow 1", vec![[0.0, 1.0], [1.0, 2.0]])
+            .lines(Look::Faint, "others", [vec![[0.0, 3.0]], vec![[1.0, 4.0]]])
+            .level("target", 2.5);
+        for figure in [figure.clone(), figure.clone().log_x(), figure.clone().log_y(), figure.log_x().log_y()]
+        {
+            let svg = svg(&figure).expect("can be drawn");
+            assert!(svg.contains("currentColor") && !svg.contains(INK_NAME));
+            for text in ["flow 1", "others", "target", "time (us)", "delay (us)", "Delay &amp; &lt;more&gt;"]
+            {
+                assert!(svg.contains(text), "{text}");
+            }
+            assert_eq!(svg.matches("others").count(), 1, "once in the legend");
+        }
+    }
+
+    #[test]
+    fn nothing_to_show_is_shown() {
+        let empty = Figure::new("f", "F", "x", "y").level("nothing", 1.0);
+        assert!(svg(&empty).is_ok());
+        let figure = Figure::new("f", "F", "x", "y").line(Look::Main, "a", vec![[1.0, f64::NAN], [2.0, 0.0]]);
+        assert!(svg(&figure.clone()).is_ok() && svg(&figure.log_y()).is_ok());
+    }
+}

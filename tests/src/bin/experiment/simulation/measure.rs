@@ -1,0 +1,78 @@
+//! Numbers from a part of a run.
+
+use hw_model::datacentre::{DataCentre, FlowSample, Record};
+use hw_model::network::{Egress, LinkStats, Rate, Time};
+
+use super::series::{micros, packets};
+use crate::statistics::mean;
+
+/// The counters of a link at some time.
+pub(crate) struct Mark {
+    time: Time,
+    link: LinkStats,
+}
+
+/// What a link did between two times.
+pub(crate) struct Carried {
+    /// Part of its rate that was used, 0 to 1.
+    pub(crate) utilisation: f64,
+    /// Part of the frames offered that found its queue full, 0 to 1; none if none was offered.
+    pub(crate) loss: Option<f64>,
+}
+
+/// The counters of `egress` now.
+pub(crate) fn mark(data_centre: &DataCentre, egress: Egress) -> Mark {
+    let stats = data_centre.fabric_stats();
+    let link = match egress {
+        Egress::Host(port) => &stats.towards[usize::from(port.0)],
+        Egress::Trunk(trunk) => &stats.trunks[usize::from(trunk.0)],
+    };
+    Mark { time: data_centre.now(), link: link.clone() }
+}
+
+/// What the link did since `from`.
+pub(crate) fn since(data_centre: &DataCentre, egress: Egress, from: &Mark, rate: Rate) -> Carried {
+    let to = mark(data_centre, egress);
+    let seconds = to.time.since(from.time).0 as f64 / 1e12;
+    let bits = (to.link.delivered_bytes - from.link.delivered_bytes) as f64 * 8.0;
+    let offered = to.link.offered - from.link.offered;
+    let dropped = to.link.queue_dropped - from.link.queue_dropped;
+    Carried {
+        utilisation: bits / seconds / rate.bits_per_second() as f64,
+        loss: (offered > 0).then(|| dropped as f64 / offered as f64),
+    }
+}
+
+/// The samples of a flow from one time to another, both inclusive.
+pub(crate) fn samples(record: &Record, flow: usize, from: Time, to: Time) -> &[FlowSample] {
+    let begin = record.times.partition_point(|time| *time < from);
+    let end = record.times.partition_point(|time| *time <= to);
+    &record.flows[flow][begin..end]
+}
+
+/// User data that a flow brought over from one time to another, Gb/s; none without two samples.
+pub(crate) fn goodput(record: &Record, flow: usize, from: Time, to: Time) -> Option<f64> {
+    let between = samples(record, flow, from, to);
+    let times = record.times.iter().filter(|time| (from..=to).contains(time));
+    let (first, last) = (between.first()?, between.last()?);
+    let duration = times.clone().next_back()?.since(*times.clone().next()?);
+    (duration.0 > 0).then(|| (last.received - first.received) as f64 * 8_000.0 / duration.0 as f64)
+}
+
+/// Mean fabric window in packets, and mean fabric delay in microseconds.
+pub(crate) fn mean_window_and_delay(samples: &[FlowSample]) -> (Option<f64>, Option<f64>) {
+    let windows = samples.iter().map(|sample| packets(sample.fcwnd));
+    let delays = samples.iter().filter_map(|sample| sample.mean_delay).map(micros);
+    (mean(windows), mean(delays))
+}
+
+/// Mean round trip time, microseconds.
+pub(crate) fn mean_rtt(samples: &[FlowSample]) -> Option<f64> {
+    mean(samples.iter().filter(|sample| sample.rtt.0 > 0).map(|sample| sample.rtt.as_nanos() as f64 / 1e3))
+}
+
+/// Copies sent, for both reasons.
+pub(crate) fn retransmissions(record: &Record) -> f64 {
+    let last = record.flows.iter().filter_map(|samples| samples.last());
+    last.map(|sample| sample.retransmitted_early + sample.retransmitted_timeout).sum::<u64>() as f64
+}

@@ -1,0 +1,76 @@
+//! The experiments on virtual time.
+
+mod fairness;
+mod idle;
+mod incast;
+mod loss;
+mod measure;
+mod nic_congestion;
+mod permutation;
+mod plb;
+mod series;
+mod setup;
+mod single_flow;
+#[cfg(test)]
+mod tests;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::options::{Name, Options};
+use crate::result::Experiment;
+
+/// Tells on a terminal how far the work is.
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    /// indicatif draws on the standard error stream, and not at all when that is no terminal.
+    fn new(runs: u64) -> Self {
+        let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
+        Self(ProgressBar::new(runs).with_style(style.expect("the template is well-formed")))
+    }
+
+    /// Does one run.
+    pub(crate) fn run<T>(&self, what: impl Into<String>, work: impl FnOnce() -> T) -> T {
+        self.0.set_message(what.into());
+        let outcome = work();
+        self.0.inc(1);
+        outcome
+    }
+}
+
+/// All experiments asked for.
+///
+/// # Errors
+/// If one cannot be set up.
+pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
+    let names = options.experiments();
+    let progress = Progress::new(names.iter().copied().map(runs).sum());
+    let experiments = names.iter().map(|name| experiment(*name, options, &progress)).collect();
+    progress.0.finish_and_clear();
+    experiments
+}
+
+/// Runs of an experiment.
+fn runs(name: Name) -> u64 {
+    match name {
+        Name::Fairness => fairness::COUNTS.len() as u64,
+        Name::Incast => incast::COUNTS.len() as u64,
+        Name::Loss => loss::RATES.len() as u64,
+        Name::Plb => plb::SEEDS,
+        Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
+    }
+}
+
+fn experiment(name: Name, options: &Options, progress: &Progress) -> Result<Experiment> {
+    match name {
+        Name::SingleFlow => single_flow::run(options, progress),
+        Name::Fairness => fairness::run(options, progress),
+        Name::Incast => incast::run(options, progress),
+        Name::Loss => loss::run(options, progress),
+        Name::Plb => plb::run(options, progress),
+        Name::NicCongestion => nic_congestion::run(options, progress),
+        Name::Idle => idle::run(options, progress),
+        Name::Permutation => permutation::run(options, progress),
+    }
+}

@@ -1,0 +1,68 @@
+//! The experiments tell good from bad.
+
+use clap::Parser;
+
+use super::{Progress, experiment};
+use crate::options::{Name, Options};
+use crate::result::Experiment;
+
+fn run(name: Name, arguments: &[&str]) -> Experiment {
+    let arguments = ["experiment"].iter().chain(arguments);
+    experiment(name, &Options::parse_from(arguments), &Progress::new(1)).expect("can be set up")
+}
+
+fn holds(experiment: &Experiment, verdict: &str) -> bool {
+    experiment.verdicts.iter().find(|v| v.name.ends_with(verdict)).expect("there is such a promise").holds
+}
+
+#[test]
+fn a_window_below_the_path_wastes_it_and_one_above_fills_the_queue() {
+    // 10 Gb/s over 6 us of cable, and 2.7 us a packet.
+    let small = run(Name::SingleFlow, &["--rate", "10Gbps", "--fcwnd", "2"]);
+    assert!(!holds(&small, "utilisation") && holds(&small, "queue drops"));
+    let large = run(Name::SingleFlow, &["--rate", "10Gbps", "--fcwnd", "60"]);
+    assert!(holds(&large, "utilisation") && !holds(&large, "off target"));
+    // The target is some 33 us. Acknowledgements come for 10 packets at a time, so that the path holds half of that less
+    // than the window.
+    let right = run(Name::SingleFlow, &["--rate", "10Gbps", "--fcwnd", "15"]);
+    assert!(right.verdicts.iter().all(|verdict| verdict.holds), "{:?}", right.verdicts);
+}
+
+#[test]
+fn the_receive_buffer_holds_what_the_window_lets_through() {
+    let fits = run(Name::NicCongestion, &["--rate", "10Gbps", "--fcwnd", "32"]);
+    assert!(fits.verdicts.iter().all(|verdict| verdict.holds), "{:?}", fits.verdicts);
+    // The data window of 128 packets (D-27) is the least of the three.
+    let windows = ["--rate", "10Gbps", "--fcwnd", "250", "--ncwnd", "250"];
+    let more = run(Name::NicCongestion, &windows);
+    let peak = |experiment: &Experiment| experiment.cases[0].value("receive buffer at most");
+    assert!(peak(&more) > peak(&fits).map(|peak| 3.0 * peak), "{:?} {:?}", peak(&more), peak(&fits));
+}
+
+#[test]
+fn one_seed_gives_one_report() {
+    let json = |seed: &str| {
+        let report = run(Name::Idle, &["--rate", "2Gbps", "--seed", seed]);
+        serde_json::to_string(&report).expect("plain data")
+    };
+    assert_eq!(json("3"), json("3"));
+}
+
+#[test]
+fn without_plb_an_unlucky_hash_stays_unlucky() {
+    let experiment = run(Name::Plb, &["--rate", "2Gbps"]);
+    assert_eq!(experiment.cases[0].value("even in the end"), Some(0.0));
+    let all_on_one = |points: &[[f64; 2]]| !points.is_empty() && points.iter().all(|point| point[1] == 4.0);
+    let courses = experiment.figures[0].lines.iter().filter(|line| line.name.starts_with("the first"));
+    assert!(courses.clone().count() == 20 && courses.into_iter().all(|line| all_on_one(&line.points)));
+}
+
+#[test]
+fn selective_repair_keeps_what_go_back_n_loses() {
+    let experiment = run(Name::Loss, &["--rate", "40Gbps"]);
+    assert!(experiment.verdicts.len() == 1 && holds(&experiment, "of lossless"), "{:?}", experiment.verdicts);
+    for case in experiment.cases.iter().skip(4) {
+        let [ours, theirs] = ["of lossless", "go-back-N of lossless"].map(|name| case.value(name));
+        assert!(ours.is_some() && ours > theirs, "{}: {ours:?} {theirs:?}", case.name);
+    }
+}
