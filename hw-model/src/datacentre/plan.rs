@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
 use transport_common::units::{Fcwnd, Ticks};
@@ -70,6 +71,8 @@ pub struct Tuning {
     pub checksum: bool,
     /// User data of one packet, bytes.
     pub segment: u32,
+    /// Congestion control.
+    pub settings: Settings,
 }
 
 impl Default for Tuning {
@@ -87,6 +90,7 @@ impl Default for Tuning {
             ordered: false,
             checksum: false,
             segment: 3264,
+            settings: Settings::CONSTANT,
         }
     }
 }
@@ -123,6 +127,7 @@ impl Tuning {
             fcwnd: self.fcwnd,
             ncwnd: self.ncwnd,
             rto: self.rto,
+            settings: self.settings,
         }
     }
 }
