@@ -193,6 +193,14 @@ impl Kernel {
         nanos()
     }
 
+    /// Id of the wire program.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn wire_id(&mut self) -> Result<u32> {
+        Ok(program(&mut self.object, "wire")?.info()?.id())
+    }
+
     /// Runs a program on a frame.
     ///
     /// # Errors

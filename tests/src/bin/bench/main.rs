@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Tiercel beside the raw limit of the same machine, in one run.
 
+mod ack;
 mod cost;
 mod figures;
 mod machine;
@@ -20,6 +21,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use tiercel_tests::{Pair, veth};
 
+use crate::ack::AckHandling;
 use crate::figures::{FIGURES, Measure, RAW};
 use crate::machine::{APPLICATION_CPU, ENGINE_CPU, Machine};
 use crate::options::Options;
@@ -59,7 +61,7 @@ fn run(options: &Options) -> Result<()> {
         eprintln!("{warning}");
     }
     let bench = Bench::new(options);
-    let [raw, checksum, no_checksum] = bench.rounds(options.rounds())?;
+    let ([raw, checksum, no_checksum], acknowledgement) = bench.rounds(options.rounds())?;
     machine.look_again()?;
     let report = Report {
         version: VERSION,
@@ -75,6 +77,7 @@ fn run(options: &Options) -> Result<()> {
         raw: raw.raw(),
         checksum: checksum.compared_with(&raw),
         no_checksum: no_checksum.compared_with(&raw),
+        acknowledgement,
     };
     print!("{}", table::show(&report));
     if let Some(warning) = warning {
@@ -99,7 +102,7 @@ impl Bench {
         let counted = RAW.iter().filter(|figure| has_cost(figure.measure)).count()
             + 2 * FIGURES.iter().filter(|figure| has_cost(figure.measure)).count();
         let each_round = RAW.len() + 2 * FIGURES.len();
-        let steps = options.rounds() as usize * each_round + counted;
+        let steps = options.rounds() as usize * each_round + counted + 1;
         // indicatif draws on the standard error stream, and not at all when that is no terminal.
         let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
         let style = style.expect("the template is well-formed");
@@ -109,7 +112,7 @@ impl Bench {
 
     /// All rounds, raw limit and Tiercel in turn on one cable, then what the programs cost; the raw limit, Tiercel with
     /// and without checksum.
-    fn rounds(&self, rounds: u32) -> Result<[Measured; 3]> {
+    fn rounds(&self, rounds: u32) -> Result<([Measured; 3], AckHandling)> {
         let mut raw = Measured::new(RAW.len());
         let mut tiercel = [true, false].map(|checksum| (checksum, Measured::new(FIGURES.len())));
         let mut pair = Pair::direct().context("cannot set up two hosts and the cable between them")?;
@@ -121,9 +124,10 @@ impl Bench {
                 pair = self.tiercel(pair, *checksum, measured, last)?;
             }
         }
+        let acknowledgement = self.step("congestion control", "ACK", || ack::measure(&pair))?;
         self.progress.finish_and_clear();
         let [(_, checksum), (_, no_checksum)] = tiercel;
-        Ok([raw, checksum, no_checksum])
+        Ok(([raw, checksum, no_checksum], acknowledgement))
     }
 
     /// One round of the raw limit.

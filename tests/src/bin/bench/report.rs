@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::ack::AckHandling;
 use crate::cost::Cost;
 use crate::figures::{FIGURES, Measure, RAW};
 use crate::machine::Machine;
@@ -22,6 +23,8 @@ pub(crate) struct Report {
     pub(crate) checksum: BTreeMap<&'static str, Compared>,
     /// Tiercel without.
     pub(crate) no_checksum: BTreeMap<&'static str, Compared>,
+    /// What congestion control adds to an ACK.
+    pub(crate) acknowledgement: AckHandling,
 }
 
 /// How it was measured.

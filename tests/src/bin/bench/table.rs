@@ -18,6 +18,7 @@ pub(crate) fn show(report: &Report) -> String {
             "Time in the XDP programs, measured apart: counting makes each run longer".to_owned(),
             costs(report),
         ),
+        ("Handling of an ACK, by the kernel's count".to_owned(), acknowledgement(report)),
         ("Targets".to_owned(), targets(report)),
     ];
     let indent = |body: &str| body.lines().map(|line| format!("  {line}\n")).collect::<String>();
@@ -122,6 +123,15 @@ fn costs(report: &Report) -> String {
     };
     let header = ["", "", "sender ns/op", "runs/op", "ns/run", "peer ns/op", "runs/op", "ns/run"];
     table(header, 2, raw.chain(with).chain(without).filter_map(row))
+}
+
+fn acknowledgement(report: &Report) -> String {
+    let ack = &report.acknowledgement;
+    let verdict = if ack.meets_target { "meets" } else { "misses" };
+    format!(
+        "constant windows {:.0} ns, Swift {:.0} ns, {:.2} x; Swift adds {:.0} ns ({verdict} at most {:.0})",
+        ack.constant_ns, ack.swift_ns, ack.ratio, ack.added_ns, ack.target_ns
+    )
 }
 
 fn targets(report: &Report) -> String {
