@@ -4,6 +4,7 @@
 mod acceptance;
 mod ack_policy;
 mod acknowledgement;
+mod congestion;
 mod early;
 mod gating;
 mod harness;

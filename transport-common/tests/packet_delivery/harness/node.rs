@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
+use transport_common::congestion::event::Event;
+use transport_common::congestion::result::Outcome;
 use transport_common::connection::{Entry, Parameters};
 use transport_common::counters::Counter;
 use transport_common::datapath::{NO_CELL, Packet, Scratch, delivery};
@@ -39,6 +41,8 @@ pub(crate) struct Node {
     free_cells: usize,
     at_ulp: VecDeque<(Box<Scratch>, Vec<u8>)>,
     filed: Option<FalconTime>,
+    /// Congestion events that entered a queue.
+    pub(crate) events: Vec<Event>,
     counts: [u32; Counter::COUNT],
 }
 
@@ -48,9 +52,11 @@ impl Node {
         let mut entry = closed_entry();
         entry.open(p, 1);
         let everything = access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+        let queues = zeroed_queues(p.tx.rsn);
+        queues.start_settings(p.settings);
         Self {
             entry,
-            queues: zeroed_queues(p.tx.rsn),
+            queues,
             s: zeroed_scratch(),
             memory: vec![0; MEMORY],
             regions: vec![Region { offset: 0, length: MEMORY as u64, key: RKEY, access: everything }],
@@ -64,6 +70,7 @@ impl Node {
             free_cells: CELLS,
             at_ulp: VecDeque::new(),
             filed: None,
+            events: Vec::new(),
             counts: [0; Counter::COUNT],
         }
     }
@@ -155,6 +162,20 @@ impl Node {
         self.transmitted()
     }
 
+    /// A result of an engine behind the queues comes with the engine's next turn.
+    pub(crate) fn result(&mut self, outcome: Outcome, now: Picoseconds) -> Option<Wire> {
+        self.s.outcome = outcome;
+        self.s.result = 1;
+        let sent = self.turn(now);
+        self.s.result = 0;
+        sent
+    }
+
+    /// The deadline in the timing wheel.
+    pub(crate) fn deadline(&self) -> Option<FalconTime> {
+        self.filed
+    }
+
     /// Turns as long as the engine has a reason to: a doorbell, or a deadline that has come.
     pub(crate) fn drain(&mut self, now: Picoseconds) -> Vec<Wire> {
         let mut sent = Vec::new();
@@ -183,6 +204,13 @@ impl Node {
     fn settle(&mut self) {
         for count in self.s.report.counts.into_iter().filter(|&c| c != 0) {
             self.counts[count as usize - 1] += 1;
+        }
+        if self.s.report.congestion_count != 0 {
+            self.counts[self.s.report.congestion_count as usize - 1] += 1;
+        }
+        if self.s.report.event != 0 {
+            self.s.report.event = 0;
+            self.events.push(self.s.event);
         }
         if self.s.delivery.free_cell != NO_CELL {
             let cell = self.s.delivery.free_cell as usize;

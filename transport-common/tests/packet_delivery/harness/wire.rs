@@ -62,6 +62,13 @@ pub(super) fn parsed(t: &Transmission, ulp: &UlpOut) -> Packet {
         operation: operation_of(ulp),
         ..Packet::default()
     };
+    if matches!(t.kind, BACK | EACK | NACK) {
+        packet.t2 = t.t2;
+        packet.ecn_count = t.ecn_count as u16;
+        packet.forward_hops = t.forward_hops;
+        packet.rx_buffer_level = t.rx_buffer_level;
+        packet.cc_metadata = t.cc_metadata;
+    }
     match t.kind {
         BACK | EACK => (packet.t1, packet.dest_function) = (t.t1, 0),
         NACK => {

@@ -1,0 +1,419 @@
+//! Between the datapath and whoever decides: events, results, pacing, paths, occupancy (section 10).
+
+use std::sync::atomic::Ordering;
+
+use transport_common::bitmap::Bitmap128;
+use transport_common::congestion::admission::{Admission, Verdict};
+use transport_common::congestion::algorithm::AlgorithmId;
+use transport_common::congestion::event::{EventType, RetransmitReason};
+use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::parameters::{Parameters, Prepared};
+use transport_common::congestion::result::Outcome;
+use transport_common::congestion::settings::{Placement, Settings};
+use transport_common::connection::timer;
+use transport_common::counters::Counter;
+use transport_common::packet_delivery::Window;
+use transport_common::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
+
+use crate::harness::*;
+
+/// Nanoseconds of a unit of the inter-packet gap.
+const GAP_NANOS: u64 = 512;
+/// A tick, rounded up, nanoseconds.
+const TICK_NANOS: u64 = 132;
+
+fn node(settings: Settings) -> Node {
+    let mut p = parameters(true, initial(100, 300, 1), initial(500, 700, 1));
+    p.settings = settings;
+    Node::new(&p)
+}
+
+fn user() -> Settings {
+    Settings { placement: Placement::User as u32, ..Settings::SWIFT }
+}
+
+/// A node whose engine behind the queues admits up to `capacity` events.
+fn queued(capacity: u32) -> Node {
+    let mut node = node(user());
+    node.s.event_queues.admission = Admission::new(capacity);
+    node
+}
+
+/// A BACK of everything sent, as an answer to what left at `t1` and arrived at `t2`.
+fn answer(node: &Node, t1: u64, t2: u64, now: u64) -> Wire {
+    let c = &node.entry.connection;
+    let mut wire = back(node, c.data_tx.next.0, c.request_tx.next.0, at(now));
+    wire.packet.t1 = at(t1).ticks().0;
+    wire.packet.t2 = at(t2).ticks().0;
+    wire
+}
+
+fn nic_time(micros: u64) -> NicTime {
+    NicTime::from_picoseconds(at(micros))
+}
+
+/// F-10.6.2.1-1, F-10.6.2.1-2, F-10.6.2.1-4, F-10.6.2.1-5, F-10.6.2.1-9: what an ACK's event says.
+#[test]
+fn an_ack_raises_an_event_with_its_four_times() {
+    let mut node = queued(16);
+    (0..3).for_each(|_| {
+        node.post(write(0, 4));
+    });
+    node.drain(at(0));
+    let mut wire = answer(&node, 0, 7, 30);
+    wire.packet.iv = at(20).0;
+    wire.packet.forward_hops = 3;
+    wire.packet.rx_buffer_level = 17;
+    wire.packet.ecn_count = 99;
+    wire.packet.cc_metadata = 0xabcdef;
+    node.receive(&wire, at(30));
+    let [event] = node.events[..] else { panic!("one event: {:?}", node.events) };
+    assert_eq!((event.connection_id, event.event_type), (5, EventType::ACK));
+    assert_eq!([event.t1, event.t2, event.t3, event.t4], [0, 7, 20, 30].map(nic_time));
+    assert_eq!((event.forward_hops, event.rx_buffer_level, event.ecn_accumulated), (3, 17, 99));
+    assert_eq!((event.cc_metadata, event.num_packets_acked), (0xabcdef, 3));
+    assert_eq!((event.eack, event.eack_drop, event.fcwnd, event.ncwnd), (0, 0, Fcwnd::from_packets(32), 64));
+    let delays = &node.entry.connection.congestion.delays;
+    assert_eq!(delays[0].last, nic_time(30).since(nic_time(0)));
+    let fabric = nic_time(30).since(nic_time(0)).0 - nic_time(20).since(nic_time(7)).0;
+    assert_eq!((delays[1].last, delays[1].windowed_minimum()), (Ticks(fabric), Ticks(fabric)));
+}
+
+/// F-10.6.2.1-10: loss shown by the out-of-order distance; the count of acknowledged packets starts anew.
+#[test]
+fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
+    let mut node = queued(16);
+    (0..10).for_each(|_| {
+        node.post(write(0, 4));
+    });
+    node.drain(at(0));
+    let mut wire = answer(&node, 0, 5, 100);
+    let base = node.entry.connection.data_tx.base;
+    wire.packet.kind = EACK;
+    wire.packet.acknowledgement.data_base = base;
+    wire.packet.acknowledgement.selective = 1;
+    wire.packet.acknowledgement.data_received = Bitmap128 { low: 0b11_1111_1110, high: 0 };
+    wire.packet.acknowledgement.data_acknowledged = Bitmap128 { low: 0b11_1111_1110, high: 0 };
+    node.receive(&wire, at(100));
+    let event = *node.events.last().expect("an event");
+    assert_eq!((event.eack, event.eack_drop, event.num_packets_acked), (1, 1, 9));
+    // The engine behind the queues has not answered: the retransmission's event is refused.
+    node.drain(at(101));
+    assert_eq!(node.count(Counter::EventRefusedOutstanding), 1);
+    assert_eq!(node.events.len(), 1);
+    node.result(Outcome { connection_id: 5, ..outcome(&node) }, at(102));
+    node.entry.transmission_failed(Window::Data, base);
+    node.wake = true;
+    node.drain(at(103));
+    assert_eq!(node.events.len(), 1, "what never left is sent again without an event");
+    node.drain(at(103 + RTO_MICROS + 10));
+    let event = *node.events.last().expect("an event");
+    assert_eq!((event.event_type, event.retransmit_count), (EventType::RETRANSMIT, 1));
+    assert_eq!(event.retransmit_reason, RetransmitReason::TIMEOUT);
+    assert_eq!(event.num_packets_acked, 0);
+}
+
+/// A result that keeps everything as it is.
+fn outcome(node: &Node) -> Outcome {
+    let c = &node.entry.connection.congestion;
+    Outcome {
+        connection_id: 5,
+        fcwnd: c.fcwnd,
+        ncwnd: c.ncwnd as u16,
+        retransmit_timeout: c.rto,
+        base_delay_target: c.base_delay_target,
+        delay_state: c.delay_state,
+        rtt_state: c.rtt_state,
+        ..Outcome::default()
+    }
+}
+
+/// D-73: a full queue refuses, and so does one whose engine is not there; the count of packets goes on.
+#[test]
+fn without_room_events_are_refused_and_counted() {
+    let mut node = queued(0);
+    for round in 0..3 {
+        node.post(write(0, 4));
+        node.drain(at(round * 10));
+        let wire = answer(&node, round * 10, round * 10 + 2, round * 10 + 5);
+        node.receive(&wire, at(round * 10 + 5));
+    }
+    assert_eq!(node.count(Counter::EventRefusedFull), 3);
+    assert_eq!(Counter::EventRefusedFull.name(), Verdict::RefusedFull.name());
+    assert_eq!((node.events.len(), node.entry.connection.congestion.packets_acked), (0, 3));
+}
+
+/// An engine that never answers loses its event after a while, and nothing else (D-73).
+#[test]
+fn an_event_without_a_result_is_given_up() {
+    let mut node = queued(16);
+    let ack = |node: &mut Node, now: u64| {
+        node.post(write(0, 4));
+        node.drain(at(now));
+        let wire = answer(node, now, now + 2, now + 5);
+        node.receive(&wire, at(now + 5));
+    };
+    ack(&mut node, 0);
+    ack(&mut node, 100);
+    assert_eq!((node.events.len(), node.count(Counter::EventRefusedOutstanding)), (1, 1));
+    ack(&mut node, 20_000);
+    assert_eq!((node.events.len(), node.count(Counter::CongestionEventLost)), (2, 1));
+    assert_eq!(node.entry.tables.statistics.congestion_lost, 1);
+    assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(32), "the last windows hold");
+}
+
+/// Results nobody waits for are dropped, nonsense is repaired (D-73, F-10.6.2.2-5).
+#[test]
+fn results_are_checked_before_they_are_used() {
+    let mut node = queued(16);
+    let mut wild =
+        Outcome { fcwnd: Fcwnd(0), ncwnd: u16::MAX, retransmit_timeout: Ticks(0), ..outcome(&node) };
+    node.result(wild, at(0));
+    assert_eq!(node.count(Counter::CongestionResultUnexpected), 1);
+    assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(32));
+    node.post(write(0, 4));
+    node.drain(at(1));
+    let wire = answer(&node, 1, 3, 5);
+    node.receive(&wire, at(5));
+    wild.connection_id = 6;
+    node.result(wild, at(6));
+    assert_eq!(node.count(Counter::CongestionResultUnexpected), 2, "another connection's");
+    wild.connection_id = 5;
+    node.result(wild, at(7));
+    assert_eq!(node.count(Counter::CongestionResultRepaired), 1);
+    let c = &node.entry.connection.congestion;
+    assert_eq!((c.fcwnd, c.ncwnd, c.rto), (Fcwnd(1), 2047, Ticks(1)));
+}
+
+/// F-10.6.2.1-8: a shorter timeout brings forward timers that run already.
+#[test]
+fn a_shorter_timeout_holds_for_packets_under_way() {
+    let mut node = queued(16);
+    node.post(write(0, 4));
+    node.post(write(0, 4));
+    node.drain(at(0));
+    let mut wire = answer(&node, 0, 2, 5);
+    wire.packet.acknowledgement.data_base.0 -= 1;
+    node.receive(&wire, at(5));
+    node.result(Outcome { retransmit_timeout: Ticks::from_nanos(50_000), ..outcome(&node) }, at(6));
+    assert!(node.drain(at(40)).is_empty());
+    let again = node.drain(at(60));
+    assert_eq!(again.iter().map(|wire| wire.packet.psn).collect::<Vec<_>>(), [301]);
+    assert_eq!(node.entry.tables.statistics.retransmitted_timeout, 1);
+}
+
+/// D-80: another port or flow label for all packets from then on, and nothing else.
+#[test]
+fn randomize_path_takes_another_path() {
+    for version in [4, 6] {
+        let mut node = queued(16);
+        node.entry.connection.config.path.ip_version = version;
+        node.entry.connection.config.path.source_port = 50_000;
+        let mut seen = vec![node.entry.connection.config.path];
+        for round in 0..20 {
+            let now = round * 100;
+            node.post(write(0, 4));
+            node.drain(at(now));
+            let wire = answer(&node, now, now + 2, now + 5);
+            node.receive(&wire, at(now + 5));
+            node.result(Outcome { randomize_path: 1, ..outcome(&node) }, at(now + 6));
+            let (path, last) = (node.entry.connection.config.path, seen[seen.len() - 1]);
+            if version == 4 {
+                assert!(path.source_port >= 49152 && path.source_port != last.source_port);
+                assert_eq!(path.flow_label, last.flow_label);
+            } else {
+                assert!(path.flow_label < 1 << 20 && path.flow_label != last.flow_label);
+                assert_eq!(path.source_port, last.source_port);
+            }
+            seen.push(path);
+        }
+        let mut distinct: Vec<_> = seen.iter().map(|path| (path.source_port, path.flow_label)).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert!(distinct.len() > 15, "{} paths", distinct.len());
+        assert_eq!(node.entry.tables.statistics.path_changes, 20);
+    }
+}
+
+/// F-10.3.5-1, F-10.6.2.1-7, D-63: below a window of 1 packets leave one by one, a gap apart, at both ends of the range.
+#[test]
+fn departures_keep_the_gap() {
+    // 8 Gb/s and 800 kb/s with packets of 3264 B, and the ends of the field.
+    for gap in [1, 6, 1000, 63_750, (1 << 20) - 1] {
+        let mut node = node(Settings::CONSTANT);
+        node.entry.connection.congestion.fcwnd = Fcwnd(512);
+        node.entry.connection.congestion.inter_packet_gap = gap;
+        node.entry.connection.congestion.rto = Ticks((1 << 24) - 1);
+        (0..20).for_each(|_| {
+            node.post(write(0, 4));
+        });
+        let mut now = 5_000_000_000u64;
+        let mut departures = Vec::new();
+        while departures.len() < 20 {
+            let sent = node.drain(Picoseconds::from_nanos(now));
+            assert!(sent.len() <= 1, "one packet outstanding at most");
+            if !sent.is_empty() {
+                departures.push(now);
+                let c = &node.entry.connection;
+                let time = Picoseconds::from_nanos(now + 50);
+                let ack = back(&node, c.data_tx.next.0, c.request_tx.next.0, time);
+                node.receive(&ack, time);
+            }
+            // The wheel wakes the engine at its ticks of 512 ns.
+            now += GAP_NANOS / 4;
+            if let Some(deadline) = node.deadline() {
+                let rest = deadline.since(Picoseconds::from_nanos(now).ticks()).0;
+                if rest < 1 << 24 {
+                    now += Ticks(rest).as_nanos();
+                }
+            }
+        }
+        let gap_nanos = u64::from(gap) * GAP_NANOS;
+        for pair in departures.windows(2) {
+            let apart = pair[1] - pair[0];
+            assert!(apart + TICK_NANOS >= gap_nanos, "gap {gap}: {apart} ns apart");
+        }
+        // What the engine was late once is not lost: the rate is kept over all departures.
+        let mean = (departures[19] - departures[0]) / 19;
+        assert!(mean.abs_diff(gap_nanos) <= TICK_NANOS + GAP_NANOS / 2, "gap {gap}: {mean} ns on average");
+        assert!(gap < 6 || node.entry.tables.statistics.paced >= 18);
+    }
+}
+
+/// F-10.3.5-1: without an acknowledgement nothing follows, however long the gap is over; from a window of 1 on there is
+/// no gap (F-10.6.2.1-6).
+#[test]
+fn one_packet_is_outstanding_below_a_window_of_one() {
+    let mut node = node(Settings::CONSTANT);
+    let c = &mut node.entry.connection.congestion;
+    (c.fcwnd, c.inter_packet_gap, c.rto) = (Fcwnd(1023), 10, Ticks((1 << 24) - 1));
+    (0..5).for_each(|_| {
+        node.post(write(0, 4));
+    });
+    assert_eq!(node.drain(at(0)).len(), 1);
+    node.wake = true;
+    assert!(node.drain(at(1000)).is_empty());
+    node.entry.connection.congestion.fcwnd = Fcwnd::from_packets(3);
+    node.wake = true;
+    assert_eq!(node.drain(at(1001)).len(), 2, "three are outstanding at once");
+}
+
+/// A retransmission and a response wait for their departure too.
+#[test]
+fn retransmissions_and_responses_are_paced() {
+    let mut p = Pair::new(false);
+    let c = &mut p.b.entry.connection.congestion;
+    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(512), 200);
+    (0..2).for_each(|_| {
+        p.a.post(read(0, 4));
+    });
+    let requests = p.a.drain(at(0));
+    let first = p.b.receive(&requests[0], at(1)).expect("the first response leaves at once");
+    p.a.receive(&first, at(2));
+    let ack = back(&p.b, p.b.entry.connection.data_tx.next.0, p.b.entry.connection.request_tx.next.0, at(3));
+    p.b.receive(&ack, at(3));
+    let second = p.b.receive(&requests[1], at(4));
+    assert!(second.is_none_or(|wire| !wire.is(PULL_DATA)), "102 us are not over");
+    assert!(p.b.drain(at(50)).iter().all(|wire| !wire.is(PULL_DATA)));
+    assert_eq!(p.b.drain(at(104)).iter().filter(|wire| wire.is(PULL_DATA)).count(), 1);
+}
+
+/// Swift in the datapath: an ACK within the target opens the window, one far above closes it (F-10.3.1-1, F-10.3.1-3).
+#[test]
+fn swift_decides_in_the_step() {
+    let mut node = node(Settings::SWIFT);
+    node.post(write(0, 4));
+    node.drain(at(0));
+    let wire = answer(&node, 0, 5, 10);
+    node.receive(&wire, at(10));
+    let grown = node.entry.connection.congestion.fcwnd;
+    assert!(grown > Fcwnd::from_packets(32), "{grown:?}");
+    node.post(write(0, 4));
+    node.drain(at(1000));
+    let mut wire = answer(&node, 1000, 1001, 2000);
+    wire.packet.iv = at(1002).0;
+    node.receive(&wire, at(2000));
+    let c = &node.entry.connection.congestion;
+    assert!(c.fcwnd <= Fcwnd(grown.0 / 2 + 1), "{:?}", c.fcwnd);
+    assert_eq!(node.entry.tables.statistics.congestion_results, 2);
+    assert!(node.events.is_empty(), "nothing goes through the queues");
+}
+
+/// Settings change under way: limits at once, what was reached goes on.
+#[test]
+fn settings_change_while_packets_are_under_way() {
+    let mut node = node(Settings::SWIFT);
+    node.post(write(0, 4));
+    node.drain(at(0));
+    let narrow = Parameters {
+        max_fcwnd: Fcwnd::from_packets(8),
+        max_flow_scaling_window: Fcwnd::from_packets(8),
+        fixed_window: Fcwnd::from_packets(8),
+        ..Parameters::DEFAULT
+    };
+    let prepared: Prepared = narrow.prepare().expect("in range");
+    let settings = Settings { algorithm: AlgorithmId::NewReno as u32, prepared, ..user() };
+    assert!(node.queues.change_settings(settings));
+    assert!(!node.queues.change_settings(Settings::SWIFT), "one change at a time");
+    node.wake = true;
+    node.drain(at(5));
+    assert_eq!(node.queues.settings_applied.load(Ordering::Relaxed), 1);
+    assert_eq!(*node.queues.settings(), settings);
+    assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(8));
+    assert!(node.queues.change_settings(Settings::SWIFT));
+}
+
+/// F-10.2-1, F-10.2-3, F-10.2-4, D-76: requests that have to wait raise the level that ACKs report, and it falls again.
+#[test]
+fn held_requests_raise_the_level() {
+    let mut p = Pair::new(true);
+    p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(128);
+    p.a.entry.connection.congestion.ncwnd = 128;
+    (0..65).for_each(|_| {
+        p.a.post(write(0, 4));
+    });
+    let sent = p.a.drain(at(0));
+    for wire in &sent[1..] {
+        p.b.receive(wire, at(1));
+    }
+    let level = p.b.entry.connection.report.rx_buffer_level;
+    assert_eq!(level, 16, "64 of 128 requests wait for the first");
+    let ack = p.b.drain(at(20)).into_iter().find(|wire| wire.is(EACK)).expect("an EACK");
+    assert_eq!(ack.packet.rx_buffer_level, 16);
+    p.b.receive(&sent[0], at(21));
+    p.b.drain(at(22));
+    assert_eq!(p.b.entry.connection.report.rx_buffer_level, 0);
+}
+
+/// F-10.2-2, D-61: the weight of a new value smooths the level.
+#[test]
+fn a_small_weight_smooths_the_level() {
+    let mut p = Pair::new(true);
+    p.b.entry.connection.config.occupancy_weight = 64; // a quarter
+    (0..2).for_each(|_| {
+        p.a.post(write(0, 4));
+    });
+    let sent = p.a.drain(at(0));
+    p.b.receive(&sent[1], at(1));
+    assert_eq!(p.b.entry.connection.target.packet_occupancy, 64, "a quarter of one request, 8 fraction bits");
+}
+
+/// The timing wheel is not the only clock: the pacing timer itself never fires early.
+#[test]
+fn the_pacing_timer_is_armed_behind_the_departure() {
+    let mut node = node(Settings::CONSTANT);
+    let c = &mut node.entry.connection.congestion;
+    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(512), 100);
+    (0..2).for_each(|_| {
+        node.post(write(0, 4));
+    });
+    assert_eq!(node.drain(at(0)).len(), 1);
+    let wire = answer(&node, 0, 1, 2);
+    node.receive(&wire, at(2));
+    assert!(node.drain(at(3)).is_empty());
+    let timers = node.entry.connection.timers;
+    assert_ne!(timers.armed & timer::PACING, 0);
+    let due = FalconTime(at(0).ticks().0).after(Ticks::from_nanos(100 * GAP_NANOS));
+    assert!(FalconTime(timers.pacing).reached(due));
+    assert!(FalconTime(timers.pacing).since(due).0 <= 2);
+}
