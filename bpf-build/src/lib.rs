@@ -27,4 +27,4 @@ pub const TOOLCHAIN_VAR: &str = "TIERCEL_BPF_TOOLCHAIN";
 pub const LINKER_VAR: &str = "TIERCEL_BPF_LINKER";
 
 /// File names of the objects [`build`] leaves in its output directory: the datapath, and the bench's raw limit.
-pub const OBJECTS: [&str; 2] = ["tiercel-ebpf", "tiercel-raw"];
+pub const OBJECTS: [&str; 3] = ["tiercel-ebpf", "tiercel-raw", "tiercel-decide"];

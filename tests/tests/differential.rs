@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context, Result};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tiercel_tests::differential::{Harness, Kernel, Source};
+use tiercel_tests::differential::{Decider, Harness, Kernel, Source};
 use tiercel_tests::simulation::{Profile, Scenario, World, node_config_of};
 use tiercel_tests::{Namespace, need_root};
 
@@ -46,4 +46,16 @@ fn kernel_and_host_agree_to_the_bit() -> Result<()> {
         }
         harness.finish(&mut rng)
     })
+}
+
+/// F-10-1: wherever an engine runs, the same event has the same result, to the bit.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_million_decisions_of_congestion_control_agree() -> Result<()> {
+    need_root();
+    let seed = std::env::var("DIFFERENTIAL_SEED").map_or(Ok(1), |text| text.parse())?;
+    let mut rng = StdRng::seed_from_u64(seed);
+    let decided = Decider::load()?.compare(1_000_000, &mut rng)?;
+    println!("{decided} events decided by both");
+    Ok(())
 }

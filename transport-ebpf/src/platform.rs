@@ -422,13 +422,17 @@ impl Platform for Xdp {
 
     #[inline(always)]
     fn is_backlogged(&self, slot: u32) -> bool {
-        let (Some(locked), Some(queues)) = (maps::CONNECTIONS.get_ptr(slot), maps::QUEUE_PAIRS.get_ptr(slot)) else {
+        let (Some(locked), Some(queues)) = (maps::CONNECTIONS.get_ptr(slot), maps::QUEUE_PAIRS.get_ptr(slot))
+        else {
             return false;
         };
         // SAFETY: valid map values; volatile because others write them. Nothing depends on the two fitting together.
         let (next, fruitless) = unsafe {
             let initiator = &raw const (*locked).entry.connection.initiator;
-            ((&raw const (*initiator).next).read_volatile(), (&raw const (*initiator).fruitless).read_volatile())
+            (
+                (&raw const (*initiator).next).read_volatile(),
+                (&raw const (*initiator).fruitless).read_volatile(),
+            )
         };
         // SAFETY: a valid map value of atomics and cells.
         let submitted = unsafe { (*queues).send_producer.load(Relaxed) };

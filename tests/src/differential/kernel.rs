@@ -1,11 +1,8 @@
 //! The XDP programs in the kernel, run by hand, and their maps.
 
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::NonNull;
-
 use core::sync::atomic::Ordering::Relaxed;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, Stack};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, Pod};
@@ -15,6 +12,8 @@ use transport_common::queues::{
     CELL_BYTES, CELLS, CONNECTIONS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair, REGIONS, Region,
 };
 use transport_common::timing_wheel::TimingWheel;
+
+use super::mapping::Mapping;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
@@ -61,40 +60,6 @@ unsafe impl Pod for ConnectionValue {}
 /// The timing wheel, in words of its alignment.
 type WheelWords = [u64; size_of::<TimingWheel<CONNECTIONS>>() / 8];
 pod!(WheelValue(WheelWords));
-
-/// An mmapable array map in this process's memory. Nothing else runs while it is read and written.
-struct Mapping<T> {
-    values: NonNull<T>,
-    bytes: usize,
-}
-
-impl<T> Mapping<T> {
-    fn new(object: &mut Ebpf, name: &str, elements: usize) -> Result<Self> {
-        let map = object.map(name).with_context(|| format!("no map {name}"))?;
-        let (Map::Array(data) | Map::Unsupported(data)) = map else { bail!("{name} is no array") };
-        let bytes = (size_of::<T>() * elements).next_multiple_of(4096);
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let fd = data.fd().as_fd().as_raw_fd();
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let address = unsafe { libc::mmap(core::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
-        if address == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error()).with_context(|| format!("map {name}"));
-        }
-        Ok(Self { values: NonNull::new(address.cast()).context("mapped at 0")?, bytes })
-    }
-
-    fn all(&mut self) -> &mut [T] {
-        // SAFETY: integers, valid whatever they are; programs run only inside `Kernel::run`, which borrows all.
-        unsafe { core::slice::from_raw_parts_mut(self.values.as_ptr(), self.bytes / size_of::<T>()) }
-    }
-}
-
-impl<T> Drop for Mapping<T> {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.values.as_ptr().cast(), self.bytes) };
-    }
-}
 
 /// What a run came to.
 #[derive(Clone, Debug)]

@@ -6,14 +6,17 @@
 //! verdict, frame, context, queues, memory, cells, doorbells, counters.
 
 mod case;
+mod decisions;
 mod frame;
 mod harness;
 mod kernel;
+mod mapping;
 mod mutate;
 mod source;
 mod time;
 
 pub use case::{Case, Stimulus};
+pub use decisions::Decider;
 pub use harness::Harness;
 pub use kernel::{Kernel, Program};
 pub use source::{Source, truncations};

@@ -1,0 +1,42 @@
+//! Maps of a BPF object in this process's memory.
+
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, AsRawFd};
+
+use anyhow::{Context, Result, bail};
+use aya::Ebpf;
+use aya::maps::Map;
+
+/// An mmapable array map in this process's memory. Nothing else runs while it is read and written.
+pub(super) struct Mapping<T> {
+    values: NonNull<T>,
+    bytes: usize,
+}
+
+impl<T> Mapping<T> {
+    pub(super) fn new(object: &mut Ebpf, name: &str, elements: usize) -> Result<Self> {
+        let map = object.map(name).with_context(|| format!("no map {name}"))?;
+        let (Map::Array(data) | Map::Unsupported(data)) = map else { bail!("{name} is no array") };
+        let bytes = (size_of::<T>() * elements).next_multiple_of(4096);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let fd = data.fd().as_fd().as_raw_fd();
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let address = unsafe { libc::mmap(core::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
+        if address == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error()).with_context(|| format!("map {name}"));
+        }
+        Ok(Self { values: NonNull::new(address.cast()).context("mapped at 0")?, bytes })
+    }
+
+    pub(super) fn all(&mut self) -> &mut [T] {
+        // SAFETY: integers, valid whatever they are; programs run only inside calls that borrow the mapping too.
+        unsafe { core::slice::from_raw_parts_mut(self.values.as_ptr(), self.bytes / size_of::<T>()) }
+    }
+}
+
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nothing borrows from it any more.
+        unsafe { libc::munmap(self.values.as_ptr().cast(), self.bytes) };
+    }
+}
