@@ -322,3 +322,47 @@ fn size_of_a_thousand_entries() {
     println!("TimingWheel<1024>: {size} bytes");
     assert_eq!(size, 32 + 8 * 8 + 512 * 4 + 1024 * 24);
 }
+
+/// Carousel's use of the wheel: thousands of paced connections, each filed anew a gap after its last departure. The owner
+/// polls a few times a tick, as an engine does between packets; departures are on time and rates are kept.
+#[test]
+fn thousands_of_paced_connections_keep_their_gaps() {
+    const CONNECTIONS: usize = 4096;
+    const TICKS: u64 = 400_000;
+    const POLLS_PER_TICK: u32 = 4;
+    let mut wheel = TimingWheel::<CONNECTIONS>::new();
+    // From 800 kb/s for packets of 1000 B (10 ms) down to a fortieth of it; about one departure a tick in all.
+    let gap_of = |id: u32| 488 + (id as u64 * 7919) % 19_000;
+    let mut due: Vec<u64> = (0..CONNECTIONS as u32).map(gap_of).collect();
+    let mut departures = vec![0u64; CONNECTIONS];
+    for id in 0..CONNECTIONS as u32 {
+        wheel.schedule(id, due[id as usize]);
+    }
+    let (mut latest, mut late) = (0, 0u64);
+    for tick in 1..TICKS {
+        for _ in 0..POLLS_PER_TICK {
+            if let Polled::Expired(id) = wheel.poll(tick) {
+                let n = id as usize;
+                assert!(tick >= due[n], "early");
+                latest = latest.max(tick - due[n]);
+                late += tick - due[n];
+                departures[n] += 1;
+                due[n] += gap_of(id);
+                wheel.schedule(id, due[n]);
+            }
+        }
+    }
+    let all: u64 = departures.iter().sum();
+    assert!(all > TICKS / 3, "{all} departures");
+    // Where a slot of a higher level is cascaded, hundreds of entries move at once, a few at each poll.
+    println!("{all} departures, {:.2} ticks late on average, {latest} at worst", late as f64 / all as f64);
+    assert!(
+        latest <= CONNECTIONS as u64 / u64::from(POLLS_PER_TICK * WORK_PER_POLL),
+        "{latest} ticks late at worst"
+    );
+    assert!(late <= 16 * all, "{late} ticks late over {all} departures");
+    for (id, count) in (0..).zip(departures) {
+        let expected = (TICKS - 1) / gap_of(id);
+        assert!(count == expected || count + 1 == expected, "id {id}: {count} of {expected} departures");
+    }
+}
