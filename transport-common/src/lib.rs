@@ -24,3 +24,4 @@ pub mod transaction;
 pub mod ulp;
 pub mod units;
 pub mod wire;
+mod words;

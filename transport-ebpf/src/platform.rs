@@ -394,15 +394,17 @@ impl Platform for Xdp {
     fn record_delays(&mut self, s: &Scratch) {
         let Some(histogram) = maps::DELAYS.get_ptr_mut(0) else { return };
         let delays = s.event.delays();
-        let mut n = 0;
-        for delay in [delays.full, delays.fabric, delays.forward, delays.reverse] {
+        let count = |n: usize, delay: Ticks| {
             let bucket = opaque(bucket_of(delay.0) as u64) as usize;
             if bucket < BUCKETS {
                 // SAFETY: this CPU's own value.
                 unsafe { (*histogram)[n][bucket] += 1 };
             }
-            n += 1;
-        }
+        };
+        count(0, delays.full);
+        count(1, delays.fabric);
+        count(2, delays.forward);
+        count(3, delays.reverse);
     }
 
     #[inline(always)]

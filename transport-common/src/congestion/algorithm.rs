@@ -51,16 +51,11 @@ pub struct EngineState {
 const _: () = assert!(size_of::<EngineState>() == 64 && align_of::<EngineState>() == 4);
 
 impl EngineState {
-    /// Forgets everything. Written word by word: one large store becomes a loop over bytes on the BPF target.
+    /// Forgets everything.
     #[inline(always)]
     fn clear(&mut self) {
-        let words = core::ptr::from_mut(self).cast::<u32>();
-        let mut n = 0;
-        while n < size_of::<Self>() / 4 {
-            // SAFETY: within the struct, which is made of 32-bit words.
-            unsafe { words.add(n).write_volatile(0) };
-            n += 1;
-        }
+        // SAFETY: made of 32-bit words or parts that fill them; all zero is a fresh connection.
+        unsafe { crate::words::zero(self) };
     }
 }
 

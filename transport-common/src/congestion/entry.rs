@@ -7,16 +7,11 @@ pub type Entry = [u64; 8];
 /// Bits of an entry.
 pub const ENTRY_BITS: u32 = 512;
 
-/// Zeroes an entry. Written word by word: one large store becomes a loop over bytes on the BPF target.
+/// Zeroes an entry.
 #[inline(always)]
 pub(super) fn clear(entry: &mut Entry) {
-    let words = entry.as_mut_ptr();
-    let mut n = 0;
-    while n < entry.len() {
-        // SAFETY: within the array by the bound of the loop.
-        unsafe { words.add(n).write_volatile(0) };
-        n += 1;
-    }
+    // SAFETY: made of 64-bit words.
+    unsafe { crate::words::zero(entry) };
 }
 
 /// Where a field of at most 32 bits lies. All fields are constants, so that reading or writing one compiles to a

@@ -358,16 +358,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Nothing to report. Written word by word: a larger store becomes a loop over bytes on the BPF target.
+    /// Nothing to report.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
-        let words = core::ptr::from_mut(self).cast::<u32>();
-        let mut n = 0;
-        while n < size_of::<Self>() / 4 {
-            // SAFETY: within the struct, which is made of 32-bit words.
-            unsafe { words.add(n).write_volatile(0) };
-            n += 1;
-        }
+        // SAFETY: made of 32-bit words.
+        unsafe { crate::words::zero(self) };
     }
 }
 
