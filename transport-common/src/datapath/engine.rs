@@ -8,6 +8,7 @@ use crate::ids::Cid;
 use crate::ulp;
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
+use crate::words;
 
 /// What a frame of the engine came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,14 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     if now.0 == 0 {
         now = p.now();
     }
-    s.slot = slot;
+    s.turn.slot = slot;
+    s.turn.fired = fired as u32;
+    s.turn.now = now.0;
+    // Whichever way it was chosen: read back, it is the same to the kernel's verifier, which else walks all that follows
+    // once for each.
+    let slot = words::forget(&s.turn.slot);
+    let fired = words::forget(&s.turn.fired) != 0;
+    let now = Picoseconds(words::forget(&s.turn.now));
     s.cells_in_use = p.cells_in_use();
     p.event_queues(s);
     p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired));
@@ -86,7 +94,7 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
 /// the verifier walks.
 #[inline(always)]
 pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
-    let slot = s.slot;
+    let slot = s.turn.slot;
     let now = p.now();
     let (cell, length) = (s.delivery.cell, s.delivery.length);
     let kind = if s.delivery.pull != 0 { PacketType::PullRequest } else { PacketType::PushData };

@@ -18,5 +18,5 @@ pub use platform::{Platform, Verdict};
 pub use receive::receive;
 pub use scratch::{
     Delivery, EventQueues, HEADER_BYTES, NO_CELL, Network, Operation, Packet, Report, STAGING_BYTES, Scratch,
-    Transmission, UlpOut, delivery, operation, ulp_header,
+    Transmission, TurnOf, UlpOut, delivery, operation, ulp_header,
 };

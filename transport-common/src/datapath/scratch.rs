@@ -366,6 +366,18 @@ impl Report {
     }
 }
 
+/// Whose turn of the engine it is, and why.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnOf {
+    /// When, picoseconds.
+    pub now: u64,
+    /// Connection slot.
+    pub slot: u32,
+    /// 1: because its deadline has come.
+    pub fired: u32,
+}
+
 /// What the admission policy goes by.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -413,8 +425,10 @@ pub struct Scratch {
     pub result: u32,
     /// 0.
     pub reserved: u32,
-    /// Connection slot whose turn it is.
-    pub slot: u32,
+    /// Whose turn it is.
+    pub turn: TurnOf,
+    /// 0.
+    pub reserved2: u32,
     /// Receive cells of the node in use.
     pub cells_in_use: u32,
     /// Headers of the frame being built; the Falcon header stands at [`super::FALCON_AT`].
