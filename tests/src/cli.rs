@@ -20,12 +20,20 @@ use crate::checks::PATIENCE;
 /// If it cannot be built.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| build().expect("the program `tiercel` can be built"))
+    PROGRAM.get_or_init(|| build("--bin", "tiercel").expect("the program `tiercel` can be built"))
+}
+
+/// An example of the library, built from the sources the test was built from.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn example(name: &str) -> Result<PathBuf> {
+    build("--example", name)
 }
 
 /// Cargo names a package's programs to that package's own tests only, so it is asked again. That costs a moment when
 /// nothing has changed.
-fn build() -> Result<PathBuf> {
+fn build(kind: &str, name: &str) -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     // <target>/<profile>/deps/<this test>
     let profile = test.ancestors().nth(2).context("tests run from cargo's target directory")?;
@@ -33,14 +41,14 @@ fn build() -> Result<PathBuf> {
     let release = profile.file_name() == Some(OsStr::new("release"));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--quiet", "--package", "transport-user", "--bin", "tiercel"])
+        .args(["build", "--quiet", "--package", "transport-user", kind, name])
         .args(["--profile", if release { "release" } else { "test" }])
         .arg("--target-dir")
         .arg(target)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let status = cargo.status().with_context(|| format!("cannot start {cargo:?}"))?;
     ensure!(status.success(), "{cargo:?}: {status}");
-    let built = profile.join("tiercel");
+    let built = if kind == "--bin" { profile.join(name) } else { profile.join("examples").join(name) };
     ensure!(built.is_file(), "{cargo:?} left no {}", built.display());
     Ok(built)
 }

@@ -5,7 +5,10 @@ use anyhow::{Context, Result};
 use std::net::IpAddr;
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn};
-use transport_user::{Connection, EngineOptions, LocalCid, Mac, Node, NodeOptions, OpenConnection, Tuning};
+use transport_user::rate_update::RateUpdateOptions;
+use transport_user::{
+    CongestionControl, Connection, EngineOptions, LocalCid, Mac, Node, NodeOptions, OpenConnection, Tuning,
+};
 
 /// CID at host A.
 pub const CID_A: Cid = Cid(5);
@@ -27,6 +30,13 @@ pub struct Setup {
     pub checksum: bool,
     /// Tuning of both ends.
     pub tuning: Tuning,
+    /// The rate update engine in user space of both nodes.
+    pub rate_update: RateUpdateOptions,
+}
+
+impl Setup {
+    /// The default tuning, but windows and timeout stay what they are.
+    pub const CONSTANT: Tuning = Tuning { congestion: CongestionControl::CONSTANT, ..Tuning::DEFAULT };
 }
 
 impl Default for Setup {
@@ -37,7 +47,9 @@ impl Default for Setup {
             ordered: true,
             ipv6: false,
             checksum: true,
-            tuning: Tuning::default(),
+            // The fabric of the tests has delays of milliseconds, which congestion control would take for congestion.
+            tuning: Self::CONSTANT,
+            rate_update: RateUpdateOptions::default(),
         }
     }
 }
@@ -65,8 +77,11 @@ impl TwoNodes {
         let address =
             |host: &crate::Host| -> IpAddr { if setup.ipv6 { host.ipv6.into() } else { host.ipv4.into() } };
         let (address_a, address_b) = (address(&pair.a), address(&pair.b));
-        let node =
-            |address, engine| NodeOptions { engine, ..NodeOptions::new(crate::Host::INTERFACE, address) };
+        let node = |address, engine| NodeOptions {
+            engine,
+            rate_update: setup.rate_update,
+            ..NodeOptions::new(crate::Host::INTERFACE, address)
+        };
         let a = pair.a.run(|| Node::up(node(address_a, setup.engine_a))).context("node A")?;
         let b = pair.b.run(|| Node::up(node(address_b, setup.engine_b))).context("node B")?;
         let mac = |host: &crate::Host| Mac(host.mac.0);

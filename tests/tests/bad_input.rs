@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 
 use anyhow::{Context, Result};
 use tiercel_tests::checks::{PATIENCE, counters, pattern, settle, wait_until};
-use tiercel_tests::nodes::{CID_A, CID_B};
+use tiercel_tests::nodes::{CID_A, CID_B, Setup};
 use tiercel_tests::raw_peer::{RawPeer, encoded, refresh_ipv4, refresh_udp};
 use tiercel_tests::{Host, Pair, need_root};
 use transport_common::connection::Initial;
@@ -51,6 +51,7 @@ impl Target {
             local_cid: LocalCid::Given(CID_A),
             tx,
             rx,
+            tuning: Setup::CONSTANT,
             ..OpenConnection::new(CID_B, other, Mac(pair.b.mac.0))
         })?;
         let region = node.register(REGION, Access::ALL)?;

@@ -253,6 +253,7 @@ fn another_connection(nodes: &TwoNodes) -> Result<Connection> {
         local_cid: LocalCid::Given(local),
         tx: Initial::default(),
         rx: Initial::default(),
+        tuning: Setup::CONSTANT,
         ..OpenConnection::new(peer, host.ipv4.into(), Mac(host.mac.0))
     };
     let (cid_a, cid_b) = (Cid(6), Cid(11));
@@ -265,7 +266,7 @@ fn another_connection(nodes: &TwoNodes) -> Result<Connection> {
 #[ignore = "needs root: cargo xtask test"]
 fn a_link_that_stays_down_ends_the_connection_and_nothing_else() -> Result<()> {
     need_root();
-    let tuning = Tuning { max_retransmit_attempts: 3, rto: Duration::from_millis(2), ..Tuning::default() };
+    let tuning = Tuning { max_retransmit_attempts: 3, rto: Duration::from_millis(2), ..Setup::CONSTANT };
     for ordered in [true, false] {
         let nodes = through("seed=81,scope=udp", Setup { ordered, tuning, ..Setup::default() })?;
         let regions = Regions::new(&nodes, BULK)?;

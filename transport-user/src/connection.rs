@@ -1,6 +1,7 @@
 //! The handle of a connection: operations in the words of verbs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -8,6 +9,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use transport_common::ids::{Cid, RKey, Rsn};
 use transport_common::queues::{Completion, WorkRequest, flag, opcode};
 
+use crate::congestion::CongestionControl;
 use crate::connections::Core;
 use crate::error::Error;
 use crate::info::{ConnectionInfo, ConnectionState};
@@ -88,6 +90,33 @@ impl Connection {
     /// [`Error::UnknownCid`] when it is closed; [`Error::System`].
     pub fn info(&self) -> Result<ConnectionInfo, Error> {
         self.core.info()
+    }
+
+    /// Congestion control as it was last set.
+    pub fn congestion(&self) -> CongestionControl {
+        self.core.congestion()
+    }
+
+    /// Sets congestion control anew, while traffic flows or not, and waits until it is in force. Windows, timeout and
+    /// smoothed delays go on from where they are, within the new limits; what else an algorithm knew is forgotten.
+    ///
+    /// # Errors
+    /// [`Error::CongestionParameter`], [`Error::AlgorithmPlacement`], [`Error::UnknownAlgorithm`]: nothing has changed.
+    /// [`Error::UnknownCid`] and [`Error::EndedMeanwhile`] when the connection has ended, [`Error::NodeDown`],
+    /// [`Error::System`].
+    pub async fn set_congestion(&self, control: CongestionControl) -> Result<(), Error> {
+        let ended = || (!self.is_alive()).then(|| Error::EndedMeanwhile(self.cid().0));
+        // One change at a time: an earlier one may still wait for the engine.
+        let asked = self.until(|| match self.core.change_congestion(&control) {
+            Ok(Some(version)) => Some(Ok(version)),
+            Ok(None) => ended().map(Err),
+            Err(error) => Some(Err(error)),
+        });
+        let version = asked.await?;
+        let applied = || self.core.qp().settings_applied.load(SeqCst).wrapping_sub(version) as i32 >= 0;
+        self.until(|| if applied() { Some(Ok(())) } else { ended().map(Err) }).await?;
+        self.core.congestion_changed(version);
+        Ok(())
     }
 
     /// RDMA WRITE: `length` bytes from the local region to `remote_address` (an offset) in the peer's region.

@@ -6,16 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use tokio::sync::Notify;
-use transport_common::connection::{Parameters, state};
+use transport_common::connection::state;
 use transport_common::ids::Cid;
 use transport_common::queues::{QueuePair, command};
 
 use crate::cid::{CidReservation, slot_of};
+use crate::congestion::{CongestionControl, Placement};
 use crate::error::Error;
-use crate::info::{ConnectionInfo, ConnectionState};
+use crate::info::{ConnectionInfo, ConnectionState, Device};
 use crate::maps::ConnectionValue;
+use crate::parameters::OpenConnection;
 use crate::poller::Look;
 use crate::queue_pair::{Occupancy, Queues};
+use crate::rate_update::RateUpdate;
 use crate::scratch::Scratch;
 use crate::shared::Shared;
 
@@ -38,6 +41,10 @@ pub(crate) struct Core {
     closing: AtomicBool,
     /// The state that waiters were last told of.
     told: AtomicU32,
+    /// The version of the settings that waiters were last told of.
+    told_settings: AtomicU32,
+    /// Congestion control as it was last set.
+    congestion: Mutex<CongestionControl>,
     /// Waiters on this connection; completion queues add theirs.
     watchers: RwLock<Vec<Arc<Notify>>>,
     pub(crate) changed: Arc<Notify>,
@@ -48,19 +55,26 @@ impl Core {
     pub(crate) fn open(
         shared: &Arc<Shared>,
         reservation: CidReservation,
-        parameters: &Parameters,
+        open: &OpenConnection,
+        device: &Device,
     ) -> Result<Arc<Self>, Error> {
+        let parameters = &open.parameters(device, reservation.cid())?;
         let config = &parameters.config;
         let slot = slot_of(reservation.cid());
         let scratch = Scratch::new(&shared.maps, &shared.pool)?;
         let ordered = config.ordered != 0;
+        let congestion = open.tuning.congestion;
+        RateUpdate::assign(shared, slot, config.local_cid, &congestion)?;
         // The queues first: packets find the connection as soon as its entry is there.
         let pair = shared.maps.queue_pairs.get(slot);
         pair.start_settings(parameters.settings);
         let queues = Queues::open(pair, parameters.tx.rsn, ordered, config.max_segment);
         let mut value = ConnectionValue::zeroed();
         value.entry.open(parameters, reservation.generation());
-        shared.maps.set_connection(slot, &value).map_err(|e| Error::system("write a connection", e))?;
+        let written = shared.maps.set_connection(slot, &value);
+        written
+            .inspect_err(|_| shared.rate_update.unassign(slot))
+            .map_err(|e| Error::system("write a connection", e))?;
         let changed = Arc::new(Notify::new());
         Ok(Arc::new(Self {
             shared: Arc::clone(shared),
@@ -75,6 +89,8 @@ impl Core {
             interest: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             told: AtomicU32::new(state::OPEN),
+            told_settings: AtomicU32::new(0),
+            congestion: Mutex::new(congestion),
             watchers: RwLock::new(vec![Arc::clone(&changed)]),
             changed,
         }))
@@ -169,7 +185,9 @@ impl Core {
             self.release();
             return (look, true);
         }
-        if self.told.swap(number, SeqCst) != number {
+        let settings = self.qp().settings_applied.load(SeqCst);
+        let is_news = self.told.swap(number, SeqCst) != number;
+        if self.told_settings.swap(settings, SeqCst) != settings || is_news {
             look.progress = true;
             self.tell();
         }
@@ -189,8 +207,49 @@ impl Core {
         if let Err(error) = self.shared.maps.set_connection(self.slot, &ConnectionValue::zeroed()) {
             tracing::warn!(cid = self.local_cid.0, %error, "could not clear a closed connection");
         }
+        self.shared.rate_update.unassign(self.slot);
         drop(reservation);
         self.tell();
+    }
+
+    /// Congestion control as it was last set.
+    pub(crate) fn congestion(&self) -> CongestionControl {
+        *self.congestion.lock().expect("no panic under the lock")
+    }
+
+    /// Asks for another congestion control; the version of the settings to wait for, or none while an earlier change
+    /// still waits.
+    pub(crate) fn change_congestion(&self, control: &CongestionControl) -> Result<Option<u32>, Error> {
+        let settings = control.settings()?;
+        let mut congestion = self.congestion.lock().expect("no panic under the lock");
+        if self.is_released() {
+            return Err(Error::UnknownCid(self.local_cid.0));
+        }
+        let qp = self.qp();
+        if qp.settings_applied.load(SeqCst) != qp.settings_version.load(SeqCst) {
+            return Ok(None);
+        }
+        // The thread knows the algorithm before the first event comes.
+        RateUpdate::assign(&self.shared, self.slot, self.local_cid, control)?;
+        if self.is_released() {
+            self.shared.rate_update.unassign(self.slot);
+        }
+        if !qp.change_settings(settings) {
+            return Ok(None);
+        }
+        *congestion = *control;
+        self.ring();
+        Ok(Some(qp.settings_version.load(SeqCst)))
+    }
+
+    /// The settings of this version are in force: the rate update engine in user space lets go of a connection that is
+    /// decided for elsewhere now.
+    pub(crate) fn congestion_changed(&self, version: u32) {
+        let congestion = self.congestion.lock().expect("no panic under the lock");
+        let newest = self.qp().settings_version.load(SeqCst) == version;
+        if newest && congestion.placement != Placement::User && !self.is_released() {
+            self.shared.rate_update.unassign(self.slot);
+        }
     }
 
     /// How full its queues are.
@@ -204,7 +263,8 @@ impl Core {
             return Err(Error::UnknownCid(self.local_cid.0));
         }
         let value = self.value().map_err(|e| Error::system("read a connection", e))?;
-        Ok(ConnectionInfo::new(&value, self.qp(), &self.occupancy()))
+        let failure = self.shared.rate_update.failure(self.slot);
+        Ok(ConnectionInfo::new(&value, self.qp(), &self.occupancy(), &self.congestion(), failure))
     }
 
     /// A copy of its context and tables.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use transport_common::congestion::parameters::OutOfRange;
 use transport_common::ids::{Cid, RKey};
 
 /// A node, a connection setup or a memory registration that could not be had.
@@ -191,6 +192,30 @@ pub enum Error {
         /// What it may be.
         range: &'static str,
     },
+    /// A parameter of congestion control, or an option of the rate update engine, out of its range.
+    #[error("congestion control: {0}")]
+    CongestionParameter(#[from] OutOfRange),
+    /// An algorithm of one's own where only those built in run.
+    #[error("algorithm \"{name}\" is not built in: it runs with placement user only")]
+    AlgorithmPlacement {
+        /// Its name.
+        name: &'static str,
+    },
+    /// No such algorithm was registered with the node.
+    #[error("no algorithm \"{name}\" is registered with this node: register it before a connection uses it")]
+    UnknownAlgorithm {
+        /// The name asked for.
+        name: &'static str,
+    },
+    /// The name of an algorithm that cannot be registered.
+    #[error("an algorithm cannot be registered as \"{name}\": the name is empty or taken, choose another")]
+    AlgorithmName {
+        /// The name.
+        name: &'static str,
+    },
+    /// A connection ended before other settings were in force.
+    #[error("connection {0} ended before its congestion control was changed")]
+    EndedMeanwhile(u32),
     /// Peer and node addresses of different IP versions.
     #[error("peer {peer} and node {own} are of different IP versions: use addresses of one version")]
     AddressFamily {

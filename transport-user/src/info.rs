@@ -12,11 +12,16 @@ use transport_common::queues::{
 };
 use transport_common::units::Fcwnd;
 
+use crate::congestion::{CongestionControl, CongestionInfo};
 use crate::mac::Mac;
 use crate::maps::ConnectionValue;
+use crate::nic_time::DelaysInfo;
 use crate::parameters::address_from;
 use crate::queue_pair::Occupancy;
 use crate::statistics::StatisticsFields;
+
+/// Unit of the inter-packet gap, nanoseconds (F-10.6.2.1-7).
+const GAP_UNIT_NS: u64 = 512;
 
 /// The interface a node runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,6 +204,14 @@ pub struct ConnectionInfo {
     pub rtt_ns: u64,
     /// Smallest round trip time, nanoseconds; 0 before the first.
     pub min_rtt_ns: u64,
+    /// Gap between packets while the fabric window is below 1, nanoseconds; 0 is none (F-10.6.2.1-7).
+    pub inter_packet_gap_ns: u64,
+    /// Congestion control.
+    pub congestion: CongestionInfo,
+    /// NIC time: the four delays.
+    pub delays: DelaysInfo,
+    /// Bytes of user data of our operations that completed: written, sent or read.
+    pub bytes_completed: u64,
     /// Oldest transaction of ours that is not complete.
     pub base_rsn: u32,
     /// RSN of the next transaction to post.
@@ -228,7 +241,13 @@ pub struct ConnectionInfo {
 
 impl ConnectionInfo {
     /// From a copy of the connection and of its queues' counters.
-    pub(crate) fn new(value: &ConnectionValue, queues: &QueuePair, occupancy: &Occupancy) -> Self {
+    pub(crate) fn new(
+        value: &ConnectionValue,
+        queues: &QueuePair,
+        occupancy: &Occupancy,
+        control: &CongestionControl,
+        failure: Option<String>,
+    ) -> Self {
         let c = &value.entry.connection;
         let (path, s, congestion) = (&c.config.path, &c.security, &c.congestion);
         Self {
@@ -250,6 +269,10 @@ impl ConnectionInfo {
             rto_ns: congestion.rto.as_nanos(),
             rtt_ns: congestion.rtt.as_nanos(),
             min_rtt_ns: congestion.min_rtt.as_nanos(),
+            inter_packet_gap_ns: u64::from(congestion.inter_packet_gap) * GAP_UNIT_NS,
+            congestion: CongestionInfo::new(control, failure),
+            delays: DelaysInfo::new(&congestion.delays, control.parameters.synchronised_clocks),
+            bytes_completed: occupancy.bytes_completed,
             base_rsn: c.initiator.brsn.0,
             next_rsn: queues.send_producer.load(std::sync::atomic::Ordering::Relaxed),
             request_tx: transmit(&c.request_tx),

@@ -3,14 +3,17 @@
 //! [`Node::up`] loads the XDP programs, attaches them to an interface and starts the engine thread. On a node one
 //! [registers memory](Node::register) and [opens connections](Node::open); on a [`Connection`] one writes, reads,
 //! sends, receives and does atomics, awaiting each operation, or posts work requests and polls for their completions
-//! without system calls. A [`CompletionQueue`] gathers those of several connections.
+//! without system calls. A [`CompletionQueue`] gathers those of several connections. Congestion control is chosen for
+//! each connection, and changed while traffic flows: [`CongestionControl`].
 //!
 //! Memory is shared with the datapath and, as far as [`Access`] goes, with peers: see [`MemoryRegion`].
 
 pub mod config;
+pub mod congestion;
 pub mod connection_manager;
 pub mod control;
 pub mod decode;
+pub mod rate_update;
 
 mod bpf_call;
 mod cid;
@@ -26,6 +29,7 @@ mod mac;
 mod maps;
 mod memory;
 mod netlink;
+mod nic_time;
 mod node;
 mod operation_error;
 mod parameters;
@@ -40,6 +44,7 @@ mod telemetry;
 
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;
+pub use congestion::{CongestionControl, CongestionParameters};
 pub use connection::{Connection, Received};
 pub use engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
 pub use error::Error;
@@ -49,6 +54,9 @@ pub use info::{
 };
 pub use loader::AttachMode;
 pub use mac::{Mac, MacError};
+pub use nic_time::{
+    Bucket, DelayHistograms, DelayInfo, DelayStats, DelaysInfo, RECEIVE_TIMESTAMPS, RECEIVE_TIMESTAMPS_REASON,
+};
 pub use node::{NATIVE_MTU, Node, NodeOptions};
 pub use operation_error::{OperationError, PostError, describe};
 pub use parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};

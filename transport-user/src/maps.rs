@@ -8,8 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use aya::Ebpf;
-use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Map, MapData, PerCpuArray, PerCpuValues, RingBuf};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use transport_common::congestion::histogram::DelayHistogram;
+use transport_common::congestion::queues::CongestionQueues;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
@@ -97,7 +99,10 @@ pub(crate) struct Maps {
     pub(crate) regions: Mapping<Slot<Region>>,
     /// Doorbells and the state of the engine.
     node: Mapping<NodePage>,
+    /// Events and results of the rate update engine in user space.
+    congestion: Mapping<CongestionQueues>,
     counters: PerCpuArray<MapData, u64>,
+    delays: PerCpuArray<MapData, DelayHistogram>,
 }
 
 impl std::fmt::Debug for Maps {
@@ -115,13 +120,20 @@ impl Maps {
             memory: mapping(object, "MEMORY", MEMORY_BYTES)?,
             regions: mapping(object, "REGIONS", REGIONS)?,
             node: mapping(object, "NODE", 1)?,
+            congestion: mapping(object, "CONGESTION", 1)?,
             counters: typed(object, "COUNTERS")?,
+            delays: typed(object, "DELAYS")?,
         })
     }
 
     /// The node page.
     pub(crate) fn node(&self) -> &NodePage {
         self.node.get(0)
+    }
+
+    /// Event and result queues.
+    pub(crate) fn congestion(&self) -> &CongestionQueues {
+        self.congestion.get(0)
     }
 
     /// A copy of the connection in `slot`, taken under its lock.
@@ -143,6 +155,11 @@ impl Maps {
         let values = self.counters.get(&(counter as u32), 0);
         let values = values.map_err(|e| Error::system("read the counters", io::Error::other(e)))?;
         Ok(values.iter().sum())
+    }
+
+    /// The delays of all acknowledgements, by CPU.
+    pub(crate) fn delays(&self) -> Result<PerCpuValues<DelayHistogram>, Error> {
+        self.delays.get(&0, 0).map_err(|e| Error::system("read the delays", io::Error::other(e)))
     }
 }
 

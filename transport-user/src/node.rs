@@ -1,5 +1,6 @@
 //! A node: the datapath on one interface, with its connections and regions.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,6 +13,7 @@ use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig, REGIONS};
 
 use crate::bpf_call;
 use crate::cid::{CidReservation, Cids};
+use crate::congestion::{Algorithm, AlgorithmChoice};
 use crate::connection::Connection;
 use crate::connections::{Connections, Core};
 use crate::engine::{Engine, EngineOptions, EngineStatus};
@@ -22,8 +24,10 @@ use crate::loader::{self, AttachMode, Attachment, Loaded};
 use crate::mac::Mac;
 use crate::memory::POOL_BYTES;
 use crate::netlink::{Interface, Netlink};
+use crate::nic_time::DelayHistograms;
 use crate::parameters::{LocalCid, OpenConnection};
 use crate::poller::Poller;
+use crate::rate_update::{RateUpdate, RateUpdateOptions, RateUpdateStatus};
 use crate::region::{MemoryRegion, Regions};
 use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
@@ -48,6 +52,8 @@ pub struct NodeOptions {
     pub force: bool,
     /// The engine thread.
     pub engine: EngineOptions,
+    /// The rate update engine in user space.
+    pub rate_update: RateUpdateOptions,
 }
 
 impl NodeOptions {
@@ -60,6 +66,7 @@ impl NodeOptions {
             attach: AttachMode::default(),
             force: false,
             engine: EngineOptions::default(),
+            rate_update: RateUpdateOptions::default(),
         }
     }
 }
@@ -100,6 +107,7 @@ impl Node {
     /// See [`Error`]; nothing is left behind then.
     pub fn up(options: NodeOptions) -> Result<Self, Error> {
         options.engine.check()?;
+        let rate_update = RateUpdate::new(options.rate_update)?;
         let netlink = Netlink::open().map_err(|e| Error::system("open a netlink socket", e))?;
         let (interface, device) = inspect(&netlink, &options)?;
         if !options.force {
@@ -118,7 +126,7 @@ impl Node {
         if maps.node().frames.load(SeqCst) == 0 {
             return Err(Error::Object("engine program: the wire program does not reach it"));
         }
-        let shared = Shared::new(maps)?;
+        let shared = Shared::new(maps, rate_update)?;
         let connections = Arc::new(Connections::default());
         let engine = Engine::start(options.engine, wire, wake, Arc::clone(&shared))?;
         Poller::start(&shared, &connections)?;
@@ -159,7 +167,8 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::CidInUse`], [`Error::NoFreeCid`], [`Error::BadCid`], [`Error::Parameter`],
-    /// [`Error::AddressFamily`], [`Error::OutOfMemory`], [`Error::NodeDown`], [`Error::System`].
+    /// [`Error::AddressFamily`], [`Error::OutOfMemory`], [`Error::NodeDown`], [`Error::System`];
+    /// [`Error::CongestionParameter`], [`Error::AlgorithmPlacement`], [`Error::UnknownAlgorithm`].
     pub fn open(&self, mut open: OpenConnection) -> Result<Connection, Error> {
         let inner = &self.inner;
         if inner.shared.is_down() {
@@ -171,10 +180,25 @@ impl Node {
             LocalCid::Reserved(reservation) if reservation.is_from(&inner.cids) => reservation,
             LocalCid::Reserved(reservation) => return Err(Error::UnknownCid(reservation.cid().0)),
         };
-        let parameters = open.parameters(&inner.device, reservation.cid())?;
-        let core = Core::open(&inner.shared, reservation, &parameters)?;
+        let core = Core::open(&inner.shared, reservation, &open, &inner.device)?;
         inner.connections.insert(&core);
         Ok(Connection::new(core))
+    }
+
+    /// Makes an algorithm of one's own known; connections choose it by what this returns, with placement user.
+    ///
+    /// # Errors
+    /// [`Error::AlgorithmName`].
+    pub fn register_algorithm(
+        &self,
+        algorithm: impl Algorithm + Send + Sync + 'static,
+    ) -> Result<AlgorithmChoice, Error> {
+        self.inner.shared.rate_update.register(Arc::new(algorithm))
+    }
+
+    /// The full name of a registered algorithm, if there is one.
+    pub fn registered_algorithm(&self, name: &str) -> Option<&'static str> {
+        self.inner.shared.rate_update.registered(name)
     }
 
     /// The connection with this local CID.
@@ -240,16 +264,23 @@ impl Node {
         Ok(running.as_ref().ok_or(Error::NodeDown)?.engine.status())
     }
 
+    /// What the rate update engine in user space has done.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn rate_update(&self) -> Result<RateUpdateStatus, Error> {
+        let shared = &self.inner.shared;
+        Ok(shared.rate_update.status(&shared.maps, &self.inner.counters()?))
+    }
+
     /// Counters, pools, sums.
     ///
     /// # Errors
     /// [`Error::NodeDown`], [`Error::System`].
     pub fn stats(&self) -> Result<NodeStats, Error> {
         let inner = &self.inner;
-        let mut counters = std::collections::BTreeMap::new();
-        for counter in Counter::ALL {
-            counters.insert(counter.name().to_owned(), inner.shared.maps.counter(*counter)?);
-        }
+        let counters = inner.counters()?;
+        let maps = &inner.shared.maps;
         let mut pools = inner.pools();
         let mut sums = transport_common::connection::Statistics::default();
         for core in inner.connections.all() {
@@ -261,11 +292,27 @@ impl Node {
             pools.receive_entries += u64::from(occupancy.receive);
             pools.completions += u64::from(occupancy.completions);
         }
-        Ok(NodeStats { attach: inner.attach, engine: self.engine()?, counters, pools, connections: sums })
+        let connections = inner.connections.all();
+        let synchronised = |core: &Arc<Core>| core.congestion().parameters.synchronised_clocks;
+        let synchronised = !connections.is_empty() && connections.iter().all(synchronised);
+        Ok(NodeStats {
+            attach: inner.attach,
+            engine: self.engine()?,
+            rate_update: inner.shared.rate_update.status(maps, &counters),
+            delays: DelayHistograms::new(maps.delays()?.iter(), synchronised),
+            counters,
+            pools,
+            connections: sums,
+        })
     }
 }
 
 impl Inner {
+    fn counters(&self) -> Result<BTreeMap<String, u64>, Error> {
+        let value = |counter: &Counter| Ok((counter.name().to_owned(), self.shared.maps.counter(*counter)?));
+        Counter::ALL.iter().map(value).collect()
+    }
+
     fn pools(&self) -> Pools {
         let memory = POOL_BYTES as u64;
         Pools {
@@ -285,6 +332,7 @@ impl Inner {
         self.shared.down.store(true, SeqCst);
         drop(running);
         self.shared.poller.stop();
+        self.shared.rate_update.stop();
         self.connections.release_all();
     }
 }

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
 use transport_common::units::{Fcwnd, Ticks};
 
 use crate::cid::CidReservation;
+use crate::congestion::CongestionControl;
 use crate::error::Error;
 use crate::info::Device;
 use crate::mac::Mac;
@@ -109,27 +109,35 @@ pub struct Tuning {
     pub transaction_timeout: Duration,
     /// How much older than the newest a packet may be, up to 10 s (F-9.2.1-7, D-56).
     pub replay_margin: Duration,
+    /// Who decides over windows and timeout, from these on.
+    pub congestion: CongestionControl,
+}
+
+impl Tuning {
+    /// The defaults (D-78).
+    pub const DEFAULT: Self = Self {
+        fcwnd: 32.0,
+        ncwnd: 64,
+        rto: Duration::from_millis(1),
+        request_window: REQUEST_WINDOW,
+        data_window: DATA_WINDOW,
+        // The RTO has no back-off: at 1 ms a peer may pause for a second before a Resync, and for another
+        // before the connection ends.
+        max_retransmit_attempts: 1000,
+        ack_coalescing: Duration::from_micros(8),
+        ooo_threshold: 3,
+        ack_request_threshold: 2,
+        ack_request_percent: 10,
+        rnr_timeout_code: 14, // 1.28 ms, about one RTO
+        transaction_timeout: Duration::from_secs(30),
+        replay_margin: Duration::from_millis(100),
+        congestion: CongestionControl::SWIFT,
+    };
 }
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self {
-            fcwnd: 32.0,
-            ncwnd: 64,
-            rto: Duration::from_millis(1),
-            request_window: REQUEST_WINDOW,
-            data_window: DATA_WINDOW,
-            // The RTO has no back-off: at 1 ms a peer may pause for a second before a Resync, and for another
-            // before the connection ends.
-            max_retransmit_attempts: 1000,
-            ack_coalescing: Duration::from_micros(8),
-            ooo_threshold: 3,
-            ack_request_threshold: 2,
-            ack_request_percent: 10,
-            rnr_timeout_code: 14, // 1.28 ms, about one RTO
-            transaction_timeout: Duration::from_secs(30),
-            replay_margin: Duration::from_millis(100),
-        }
+        Self::DEFAULT
     }
 }
 
@@ -199,7 +207,7 @@ impl OpenConnection {
             fcwnd: Fcwnd((t.fcwnd * f64::from(1 << Fcwnd::FRACTION_BITS)).round() as u32), // D-79
             ncwnd: t.ncwnd,
             rto: ticks(t.rto),
-            settings: Settings::CONSTANT,
+            settings: t.congestion.settings()?,
         })
     }
 
@@ -314,6 +322,7 @@ pub(crate) fn address_from(bytes: [u8; 16], ip_version: u8) -> IpAddr {
 mod tests {
     use super::*;
     use crate::info::tests::device;
+    use transport_common::congestion::settings::Settings;
 
     fn open() -> OpenConnection {
         OpenConnection::new(Cid(10), "10.7.0.2".parse().expect("an address"), Mac([2, 0, 0, 0, 0, 2]))
@@ -323,6 +332,7 @@ mod tests {
     fn defaults_are_those_of_the_decisions() {
         let p = open().parameters(&device(), Cid(5)).expect("valid");
         assert_eq!(p.fcwnd, Fcwnd::from_packets(32)); // D-78
+        assert_eq!(p.settings, Settings::SWIFT);
         assert_eq!((p.ncwnd, p.rto, p.config.ack_coalescing), (64, Ticks(7629), Ticks(61)));
         assert_eq!((p.request_window, p.data_window), (64, 128)); // D-27
         assert_eq!(p.config.replay_margin, 100_000_000_000); // D-56, in picoseconds
@@ -350,6 +360,10 @@ mod tests {
         assert_eq!(names(|o| o.tuning.transaction_timeout = Duration::MAX), "transaction_timeout (ns)");
         assert_eq!(names(|o| o.max_segment = Some(100_000)), "max_segment");
         assert_eq!(names(|o| o.peer_function = 1 << 24), "peer_function");
+        let mut o = open();
+        o.tuning.congestion.parameters.min_fcwnd = 300.0;
+        let refused = o.parameters(&device(), Cid(5));
+        assert!(matches!(refused, Err(Error::CongestionParameter(e)) if e.name == "max_fcwnd"));
     }
 
     #[test]

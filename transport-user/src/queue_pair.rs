@@ -72,6 +72,8 @@ pub(crate) struct Occupancy {
     pub(crate) receive: u32,
     pub(crate) completions: u32,
     pub(crate) operations_waiting: usize,
+    /// Bytes of user data of the transactions that are complete.
+    pub(crate) bytes_completed: u64,
 }
 
 /// The application's side of one connection's queues.
@@ -81,6 +83,8 @@ pub(crate) struct Queues {
     max_segment: u32,
     /// RSN of the next entry.
     producer: Rsn,
+    /// Bytes of user data of all transactions posted.
+    bytes_posted: u64,
     receive_producer: u32,
     next_operation: u64,
     operations: HashMap<u64, Operation>,
@@ -114,6 +118,7 @@ impl Queues {
             ordered,
             max_segment,
             producer: first,
+            bytes_posted: 0,
             receive_producer: 0,
             next_operation: 0,
             operations: HashMap::new(),
@@ -197,6 +202,7 @@ impl Queues {
         let rsn = self.producer;
         qp.send[rsn.0 as usize % SEND_QUEUE_DEPTH].store(work);
         self.producer = rsn.add(1);
+        self.bytes_posted += u64::from(work.length);
         qp.send_producer.store(self.producer.0, Release);
         rsn
     }
@@ -411,8 +417,14 @@ impl Queues {
         if self.released {
             return Occupancy { completions: kept, ..Occupancy::default() };
         }
+        let send = self.producer.0.wrapping_sub(qp.send_consumer.load(Relaxed));
+        let outstanding = (1..=send.min(SEND_QUEUE_DEPTH as u32)).map(|back| {
+            let rsn = self.producer.0.wrapping_sub(back);
+            u64::from(qp.send[rsn as usize % SEND_QUEUE_DEPTH].load().length)
+        });
         Occupancy {
-            send: self.producer.0.wrapping_sub(qp.send_consumer.load(Relaxed)),
+            send,
+            bytes_completed: self.bytes_posted.saturating_sub(outstanding.sum()),
             receive: self.posted_receives,
             completions: kept + uncollected(qp),
             operations_waiting: self.waiting.len(),

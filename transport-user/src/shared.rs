@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::maps::Maps;
 use crate::memory::Pool;
 use crate::poller::Poller;
+use crate::rate_update::RateUpdate;
 
 /// The common part of a node's handles. It outlives the node itself while a region or a connection is held; the
 /// datapath is gone by then.
@@ -19,18 +20,21 @@ pub(crate) struct Shared {
     pub(crate) pool: Arc<Pool>,
     pub(crate) doorbell: Doorbell,
     pub(crate) poller: Poller,
+    /// The rate update engine in user space.
+    pub(crate) rate_update: RateUpdate,
     /// The node was brought down, or its engine has failed for good.
     pub(crate) down: AtomicBool,
 }
 
 impl Shared {
     /// Fresh, around the maps of a loaded object.
-    pub(crate) fn new(maps: Maps) -> Result<Arc<Self>, Error> {
+    pub(crate) fn new(maps: Maps, rate_update: RateUpdate) -> Result<Arc<Self>, Error> {
         Ok(Arc::new(Self {
             maps: Arc::new(maps),
             pool: Arc::new(Pool::new()),
             doorbell: Doorbell::new()?,
             poller: Poller::default(),
+            rate_update,
             down: AtomicBool::new(false),
         }))
     }

@@ -7,6 +7,8 @@ use transport_common::connection::Statistics;
 
 use crate::engine::EngineStatus;
 use crate::loader::AttachMode;
+use crate::nic_time::DelayHistograms;
+use crate::rate_update::RateUpdateStatus;
 use crate::statistics::StatisticsFields;
 
 /// A snapshot of a node. Counts grow from the moment the node came up; the values are not all of one instant.
@@ -16,6 +18,10 @@ pub struct NodeStats {
     pub attach: AttachMode,
     /// The engine thread.
     pub engine: EngineStatus,
+    /// The rate update engine in user space.
+    pub rate_update: RateUpdateStatus,
+    /// Delays of all acknowledgements.
+    pub delays: DelayHistograms,
     /// Every counter of the datapath by its name (see `transport_common::counters`).
     pub counters: BTreeMap<String, u64>,
     /// How full the pools are.

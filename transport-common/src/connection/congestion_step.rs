@@ -97,17 +97,19 @@ impl Entry {
             self.apply_outcome(s, settings, now);
             return;
         }
-        let congestion = &self.connection.congestion;
+        let congestion = &mut self.connection.congestion;
         let since = now.ticks().since(congestion.last_event);
         let mut outstanding = congestion.outstanding != 0;
         if outstanding && since > RESULT_PATIENCE {
+            // Once, also when no other event is admitted.
+            congestion.outstanding = 0;
             outstanding = false;
             self.tables.statistics.congestion_lost += 1;
             s.count(Counter::CongestionEventLost);
         }
         let queue = settings.event_queue as usize & 3;
         let queues = &s.event_queues;
-        let acked = congestion.packets_acked as u32;
+        let acked = self.connection.congestion.packets_acked as u32;
         let verdict = queues.admission.judge(queues.occupancy[queue], since, acked, outstanding);
         s.count_congestion(Counter::EventAdmittedBelowFirst as u32 + verdict as u32);
         if verdict.is_admitted() {

@@ -14,11 +14,23 @@
 //! security  = { mode = "plaintext", tx_spi = 1, rx_spi = 2 }
 //! tx = { request_psn = 100, data_psn = 300, rsn = 1 }
 //! rx = { request_psn = 500, data_psn = 700, rsn = 1 }
+//!
+//! [connection.congestion]           # also [node.congestion], for all connections that say nothing else
+//! algorithm = "swift"               # swift, dcqcn, newreno, fixed
+//! placement = "kernel"              # constant, kernel, user
+//! profile   = "rack"
+//!
+//! [profile.rack]                    # any of congestion::CongestionParameters
+//! base_delay_target = "20us"
+//! max_fcwnd = 128
+//!
+//! [node.rate_update]                # of the rate update engine in user space
+//! thresholds = [256, 512, 768]
 //! ```
 //!
 //! Every field is checked, and every mistake of a file is reported at once, with its line.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -28,20 +40,23 @@ use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::CONNECTIONS;
 
+mod congestion;
 mod quantity;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod tuning;
 
+use congestion::Profiles;
 pub use quantity::{format_duration, parse_duration, parse_integer, parse_size};
 pub use reader::Complaint;
 pub(crate) use reader::is_host;
 use reader::{Complaints, Reader};
-pub use tuning::{Limits, Tuning};
 
+use crate::congestion::{CongestionControl, CongestionParameters};
 use crate::mac::Mac;
-use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION};
+use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
+use crate::rate_update::RateUpdateOptions;
 
 /// TCP port of the connection manager unless the file names another.
 pub const DEFAULT_CONTROL_PORT: u16 = 4792;
@@ -63,6 +78,8 @@ pub struct NodeFile {
     pub node: NodeSection,
     /// Connections set up by other means than the connection manager, in the file's order.
     pub connections: Vec<StaticConnection>,
+    /// Parameters of congestion control by name.
+    pub profiles: BTreeMap<String, CongestionParameters>,
 }
 
 /// `[node]`.
@@ -80,6 +97,8 @@ pub struct NodeSection {
     pub control_port: u16,
     /// Tuning of connections that bring none of their own.
     pub tuning: Tuning,
+    /// The rate update engine in user space.
+    pub rate_update: RateUpdateOptions,
 }
 
 /// `[[connection]]`: everything both ends have agreed on by other means.
@@ -188,7 +207,8 @@ impl NodeFile {
             return Err(complaints.into_sorted()); // what follows from a broken syntax is only noise
         }
         let mut file = Reader::new(document.get_ref(), "", 0..0, &mut complaints);
-        let node = file.table("node", NodeSection::read);
+        let profiles = congestion::read_profiles(&mut file);
+        let node = file.table("node", |table| NodeSection::read(table, &profiles));
         let node = file.require("node", node, "{ interface = \"eth0\", address = \"10.7.0.1\" }");
         let base = node.as_ref().map_or_else(Tuning::default, |node| node.tuning);
         let address = node.as_ref().map(|node| node.address);
@@ -196,11 +216,13 @@ impl NodeFile {
         let mut number = 0;
         let connections = file.tables("connection", |table| {
             number += 1;
-            StaticConnection::read(table, base, address, &mut owners, number)
+            StaticConnection::read(table, (base, &profiles), address, &mut owners, number)
         });
         file.finish();
         match node {
-            Some(node) if complaints.len() == 0 => Ok(Self { node, connections }),
+            Some(node) if complaints.len() == 0 => {
+                Ok(Self { node, connections, profiles: profiles.into_iter().collect() })
+            }
             _ => Err(complaints.into_sorted()),
         }
     }
@@ -217,10 +239,11 @@ impl NodeSection {
             name,
             control_port: DEFAULT_CONTROL_PORT,
             tuning: Tuning::default(),
+            rate_update: RateUpdateOptions::default(),
         }
     }
 
-    fn read(table: &mut Reader<'_, '_>) -> Option<Self> {
+    fn read(table: &mut Reader<'_, '_>, profiles: &Profiles) -> Option<Self> {
         let interface = table.string("interface");
         let interface = table.require("interface", interface, "\"eth0\"");
         let address = table.address("address");
@@ -228,7 +251,8 @@ impl NodeSection {
         let mtu = table.integer("mtu", MTU_RANGE.0, MTU_RANGE.1).map(|mtu| mtu as u32);
         let name = table.string("name");
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
-        let tuning = table.table("tuning", |table| Some(Tuning::read(table, Tuning::default())));
+        let tuning = read_tuning(table, Tuning::default(), profiles);
+        let rate_update = table.table("rate_update", congestion::read_rate_update);
         let (interface, address) = (interface?, address?);
         if interface.is_empty() || interface.len() > LONGEST_INTERFACE || interface.contains(['/', ' ']) {
             table.complain("interface", "is no name of an interface: take one that `ip link` shows");
@@ -245,10 +269,20 @@ impl NodeSection {
             name: name.unwrap_or_else(|| interface.clone()),
             mtu,
             control_port: port.map_or(DEFAULT_CONTROL_PORT, |port| port as u16),
-            tuning: tuning.unwrap_or_default(),
+            tuning,
+            rate_update: rate_update.unwrap_or_default(),
             ..Self::new(interface, address)
         })
     }
+}
+
+/// The tables `congestion` and `tuning` of a node or a connection; what they leave out comes from `base`.
+fn read_tuning(table: &mut Reader<'_, '_>, mut base: Tuning, profiles: &Profiles) -> Tuning {
+    let congestion = |table: &mut Reader<'_, '_>| -> Option<CongestionControl> {
+        Some(congestion::read(table, &base.congestion, profiles))
+    };
+    base.congestion = table.table("congestion", congestion).unwrap_or(base.congestion);
+    table.table("tuning", |table| Some(tuning::read(table, base))).unwrap_or(base)
 }
 
 /// Whether `name` can name a node, and with it a file.
@@ -260,7 +294,7 @@ pub fn is_name(name: &str) -> bool {
 impl StaticConnection {
     fn read(
         table: &mut Reader<'_, '_>,
-        base: Tuning,
+        (base, profiles): (Tuning, &Profiles),
         own_address: Option<IpAddr>,
         owners: &mut HashMap<u32, (Cid, usize)>,
         number: usize,
@@ -285,7 +319,7 @@ impl StaticConnection {
         let tx = table.require("tx", tx, INITIAL_EXAMPLE);
         let rx = table.table("rx", read_initial);
         let rx = table.require("rx", rx, INITIAL_EXAMPLE);
-        let tuning = table.table("tuning", |table| Some(Tuning::read(table, base)));
+        let tuning = read_tuning(table, base, profiles);
 
         if let Some(cid) = local_cid {
             check_slot(table, Cid(cid as u32), owners, number);
@@ -310,7 +344,7 @@ impl StaticConnection {
             peer_function,
             tx: tx?,
             rx: rx?,
-            tuning: tuning.unwrap_or(base),
+            tuning,
         })
     }
 }
@@ -364,7 +398,7 @@ impl StaticConnection {
             tx: self.tx,
             rx: self.rx,
             max_segment,
-            tuning: self.tuning.connection,
+            tuning: self.tuning,
             ..OpenConnection::new(self.peer_cid, self.peer_address, self.peer_mac)
         }
     }

@@ -206,6 +206,63 @@ impl<'c, 's> Reader<'c, 's> {
         })
     }
 
+    /// A string, number or truth value as it is written, without quotes.
+    pub(super) fn written(&mut self, name: &'static str) -> Option<String> {
+        self.value(name, |value| match value {
+            DeValue::String(text) => Ok(text.to_string()),
+            DeValue::Integer(integer) if integer.radix() == 10 => Ok(integer.as_str().to_owned()),
+            DeValue::Float(float) => Ok(float.as_str().to_owned()),
+            DeValue::Boolean(truth) => Ok(truth.to_string()),
+            other => Err(format!("is {}; allowed: a string, a decimal number, true or false", kind(other))),
+        })
+    }
+
+    /// An array of `N` whole numbers in `low..=high`.
+    pub(super) fn integers<const N: usize>(
+        &mut self,
+        name: &'static str,
+        low: u64,
+        high: u64,
+    ) -> Option<[u64; N]> {
+        self.value(name, |value| {
+            let allowed = || format!("allowed: an array of {N} whole numbers from {low} to {high}");
+            let array = value.as_array().ok_or_else(|| format!("is {}; {}", kind(value), allowed()))?;
+            let number = |element: &Spanned<DeValue<'_>>| {
+                let integer = element.get_ref().as_integer()?;
+                let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok()?;
+                (low..=high).contains(&number).then_some(number)
+            };
+            let numbers: Option<Vec<u64>> = array.iter().map(number).collect();
+            numbers.and_then(|numbers| numbers.try_into().ok()).ok_or_else(allowed)
+        })
+    }
+
+    /// A table whose entries are tables with names of the user's choice (`[name.ANY]`), each read by `read`.
+    pub(super) fn named<T>(
+        &mut self,
+        name: &'static str,
+        mut read: impl FnMut(&mut Reader<'_, 's>, &str) -> Option<T>,
+    ) -> Vec<(String, T)> {
+        let Some(value) = self.find(name) else { return Vec::new() };
+        let DeValue::Table(entries) = value.get_ref() else {
+            self.complain(name, format!("is {}; write each as its own [{name}.NAME]", kind(value.get_ref())));
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for (key, entry) in entries {
+            let key = key.get_ref();
+            let DeValue::Table(table) = entry.get_ref() else {
+                let text = format!("holds {}; write each as its own [{name}.NAME]", kind(entry.get_ref()));
+                self.complain(name, text);
+                continue;
+            };
+            let path = format!("{name}.{key}");
+            let value = self.nested(&path, table, entry.span(), |table| read(table, key));
+            all.extend(value.map(|value| (key.to_string(), value)));
+        }
+        all
+    }
+
     /// A table inside this one, read by `read`.
     pub(super) fn table<T>(
         &mut self,

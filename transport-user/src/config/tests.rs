@@ -79,10 +79,10 @@ fn tuning_of_the_node_is_the_base_of_every_connection() {
     );
     let file = NodeFile::parse(&source).unwrap();
     let tuning = file.connections[0].tuning;
-    assert_eq!(tuning.connection.rto, std::time::Duration::from_millis(2));
-    assert_eq!(tuning.connection.fcwnd, 1.5);
-    assert_eq!(tuning.connection.ooo_threshold, 7);
-    assert_eq!(file.node.tuning.connection.ack_coalescing, std::time::Duration::from_micros(20));
+    assert_eq!(tuning.rto, std::time::Duration::from_millis(2));
+    assert_eq!(tuning.fcwnd, 1.5);
+    assert_eq!(tuning.ooo_threshold, 7);
+    assert_eq!(file.node.tuning.ack_coalescing, std::time::Duration::from_micros(20));
 }
 
 #[test]
@@ -121,7 +121,7 @@ transaction_timeout = "1h"
 "#;
     let expected = [
         "line 2: node.address: missing: add a line such as `address = \"10.7.0.1\"`",
-        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, name, control_port, tuning",
+        "line 4: node.adress: unknown field; allowed here: interface, address, mtu, name, control_port, congestion, tuning, rate_update",
         "line 5: node.mtu: 9000 is out of range; allowed: a whole number from 1280 to 3498",
         "line 6: connection[1].rx: missing: add a line such as `rx = { request_psn = 100, data_psn = 300, rsn = 1 }`",
         "line 7: connection[1].local_cid: 16777216 is out of range; allowed: a whole number from 1 to 16777215",

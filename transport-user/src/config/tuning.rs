@@ -5,6 +5,8 @@ use std::time::Duration;
 use transport_common::connection::{DATA_WINDOW, REQUEST_WINDOW};
 
 use super::reader::Reader;
+use crate::congestion::CongestionParameters;
+use crate::parameters::Tuning;
 
 /// Smallest and largest retransmission timeout; the result entry's field ends at 2.199 s (D-69).
 const RTO_RANGE: (Duration, Duration) = (Duration::from_micros(1), Duration::from_secs(2));
@@ -25,91 +27,51 @@ const MOST_ATTEMPTS: u64 = 65_535;
 /// Largest out-of-order distance: the data window's bitmap has no bit beyond.
 const LARGEST_DISTANCE: u64 = 127;
 
-/// Tuning of one end of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tuning {
-    /// What the connection starts with.
-    pub connection: crate::Tuning,
-    /// How far congestion control may take it.
-    pub limits: Limits,
+/// Reads a `tuning` table; what it leaves out comes from `base`. Complaints go to the reader.
+pub(super) fn read(table: &mut Reader<'_, '_>, base: Tuning) -> Tuning {
+    let mut tuning = read_connection(table, base);
+    let parameters = &mut tuning.congestion.parameters;
+    read_limits(table, parameters);
+    // What was wrong before has been complained about where it stands.
+    if let Err(error) = parameters.prepare()
+        && base.congestion.parameters.prepare().is_ok()
+    {
+        table.complain(error.name, format!("must be {}", error.range));
+    }
+    check_order(table, &tuning);
+    tuning
 }
 
-/// Limits within which windows and timeout move; the defaults are D-78's. As long as both are constant, what a
-/// connection starts with is checked against them and nothing else.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// The fabric window never falls below, packets.
-    pub min_fcwnd: f64,
-    /// The fabric window never rises above, packets.
-    pub max_fcwnd: f64,
-    /// The NIC window never falls below, packets.
-    pub min_ncwnd: u32,
-    /// The NIC window never rises above, packets.
-    pub max_ncwnd: u32,
-    /// The retransmission timeout never falls below.
-    pub min_rto: Duration,
+/// The limits of congestion control that `tuning` names; they come after a profile.
+fn read_limits(table: &mut Reader<'_, '_>, parameters: &mut CongestionParameters) {
+    let (least, most) = FCWND_RANGE;
+    let p = parameters;
+    p.min_fcwnd = table.number("min_fcwnd", least, most).unwrap_or(p.min_fcwnd);
+    p.max_fcwnd = table.number("max_fcwnd", least, most).unwrap_or(p.max_fcwnd);
+    p.min_ncwnd = count(table, "min_ncwnd", 1, LARGEST_NCWND, p.min_ncwnd);
+    p.max_ncwnd = count(table, "max_ncwnd", 1, LARGEST_NCWND, p.max_ncwnd);
+    let min_rto = table.duration("min_rto", RTO_RANGE.0, RTO_RANGE.1);
+    p.min_retransmission_timeout = min_rto.unwrap_or(p.min_retransmission_timeout);
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            min_fcwnd: 0.01,
-            max_fcwnd: 256.0,
-            min_ncwnd: 1,
-            max_ncwnd: 256,
-            min_rto: Duration::from_millis(1),
-        }
+/// Complains about a minimum, start and maximum that contradict each other.
+fn check_order(table: &mut Reader<'_, '_>, tuning: &Tuning) {
+    let limits = &tuning.congestion.parameters;
+    if !(limits.min_fcwnd..=limits.max_fcwnd).contains(&tuning.fcwnd) {
+        table.complain("initial_fcwnd", "must lie between min_fcwnd and max_fcwnd: change one of the three");
+    }
+    if !(limits.min_ncwnd..=limits.max_ncwnd).contains(&tuning.ncwnd) {
+        table.complain("initial_ncwnd", "must lie between min_ncwnd and max_ncwnd: change one of the three");
+    }
+    if limits.min_retransmission_timeout > tuning.rto {
+        table.complain(
+            "rto",
+            "must not be below min_rto (default \"1ms\"): lower min_rto as well, or raise rto",
+        );
     }
 }
 
-impl Tuning {
-    /// Reads a `tuning` table; what it leaves out comes from `base`. Complaints go to the reader.
-    pub(super) fn read(table: &mut Reader<'_, '_>, base: Self) -> Self {
-        let limits = Limits::read(table, base.limits);
-        let connection = read_connection(table, base.connection);
-        let tuning = Self { connection, limits };
-        tuning.check_order(table);
-        tuning
-    }
-
-    /// Complains about a minimum, start and maximum that contradict each other.
-    fn check_order(&self, table: &mut Reader<'_, '_>) {
-        let Self { connection: c, limits } = self;
-        if !(limits.min_fcwnd..=limits.max_fcwnd).contains(&c.fcwnd) {
-            table.complain(
-                "initial_fcwnd",
-                "must lie between min_fcwnd and max_fcwnd: change one of the three",
-            );
-        }
-        if !(limits.min_ncwnd..=limits.max_ncwnd).contains(&c.ncwnd) {
-            table.complain(
-                "initial_ncwnd",
-                "must lie between min_ncwnd and max_ncwnd: change one of the three",
-            );
-        }
-        if limits.min_rto > c.rto {
-            table.complain(
-                "rto",
-                "must not be below min_rto (default \"1ms\"): lower min_rto as well, or raise rto",
-            );
-        }
-    }
-}
-
-impl Limits {
-    fn read(table: &mut Reader<'_, '_>, base: Self) -> Self {
-        let (least, most) = FCWND_RANGE;
-        Self {
-            min_fcwnd: table.number("min_fcwnd", least, most).unwrap_or(base.min_fcwnd),
-            max_fcwnd: table.number("max_fcwnd", least, most).unwrap_or(base.max_fcwnd),
-            min_ncwnd: count(table, "min_ncwnd", 1, LARGEST_NCWND, base.min_ncwnd),
-            max_ncwnd: count(table, "max_ncwnd", 1, LARGEST_NCWND, base.max_ncwnd),
-            min_rto: table.duration("min_rto", RTO_RANGE.0, RTO_RANGE.1).unwrap_or(base.min_rto),
-        }
-    }
-}
-
-fn read_connection(table: &mut Reader<'_, '_>, base: crate::Tuning) -> crate::Tuning {
+fn read_connection(table: &mut Reader<'_, '_>, base: Tuning) -> Tuning {
     let mut duration = |name, low, high, default| table.duration(name, low, high).unwrap_or(default);
     let rto = duration("rto", RTO_RANGE.0, RTO_RANGE.1, base.rto);
     let zero = Duration::ZERO;
@@ -120,7 +82,7 @@ fn read_connection(table: &mut Reader<'_, '_>, base: crate::Tuning) -> crate::Tu
         duration("transaction_timeout", shortest, LONGEST_TIMEOUT, base.transaction_timeout);
     let (requests, data) = (u64::from(REQUEST_WINDOW), u64::from(DATA_WINDOW));
     let attempts = base.max_retransmit_attempts;
-    crate::Tuning {
+    Tuning {
         fcwnd: table.number("initial_fcwnd", FCWND_RANGE.0, FCWND_RANGE.1).unwrap_or(base.fcwnd),
         ncwnd: count(table, "initial_ncwnd", 1, LARGEST_NCWND, base.ncwnd),
         rto,
@@ -135,6 +97,7 @@ fn read_connection(table: &mut Reader<'_, '_>, base: crate::Tuning) -> crate::Tu
         rnr_timeout_code: count(table, "rnr_code", 0, LARGEST_RNR_CODE, base.rnr_timeout_code.into()) as u8,
         transaction_timeout,
         replay_margin,
+        congestion: base.congestion,
     }
 }
 
@@ -149,9 +112,10 @@ mod tests {
     #[test]
     fn defaults_lie_within_their_limits() {
         // D-78
-        let Tuning { connection, limits } = Tuning::default();
-        assert!((limits.min_fcwnd..=limits.max_fcwnd).contains(&connection.fcwnd));
-        assert!((limits.min_ncwnd..=limits.max_ncwnd).contains(&connection.ncwnd));
-        assert!(limits.min_rto <= connection.rto);
+        let tuning = Tuning::default();
+        let limits = &tuning.congestion.parameters;
+        assert!((limits.min_fcwnd..=limits.max_fcwnd).contains(&tuning.fcwnd));
+        assert!((limits.min_ncwnd..=limits.max_ncwnd).contains(&tuning.ncwnd));
+        assert!(limits.min_retransmission_timeout <= tuning.rto);
     }
 }

@@ -8,7 +8,8 @@ use transport_common::ids::{Cid, Psn, Rsn, Spi};
 
 use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
-use crate::config::{Security, StaticConnection, Tuning, is_host};
+use crate::config::{Security, StaticConnection, is_host};
+use crate::parameters::Tuning;
 
 /// Least MTU an offer may name: IPv6's minimum.
 const LEAST_MTU: u32 = 1280;
@@ -63,9 +64,8 @@ pub(super) fn agree(
     let SecurityOffer::Plaintext { spi: tx_spi } = peer.security;
     let SecurityOffer::Plaintext { spi: rx_spi } = own.security;
     // A transmit window beyond the peer's receive window would only earn out-of-window drops (D-27).
-    let windows = &mut tuning.connection;
-    windows.request_window = windows.request_window.min(peer.request_window);
-    windows.data_window = windows.data_window.min(peer.data_window);
+    tuning.request_window = tuning.request_window.min(peer.request_window);
+    tuning.data_window = tuning.data_window.min(peer.data_window);
     let connection = StaticConnection {
         local_cid: Cid(own.cid),
         peer_cid: Cid(peer.cid),

@@ -43,7 +43,7 @@ pub use node_host::NodeHost;
 pub use session::SessionInfo;
 use session::{Session, farewell};
 
-use crate::config::Tuning;
+use crate::parameters::Tuning;
 
 /// Handshakes under way at once; more are dropped.
 const HANDSHAKES: usize = 32;

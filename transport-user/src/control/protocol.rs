@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use transport_common::queues::access;
 
+use crate::congestion::CongestionChange;
 use crate::connection_manager::Via;
 
 /// Version of the control protocol; node and client must speak the same.
@@ -49,6 +50,15 @@ pub enum Request {
         port: u16,
         /// Whether the connection is ordered.
         ordered: bool,
+        /// How its congestion control differs from the node's.
+        congestion: CongestionChange,
+    },
+    /// Change a connection's congestion control while traffic flows.
+    SetCongestion {
+        /// Its local CID.
+        cid: u32,
+        /// What is to be different.
+        congestion: CongestionChange,
     },
     /// Close a connection.
     Close {

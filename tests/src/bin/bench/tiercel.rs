@@ -48,7 +48,7 @@ impl Tiercel {
         let engine_b =
             EngineOptions { mode: EngineMode::Sleeping, spin: Duration::ZERO, ..EngineOptions::default() };
         // No congestion control runs yet: the constant windows are the largest there are.
-        let tuning = Tuning { fcwnd: 128.0, ncwnd: 128, ..Tuning::default() };
+        let tuning = Tuning { fcwnd: 128.0, ncwnd: 128, ..Setup::CONSTANT };
         let nodes = TwoNodes::up(pair, Setup { engine_a, engine_b, checksum, tuning, ..Setup::default() })?;
         let bytes = (MESSAGE + WORD) as usize;
         let (local, remote) = (nodes.a.register(bytes, Access::ALL)?, nodes.b.register(bytes, Access::ALL)?);

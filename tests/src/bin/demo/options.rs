@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use hw_model::network::{FabricConfig, Impairments, Probability, Scope, Span};
+use tiercel_tests::nodes::Setup;
 use transport_user::Tuning;
 
 /// Moves a file between two hosts by Falcon, through a fabric that loses, reorders, duplicates and corrupts packets:
@@ -106,7 +107,7 @@ impl Options {
 
     /// Tuning of both ends of both connections.
     pub(crate) fn tuning(&self) -> Tuning {
-        Tuning { fcwnd: self.fcwnd, ncwnd: 128, rto: self.rto.into(), ..Tuning::default() }
+        Tuning { fcwnd: self.fcwnd, ncwnd: 128, rto: self.rto.into(), ..Setup::CONSTANT }
     }
 }
 

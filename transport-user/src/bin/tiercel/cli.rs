@@ -8,10 +8,9 @@ use clap::{Args, Parser, Subcommand};
 use transport_user::config::{parse_duration, parse_integer, parse_size};
 use transport_user::control::Right;
 
+use crate::connection_arguments::Conn;
 use crate::values::{CopyPlace, RegionSpan, ViaArgument, parse_copy_place};
-use crate::values::{
-    PeerAddress, Remote, parse_hex_or_decimal_u32, parse_peer, parse_region_span, parse_right,
-};
+use crate::values::{Remote, parse_hex_or_decimal_u32, parse_region_span, parse_right};
 
 /// Exit codes, shown by `--help`.
 const EXIT_CODES: &str = "\
@@ -56,9 +55,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   tiercel status
-  tiercel status --json | jq .engine")]
+  tiercel status --json | jq .rate_update.state")]
     Status(Json),
-    /// Show every counter that is not zero.
+    /// Show every counter that is not zero, and the delays of all acknowledgements (p50, p90, p99, max).
     #[command(after_help = "\
 Examples:
   tiercel stats
@@ -229,43 +228,6 @@ pub(crate) struct Up {
     /// Directory in which peers may store files, and from which they may fetch them (`cp`).
     #[arg(long, value_name = "DIR")]
     pub(crate) receive_dir: Option<PathBuf>,
-}
-
-/// `conn`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Conn {
-    /// List all connections.
-    #[command(after_help = "Example:\n  tiercel conn list --json")]
-    List(Json),
-    /// Show one connection in full: windows, sequence numbers, counters, the peer's regions.
-    #[command(after_help = "Example:\n  tiercel conn show 5")]
-    Show {
-        /// Local CID.
-        cid: u32,
-        #[command(flatten)]
-        json: Json,
-    },
-    /// Connect to the connection manager of another node.
-    #[command(after_help = "\
-Examples:
-  tiercel conn connect 10.7.0.2
-  tiercel conn connect '[fd00::2]:4792' --unordered")]
-    Connect {
-        /// ADDRESS or ADDRESS:PORT.
-        #[arg(value_parser = parse_peer)]
-        peer: PeerAddress,
-        /// Requests may complete in any order.
-        #[arg(long)]
-        unordered: bool,
-        #[command(flatten)]
-        json: Json,
-    },
-    /// Close a connection; what is outstanding completes in error.
-    #[command(after_help = "Example:\n  tiercel conn close 5")]
-    Close {
-        /// Local CID.
-        cid: u32,
-    },
 }
 
 /// `mr`.

@@ -9,6 +9,7 @@ use tracing::level_filters::LevelFilter;
 mod cli;
 #[cfg(test)]
 mod cli_tests;
+mod connection_arguments;
 mod decode;
 mod exit;
 mod operate;
@@ -17,6 +18,7 @@ mod show;
 mod talk;
 mod up;
 mod values;
+mod watch;
 
 use cli::{Cli, Command};
 use exit::Exit;

@@ -3,10 +3,12 @@
 use serde_json::Value;
 use transport_user::control::Request;
 
-use crate::cli::{Conn, Json};
+use crate::cli::Json;
+use crate::connection_arguments::Conn;
 use crate::exit::Exit;
 use crate::output::{fields, print, print_json, size, table, text};
 use crate::talk::Node;
+use crate::watch::watch;
 
 pub(crate) async fn down(node: &Node) -> Result<(), Exit> {
     let answer = node.down().await?;
@@ -43,23 +45,66 @@ pub(crate) async fn stats(node: &Node, all: bool, json: Json) -> Result<(), Exit
         print_json(&stats);
         return Ok(());
     }
+    let delays = stats.as_object_mut().and_then(|stats| stats.remove("delays")).unwrap_or_default();
     if !all {
+        let verdicts = &mut stats["rate_update"]["verdicts"];
+        retain_counted(verdicts);
         for group in ["counters", "connections", "connection_manager"] {
-            if let Some(counters) = stats[group].as_object_mut() {
-                counters.retain(|_, count| count != 0);
-            }
+            retain_counted(&mut stats[group]);
         }
     }
     print(fields(&stats));
+    print_delays(&delays);
     Ok(())
+}
+
+/// Drops what is zero.
+fn retain_counted(group: &mut Value) {
+    if let Some(counters) = group.as_object_mut() {
+        counters.retain(|_, count| count != 0);
+    }
+}
+
+/// The histograms of the four delays as percentiles.
+fn print_delays(delays: &Value) {
+    let named = |name: &str| {
+        let mut row = delays[name].clone();
+        if row.is_object() {
+            row["delay"] = name.into();
+        }
+        row
+    };
+    let rows: Vec<Value> =
+        ["full", "fabric", "forward", "reverse"].map(named).into_iter().filter(Value::is_object).collect();
+    let micros = |row: &Value, field: &str| format!("{:.1}", row[field].as_f64().unwrap_or(0.0) / 1000.0);
+    print("\nDelays of all acknowledgements, us:");
+    print(table(
+        &rows,
+        &[
+            ("DELAY", &|row| text(&row["delay"])),
+            ("COUNT", &|row| text(&row["count"])),
+            ("P50", &|row| micros(row, "p50_ns")),
+            ("P90", &|row| micros(row, "p90_ns")),
+            ("P99", &|row| micros(row, "p99_ns")),
+            ("MAX", &|row| micros(row, "max_ns")),
+        ],
+    ));
+    if let Some(reason) = delays["one_way_refused"].as_str() {
+        print(format!("no forward and reverse delay: {reason}"));
+    }
 }
 
 pub(crate) async fn connections(node: &Node, command: Conn) -> Result<(), Exit> {
     match command {
         Conn::List(json) => list(node, json).await,
         Conn::Show { cid, json } => show(&node.ask(Request::Connection { cid }).await?, json),
-        Conn::Connect { peer, unordered, json } => {
-            let request = Request::Connect { address: peer.address, port: peer.port, ordered: !unordered };
+        Conn::Connect { peer, unordered, congestion, json } => {
+            let request = Request::Connect {
+                address: peer.address,
+                port: peer.port,
+                ordered: !unordered,
+                congestion: congestion.into(),
+            };
             let connection = node.ask(request).await?;
             if json.json {
                 print_json(&connection);
@@ -76,6 +121,16 @@ pub(crate) async fn connections(node: &Node, command: Conn) -> Result<(), Exit> 
             print_peer_regions(&connection);
             Ok(())
         }
+        Conn::Cc { cid, congestion, json } => {
+            let request = Request::SetCongestion { cid, congestion: congestion.into() };
+            let congestion = &node.ask(request).await?["congestion"];
+            match json.json {
+                true => print_json(congestion),
+                false => print(fields(congestion)),
+            }
+            Ok(())
+        }
+        Conn::Watch(arguments) => watch(node, arguments).await,
         Conn::Close { cid } => {
             node.ask(Request::Close { cid }).await?;
             print(format!("connection {cid} closed"));
@@ -102,6 +157,10 @@ async fn list(node: &Node, json: Json) -> Result<(), Exit> {
                 ("STATE", &|row| text(&row["state"])),
                 ("ORDER", &|row| order(row).to_owned()),
                 ("SETUP", &|row| if row["managed"] == true { "managed" } else { "static" }.to_owned()),
+                ("CC", &|row| {
+                    let congestion = &row["congestion"];
+                    format!("{}/{}", text(&congestion["algorithm"]), text(&congestion["placement"]))
+                }),
                 ("FCWND", &|row| text(&row["fcwnd"])),
                 ("RTT us", &|row| format!("{:.1}", row["rtt_ns"].as_f64().unwrap_or(0.0) / 1000.0)),
                 ("SENT", &|row| count(row, "packets_sent")),
@@ -129,6 +188,9 @@ fn show(connection: &Value, json: Json) -> Result<(), Exit> {
     let mut rest = connection.clone();
     if let Some(fields) = rest.as_object_mut() {
         fields.remove("session");
+        if let Some(congestion) = fields.get_mut("congestion").and_then(Value::as_object_mut) {
+            congestion.remove("parameters"); // `conn cc CID` shows them
+        }
     }
     print(fields(&rest));
     print_peer_regions(connection);

@@ -1,5 +1,6 @@
 //! `up`: a node in the foreground.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
             timing: Timing::default(),
         },
         receive_directory,
+        profiles: file.profiles.clone(),
     };
     let service =
         NodeService::start(running, options).await.inspect_err(|_| unbind(&socket)).map_err(Exit::node)?;
@@ -65,9 +67,11 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
 fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     let mut file = match (&arguments.config, &arguments.interface, arguments.address) {
         (Some(path), _, _) => NodeFile::load(path).map_err(Exit::usage)?,
-        (None, Some(interface), Some(address)) => {
-            NodeFile { node: NodeSection::new(interface.clone(), address), connections: Vec::new() }
-        }
+        (None, Some(interface), Some(address)) => NodeFile {
+            node: NodeSection::new(interface.clone(), address),
+            connections: Vec::new(),
+            profiles: BTreeMap::new(),
+        },
         _ => return Err(Exit::usage("name a node file with --config, or --interface and --address")),
     };
     let node = &mut file.node;
@@ -97,6 +101,7 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
             batch: arguments.batch.unwrap_or(default.batch),
             spin: arguments.spin.unwrap_or(default.spin),
         },
+        rate_update: section.rate_update,
         ..NodeOptions::new(section.interface.clone(), section.address)
     }
 }

@@ -1,5 +1,7 @@
 //! A running node: answers the control socket, keeps what local programs registered, and serves file transfers.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -12,10 +14,11 @@ use transport_common::ids::{Cid, RKey};
 
 use super::protocol::{Failure, FailureKind, Request, VERSION};
 use super::server::{Handler, ProgressSender};
+use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters};
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ManagerOptions, NodeHost, Notice, StartError, shortened,
 };
-use crate::{Connection, Error, Node, OperationError};
+use crate::{Connection, Error, Node, OperationError, RECEIVE_TIMESTAMPS, RECEIVE_TIMESTAMPS_REASON};
 
 mod buffers;
 mod link;
@@ -30,7 +33,7 @@ use regions::RegionTable;
 pub use transfer::CopyReport;
 use transfer::{Sink, Source, Transfers};
 
-/// How long `close` waits for the datapath to end a connection.
+/// How long `close` waits for the datapath to end a connection, and `cc` for it to take other settings.
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// What a node's service is started with.
@@ -42,6 +45,8 @@ pub struct ServiceOptions {
     pub manager: ManagerOptions,
     /// Where peers may store and fetch files, if anywhere.
     pub receive_directory: Option<PathBuf>,
+    /// Parameters of congestion control by name.
+    pub profiles: BTreeMap<String, CongestionParameters>,
 }
 
 /// The service of a node; clones are the same one.
@@ -59,6 +64,9 @@ struct Inner {
     receives: Receives,
     transfers: Transfers,
     receive_directory: Option<PathBuf>,
+    profiles: BTreeMap<String, CongestionParameters>,
+    /// Of connections that say nothing else.
+    congestion: CongestionControl,
     down: Notify,
 }
 
@@ -69,6 +77,7 @@ impl NodeService {
     /// The connection manager cannot listen.
     pub async fn start(node: Node, options: ServiceOptions) -> Result<Self, StartError> {
         let host = NodeHost::new(node);
+        let congestion = options.manager.tuning.congestion;
         let (manager, notices) = ConnectionManager::start(host.clone(), options.manager).await?;
         let inner = Arc::new(Inner {
             name: options.name,
@@ -79,6 +88,8 @@ impl NodeService {
             receives: Receives::default(),
             transfers: Transfers::default(),
             receive_directory: options.receive_directory,
+            profiles: options.profiles,
+            congestion,
             down: Notify::new(),
         });
         tokio::spawn(take_notices(Arc::downgrade(&inner), notices));
@@ -122,6 +133,12 @@ impl NodeService {
             "device": self.node().device(),
             "attach": stats.attach,
             "engine": stats.engine,
+            "rate_update": stats.rate_update,
+            "nic_time": {
+                "receive_timestamps": RECEIVE_TIMESTAMPS,
+                "reason": RECEIVE_TIMESTAMPS_REASON,
+            },
+            "profiles": self.inner.profiles.keys().collect::<Vec<_>>(),
             "pools": stats.pools,
             "receive_directory": self.inner.receive_directory,
             "connection_manager": { "address": manager.address(), "sessions": manager.sessions().len() },
@@ -154,6 +171,54 @@ impl NodeService {
         info["managed"] = session.is_some().into();
         info["session"] = value(session)?;
         Ok(info)
+    }
+
+    /// `base` with a change by names.
+    fn changed(
+        &self,
+        base: &CongestionControl,
+        change: &CongestionChange,
+    ) -> Result<CongestionControl, Failure> {
+        let profiles = &self.inner.profiles;
+        let profile = |name: &str| {
+            profiles.get(name).copied().ok_or_else(|| {
+                let known: Vec<_> = profiles.keys().map(String::as_str).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                format!("no profile \"{name}\" in the node file ([profile.{name}]); there is: {known}")
+            })
+        };
+        let registered = |name: &str| self.node().registered_algorithm(name);
+        change.apply(base, profile, registered).map_err(Failure::invalid)
+    }
+
+    async fn connect(
+        &self,
+        (address, port): (IpAddr, u16),
+        ordered: bool,
+        change: &CongestionChange,
+    ) -> Result<Value, Failure> {
+        // What cannot be is refused before there is a connection.
+        let congestion = self.changed(&self.inner.congestion, change)?;
+        let cid = self.inner.manager.connect(address, port, ordered).await?;
+        if !change.is_empty() {
+            self.connection(cid.0)?.set_congestion(congestion).await?;
+        }
+        self.show(cid.0)
+    }
+
+    async fn set_congestion(&self, cid: u32, change: &CongestionChange) -> Result<Value, Failure> {
+        let connection = self.connection(cid)?;
+        if !change.is_empty() {
+            let congestion = self.changed(&connection.congestion(), change)?;
+            let set = tokio::time::timeout(CLOSING, connection.set_congestion(congestion)).await;
+            set.map_err(|_| {
+                let text = format!(
+                    "connection {cid} does not take its congestion control; is the engine running? (`tiercel status`)"
+                );
+                Failure::new(FailureKind::Node, text)
+            })??;
+        }
+        self.show(cid)
     }
 
     async fn close(&self, cid: u32) -> Result<Value, Failure> {
@@ -221,10 +286,10 @@ impl Handler for NodeService {
             }
             Request::Connections => self.connections(),
             Request::Connection { cid } => self.show(cid),
-            Request::Connect { address, port, ordered } => {
-                let cid = self.inner.manager.connect(address, port, ordered).await?;
-                self.show(cid.0)
+            Request::Connect { address, port, ordered, congestion } => {
+                self.connect((address, port), ordered, &congestion).await
             }
+            Request::SetCongestion { cid, congestion } => self.set_congestion(cid, &congestion).await,
             Request::Close { cid } => self.close(cid).await,
             Request::Regions => self.list_regions(),
             Request::RegisterRegion { length, access, name } => self.register_region(length, &access, name),
@@ -291,6 +356,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let kind = match error {
             Error::System { .. } | Error::NodeDown | Error::NotPermitted { .. } => FailureKind::Node,
+            Error::EndedMeanwhile(_) => FailureKind::Connect,
             _ => FailureKind::Invalid,
         };
         Self::new(kind, error.to_string())

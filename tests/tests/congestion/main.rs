@@ -1,0 +1,9 @@
+//! Congestion control between two nodes on real hosts: in the kernel, in user space, changed while traffic flows, and
+//! with an engine in user space that is slow, dead or mad.
+
+mod algorithms;
+mod engine;
+mod nic_time;
+mod program;
+mod switching;
+mod traffic;

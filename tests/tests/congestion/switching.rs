@@ -1,0 +1,129 @@
+//! Other congestion control while traffic flows.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tiercel_tests::checks::{block_on, info};
+use transport_user::congestion::{AlgorithmChoice, AlgorithmId, Placement};
+use transport_user::{CongestionControl, Error};
+
+use crate::algorithms::USER;
+use crate::traffic::Traffic;
+
+/// Kernel and user space, to and fro, and nothing is lost.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_algorithm_in_every_place_while_traffic_flows() -> Result<()> {
+    let traffic = Traffic::new(CongestionControl::default())?;
+    let connection = &traffic.nodes.at_a;
+    let switches = async {
+        for algorithm in AlgorithmId::ALL {
+            for placement in [Placement::User, Placement::Kernel, Placement::User, Placement::Constant] {
+                let algorithm = AlgorithmChoice::BuiltIn(algorithm);
+                let control = CongestionControl { algorithm, placement, ..CongestionControl::default() };
+                connection.set_congestion(control).await?;
+                assert_eq!(connection.congestion(), control);
+                let before = info(connection).statistics.congestion_results;
+                // As long as it takes for results to come, where they come.
+                for _ in 0..2000 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    let results = info(connection).statistics.congestion_results - before;
+                    if results > 5 || placement == Placement::Constant {
+                        assert!(results == 0 || placement != Placement::Constant);
+                        break;
+                    }
+                }
+                let results = info(connection).statistics.congestion_results - before;
+                assert_eq!(
+                    results > 5,
+                    placement != Placement::Constant,
+                    "{algorithm:?} {placement:?}: {results}"
+                );
+            }
+        }
+        Ok(())
+    };
+    block_on(traffic.during(switches))?;
+    let status = traffic.nodes.a.rate_update()?;
+    assert_eq!((status.connections, status.panics), (0, 0), "nobody is left in user space");
+    println!("switched: {status:?}");
+    traffic.at_rest();
+    Ok(())
+}
+
+/// New limits hold from then on.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn parameters_change_while_traffic_flows() -> Result<()> {
+    let traffic = Traffic::new(CongestionControl::default())?;
+    let connection = &traffic.nodes.at_a;
+    for placement in [Placement::Kernel, Placement::User] {
+        let mut narrow = CongestionControl { placement, ..CongestionControl::default() };
+        narrow.parameters.max_fcwnd = 4.0;
+        narrow.parameters.max_ncwnd = 8;
+        narrow.parameters.min_retransmission_timeout = Duration::from_millis(50);
+        block_on(async {
+            traffic.during(async { Ok(connection.set_congestion(narrow).await?) }).await?;
+            let results = info(connection).statistics.congestion_results;
+            traffic
+                .until("results", |_| info(connection).statistics.congestion_results > results + 3)
+                .await?;
+            let now = info(connection);
+            assert!(now.fcwnd <= 4.0 && now.ncwnd <= 8 && now.rto_ns >= 49_000_000, "{now:?}");
+            connection.set_congestion(CongestionControl::default()).await?;
+            anyhow::Ok(())
+        })?;
+    }
+    traffic.at_rest();
+    Ok(())
+}
+
+/// Two at a time: both are carried out, one after the other.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn changes_wait_for_one_another() -> Result<()> {
+    let traffic = Traffic::new(CongestionControl::default())?;
+    let connection = &traffic.nodes.at_a;
+    block_on(async {
+        for _ in 0..20 {
+            let (one, other) = tokio::join!(
+                connection.set_congestion(USER),
+                connection.set_congestion(CongestionControl::CONSTANT)
+            );
+            one.and(other)?;
+        }
+        traffic.chunk().await
+    })?;
+    traffic.at_rest();
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn what_cannot_be_is_refused_and_changes_nothing() -> Result<()> {
+    let traffic = Traffic::new(CongestionControl::default())?;
+    let connection = &traffic.nodes.at_a;
+    let refused = |control| block_on(connection.set_congestion(control)).expect_err("refused");
+    let custom = AlgorithmChoice::Custom("nobody's");
+    assert!(matches!(
+        refused(CongestionControl { algorithm: custom, ..CongestionControl::default() }),
+        Error::AlgorithmPlacement { .. }
+    ));
+    assert!(matches!(
+        refused(CongestionControl { algorithm: custom, ..USER }),
+        Error::UnknownAlgorithm { name: "nobody's" }
+    ));
+    let mut wrong = CongestionControl::default();
+    wrong.parameters.min_fcwnd = 0.0;
+    let error = refused(wrong);
+    assert_eq!(error.to_string(), "congestion control: min_fcwnd must be 1/1024 to 2047.999 packets");
+    assert_eq!(connection.congestion(), CongestionControl::default());
+
+    block_on(async {
+        connection.close();
+        connection.closed().await;
+    });
+    assert!(matches!(refused(USER), Error::UnknownCid(_)));
+    assert_eq!(traffic.nodes.a.rate_update()?.connections, 0);
+    Ok(())
+}

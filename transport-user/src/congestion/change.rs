@@ -1,0 +1,123 @@
+//! A change of congestion control by names, as it comes from a command line.
+
+use serde::{Deserialize, Serialize};
+use transport_common::congestion::algorithm::AlgorithmId;
+use transport_common::congestion::settings::Placement;
+
+use super::{AlgorithmChoice, CongestionControl, CongestionParameters};
+
+/// What is to be different; what is not named stays. The profile comes first, then the single parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CongestionChange {
+    /// Name of the algorithm.
+    pub algorithm: Option<String>,
+    /// "constant", "kernel" or "user".
+    pub placement: Option<String>,
+    /// Event queue, 0 to 3.
+    pub event_queue: Option<u32>,
+    /// Name of a profile of the node file: all parameters are set from it.
+    pub profile: Option<String>,
+    /// Parameters by name, with values written as in the node file.
+    pub set: Vec<(String, String)>,
+}
+
+impl CongestionChange {
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// `base` with the change. `profile` finds profiles, `registered` algorithms that are not built in.
+    ///
+    /// # Errors
+    /// A sentence: an unknown name, a value that is no such quantity or out of its range.
+    pub fn apply(
+        &self,
+        base: &CongestionControl,
+        profile: impl Fn(&str) -> Result<CongestionParameters, String>,
+        registered: impl Fn(&str) -> Option<&'static str>,
+    ) -> Result<CongestionControl, String> {
+        let mut control = *base;
+        if let Some(name) = &self.algorithm {
+            let built_in = AlgorithmId::from_name(name).map(AlgorithmChoice::BuiltIn);
+            let found = built_in.or_else(|| registered(name).map(AlgorithmChoice::Custom));
+            control.algorithm = found.ok_or_else(|| {
+                let names = AlgorithmId::ALL.map(AlgorithmId::name).join(", ");
+                format!("\"{name}\" is no algorithm of this node: there are {names}, and those it registered")
+            })?;
+        }
+        if let Some(name) = &self.placement {
+            control.placement = Placement::from_name(name)
+                .ok_or_else(|| format!("\"{name}\" is no placement: write constant, kernel or user"))?;
+        }
+        control.event_queue = self.event_queue.unwrap_or(control.event_queue);
+        if let Some(name) = &self.profile {
+            control.parameters = profile(name)?;
+        }
+        for (name, value) in &self.set {
+            control.parameters.set(name, value).map_err(|error| format!("{name}: {error}"))?;
+        }
+        control.settings().map_err(|error| error.to_string())?;
+        Ok(control)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(change: CongestionChange) -> Result<CongestionControl, String> {
+        let profile = |name: &str| match name {
+            "wan" => Ok(CongestionParameters { max_fcwnd: 1024.0, ..CongestionParameters::DEFAULT }),
+            _ => Err(format!("no profile {name}")),
+        };
+        change.apply(&CongestionControl::CONSTANT, profile, |name| (name == "mine").then_some("mine"))
+    }
+
+    fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_is_not_named_stays() {
+        assert_eq!(apply(CongestionChange::default()), Ok(CongestionControl::CONSTANT));
+        assert!(CongestionChange::default().is_empty());
+    }
+
+    #[test]
+    fn single_parameters_come_after_the_profile() {
+        let change = CongestionChange {
+            algorithm: Some("newreno".into()),
+            placement: Some("kernel".into()),
+            event_queue: Some(2),
+            profile: Some("wan".into()),
+            set: pairs(&[("min_fcwnd", "2")]),
+        };
+        assert!(!change.is_empty());
+        let control = apply(change).expect("legal");
+        assert_eq!(control.algorithm, AlgorithmChoice::BuiltIn(AlgorithmId::NewReno));
+        assert_eq!((control.placement, control.event_queue), (Placement::Kernel, 2));
+        assert_eq!((control.parameters.max_fcwnd, control.parameters.min_fcwnd), (1024.0, 2.0));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_a_reason() {
+        let refused = |change| apply(change).expect_err("refused");
+        let named =
+            |algorithm: &str| CongestionChange { algorithm: Some(algorithm.into()), ..Default::default() };
+        assert!(refused(named("bbr")).contains("swift, dcqcn, newreno, fixed"));
+        // One of one's own runs in user space only.
+        assert!(refused(named("mine")).contains("user"));
+        let user = CongestionChange { placement: Some("user".into()), ..named("mine") };
+        assert_eq!(apply(user).expect("legal").algorithm, AlgorithmChoice::Custom("mine"));
+        let set = |name, value| CongestionChange { set: pairs(&[(name, value)]), ..Default::default() };
+        assert!(refused(set("min_fcwnd", "300")).contains("max_fcwnd must be min_fcwnd to"));
+        assert!(refused(set("delay_select", "forward")).contains("synchronised_clocks"));
+        assert!(refused(set("base_delay_target", "25")).contains("base_delay_target: \"25\" is no duration"));
+        let placement = CongestionChange { placement: Some("moon".into()), ..Default::default() };
+        assert!(refused(placement).contains("constant, kernel or user"));
+        let profile = CongestionChange { profile: Some("lan".into()), ..Default::default() };
+        assert_eq!(refused(profile), "no profile lan");
+    }
+}

@@ -1,0 +1,159 @@
+//! What the rate update engine has done, for people.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+
+use serde::{Deserialize, Serialize};
+use transport_common::congestion::admission::Verdict;
+use transport_common::congestion::queues::EVENT_QUEUES;
+use transport_common::counters::Counter;
+
+use super::{RateUpdate, lock, now_nanos};
+use crate::maps::Maps;
+
+/// A thread that has not moved for so long is stalled: six times the datapath's patience for a result.
+const STALLED_NANOS: u64 = 100_000_000;
+
+/// What the thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RateUpdateState {
+    /// Not started: no connection was placed in user space yet, or the node is down.
+    Off,
+    /// Waiting for a connection to be placed in user space.
+    Parked,
+    /// Answering events.
+    Running,
+    /// It has not moved for 100 ms: an algorithm hangs, or the thread gets no CPU.
+    Stalled,
+    /// It has ended by a panic. No events are admitted; the next connection placed in user space starts it again.
+    Dead,
+}
+
+/// The admission policy of every event queue (F-10.6.1-2, D-73).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdmissionInfo {
+    /// Entries of a queue; 0 while nothing is admitted.
+    pub capacity: u32,
+    /// T1, T2, T3, entries.
+    pub thresholds: [u32; 3],
+    /// P1, nanoseconds.
+    pub elapsed_ns: u64,
+    /// P2, packets.
+    pub packets: u32,
+}
+
+/// An event queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventQueueInfo {
+    /// Events that were queued, in all.
+    pub events: u64,
+    /// Events that wait.
+    pub occupancy: u64,
+}
+
+/// A connection whose algorithm answers no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedAlgorithm {
+    /// The connection's local CID.
+    pub cid: u32,
+    /// What happened.
+    pub reason: String,
+}
+
+/// The rate update engine in user space, and what the datapath made of its results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateUpdateStatus {
+    /// What the thread is doing.
+    pub state: RateUpdateState,
+    /// Times it was started.
+    pub starts: u64,
+    /// Connections it decides for.
+    pub connections: usize,
+    /// Events taken from the queues.
+    pub events: u64,
+    /// Results queued.
+    pub results: u64,
+    /// Events without a result: of a connection that had gone, or whose algorithm has failed.
+    pub unanswered: u64,
+    /// Times an algorithm panicked.
+    pub panics: u64,
+    /// Results dropped because the result queue was full: the engine program stands still.
+    pub result_queue_full: u64,
+    /// Results that wait for the engine program.
+    pub results_waiting: u64,
+    /// The admission policy in force.
+    pub admission: AdmissionInfo,
+    /// The event queues, 0 to 3.
+    pub queues: Vec<EventQueueInfo>,
+    /// What became of the events that the datapath wanted to queue, by verdict (D-73).
+    pub verdicts: BTreeMap<String, u64>,
+    /// Results, of the kernel's algorithms too, that were not legal and were repaired.
+    pub repaired: u64,
+    /// Events given up because their result did not come within 16 ms.
+    pub lost: u64,
+    /// Results nobody waited for.
+    pub unexpected: u64,
+    /// Connections whose algorithm has failed.
+    pub failed: Vec<FailedAlgorithm>,
+}
+
+impl RateUpdate {
+    fn state(&self) -> RateUpdateState {
+        match lock(&self.thread).as_ref() {
+            None => RateUpdateState::Off,
+            Some(thread) if thread.is_finished() => RateUpdateState::Dead,
+            Some(_) if self.parked.load(SeqCst) => RateUpdateState::Parked,
+            Some(_) if now_nanos().saturating_sub(self.heartbeat.load(SeqCst)) > STALLED_NANOS => {
+                RateUpdateState::Stalled
+            }
+            Some(_) => RateUpdateState::Running,
+        }
+    }
+
+    /// For people; `counters` are the node's by name.
+    pub(crate) fn status(&self, maps: &Maps, counters: &BTreeMap<String, u64>) -> RateUpdateStatus {
+        let counts = &self.counts;
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        let queues = maps.congestion();
+        let admission = queues.admission.load();
+        let mut failed = Vec::new();
+        let mut connections = 0;
+        for place in &self.places {
+            let Some(cid) = lock(&place.assignment).as_ref().map(|assignment| assignment.cid.0) else {
+                continue;
+            };
+            connections += 1;
+            failed.extend(lock(&place.failure).clone().map(|reason| FailedAlgorithm { cid, reason }));
+        }
+        let queue = |n: usize| {
+            let taken = queues.event_consumer[n].load(Acquire);
+            let events = queues.event_producer[n].load(Acquire);
+            EventQueueInfo { events, occupancy: events.saturating_sub(taken) }
+        };
+        let taken = queues.result_consumer.load(Acquire);
+        RateUpdateStatus {
+            state: self.state(),
+            starts: counts.starts.load(Relaxed),
+            connections,
+            events: counts.events.load(Relaxed),
+            results: counts.results.load(Relaxed),
+            unanswered: counts.unanswered.load(Relaxed),
+            panics: counts.panics.load(Relaxed),
+            result_queue_full: counts.result_queue_full.load(Relaxed),
+            results_waiting: queues.result_producer.load(Acquire).saturating_sub(taken),
+            admission: AdmissionInfo {
+                capacity: admission.capacity,
+                thresholds: self.admission.thresholds,
+                elapsed_ns: self.admission.elapsed.as_nanos(),
+                packets: self.admission.packets,
+            },
+            queues: (0..EVENT_QUEUES).map(queue).collect(),
+            verdicts: Verdict::ALL.iter().map(|v| (v.name().to_owned(), count(v.name()))).collect(),
+            repaired: count(Counter::CongestionResultRepaired.name()),
+            lost: count(Counter::CongestionEventLost.name()),
+            unexpected: count(Counter::CongestionResultUnexpected.name()),
+            failed,
+        }
+    }
+}
