@@ -122,6 +122,8 @@ pub struct Packet {
     pub rx_buffer_level: u8,
     /// IV: the sender's clock in picoseconds.
     pub iv: u64,
+    /// When it came off the wire by our clock, picoseconds.
+    pub arrival: u64,
     /// PSN.
     pub psn: u32,
     /// RSN.
@@ -416,8 +418,8 @@ pub struct Scratch {
     pub event_queues: EventQueues,
     /// 1: `outcome` is a result to be applied.
     pub result: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Occupancy level of the card's own receive buffer, 0..31.
+    pub rx_buffer_level: u32,
     /// Connection slot whose turn it is.
     pub slot: u32,
     /// Receive cells of the node in use.
