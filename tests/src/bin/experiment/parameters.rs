@@ -115,12 +115,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_its_name() {
+        let mut parameters = Parameters::DEFAULT;
         for assignment in ["max_fcwnd", "no_such=1", "max_fcwnd=x", "base_delay_target=10", "delay_select=no"]
         {
-            let error = set(&mut Parameters::DEFAULT, assignment).expect_err(assignment);
+            let error = set(&mut parameters, assignment).expect_err(assignment);
             assert!(!format!("{error:#}").is_empty());
         }
-        let error = set(&mut Parameters::DEFAULT, "min_ncwnd=many").expect_err("no number");
+        let error = set(&mut parameters, "min_ncwnd=many").expect_err("no number");
         assert!(format!("{error:#}").contains("min_ncwnd"));
     }
 }
