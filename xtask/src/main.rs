@@ -1,4 +1,4 @@
-//! Everything a person types: `cargo xtask setup · run · test · bench · build · fmt · lint · doc`.
+//! Everything a person types: `cargo xtask setup · run · test · bench · experiment · build · fmt · lint · doc`.
 
 mod bpf;
 mod checks;
@@ -37,6 +37,9 @@ enum Task {
     /// Measure Tiercel beside the raw limit of this machine, in one run (needs root)
     #[command(disable_help_flag = true)]
     Bench(Passed),
+    /// Show congestion control and loss recovery at work in a simulated data centre: numbers, plots, a report
+    #[command(disable_help_flag = true)]
+    Experiment(Passed),
     /// Build the XDP programs and the workspace, optimised
     Build,
     /// Format all crates
@@ -78,8 +81,12 @@ fn perform(task: Task) -> Result<ExitCode> {
         Task::Setup => {
             setup::setup(Scope::Checks, &progress)?;
         }
-        Task::Run(passed) => return start("demo", &passed, &progress),
-        Task::Bench(passed) => return start("bench", &passed, &progress),
+        Task::Run(passed) => return start_with_packets("demo", &passed, &progress),
+        Task::Bench(passed) => return start_with_packets("bench", &passed, &progress),
+        Task::Experiment(passed) => {
+            setup::setup(Scope::Build, &progress)?;
+            return start("experiment", &passed, &progress);
+        }
         Task::Test(options) => return test::test(&options, &progress),
         Task::Build => {
             setup::setup(Scope::Build, &progress)?;
@@ -106,13 +113,6 @@ fn perform(task: Task) -> Result<ExitCode> {
 
 /// Builds and starts a program of the tests crate with the arguments passed; its exit code becomes ours.
 fn start(program: &str, passed: &Passed, progress: &Progress) -> Result<ExitCode> {
-    if !passed.asks_for_help() {
-        preflight::kernel()?;
-    }
-    setup::setup(Scope::Build, progress)?;
-    if !passed.asks_for_help() {
-        preflight::veth()?;
-    }
     build_programs(progress)?;
     let package = ["--release", "--package", "tiercel-tests", "--bin", program];
     progress.say(&format!("building the program `{program}`"));
@@ -120,6 +120,18 @@ fn start(program: &str, passed: &Passed, progress: &Progress) -> Result<ExitCode
     progress.say(&format!("starting the program `{program}`"));
     let status = cargo().args(["run", "--quiet"]).args(package).arg("--").args(&passed.args).status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { exit_code(status.code()) })
+}
+
+/// Likewise a program that needs what the kernel has to have.
+fn start_with_packets(program: &str, passed: &Passed, progress: &Progress) -> Result<ExitCode> {
+    if !passed.asks_for_help() {
+        preflight::kernel()?;
+    }
+    setup::setup(Scope::Build, progress)?;
+    if !passed.asks_for_help() {
+        preflight::veth()?;
+    }
+    start(program, passed, progress)
 }
 
 /// The code of a failed child; 1 when a signal ended it.

@@ -9,7 +9,7 @@ use transport_common::queues::{CONNECTIONS, MEMORY_GUARD, Region, access};
 use transport_common::units::Picoseconds;
 
 use super::address::Address;
-use super::plan::HostModel;
+use super::plan::{HostModel, SlowUlp};
 use super::tap;
 use crate::host_nic::{HostConfig, HostNic};
 use crate::network::{Span, Time};
@@ -51,6 +51,17 @@ pub(super) struct Card {
 struct Waiting {
     card: usize,
     frame: Vec<u8>,
+    arrival: Time,
+}
+
+/// A frame that the ULP has taken.
+pub(super) struct Taken {
+    pub(super) card: usize,
+    pub(super) frame: Vec<u8>,
+    /// When it came from the fabric.
+    pub(super) arrival: Time,
+    /// How long the ULP takes for the next one, if one waits.
+    pub(super) next: Option<Span>,
 }
 
 /// A host at a port of the fabric.
@@ -167,7 +178,7 @@ impl Host {
     }
 
     /// A frame comes from the fabric. Acknowledgements never wait for the ULP.
-    pub(super) fn arrive(&mut self, card: usize, frame: Vec<u8>) -> Arrival {
+    pub(super) fn arrive(&mut self, card: usize, now: Time, frame: Vec<u8>) -> Arrival {
         self.stats.received += 1;
         let Some(ulp) = self.model.slow_ulp else { return Arrival::Ready(frame) };
         if tap::read(&frame).is_none_or(|packet| packet.acknowledgement.is_some()) {
@@ -180,26 +191,28 @@ impl Host {
         }
         self.buffer_bytes += bytes;
         self.stats.buffer_peak = self.stats.buffer_peak.max(self.buffer_bytes);
-        self.buffer.push_back(Waiting { card, frame });
+        self.buffer.push_back(Waiting { card, frame, arrival: now });
+        self.report_level(ulp);
         if self.buffer.len() > 1 {
             return Arrival::Waits;
         }
         Arrival::Begins(ulp.rate.time_of(bytes))
     }
 
-    /// The ULP has taken the first frame of the buffer: it, its card, and how long the next one takes.
-    pub(super) fn take_buffered(&mut self) -> Option<(usize, Vec<u8>, Option<Span>)> {
+    /// The ULP has taken the first frame of the buffer.
+    pub(super) fn take_buffered(&mut self) -> Option<Taken> {
         let ulp = self.model.slow_ulp?;
-        let Waiting { card, frame } = self.buffer.pop_front()?;
-        if let Some(packet) = tap::read(&frame) {
-            // D-76: thresholds at equal distances, the average of the newest sample alone.
-            let level = (self.buffer_bytes * LEVELS / ulp.buffer.0).min(LEVELS - 1);
-            let nic = &mut self.cards[card].nic;
-            nic.entry_mut(slot_of(packet.cid)).connection.report.rx_buffer_level = level as u8;
-        }
+        let Waiting { card, frame, arrival } = self.buffer.pop_front()?;
         self.buffer_bytes -= frame.len() as u64;
+        self.report_level(ulp);
         let next = self.buffer.front().map(|waiting| ulp.rate.time_of(waiting.frame.len() as u64));
-        Some((card, frame, next))
+        Some(Taken { card, frame, arrival, next })
+    }
+
+    /// Tells the cards how full the buffer is: thresholds at equal distances (D-76), not smoothed.
+    fn report_level(&mut self, ulp: SlowUlp) {
+        let level = (self.buffer_bytes * LEVELS / ulp.buffer.0).min(LEVELS - 1) as u8;
+        self.cards.iter_mut().for_each(|card| card.nic.set_rx_buffer_level(level));
     }
 
     /// Bytes that wait in the receive buffer.
@@ -207,12 +220,13 @@ impl Host {
         self.buffer_bytes
     }
 
-    /// Hands a frame to its card: what it answers at once, and what the frame acknowledges.
+    /// Hands a frame that came at `arrival` to its card: what it answers at once, and what the frame acknowledges.
     pub(super) fn receive(
         &mut self,
         card: usize,
         now: Time,
         frame: Vec<u8>,
+        arrival: Time,
     ) -> (Option<Departure>, Option<Acknowledged>) {
         // Longer frames carry data.
         const LONGEST_ACKNOWLEDGEMENT: usize = 14 + 40 + 8 + 16 + 72;
@@ -222,7 +236,7 @@ impl Host {
             let flow = (*self.cards[card].flows.get(slot_of(packet.cid))?)?;
             Some(Acknowledged { flow, delay: packet.acknowledgement?.fabric_delay(Picoseconds(now.0)) })
         });
-        let (verdict, reply) = self.card_at(card, now).receive(frame);
+        let (verdict, reply) = self.card_at(card, now).receive_waited(frame, Picoseconds(arrival.0));
         let departure = (verdict == Verdict::Transmit).then(|| self.send(now, reply));
         (departure, acknowledged)
     }

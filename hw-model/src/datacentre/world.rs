@@ -238,23 +238,24 @@ impl DataCentre {
     fn arrive(&mut self, delivery: Delivery) {
         let Delivery { port: Port(host), frame, .. } = delivery;
         let card = usize::from(frame[5]); // of the card's MAC address
-        match self.hosts[usize::from(host)].arrive(card, frame) {
-            Arrival::Ready(frame) => self.receive(host, card, frame),
+        match self.hosts[usize::from(host)].arrive(card, self.now, frame) {
+            Arrival::Ready(frame) => self.receive(host, card, frame, self.now),
             Arrival::Begins(takes) => self.happens(self.now + takes, Event::Taken { host }),
             Arrival::Waits | Arrival::Dropped => {}
         }
     }
 
     fn taken(&mut self, host: u16) {
-        let Some((card, frame, next)) = self.hosts[usize::from(host)].take_buffered() else { return };
-        if let Some(takes) = next {
+        let Some(taken) = self.hosts[usize::from(host)].take_buffered() else { return };
+        if let Some(takes) = taken.next {
             self.happens(self.now + takes, Event::Taken { host });
         }
-        self.receive(host, card, frame);
+        self.receive(host, taken.card, taken.frame, taken.arrival);
     }
 
-    fn receive(&mut self, host: u16, card: usize, frame: Vec<u8>) {
-        let (departure, acknowledged) = self.hosts[usize::from(host)].receive(card, self.now, frame);
+    fn receive(&mut self, host: u16, card: usize, frame: Vec<u8>, arrival: Time) {
+        let receiver = &mut self.hosts[usize::from(host)];
+        let (departure, acknowledged) = receiver.receive(card, self.now, frame, arrival);
         self.depart(host, departure);
         self.plan_engine(host, card);
         if let Some(acknowledged) = acknowledged {

@@ -117,6 +117,8 @@ impl HostNic {
             wheel: Box::new(TimingWheel::new()),
             doorbells: Doorbells::default(),
             counters: [0; Counter::COUNT],
+            arrival: None,
+            rx_buffer_level: 0,
             admission: Admission { capacity: 0, ..Admission::new(0) },
             events: Default::default(),
             published: [0; EVENT_QUEUES],
@@ -150,7 +152,19 @@ impl HostNic {
         self.platform.frame_limit =
             self.config.longest_frame.min(length.saturating_add(self.config.tail_room));
         let verdict = datapath::receive(&mut self.platform, &mut self.scratch);
+        self.platform.arrival = None;
         (verdict, core::mem::take(&mut self.platform.frame))
+    }
+
+    /// Likewise a frame that came off the wire at `arrival` and waited in a receive buffer of the card since then.
+    pub fn receive_waited(&mut self, frame: Vec<u8>, arrival: Picoseconds) -> (Verdict, Vec<u8>) {
+        self.platform.arrival = Some(arrival);
+        self.receive(frame)
+    }
+
+    /// Sets the occupancy level of that buffer, 0 to 31, which all connections report from now on (F-10.2-3).
+    pub fn set_rx_buffer_level(&mut self, level: u8) {
+        self.platform.rx_buffer_level = level;
     }
 
     /// One frame of the engine: the verdict and what stands in the frame, or `None` if there was nobody to turn to.

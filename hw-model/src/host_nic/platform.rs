@@ -36,6 +36,10 @@ pub struct HostPlatform {
     pub(super) clock: Picoseconds,
     /// What the next readings find; the clock shows the last one read.
     pub(super) readings: VecDeque<Picoseconds>,
+    /// When the frame at hand came off the wire, if it waited since then.
+    pub(super) arrival: Option<Picoseconds>,
+    /// Occupancy level of the card's receive buffer.
+    pub(super) rx_buffer_level: u8,
     pub(super) config: NodeConfig,
     pub(super) entries: Box<[Entry]>,
     pub(super) queue_pairs: Box<[QueuePair]>,
@@ -276,6 +280,14 @@ impl Platform for HostPlatform {
 
     fn cells_in_use(&self) -> u32 {
         (self.cells.len() - self.free_cells.len()) as u32
+    }
+
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        self.arrival.unwrap_or(now)
+    }
+
+    fn rx_buffer_level(&self) -> u8 {
+        self.rx_buffer_level
     }
 
     fn event_queues(&mut self, s: &mut Scratch) {

@@ -91,6 +91,29 @@ fn write_is_placed_acknowledged_and_completed() {
     assert_eq!(b.counter(Counter::SentInReceivedFrame), 1);
 }
 
+/// F-10.1-1, F-10.1-3: what a frame waits in the card's receive buffer is the receiver's, not the fabric's, time.
+#[test]
+fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
+    let at = |ticks: u64| Picoseconds(ticks << 17);
+    let (mut a, mut b) = (nic(0), nic(1));
+    a.open(5, &parameters(0));
+    b.open(5, &parameters(1));
+    b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
+    a.set_time(at(1_000));
+    let work = WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
+    a.post(5, work).expect("the queue is empty");
+    let (_, frame) = a.engine_frame().expect("the doorbell was rung");
+    b.set_time(at(1_100));
+    b.set_rx_buffer_level(20);
+    let (_, answer) = b.receive_waited(frame, at(1_010));
+    a.set_time(at(1_130));
+    a.receive_waited(answer, at(1_120));
+    let delays = a.entry(5).connection.congestion.delays.map(|delay| delay.last.0);
+    assert_eq!(delays, [120, 30, 10, 20], "full, fabric, forward, reverse");
+    assert_eq!(a.entry(5).connection.congestion.rtt, Ticks(120));
+    assert_eq!(a.scratch.event.rx_buffer_level, 20, "F-10.2-3");
+}
+
 #[test]
 fn memory_is_refused_where_the_longest_copy_would_not_fit() {
     let mut nic = nic(0);

@@ -31,12 +31,12 @@ const LEVELS: u32 = 32;
 impl Entry {
     /// An ACK or NACK was processed: its delays are recorded and its event is there for [`Self::decide`] (F-10.1-3, F-10.6.2.1-1).
     #[inline(never)]
-    pub(crate) fn acknowledgement_event(&mut self, s: &mut Scratch, now: Picoseconds, eack_drop: u32) {
+    pub(crate) fn acknowledgement_event(&mut self, s: &mut Scratch, eack_drop: u32, now: FalconTime) {
         let (packet, event) = (&s.packet, &mut s.event);
         event.t1 = NicTime::from_falcon_time(FalconTime(packet.t1));
         event.t2 = NicTime::from_falcon_time(FalconTime(packet.t2));
         event.t3 = NicTime::from_picoseconds(Picoseconds(packet.iv));
-        event.t4 = NicTime::from_picoseconds(now);
+        event.t4 = NicTime::from_picoseconds(Picoseconds(packet.arrival));
         let nack = packet.kind == PacketType::Nack as u8;
         event.event_type = if nack { EventType::NACK } else { EventType::ACK };
         event.nack_code = if nack { packet.nack_code } else { 0 };
@@ -49,7 +49,7 @@ impl Entry {
         event.eack = (packet.kind == PacketType::Eack as u8) as u8;
         event.eack_drop = eack_drop as u8;
         let delays = s.event.delays();
-        self.record_delays(&delays, now.ticks());
+        self.record_delays(&delays, now);
         s.report.delays = 1;
         s.report.decide = 1;
     }

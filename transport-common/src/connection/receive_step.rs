@@ -43,7 +43,7 @@ impl Entry {
             return false;
         }
         if matches!(s.packet.kind, BACK | EACK | NACK) {
-            self.on_acknowledgement(s, queues, now);
+            self.on_acknowledgement(s, queues, now.ticks());
         } else {
             self.on_reliable(s, queues, now);
         }
@@ -91,15 +91,14 @@ impl Entry {
 
     /// BACK, EACK, NACK.
     #[inline(always)]
-    fn on_acknowledgement(&mut self, s: &mut Scratch, queues: &QueuePair, time: Picoseconds) {
-        let now = time.ticks();
+    fn on_acknowledgement(&mut self, s: &mut Scratch, queues: &QueuePair, now: FalconTime) {
         match self.process_acknowledgement(&s.packet.acknowledgement, queues) {
             AckVerdict::Applied => {}
             AckVerdict::Stale => return s.count(Counter::AckStale),
             AckVerdict::Invalid => return s.count(Counter::AckInvalid),
         }
         self.tables.statistics.acks_received += 1;
-        let rtt = now.since(FalconTime(s.packet.t1));
+        let rtt = Picoseconds(s.packet.arrival).ticks().since(FalconTime(s.packet.t1));
         self.sample_rtt(rtt);
         let mut eack_drop = false;
         match s.packet.kind {
@@ -112,7 +111,7 @@ impl Entry {
             }
             _ => {}
         }
-        self.acknowledgement_event(s, time, eack_drop as u32);
+        self.acknowledgement_event(s, eack_drop as u32, now);
     }
 
     /// F-9.2.3-4; a sample of more than half the wrap is no round trip time.
@@ -133,7 +132,7 @@ impl Entry {
         self.tables.statistics.packets_received += 1;
         let report = &mut self.connection.report;
         report.t1 = Picoseconds(s.packet.iv).ticks().0; // D-13
-        report.t2 = now.ticks().0;
+        report.t2 = Picoseconds(s.packet.arrival).ticks().0;
         let hops = INITIAL_HOP_LIMIT.wrapping_sub(s.packet.hop_limit);
         report.forward_hops = if hops > 15 { 15 } else { hops };
         report.ecn_count = (report.ecn_count + s.packet.congestion_experienced as u16) & 0x3fff;

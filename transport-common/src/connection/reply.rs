@@ -99,7 +99,8 @@ impl Entry {
         t.t2 = report.t2;
         t.ecn_count = report.ecn_count as u32;
         t.forward_hops = report.forward_hops;
-        t.rx_buffer_level = report.rx_buffer_level;
+        let card = s.rx_buffer_level as u8;
+        t.rx_buffer_level = if report.rx_buffer_level > card { report.rx_buffer_level } else { card }; // D-76
         t.cc_metadata = self.connection.congestion.cc_metadata;
     }
 

@@ -71,6 +71,7 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     let fired = words::forget(&s.turn.fired) != 0;
     let now = Picoseconds(words::forget(&s.turn.now));
     s.cells_in_use = p.cells_in_use();
+    s.rx_buffer_level = p.rx_buffer_level().into();
     p.event_queues(s);
     p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired));
     settle(p, s);

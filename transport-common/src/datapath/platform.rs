@@ -78,6 +78,18 @@ pub trait Platform {
     /// Receive cells in use.
     fn cells_in_use(&self) -> u32;
 
+    /// When the frame at hand came off the wire, if the card says so, else `now`: T2 of data, T4 of acknowledgements
+    /// (F-10.1-1). Between the two lies what the frame waited for its turn.
+    #[inline(always)]
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        now
+    }
+    /// Occupancy level, 0 to 31, of a receive buffer that the card has in front of the transport; 0 without one.
+    #[inline(always)]
+    fn rx_buffer_level(&self) -> u8 {
+        0
+    }
+
     /// Copies occupancy and admission policy of the event queues to `s.event_queues`.
     fn event_queues(&mut self, s: &mut Scratch);
     /// Appends `s.event` to its queue.

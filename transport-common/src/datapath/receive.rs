@@ -22,7 +22,9 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     let slot = slot_of(Cid(s.packet.dest_cid));
     let now = p.now();
     s.region = region_of(p, s);
+    s.packet.arrival = p.arrival(now).0;
     s.cells_in_use = p.cells_in_use();
+    s.rx_buffer_level = p.rx_buffer_level().into();
     if s.packet.kind == PacketType::Back as u8
         || s.packet.kind == PacketType::Eack as u8
         || s.packet.kind == PacketType::Nack as u8

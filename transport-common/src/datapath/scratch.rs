@@ -122,6 +122,8 @@ pub struct Packet {
     pub rx_buffer_level: u8,
     /// IV: the sender's clock in picoseconds.
     pub iv: u64,
+    /// When it came off the wire by our clock, picoseconds.
+    pub arrival: u64,
     /// PSN.
     pub psn: u32,
     /// RSN.
@@ -423,12 +425,12 @@ pub struct Scratch {
     pub event_queues: EventQueues,
     /// 1: `outcome` is a result to be applied.
     pub result: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Occupancy level of the card's own receive buffer, 0..31.
+    pub rx_buffer_level: u32,
     /// Whose turn it is.
     pub turn: TurnOf,
     /// 0.
-    pub reserved2: u32,
+    pub reserved: u32,
     /// Receive cells of the node in use.
     pub cells_in_use: u32,
     /// Headers of the frame being built; the Falcon header stands at [`super::FALCON_AT`].

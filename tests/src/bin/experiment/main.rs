@@ -3,6 +3,7 @@
 mod figure;
 mod html;
 mod options;
+mod parameters;
 mod plot;
 mod result;
 mod simulation;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
 
 /// All experiments asked for. False when a promise was not kept, which the tables then say.
 fn run(options: &Options) -> Result<bool> {
+    options.check()?;
     // Before the work, so that none is lost for a misspelt path.
     let written = |path: &Path| format!("cannot write {}", path.display());
     fs::create_dir_all(&options.out).with_context(|| written(&options.out))?;

@@ -2,10 +2,16 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, anyhow};
 use clap::{Parser, ValueEnum};
 use hw_model::datacentre::Tuning;
 use hw_model::network::{Rate, Span};
+use transport_common::congestion::algorithm::AlgorithmId;
+use transport_common::congestion::parameters::{Parameters, Prepared};
+use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::{Fcwnd, Ticks};
+
+use crate::parameters;
 
 /// Runs experiments in a data centre on virtual time, whose hosts run the very datapath of the XDP programs; computes
 /// what was promised of them, and writes JSON, plots (SVG) and a report (HTML).
@@ -30,8 +36,12 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
 
     /// Congestion control of every connection
-    #[arg(long, value_name = "ALGORITHM", default_value = "fixed")]
+    #[arg(long, value_name = "ALGORITHM", default_value = "swift")]
     pub(crate) cc: CongestionControl,
+
+    /// Sets a parameter of congestion control by the specification's name; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
 
     /// Initial fabric window, packets
     #[arg(long, value_name = "PACKETS", default_value_t = 32.0, value_parser = fcwnd)]
@@ -82,8 +92,16 @@ pub(crate) enum Name {
 /// A congestion control algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CongestionControl {
-    /// Windows stay what they are at first
+    /// Swift with PLB, on delay
+    Swift,
+    /// DCQCN, on ECN marks
+    Dcqcn,
+    /// NewReno, on loss
+    Newreno,
+    /// A fixed fabric window, `--fcwnd`; the NIC window follows the peer's buffer level
     Fixed,
+    /// No algorithm: both windows stay what they are at first
+    Constant,
 }
 
 fn fcwnd(text: &str) -> Result<f64, String> {
@@ -94,11 +112,51 @@ fn fcwnd(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
-    /// How connections are opened.
+    /// Whether all that was set is in range.
+    ///
+    /// # Errors
+    /// The first parameter that is not.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.prepared().map(|_| ())
+    }
+
+    fn prepared(&self) -> Result<Prepared> {
+        let mut parameters = Parameters::DEFAULT;
+        if self.cc == CongestionControl::Fixed {
+            parameters.fixed_window = self.initial_fcwnd();
+        }
+        self.set.iter().try_for_each(|assignment| parameters::set(&mut parameters, assignment))?;
+        parameters.prepare().map_err(|error| anyhow!("{error}"))
+    }
+
+    /// Parameters of the algorithm.
+    pub(crate) fn parameters(&self) -> Parameters {
+        *self.prepared().unwrap_or_default().parameters()
+    }
+
+    fn initial_fcwnd(&self) -> Fcwnd {
+        Fcwnd((self.fcwnd * f64::from(1u32 << Fcwnd::FRACTION_BITS)).round() as u32)
+    }
+
+    /// How connections are opened, with [checked](Self::check) options.
     pub(crate) fn tuning(&self) -> Tuning {
-        let fraction = f64::from(1u32 << Fcwnd::FRACTION_BITS);
+        let algorithm = match self.cc {
+            CongestionControl::Swift => AlgorithmId::Swift,
+            CongestionControl::Dcqcn => AlgorithmId::Dcqcn,
+            CongestionControl::Newreno => AlgorithmId::NewReno,
+            CongestionControl::Fixed => AlgorithmId::Fixed,
+            CongestionControl::Constant => AlgorithmId::default(),
+        };
+        let placement =
+            if self.cc == CongestionControl::Constant { Placement::Constant } else { Placement::Kernel };
         Tuning {
-            fcwnd: Fcwnd((self.fcwnd * fraction).round() as u32),
+            fcwnd: self.initial_fcwnd(),
+            settings: Settings {
+                placement: placement as u32,
+                algorithm: algorithm as u32,
+                prepared: self.prepared().unwrap_or_default(),
+                ..Settings::SWIFT
+            },
             ncwnd: self.ncwnd,
             rto: Ticks::from_nanos(self.rto.0 / 1000),
             ..Tuning::default()
@@ -127,9 +185,26 @@ mod tests {
         Options::command().debug_assert();
         let options = Options::parse_from(["experiment"]);
         // D-78: fcwnd 32, ncwnd 64, RTO 1 ms.
-        assert_eq!(options.tuning(), Tuning::default());
+        assert_eq!(options.tuning(), Tuning { settings: Settings::SWIFT, ..Tuning::default() });
         assert_eq!(options.experiments().len(), 8);
-        assert_eq!(options.algorithm(), "fixed");
+        assert_eq!(options.algorithm(), "swift");
+        let constant = Options::parse_from(["experiment", "--cc", "constant"]);
+        assert_eq!(constant.tuning(), Tuning::default());
+    }
+
+    #[test]
+    fn parameters_are_set_and_checked() {
+        let options = |arguments: &[&str]| Options::parse_from(["experiment"].iter().chain(arguments));
+        let set = options(&["--set", "base_delay_target=10us", "--set", "retransmit_limit=5"]);
+        assert!(set.check().is_ok());
+        let parameters = set.tuning().settings.prepared;
+        assert_eq!(parameters.parameters().base_delay_target, Ticks::from_nanos(10_000));
+        assert_eq!(parameters.parameters().retransmit_limit, 5);
+        let error = options(&["--set", "retransmit_limit=8"]).check().expect_err("3 bits");
+        assert_eq!(format!("{error}"), "retransmit_limit must be 1 to 7 retransmissions");
+        let fixed = options(&["--cc", "fixed", "--fcwnd", "20"]);
+        assert_eq!(fixed.parameters().fixed_window, Fcwnd::from_packets(20));
+        assert!(options(&["--cc", "fixed", "--fcwnd", "300"]).check().is_err(), "above max_fcwnd");
     }
 
     #[test]

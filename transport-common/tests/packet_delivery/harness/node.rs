@@ -129,6 +129,7 @@ impl Node {
     /// A packet arrives; the answer that leaves in its frame, if any.
     pub(crate) fn receive(&mut self, wire: &Wire, now: Picoseconds) -> Option<Wire> {
         self.s.packet = wire.packet;
+        self.s.packet.arrival = now.0;
         self.s.region = self.region(wire.packet.operation.rkey);
         self.entry.on_packet(&mut self.s, &self.queues, now);
         self.settle();

@@ -15,7 +15,8 @@ use crate::result::{Bound, Case, Experiment, Verdict, World};
 pub(super) const RATES: [f64; 9] = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0];
 /// The loss rate of which something is promised, and whose course is drawn.
 const PROMISED: f64 = 1.0;
-const PACKETS: u64 = 30_000;
+/// So many that a loss at the very end, which only the retransmission timer repairs, does not decide.
+const PACKETS: u64 = 100_000;
 const SAMPLE: Span = Span::from_micros(50);
 const LIMIT: Time = Time(2_000_000_000_000);
 

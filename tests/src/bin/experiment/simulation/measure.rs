@@ -43,11 +43,11 @@ pub(crate) fn since(data_centre: &DataCentre, egress: Egress, from: &Mark, rate:
     }
 }
 
-/// The samples of a flow from one time to another, both inclusive.
+/// The samples of a flow from one time to another, both inclusive; none if the second is before the first.
 pub(crate) fn samples(record: &Record, flow: usize, from: Time, to: Time) -> &[FlowSample] {
     let begin = record.times.partition_point(|time| *time < from);
     let end = record.times.partition_point(|time| *time <= to);
-    &record.flows[flow][begin..end]
+    &record.flows[flow][begin..end.max(begin)]
 }
 
 /// User data that a flow brought over from one time to another, Gb/s; none without two samples.

@@ -45,19 +45,19 @@ impl Progress {
 /// If one cannot be set up.
 pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
     let names = options.experiments();
-    let progress = Progress::new(names.iter().copied().map(runs).sum());
+    let progress = Progress::new(names.iter().map(|name| runs(*name, options)).sum());
     let experiments = names.iter().map(|name| experiment(*name, options, &progress)).collect();
     progress.0.finish_and_clear();
     experiments
 }
 
 /// Runs of an experiment.
-fn runs(name: Name) -> u64 {
+fn runs(name: Name, options: &Options) -> u64 {
     match name {
         Name::Fairness => fairness::COUNTS.len() as u64,
         Name::Incast => incast::COUNTS.len() as u64,
         Name::Loss => loss::RATES.len() as u64,
-        Name::Plb => plb::SEEDS,
+        Name::Plb => plb::runs(options),
         Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
     }
 }

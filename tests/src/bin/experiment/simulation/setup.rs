@@ -93,6 +93,14 @@ pub(crate) fn settings(options: &Options) -> BTreeMap<&'static str, String> {
         ("initial ncwnd", tuning.ncwnd.to_string()),
         ("initial RTO", options.rto.to_string()),
         ("hop limit", INITIAL_HOP_LIMIT.to_string()),
+        (
+            "parameters",
+            if options.set.is_empty() {
+                "D-78".to_owned()
+            } else {
+                format!("D-78, {}", options.set.join(", "))
+            },
+        ),
     ]
     .into()
 }

@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     let record = data_centre.record();
     let steady = samples(record, 0, half, end);
     let (window, delay) = measure::mean_window_and_delay(steady);
-    let target = window.map(|window| Target::default().delay(window, HOPS));
+    let target = window.map(|window| Target::new(&options.parameters()).delay(window, HOPS));
     let off = delay.zip(target).map(|(delay, target)| (delay / target - 1.0).abs() * 100.0);
 
     let goodput = series::goodput(record, 0, 5);

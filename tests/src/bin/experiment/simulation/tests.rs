@@ -18,25 +18,48 @@ fn holds(experiment: &Experiment, verdict: &str) -> bool {
 #[test]
 fn a_window_below_the_path_wastes_it_and_one_above_fills_the_queue() {
     // 10 Gb/s over 6 us of cable, and 2.7 us a packet.
-    let small = run(Name::SingleFlow, &["--rate", "10Gbps", "--fcwnd", "2"]);
+    let small = run(Name::SingleFlow, &["--cc", "constant", "--rate", "10Gbps", "--fcwnd", "2"]);
     assert!(!holds(&small, "utilisation") && holds(&small, "queue drops"));
-    let large = run(Name::SingleFlow, &["--rate", "10Gbps", "--fcwnd", "60"]);
+    let large = run(Name::SingleFlow, &["--cc", "constant", "--rate", "10Gbps", "--fcwnd", "60"]);
     assert!(holds(&large, "utilisation") && !holds(&large, "off target"));
     // The target is some 33 us. Acknowledgements come for 10 packets at a time, so that the path holds half of that less
     // than the window.
-    let right = run(Name::SingleFlow, &["--rate", "10Gbps", "--fcwnd", "15"]);
+    let right = run(Name::SingleFlow, &["--cc", "constant", "--rate", "10Gbps", "--fcwnd", "15"]);
     assert!(right.verdicts.iter().all(|verdict| verdict.holds), "{:?}", right.verdicts);
 }
 
 #[test]
 fn the_receive_buffer_holds_what_the_window_lets_through() {
-    let fits = run(Name::NicCongestion, &["--rate", "10Gbps", "--fcwnd", "32"]);
+    let fits = run(Name::NicCongestion, &["--cc", "constant", "--rate", "10Gbps", "--fcwnd", "32"]);
     assert!(fits.verdicts.iter().all(|verdict| verdict.holds), "{:?}", fits.verdicts);
     // The data window of 128 packets (D-27) is the least of the three.
-    let windows = ["--rate", "10Gbps", "--fcwnd", "250", "--ncwnd", "250"];
+    let windows = ["--cc", "constant", "--rate", "10Gbps", "--fcwnd", "250", "--ncwnd", "250"];
     let more = run(Name::NicCongestion, &windows);
     let peak = |experiment: &Experiment| experiment.cases[0].value("receive buffer at most");
     assert!(peak(&more) > peak(&fits).map(|peak| 3.0 * peak), "{:?} {:?}", peak(&more), peak(&fits));
+}
+
+#[test]
+fn swift_fills_the_bottleneck_at_its_target_delay() {
+    let experiment = run(Name::SingleFlow, &[]);
+    assert!(experiment.verdicts.iter().all(|verdict| verdict.holds), "{:?}", experiment.verdicts);
+    // Another target is kept as well, so that it is the target that decides.
+    let more = run(Name::SingleFlow, &["--set", "base_delay_target=15us"]);
+    assert!(more.verdicts.iter().all(|verdict| verdict.holds), "{:?}", more.verdicts);
+    let delay = |experiment: &Experiment| experiment.cases[0].value("fabric delay").expect("measured");
+    assert!((8.0..12.0).contains(&(delay(&experiment) - delay(&more))), "10 us less");
+}
+
+#[test]
+fn swift_tells_a_slow_receiver_from_a_slow_fabric() {
+    let experiment = run(Name::NicCongestion, &[]);
+    assert!(experiment.verdicts.iter().all(|verdict| verdict.holds), "{:?}", experiment.verdicts);
+    let case = &experiment.cases[0];
+    let [level, ncwnd, fcwnd] = ["receive buffer", "ncwnd", "fcwnd"].map(|name| case.value(name));
+    // The buffer takes 155 packets, 15 of 32 levels of it 73: what waits in it is no delay of the fabric.
+    assert!(level.is_some_and(|level| (13.0..17.0).contains(&level)), "{level:?}");
+    assert!(ncwnd.is_some_and(|ncwnd| (60.0..100.0).contains(&ncwnd)), "{ncwnd:?}");
+    assert!(fcwnd > ncwnd, "{fcwnd:?} {ncwnd:?}");
 }
 
 #[test]
@@ -50,7 +73,7 @@ fn one_seed_gives_one_report() {
 
 #[test]
 fn without_plb_an_unlucky_hash_stays_unlucky() {
-    let experiment = run(Name::Plb, &["--rate", "2Gbps"]);
+    let experiment = run(Name::Plb, &["--cc", "constant", "--rate", "2Gbps"]);
     assert_eq!(experiment.cases[0].value("even in the end"), Some(0.0));
     let all_on_one = |points: &[[f64; 2]]| !points.is_empty() && points.iter().all(|point| point[1] == 4.0);
     let courses = experiment.figures[0].lines.iter().filter(|line| line.name.starts_with("the first"));
