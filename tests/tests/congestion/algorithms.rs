@@ -7,16 +7,25 @@ use std::time::Duration;
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::units::{Fcwnd, Ticks};
 use transport_user::congestion::{
-    Algorithm, AlgorithmChoice, AlgorithmId, CongestionControl, EngineState, Event, Outcome, Placement,
-    Prepared,
+    Algorithm, AlgorithmChoice, AlgorithmId, CongestionControl, CongestionParameters, EngineState, Event,
+    Outcome, Placement, Prepared,
 };
 
 /// Events that an algorithm answers as it should before it goes wrong.
 const GOOD: u32 = 20;
 
+/// Swift in the kernel with a target far above any delay of this machine, so that windows do not depend on how busy it
+/// is.
+pub(crate) const KERNEL: CongestionControl = CongestionControl {
+    parameters: CongestionParameters {
+        base_delay_target: Duration::from_millis(100),
+        ..CongestionParameters::DEFAULT
+    },
+    ..CongestionControl::SWIFT
+};
+
 /// Swift in user space.
-pub(crate) const USER: CongestionControl =
-    CongestionControl { placement: Placement::User, ..CongestionControl::SWIFT };
+pub(crate) const USER: CongestionControl = CongestionControl { placement: Placement::User, ..KERNEL };
 
 /// An algorithm of one's own in user space.
 pub(crate) fn user(algorithm: AlgorithmChoice) -> CongestionControl {

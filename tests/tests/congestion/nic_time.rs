@@ -2,14 +2,14 @@
 
 use anyhow::{Context, Result};
 use tiercel_tests::checks::{block_on, info};
-use transport_user::CongestionControl;
 
+use crate::algorithms::KERNEL;
 use crate::traffic::Traffic;
 
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn delays_are_measured_and_one_way_delays_need_synchronised_clocks() -> Result<()> {
-    let traffic = Traffic::new(CongestionControl::default())?;
+    let traffic = Traffic::new(KERNEL)?;
     let acknowledged = |t: &Traffic| info(&t.nodes.at_a).statistics.acks_received;
     block_on(traffic.until("acknowledgements", |t| acknowledged(t) >= 50))?;
     let delays = info(&traffic.nodes.at_a).delays;
@@ -30,7 +30,7 @@ fn delays_are_measured_and_one_way_delays_need_synchronised_clocks() -> Result<(
     assert_eq!((stats.forward, stats.reverse), (None, None));
 
     // Both hosts are this machine: they have one clock.
-    let mut synchronised = CongestionControl::default();
+    let mut synchronised = KERNEL;
     synchronised.parameters.synchronised_clocks = true;
     block_on(traffic.nodes.at_a.set_congestion(synchronised))?;
     block_on(traffic.chunk())?;

@@ -7,20 +7,20 @@ use tiercel_tests::checks::{block_on, info};
 use transport_user::congestion::{AlgorithmChoice, AlgorithmId, Placement};
 use transport_user::{CongestionControl, Error};
 
-use crate::algorithms::USER;
+use crate::algorithms::{KERNEL, USER};
 use crate::traffic::Traffic;
 
 /// Kernel and user space, to and fro, and nothing is lost.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn every_algorithm_in_every_place_while_traffic_flows() -> Result<()> {
-    let traffic = Traffic::new(CongestionControl::default())?;
+    let traffic = Traffic::new(KERNEL)?;
     let connection = &traffic.nodes.at_a;
     let switches = async {
         for algorithm in AlgorithmId::ALL {
             for placement in [Placement::User, Placement::Kernel, Placement::User, Placement::Constant] {
                 let algorithm = AlgorithmChoice::BuiltIn(algorithm);
-                let control = CongestionControl { algorithm, placement, ..CongestionControl::default() };
+                let control = CongestionControl { algorithm, placement, ..KERNEL };
                 connection.set_congestion(control).await?;
                 assert_eq!(connection.congestion(), control);
                 let before = info(connection).statistics.congestion_results;
@@ -55,10 +55,10 @@ fn every_algorithm_in_every_place_while_traffic_flows() -> Result<()> {
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn parameters_change_while_traffic_flows() -> Result<()> {
-    let traffic = Traffic::new(CongestionControl::default())?;
+    let traffic = Traffic::new(KERNEL)?;
     let connection = &traffic.nodes.at_a;
     for placement in [Placement::Kernel, Placement::User] {
-        let mut narrow = CongestionControl { placement, ..CongestionControl::default() };
+        let mut narrow = CongestionControl { placement, ..KERNEL };
         narrow.parameters.max_fcwnd = 4.0;
         narrow.parameters.max_ncwnd = 8;
         narrow.parameters.min_retransmission_timeout = Duration::from_millis(50);
@@ -70,7 +70,7 @@ fn parameters_change_while_traffic_flows() -> Result<()> {
                 .await?;
             let now = info(connection);
             assert!(now.fcwnd <= 4.0 && now.ncwnd <= 8 && now.rto_ns >= 49_000_000, "{now:?}");
-            connection.set_congestion(CongestionControl::default()).await?;
+            connection.set_congestion(KERNEL).await?;
             anyhow::Ok(())
         })?;
     }
@@ -82,7 +82,7 @@ fn parameters_change_while_traffic_flows() -> Result<()> {
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn changes_wait_for_one_another() -> Result<()> {
-    let traffic = Traffic::new(CongestionControl::default())?;
+    let traffic = Traffic::new(KERNEL)?;
     let connection = &traffic.nodes.at_a;
     block_on(async {
         for _ in 0..20 {
@@ -101,23 +101,23 @@ fn changes_wait_for_one_another() -> Result<()> {
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn what_cannot_be_is_refused_and_changes_nothing() -> Result<()> {
-    let traffic = Traffic::new(CongestionControl::default())?;
+    let traffic = Traffic::new(KERNEL)?;
     let connection = &traffic.nodes.at_a;
     let refused = |control| block_on(connection.set_congestion(control)).expect_err("refused");
     let custom = AlgorithmChoice::Custom("nobody's");
     assert!(matches!(
-        refused(CongestionControl { algorithm: custom, ..CongestionControl::default() }),
+        refused(CongestionControl { algorithm: custom, ..KERNEL }),
         Error::AlgorithmPlacement { .. }
     ));
     assert!(matches!(
         refused(CongestionControl { algorithm: custom, ..USER }),
         Error::UnknownAlgorithm { name: "nobody's" }
     ));
-    let mut wrong = CongestionControl::default();
+    let mut wrong = KERNEL;
     wrong.parameters.min_fcwnd = 0.0;
     let error = refused(wrong);
     assert_eq!(error.to_string(), "congestion control: min_fcwnd must be 1/1024 to 2047.999 packets");
-    assert_eq!(connection.congestion(), CongestionControl::default());
+    assert_eq!(connection.congestion(), KERNEL);
 
     block_on(async {
         connection.close();
