@@ -382,8 +382,10 @@ pub struct NodePage {
     pub frames: AtomicU64,
     /// Engine program: next deadline of the timing wheel in nanoseconds of the monotonic clock, 0 for none.
     pub next_deadline: AtomicU64,
+    /// Engine program: frames in which it found something to do, in all.
+    pub useful_frames: AtomicU64,
     /// Fills the cache line of the engine program.
-    pub reserved3: [u64; 5],
+    pub reserved3: [u64; 4],
     /// Receive cells in use.
     pub cells_in_use: AtomicU64,
 }

@@ -125,11 +125,15 @@ pub(crate) fn next_frame(node: &NodePage) -> u64 {
     frame
 }
 
-/// Counts frames without work in a row; only the engine writes this.
+/// Counts frames without work in a row, and those with work; only the engine writes this.
 #[inline(always)]
 pub(crate) fn count_idle(node: &NodePage, idle: bool) {
-    let frames = if idle { node.idle_frames.load(Relaxed) + 1 } else { 0 };
-    node.idle_frames.store(frames, Relaxed);
+    if idle {
+        node.idle_frames.store(node.idle_frames.load(Relaxed) + 1, Relaxed);
+    } else {
+        node.idle_frames.store(0, Relaxed);
+        node.useful_frames.store(node.useful_frames.load(Relaxed) + 1, Relaxed);
+    }
 }
 
 /// Asks the engine to turn to `slot`, and wakes it if it sleeps.

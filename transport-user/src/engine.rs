@@ -30,6 +30,8 @@ const BUSY_FRAMES: u32 = 1 << 30;
 /// entering a run (about 15 us) rarely.
 const FIRST_BURST: u32 = 64;
 const LARGEST_BURST: u32 = 16_384;
+/// Work is rare when it is found in less than one of so many frames.
+const RARE_WORK: u64 = 8;
 /// How often a stopping engine is interrupted again, in case a signal came just before it entered its run.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(1);
 
@@ -244,27 +246,33 @@ impl Worker {
 
     /// Runs bursts until nothing was found for the spin time, then sleeps. Once it has found something it naps first:
     /// more deadlines of acknowledgements are likely, and what is received until then need not wake it for them.
+    ///
+    /// A burst in which work was rare, as it is for an engine that only acknowledges, is no reason to go on without the
+    /// spin time: it would keep a CPU from those who send, who then send less, so that even more acknowledgements are
+    /// left to it.
     fn sleeping(&mut self) -> io::Result<()> {
         let mut burst = FIRST_BURST;
-        let mut last_busy = Instant::now();
+        let mut last_useful = Instant::now();
         let mut was_useful = false;
+        let mut before = self.shared.maps.node().useful_frames.load(SeqCst);
         while !self.stopped() {
             self.hand_out(burst)?;
-            let idle = self.shared.maps.node().idle_frames.load(SeqCst);
-            if idle < u64::from(burst) {
-                last_busy = Instant::now();
+            let now = self.shared.maps.node().useful_frames.load(SeqCst);
+            let useful = now.wrapping_sub(before);
+            before = now;
+            if useful > 0 {
+                last_useful = Instant::now();
                 was_useful = true;
-                // Only a burst that was in use to its end is worth a longer one.
-                if idle < u64::from(burst) / 2 {
-                    burst = (burst * 2).min(LARGEST_BURST);
-                }
+            }
+            if useful * RARE_WORK >= u64::from(burst) {
+                burst = (burst * 2).min(LARGEST_BURST);
                 continue;
             }
             burst = FIRST_BURST;
-            if last_busy.elapsed() >= self.options.spin {
+            if last_useful.elapsed() >= self.options.spin {
                 self.sleep(was_useful)?;
                 was_useful = false;
-                last_busy = Instant::now();
+                last_useful = Instant::now();
             }
         }
         Ok(())
