@@ -2,8 +2,8 @@
 
 mod figure;
 mod html;
+mod live;
 mod options;
-mod parameters;
 mod plot;
 mod result;
 mod simulation;
@@ -41,7 +41,8 @@ fn run(options: &Options) -> Result<bool> {
     let json = options.json.as_ref();
     let json = json.map(|path| fs::File::create(path).with_context(|| written(path))).transpose()?;
 
-    let report = Report::new(simulation::run(options)?);
+    let experiments = if options.live { live::run(options)? } else { simulation::run(options)? };
+    let report = Report::new(experiments);
     for experiment in &report.experiments {
         for figure in &experiment.figures {
             let path = options.out.join(format!("{}-{}.svg", experiment.name, figure.name));

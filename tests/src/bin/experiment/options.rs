@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::{Parser, ValueEnum};
 use hw_model::datacentre::Tuning;
 use hw_model::network::{Rate, Span};
@@ -10,11 +10,10 @@ use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::{Fcwnd, Ticks};
+use transport_user::congestion::{AlgorithmChoice, CongestionControl as Control, CongestionParameters};
 
-use crate::parameters;
-
-/// Runs experiments in a data centre on virtual time, whose hosts run the very datapath of the XDP programs; computes
-/// what was promised of them, and writes JSON, plots (SVG) and a report (HTML).
+/// Runs experiments in a data centre on virtual time, whose hosts run the very datapath of the XDP programs, or on real
+/// packets; computes what was promised of them, and writes JSON, plots (SVG) and a report (HTML).
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask experiment",
@@ -23,6 +22,7 @@ use crate::parameters;
   cargo xtask experiment
   cargo xtask experiment single-flow fairness --seed 7
   cargo xtask experiment incast --rate 200Gbps --json incast.json
+  cargo xtask experiment --live single-flow --rate 200Mbps
 
 The exit code is 0 if everything promised holds, else 1."
 )]
@@ -55,9 +55,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(crate) rto: Span,
 
-    /// Rate of the bottleneck
-    #[arg(long, value_name = "RATE", default_value = "100Gbps")]
-    pub(crate) rate: Rate,
+    /// Rate of the bottleneck [default: 100Gbps, with --live 300Mbps]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+
+    /// On real packets between two hosts in network namespaces (needs root): single-flow and loss, with a base delay
+    /// target of 2 ms and a least retransmission timeout of 10 ms unless set otherwise
+    #[arg(long)]
+    pub(crate) live: bool,
 
     /// Directory for plots and report, made if it is not there
     #[arg(long, value_name = "DIR", default_value = "target/experiment")]
@@ -67,6 +72,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
+
+/// What real packets need of the parameters: the machine pauses a thread for a part of a millisecond often, and for
+/// several now and then.
+const LIVE: [&str; 2] = ["base_delay_target=2ms", "min_retransmission_timeout=10ms"];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -120,13 +129,70 @@ impl Options {
         self.prepared().map(|_| ())
     }
 
-    fn prepared(&self) -> Result<Prepared> {
-        let mut parameters = Parameters::DEFAULT;
+    /// What is in force instead of D-78's defaults.
+    fn human_parameters(&self) -> Result<CongestionParameters> {
+        let mut parameters = CongestionParameters::DEFAULT;
         if self.cc == CongestionControl::Fixed {
-            parameters.fixed_window = self.initial_fcwnd();
+            parameters.fixed_window = self.fcwnd;
         }
-        self.set.iter().try_for_each(|assignment| parameters::set(&mut parameters, assignment))?;
-        parameters.prepare().map_err(|error| anyhow!("{error}"))
+        for (name, value) in self.assignments() {
+            let value = value.context("--set takes NAME=VALUE")?;
+            parameters.set(name, value).map_err(|error| anyhow!("{name}: {error}"))?;
+        }
+        Ok(parameters)
+    }
+
+    /// Names and values set, those first that real packets need.
+    fn assignments(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let needed: &[&str] = if self.live { &LIVE } else { &[] };
+        let all = needed.iter().copied().chain(self.set.iter().map(String::as_str));
+        all.map(|text| text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value))))
+    }
+
+    /// What differs from D-78's parameters, as people read it.
+    pub(crate) fn changes(&self) -> String {
+        let changes: Vec<String> = self
+            .assignments()
+            .map(|(name, value)| format!(", {name}={}", value.unwrap_or_default()))
+            .collect();
+        format!("D-78{}", changes.concat())
+    }
+
+    fn prepared(&self) -> Result<Prepared> {
+        self.human_parameters()?.prepare().map_err(|error| anyhow!("{error}"))
+    }
+
+    /// Rate of the bottleneck.
+    pub(crate) fn rate(&self) -> Rate {
+        let bits = if self.live { 300_000_000 } else { 100_000_000_000 };
+        self.rate.unwrap_or_else(|| Rate::from_bits_per_second(bits).expect("not zero"))
+    }
+
+    fn placement(&self) -> Placement {
+        if self.cc == CongestionControl::Constant { Placement::Constant } else { Placement::Kernel }
+    }
+
+    fn algorithm_id(&self) -> AlgorithmId {
+        match self.cc {
+            CongestionControl::Swift => AlgorithmId::Swift,
+            CongestionControl::Dcqcn => AlgorithmId::Dcqcn,
+            CongestionControl::Newreno => AlgorithmId::NewReno,
+            CongestionControl::Fixed => AlgorithmId::Fixed,
+            CongestionControl::Constant => AlgorithmId::default(),
+        }
+    }
+
+    /// Congestion control of a live connection.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub(crate) fn control(&self) -> Result<Control> {
+        Ok(Control {
+            algorithm: AlgorithmChoice::BuiltIn(self.algorithm_id()),
+            placement: self.placement(),
+            parameters: self.human_parameters()?,
+            ..Control::SWIFT
+        })
     }
 
     /// Parameters of the algorithm.
@@ -140,20 +206,11 @@ impl Options {
 
     /// How connections are opened, with [checked](Self::check) options.
     pub(crate) fn tuning(&self) -> Tuning {
-        let algorithm = match self.cc {
-            CongestionControl::Swift => AlgorithmId::Swift,
-            CongestionControl::Dcqcn => AlgorithmId::Dcqcn,
-            CongestionControl::Newreno => AlgorithmId::NewReno,
-            CongestionControl::Fixed => AlgorithmId::Fixed,
-            CongestionControl::Constant => AlgorithmId::default(),
-        };
-        let placement =
-            if self.cc == CongestionControl::Constant { Placement::Constant } else { Placement::Kernel };
         Tuning {
             fcwnd: self.initial_fcwnd(),
             settings: Settings {
-                placement: placement as u32,
-                algorithm: algorithm as u32,
+                placement: self.placement() as u32,
+                algorithm: self.algorithm_id() as u32,
                 prepared: self.prepared().unwrap_or_default(),
                 ..Settings::SWIFT
             },
@@ -205,6 +262,20 @@ mod tests {
         let fixed = options(&["--cc", "fixed", "--fcwnd", "20"]);
         assert_eq!(fixed.parameters().fixed_window, Fcwnd::from_packets(20));
         assert!(options(&["--cc", "fixed", "--fcwnd", "300"]).check().is_err(), "above max_fcwnd");
+    }
+
+    #[test]
+    fn real_packets_have_a_rate_and_a_target_of_their_own() {
+        let options =
+            |arguments: &[&str]| Options::parse_from(["experiment", "--live"].iter().chain(arguments));
+        let live = options(&[]);
+        assert_eq!(live.rate().bits_per_second(), 300_000_000);
+        assert_eq!(live.parameters().base_delay_target, Ticks::from_nanos(2_000_000));
+        assert_eq!(live.changes(), "D-78, base_delay_target=2ms, min_retransmission_timeout=10ms");
+        assert_eq!(live.control().map(|control| control.placement).ok(), Some(Placement::Kernel));
+        let other = options(&["--set", "base_delay_target=3ms", "--rate", "1Gbps"]);
+        assert_eq!(other.rate().bits_per_second(), 1_000_000_000);
+        assert_eq!(other.parameters().base_delay_target, Ticks::from_nanos(3_000_000));
     }
 
     #[test]

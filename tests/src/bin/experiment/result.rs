@@ -17,6 +17,8 @@ const VERSION: u32 = 1;
 pub(crate) enum World {
     /// Virtual time: `hw-model`'s data centre.
     Simulation,
+    /// Real packets between hosts in network namespaces.
+    Live,
 }
 
 /// Everything.

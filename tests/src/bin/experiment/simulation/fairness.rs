@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
             "Flows of different hosts begin at random within {BEGUN} and share a bottleneck of {}; the Jain index is \
              taken from {} to {} ms. At {} ms one more joins; its share counts as reached when its goodput over {} \
              is at least {:.0} % of an equal part.",
-            options.rate,
+            options.rate(),
             millis(STEADY),
             millis(JOIN),
             millis(JOIN),
@@ -61,7 +61,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
 }
 
 fn share(options: &Options, count: u16) -> Result<(Case, Vec<Figure>)> {
-    let mut plan = setup::bottleneck(options, count + 1, 1, setup::times(options.rate, 2)?)?;
+    let mut plan = setup::bottleneck(options, count + 1, 1, setup::times(options.rate(), 2)?)?;
     let mut rng = StdRng::seed_from_u64(options.seed);
     for (source, entropy) in (0..=count).zip(entropy_ports(options.seed)) {
         let start = if source == count { JOIN } else { Time(rng.random_range(0..BEGUN.0)) };
@@ -75,14 +75,14 @@ fn share(options: &Options, count: u16) -> Result<(Case, Vec<Figure>)> {
     data_centre.run_until(STEADY);
     let begin = mark(&data_centre, setup::TRUNK);
     data_centre.run_until(JOIN);
-    let carried = since(&data_centre, setup::TRUNK, &begin, options.rate);
+    let carried = since(&data_centre, setup::TRUNK, &begin, options.rate());
     data_centre.run_until(END);
 
     let record = data_centre.record();
     let joins = usize::from(count);
     let shares: Vec<f64> =
         (0..joins).filter_map(|flow| measure::goodput(record, flow, STEADY, JOIN)).collect();
-    let all = setup::efficiency(options) * options.rate.bits_per_second() as f64 / 1e9;
+    let all = setup::efficiency(options) * options.rate().bits_per_second() as f64 / 1e9;
     let equal = all / f64::from(count + 1);
     let joined = series::goodput(record, joins, GROUP);
     let reached = joined.iter().find(|point| point[1] >= ENOUGH * equal).map(|point| point[0] - millis(JOIN));

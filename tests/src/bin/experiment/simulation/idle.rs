@@ -20,8 +20,8 @@ const ALONE: Span = Span::from_millis(2);
 const BURST: Span = Span::from_micros(200);
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
-    let mut plan = setup::bottleneck(options, 2, 1, setup::times(options.rate, 2)?)?;
-    let bits = options.rate.bits_per_second() as f64 * ALONE.0 as f64 / 1e12;
+    let mut plan = setup::bottleneck(options, 2, 1, setup::times(options.rate(), 2)?)?;
+    let bits = options.rate().bits_per_second() as f64 * ALONE.0 as f64 / 1e12;
     let bytes = (bits / 8.0 * setup::efficiency(options)) as u64;
     let messages = (0..MESSAGES).map(|n| Message { at: begin(n), bytes }).collect();
     plan.flows = vec![
@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         data_centre.run_until(begin(MESSAGES));
         resumed
     });
-    let carried = since(&data_centre, setup::TRUNK, &resumed, options.rate);
+    let carried = since(&data_centre, setup::TRUNK, &resumed, options.rate());
     let record = data_centre.record();
     let completions = data_centre.flow(1).completions();
     let equal = 2.0 * millis(Time::ZERO + ALONE);
@@ -87,7 +87,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         description: format!(
             "Two flows share a bottleneck of {}. One always has data; the other begins a message every {PERIOD} that would \
              take {ALONE} alone, and is idle when it is done.",
-            options.rate
+            options.rate()
         ),
         world: World::Simulation,
         seed: options.seed,

@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         description: format!(
             "Hosts at one switch write {BYTES} bytes each to one host, all at once. Ideal is the time that the bytes \
              take over its cable of {}; steady is what comes after a quarter of it.",
-            options.rate
+            options.rate()
         ),
         world: World::Simulation,
         seed: options.seed,
@@ -54,7 +54,7 @@ fn write(options: &Options, count: u16) -> Result<(Case, Vec<Figure>)> {
     plan.flows = hw_model::datacentre::incast(count, BYTES, options.seed);
     plan.flows.iter_mut().for_each(|flow| flow.tuning = options.tuning());
     plan.watch = vec![setup::FIRST_HOST];
-    let all = setup::wire_time(options, options.rate, BYTES).0 * u64::from(count);
+    let all = setup::wire_time(options, options.rate(), BYTES).0 * u64::from(count);
     let ideal = Span(all) + Span(4 * setup::CABLE.0);
     plan.sample_every = Span((ideal.0 / 500).max(1_000_000));
     let mut data_centre = DataCentre::new(plan)?;
@@ -63,8 +63,8 @@ fn write(options: &Options, count: u16) -> Result<(Case, Vec<Figure>)> {
     data_centre.run_until(steady);
     let after = mark(&data_centre, setup::FIRST_HOST);
     data_centre.run_to_completion(Time::ZERO + Span(20 * ideal.0));
-    let whole = since(&data_centre, setup::FIRST_HOST, &begin, options.rate);
-    let later = since(&data_centre, setup::FIRST_HOST, &after, options.rate);
+    let whole = since(&data_centre, setup::FIRST_HOST, &begin, options.rate());
+    let later = since(&data_centre, setup::FIRST_HOST, &after, options.rate());
 
     let record = data_centre.record();
     let times: Vec<Time> = data_centre.flows().iter().filter_map(|flow| flow.completions()[0]).collect();

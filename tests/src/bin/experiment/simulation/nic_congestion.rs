@@ -21,7 +21,7 @@ const LEVELS: f64 = 32.0;
 const TARGET_LEVEL: f64 = 15.0;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
-    let rate = setup::part(options.rate, DIVISOR)?;
+    let rate = setup::part(options.rate(), DIVISOR)?;
     let mut plan = setup::star(options, 2, None)?;
     let slow = HostModel { slow_ulp: Some(SlowUlp { rate, buffer: BUFFER }), ..plan.host };
     plan.hosts.insert(1, slow);
@@ -79,7 +79,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         description: format!(
             "One flow at {} to a host whose ULP takes {rate}; what it has not taken waits in a receive buffer of {BUFFER}, \
              whose level the acknowledgements report. The second half of {DURATION} counts as steady state.",
-            options.rate
+            options.rate()
         ),
         world: World::Simulation,
         seed: options.seed,

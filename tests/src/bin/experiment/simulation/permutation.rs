@@ -26,7 +26,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     plan.sample_every = Span::from_micros(10);
     plan.watch = (0..LEAVES * SPINES).map(Trunk).map(Egress::Trunk).chain([Egress::Host(Port(0))]).collect();
     let mut data_centre = DataCentre::new(plan)?;
-    let ideal = setup::wire_time(options, options.rate, BYTES) + Span(8 * setup::CABLE.0);
+    let ideal = setup::wire_time(options, options.rate(), BYTES) + Span(8 * setup::CABLE.0);
     let limit = Time::ZERO + Span(50 * ideal.0);
     progress.run("permutation: 256 hosts", || data_centre.run_to_completion(limit));
     let record = data_centre.record();
@@ -87,7 +87,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
              with {HOSTS_PER_LEAF} hosts each are joined by {SPINES} spine switches; all cables carry {}, so that all \
              fit if no two flows of a leaf share a spine. The slowdown of a flow is its time to completion by that of the \
              bytes alone.",
-            options.rate
+            options.rate()
         ),
         world: World::Simulation,
         seed: options.seed,

@@ -63,7 +63,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
              that lead to the same path. The load is even once each path has its part of the flows and keeps it; the time \
              until then is counted in the mean RTT of that time. PLB counts an acknowledgement as congested from some \
              part of the target delay on: with 1.01, D-78's, it rarely sees congestion that Swift holds at its target.",
-            options.rate,
+            options.rate(),
             host_rate(options)?
         ),
         world: World::Simulation,
@@ -133,11 +133,11 @@ fn try_seeds(options: &Options, progress: &Progress, name: &str, tuning: Tuning)
 }
 
 fn host_rate(options: &Options) -> Result<hw_model::network::Rate> {
-    setup::part(setup::times(options.rate, HOST_PART.0)?, HOST_PART.1)
+    setup::part(setup::times(options.rate(), HOST_PART.0)?, HOST_PART.1)
 }
 
 fn trial(options: &Options, seed: u64, tuning: Tuning) -> Result<Trial> {
-    let mut plan = setup::bottleneck(options, FLOWS, PATHS, options.rate)?;
+    let mut plan = setup::bottleneck(options, FLOWS, PATHS, options.rate())?;
     // Only the senders are slow: a receiver's link as slow as its sender would keep a queue that no path is rid of.
     plan.host.line_rate = host_rate(options)?;
     plan.fabric.seed = seed;

@@ -45,22 +45,22 @@ fn plan(topology: Topology, fabric: &str, line_rate: Rate) -> Result<Plan> {
 
 /// `pairs` hosts on each side of `paths` cables of the rate asked for; their own cables are of `host_rate`.
 pub(crate) fn bottleneck(options: &Options, pairs: u16, paths: u16, host_rate: Rate) -> Result<Plan> {
-    let fabric = format!("seed={},{};trunks:{}", options.seed, link(host_rate), link(options.rate));
+    let fabric = format!("seed={},{};trunks:{}", options.seed, link(host_rate), link(options.rate()));
     plan(Topology::dumbbell(pairs, pairs, paths), &fabric, host_rate)
 }
 
 /// `hosts` at one switch, all cables of the rate asked for. `towards` is added to what the link towards a port does.
 pub(crate) fn star(options: &Options, hosts: u16, towards: Option<(u16, String)>) -> Result<Plan> {
-    let link = link(options.rate);
+    let link = link(options.rate());
     let differing = towards.map(|(port, more)| format!(";{port}:{link},{more}")).unwrap_or_default();
-    plan(Topology::star(hosts), &format!("seed={},{link}{differing}", options.seed), options.rate)
+    plan(Topology::star(hosts), &format!("seed={},{link}{differing}", options.seed), options.rate())
 }
 
 /// Leaf and spine switches, all cables of the rate asked for.
 pub(crate) fn leaf_spine(options: &Options, leaves: u16, hosts_per_leaf: u16, spines: u16) -> Result<Plan> {
-    let link = link(options.rate);
+    let link = link(options.rate());
     let fabric = format!("seed={},{link};trunks:{link}", options.seed);
-    plan(Topology::leaf_spine(leaves, hosts_per_leaf, spines), &fabric, options.rate)
+    plan(Topology::leaf_spine(leaves, hosts_per_leaf, spines), &fabric, options.rate())
 }
 
 /// A flow that writes from `start` on as much as there is time for.
@@ -85,7 +85,7 @@ pub(crate) fn efficiency(options: &Options) -> f64 {
 pub(crate) fn settings(options: &Options) -> BTreeMap<&'static str, String> {
     let tuning = options.tuning();
     [
-        ("rate", options.rate.to_string()),
+        ("rate", options.rate().to_string()),
         ("cable", CABLE.to_string()),
         ("queue", QUEUE.to_owned()),
         ("segment", format!("{} B", tuning.segment)),
@@ -93,14 +93,7 @@ pub(crate) fn settings(options: &Options) -> BTreeMap<&'static str, String> {
         ("initial ncwnd", tuning.ncwnd.to_string()),
         ("initial RTO", options.rto.to_string()),
         ("hop limit", INITIAL_HOP_LIMIT.to_string()),
-        (
-            "parameters",
-            if options.set.is_empty() {
-                "D-78".to_owned()
-            } else {
-                format!("D-78, {}", options.set.join(", "))
-            },
-        ),
+        ("parameters", options.changes()),
     ]
     .into()
 }

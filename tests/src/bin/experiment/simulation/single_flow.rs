@@ -17,7 +17,7 @@ const DURATION: Span = Span::from_millis(20);
 const HOPS: u32 = 2;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
-    let mut plan = setup::bottleneck(options, 1, 1, setup::times(options.rate, 2)?)?;
+    let mut plan = setup::bottleneck(options, 1, 1, setup::times(options.rate(), 2)?)?;
     plan.flows = vec![setup::endless(options, 0, 1, Time::ZERO)];
     plan.sample_every = Span::from_micros(10);
     plan.watch = vec![setup::TRUNK];
@@ -30,7 +30,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         data_centre.run_until(end);
         begin
     });
-    let carried = since(&data_centre, setup::TRUNK, &begin, options.rate);
+    let carried = since(&data_centre, setup::TRUNK, &begin, options.rate());
     let record = data_centre.record();
     let steady = samples(record, 0, half, end);
     let (window, delay) = measure::mean_window_and_delay(steady);
@@ -38,7 +38,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     let off = delay.zip(target).map(|(delay, target)| (delay / target - 1.0).abs() * 100.0);
 
     let goodput = series::goodput(record, 0, 5);
-    let full = setup::efficiency(options) * options.rate.bits_per_second() as f64 / 1e9;
+    let full = setup::efficiency(options) * options.rate().bits_per_second() as f64 / 1e9;
     let ramp = goodput.iter().find(|point| point[1] >= 0.95 * full).map(|point| point[0]);
     let case = Case::new("steady state")
         .with("utilisation", carried.utilisation * 100.0, "%")
@@ -84,7 +84,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         description: format!(
             "One flow crosses a bottleneck of {}; its host could send twice as fast. The second half of {DURATION} \
              counts as steady state.",
-            options.rate
+            options.rate()
         ),
         world: World::Simulation,
         seed: options.seed,
