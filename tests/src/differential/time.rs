@@ -46,6 +46,11 @@ impl Case {
         c.report.t2 = c.report.t2.wrapping_add(shift);
         let congestion = &mut c.congestion;
         congestion.last_departure = congestion.last_departure.wrapping_add(now.0.wrapping_sub(then.0));
+        // What is paced is due at a time of its own, whatever the timer says.
+        let due = congestion.last_departure.wrapping_add(u64::from(congestion.inter_packet_gap) * GAP_UNIT);
+        let due = Picoseconds(due).ticks().0;
+        let moved = clear(due, now.ticks()).wrapping_sub(due) as i32;
+        congestion.last_departure = congestion.last_departure.wrapping_add_signed(i64::from(moved) << 17);
         for time in [&mut congestion.last_event, &mut congestion.delays_since] {
             time.0 = time.0.wrapping_add(shift);
         }
@@ -116,7 +121,8 @@ impl Bracket {
         let departure = a.congestion.last_departure;
         let since = departure.wrapping_sub(b.congestion.last_departure);
         // One that had waited may be booked for when it was due, whole gaps after the last.
-        if since != 0 && !since.is_multiple_of(GAP_UNIT) && (self.first..=self.last).contains(&departure) {
+        let booked_as_due = b.congestion.waited != 0 && since.is_multiple_of(GAP_UNIT);
+        if since != 0 && !booked_as_due && (self.first..=self.last).contains(&departure) {
             return Some(Reading { time: Picoseconds(departure), exact: true });
         }
         let mut traces = Vec::new();
