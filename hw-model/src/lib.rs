@@ -1,4 +1,5 @@
 //! The network card in cycles, and the fabric around it.
 
+pub mod clocked;
 pub mod host_nic;
 pub mod network;
