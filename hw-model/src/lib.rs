@@ -3,3 +3,4 @@
 pub mod clocked;
 pub mod host_nic;
 pub mod network;
+pub mod tonic;

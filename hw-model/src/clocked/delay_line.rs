@@ -37,6 +37,9 @@ impl<T> DelayLine<T> {
     /// The clock edge: everything moves on, `input` enters.
     #[inline]
     pub fn commit(&mut self, input: Option<T>) {
+        if self.occupied == 0 && input.is_none() {
+            return;
+        }
         let register = &mut self.registers[self.position];
         self.occupied -= usize::from(register.is_some());
         self.occupied += usize::from(input.is_some());

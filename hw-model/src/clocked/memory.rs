@@ -31,18 +31,12 @@ pub struct Memory<T> {
 }
 
 impl<T: Clone> Memory<T> {
-    /// `depth` words of `word`. At most 8 write ports.
-    ///
-    /// # Panics
-    /// If `ports` asks for more.
+    /// `depth` words of `word`.
     #[must_use]
     pub fn new(depth: usize, ports: Ports, word: &T) -> Self {
-        assert!(ports.writes <= MAX_WRITES, "a memory has at most {MAX_WRITES} write ports");
         Self { words: vec![word.clone(); depth].into(), ports }
     }
 }
-
-const MAX_WRITES: usize = 8;
 
 impl<T> Memory<T> {
     /// Words in the memory.
@@ -56,15 +50,19 @@ impl<T> Memory<T> {
         ReadPorts { words: &self.words, left: self.ports.reads, ports: self.ports }
     }
 
-    /// The write ports for the edge that ends a cycle.
+    /// The write ports for the edge that ends a cycle, and the addresses they are given.
+    ///
+    /// # Errors
+    /// [`PortConflict::Writes`] if there are more addresses than ports.
     #[inline]
-    pub const fn write_ports(&mut self) -> WritePorts<'_, T> {
-        WritePorts {
-            words: &mut self.words,
-            addresses: [usize::MAX; MAX_WRITES],
-            used: 0,
-            limit: self.ports.writes,
+    pub const fn write_ports<const N: usize>(
+        &mut self,
+        addresses: [Option<usize>; N],
+    ) -> Result<WritePorts<'_, T, N>, PortConflict> {
+        if N > self.ports.writes {
+            return Err(PortConflict::Writes(self.ports.writes));
         }
+        Ok(WritePorts { words: &mut self.words, addresses })
     }
 
     /// A word, seen from outside the circuit: uses no port.
@@ -103,30 +101,18 @@ impl<'a, T> ReadPorts<'a, T> {
     }
 }
 
-/// The write ports of a [`Memory`] at one edge. An address takes one port, however often its word is changed:
-/// the merging of several changes into one word lies before the port.
+/// The write ports of a [`Memory`] at one edge. Ports with the same address share a word: what several modules change
+/// in it is merged before it is written.
 #[derive(Debug)]
-pub struct WritePorts<'a, T> {
+pub struct WritePorts<'a, T, const N: usize> {
     words: &'a mut [T],
-    addresses: [usize; MAX_WRITES],
-    used: usize,
-    limit: usize,
+    addresses: [Option<usize>; N],
 }
 
-impl<T> WritePorts<'_, T> {
-    /// The word at `address`, to be changed.
-    ///
-    /// # Errors
-    /// [`PortConflict::Writes`] if all ports are in use for other addresses.
-    #[inline]
-    pub fn modify(&mut self, address: usize) -> Result<&mut T, PortConflict> {
-        if !self.addresses[..self.used].contains(&address) {
-            if self.used == self.limit {
-                return Err(PortConflict::Writes(self.limit));
-            }
-            self.addresses[self.used] = address;
-            self.used += 1;
-        }
-        Ok(&mut self.words[address])
+impl<T, const N: usize> WritePorts<'_, T, N> {
+    /// The word at the address of `port`, to be changed; `None` if the port is not in use.
+    #[inline(always)]
+    pub fn word(&mut self, port: usize) -> Option<&mut T> {
+        self.addresses[port].map(|address| &mut self.words[address])
     }
 }

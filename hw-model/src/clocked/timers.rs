@@ -29,13 +29,14 @@ impl<const N: usize> Timers<N> {
         self.due.front().copied()
     }
 
-    /// The first cycle from `now` on in which a timer may expire; too early it may be, too late never.
+    /// The first cycle from `now` on that has to be computed: the one before a timer may expire. Too early it may
+    /// be, too late never.
     #[inline]
     pub fn next_event(&self, now: Cycle) -> Option<Cycle> {
         if !self.due.is_empty() {
             return Some(now);
         }
-        self.wheel.next_event().map(|tick| now.max(Cycle(tick)))
+        self.wheel.next_event().map(|tick| now.max(Cycle(tick.saturating_sub(1))))
     }
 
     /// The clock edge that ends cycle `now`: `taken` is the id shown by [`Self::expired`] and dealt with in this
@@ -48,14 +49,8 @@ impl<const N: usize> Timers<N> {
         for (id, expiry) in set {
             self.wheel.schedule(id, expiry.0);
         }
-        self.turn_to(now + 1);
-    }
-
-    /// Cycles before `now` were passed over.
-    #[inline]
-    pub fn turn_to(&mut self, now: Cycle) {
         loop {
-            match self.wheel.poll(now.0) {
+            match self.wheel.poll(now.0 + 1) {
                 Polled::Expired(id) => self.due.push_back(id),
                 Polled::Busy => {}
                 Polled::Idle => break,

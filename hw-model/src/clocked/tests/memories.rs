@@ -38,10 +38,14 @@ proptest! {
                     prop_assert_eq!(ports.read(address), Ok(&plain[address]));
                 }
             }
-            let mut ports = ideal.write_ports();
-            for (address, word) in writes.into_iter().flatten() {
-                *ports.modify(address).expect("legal use") = word;
-                plain[address] = word;
+            let addresses = core::array::from_fn::<_, 4, _>(|port| writes[port].map(|write| write.0));
+            let mut ports = ideal.write_ports(addresses).expect("legal use");
+            for (port, write) in writes.into_iter().enumerate() {
+                prop_assert_eq!(ports.word(port).is_some(), write.is_some());
+                if let Some((address, word)) = write {
+                    *ports.word(port).expect("in use") = word;
+                    plain[address] = word;
+                }
             }
             prop_assert!(ideal.iter().eq(&plain));
         }
@@ -75,17 +79,17 @@ proptest! {
 
 #[test]
 fn more_accesses_than_ports_are_refused() {
-    let two = Ports { reads: 2, writes: 1 };
+    let two = Ports { reads: 2, writes: 2 };
     let mut ideal = Memory::new(DEPTH, two, &0u8);
     let mut reads = ideal.read_ports();
     assert_eq!(reads.read(3), Ok(&0));
     assert_eq!(reads.read(3), Ok(&0), "the same address through the other port");
     assert_eq!(reads.read(3), Err(PortConflict::Reads(2)));
 
-    let mut writes = ideal.write_ports();
-    *writes.modify(5).expect("the first port") = 1;
-    *writes.modify(5).expect("merged into the same write") += 1;
-    assert_eq!(writes.modify(6), Err(PortConflict::Writes(1)));
+    let mut writes = ideal.write_ports([Some(5), Some(5)]).expect("two ports");
+    *writes.word(0).expect("in use") = 1;
+    *writes.word(1).expect("in use") += 1;
+    assert!(ideal.write_ports([None; 3]).is_err(), "more than there are");
     assert_eq!(*ideal.peek(5), 2);
     assert_eq!(ideal.depth(), DEPTH);
 

@@ -1,0 +1,3 @@
+//! Tonic from outside: packets in, segment addresses out.
+
+mod published;
