@@ -19,7 +19,11 @@ pub mod logic;
 mod packet;
 mod parameters;
 mod protocol;
+pub mod protocols;
 pub mod published;
+mod receiver;
+pub mod report;
+mod testbed;
 #[cfg(test)]
 mod tests;
 mod trace;
@@ -29,3 +33,5 @@ pub use engine::{FlowError, FlowStatus, Tonic, TonicInput, TonicNext, TonicOutpu
 pub use packet::{ControlPacket, FlowId, Kind, Segment, SegmentAddress};
 pub use parameters::{Frequency, Latencies, MAX_FLOWS, ParameterError, Parameters, RATE_CYCLES, Rules};
 pub use protocol::{Credit, Decision, Incoming, Initial, Periodic, Protocol, View};
+pub use receiver::{Answer, Arrival, Receiver};
+pub use testbed::{Path, Testbed};

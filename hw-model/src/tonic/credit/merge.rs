@@ -102,7 +102,7 @@ impl CreditEngine {
         if let (Some((flow, _)), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
             let ready = settle(now, flow, context, &limits, &mut lacks[TRANSMIT]).then_some(flow);
             // As in the data delivery engine: straight back if no other flow is in lookup.
-            let free = self.lookup.is_none() && next.may_issue;
+            let free = self.lookup.is_none() && next.may_go_back;
             *(if free { &mut straight_back } else { &mut entering[0] }) = ready;
         }
         if let (Some(address), Some(context)) = (next.enqueue, contexts.word(ENQUEUED)) {

@@ -72,8 +72,8 @@ pub(super) struct CreditNext {
     /// The flow in processing, and what of it is transmitted.
     processed: Option<(FlowId, Option<SegmentAddress>)>,
     expired: Option<FlowId>,
-    /// Behind the edge there is room for one more in processing.
-    may_issue: bool,
+    /// There is a place in the output queue for one that goes straight back to processing.
+    may_go_back: bool,
     link_ready: bool,
 }
 
@@ -156,15 +156,17 @@ impl CreditEngine {
         updates: [Option<CreditUpdate>; 2],
         link_ready: bool,
     ) -> (CreditOutput, CreditNext) {
-        // Behind the edge one may be in processing, one in lookup and one more in the output queue.
-        let may_issue = self.output_queue.room() >= 3;
-        let selected = self.ready_set.head().copied().filter(|_| may_issue);
+        // Those in lookup and in processing have their places in the output queue.
+        let taken = usize::from(self.lookup.is_some()) + usize::from(self.processing.is_some());
+        let room = self.output_queue.room().saturating_sub(taken);
+        let selected = self.ready_set.head().copied().filter(|_| room > 0);
+        let may_go_back = room > usize::from(selected.is_some());
         let processed = self.processing.map(|flow| (flow, self.transmit(now, flow)));
         let transmit = processed.and_then(|(_, address)| address);
         let expired = self.timers.expired().map(|flow| FlowId(flow as u16));
         let pins = self.output_queue.head().copied().or(transmit).filter(|_| link_ready);
         let output = CreditOutput { enqueue, select: selected, transmit, pins };
-        (output, CreditNext { enqueue, updates, selected, processed, expired, may_issue, link_ready })
+        (output, CreditNext { enqueue, updates, selected, processed, expired, may_go_back, link_ready })
     }
 
     /// The Transmit module: the oldest address of a flow that has the credit. It may lack it here if its rate
