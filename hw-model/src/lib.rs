@@ -1,5 +1,7 @@
 //! The network card in cycles, and the fabric around it.
 
+pub mod clocked;
 pub mod datacentre;
 pub mod host_nic;
 pub mod network;
+pub mod tonic;

@@ -1,0 +1,149 @@
+//! Bitmaps in a ring, as windows of segments are kept.
+
+/// `64 * WORDS` bits in a ring. Bit `i` stands for the segment whose number is `i` modulo the size; the head is
+/// the window's first segment. Indices are taken modulo the size, `WORDS` is a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingBitmap<const WORDS: usize>([u64; WORDS]);
+
+impl<const WORDS: usize> Default for RingBitmap<WORDS> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl<const WORDS: usize> RingBitmap<WORDS> {
+    /// Bits in the ring.
+    pub const BITS: u32 = {
+        assert!(WORDS.is_power_of_two() && WORDS <= 1 << 16, "the number of words is a power of two");
+        64 * WORDS as u32
+    };
+    /// No bit is set.
+    pub const EMPTY: Self = Self([0; WORDS]);
+
+    #[inline(always)]
+    const fn place(index: u32) -> (usize, u32) {
+        ((index as usize / 64) & (WORDS - 1), index % 64)
+    }
+
+    /// Bit `index`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn get(&self, index: u32) -> bool {
+        let (word, bit) = Self::place(index);
+        self.0[word] >> bit & 1 != 0
+    }
+
+    /// Sets bit `index`.
+    #[inline(always)]
+    pub const fn set(&mut self, index: u32) {
+        let (word, bit) = Self::place(index);
+        self.0[word] |= 1 << bit;
+    }
+
+    /// Clears bit `index`.
+    #[inline(always)]
+    pub const fn clear(&mut self, index: u32) {
+        let (word, bit) = Self::place(index);
+        self.0[word] &= !(1 << bit);
+    }
+
+    /// True if no bit is set.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; WORDS]
+    }
+
+    /// Bits set.
+    #[inline(always)]
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// The `length` bits from `head` on, across the end of the ring; all of them if `length` is the size or more.
+    #[inline]
+    #[must_use]
+    pub fn range(head: u32, length: u32) -> Self {
+        if length >= Self::BITS {
+            return Self([u64::MAX; WORDS]);
+        }
+        let head = head % Self::BITS;
+        let end = head + length;
+        let before_head = Self::below(head);
+        if end <= Self::BITS {
+            Self::below(end).and_not(&before_head)
+        } else {
+            Self::below(end - Self::BITS).or(&before_head.not())
+        }
+    }
+
+    /// The bits with an index below `end`, which is at most the size.
+    #[inline(always)]
+    fn below(end: u32) -> Self {
+        Self(core::array::from_fn(|word| {
+            let bits = end.saturating_sub(64 * word as u32);
+            if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+        }))
+    }
+
+    /// Bits set in both.
+    #[inline(always)]
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    /// Bits set in either.
+    #[inline(always)]
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
+    /// Bits set here and not in `other`.
+    #[inline(always)]
+    #[must_use]
+    pub fn and_not(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
+    /// The bits that are not set.
+    #[inline(always)]
+    #[must_use]
+    pub fn not(&self) -> Self {
+        Self(core::array::from_fn(|word| !self.0[word]))
+    }
+
+    /// The first set bit from index 0 on. Two layers, as in hardware: the parts of the ring are or-ed, the first
+    /// part that has a bit is chosen, and in it the first bit.
+    #[inline(always)]
+    fn first_from_zero(&self) -> Option<u32> {
+        let part = self.0.iter().position(|part| *part != 0)?;
+        Some(64 * part as u32 + self.0[part].trailing_zeros())
+    }
+
+    /// The first set bit from `head` on, around the ring.
+    ///
+    /// Two subproblems with the head fixed at zero (Tonic, appendix C): the bits before the head are masked off;
+    /// if any is left, the first of these is the answer, else the first of all. No layer has to know the head.
+    #[inline]
+    #[must_use]
+    pub fn find_first(&self, head: u32) -> Option<u32> {
+        let masked = self.and_not(&Self::below(head % Self::BITS));
+        match masked.first_from_zero() {
+            Some(index) => Some(index),
+            None => self.first_from_zero(),
+        }
+    }
+
+    /// The last set bit before `end`, around the ring: the mirror image of [`Self::find_first`].
+    #[inline]
+    #[must_use]
+    pub fn find_last(&self, end: u32) -> Option<u32> {
+        let masked = self.and(&Self::below(end % Self::BITS));
+        let bits = if masked.is_empty() { self } else { &masked };
+        let part = bits.0.iter().rposition(|part| *part != 0)?;
+        Some(64 * part as u32 + 63 - bits.0[part].leading_zeros())
+    }
+}

@@ -1,0 +1,152 @@
+//! Merge in the credit engine: the contexts behind a cycle, and who is ready to transmit.
+
+use crate::clocked::{Cycle, Division};
+use crate::tonic::packet::FlowId;
+use crate::tonic::protocol::Credit;
+
+use super::rate::representations;
+use super::{CreditContext, CreditEngine, CreditNext, Limits, Wait};
+
+/// Modules that begin divisions, by the place of their dividers.
+const TRANSMIT: usize = 0;
+const ENQUEUE: usize = 1;
+
+/// The modules' ports.
+const PROCESSED: usize = 0;
+const ENQUEUED: usize = 1;
+const UPDATED: usize = 2;
+const EXPIRED: usize = 4;
+
+/// Bytes that a flow lacks, and its rate.
+type Lack = (u64, u32, Wait);
+
+/// Provides for a flow that is neither ready nor waiting: it becomes ready, and this is true; or it begins to wait,
+/// and what it lacks is written to `lack`; or it rests, if it has nothing to send or waits for tokens.
+fn settle(
+    now: Cycle,
+    flow: FlowId,
+    context: &mut CreditContext,
+    limits: &Limits,
+    lack: &mut Option<Lack>,
+) -> bool {
+    if context.count == 0 || context.ready || context.waiting {
+        return false;
+    }
+    let credit = limits.credit(now, context);
+    if credit >= limits.segment {
+        context.ready = true;
+    } else if limits.scheme == Credit::Rate {
+        context.waiting = true;
+        *lack = Some((limits.segment.minus(credit).bytes_up(), context.rate, Wait { flow, since: now }));
+    }
+    context.ready
+}
+
+impl CreditEngine {
+    /// The clock edge that ends cycle `now`.
+    #[inline]
+    pub(crate) fn commit(&mut self, now: Cycle, next: &CreditNext) {
+        let mut lacks = [None; 2];
+        self.schedule(now, next, &mut lacks);
+        if self.limits.scheme == Credit::Rate {
+            self.set_timers(now, next.expired.is_some(), lacks);
+        }
+        let transmitted = next.processed.and_then(|(_, address)| address);
+        // What is transmitted with the queue empty and the link ready goes straight to the pins.
+        let queued = transmitted.filter(|_| !next.link_ready || !self.output_queue.is_empty());
+        self.output_queue.commit(next.link_ready, queued).expect("nothing is issued without room");
+    }
+
+    /// The contexts behind the cycle, and who is ready then: in the order in which flows enter the set, the one
+    /// just processed, then those that a new address, tokens and a timer have made ready.
+    fn schedule(&mut self, now: Cycle, next: &CreditNext, lacks: &mut [Option<Lack>; 2]) {
+        let limits = self.limits;
+        let size = self.outstanding;
+        let [update_0, update_1] = next.updates.map(|update| update.map(|update| update.flow.index()));
+        let addresses = [
+            next.processed.map(|(flow, _)| flow.index()),
+            next.enqueue.map(|address| address.flow.index()),
+            update_0,
+            update_1,
+            next.expired.map(FlowId::index),
+        ];
+        let mut contexts = self.contexts.write_ports(addresses).expect("each module has a port of its own");
+        if let (Some((_, address)), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
+            context.ready = false;
+            if address.is_some() {
+                context.credit = limits.credit(now, context).minus(limits.segment);
+                context.since = now;
+                context.head = if context.head + 1 == size { 0 } else { context.head + 1 };
+                context.count -= 1;
+            }
+        }
+        if let (Some(address), Some(context)) = (next.enqueue, contexts.word(ENQUEUED)) {
+            let place = context.head + context.count;
+            let place = usize::from(if place >= size { place - size } else { place });
+            context.count += 1;
+            let entry = address.flow.index() * usize::from(size) + place;
+            let mut ring = self.rings.write_ports([Some(entry)]).expect("the only writer");
+            if let Some(word) = ring.word(0) {
+                *word = (address.segment, address.retransmission);
+            }
+        }
+        for (i, update) in next.updates.iter().enumerate() {
+            let (Some(update), Some(context)) = (update, contexts.word(UPDATED + i)) else { continue };
+            context.credit = limits.credit(now, context).plus(limits.tokens(update.tokens));
+            context.since = now;
+            context.rate = update.rate.unwrap_or(context.rate);
+        }
+
+        let mut straight_back = None;
+        let mut entering = [None; 5];
+        if let (Some((flow, _)), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
+            let ready = settle(now, flow, context, &limits, &mut lacks[TRANSMIT]).then_some(flow);
+            // As in the data delivery engine: straight back if no other flow is in lookup.
+            let free = self.lookup.is_none() && next.may_go_back;
+            *(if free { &mut straight_back } else { &mut entering[0] }) = ready;
+        }
+        if let (Some(address), Some(context)) = (next.enqueue, contexts.word(ENQUEUED)) {
+            let flow = address.flow;
+            entering[1] = settle(now, flow, context, &limits, &mut lacks[ENQUEUE]).then_some(flow);
+        }
+        for (i, update) in next.updates.into_iter().enumerate() {
+            let (Some(update), Some(context)) = (update, contexts.word(UPDATED + i)) else { continue };
+            // Under the rate scheme a flow with an address is ready or waiting already.
+            let flow = update.flow;
+            entering[UPDATED + i] = settle(now, flow, context, &limits, &mut None).then_some(flow);
+        }
+        if let (Some(flow), Some(context)) = (next.expired, contexts.word(EXPIRED)) {
+            // The timer says that the credit is there; Transmit looks again.
+            context.waiting = false;
+            context.ready = true;
+            entering[EXPIRED] = Some(flow);
+        }
+        self.ready_set
+            .commit(next.selected.is_some(), entering.into_iter().flatten())
+            .expect("no flow is in the set twice");
+        self.processing = self.lookup.or(straight_back);
+        self.lookup = next.selected;
+    }
+
+    /// Divides by each representation of the rate, and sets timers to the earliest of the results.
+    fn set_timers(&mut self, now: Cycle, taken: bool, lacks: [Option<Lack>; 2]) {
+        let mut set = [None; 2];
+        for ((dividers, lack), set) in self.dividers.iter_mut().zip(lacks).zip(&mut set) {
+            for (divider, quantum) in dividers.iter().zip(&self.quanta) {
+                let Some(quotient) = divider.output() else { break };
+                let expiry = quotient.tag.since + quotient.value.saturating_mul((*quantum).into());
+                let (_, earliest) = set.get_or_insert((u32::from(quotient.tag.flow.0), Cycle::NEVER));
+                *earliest = expiry.max(now + 1).min(*earliest);
+            }
+            match lack {
+                Some((dividend, rate, tag)) => {
+                    for (divider, divisor) in dividers.iter_mut().zip(representations(rate, &self.quanta)) {
+                        divider.commit(Some(Division { dividend, divisor, tag }));
+                    }
+                }
+                None => dividers.iter_mut().for_each(|divider| divider.commit(None)),
+            }
+        }
+        self.timers.commit(now, taken, set.into_iter().flatten());
+    }
+}

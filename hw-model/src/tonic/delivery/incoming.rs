@@ -1,0 +1,130 @@
+//! Incoming: the fixed stage and what the programmable stage sees (section 3.2.3).
+
+use crate::clocked::{Cycle, RingBitmap};
+use crate::tonic::logic::{Plain, Value};
+use crate::tonic::packet::{ControlPacket, Kind, Segment};
+use crate::tonic::protocol::{Incoming, Periodic, View};
+
+use super::context::{Schedule, Window};
+
+/// What the fixed stage found: the register between the two stages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acknowledged {
+    pub(crate) packet: ControlPacket,
+    /// Start of the window before this packet,
+    pub(crate) old_start: Segment,
+    /// and behind it.
+    pub(crate) new_start: Segment,
+    /// The selective acknowledgment, if it is inside the window.
+    pub(crate) selective: Option<Segment>,
+    /// It was not known.
+    pub(crate) newly_selective: bool,
+    /// Segments that were not known to have arrived.
+    pub(crate) newly_acked: u32,
+}
+
+/// The fixed stage. An acknowledgment of what was never sent acknowledges nothing.
+#[inline]
+pub(crate) fn acknowledge<const WORDS: usize>(
+    window: &Window<WORDS>,
+    packet: &ControlPacket,
+) -> Acknowledged {
+    let acknowledges = matches!(packet.kind, Kind::Ack | Kind::Nack);
+    let advance = packet.cumulative.after(window.start);
+    let advance = if acknowledges && advance <= window.in_flight() { advance } else { 0 };
+    let new_start = window.start.plus(advance);
+    let selective = packet.selective.filter(|segment| {
+        acknowledges && window.is_in_flight(*segment) && segment.after(window.start) >= advance
+    });
+    let newly_selective = selective.is_some_and(|segment| !window.acked.get(segment.0));
+    // Those passed over, but for the ones that were acknowledged selectively before.
+    let known = match window.acked.is_empty() {
+        true => 0,
+        false => RingBitmap::range(window.start.0, advance).and(&window.acked).count(),
+    };
+    let newly_acked = advance - known + u32::from(newly_selective);
+    Acknowledged {
+        packet: *packet,
+        old_start: window.start,
+        new_start,
+        selective,
+        newly_selective,
+        newly_acked,
+    }
+}
+
+/// What the fixed stage writes: the window moves, the bits it leaves behind are cleared for their next use.
+#[inline]
+pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, acknowledged: &Acknowledged) {
+    let advance = acknowledged.new_start.after(window.start);
+    if advance > 0 {
+        let [low, high] = &mut window.retransmissions;
+        for bitmap in [&mut window.acked, &mut window.marked, low, high] {
+            if !bitmap.is_empty() {
+                *bitmap = bitmap.and_not(&RingBitmap::range(window.start.0, advance));
+            }
+        }
+        window.start = acknowledged.new_start;
+    }
+    if let Some(segment) = acknowledged.selective {
+        window.acked.set(segment.0);
+        window.marked.clear(segment.0);
+    }
+}
+
+/// A flow's fixed state as user logic sees it.
+#[inline]
+pub(crate) fn view<const WORDS: usize>(
+    now: Cycle,
+    window: &Window<WORDS>,
+    schedule: &Schedule,
+) -> View<Plain<WORDS>> {
+    View {
+        now: Value(now.0),
+        window_start: Value(window.start.0.into()),
+        window_size: Value(window.size.into()),
+        next_new: Value(window.next_new.0.into()),
+        data_left: Value(window.data_left().into()),
+        total_sent: Value(window.total_sent),
+        timer_period: Value(schedule.timer_period),
+        acked: window.acked,
+        marked: window.marked,
+        retransmitted: window.retransmissions[0].or(&window.retransmissions[1]),
+    }
+}
+
+/// What the programmable stage of Incoming gets.
+#[inline]
+pub(crate) fn incoming<const WORDS: usize>(
+    now: Cycle,
+    acknowledged: &Acknowledged,
+    window: &Window<WORDS>,
+    schedule: &Schedule,
+) -> Incoming<Plain<WORDS>> {
+    let packet = &acknowledged.packet;
+    Incoming {
+        is_ack: packet.kind == Kind::Ack,
+        is_nack: packet.kind == Kind::Nack,
+        is_pull: packet.kind == Kind::Pull,
+        is_cnp: packet.kind == Kind::Cnp,
+        cumulative: Value(packet.cumulative.0.into()),
+        has_selective: acknowledged.selective.is_some(),
+        selective: Value(acknowledged.selective.unwrap_or_default().0.into()),
+        newly_selective: acknowledged.newly_selective,
+        data: Value(packet.data.into()),
+        newly_acked: Value(acknowledged.newly_acked.into()),
+        old_window_start: Value(acknowledged.old_start.0.into()),
+        flow: view(now, window, schedule),
+    }
+}
+
+/// What Periodic Updates gets.
+#[inline]
+pub(crate) fn periodic<const WORDS: usize>(
+    now: Cycle,
+    timer_expired: bool,
+    window: &Window<WORDS>,
+    schedule: &Schedule,
+) -> Periodic<Plain<WORDS>> {
+    Periodic { timer_expired, flow: view(now, window, schedule) }
+}

@@ -1,0 +1,270 @@
+//! Merge: what several modules do to a flow in one cycle becomes one state (section 3.4).
+//!
+//! | variable | written by | rule |
+//! |---|---|---|
+//! | outstanding | Segment Generation, Segment Transmitted | together they leave it as it is |
+//! | window, its bitmaps | Incoming (fixed) | moves last: what it leaves behind is cleared |
+//! | marks | Incoming, Periodic Updates, Segment Generation | new marks, less the segment generated |
+//! | window size, timer period | Incoming, Periodic Updates | acknowledgment and timeout exclude each other |
+//! | retransmission timer | Segment Transmitted, Incoming, Periodic Updates | a reset counts, else an expiry, else a start |
+//! | user state | Incoming, Periodic Updates | as the user says ([`Protocol::merge`]) |
+
+use crate::clocked::{Cycle, RingBitmap, WritePorts};
+use crate::tonic::logic::{Plain, UserState, Value, Word};
+use crate::tonic::packet::{FlowId, Segment};
+use crate::tonic::parameters::Rules;
+use crate::tonic::protocol::{Decision, Protocol};
+
+use super::context::{Schedule, Window};
+use super::incoming::Acknowledged;
+use super::{
+    CreditUpdate, DeliveryEngine, DeliveryNext, IncomingRecord, State, UserUpdate, generation, incoming,
+};
+
+/// The window size user logic asks for, as far as the bitmaps reach.
+fn capped<const WORDS: usize>(size: Value) -> u32 {
+    size.0.min(RingBitmap::<WORDS>::BITS.into()) as u32
+}
+
+pub(super) fn record<const WORDS: usize>(
+    acknowledged: &Acknowledged,
+    window: &Window<WORDS>,
+    decision: &Decision<Plain<WORDS>>,
+) -> IncomingRecord {
+    let segment = |value: Value| Segment(value.segment());
+    IncomingRecord {
+        packet: acknowledged.packet,
+        window_start_before: acknowledged.old_start,
+        window_size_before: window.size,
+        next_new_seen: window.next_new,
+        newly_acked: acknowledged.newly_acked,
+        mark: decision.mark.then(|| (segment(decision.mark_from), segment(decision.mark_to))),
+        reset_timer: decision.reset_timer,
+        window_size_after: capped::<WORDS>(decision.window_size),
+    }
+}
+
+/// What the credit engine has to know of a decision.
+pub(super) fn credit_update<P: Protocol, const WORDS: usize>(
+    update: &UserUpdate<P, WORDS>,
+) -> Option<CreditUpdate> {
+    let decision = &update.decision;
+    let rate = decision.set_rate.then_some(decision.rate.0 as u32);
+    let tokens = decision.tokens.0 as u16;
+    (rate.is_some() || tokens > 0).then_some(CreditUpdate { flow: update.flow, rate, tokens })
+}
+
+/// Marks what the decision says, as far as it was generated and is not acknowledged.
+fn mark<const WORDS: usize>(window: &mut Window<WORDS>, decision: &Decision<Plain<WORDS>>) {
+    if !decision.mark {
+        return;
+    }
+    // Offsets from the window's start; what lies before it counts as the start.
+    let from = Segment(decision.mark_from.segment()).after(window.start) as i32;
+    let to = Segment(decision.mark_to.segment()).after(window.start) as i32;
+    let in_flight = window.in_flight() as i32;
+    let (from, to) = (from.max(0), to.min(in_flight));
+    if from < to {
+        let range = RingBitmap::range(window.start.plus(from as u32).0, (to - from) as u32);
+        window.marked = window.marked.or(&range.and_not(&window.acked));
+    }
+}
+
+/// The state in its fields' widths.
+fn truncated<P: Protocol, const WORDS: usize>(state: &State<P, WORDS>) -> State<P, WORDS> {
+    let widths = <State<P, WORDS> as UserState<Plain<WORDS>>>::WIDTHS;
+    UserState::from_words(|field| state.word(field).low(widths[field]))
+}
+
+/// Never fails: four modules touch a group of fixed state, and two the user state.
+const PORTS: &str = "each module has a port of its own";
+
+/// The modules' write ports: those of the windows are used by Segment Generation, Periodic Updates, and Incoming's
+/// programmable and fixed stage,
+const GENERATION: usize = 0;
+const PERIODIC: usize = 1;
+const INCOMING: usize = 2;
+const FIXED: usize = 3;
+/// and in the schedules Segment Transmitted takes the place of the last.
+const TRANSMITTED: usize = 3;
+
+type Windows<'a, const WORDS: usize> = WritePorts<'a, Window<WORDS>, 4>;
+type Schedules<'a> = WritePorts<'a, Schedule, 4>;
+
+impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
+    /// The clock edge that ends cycle `now`.
+    #[inline]
+    pub(crate) fn commit(&mut self, now: Cycle, next: &DeliveryNext<P, WORDS>) {
+        let incoming = next.incoming.as_ref();
+        let periodic = next.periodic.as_ref().map(|(update, _)| update);
+        self.merge_users(periodic, incoming);
+
+        let index = |flow: FlowId| flow.index();
+        let generated = next.generation.map(|generation| index(generation.flow));
+        let updated = incoming.map(|update| index(update.flow));
+        let visited = periodic.map(|update| update.flow).or(next.timer_off).map(index);
+        let acknowledged = next.acknowledged.as_ref().map(|of| index(of.packet.flow));
+        let addresses = [generated, visited, updated, acknowledged];
+        let mut windows = self.windows.write_ports(addresses).expect(PORTS);
+        let addresses = [generated, visited, updated, next.decrement.map(index)];
+        let mut schedules = self.schedules.write_ports(addresses).expect(PORTS);
+        merge_windows(&mut windows, next, self.rules);
+        let restarted = merge_counts(&mut schedules, next, self.stop_at, self.restart_below);
+        let timer = merge_events(now, &mut schedules, &mut windows, next);
+        self.no_timer_before = self.no_timer_before.min(timer);
+
+        // The flow just processed goes straight back to processing if it can send more and no other flow is in
+        // lookup; else it waits its turn in the set. Behind it: what a transmission, a packet and a timeout have
+        // made active.
+        let mut straight_back = None;
+        let mut entering = [None; 4];
+        if let (Some(generation), Some(schedule)) = (&next.generation, schedules.word(GENERATION)) {
+            schedule.active = generation.has_more && !schedule.idle && !schedule.stopped;
+            let entry = schedule.active.then_some(generation.flow);
+            *(if self.lookup.is_none() { &mut straight_back } else { &mut entering[0] }) = entry;
+        }
+        if restarted {
+            entering[1] = next.decrement.filter(|_| activates(&mut schedules, TRANSMITTED));
+        }
+        entering[2] = incoming.map(|of| of.flow).filter(|_| activates(&mut schedules, INCOMING));
+        entering[3] = periodic.map(|of| of.flow).filter(|_| activates(&mut schedules, PERIODIC));
+        self.active_set
+            .commit(next.selected.is_some(), entering.into_iter().flatten())
+            .expect("no flow is in the set twice");
+        self.processing = self.lookup.or(straight_back);
+        self.lookup = next.selected;
+        self.acknowledged = next.acknowledged;
+        self.packets.commit(next.packet);
+        self.raise_timer_bound(now);
+    }
+
+    #[inline]
+    fn merge_users(
+        &mut self,
+        periodic: Option<&UserUpdate<P, WORDS>>,
+        incoming: Option<&UserUpdate<P, WORDS>>,
+    ) {
+        let merged = match (periodic, incoming) {
+            (Some(periodic), Some(incoming)) if periodic.flow == incoming.flow => {
+                let before = self.users.peek(periodic.flow.index());
+                Some(self.protocol.merge::<Plain<WORDS>>(before, &incoming.state, &periodic.state))
+            }
+            _ => None,
+        };
+        let updates = [periodic, incoming];
+        let addresses = updates.map(|update| update.map(|update| update.flow.index()));
+        let mut users = self.users.write_ports(addresses).expect(PORTS);
+        for (port, update) in updates.into_iter().enumerate() {
+            let (Some(update), Some(word)) = (update, users.word(port)) else { continue };
+            // If there is a merged state, both updates are of its flow.
+            *word = truncated::<P, WORDS>(merged.as_ref().unwrap_or(&update.state));
+            let due = Cycle(self.protocol.due::<Plain<WORDS>>(word).0);
+            self.no_timer_before = self.no_timer_before.min(due);
+        }
+    }
+}
+
+/// True if the flow of a port is to enter the active set: it can send and is not in it.
+#[inline]
+fn activates(schedules: &mut Schedules<'_>, port: usize) -> bool {
+    let Some(schedule) = schedules.word(port) else { return false };
+    let enters = !schedule.idle && !schedule.stopped && !schedule.active;
+    schedule.active |= enters;
+    enters
+}
+
+#[inline]
+fn merge_windows<P: Protocol, const WORDS: usize>(
+    windows: &mut Windows<'_, WORDS>,
+    next: &DeliveryNext<P, WORDS>,
+    rules: Rules,
+) {
+    let updates =
+        [(PERIODIC, next.periodic.as_ref().map(|(update, _)| update)), (INCOMING, next.incoming.as_ref())];
+    let mut has_marks = false;
+    for (port, update) in updates {
+        let (Some(update), Some(window)) = (update, windows.word(port)) else { continue };
+        mark(window, &update.decision);
+        has_marks |= next.generation.is_some_and(|generation| generation.flow == update.flow);
+    }
+    if let (Some(generation), Some(window)) = (&next.generation, windows.word(GENERATION)) {
+        if rules == Rules::Published && !has_marks {
+            window.marked = window.marked.and(&RingBitmap::range(window.start.0, window.size));
+        }
+        if let Some(address) = &generation.address {
+            generation::apply(window, address);
+        }
+    }
+    // The generation has chosen by the former window size and start.
+    for (port, update) in updates {
+        let (Some(update), Some(window)) = (update, windows.word(port)) else { continue };
+        window.size = capped::<WORDS>(update.decision.window_size);
+    }
+    if let (Some(acknowledged), Some(window)) = (&next.acknowledged, windows.word(FIXED)) {
+        incoming::apply(window, acknowledged);
+    }
+}
+
+/// Counts outstanding addresses. True if the transmission has restarted its flow.
+#[inline]
+fn merge_counts<P: Protocol, const WORDS: usize>(
+    schedules: &mut Schedules<'_>,
+    next: &DeliveryNext<P, WORDS>,
+    stop_at: u8,
+    restart_below: u8,
+) -> bool {
+    let mut generated = None;
+    if let (Some(generation), Some(schedule)) = (&next.generation, schedules.word(GENERATION)) {
+        schedule.idle = !generation.has_more;
+        generated = generation.address.is_some().then_some(generation.flow);
+        if generated.is_some() && generated != next.decrement {
+            schedule.outstanding += 1;
+            schedule.stopped = schedule.outstanding >= stop_at;
+        }
+    }
+    match schedules.word(TRANSMITTED) {
+        Some(schedule) if generated != next.decrement => {
+            schedule.outstanding -= 1;
+            let restarts = schedule.stopped && schedule.outstanding < restart_below;
+            schedule.stopped &= !restarts;
+            restarts
+        }
+        _ => false,
+    }
+}
+
+/// Sets timers, and whether flows with an event have something to send. The earliest expiry among those set.
+#[inline]
+fn merge_events<P: Protocol, const WORDS: usize>(
+    now: Cycle,
+    schedules: &mut Schedules<'_>,
+    windows: &mut Windows<'_, WORDS>,
+    next: &DeliveryNext<P, WORDS>,
+) -> Cycle {
+    let mut earliest = Cycle::NEVER;
+    let mut start = |schedule: &mut Schedule| {
+        schedule.timer = now + schedule.timer_period;
+        earliest = earliest.min(schedule.timer);
+    };
+    if let Some(schedule) = schedules.word(TRANSMITTED)
+        && schedule.timer == Cycle::NEVER
+    {
+        start(schedule);
+    }
+    if let (Some(_), Some(schedule)) = (next.timer_off, schedules.word(PERIODIC)) {
+        schedule.timer = Cycle::NEVER;
+    }
+    let periodic = next.periodic.as_ref().map(|(update, expired)| (PERIODIC, update, *expired));
+    let incoming = next.incoming.as_ref().map(|update| (INCOMING, update, false));
+    for (port, update, expired) in periodic.into_iter().chain(incoming) {
+        let (Some(schedule), Some(window)) = (schedules.word(port), windows.word(port)) else { continue };
+        schedule.timer_period = update.decision.timer_period.0;
+        schedule.idle = window.is_idle();
+        if update.decision.reset_timer && !window.is_finished() {
+            start(schedule);
+        } else if expired || window.is_finished() {
+            schedule.timer = Cycle::NEVER;
+        }
+    }
+    earliest
+}

@@ -1,0 +1,17 @@
+//! Transport protocols as user logic (section 6.1.1), each as its specification says.
+
+mod irn;
+mod ndp;
+mod new_reno;
+mod reno;
+mod roce_dcqcn;
+mod sack;
+mod tcp;
+
+pub use irn::{Irn, IrnState};
+pub use ndp::{Ndp, NdpState};
+pub use new_reno::{NewReno, NewRenoState};
+pub use reno::{Reno, RenoState};
+pub use roce_dcqcn::{DcqcnState, RoceDcqcn};
+pub use sack::{Sack, SackState};
+pub use tcp::Tcp;
