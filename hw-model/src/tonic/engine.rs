@@ -162,6 +162,12 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
         })
     }
 
+    /// Bytes the model keeps of a flow, without its ring buffer in the credit engine.
+    #[must_use]
+    pub const fn context_bytes() -> usize {
+        DeliveryEngine::<P, WORDS>::CONTEXT_BYTES + CreditEngine::CONTEXT_BYTES
+    }
+
     fn in_range(&self, flow: FlowId) -> Result<(), FlowError> {
         if flow.0 < self.usable_flows { Ok(()) } else { Err(FlowError::OutOfRange(flow)) }
     }
@@ -216,6 +222,14 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
     pub fn close(&mut self, flow: FlowId) -> Result<(), FlowError> {
         self.in_range(flow)?;
         if self.delivery.close(flow) { Ok(()) } else { Err(FlowError::Busy(flow)) }
+    }
+
+    /// How often a segment of a flow's window was retransmitted, 3 for three times and more; `None` if it is not in
+    /// flight.
+    pub fn retransmissions(&self, flow: FlowId, segment: Segment) -> Option<u8> {
+        self.in_range(flow).ok()?;
+        let window = self.delivery.window(flow);
+        window.is_in_flight(segment).then(|| window.retransmissions(segment))
     }
 
     /// A flow as it stands between two cycles; `None` if there is none with this number.

@@ -3,7 +3,7 @@
 mod merge;
 mod rate;
 
-use crate::clocked::{Cycle, Divider, Fifo, Memory, Ports, Timers};
+use crate::clocked::{Cycle, DelayLine, Fifo, Memory, Ports, Timers};
 
 use super::delivery::CreditUpdate;
 use super::packet::{FlowId, Segment, SegmentAddress};
@@ -45,13 +45,6 @@ impl CreditContext {
         credit: Amount::from_bytes(0),
         since: Cycle::ZERO,
     };
-}
-
-/// A division that tells when a flow has credit again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wait {
-    flow: FlowId,
-    since: Cycle,
 }
 
 /// What stands on the wires out of the engine in a cycle.
@@ -114,16 +107,19 @@ pub(super) struct CreditEngine {
     lookup: Option<FlowId>,
     processing: Option<FlowId>,
     output_queue: Fifo<SegmentAddress>,
-    /// One for each quantum, for Transmit and for Enqueue.
-    dividers: [Box<[Divider<Wait>]>; 2],
+    /// The dividers of Transmit and of Enqueue, one for each quantum in step: the flow that will have credit, and
+    /// when.
+    dividers: [DelayLine<(FlowId, Cycle)>; 2],
     timers: Timers<{ MAX_FLOWS as usize }>,
 }
 
 impl CreditEngine {
+    /// Bytes of a flow's context.
+    pub(super) const CONTEXT_BYTES: usize = size_of::<CreditContext>();
+
     pub(super) fn new(scheme: Credit, parameters: &Parameters) -> Self {
         let flows = usize::from(parameters.flows);
-        let dividers: Box<[_]> =
-            parameters.quanta.iter().map(|_| Divider::new(parameters.latencies.divider)).collect();
+        let dividers = DelayLine::new(parameters.latencies.divider);
         Self {
             limits: Limits {
                 scheme,
@@ -189,7 +185,7 @@ impl CreditEngine {
             || self.processing.is_some()
             || !self.ready_set.is_empty()
             || !self.output_queue.is_empty()
-            || self.dividers.iter().flatten().any(|divider| !divider.is_empty());
+            || self.dividers.iter().any(|divider| !divider.is_empty());
         if busy { Some(now) } else { self.timers.next_event(now) }
     }
 

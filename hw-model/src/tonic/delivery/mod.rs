@@ -110,6 +110,10 @@ pub(super) struct DeliveryEngine<P: Protocol, const WORDS: usize> {
 }
 
 impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
+    /// Bytes of a flow's contexts.
+    pub(super) const CONTEXT_BYTES: usize =
+        size_of::<Window<WORDS>>() + size_of::<Schedule>() + size_of::<State<P, WORDS>>();
+
     pub(super) fn new(protocol: P, parameters: &Parameters) -> Self {
         let depth = usize::from(parameters.flows);
         let initial = protocol.initial::<Plain<WORDS>>(Value(0));
