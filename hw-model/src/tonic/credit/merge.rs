@@ -51,9 +51,8 @@ impl CreditEngine {
         if self.limits.scheme == Credit::Rate {
             self.set_timers(now, next.expired.is_some(), lacks);
         }
-        let transmitted = next.processed.and_then(|(_, address)| address);
         // What is transmitted with the queue empty and the link ready goes straight to the pins.
-        let queued = transmitted.filter(|_| !next.link_ready || !self.output_queue.is_empty());
+        let queued = next.transmitted.filter(|_| !next.link_ready || !self.output_queue.is_empty());
         self.output_queue.commit(next.link_ready, queued).expect("nothing is issued without room");
     }
 
@@ -64,16 +63,16 @@ impl CreditEngine {
         let size = self.outstanding;
         let [update_0, update_1] = next.updates.map(|update| update.map(|update| update.flow.index()));
         let addresses = [
-            next.processed.map(|(flow, _)| flow.index()),
+            next.processed.map(FlowId::index),
             next.enqueue.map(|address| address.flow.index()),
             update_0,
             update_1,
             next.expired.map(FlowId::index),
         ];
         let mut contexts = self.contexts.write_ports(addresses).expect("each module has a port of its own");
-        if let (Some((_, address)), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
+        if let Some(context) = contexts.word(PROCESSED) {
             context.ready = false;
-            if address.is_some() {
+            if next.transmitted.is_some() {
                 context.credit = limits.credit(now, context).minus(limits.segment);
                 context.since = now;
                 context.head = if context.head + 1 == size { 0 } else { context.head + 1 };
@@ -99,7 +98,7 @@ impl CreditEngine {
 
         let mut straight_back = None;
         let mut entering = [None; 5];
-        if let (Some((flow, _)), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
+        if let (Some(flow), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
             let ready = settle(now, flow, context, &limits, &mut lacks[TRANSMIT]).then_some(flow);
             // As in the data delivery engine: straight back if no other flow is in lookup.
             let free = self.lookup.is_none() && next.may_go_back;
