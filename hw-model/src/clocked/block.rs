@@ -53,7 +53,7 @@ pub trait Block {
     fn evaluate(&self, now: Cycle, input: &Self::Input) -> (Self::Output, Self::Next);
 
     /// The edge that ends cycle `now`.
-    fn commit(&mut self, now: Cycle, next: Self::Next);
+    fn commit(&mut self, now: Cycle, next: &Self::Next);
 
     /// The first cycle from `now` on in which the block does anything although its inputs are idle; `None`: never.
     ///
@@ -100,7 +100,7 @@ impl<B: Block> Clock<B> {
     #[inline]
     pub fn step(&mut self, input: &B::Input) -> B::Output {
         let (output, next) = self.block.evaluate(self.now, input);
-        self.block.commit(self.now, next);
+        self.block.commit(self.now, &next);
         self.now = self.now + 1;
         self.evaluated += 1;
         output

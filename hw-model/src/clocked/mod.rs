@@ -24,8 +24,8 @@
 //!     fn evaluate(&self, _now: Cycle, input: &bool) -> (u64, u64) {
 //!         (self.0, self.0 + u64::from(*input))
 //!     }
-//!     fn commit(&mut self, _now: Cycle, next: u64) {
-//!         self.0 = next;
+//!     fn commit(&mut self, _now: Cycle, next: &u64) {
+//!         self.0 = *next;
 //!     }
 //!     fn next_event(&self, _now: Cycle) -> Option<Cycle> {
 //!         None

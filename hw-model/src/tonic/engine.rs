@@ -50,9 +50,6 @@ pub struct TonicOutput {
 pub struct TonicNext<P: Protocol, const WORDS: usize> {
     delivery: DeliveryNext<P, WORDS>,
     credit: CreditNext,
-    generated: Option<SegmentAddress>,
-    transmitted: Option<FlowId>,
-    updates: [Option<CreditUpdate>; 2],
 }
 
 /// Why a flow could not be added or removed.
@@ -162,6 +159,12 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
         })
     }
 
+    /// Bytes the model keeps of a flow, without its ring buffer in the credit engine.
+    #[must_use]
+    pub const fn context_bytes() -> usize {
+        DeliveryEngine::<P, WORDS>::CONTEXT_BYTES + CreditEngine::CONTEXT_BYTES
+    }
+
     fn in_range(&self, flow: FlowId) -> Result<(), FlowError> {
         if flow.0 < self.usable_flows { Ok(()) } else { Err(FlowError::OutOfRange(flow)) }
     }
@@ -218,6 +221,14 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
         if self.delivery.close(flow) { Ok(()) } else { Err(FlowError::Busy(flow)) }
     }
 
+    /// How often a segment of a flow's window was retransmitted, 3 for three times and more; `None` if it is not in
+    /// flight.
+    pub fn retransmissions(&self, flow: FlowId, segment: Segment) -> Option<u8> {
+        self.in_range(flow).ok()?;
+        let window = self.delivery.window(flow);
+        window.is_in_flight(segment).then(|| window.retransmissions(segment))
+    }
+
     /// A flow as it stands between two cycles; `None` if there is none with this number.
     pub fn status(&self, flow: FlowId) -> Option<FlowStatus<P::State<Plain<WORDS>>>> {
         self.in_range(flow).ok()?;
@@ -246,38 +257,35 @@ impl<P: Protocol, const WORDS: usize> Block for Tonic<P, WORDS> {
     fn evaluate(&self, now: Cycle, input: &TonicInput) -> (TonicOutput, TonicNext<P, WORDS>) {
         let packet = input.packet.filter(|packet| packet.flow.0 < self.usable_flows);
         let transmitted = self.from_credit.output().copied();
-        let (delivery, delivery_next) = self.delivery.evaluate(now, packet, transmitted);
         let enqueue = self.to_credit.output().copied();
         let updates = [self.updates[0].output().copied(), self.updates[1].output().copied()];
-        let (credit, credit_next) = self.credit.evaluate(now, enqueue, updates, input.link_ready);
+        let next = TonicNext {
+            delivery: self.delivery.evaluate(now, packet, transmitted),
+            credit: self.credit.evaluate(now, enqueue, updates, input.link_ready),
+        };
+        let TonicNext { delivery, credit } = &next;
         let output = TonicOutput {
-            select: delivery.select,
-            generate: delivery.generate,
+            select: delivery.selected,
+            generate: delivery.generated(),
             credit_enqueue: credit.enqueue,
-            credit_select: credit.select,
-            credit_transmit: credit.transmit,
+            credit_select: credit.selected,
+            credit_transmit: credit.transmitted,
             transmit: credit.pins,
             decrement: delivery.decrement,
-            incoming: delivery.incoming,
-            timeout: delivery.timeout,
-        };
-        let next = TonicNext {
-            delivery: delivery_next,
-            credit: credit_next,
-            generated: delivery.generate,
-            transmitted: credit.transmit.map(|address| address.flow),
-            updates: delivery.credit_updates,
+            incoming: delivery.record,
+            timeout: delivery.timeout(),
         };
         (output, next)
     }
 
     #[inline]
-    fn commit(&mut self, now: Cycle, next: TonicNext<P, WORDS>) {
-        self.delivery.commit(now, &next.delivery);
-        self.credit.commit(now, &next.credit);
-        self.to_credit.commit(next.generated);
-        self.from_credit.commit(next.transmitted);
-        for (line, update) in self.updates.iter_mut().zip(next.updates) {
+    fn commit(&mut self, now: Cycle, next: &TonicNext<P, WORDS>) {
+        let TonicNext { delivery, credit } = next;
+        self.delivery.commit(now, delivery);
+        self.credit.commit(now, credit);
+        self.to_credit.commit(delivery.generated());
+        self.from_credit.commit(credit.transmitted.map(|address| address.flow));
+        for (line, update) in self.updates.iter_mut().zip(delivery.credit_updates()) {
             line.commit(update);
         }
     }

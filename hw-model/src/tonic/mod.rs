@@ -15,6 +15,7 @@
 mod credit;
 mod delivery;
 mod engine;
+pub mod experiments;
 pub mod logic;
 mod packet;
 mod parameters;

@@ -12,8 +12,8 @@ impl Block for Swap {
     fn evaluate(&self, _now: Cycle, (): &()) -> (Self::Output, Self::Next) {
         ((self.0, self.1), (self.1, self.0))
     }
-    fn commit(&mut self, _now: Cycle, next: Self::Next) {
-        (self.0, self.1) = next;
+    fn commit(&mut self, _now: Cycle, next: &Self::Next) {
+        (self.0, self.1) = *next;
     }
     fn next_event(&self, now: Cycle) -> Option<Cycle> {
         Some(now)
@@ -31,8 +31,8 @@ impl Block for Bell {
         let rings = now.0.is_multiple_of(1_000);
         (rings, rings)
     }
-    fn commit(&mut self, now: Cycle, rings: bool) {
-        if rings {
+    fn commit(&mut self, now: Cycle, rings: &bool) {
+        if *rings {
             self.0.push(now);
         }
     }

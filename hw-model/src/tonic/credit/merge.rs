@@ -1,11 +1,11 @@
 //! Merge in the credit engine: the contexts behind a cycle, and who is ready to transmit.
 
-use crate::clocked::{Cycle, Division};
+use crate::clocked::Cycle;
 use crate::tonic::packet::FlowId;
 use crate::tonic::protocol::Credit;
 
-use super::rate::representations;
-use super::{CreditContext, CreditEngine, CreditNext, Limits, Wait};
+use super::rate;
+use super::{CreditContext, CreditEngine, CreditNext, Limits};
 
 /// Modules that begin divisions, by the place of their dividers.
 const TRANSMIT: usize = 0;
@@ -17,8 +17,8 @@ const ENQUEUED: usize = 1;
 const UPDATED: usize = 2;
 const EXPIRED: usize = 4;
 
-/// Bytes that a flow lacks, and its rate.
-type Lack = (u64, u32, Wait);
+/// A flow that lacks credit: the bytes, and its rate.
+type Lack = (FlowId, u32, u32);
 
 /// Provides for a flow that is neither ready nor waiting: it becomes ready, and this is true; or it begins to wait,
 /// and what it lacks is written to `lack`; or it rests, if it has nothing to send or waits for tokens.
@@ -37,7 +37,7 @@ fn settle(
         context.ready = true;
     } else if limits.scheme == Credit::Rate {
         context.waiting = true;
-        *lack = Some((limits.segment.minus(credit).bytes_up(), context.rate, Wait { flow, since: now }));
+        *lack = Some((flow, limits.segment.minus(credit).bytes_up() as u32, context.rate));
     }
     context.ready
 }
@@ -51,9 +51,8 @@ impl CreditEngine {
         if self.limits.scheme == Credit::Rate {
             self.set_timers(now, next.expired.is_some(), lacks);
         }
-        let transmitted = next.processed.and_then(|(_, address)| address);
         // What is transmitted with the queue empty and the link ready goes straight to the pins.
-        let queued = transmitted.filter(|_| !next.link_ready || !self.output_queue.is_empty());
+        let queued = next.transmitted.filter(|_| !next.link_ready || !self.output_queue.is_empty());
         self.output_queue.commit(next.link_ready, queued).expect("nothing is issued without room");
     }
 
@@ -64,16 +63,16 @@ impl CreditEngine {
         let size = self.outstanding;
         let [update_0, update_1] = next.updates.map(|update| update.map(|update| update.flow.index()));
         let addresses = [
-            next.processed.map(|(flow, _)| flow.index()),
+            next.processed.map(FlowId::index),
             next.enqueue.map(|address| address.flow.index()),
             update_0,
             update_1,
             next.expired.map(FlowId::index),
         ];
         let mut contexts = self.contexts.write_ports(addresses).expect("each module has a port of its own");
-        if let (Some((_, address)), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
+        if let Some(context) = contexts.word(PROCESSED) {
             context.ready = false;
-            if address.is_some() {
+            if next.transmitted.is_some() {
                 context.credit = limits.credit(now, context).minus(limits.segment);
                 context.since = now;
                 context.head = if context.head + 1 == size { 0 } else { context.head + 1 };
@@ -99,7 +98,7 @@ impl CreditEngine {
 
         let mut straight_back = None;
         let mut entering = [None; 5];
-        if let (Some((flow, _)), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
+        if let (Some(flow), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
             let ready = settle(now, flow, context, &limits, &mut lacks[TRANSMIT]).then_some(flow);
             // As in the data delivery engine: straight back if no other flow is in lookup.
             let free = self.lookup.is_none() && next.may_go_back;
@@ -128,24 +127,14 @@ impl CreditEngine {
         self.lookup = next.selected;
     }
 
-    /// Divides by each representation of the rate, and sets timers to the earliest of the results.
+    /// Begins divisions, and sets timers to the results of those that are complete.
     fn set_timers(&mut self, now: Cycle, taken: bool, lacks: [Option<Lack>; 2]) {
         let mut set = [None; 2];
-        for ((dividers, lack), set) in self.dividers.iter_mut().zip(lacks).zip(&mut set) {
-            for (divider, quantum) in dividers.iter().zip(&self.quanta) {
-                let Some(quotient) = divider.output() else { break };
-                let expiry = quotient.tag.since + quotient.value.saturating_mul((*quantum).into());
-                let (_, earliest) = set.get_or_insert((u32::from(quotient.tag.flow.0), Cycle::NEVER));
-                *earliest = expiry.max(now + 1).min(*earliest);
-            }
-            match lack {
-                Some((dividend, rate, tag)) => {
-                    for (divider, divisor) in dividers.iter_mut().zip(representations(rate, &self.quanta)) {
-                        divider.commit(Some(Division { dividend, divisor, tag }));
-                    }
-                }
-                None => dividers.iter_mut().for_each(|divider| divider.commit(None)),
-            }
+        for ((divider, lack), set) in self.dividers.iter_mut().zip(lacks).zip(&mut set) {
+            *set = divider.output().map(|(flow, expiry)| (u32::from(flow.0), (*expiry).max(now + 1)));
+            divider.commit(lack.map(|(flow, lacking, rate)| {
+                (flow, now + rate::cycles_to_gain(lacking, rate, &self.quanta))
+            }));
         }
         self.timers.commit(now, taken, set.into_iter().flatten());
     }

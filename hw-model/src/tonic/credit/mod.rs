@@ -3,7 +3,7 @@
 mod merge;
 mod rate;
 
-use crate::clocked::{Cycle, Divider, Fifo, Memory, Ports, Timers};
+use crate::clocked::{Cycle, DelayLine, Fifo, Memory, Ports, Timers};
 
 use super::delivery::CreditUpdate;
 use super::packet::{FlowId, Segment, SegmentAddress};
@@ -47,30 +47,17 @@ impl CreditContext {
     };
 }
 
-/// A division that tells when a flow has credit again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wait {
-    flow: FlowId,
-    since: Cycle,
-}
-
-/// What stands on the wires out of the engine in a cycle.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CreditOutput {
+/// What the engine finds in a cycle: what stands on its outputs, and what it takes over at the clock edge.
+pub(super) struct CreditNext {
     pub(super) enqueue: Option<SegmentAddress>,
-    pub(super) select: Option<FlowId>,
-    pub(super) transmit: Option<SegmentAddress>,
+    updates: [Option<CreditUpdate>; 2],
+    pub(super) selected: Option<FlowId>,
+    /// The flow in processing,
+    processed: Option<FlowId>,
+    /// and what of it is transmitted.
+    pub(super) transmitted: Option<SegmentAddress>,
     /// At the pins: behind the output queue.
     pub(super) pins: Option<SegmentAddress>,
-}
-
-/// What the engine takes over at the clock edge.
-pub(super) struct CreditNext {
-    enqueue: Option<SegmentAddress>,
-    updates: [Option<CreditUpdate>; 2],
-    selected: Option<FlowId>,
-    /// The flow in processing, and what of it is transmitted.
-    processed: Option<(FlowId, Option<SegmentAddress>)>,
     expired: Option<FlowId>,
     /// There is a place in the output queue for one that goes straight back to processing.
     may_go_back: bool,
@@ -114,16 +101,19 @@ pub(super) struct CreditEngine {
     lookup: Option<FlowId>,
     processing: Option<FlowId>,
     output_queue: Fifo<SegmentAddress>,
-    /// One for each quantum, for Transmit and for Enqueue.
-    dividers: [Box<[Divider<Wait>]>; 2],
+    /// The dividers of Transmit and of Enqueue, one for each quantum in step: the flow that will have credit, and
+    /// when.
+    dividers: [DelayLine<(FlowId, Cycle)>; 2],
     timers: Timers<{ MAX_FLOWS as usize }>,
 }
 
 impl CreditEngine {
+    /// Bytes of a flow's context.
+    pub(super) const CONTEXT_BYTES: usize = size_of::<CreditContext>();
+
     pub(super) fn new(scheme: Credit, parameters: &Parameters) -> Self {
         let flows = usize::from(parameters.flows);
-        let dividers: Box<[_]> =
-            parameters.quanta.iter().map(|_| Divider::new(parameters.latencies.divider)).collect();
+        let dividers = DelayLine::new(parameters.latencies.divider);
         Self {
             limits: Limits {
                 scheme,
@@ -155,18 +145,23 @@ impl CreditEngine {
         enqueue: Option<SegmentAddress>,
         updates: [Option<CreditUpdate>; 2],
         link_ready: bool,
-    ) -> (CreditOutput, CreditNext) {
+    ) -> CreditNext {
         // Those in lookup and in processing have their places in the output queue.
         let taken = usize::from(self.lookup.is_some()) + usize::from(self.processing.is_some());
         let room = self.output_queue.room().saturating_sub(taken);
         let selected = self.ready_set.head().copied().filter(|_| room > 0);
-        let may_go_back = room > usize::from(selected.is_some());
-        let processed = self.processing.map(|flow| (flow, self.transmit(now, flow)));
-        let transmit = processed.and_then(|(_, address)| address);
-        let expired = self.timers.expired().map(|flow| FlowId(flow as u16));
-        let pins = self.output_queue.head().copied().or(transmit).filter(|_| link_ready);
-        let output = CreditOutput { enqueue, select: selected, transmit, pins };
-        (output, CreditNext { enqueue, updates, selected, processed, expired, may_go_back, link_ready })
+        let transmitted = self.processing.and_then(|flow| self.transmit(now, flow));
+        CreditNext {
+            enqueue,
+            updates,
+            selected,
+            processed: self.processing,
+            transmitted,
+            pins: self.output_queue.head().copied().or(transmitted).filter(|_| link_ready),
+            expired: self.timers.expired().map(|flow| FlowId(flow as u16)),
+            may_go_back: room > usize::from(selected.is_some()),
+            link_ready,
+        }
     }
 
     /// The Transmit module: the oldest address of a flow that has the credit. It may lack it here if its rate
@@ -189,7 +184,7 @@ impl CreditEngine {
             || self.processing.is_some()
             || !self.ready_set.is_empty()
             || !self.output_queue.is_empty()
-            || self.dividers.iter().flatten().any(|divider| !divider.is_empty());
+            || self.dividers.iter().any(|divider| !divider.is_empty());
         if busy { Some(now) } else { self.timers.next_event(now) }
     }
 

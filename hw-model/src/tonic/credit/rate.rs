@@ -49,11 +49,14 @@ pub(super) fn credit_at(now: Cycle, since: Cycle, credit: Amount, rate: u32, bur
     credit.plus(Amount(gained)).min(burst)
 }
 
-/// The representations of `rate` for ascending quanta: whole bytes per so many cycles. The last is 1 at least:
-/// a flow that is slower wakes too early and waits again.
+/// Cycles in which a flow at `rate` gains `lacking` bytes: the least of what a divider for each of the ascending
+/// quanta finds.
 #[inline]
-pub(super) fn representations(rate: u32, quanta: &[u32]) -> impl Iterator<Item = u64> {
-    let last = quanta.len() - 1;
-    let represent = move |quantum: u32| (u64::from(rate) * u64::from(quantum)) >> FRACTION;
-    quanta.iter().enumerate().map(move |(i, quantum)| represent(*quantum).max((i == last).into()))
+pub(super) fn cycles_to_gain(lacking: u32, rate: u32, quanta: &[u32]) -> u64 {
+    let representation = |quantum: u32| ((u64::from(rate) * u64::from(quantum)) >> FRACTION) as u32;
+    let cycles = |(quantum, rate): (u32, u32)| u64::from(lacking.div_ceil(rate)) * u64::from(quantum);
+    let represented = quanta.iter().map(|quantum| (*quantum, representation(*quantum)));
+    let precise = represented.filter(|(_, rate)| *rate > 0).map(cycles).min();
+    // A rate below all of them: as if it were the least of the coarsest. The flow wakes too early and waits again.
+    precise.unwrap_or_else(|| quanta.last().map_or(1, |quantum| cycles((*quantum, 1))))
 }

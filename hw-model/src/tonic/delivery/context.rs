@@ -82,6 +82,12 @@ impl<const WORDS: usize> Window<WORDS> {
         self.new_left() == 0 && self.first_marked().is_none()
     }
 
+    /// How often a segment of the window was retransmitted; 3 stands for more too.
+    pub(crate) const fn retransmissions(&self, segment: Segment) -> u8 {
+        let [low, high] = &self.retransmissions;
+        low.get(segment.0) as u8 | (high.get(segment.0) as u8) << 1
+    }
+
     /// The segment is generated and not acknowledged cumulatively.
     #[inline]
     pub(crate) const fn is_in_flight(&self, segment: Segment) -> bool {

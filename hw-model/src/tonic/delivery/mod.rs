@@ -54,18 +54,6 @@ pub struct IncomingRecord {
     pub window_size_after: u32,
 }
 
-/// What stands on the wires out of the engine in a cycle.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct DeliveryOutput {
-    pub(super) select: Option<FlowId>,
-    pub(super) generate: Option<SegmentAddress>,
-    pub(super) decrement: Option<FlowId>,
-    pub(super) incoming: Option<IncomingRecord>,
-    pub(super) timeout: Option<FlowId>,
-    /// From Incoming and from Periodic Updates.
-    pub(super) credit_updates: [Option<CreditUpdate>; 2],
-}
-
 /// What user logic changes of a flow.
 pub(super) struct UserUpdate<P: Protocol, const WORDS: usize> {
     flow: FlowId,
@@ -73,18 +61,38 @@ pub(super) struct UserUpdate<P: Protocol, const WORDS: usize> {
     state: State<P, WORDS>,
 }
 
-/// What the engine takes over at the clock edge.
+/// What the engine finds in a cycle: what stands on its outputs, and what it takes over at the clock edge.
 pub(super) struct DeliveryNext<P: Protocol, const WORDS: usize> {
     packet: Option<ControlPacket>,
-    selected: Option<FlowId>,
+    pub(super) selected: Option<FlowId>,
     generation: Option<Generation>,
-    decrement: Option<FlowId>,
+    pub(super) decrement: Option<FlowId>,
     acknowledged: Option<Acknowledged>,
     incoming: Option<UserUpdate<P, WORDS>>,
+    pub(super) record: Option<IncomingRecord>,
     /// With: the retransmission timer has expired.
     periodic: Option<(UserUpdate<P, WORDS>, bool)>,
     /// The retransmission timer of a finished flow expired.
     timer_off: Option<FlowId>,
+}
+
+impl<P: Protocol, const WORDS: usize> DeliveryNext<P, WORDS> {
+    /// The segment address generated.
+    pub(super) fn generated(&self) -> Option<SegmentAddress> {
+        self.generation.as_ref()?.address
+    }
+
+    /// The flow whose retransmission timer fires.
+    pub(super) fn timeout(&self) -> Option<FlowId> {
+        self.periodic.as_ref().filter(|(_, expired)| *expired).map(|(update, _)| update.flow)
+    }
+
+    /// Parameters for the credit engine, from Incoming and from Periodic Updates.
+    #[inline]
+    pub(super) fn credit_updates(&self) -> [Option<CreditUpdate>; 2] {
+        let periodic = self.periodic.as_ref().map(|(update, _)| update);
+        [self.incoming.as_ref(), periodic].map(|update| update.and_then(merge::credit_update))
+    }
 }
 
 /// The engine. Its state is `Self`.
@@ -110,6 +118,10 @@ pub(super) struct DeliveryEngine<P: Protocol, const WORDS: usize> {
 }
 
 impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
+    /// Bytes of a flow's contexts.
+    pub(super) const CONTEXT_BYTES: usize =
+        size_of::<Window<WORDS>>() + size_of::<Schedule>() + size_of::<State<P, WORDS>>();
+
     pub(super) fn new(protocol: P, parameters: &Parameters) -> Self {
         let depth = usize::from(parameters.flows);
         let initial = protocol.initial::<Plain<WORDS>>(Value(0));
@@ -139,8 +151,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         now: Cycle,
         packet: Option<ControlPacket>,
         transmitted: Option<FlowId>,
-    ) -> (DeliveryOutput, DeliveryNext<P, WORDS>) {
-        let selected = self.active_set.head().copied();
+    ) -> DeliveryNext<P, WORDS> {
         let mut windows = self.windows.read_ports();
         let mut schedules = self.schedules.read_ports();
         let mut users = self.users.read_ports();
@@ -154,12 +165,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             let window = windows.read(packet.flow.index()).expect(read);
             incoming::acknowledge(window, packet)
         });
-        let mut output = DeliveryOutput {
-            select: selected,
-            generate: generation.as_ref().and_then(|generation| generation.address),
-            decrement: transmitted,
-            ..DeliveryOutput::default()
-        };
+        let mut record = None;
         let incoming = self.acknowledged.as_ref().and_then(|acknowledged| {
             let flow = acknowledged.packet.flow;
             let window = windows.read(flow.index()).expect(read);
@@ -170,7 +176,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             }
             let input = incoming::incoming(now, acknowledged, window, schedule);
             let (decision, state) = self.protocol.incoming(&input, state);
-            output.incoming = Some(merge::record(acknowledged, window, &decision));
+            record = Some(merge::record(acknowledged, window, &decision));
             Some(UserUpdate { flow, decision, state })
         });
         let (periodic, timer_off) = self.visit(now, |flow| {
@@ -178,22 +184,17 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             let schedule = schedules.read(flow.index()).expect(read);
             (window, schedule, users.read(flow.index()).expect(read))
         });
-        if let Some((update, expired)) = &periodic {
-            output.timeout = expired.then_some(update.flow);
-            output.credit_updates[1] = merge::credit_update(update);
-        }
-        output.credit_updates[0] = incoming.as_ref().and_then(merge::credit_update);
-        let next = DeliveryNext {
+        DeliveryNext {
             packet,
-            selected,
+            selected: self.active_set.head().copied(),
             generation,
             decrement: transmitted,
             acknowledged,
             incoming,
+            record,
             periodic,
             timer_off,
-        };
-        (output, next)
+        }
     }
 
     /// The flow whose turn it is in Periodic Updates: each once in as many cycles as there are flows. The phase

@@ -80,7 +80,7 @@ pub struct TraceComparison {
     pub user_rows: usize,
     /// Every transmission is equal in cycle, flow and segment.
     pub digest_equal: bool,
-    /// The first row of generated segments, transmitted segments or user logic that differs.
+    /// The first row of generated segments, transmitted segments, user logic or timeouts that differs.
     pub difference: Option<Difference>,
 }
 
@@ -225,6 +225,11 @@ impl Trace {
         }
     }
 
+    /// Cycle and flow of each timeout.
+    fn timeout_cycles(&self) -> Vec<(u64, u64)> {
+        self.timeout.iter().map(|row| (row[0], row[1])).collect()
+    }
+
     /// `columns`: how many of a `user` row are compared; `model`: the model's rows.
     fn compared<S>(
         &self,
@@ -234,10 +239,13 @@ impl Trace {
         columns: usize,
     ) -> TraceComparison {
         let transmit: Vec<_> = self.transmit.iter().map(|row| (row.0, row.1, row.2, row.3)).collect();
+        let timeout = |(now, output, _): &(Cycle, TonicOutput, _)| Some((now.0, output.timeout?.0.into()));
+        let timeouts: Vec<(u64, u64)> = events.cycles.iter().filter_map(timeout).collect();
         let user: Vec<_> = self.user.iter().map(|row| row[..columns.min(row.len())].to_vec()).collect();
         let found = difference("generate", &events.rows(|output| output.generate), &self.generate)
             .or_else(|| difference("transmit", &events.rows(|output| output.transmit), &transmit))
-            .or_else(|| difference("user", model, &user));
+            .or_else(|| difference("user", model, &user))
+            .or_else(|| difference("timeout", &timeouts, &self.timeout_cycles()));
         TraceComparison {
             name: self.name.clone(),
             user_logic,

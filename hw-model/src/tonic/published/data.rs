@@ -87,6 +87,8 @@ pub struct Trace {
     pub acks: Vec<(u64, u16, u32)>,
     /// The programmable stage, see the data's columns.
     pub user: Vec<Vec<u64>>,
+    /// Timeouts: cycle, flow, and more that is not compared.
+    pub timeout: Vec<Vec<u64>>,
     /// About the whole run.
     pub summary: Summary,
 }
@@ -105,12 +107,16 @@ pub enum DataError {
     #[error("this is not measured data of Tonic, or it is cut off: {0}")]
     Form(#[from] serde_json::Error),
     /// A row with too few numbers.
-    #[error("trace {trace}: a row of `user` has {columns} columns, 10 at least are needed")]
+    #[error("trace {trace}: a row of `{list}` has {columns} columns, {needed} at least are needed")]
     Columns {
         /// The trace.
         trace: String,
+        /// The list the row is in.
+        list: &'static str,
         /// Its columns.
         columns: usize,
+        /// Those that are needed.
+        needed: usize,
     },
     /// Parameters no hardware has.
     #[error("{of}: {error}")]
@@ -138,8 +144,11 @@ impl Data {
     pub fn parse(text: &str) -> Result<Self, DataError> {
         let data: Self = serde_json::from_str(text)?;
         for trace in &data.traces {
-            if let Some(row) = trace.user.iter().find(|row| row.len() < 10) {
-                return Err(DataError::Columns { trace: trace.name.clone(), columns: row.len() });
+            for (list, rows, needed) in [("user", &trace.user, 10), ("timeout", &trace.timeout, 2)] {
+                if let Some(row) = rows.iter().find(|row| row.len() < needed) {
+                    let (trace, columns) = (trace.name.clone(), row.len());
+                    return Err(DataError::Columns { trace, list, columns, needed });
+                }
             }
         }
         Ok(data)

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use crate::clocked::Cycle;
-use crate::tonic::protocols::{Irn, Ndp};
-use crate::tonic::{Answer, FlowId, Parameters, Path, Segment};
+use crate::clocked::{Clock, Cycle};
+use crate::tonic::protocols::{Irn, Ndp, RoceDcqcn};
+use crate::tonic::{Answer, ControlPacket, FlowId, Kind, Parameters, Path, Segment, Tonic, TonicInput};
 
 use super::{CLOCK, fixed_window, testbed};
 
@@ -41,6 +41,33 @@ fn a_single_coarse_precision_waits_its_quantum() {
     let parameters = Parameters { quanta: vec![1_000], burst_bytes: 1_500, ..Parameters::default() };
     let gaps = gaps(&transmit_cycles(20_000_000_000, &parameters, 50_000));
     assert!(gaps.iter().all(|gap| *gap == 1_003), "{gaps:?}");
+}
+
+/// DCQCN at 40 Gb/s, 1000 bytes in 20 cycles; a notification halves that, from when the credit engine knows.
+#[test]
+fn a_new_rate_counts_from_when_it_arrives() {
+    let parameters = Parameters { segment_bytes: 1_000, ..Parameters::default() };
+    let roce = RoceDcqcn::new(CLOCK, 40_000_000_000, 1_000);
+    let mut clock = Clock::new(Tonic::<_>::new(roce, &parameters).expect("hardware that exists"));
+    clock.block_mut().open(Cycle::ZERO, FlowId(0), Segment(0), None).expect("a new flow");
+    let (mut sent, mut cumulative) = (Vec::new(), Segment(0));
+    while clock.now() < Cycle(5_000) {
+        let kind = if clock.now() == Cycle(2_000) { Kind::Cnp } else { Kind::Ack };
+        let packet = ControlPacket { flow: FlowId(0), kind, cumulative, selective: None, data: 0 };
+        let now = clock.now().0;
+        let output = clock.step(&TonicInput { packet: Some(packet), link_ready: true });
+        if let Some(address) = output.transmit {
+            sent.push(now);
+            cumulative = address.segment.plus(1);
+        }
+    }
+    // Three cycles to the programmable stage, seven to the credit engine.
+    let (before, after): (Vec<u64>, Vec<u64>) = sent.iter().partition(|now| **now < 2_010);
+    assert!(gaps(&before)[1..].iter().all(|gap| *gap == 20), "{before:?}");
+    let after = gaps(&after);
+    // The wait that was under way ends at the old time, but the credit gained in it is less.
+    assert!(after[0] >= 20 && after[0] <= 60, "{after:?}");
+    assert!(after.len() > 70 && after[1..].iter().all(|gap| *gap == 40), "{after:?}");
 }
 
 proptest! {

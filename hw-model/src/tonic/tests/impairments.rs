@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::clocked::Cycle;
 use crate::network::Probability;
 use crate::tonic::protocols::{Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Tcp};
-use crate::tonic::{Answer, FlowId, Parameters, Path, Protocol, Segment};
+use crate::tonic::{Answer, FlowId, Latencies, Parameters, Path, Protocol, Rules, Segment};
 
 use super::{CLOCK, testbed};
 
@@ -42,8 +42,13 @@ fn path() -> impl Strategy<Value = Path> {
 /// Runs until all has arrived and is acknowledged, and holds every cycle to what must always be.
 fn delivers<P: Protocol>(protocol: P, answer: Answer, path: Path, first: u32) {
     let parameters = Parameters { flows: 16, segment_bytes: 1_000, ..Parameters::default() };
+    delivers_on(&parameters, protocol, answer, path, first);
+}
+
+/// The same on any hardware.
+fn delivers_on<P: Protocol>(parameters: &Parameters, protocol: P, answer: Answer, path: Path, first: u32) {
     let all = (FLOWS, Segment(first), Some(SEGMENTS));
-    let mut testbed = testbed(protocol, &parameters, answer, path, all);
+    let mut testbed = testbed(protocol, parameters, answer, path, all);
     let end = Segment(first).plus(SEGMENTS);
     let status =
         |testbed: &super::Testbed<P>, flow| testbed.clock().block().status(FlowId(flow)).expect("open");
@@ -80,8 +85,36 @@ fn delivers<P: Protocol>(protocol: P, answer: Answer, path: Path, first: u32) {
     }
 }
 
+fn hardware() -> impl Strategy<Value = Parameters> {
+    let latency = || 1..20usize;
+    let latencies = (latency(), latency(), latency(), latency());
+    (4..40u16, 1..=64u8, any::<bool>(), 1..4u32, 3..20usize, latencies).prop_map(
+        |(flows, n, published, bursts, output_queue, (incoming, to_credit, from_credit, divider))| {
+            Parameters {
+                flows,
+                outstanding: if published { n.max(8) } else { n },
+                rules: if published { Rules::Published } else { Rules::Paper },
+                segment_bytes: 1_000,
+                burst_bytes: 1_000 * bursts,
+                quanta: vec![1, 16, 1_024],
+                output_queue,
+                latencies: Latencies { incoming, to_credit, from_credit, divider },
+            }
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever the latencies, the queue and N: no rule of scheduling depends on them.
+    #[test]
+    fn any_hardware(parameters in hardware(), path in path(), first: u32) {
+        delivers_on(&parameters, NewReno(tcp()), Answer::Cumulative, path, first);
+        delivers_on(&parameters, Ndp { rto: 5_000, ..Ndp::new(CLOCK) }, Answer::Ndp, path, first);
+        let irn = Irn { rto_low: 4_000, rto_high: 9_000, ..Irn::new(CLOCK, 40_000_000_000) };
+        delivers_on(&parameters, irn, Answer::Irn, path, first);
+    }
 
     #[test]
     fn reno(path in path(), first: u32) {

@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod credit;
+mod experiments;
 mod flows;
 mod impairments;
 mod logic;

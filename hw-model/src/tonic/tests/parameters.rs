@@ -1,6 +1,10 @@
 //! Parameters that describe no hardware are refused with a sentence.
 
-use crate::tonic::{Latencies, ParameterError, Parameters, Rules, Tonic};
+use crate::tonic::logic::Logic;
+use crate::tonic::{
+    Credit, Decision, Incoming, Initial, Latencies, ParameterError, Parameters, Periodic, Protocol, Rules,
+    Tonic, user_state_bytes,
+};
 
 use super::{CLOCK, fixed_window};
 
@@ -54,4 +58,40 @@ fn time_and_rates() {
     assert_eq!(CLOCK.bits_per_second(125 << 20), 100_000_000_000);
     // The least rate the coarsest representation can tell from nothing.
     assert_eq!(CLOCK.rate(1_562_500), (1 << 20) / 512);
+}
+
+crate::user_state!(
+    /// As much as table 4 allows with tokens.
+    struct FullState {
+        field: 2048,
+    }
+);
+
+struct Full;
+
+impl Protocol for Full {
+    const NAME: &'static str = "full";
+    const CREDIT: Credit = Credit::Token;
+    type State<L: Logic> = FullState<L>;
+
+    fn initial<L: Logic>(&self, first: L::Word) -> Initial<FullState<L>> {
+        Initial { state: FullState { field: first }, window_size: 1, timer_period: 1, rate: 0, tokens: 0 }
+    }
+
+    fn incoming<L: Logic>(&self, input: &Incoming<L>, state: &FullState<L>) -> (Decision<L>, FullState<L>) {
+        (Decision::keep(&input.flow), *state)
+    }
+
+    fn periodic<L: Logic>(&self, input: &Periodic<L>, state: &FullState<L>) -> (Decision<L>, FullState<L>) {
+        (Decision::keep(&input.flow), *state)
+    }
+}
+
+/// Table 4. A byte more does not compile: see [`Tonic::new`].
+#[test]
+fn user_state_up_to_the_limit() {
+    let limits = [Credit::Window, Credit::Rate, Credit::Token].map(Credit::user_state_limit);
+    assert_eq!(limits, [448, 340, 256]);
+    assert_eq!(user_state_bytes::<Full>(), 256);
+    assert!(Tonic::<_, 2>::new(Full, &Parameters::default()).is_ok());
 }

@@ -59,6 +59,9 @@ fn a_difference_is_found() {
     data.rates.runs[0].segments.insert(1, 2089);
     data.rates.runs[1].digest.replace_range(..1, "_");
     data.latency.events.pop();
+    data.traces.push(data.traces[1].clone());
+    data.traces[2].transmit = open_set().traces[1].transmit.clone();
+    data.traces[2].timeout.push(vec![200, 1]);
     let comparison = compare(&data).expect("hardware that exists");
     assert!(!comparison.is_equal());
     let found = |i: usize| comparison.traces[i].difference.as_ref().expect("a difference");
@@ -66,6 +69,7 @@ fn a_difference_is_found() {
     // A smaller window: a segment is missing where the recorded decision is replayed.
     assert_eq!(found(0).of, "generate");
     assert_eq!((found(1).of.as_str(), found(1).equal_rows), ("user", 20));
+    assert_eq!((found(4).of.as_str(), found(4).equal_rows), ("timeout", 0));
     assert_eq!(comparison.rates[0].segments[&1], (2090, 2089));
     assert!(comparison.rates[0].digest_equal && !comparison.rates[1].digest_equal);
     assert_eq!(comparison.latency.difference.expect("an event more").data, None);

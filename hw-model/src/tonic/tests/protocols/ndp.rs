@@ -1,7 +1,7 @@
 //! NDP.
 
-use crate::tonic::Kind;
 use crate::tonic::protocols::Ndp;
+use crate::tonic::{Kind, Segment};
 
 use super::{CLOCK, Session};
 
@@ -63,4 +63,25 @@ fn lost_pulls_do_not_stall() {
     session.packet(Kind::Ack, 1, None, 0);
     session.wait_for_timeout();
     assert!(!session.sent().is_empty());
+}
+
+/// Two bits a segment (table 2, rtx-cnt), which are clean when the ring comes round to them again.
+#[test]
+fn retransmissions_are_counted_up_to_three() {
+    let mut session = session();
+    let count = |session: &Session<Ndp>, segment| {
+        session.clock.block().retransmissions(super::FLOW, Segment(segment))
+    };
+    for (pulls, expected) in (18u32..).step_by(18).zip([1, 2, 3, 3, 3]) {
+        session.packet(Kind::Nack, 0, None, 2);
+        // Sixteen new ones wait in front of it.
+        session.packet(Kind::Pull, 0, None, pulls);
+        assert!(session.sent().contains(&2));
+        assert_eq!((count(&session, 2), count(&session, 3)), (Some(expected), Some(0)));
+    }
+    assert_eq!(session.packet(Kind::Ack, 3, None, 0).newly_acked, 3);
+    assert_eq!(count(&session, 2), None);
+    // The ring comes round: segment 130 takes the bits of 2.
+    session.packet(Kind::Pull, 0, None, 300);
+    assert_eq!(count(&session, 130), Some(0));
 }

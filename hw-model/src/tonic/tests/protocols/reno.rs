@@ -78,6 +78,9 @@ fn a_timeout_begins_again_with_one_segment() {
     assert_eq!(session.sent(), [0]);
     let third = session.wait_for_timeout();
     assert!((100_000..100_100).contains(&(third - second)), "the upper bound");
+    session.ack(0);
+    session.wait_for_timeout();
+    assert_eq!(session.status().user.ssthresh.0, 5, "a duplicate acknowledges nothing");
     session.sent();
     // Slow start over what was outstanding.
     session.ack(1);
