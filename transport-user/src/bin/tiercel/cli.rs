@@ -227,7 +227,7 @@ pub(crate) struct Up {
     /// CPU of the engine.
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<usize>,
-    /// Frames the engine handles at a time.
+    /// Frames the engine handles at a time: more is faster, fewer have less latency; adapted to the load unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) batch: Option<u32>,
     /// How long a sleeping engine looks for more work before it sleeps.
