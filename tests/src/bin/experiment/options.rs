@@ -59,8 +59,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
 
-    /// On real packets between two hosts in network namespaces (needs root): single-flow and loss, with a base delay
-    /// target of 2 ms and a least retransmission timeout of 10 ms unless set otherwise
+    /// On real packets between hosts in network namespaces (needs root): all but permutation, with a base delay target of
+    /// 2 ms and a least retransmission timeout of 10 ms unless set otherwise
     #[arg(long)]
     pub(crate) live: bool,
 

@@ -1,14 +1,25 @@
-//! The experiments on real packets: two hosts in network namespaces, the XDP programs, and between them the live fabric
-//! at a rate that the machine carries honestly.
+//! The experiments on real packets: hosts in network namespaces, the XDP programs, and between them the live fabric at a
+//! rate that the machine carries honestly.
 
 mod course;
+mod fairness;
+mod idle;
+mod incast;
 mod loss;
+mod nic_congestion;
+mod plb;
+mod series;
 mod single_flow;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use hw_model::network::Rate;
 
 use crate::options::{Name, Options};
 use crate::result::Experiment;
+
+/// What there is on real packets.
+const NAMES: [Name; 7] =
+    [Name::SingleFlow, Name::Fairness, Name::Incast, Name::Loss, Name::Plb, Name::NicCongestion, Name::Idle];
 
 /// All experiments asked for that there are on real packets.
 ///
@@ -18,15 +29,24 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
     // SAFETY: a system call without arguments.
     let root = unsafe { libc::geteuid() } == 0;
     ensure!(root, "--live needs root: it makes network namespaces and loads XDP programs; run it with sudo");
-    let names =
-        if options.names.is_empty() { vec![Name::SingleFlow, Name::Loss] } else { options.experiments() };
+    let names = if options.names.is_empty() { NAMES.to_vec() } else { options.experiments() };
     names.into_iter().map(|name| experiment(name, options)).collect()
 }
 
 fn experiment(name: Name, options: &Options) -> Result<Experiment> {
     match name {
         Name::SingleFlow => single_flow::run(options),
+        Name::Fairness => fairness::run(options),
+        Name::Incast => incast::run(options),
         Name::Loss => loss::run(options),
-        _ => bail!("on real packets there are single-flow and loss; the others are simulated only"),
+        Name::Plb => plb::run(options),
+        Name::NicCongestion => nic_congestion::run(options),
+        Name::Idle => idle::run(options),
+        Name::Permutation => bail!("permutation is simulated only: no machine carries 256 nodes"),
     }
+}
+
+/// A part of a rate.
+fn part(rate: Rate, divisor: u64) -> Result<Rate> {
+    Rate::from_bits_per_second(rate.bits_per_second() / divisor).context("the rate is too small")
 }
