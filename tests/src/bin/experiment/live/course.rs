@@ -33,8 +33,8 @@ const CATCH_UP: Duration = Duration::from_millis(4);
 pub(super) const LINK: &str = "delay=100us,queue=4MiB";
 /// CIDs among which one that leads to a certain path is sought.
 const DRAWS: usize = 64;
-/// Several times the target delay: the machine pauses a thread for milliseconds now and then.
-const RTO: Duration = Duration::from_millis(20);
+/// A machine that stops everything for so long ends nothing.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A flow at some time.
 pub(super) struct FlowSample {
@@ -103,8 +103,14 @@ impl Live {
         let fabric = fabric.parse().context("the fabric's own keys")?;
         let network = Network::with_mtu(topology, fabric, DEFAULT_MTU)
             .context("cannot set up the hosts and the fabric between them")?;
-        let tuning =
-            Tuning { fcwnd: options.fcwnd, ncwnd: options.ncwnd, rto: RTO, congestion, ..Tuning::DEFAULT };
+        let tuning = Tuning {
+            fcwnd: options.fcwnd,
+            ncwnd: options.ncwnd,
+            rto: rto(&congestion),
+            transaction_timeout: TRANSACTION_TIMEOUT,
+            congestion,
+            ..Tuning::DEFAULT
+        };
         let setup = Setup { ordered: false, tuning, ..Setup::default() };
         let up = network.hosts.iter().map(|host| nodes::node(host, setup.engine_a, setup));
         let nodes = up.collect::<Result<Vec<_>>>()?;
@@ -142,6 +148,15 @@ impl Live {
         let flow = self.open([Port(from), Port(to)], Setup { ordered: true, ..self.setup })?;
         self.flows.push(flow);
         Ok(())
+    }
+
+    /// Closes all connections; those that follow have this congestion control.
+    pub(super) fn start_anew(&mut self, congestion: CongestionControl) {
+        for flow in self.flows.drain(..) {
+            flow.near.close();
+            flow.far.close();
+        }
+        self.setup.tuning.congestion = congestion;
     }
 
     /// Opens connections until the packets of one take `wanted` first: the CIDs decide over the source port.
@@ -323,16 +338,21 @@ pub(super) fn efficiency() -> f64 {
     SEGMENT as f64 / (SEGMENT + OVERHEAD) as f64
 }
 
+/// Twice the least one: the machine pauses a thread for milliseconds now and then.
+fn rto(congestion: &CongestionControl) -> Duration {
+    congestion.parameters.min_retransmission_timeout * 2
+}
+
 /// What every experiment on real packets sets.
-pub(super) fn settings(options: &Options) -> BTreeMap<&'static str, String> {
-    [
+pub(super) fn settings(options: &Options) -> Result<BTreeMap<&'static str, String>> {
+    let settings = [
         ("rate", options.rate().to_string()),
         ("links", LINK.to_owned()),
         ("segment", format!("{SEGMENT} B")),
         ("initial fcwnd", options.fcwnd.to_string()),
         ("initial ncwnd", options.ncwnd.to_string()),
-        ("initial RTO", format!("{RTO:?}")),
+        ("initial RTO", format!("{:?}", rto(&options.control()?))),
         ("parameters", options.changes()),
-    ]
-    .into()
+    ];
+    Ok(settings.into())
 }

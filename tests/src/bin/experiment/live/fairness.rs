@@ -4,15 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, jain};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::course::{self, EVERY, Live, Sample};
 use super::series::{self, TIME, millis};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::jain;
 
 /// Flows, before another one joins.
 const COUNTS: [usize; 2] = [2, 4];
@@ -49,8 +47,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
-        settings: course::settings(options),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
+        settings: course::settings(options)?,
         cases,
         verdicts,
         figures,
@@ -90,6 +89,7 @@ fn share(options: &Options, count: usize) -> Result<(Case, Vec<Figure>)> {
         .with("fabric delay", series::mean_of(steady, 0..count, |flow| Some(flow.delay)), "us")
         .with("RTT", rtt, "us")
         .with("share after", reached.zip(rtt).map(|(reached, rtt)| reached * 1e3 / rtt), "RTTs")
+        .with("longest pause", series::longest_pause(&samples), "ms")
         .with("lost by the kernel", live.lost_by_the_kernel(), "frames");
     Ok((case, figures(&samples, count, equal)))
 }

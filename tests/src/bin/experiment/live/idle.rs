@@ -3,18 +3,17 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::course::{self, EVERY, Live};
 use super::series::{self, TIME, millis};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
 
 /// Messages of the flow that pauses, and how far their beginnings are apart.
-const MESSAGES: u32 = 5;
-const PERIOD: Duration = Duration::from_millis(600);
+const MESSAGES: u32 = 4;
+const PERIOD: Duration = Duration::from_millis(1600);
 /// Each message would take so long if the flow had the bottleneck for itself.
-const ALONE: Duration = Duration::from_millis(100);
+const ALONE: Duration = Duration::from_millis(500);
 /// How long after the beginning of a message its burst is looked for.
 const BURST: Duration = Duration::from_millis(20);
 /// Samples over which a rate is taken for the plot.
@@ -54,6 +53,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
     let after = Case::new("from the second message on")
         .with("utilisation", series::mean_link_rate(resumed, 0).map(|used| used / rate * 100.0), "%")
         .with("queue drops", series::queue_drops(resumed), "packets")
+        .with("longest pause", series::longest_pause(&samples), "ms")
         .with("lost by the kernel", live.lost_by_the_kernel(), "frames");
     let mut verdicts: Vec<Verdict> =
         cases[1..].iter().map(|case| Verdict::of(case, "time / equal share", Bound::AtMost(1.25))).collect();
@@ -91,8 +91,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
-        settings: course::settings(options),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
+        settings: course::settings(options)?,
         cases,
         verdicts,
         figures,

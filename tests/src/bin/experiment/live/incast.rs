@@ -5,23 +5,19 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures_util::future::try_join_all;
 use hw_model::network::Port;
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::course::{self, LINK, Live, block_on};
-use super::part;
 use super::series::{self, TIME, millis};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
 
 /// Hosts that write: each is a node with threads of its own on this machine.
 const COUNT: u16 = 5;
 const BYTES: u64 = 1_000_000;
-/// Six engines share the machine: the link is of this part of the rate asked for.
-const DIVISOR: u64 = 3;
 const EVERY: Duration = Duration::from_millis(2);
 
 pub(super) fn run(options: &Options) -> Result<Experiment> {
-    let rate = part(options.rate(), DIVISOR)?;
+    let rate = options.rate();
     let fabric = format!("seed={},rate={rate},{LINK}", options.seed);
     let mut live = Live::star(options, COUNT + 1, &fabric, Port(0))?;
     (1..=COUNT).try_for_each(|host| live.add_flow(host, 0))?;
@@ -55,6 +51,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         .with("queue at most", peak, "KiB")
         .with("mean fcwnd", series::mean_of(steady, flows.clone(), |flow| Some(flow.fcwnd)), "packets")
         .with("fabric delay", series::mean_of(steady, flows.clone(), |flow| Some(flow.delay)), "us")
+        .with("longest pause", series::longest_pause(&samples), "ms")
         .with("lost by the kernel", live.lost_by_the_kernel(), "frames");
     let verdicts = vec![
         Verdict::of(&case, "complete", Bound::AtLeast(100.0)),
@@ -92,8 +89,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
-        settings: course::settings(options),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
+        settings: course::settings(options)?,
         cases: vec![case],
         verdicts,
         figures,

@@ -1,11 +1,10 @@
 //! Random loss.
 
 use anyhow::Result;
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::course::{self, CHUNK, Live, block_on};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
 
 /// Parts of the packets that are lost, percent; the first is what the others are compared with.
 const RATES: [f64; 5] = [0.0, 0.1, 0.3, 1.0, 3.0];
@@ -52,8 +51,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
-        settings: course::settings(options),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
+        settings: course::settings(options)?,
         cases,
         verdicts,
         figures: vec![figure],

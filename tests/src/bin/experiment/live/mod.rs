@@ -13,13 +13,21 @@ mod single_flow;
 
 use anyhow::{Context, Result, bail, ensure};
 use hw_model::network::Rate;
+use lab_report::Experiment;
 
 use crate::options::{Name, Options};
-use crate::result::Experiment;
 
 /// What there is on real packets.
 const NAMES: [Name; 7] =
     [Name::SingleFlow, Name::Fairness, Name::Incast, Name::Loss, Name::Plb, Name::NicCongestion, Name::Idle];
+
+/// Rate for several flows or nodes, bits a second: a pause of a thread must not be long by what a queue holds.
+const SLOWER: u64 = 60_000_000;
+/// What goes with it.
+const SEVERAL: [&str; 2] = ["base_delay_target=10ms", "min_retransmission_timeout=50ms"];
+/// Where requests wait for their ULP: longer than they do at the level that Swift aims at, since a copy sent for that
+/// reason would cut the fabric window.
+const WAITING: [&str; 2] = ["base_delay_target=10ms", "min_retransmission_timeout=500ms"];
 
 /// All experiments asked for that there are on real packets.
 ///
@@ -34,14 +42,16 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
 }
 
 fn experiment(name: Name, options: &Options) -> Result<Experiment> {
+    let slower = |set| Rate::from_bits_per_second(SLOWER).map(|rate| options.with_defaults(rate, set));
+    let several = || slower(&SEVERAL).context("not zero");
     match name {
         Name::SingleFlow => single_flow::run(options),
-        Name::Fairness => fairness::run(options),
-        Name::Incast => incast::run(options),
         Name::Loss => loss::run(options),
-        Name::Plb => plb::run(options),
-        Name::NicCongestion => nic_congestion::run(options),
-        Name::Idle => idle::run(options),
+        Name::Fairness => fairness::run(&several()?),
+        Name::Incast => incast::run(&several()?),
+        Name::Plb => plb::run(&several()?),
+        Name::Idle => idle::run(&several()?),
+        Name::NicCongestion => nic_congestion::run(&slower(&WAITING).context("not zero")?),
         Name::Permutation => bail!("permutation is simulated only: no machine carries 256 nodes"),
     }
 }

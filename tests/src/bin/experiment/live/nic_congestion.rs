@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures_util::future::try_join_all;
 use hw_model::network::Port;
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean};
 use tokio::time::MissedTickBehavior;
 use transport_common::counters::Counter;
 use transport_common::queues::Completion;
@@ -13,14 +14,11 @@ use transport_common::queues::Completion;
 use super::course::{self, EVERY, LINK, Live, SEGMENT};
 use super::part;
 use super::series::{self, Points, TIME, millis};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::mean;
 
-const DURATION: Duration = Duration::from_secs(6);
+const DURATION: Duration = Duration::from_secs(10);
 /// The ULP takes this part of what the wire brings.
-const DIVISOR: u64 = 4;
+const DIVISOR: u64 = 2;
 /// SENDs under way at once: more than any window.
 const PARALLEL: usize = 200;
 /// Requests that a connection can hold for its ULP, and the levels that this is reported in (F-10.2-3).
@@ -94,6 +92,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         .with("overflows", (course.refused[1] - course.refused[0]) as f64, "packets")
         .with("ncwnd", series::mean_of(steady, 0..1, |flow| Some(flow.ncwnd)), "packets")
         .with("fcwnd", series::mean_of(steady, 0..1, |flow| Some(flow.fcwnd)), "packets")
+        .with("longest pause", series::longest_pause(&samples), "ms")
         .with("lost by the kernel", live.lost_by_the_kernel(), "frames");
     let verdicts = vec![
         Verdict::of(&case, "ULP utilisation", Bound::AtLeast(95.0)),
@@ -128,8 +127,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
-        settings: course::settings(options),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
+        settings: course::settings(options)?,
         cases: vec![case],
         verdicts,
         figures,

@@ -5,25 +5,23 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures_util::future::try_join_all;
 use hw_model::network::{Egress, Rate, Topology, Trunk};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 use transport_user::CongestionControl;
 
 use super::course::{self, LINK, Live, SEGMENT, Sample};
 use super::part;
 use super::series::{self, Points, TIME, millis};
-use crate::figure::{Figure, Look};
 use crate::options::{CongestionControl as Algorithm, Options};
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::{mean, quantile};
 
-/// Seeds that are tried.
-const SEEDS: u64 = 10;
+/// How often it is tried: other CIDs, other source ports.
+const TRIALS: usize = 10;
 const PATHS: u16 = 2;
 const FLOWS: usize = 2;
 /// Each flow has data for so much of a path, percent: one fits a path, two do not.
 const DEMAND: f64 = 80.0;
 /// Of one WRITE: little, so that it makes no queue by itself.
-const BYTES: u64 = 5 * SEGMENT;
-const END: Duration = Duration::from_millis(1500);
+const BYTES: u64 = 2 * SEGMENT;
+const END: Duration = Duration::from_millis(2500);
 const EVERY: Duration = Duration::from_millis(2);
 /// Samples over which the rate of a path is taken for the plot.
 const GROUP: usize = 10;
@@ -36,7 +34,7 @@ const NEVER: f64 = 16.0;
 /// The link that all flows begin on.
 const FIRST: Egress = Egress::Trunk(Trunk(0));
 
-/// One seed's course.
+/// The course of one trial.
 struct Trial {
     /// From when on each path had its flow until the end, microseconds.
     even_after: Option<f64>,
@@ -47,7 +45,6 @@ struct Trial {
     /// Part of the bytes in the second half that the less loaded path carried, 0 to 0.5.
     lesser_path: Option<f64>,
     path_changes: f64,
-    lost: f64,
     samples: Vec<Sample>,
 }
 
@@ -75,13 +72,18 @@ fn variants(options: &Options) -> Result<Vec<Variant>> {
 
 pub(super) fn run(options: &Options) -> Result<Experiment> {
     let path = part(options.rate(), PATHS.into())?;
+    let fabric = format!("seed={},delay=100us;trunks:rate={path},{LINK}", options.seed);
+    let watched = (0..PATHS).map(|trunk| Egress::Trunk(Trunk(trunk))).collect();
+    let topology = Topology::dumbbell(1, 1, PATHS);
+    let mut live = Live::up(options, options.control()?, topology, &fabric, watched)?;
     let (mut cases, mut verdicts, mut figures) = (vec![], vec![], vec![]);
     for variant in variants(options)? {
         let mut control = options.control()?;
         control.parameters.plb_target_delay_multiplier = variant.multiplier;
-        let seeds = (0..SEEDS).map(|n| trial(options, options.seed + n, path, control));
-        let trials: Vec<Trial> = seeds.collect::<Result<_>>()?;
-        let case = sum_up(&variant.name, path, &trials);
+        let trials: Vec<Trial> =
+            (0..TRIALS).map(|_| trial(&mut live, path, control)).collect::<Result<_>>()?;
+        let lost = live.lost_by_the_kernel();
+        let case = sum_up(&variant.name, path, &trials).with("lost by the kernel", lost, "frames");
         let (number, bound) = variant.promise;
         verdicts.push(Verdict::of(&case, number, bound));
         verdicts.push(Verdict::of(&case, "lost by the kernel", Bound::AtMost(0.0)));
@@ -95,23 +97,22 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
             "{FLOWS} flows from one host to another over {PATHS} paths of {path}, chosen by the hash of addresses and \
              source port; each has data for {DEMAND} % of a path, and both begin with source ports that lead to the same \
              one. The load is even once each path has its flow and keeps it; the time until then is counted in the mean \
-             RTT of that time. {SEEDS} seeds, {} ms each.",
+             RTT of that time. {TRIALS} trials of {} ms each.",
             END.as_millis()
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
-        settings: course::settings(options),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
+        settings: course::settings(options)?,
         cases,
         verdicts,
         figures,
     })
 }
 
-fn trial(options: &Options, seed: u64, path: Rate, control: CongestionControl) -> Result<Trial> {
-    let fabric = format!("seed={seed},delay=100us;trunks:rate={path},{LINK}");
-    let watched = (0..PATHS).map(|trunk| Egress::Trunk(Trunk(trunk))).collect();
-    let mut live = Live::up(options, control, Topology::dumbbell(1, 1, PATHS), &fabric, watched)?;
+fn trial(live: &mut Live, path: Rate, control: CongestionControl) -> Result<Trial> {
+    live.start_anew(control);
     for _ in 0..FLOWS {
         live.add_flow_over(FIRST, 0, 1)?;
     }
@@ -139,7 +140,6 @@ fn trial(options: &Options, seed: u64, path: Rate, control: CongestionControl) -
         goodput: goodputs.map(|goodputs| goodputs.iter().sum()),
         lesser_path: rates.map(lesser),
         path_changes,
-        lost: live.lost_by_the_kernel(),
         samples,
     })
 }
@@ -149,22 +149,23 @@ fn on_first_path(sample: &Sample) -> usize {
     sample.flows.iter().filter(|flow| flow.path == FIRST).count()
 }
 
-/// What all seeds came to.
+/// What all trials came to.
 fn sum_up(name: &str, path: Rate, trials: &[Trial]) -> Case {
     let in_rtts = |trial: &Trial| Some(trial.even_after? / trial.rtt?);
     let rtts: Vec<f64> = trials.iter().map(|trial| in_rtts(trial).unwrap_or(f64::INFINITY)).collect();
     let even = rtts.iter().filter(|rtts| rtts.is_finite()).count();
     let mean_of = |number: &dyn Fn(&Trial) -> Option<f64>| mean(trials.iter().filter_map(number));
+    let pauses = trials.iter().filter_map(|trial| series::longest_pause(&trial.samples));
     let asked = path.bits_per_second() as f64 * course::efficiency() * FLOWS as f64 * DEMAND / 100.0;
-    Case::new(format!("{SEEDS} seeds, {name}"))
-        .with("even in the end", even as f64 / SEEDS as f64 * 100.0, "% of seeds")
+    Case::new(format!("{TRIALS} trials, {name}"))
+        .with("even in the end", even as f64 / TRIALS as f64 * 100.0, "% of trials")
         .with("median time to even load", quantile(&rtts, 0.5), "RTTs")
-        .with("90 % of seeds within", quantile(&rtts, 0.9), "RTTs")
+        .with("90 % of trials within", quantile(&rtts, 0.9), "RTTs")
         .with("RTT", mean_of(&|trial| trial.rtt), "us")
-        .with("path changes", mean_of(&|trial| Some(trial.path_changes)), "a seed")
+        .with("path changes", mean_of(&|trial| Some(trial.path_changes)), "a trial")
         .with("goodput of the demand", mean_of(&|trial| Some(trial.goodput? / asked * 100.0)), "%")
         .with("on the lesser path", mean_of(&|trial| Some(trial.lesser_path? * 100.0)), "% of the bytes")
-        .with("lost by the kernel", trials.iter().map(|trial| trial.lost).sum::<f64>(), "frames")
+        .with("longest pause", pauses.reduce(f64::max), "ms")
 }
 
 fn draw(name: &str, path: Rate, trials: &[Trial]) -> Vec<Figure> {
@@ -174,9 +175,9 @@ fn draw(name: &str, path: Rate, trials: &[Trial]) -> Vec<Figure> {
         .map(|trial| -> Points { series::line(&trial.samples, |sample| on_first_path(sample) as f64) });
     let title = format!("Flows on the path that all were put on, {name}");
     let flows = Figure::new(file.clone(), title, TIME, "flows")
-        .lines(Look::Faint, "all seeds", courses)
+        .lines(Look::Faint, "all trials", courses)
         .level("even load", FLOWS as f64 / f64::from(PATHS));
-    let title = format!("Rate of both paths, first seed, {name}");
+    let title = format!("Rate of both paths, first trial, {name}");
     let rates = (0..usize::from(PATHS)).fold(
         Figure::new(format!("paths-{file}"), title, TIME, "rate (Mb/s)"),
         |figure, link| {

@@ -1,10 +1,10 @@
 //! Numbers and lines from the samples of a run. Times are milliseconds.
 
+use lab_report::mean;
 use std::ops::Range;
 use std::time::Duration;
 
 use super::course::{FlowSample, SEGMENT, Sample};
-use crate::statistics::mean;
 
 /// Points of a line.
 pub(super) type Points = Vec<[f64; 2]>;
@@ -95,4 +95,9 @@ pub(super) fn mean_of(
     number: impl Fn(&FlowSample) -> Option<f64>,
 ) -> Option<f64> {
     mean(samples.iter().flat_map(|sample| &sample.flows[flows.clone()]).filter_map(number))
+}
+
+/// Longest time between two looks, milliseconds: how long the machine had no CPU for the one who looks.
+pub(super) fn longest_pause(samples: &[Sample]) -> Option<f64> {
+    samples.windows(2).map(|pair| millis(pair[1].at - pair[0].at)).reduce(f64::max)
 }

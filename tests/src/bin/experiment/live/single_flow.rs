@@ -3,13 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 
 use super::course::{self, EVERY, Live};
 use super::series::{self, TIME};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::{mean, quantile};
 use crate::target::Target;
 
 const DURATION: Duration = Duration::from_secs(6);
@@ -36,6 +34,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         .with("target delay", target, "us")
         .with("off target", off, "%")
         .with("queue drops", series::queue_drops(steady), "packets")
+        .with("longest pause", series::longest_pause(&samples), "ms")
         .with("lost by the kernel", live.lost_by_the_kernel(), "frames");
     let verdicts = vec![
         Verdict::of(&case, "utilisation", Bound::AtLeast(90.0)),
@@ -75,8 +74,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
-        settings: course::settings(options),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
+        settings: course::settings(options)?,
         cases: vec![case],
         verdicts,
         figures,
