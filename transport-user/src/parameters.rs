@@ -354,7 +354,10 @@ mod tests {
         assert_eq!((p.request_window, p.data_window), (64, 128)); // D-27
         assert_eq!(p.config.replay_margin, 100_000_000_000); // D-56, in picoseconds
         let config = &p.config;
-        assert_eq!((config.occupancy_weight, config.full_packet_pool, config.full_buffer_pool), (256, 128, 2048));
+        assert_eq!(
+            (config.occupancy_weight, config.full_packet_pool, config.full_buffer_pool),
+            (256, 128, 2048)
+        );
         assert_eq!((p.psp_version, p.remote_time, p.config.checksum), (15, None, 1)); // D-83, D-87, D-91
         assert_eq!((p.config.local_cid, p.config.peer_cid), (Cid(5), Cid(10)));
         assert!(p.config.path.source_port >= 49152 && p.config.path.flow_label < 1 << 20); // D-80
