@@ -5,7 +5,7 @@
 use anyhow::Result;
 use lab_report::{Experiment, Verdict, World};
 
-use crate::tonic::experiments as tonic;
+use crate::tonic::experiments::{self as tonic, tables};
 
 /// What an experiment may be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,14 +95,14 @@ fn of_tonic(place: usize, options: &Options, progress: Progress<'_>) -> Result<E
     Ok(Experiment {
         name: named.name,
         title: named.question,
-        description: String::new(),
+        description: tables::description(&report.results).to_owned(),
         world: World::Cycles,
         seed: options.seed,
         congestion_control: None,
         settings: [].into(),
-        cases: vec![],
+        cases: tables::cases(&report.results),
         verdicts: report.claims.into_iter().map(|claim| Verdict::claim(claim.claim, claim.holds)).collect(),
-        figures: vec![],
+        figures: tables::figures(&report.results),
         details: serde_json::to_value(report.results)?,
     })
 }

@@ -15,6 +15,7 @@ mod delivery;
 mod rate_limiter;
 mod saturation;
 mod speed;
+pub(crate) mod tables;
 mod trace;
 
 use serde::{Deserialize, Serialize};
