@@ -3,6 +3,7 @@
 pub mod clocked;
 pub mod context_cache;
 pub mod datacentre;
+pub mod experiments;
 pub mod host_nic;
 pub mod network;
 pub mod tonic;
