@@ -6,9 +6,9 @@ use transport_common::ids::Cid;
 
 use crate::clocked::{Block, Cycle, DelayLine};
 
+use super::arbiter::{Arbitration, Choice, Stall};
 use super::command::{
-    Accepted, CacheInput, CacheOutput, Context, Counter, Flush, FlushMode, Issued, Operation, Processed,
-    Source, Transition,
+    Accepted, CacheInput, CacheOutput, Context, Counter, Flush, Issued, Operation, Processed, Transition,
 };
 use super::entries::Entries;
 use super::entry::{Event, State};
@@ -17,15 +17,6 @@ use super::miss_queue::MissQueues;
 use super::parameters::{ParameterError, Parameters};
 use super::pipeline::{Action, Seen, Slot, Work};
 use super::statistics::Statistics;
-
-/// A connection that may not enter the pipeline again before a cycle.
-#[derive(Clone, Copy, Debug)]
-struct Stall {
-    cid: Cid,
-    until: Cycle,
-    /// Its write completion has entered.
-    deallocation: bool,
-}
 
 /// How far a flush is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,31 +27,6 @@ pub(super) enum FlushStage {
     Issued,
     /// In memory.
     Writing,
-}
-
-/// What enters the pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
-    Completion,
-    SecondPass,
-    Flush,
-    Result,
-    Evict(Cid),
-    Ulp,
-    Network,
-}
-
-/// What the arbiter found.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Arbitration {
-    pub(super) choice: Option<Choice>,
-    /// The first of the ready miss queues is stalled.
-    pub(super) rotate: bool,
-    /// The policy looks at another entry.
-    pub(super) next_candidate: bool,
-    pub(super) stalled_same_connection: bool,
-    pub(super) stalled_deallocation: bool,
-    pub(super) stalled_miss_queue: bool,
 }
 
 /// What the cache takes over at the clock edge.
@@ -98,7 +64,7 @@ pub struct ContextCache<C: Context, T> {
     pub(super) backing: Backing<C>,
     pub(super) lookup: DelayLine<Slot<C, T>>,
     pub(super) processing: DelayLine<(Slot<C, T>, Seen)>,
-    stalls: VecDeque<Stall>,
+    pub(super) stalls: VecDeque<Stall>,
     /// Cycles by which commands of a connection are apart.
     pub(super) spacing: u64,
     /// Slots of the miss queues that are kept for what is in the pipeline.
@@ -106,7 +72,7 @@ pub struct ContextCache<C: Context, T> {
     /// Victims in the pipeline.
     pub(super) victims: u32,
     /// The ULP comes before the network.
-    ulp_first: bool,
+    pub(super) ulp_first: bool,
     pub(super) flush: Option<(Flush<C>, FlushStage)>,
     pub(super) statistics: Statistics,
 }
@@ -189,188 +155,6 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
             && self.queues.len() == 0
             && self.backing.busy() == 0
             && self.flush.is_none()
-    }
-
-    fn look(&self, slot: &Slot<C, T>) -> Seen {
-        let entry = self.entries.find(slot.cid);
-        let (state, writing) = entry.map_or((State::Invalid, false), |entry| {
-            let entry = self.entries.get(entry);
-            (entry.state, entry.writing)
-        });
-        let in_turn = match slot.work {
-            Work::Command(Source::Network, _) => true,
-            Work::Command(Source::Ulp, _) => slot.second_pass || !self.queues.contains(slot.cid),
-            _ => false,
-        };
-        Seen { entry, state, writing, hit: in_turn && state == State::Valid }
-    }
-
-    /// What stalls a connection: `None`, nothing.
-    fn stall(&self, now: Cycle, cid: Cid) -> Option<Stall> {
-        let stalls = |stall: &&Stall| stall.cid == cid && now < stall.until;
-        self.stalls.iter().filter(stalls).max_by_key(|stall| stall.until).copied()
-    }
-
-    /// `slots_taken`: slots of the miss queues that a packet takes in this cycle.
-    fn arbitrate(&self, now: Cycle, input: &CacheInput<C, T>, slots_taken: usize) -> Arbitration {
-        let mut found = Arbitration::default();
-        let mut free = |cid| match self.stall(now, cid) {
-            None => true,
-            Some(stall) => {
-                found.stalled_deallocation |= stall.deallocation;
-                found.stalled_same_connection |= !stall.deallocation;
-                false
-            }
-        };
-        let mut choice = None;
-        if let Some((cid, _)) = self.backing.completion(now)
-            && free(cid)
-        {
-            choice = Some(Choice::Completion);
-        }
-        let mut rotate = false;
-        if choice.is_none()
-            && let Some((cid, _)) = self.queues.ready()
-        {
-            rotate = !free(cid);
-            choice = (!rotate).then_some(Choice::SecondPass);
-        }
-        let room = self.queues.room() > self.slots_kept + slots_taken;
-        if let Some((flush, FlushStage::Requested)) = &self.flush
-            && choice.is_none()
-            && room
-            && free(flush.cid)
-        {
-            choice = Some(Choice::Flush);
-        }
-        if let Some((cid, _)) = input.result
-            && choice.is_none()
-            && room
-            && free(cid)
-        {
-            choice = Some(Choice::Result);
-        }
-        let mut next_candidate = false;
-        if choice.is_none() && self.entries.over_threshold(self.victims) {
-            let victim = self.entries.candidate().filter(|cid| !self.queues.contains(*cid) && free(*cid));
-            choice = victim.map(Choice::Evict);
-            next_candidate = true;
-        }
-        let order =
-            if self.ulp_first { [Choice::Ulp, Choice::Network] } else { [Choice::Network, Choice::Ulp] };
-        for of in order {
-            let command = if of == Choice::Ulp { input.ulp } else { input.network };
-            let Some(command) = command else { continue };
-            let fits = of == Choice::Network || room;
-            if choice.is_none() && fits && free(command.cid) {
-                choice = Some(of);
-            }
-        }
-        found.stalled_miss_queue = input.ulp.is_some() && !room;
-        Arbitration { choice, rotate, next_candidate, ..found }
-    }
-
-    /// What enters the pipeline, unless it is the completion.
-    fn entering(&self, now: Cycle, choice: Choice, input: &CacheInput<C, T>) -> Option<Slot<C, T>> {
-        let command = |source, command: &Option<_>| command.map(|of| Work::Command(source, of));
-        let (cid, work) = match choice {
-            Choice::Completion => return None,
-            Choice::SecondPass => {
-                let (_, slot) = self.queues.ready()?;
-                return Some(Slot { second_pass: true, ..slot.clone() });
-            }
-            Choice::Flush => self.flush.as_ref().map(|(flush, _)| (flush.cid, Work::Flush(flush.mode)))?,
-            Choice::Result => input.result.clone().map(|(cid, result)| (cid, Work::Result(result)))?,
-            Choice::Evict(cid) => (cid, Work::Evict),
-            Choice::Ulp => (input.ulp?.cid, command(Source::Ulp, &input.ulp)?),
-            Choice::Network => (input.network?.cid, command(Source::Network, &input.network)?),
-        };
-        Some(Slot { cid, work, accepted: now, second_pass: false })
-    }
-
-    /// What is done at the end of processing.
-    fn decide(&self, slot: &Slot<C, T>, seen: &Seen) -> Action {
-        if slot.cid.0 >= self.parameters.connections {
-            return Action::Discard;
-        }
-        match &slot.work {
-            Work::Command(source, _) => {
-                let action = self.decide_command(slot, seen);
-                let fits = slot.second_pass || self.queues.room() > self.slots_kept;
-                let drops = *source == Source::Network && action.waits() && !fits;
-                if drops { Action::Drop } else { action }
-            }
-            Work::Flush(_) | Work::Result(_) => self.decide_write(slot, seen),
-            Work::ReadCompletion(_) => Action::Fill,
-            Work::WriteCompletion => match seen.state {
-                State::Allocated => Action::ReadAgain,
-                State::Valid => Action::WrittenThrough,
-                State::Evicting | State::Invalid => Action::Free,
-            },
-            Work::Evict => match seen.entry {
-                Some(entry) if seen.state == State::Valid && !seen.writing => {
-                    let idle = self.entries.get(entry).pending() == 0 && !self.queues.contains(slot.cid);
-                    if idle { Action::WriteBack } else { Action::Refuse }
-                }
-                _ => Action::Refuse,
-            },
-        }
-    }
-
-    /// True if what comes first has to wait behind the connection's queue.
-    fn is_behind(&self, slot: &Slot<C, T>) -> bool {
-        !slot.second_pass && self.queues.contains(slot.cid)
-    }
-
-    /// A connection without entry can have one. Free entries are kept for those that have waited.
-    fn entry_available(&self, slot: &Slot<C, T>) -> bool {
-        self.queues.keeps_entry(slot.cid) || self.entries.free() > self.queues.reserved_entries()
-    }
-
-    fn decide_command(&self, slot: &Slot<C, T>, seen: &Seen) -> Action {
-        match seen.state {
-            State::Valid if seen.hit => Action::Process,
-            State::Valid | State::Allocated => Action::Queue,
-            State::Evicting => Action::Recall,
-            State::Invalid if self.is_behind(slot) => Action::QueueBehind,
-            State::Invalid if self.entry_available(slot) => Action::Allocate,
-            State::Invalid => Action::QueueForEntry,
-        }
-    }
-
-    fn decide_write(&self, slot: &Slot<C, T>, seen: &Seen) -> Action {
-        let through = matches!(slot.work, Work::Flush(FlushMode::Through));
-        let install = matches!(slot.work, Work::Flush(FlushMode::Install));
-        match seen.state {
-            State::Allocated | State::Evicting => Action::Queue,
-            State::Valid if self.is_behind(slot) => Action::Queue,
-            State::Valid if through && seen.writing => Action::Queue,
-            State::Valid if through => Action::WriteThrough,
-            State::Valid if install => Action::Replace,
-            State::Valid => Action::Merge,
-            State::Invalid if self.is_behind(slot) => Action::QueueBehind,
-            State::Invalid if !self.entry_available(slot) => Action::QueueForEntry,
-            State::Invalid if install => Action::Install,
-            State::Invalid => Action::WriteDirect,
-        }
-    }
-
-    /// The edge's part for what enters the pipeline.
-    fn enter(&mut self, now: Cycle, slot: &Slot<C, T>) {
-        let deallocation = matches!(slot.work, Work::WriteCompletion);
-        let stall = if deallocation { self.parameters.deallocation_stall + 1 } else { 0 };
-        self.stalls.retain(|stall| stall.until > now + 1);
-        self.stalls.push_back(Stall { cid: slot.cid, until: now + stall.max(self.spacing), deallocation });
-        self.slots_kept += usize::from(slot.keeps_slot());
-        self.victims += u32::from(matches!(slot.work, Work::Evict));
-    }
-
-    fn count_arbitration(&mut self, arbitration: &Arbitration) {
-        let Arbitration { stalled_same_connection, stalled_deallocation, stalled_miss_queue, .. } =
-            arbitration;
-        self.statistics.stalls_same_connection += u64::from(*stalled_same_connection);
-        self.statistics.stalls_deallocation += u64::from(*stalled_deallocation);
-        self.statistics.stalls_miss_queue += u64::from(*stalled_miss_queue);
     }
 }
 

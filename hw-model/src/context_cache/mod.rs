@@ -40,15 +40,19 @@
 //! assert_eq!((processed.command.tag, processed.first_pass), (1, false), "a miss");
 //! ```
 
+mod arbiter;
 mod cache;
 mod command;
+mod decision;
 mod effects;
 mod entries;
 mod entry;
+pub mod experiments;
 mod memory;
 mod miss_queue;
 mod parameters;
 mod pipeline;
+pub mod solicitation;
 mod statistics;
 #[cfg(test)]
 mod tests;
