@@ -7,7 +7,13 @@
 //! connections are idle are evicted while too many are occupied. An entry has four states ([`ARCS`]); of no
 //! connection are two memory operations under way at once, as the memories keep no order.
 //!
-//! [`ContextCache`] is a [`Block`](crate::clocked::Block). Where the patent is silent:
+//! [`ContextCache`] is a [`Block`](crate::clocked::Block). An input stands until it is accepted. When a command's
+//! context is there it comes out as [`Processed`], and [`ContextCache::context`] shows the context; the logic beside
+//! the cache gives the new one back with [`CacheInput::update`] in the last cycle of processing. A command that raised a
+//! pending counter keeps its connection in the cache until [`CacheInput::transmit_done`] or
+//! [`CacheInput::reorder_done`]. [`solicitation`] is an option of the transport above, [`experiments`] measure.
+//!
+//! Where the patent is silent:
 //!
 //! - One command enters the pipeline in a cycle. Completions of the memory come first, then second passes, flushes,
 //!   results, evictions, and last, in turn, network and ULP.

@@ -77,7 +77,7 @@ impl Popularity {
 }
 
 /// Latencies from here on are counted as this one.
-const LONGEST: usize = 1 << 16;
+const LONGEST: usize = 1 << 20;
 
 struct Run {
     clock: Clock<ContextCache<(), ()>>,
@@ -171,34 +171,43 @@ pub fn measure(parameters: &Parameters, load: Load, limit: Cycle) -> Result<Outc
     })
 }
 
-/// The hit rate of random and of FIFO replacement under independent references, both the same: the characteristic
-/// time T solves sum of p T / (1 + p T) = entries (Gelenbe 1973; Fricker, Robert, Roberts 2012).
-#[must_use]
-pub fn independent_reference_hit_rate(connections: u32, skew: f64, entries: u32) -> f64 {
-    if entries >= connections {
-        return 1.0;
+/// Popularities of connections, for what theory says of a cache.
+#[derive(Clone, Debug)]
+pub struct IndependentReferences {
+    /// The part of each connection in all commands.
+    shares: Vec<f64>,
+}
+
+impl IndependentReferences {
+    /// Connections whose popularity falls with the exponent `skew` of Zipf's law.
+    #[must_use]
+    pub fn new(connections: u32, skew: f64) -> Self {
+        let mut shares: Vec<f64> = (1..=connections).map(|rank| f64::from(rank).powf(-skew)).collect();
+        let sum: f64 = shares.iter().sum();
+        shares.iter_mut().for_each(|share| *share /= sum);
+        Self { shares }
     }
-    let weight = |rank: u32| f64::from(rank).powf(-skew);
-    let sum: f64 = (1..=connections).map(weight).sum();
-    let occupied = |time: f64| -> f64 {
-        let inside = |rank| {
-            let expected = weight(rank) / sum * time;
-            expected / (1.0 + expected)
-        };
-        (1..=connections).map(inside).sum()
-    };
-    // The time lies between that of the uniform case and one in which the rarest connection is in.
-    let (mut low, mut high) = (0.0, f64::from(entries));
-    while occupied(high) < f64::from(entries) {
-        high *= 4.0;
+
+    /// The hit rate of random and of FIFO replacement when every command's connection is chosen independently of
+    /// the others: both the same. The characteristic time T solves sum of p T / (1 + p T) = entries (Gelenbe 1973;
+    /// Fricker, Robert, Roberts 2012).
+    #[must_use]
+    pub fn hit_rate(&self, entries: u32) -> f64 {
+        let entries = f64::from(entries);
+        if entries >= self.shares.len() as f64 {
+            return 1.0;
+        }
+        let inside = |share: f64, time: f64| share * time / (1.0 + share * time);
+        let occupied = |time: f64| self.shares.iter().map(|share| inside(*share, time)).sum::<f64>();
+        // From a time too short to fill the cache: each connection is in it for its share of the time at most.
+        let (mut low, mut high) = (0.0, entries);
+        while occupied(high) < entries {
+            high *= 4.0;
+        }
+        for _ in 0..24 {
+            let middle = (low + high) / 2.0;
+            if occupied(middle) < entries { low = middle } else { high = middle }
+        }
+        self.shares.iter().map(|share| share * inside(*share, high)).sum()
     }
-    for _ in 0..40 {
-        let middle = (low + high) / 2.0;
-        if occupied(middle) < f64::from(entries) { low = middle } else { high = middle }
-    }
-    let hits = |rank| {
-        let (share, time) = (weight(rank) / sum, (low + high) / 2.0);
-        share * (share * time) / (1.0 + share * time)
-    };
-    (1..=connections).map(hits).sum()
 }

@@ -2,11 +2,13 @@
 
 mod bench;
 mod checker;
+mod experiments;
 mod latencies;
 mod model_check;
 mod parameters;
 mod policy;
 mod table;
+mod trace;
 mod writes;
 
 use bench::{Bench, Load};
