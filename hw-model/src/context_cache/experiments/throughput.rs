@@ -124,7 +124,8 @@ pub fn work(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let mut least = f64::INFINITY;
     for (done, work) in times.into_iter().enumerate() {
         progress(done, times.len());
-        // Whole rounds: when entries are short, they all become free one after the other, once in that time.
+        // When entries are short they become free in rounds, one in the time that work takes. Ten rounds are counted,
+        // with up to a part of one more at an end.
         let commands = 10 * u64::from(base.entries);
         let load = Load { skew: 0.0, interval, work, commands };
         let outcome = measure(&base, load, limit(options))?;
