@@ -160,7 +160,8 @@ pub fn measure(parameters: &Parameters, load: Load, limit: Cycle) -> Result<Outc
     }
     run.latencies.fill(0);
     let (from, warm) = (run.clock.now(), *run.statistics());
-    while run.statistics().processed < warm.processed + load.commands && run.clock.now() < limit {
+    while run.statistics().processed < warm.processed.saturating_add(load.commands) && run.clock.now() < limit
+    {
         run.cycle();
     }
     Ok(Outcome {
