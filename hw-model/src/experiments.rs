@@ -5,6 +5,7 @@
 use anyhow::Result;
 use lab_report::{Experiment, Verdict, World};
 
+use crate::context_cache::experiments as cache;
 use crate::tonic::experiments::{self as tonic, tables};
 
 /// What an experiment may be told.
@@ -79,6 +80,29 @@ pub const ALL: &[Named] = &[
         name: "tonic-speed",
         question: "How fast is the model itself?",
         run: |options, progress| of_tonic(6, options, progress),
+    },
+    Named {
+        name: "cache-resident",
+        question: "Is every command a hit when the connections fit?",
+        run: cache::resident,
+    },
+    Named {
+        name: "cache-uniform",
+        question: "What does a cache of 4096 entries do for a million connections?",
+        run: cache::uniform,
+    },
+    Named { name: "cache-skew", question: "How much does popularity help?", run: cache::skew },
+    Named { name: "cache-latency", question: "What does the memory's latency cost?", run: cache::latency },
+    Named { name: "cache-work", question: "How long may work be pending?", run: cache::work },
+    Named {
+        name: "cache-bytes",
+        question: "What does a connection cost in on-chip memory?",
+        run: cache::bytes,
+    },
+    Named {
+        name: "cache-push",
+        question: "What does asking before pushing do for the target?",
+        run: cache::push,
     },
 ];
 

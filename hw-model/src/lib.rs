@@ -1,6 +1,7 @@
 //! The network card in cycles, and the fabric around it.
 
 pub mod clocked;
+pub mod context_cache;
 pub mod datacentre;
 pub mod experiments;
 pub mod host_nic;

@@ -44,7 +44,6 @@ pub(crate) fn cases(results: &Results) -> Vec<Case> {
 pub(crate) fn figures(results: &Results) -> Vec<Figure> {
     match results {
         Results::RateLimiter(limiter) => vec![precision(limiter)],
-        Results::Protocols(reports) => vec![costs(reports)],
         _ => vec![],
     }
 }
@@ -175,15 +174,4 @@ fn precision(limiter: &RateLimiter) -> Figure {
         .line(Look::Main, "most early", points(|row| row.early_bytes))
         .line(Look::Main, "most late", points(|row| row.late_bytes))
         .line(Look::Reference, "allowed: a segment and a quantum", points(|row| row.bound_bytes))
-}
-
-fn costs(reports: &[ProtocolReport]) -> Figure {
-    let points = |of: fn(&ProtocolReport) -> f64| {
-        reports.iter().enumerate().map(|(n, report)| [n as f64, of(report)]).collect()
-    };
-    let names: Vec<_> = reports.iter().map(|report| report.name.as_str()).collect();
-    Figure::new("costs", "User logic of the protocols", &format!("in order: {}", names.join(", ")), "count")
-        .line(Look::Main, "operations of Incoming", points(|report| f64::from(report.incoming.total)))
-        .line(Look::Main, "depth of Incoming", points(|report| f64::from(report.incoming.depth)))
-        .line(Look::Main, "bytes of state", points(|report| report.state_bytes as f64))
 }

@@ -1,0 +1,15 @@
+//! The cache against a slow oracle, and by hand.
+
+mod bench;
+mod checker;
+mod experiments;
+mod latencies;
+mod model_check;
+mod parameters;
+mod policy;
+mod table;
+mod trace;
+mod writes;
+
+use bench::{Bench, Load};
+use checker::{Log, command};
