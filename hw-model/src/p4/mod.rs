@@ -25,6 +25,7 @@ pub mod limits;
 mod lookup;
 mod machine;
 mod parser;
+pub mod swift;
 mod syntax;
 
 #[cfg(test)]

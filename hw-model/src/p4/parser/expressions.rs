@@ -17,7 +17,12 @@ impl<'s> Parser<'s> {
         let expression = if self.take(Token::Question) {
             let yes = self.expression()?;
             self.expect(Token::Colon, "`:` between the two values of `?`")?;
-            let no = self.expression()?;
+            let no = self.binary(LOOSEST)?;
+            if self.peek().token == Token::Question {
+                // Front ends differ in which `?` they take first.
+                let (what, instead) = ("a choice after `:`", "put it into parentheses");
+                return fail(self.peek().at, ErrorKind::Excluded { what, instead });
+            }
             let at = condition.at;
             Expression { at, kind: ExpressionKind::Choice(Box::new([condition, yes, no])) }
         } else {

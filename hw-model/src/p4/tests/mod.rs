@@ -1,9 +1,11 @@
 //! The language by small programs.
 
+mod cost;
 mod errors;
 mod language;
 mod operators;
 mod robustness;
+mod swift;
 mod tables;
 
 use super::{Machine, Program};

@@ -22,7 +22,7 @@ action put(bit<4> k, bool b) { total[7:4] = k; if (b) { total = total ^ 0xff00; 
     let body = "\
 int<12> cell; cells.read(cell, (bit<32>) a); cells.write(7, cell |-| (int<12>) s);
 add(a, total); /* text */ if (!t.apply().hit) { total = total >> SHIFT; }
-y = total[7:0] << a[2:0] ++ 1w1 != 4w2 ? (bit<8>) total : (a ++ a)[11:4]; // text";
+y = total[7:0] << a[2:0] ++ 1w1 != 8w2 ? (bit<8>) total : (a ++ a)[11:4]; // text";
     format!("typedef bit<16> wide_t;\n{}", source("in bit<8> a, in int<8> s, out bit<8> y", locals, body))
 }
 
