@@ -14,10 +14,11 @@ use crate::{BuildError, OBJECTS, Tools, inspect};
 /// Compiler flags of the XDP programs beside the linker.
 /// v4: signed division, sign-extending loads, 32-bit atomics. Debug information and `--btf`: BTF maps, spin
 /// locks. Misaligned accesses: packet fields stand at any offset, and every host we run on allows them.
-const FLAGS: [&str; 4] = [
+const FLAGS: [&str; 5] = [
     "-Ctarget-cpu=v4",
     "-Cdebuginfo=2",
     "-Clink-arg=--btf",
+    "-Clink-arg=--disable-expand-memcpy-in-order",
     "-Clink-arg=--cpu-features=+allows-misaligned-mem-access",
 ];
 

@@ -429,16 +429,17 @@ impl Platform for Xdp {
             return false;
         };
         // SAFETY: valid map values; volatile because others write them. Nothing depends on the two fitting together.
-        let (next, fruitless) = unsafe {
+        let (next, known, fruitless) = unsafe {
             let initiator = &raw const (*locked).entry.connection.initiator;
             (
                 (&raw const (*initiator).next).read_volatile(),
+                (&raw const (*initiator).known).read_volatile(),
                 (&raw const (*initiator).fruitless).read_volatile(),
             )
         };
         // SAFETY: a valid map value of atomics and cells.
-        let submitted = unsafe { (*queues).send_producer.load(Relaxed) };
-        Initiator::is_backlogged(next.0, fruitless, submitted)
+        let submitted = || unsafe { (*queues).send_producer.load(Relaxed) };
+        Initiator::is_backlogged(next.0, known.0, fruitless, submitted)
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,8 +24,13 @@ use crate::shared::Shared;
 
 /// Takes the engine out of a live run; its handler does nothing.
 const INTERRUPT: Signal = Signal::SIGUSR1;
-/// Frames of a busy run: hours of sending, yet below the kernel's 32-bit count.
+/// Frames of a busy run whose batch is given: hours of sending, yet below the kernel's 32-bit count.
 const BUSY_FRAMES: u32 = 1 << 30;
+/// Frames of a busy run whose batch is adapted: some milliseconds of idling, of which entering a run (about 15 us) is a
+/// small part.
+const ADAPTED_FRAMES: u32 = 1 << 18;
+/// There is much to do when it was found in one of so many frames.
+const MUCH_WORK: u64 = 4;
 /// Frames of the first burst after waking; doubled while there is work, so that long transfers pay the cost of
 /// entering a run (about 15 us) rarely.
 const FIRST_BURST: u32 = 64;
@@ -53,28 +58,33 @@ pub struct EngineOptions {
     pub mode: EngineMode,
     /// The CPU it is bound to, if any.
     pub cpu: Option<usize>,
-    /// Frames the kernel hands out at a time, 1 to 256: more is faster, fewer have less latency.
-    pub batch: u32,
+    /// Frames the kernel hands out at a time, 1 to 256: more is faster, fewer have less latency. None adapts it to the
+    /// load: [`Self::IDLE_BATCH`] while there is little to do, [`Self::LOADED_BATCH`] while there is much.
+    pub batch: Option<u32>,
     /// How long a sleeping engine looks for work before it sleeps again, up to 1 s.
     pub spin: Duration,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { mode: EngineMode::Sleeping, cpu: None, batch: 8, spin: Duration::from_micros(100) }
+        Self { mode: EngineMode::Sleeping, cpu: None, batch: None, spin: Duration::from_micros(100) }
     }
 }
 
 impl EngineOptions {
+    /// Adapted batch of an engine that has little to do: what it sends waits for few frames behind it.
+    pub const IDLE_BATCH: u32 = 4;
+    /// Adapted batch of an engine that has much to do: sender's and receiver's code take turns less often.
+    pub const LOADED_BATCH: u32 = 32;
+
     /// # Errors
     /// The first option out of its range.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if !(1..=bpf_call::MAX_BATCH).contains(&self.batch) {
-            return Err(Error::EngineOption {
-                option: "batch",
-                value: self.batch.into(),
-                range: "1 to 256 frames",
-            });
+        if let Some(batch) = self.batch
+            && !(1..=bpf_call::MAX_BATCH).contains(&batch)
+        {
+            let range = "1 to 256 frames";
+            return Err(Error::EngineOption { option: "batch", value: batch.into(), range });
         }
         if self.spin > Duration::from_secs(1) {
             let value = u64::try_from(self.spin.as_micros()).unwrap_or(u64::MAX);
@@ -105,7 +115,7 @@ pub struct EngineStatus {
     pub mode: EngineMode,
     /// The CPU it is bound to, if any.
     pub cpu: Option<usize>,
-    /// Frames handed out at a time.
+    /// Frames handed out at a time, at present.
     pub batch: u32,
     /// What it does.
     pub state: EngineState,
@@ -122,6 +132,7 @@ struct Progress {
     stop: AtomicBool,
     /// See [`EngineState`], without the reason.
     state: AtomicU8,
+    batch: AtomicU32,
     failure: Mutex<Option<String>>,
 }
 
@@ -147,7 +158,8 @@ impl Engine {
         shared: Arc<Shared>,
     ) -> Result<Self, Error> {
         install_handler()?;
-        let progress = Arc::new(Progress::default());
+        let batch = AtomicU32::new(options.batch.unwrap_or(EngineOptions::IDLE_BATCH));
+        let progress = Arc::new(Progress { batch, ..Progress::default() });
         let worker =
             Worker { options, program, wake, shared: Arc::clone(&shared), progress: Arc::clone(&progress) };
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -179,7 +191,7 @@ impl Engine {
         EngineStatus {
             mode: self.options.mode,
             cpu: self.options.cpu,
-            batch: self.options.batch,
+            batch: self.progress.batch.load(SeqCst),
             state,
             frames: node.frames.load(SeqCst),
             idle_frames: node.idle_frames.load(SeqCst),
@@ -238,10 +250,26 @@ impl Worker {
     }
 
     fn busy(&self) -> io::Result<()> {
+        let frames = if self.options.batch.is_some() { BUSY_FRAMES } else { ADAPTED_FRAMES };
+        let mut before = self.useful_frames();
         while !self.stopped() {
-            self.hand_out(BUSY_FRAMES)?;
+            self.hand_out(frames)?;
+            let now = self.useful_frames();
+            self.adapt(now.wrapping_sub(before), frames);
+            before = now;
         }
         Ok(())
+    }
+
+    fn useful_frames(&self) -> u64 {
+        self.shared.maps.node().useful_frames.load(SeqCst)
+    }
+
+    /// Chooses the next run's batch by the last one's load.
+    fn adapt(&self, useful: u64, frames: u32) {
+        if self.options.batch.is_none() {
+            self.progress.batch.store(adapted_batch(useful, frames), SeqCst);
+        }
     }
 
     /// Runs bursts until nothing was found for the spin time, then sleeps. Once it has found something it naps first:
@@ -254,12 +282,13 @@ impl Worker {
         let mut burst = FIRST_BURST;
         let mut last_useful = Instant::now();
         let mut was_useful = false;
-        let mut before = self.shared.maps.node().useful_frames.load(SeqCst);
+        let mut before = self.useful_frames();
         while !self.stopped() {
             self.hand_out(burst)?;
-            let now = self.shared.maps.node().useful_frames.load(SeqCst);
+            let now = self.useful_frames();
             let useful = now.wrapping_sub(before);
             before = now;
+            self.adapt(useful, burst);
             if useful > 0 {
                 last_useful = Instant::now();
                 was_useful = true;
@@ -280,7 +309,7 @@ impl Worker {
 
     /// One live run; an interrupted one counts as done.
     fn hand_out(&self, frames: u32) -> io::Result<()> {
-        match bpf_call::run_live(self.program.as_fd(), frames, self.options.batch) {
+        match bpf_call::run_live(self.program.as_fd(), frames, self.progress.batch.load(SeqCst)) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => Ok(()),
             outcome => outcome,
         }
@@ -321,6 +350,15 @@ impl Worker {
     }
 }
 
+/// The batch after a run of `frames` frames.
+fn adapted_batch(useful: u64, frames: u32) -> u32 {
+    if useful * MUCH_WORK >= u64::from(frames) {
+        EngineOptions::LOADED_BATCH
+    } else {
+        EngineOptions::IDLE_BATCH
+    }
+}
+
 /// When a sleeping engine wakes by itself, in nanoseconds of the monotonic clock: at the wheel's next deadline or a
 /// little later, at the end of its nap, or never (0).
 fn planned_wake(now: Duration, next_deadline: u64, nap: bool) -> u64 {
@@ -356,7 +394,7 @@ mod tests {
 
     #[test]
     fn options_out_of_range_are_named() {
-        let batch = EngineOptions { batch: 257, ..EngineOptions::default() };
+        let batch = EngineOptions { batch: Some(257), ..EngineOptions::default() };
         assert!(matches!(batch.check(), Err(Error::EngineOption { option: "batch", value: 257, .. })));
         let spin = EngineOptions { spin: Duration::from_secs(2), ..EngineOptions::default() };
         assert!(matches!(spin.check(), Err(Error::EngineOption { option: "spin (us)", .. })));

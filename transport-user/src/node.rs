@@ -432,7 +432,7 @@ mod tests {
         assert!(
             matches!(&unknown, Error::UnknownInterface { available, .. } if available.contains(&"lo".into()))
         );
-        let batch = refused(|o| o.engine.batch = 0);
+        let batch = refused(|o| o.engine.batch = Some(0));
         assert!(matches!(batch, Error::EngineOption { option: "batch", .. }));
     }
 

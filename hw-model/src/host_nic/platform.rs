@@ -332,8 +332,8 @@ impl Platform for HostPlatform {
 
     fn is_backlogged(&self, slot: u32) -> bool {
         let initiator = &self.entries[slot as usize].connection.initiator;
-        let submitted = self.queue_pairs[slot as usize].send_producer.load(Ordering::Relaxed);
-        Initiator::is_backlogged(initiator.next.0, initiator.fruitless, submitted)
+        let submitted = || self.queue_pairs[slot as usize].send_producer.load(Ordering::Relaxed);
+        Initiator::is_backlogged(initiator.next.0, initiator.known.0, initiator.fruitless, submitted)
     }
 
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {

@@ -279,6 +279,8 @@ pub struct Connection {
     pub security: Security,
     /// Measurements for the peer.
     pub report: PathReport,
+    /// Transactions we started.
+    pub initiator: Initiator,
     /// Windows and timeouts.
     pub congestion: Congestion,
     /// Transmit side of the request window.
@@ -291,8 +293,6 @@ pub struct Connection {
     pub data_rx: ReceiveWindow,
     /// Acknowledgement generation.
     pub ack: AckState,
-    /// Transactions we started.
-    pub initiator: Initiator,
     /// Transactions the peer started.
     pub target: Target,
     /// Deadlines.

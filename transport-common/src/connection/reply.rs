@@ -250,13 +250,11 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn wants_turn(&self, queues: &QueuePair) -> bool {
         let c = &self.connection;
-        let submitted = queues.send_producer.load(core::sync::atomic::Ordering::Relaxed);
         c.ack.pending != 0
             || c.initiator.completions_blocked != 0
             || !c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero()
             || c.target.response_next != c.target.response_tail
-            || submitted != c.initiator.next.0
-            || (c.config.ordered == 0 && submitted != c.initiator.next_pull.0)
+            || self.has_new_work(queues)
             || (c.target.held != 0 && self.has_response_slot())
             || !c.target.rnr_retry.is_zero()
     }

@@ -151,7 +151,7 @@ impl Entry {
         let c = &self.connection;
         !c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero()
             || c.target.response_next != c.target.response_tail
-            || queues.send_producer.load(Ordering::Relaxed) != c.initiator.next.0
+            || self.has_new_work(queues)
     }
 
     /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
@@ -168,8 +168,7 @@ impl Entry {
             return self.connection.config.ordered != 0 && self.skip_request(s, rsn, kind, now);
         }
         let push = matches!(kind, PacketType::PushData);
-        let submitted = queues.send_producer.load(Ordering::Relaxed);
-        let last_of_burst = push && submitted == rsn.add(1).0;
+        let last_of_burst = push && self.is_last_submitted(queues, rsn);
         let packet = TxPacket { rsn: rsn.0, last_sent: ticks.0, kind: kind as u8, ..TxPacket::default() };
         self.send_new(s, packet, kind, last_of_burst, now);
         let peer = self.connection.config.peer_cid.0;

@@ -56,6 +56,9 @@ pub struct Initiator {
     pub next: Rsn,
     /// Unordered: the next pull to look at.
     pub next_pull: Rsn,
+    /// Work requests before this one are known to be submitted. The application's counter is read again only when they
+    /// are used up: its cache line is written on another CPU.
+    pub known: Rsn,
     /// Transaction whose packet used up all attempts (D-89), valid with `exhausted_code`.
     pub exhausted: Rsn,
     /// 1: it is the target's turn to send (F-8.3-2).
@@ -83,6 +86,7 @@ impl Initiator {
             brsn: rsn,
             next: rsn,
             next_pull: rsn,
+            known: rsn,
             exhausted: rsn.sub(1),
             targets_turn: 0,
             completions_blocked: 0,
@@ -93,12 +97,16 @@ impl Initiator {
         }
     }
 
-    /// Whether more than one work request waits for the engine, given the application's counter. Needs no lock: the
-    /// answer is a hint, and a counter that makes no sense is none.
+    /// Whether more than one work request waits for the engine, given what is known of the application's counter, and
+    /// the counter itself, which is read only if needed. Needs no lock: the answer is a hint, and a counter that makes
+    /// no sense is none.
     #[inline(always)]
-    pub const fn is_backlogged(next: u32, fruitless: u8, submitted: u32) -> bool {
-        let waiting = submitted.wrapping_sub(next);
-        fruitless == 0 && waiting > 1 && waiting <= TRANSACTIONS as u32
+    pub fn is_backlogged(next: u32, known: u32, fruitless: u8, submitted: impl FnOnce() -> u32) -> bool {
+        let several = |counter: u32| {
+            let waiting = counter.wrapping_sub(next);
+            waiting > 1 && waiting <= TRANSACTIONS as u32
+        };
+        fruitless == 0 && (several(known) || several(submitted()))
     }
 }
 
@@ -119,15 +127,40 @@ impl Entry {
     /// RSN behind the newest submitted transaction. The application's counter is untrusted: one that claims more than
     /// the table holds, or falls back behind what was looked at already, counts as nothing new.
     #[inline(always)]
-    pub(crate) fn submitted(&self, queues: &QueuePair) -> Rsn {
-        let producer = Rsn(queues.send_producer.load(core::sync::atomic::Ordering::Acquire));
-        let Initiator { brsn, next, next_pull, .. } = self.connection.initiator;
+    pub(crate) fn submitted(&mut self, queues: &QueuePair) -> Rsn {
+        let Initiator { brsn, next, next_pull, known, .. } = self.connection.initiator;
         let looked_at = if next.is_before(next_pull) { next_pull } else { next };
         let looked_at = if looked_at.is_before(brsn) { brsn } else { looked_at };
-        if producer.distance_from(brsn) > TRANSACTIONS as u32 || producer.is_before(looked_at) {
-            return looked_at;
+        let is_new =
+            |counter: Rsn| counter.distance_from(brsn) <= TRANSACTIONS as u32 && looked_at.is_before(counter);
+        // Unordered pulls may pass pushes that wait at the gate, new ones too: there each look is a new one.
+        if self.connection.config.ordered != 0 && is_new(known) {
+            return known;
         }
-        producer
+        let producer = Rsn(queues.send_producer.load(core::sync::atomic::Ordering::Acquire));
+        let submitted = if is_new(producer) { producer } else { looked_at };
+        self.connection.initiator.known = submitted;
+        submitted
+    }
+
+    /// Whether nothing is submitted behind `rsn`, which is.
+    #[inline(always)]
+    pub(crate) fn is_last_submitted(&self, queues: &QueuePair, rsn: Rsn) -> bool {
+        let behind = rsn.add(1);
+        self.connection.initiator.known == behind
+            && queues.send_producer.load(core::sync::atomic::Ordering::Relaxed) == behind.0
+    }
+
+    /// Whether the application has submitted what the engine has not looked at.
+    #[inline(always)]
+    pub(crate) fn has_new_work(&self, queues: &QueuePair) -> bool {
+        let Initiator { next, next_pull, known, .. } = self.connection.initiator;
+        let unordered = self.connection.config.ordered == 0;
+        if next.is_before(known) || (unordered && next_pull.is_before(known)) {
+            return true;
+        }
+        let submitted = Rsn(queues.send_producer.load(core::sync::atomic::Ordering::Relaxed));
+        submitted != next || (unordered && submitted != next_pull)
     }
 
     /// The transaction with `rsn`.

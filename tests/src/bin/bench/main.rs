@@ -20,6 +20,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use tiercel_tests::{Pair, veth};
+use transport_user::EngineOptions;
 
 use crate::ack::AckHandling;
 use crate::figures::{FIGURES, Measure, RAW};
@@ -93,7 +94,7 @@ fn run(options: &Options) -> Result<()> {
 /// What is the same for all measurements.
 struct Bench {
     duration: Duration,
-    batch: u32,
+    batch: Option<u32>,
     progress: ProgressBar,
 }
 
@@ -130,19 +131,24 @@ impl Bench {
         Ok(([raw, checksum, no_checksum], acknowledgement))
     }
 
-    /// One round of the raw limit.
+    /// One round of the raw limit. Its engine does not adapt the batch: it is given the one that Tiercel's would choose.
     fn raw(&self, pair: &Pair, measured: &mut Measured, costs: bool) -> Result<()> {
-        let raw = Raw::up(pair, self.batch)?;
-        for (figure, series) in RAW.iter().zip(&mut measured.series) {
-            let ran = self.step("raw limit", figure.title, || {
-                raw.measure(figure, self.duration, &mut series.latencies)
-            })?;
-            series.values.push(ran.value(figure.measure));
-        }
-        for (n, figure) in RAW.iter().enumerate().filter(|(_, f)| costs && has_cost(f.measure)) {
-            measured.costs[n] = Some(
-                self.cost(raw.programs, figure.title, |unused| raw.measure(figure, self.duration, unused))?,
-            );
+        for (latency, batch) in [(false, EngineOptions::LOADED_BATCH), (true, EngineOptions::IDLE_BATCH)] {
+            let raw = Raw::up(pair, self.batch.unwrap_or(batch))?;
+            for (n, figure) in RAW.iter().enumerate() {
+                if (figure.measure == Measure::Latency) != latency {
+                    continue;
+                }
+                let series = &mut measured.series[n];
+                let ran = self.step("raw limit", figure.title, || {
+                    raw.measure(figure, self.duration, &mut series.latencies)
+                })?;
+                series.values.push(ran.value(figure.measure));
+                if costs && has_cost(figure.measure) {
+                    let measure = |unused: &mut _| raw.measure(figure, self.duration, unused);
+                    measured.costs[n] = Some(self.cost(raw.programs, figure.title, measure)?);
+                }
+            }
         }
         Ok(())
     }

@@ -18,8 +18,7 @@ use clap::Parser;
   cargo xtask bench
   cargo xtask bench --quick
   cargo xtask bench --rounds 15 --json bench.json
-  cargo xtask bench --batch 1      lowest latency
-  cargo xtask bench --batch 64     highest rate"
+  cargo xtask bench --batch 1      every engine with this batch, whatever the load"
 )]
 pub(crate) struct Options {
     /// A first impression: fewer and shorter measurements
@@ -34,9 +33,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=60_000))]
     milliseconds: Option<u64>,
 
-    /// Frames the kernel hands an engine at a time: more is faster, fewer have less latency
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub(crate) batch: u32,
+    /// Frames the kernel hands an engine at a time [default: adapted to the load]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) batch: Option<u32>,
 
     /// Write the report there as well, as JSON
     #[arg(long, value_name = "FILE")]

@@ -33,8 +33,8 @@ pub(crate) struct Setting {
     pub(crate) rounds: u32,
     /// Of each measurement.
     pub(crate) milliseconds: u64,
-    /// Frames an engine is handed at a time.
-    pub(crate) batch: u32,
+    /// Frames an engine is handed at a time; none: adapted to the load.
+    pub(crate) batch: Option<u32>,
     pub(crate) mtu: u32,
     pub(crate) application_cpu: usize,
     pub(crate) engine_cpu: usize,

@@ -49,7 +49,7 @@ fn setting(report: &Report) -> String {
         "machine  {}, {} CPUs, Linux {}\n\
          load     {:.1} before, {:.1} after; {:.0} % of the CPUs in use before\n\
          rounds   {} of {} ms each figure, raw limit and Tiercel in turn; medians over the rounds\n\
-         engine   busy on CPU {}, batch {}; application on CPU {}; the peer's engine sleeps; MTU {}",
+         engine   busy on CPU {}, {}; application on CPU {}; the peer's engine sleeps; MTU {}",
         machine.processor,
         machine.cpus,
         machine.kernel,
@@ -59,7 +59,7 @@ fn setting(report: &Report) -> String {
         setting.rounds,
         setting.milliseconds,
         setting.engine_cpu,
-        setting.batch,
+        setting.batch.map_or("batch adapted to the load".to_owned(), |batch| format!("batch {batch}")),
         setting.application_cpu,
         setting.mtu,
     )

@@ -37,7 +37,7 @@ pub(crate) struct Tiercel {
 }
 
 impl Tiercel {
-    pub(crate) fn up(pair: Pair, batch: u32, checksum: bool) -> Result<Self> {
+    pub(crate) fn up(pair: Pair, batch: Option<u32>, checksum: bool) -> Result<Self> {
         let engine_a = EngineOptions {
             mode: EngineMode::Busy,
             cpu: Some(ENGINE_CPU),

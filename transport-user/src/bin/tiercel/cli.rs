@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -173,6 +174,19 @@ Examples:
         #[command(flatten)]
         json: Json,
     },
+    /// The network card in cycles: experiments with the hardware model. Runs `tiercel-model`.
+    #[command(
+        disable_help_flag = true,
+        after_help = "\
+Examples:
+  tiercel model --help
+  tiercel model experiment tonic-hardware --json"
+    )]
+    Model {
+        /// What `tiercel-model` is told.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
 }
 
 /// `--json`, wherever something is listed.
@@ -213,7 +227,7 @@ pub(crate) struct Up {
     /// CPU of the engine.
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<usize>,
-    /// Frames the engine handles at a time.
+    /// Frames the engine handles at a time: more is faster, fewer have less latency; adapted to the load unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) batch: Option<u32>,
     /// How long a sleeping engine looks for more work before it sleeps.

@@ -98,7 +98,7 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
         engine: EngineOptions {
             mode,
             cpu: arguments.cpu,
-            batch: arguments.batch.unwrap_or(default.batch),
+            batch: arguments.batch,
             spin: arguments.spin.unwrap_or(default.spin),
         },
         rate_update: section.rate_update,
