@@ -5,6 +5,7 @@
 use anyhow::Result;
 use lab_report::{Experiment, Verdict, World};
 
+use crate::p4::experiments as p4;
 use crate::tonic::experiments as tonic;
 
 /// What an experiment may be told.
@@ -80,6 +81,12 @@ pub const ALL: &[Named] = &[
         question: "How fast is the model itself?",
         run: |options, progress| of_tonic(6, options, progress),
     },
+    Named {
+        name: "p4-swift",
+        question: "Is Swift as a P4 program equal to the Swift that runs in the kernel?",
+        run: p4::swift,
+    },
+    Named { name: "p4-cost", question: "What does Swift as a P4 program cost in hardware?", run: p4::cost },
 ];
 
 /// The experiment of that name.

@@ -250,6 +250,9 @@ pub enum MatchFault {
     /// More than one longest prefix.
     #[error("a table matches one longest prefix: use `ternary` or `exact` for the other fields")]
     TwoPrefixes,
+    /// A number with more bits than the field.
+    #[error("the field of the key has fewer bits than this: use a smaller number")]
+    Width,
     /// Another number of matches than the table has keys.
     #[error("give one match for each field of the key")]
     Count,

@@ -84,17 +84,26 @@ impl Lookup {
         for (one, (kind, width)) in matches.iter().zip(&self.keys) {
             shift -= *width;
             let all = mask(*width);
+            let widest = match *one {
+                Match::Any => 0,
+                Match::Value(value) => value,
+                Match::Mask(value, mask) => value | mask,
+                Match::Range(low, high) => low | high,
+            };
+            if widest > all {
+                return Err(MatchFault::Width);
+            }
             let (value, wanted) = match (kind, *one) {
                 (_, Match::Value(value)) => (value, all),
                 (MatchKind::Exact, _) => return Err(MatchFault::Exact),
                 (_, Match::Any) => (0, 0),
-                (MatchKind::Ternary, Match::Mask(value, mask)) => (value, mask & all),
+                (MatchKind::Ternary, Match::Mask(value, mask)) => (value, mask),
                 (MatchKind::Lpm, Match::Mask(value, mask)) => {
                     let rest = !mask & all;
                     if rest & rest.wrapping_add(1) != 0 {
                         return Err(MatchFault::Prefix);
                     }
-                    (value, mask & all)
+                    (value, mask)
                 }
                 (MatchKind::Range, Match::Range(low, high)) if low <= high => {
                     pattern.bounds.push(Bounds { shift, width: *width, low, high });

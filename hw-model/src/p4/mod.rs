@@ -19,6 +19,7 @@ mod bytecode;
 mod check;
 mod cost;
 mod error;
+pub mod experiments;
 mod ir;
 mod lexer;
 pub mod limits;

@@ -9,6 +9,9 @@ use crate::p4::limits::{MAX_ALL_ENTRIES, MAX_ENTRIES, MAX_TABLES, MAX_WIDTH};
 use crate::p4::lookup::Lookup;
 use crate::p4::syntax::{Action, ActionCall, Direction, Keyset, Table};
 
+/// Kinds and widths of a key's fields, and their types.
+type Key = (Vec<(MatchKind, u32)>, Vec<Type>);
+
 impl<'p> Checker<'p> {
     pub(super) fn table(&mut self, table: &'p Table<'p>) -> Result<()> {
         let at = table.name.at;
@@ -101,7 +104,7 @@ impl<'p> Checker<'p> {
     }
 
     /// Kinds, widths and types of the key's fields. The steps that a field takes are made where the table is applied.
-    fn key(&mut self, table: &'p Table<'p>) -> Result<(Vec<(MatchKind, u32)>, Vec<Type>)> {
+    fn key(&mut self, table: &'p Table<'p>) -> Result<Key> {
         let (mut keys, mut types) = (Vec::new(), Vec::new());
         if table.keys.is_empty() {
             return fail(table.name.at, ErrorKind::Missing("key"));
@@ -120,6 +123,10 @@ impl<'p> Checker<'p> {
                 let what = "exact, ternary, lpm or range, declared in a `match_kind`";
                 return fail(kind.at, ErrorKind::NotA { name: kind.text.to_owned(), what });
             };
+            if match_kind == MatchKind::Range && operand.ty.is_signed() {
+                let (found, needs) = (self.type_name(operand.ty), "bit<W>: cast it");
+                return fail(field.at, ErrorKind::Operand { operator: "range", found, needs });
+            }
             keys.push((match_kind, operand.ty.width()));
             types.push(operand.ty);
         }

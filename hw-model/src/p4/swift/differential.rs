@@ -44,7 +44,19 @@ pub struct Comparison {
 /// # Errors
 /// [`SwiftError`] if the program in the tree is no Swift.
 pub fn compare(events: u64, seed: u64, progress: &mut dyn FnMut(u64)) -> Result<Comparison, SwiftError> {
-    let mut program = SwiftProgram::new()?;
+    compare_with(SwiftProgram::new()?, events, seed, progress)
+}
+
+/// The same with another program.
+///
+/// # Errors
+/// [`SwiftError`] if it lacks a table or register.
+pub fn compare_with(
+    mut program: SwiftProgram,
+    events: u64,
+    seed: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Comparison, SwiftError> {
     let mut random = RandomEvents::new(seed);
     let mut seen = Comparison::default();
     let mut connection_id = 0;

@@ -79,7 +79,8 @@ fn shifts_exhaustively() {
 
 #[test]
 fn casts_exhaustively() {
-    let cases: [(&str, &str, fn(u128) -> u128); 6] = [
+    type Wanted = fn(u128) -> u128;
+    let cases: [(&str, &str, Wanted); 6] = [
         ("bit<4>", "bit<6>", |a| a),
         ("bit<4>", "bit<2>", |a| a & 3),
         ("int<4>", "int<6>", |a| if a & 8 == 0 { a } else { a | 0x30 }),

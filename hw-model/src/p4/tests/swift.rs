@@ -21,6 +21,30 @@ fn equals_the_core_bit_for_bit() {
     assert!(comparison.is_thorough(), "{comparison:?}");
 }
 
+/// The comparison sees what is wrong: each change to the program shows in some result.
+#[test]
+fn a_wrong_program_is_found() {
+    for (right, wrong) in [
+        ("bool grows = delay <= target;", "bool grows = delay < target;"),
+        ("(bit<63>) (previous >> 1)", "0"),
+        ("0x7fff;", "0x8000;"),
+        ("(rest >= (bit<63>) divisor ? 23w1 : 0)", "0"),
+        ("0xff : set_start(1025);", "0xff : set_start(1300);"),
+        ("counters[23:14] |+| event", "counters[23:14] + event"),
+        ("(smoothed_rtt |+| 0x8000)", "(smoothed_rtt + 0x7fff)"),
+        ("        newton(m, y);\n        root", "        root"),
+        ("exhausted ? DECREASE : INCREASE", "INCREASE"),
+        ("? event.t4 - rtt : marker;", "? event.t4 : marker;"),
+        ("+ (bit<40>) gap_half)", "+ 0)"),
+        ("if (packets == 1023 || ", "if ("),
+    ] {
+        assert_eq!(SOURCE.matches(right).count(), 1, "{right}");
+        let program = SwiftProgram::with_source(&SOURCE.replace(right, wrong)).unwrap();
+        let comparison = differential::compare_with(program, 60_000, 1, &mut |_| {}).unwrap();
+        assert!(comparison.differences > 0, "{wrong}");
+    }
+}
+
 /// The defaults of the program are those of D-78: without an entry for its profile a connection has them.
 #[test]
 fn the_defaults_are_those_of_the_core() {

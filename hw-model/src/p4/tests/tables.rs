@@ -88,6 +88,7 @@ fn entries_come_and_go_at_run_time() {
     assert_eq!(duplicate, Err(ChangeError::Match(MatchFault::Duplicate)));
     assert_eq!(machine.insert("t", &[Match::Any], "set", &[11]), Err(MatchFault::Exact.into()));
     assert!(matches!(machine.insert("t", &[Match::Value(2)], "set", &[256]), Err(ChangeError::Action(_))));
+    assert_eq!(machine.insert("t", &[Match::Value(16)], "set", &[1]), Err(MatchFault::Width.into()));
     assert!(matches!(machine.insert("c", &[Match::Value(2)], "set", &[1]), Err(ChangeError::Constant(_))));
     assert!(matches!(machine.set_default("c", "set", &[1]), Err(ChangeError::Constant(_))));
     machine.insert("t", &[Match::Value(2)], "set", &[20]).unwrap();
