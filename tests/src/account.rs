@@ -53,7 +53,8 @@ pub fn stand_still(nodes: &TwoNodes) {
     wait_until("the last frame arrives", || {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let now = look();
-        let still = now == before && now.0.fabric.towards.iter().all(|link| link.in_flight == 0);
+        let links = || now.0.fabric.towards.iter().chain(&now.0.fabric.trunks);
+        let still = now == before && links().all(|link| link.in_flight == 0);
         before = now;
         still
     });

@@ -82,7 +82,7 @@ pub fn tiercel(arguments: &[&str]) -> Result<Outcome> {
     Command::new(program()).args(arguments).stdin(Stdio::null()).output()?.try_into()
 }
 
-/// A running `tiercel up`. It is killed when dropped, if it still runs.
+/// A running `tiercel up`, or a program that serves a node of its own. It is killed when dropped, if it still runs.
 #[derive(Debug)]
 pub struct NodeProcess {
     child: Child,
@@ -97,17 +97,36 @@ impl NodeProcess {
     /// # Errors
     /// If it ends before it answers, with what it said.
     pub fn up(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Self> {
-        let mut node = Self::spawn(host, directory, name, options)?;
+        let node = Self::spawn(host, directory, name, |socket| up(socket, options))?;
+        node.answering()
+    }
+
+    /// Runs a program that serves a node, started as `program FILE SOCKET`, in a host, and waits until the node answers.
+    ///
+    /// # Errors
+    /// As [`up`](Self::up).
+    pub fn own(host: &Namespace, directory: &Path, name: &str, program: &Path, file: &Path) -> Result<Self> {
+        let command = |socket: &Path| {
+            let mut command = Command::new(program);
+            command.arg(file).arg(socket);
+            command
+        };
+        Self::spawn(host, directory, name, command)?.answering()
+    }
+
+    /// Waits until the node answers.
+    fn answering(mut self) -> Result<Self> {
+        let node = &mut self;
         let deadline = Instant::now() + PATIENCE;
         // The socket appears early; the node answers when it is up.
         while !node.socket.exists() || node.run(&["status"])?.code != 0 {
             if let Some(status) = node.child.try_wait()? {
-                bail!("`tiercel up` ended with {status}: {}", node.log());
+                bail!("the node ended with {status}: {}", node.log());
             }
-            ensure!(Instant::now() < deadline, "`tiercel up` does not answer: {}", node.log());
+            ensure!(Instant::now() < deadline, "the node does not answer: {}", node.log());
             std::thread::sleep(Duration::from_millis(20));
         }
-        Ok(node)
+        Ok(self)
     }
 
     /// Runs `tiercel up` where it cannot come up, to its end.
@@ -115,20 +134,24 @@ impl NodeProcess {
     /// # Errors
     /// If it runs for longer than [`PATIENCE`].
     pub fn refused(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Outcome> {
-        let mut node = Self::spawn(host, directory, name, options)?;
+        let mut node = Self::spawn(host, directory, name, |socket| up(socket, options))?;
         let status = node.ended()?;
         let code = status.code().with_context(|| format!("{status}: {}", node.log()))?;
         Ok(Outcome { code, stdout: String::new(), stderr: node.log() })
     }
 
-    fn spawn(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Self> {
+    fn spawn(
+        host: &Namespace,
+        directory: &Path,
+        name: &str,
+        command: impl FnOnce(&Path) -> Command,
+    ) -> Result<Self> {
         let socket = directory.join(format!("{name}.sock"));
         let mut log = directory.join(format!("{name}.log"));
         while log.exists() {
             log.as_mut_os_string().push("+"); // somebody may still write to it
         }
-        let mut command = Command::new(program());
-        command.arg("--socket").arg(&socket).arg("up").args(options);
+        let mut command = command(&socket);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
         Ok(Self { child: host.spawn(command)?, socket, log })
     }
@@ -232,4 +255,11 @@ impl Drop for NodeProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// `tiercel up` with a control socket and these options.
+fn up(socket: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.arg("--socket").arg(socket).arg("up").args(options);
+    command
 }

@@ -1,14 +1,19 @@
-//! Two nodes of the library, one on each host of a pair, with a connection between them.
+//! Nodes of the library on hosts, and connections between them; most often two, one on each host of a pair.
 
-use crate::Pair;
-use anyhow::{Context, Result};
 use std::net::IpAddr;
+
+use anyhow::{Context, Result, bail};
+use hw_model::network::FlowHash;
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn};
+use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_user::rate_update::RateUpdateOptions;
 use transport_user::{
-    CongestionControl, Connection, EngineOptions, LocalCid, Mac, Node, NodeOptions, OpenConnection, Tuning,
+    CongestionControl, Connection, ConnectionInfo, ConnectionSecurity, EngineOptions, LocalCid, Node,
+    NodeOptions, OpenConnection, Tuning,
 };
+
+use crate::{Host, Pair};
 
 /// CID at host A.
 pub const CID_A: Cid = Cid(5);
@@ -74,40 +79,74 @@ impl TwoNodes {
     /// # Errors
     /// Whatever the nodes say.
     pub fn up(pair: Pair, setup: Setup) -> Result<Self> {
-        let address =
-            |host: &crate::Host| -> IpAddr { if setup.ipv6 { host.ipv6.into() } else { host.ipv4.into() } };
-        let (address_a, address_b) = (address(&pair.a), address(&pair.b));
-        let node = |address, engine| NodeOptions {
-            engine,
-            rate_update: setup.rate_update,
-            ..NodeOptions::new(crate::Host::INTERFACE, address)
-        };
-        let a = pair.a.run(|| Node::up(node(address_a, setup.engine_a))).context("node A")?;
-        let b = pair.b.run(|| Node::up(node(address_b, setup.engine_b))).context("node B")?;
-        let mac = |host: &crate::Host| Mac(host.mac.0);
-        let numbers = |n: u32| Initial {
-            request_psn: Psn(0xffff_fff0 + n),
-            data_psn: Psn(0xffff_ffe0 + n),
-            rsn: Rsn(0xffff_ffd0 + n),
-        };
-        let open = |local, peer, peer_address, peer_mac, tx, rx| OpenConnection {
-            local_cid: LocalCid::Given(local),
+        let a = node(&pair.a, setup.engine_a, setup).context("node A")?;
+        let b = node(&pair.b, setup.engine_b, setup).context("node B")?;
+        let [at_a, at_b] = connect([(&a, CID_A), (&b, CID_B)], setup)?;
+        Ok(Self { at_a, at_b, a, b, pair })
+    }
+
+    /// Opens another connection between the nodes, with a CID at A and one at B: its end at A and that at B.
+    ///
+    /// # Errors
+    /// Whatever the nodes say.
+    pub fn connect(&self, [cid_a, cid_b]: [Cid; 2], setup: Setup) -> Result<[Connection; 2]> {
+        connect([(&self.a, cid_a), (&self.b, cid_b)], setup)
+    }
+}
+
+/// Brings a node up on a host.
+///
+/// # Errors
+/// Whatever the node says.
+pub fn node(host: &Host, engine: EngineOptions, setup: Setup) -> Result<Node> {
+    let address: IpAddr = if setup.ipv6 { host.ipv6.into() } else { host.ipv4.into() };
+    let options =
+        NodeOptions { engine, rate_update: setup.rate_update, ..NodeOptions::new(Host::INTERFACE, address) };
+    Ok(host.run(|| Node::up(options))?)
+}
+
+/// Opens a static connection between two nodes, with sequence numbers close to their wrap: the first node's end and
+/// the second's.
+///
+/// # Errors
+/// Whatever the nodes say.
+pub fn connect(ends: [(&Node, Cid); 2], setup: Setup) -> Result<[Connection; 2]> {
+    let [(a, cid_a), (b, cid_b)] = ends;
+    let numbers = |n: u32| Initial {
+        request_psn: Psn(0xffff_fff0 + n),
+        data_psn: Psn(0xffff_ffe0 + n),
+        rsn: Rsn(0xffff_ffd0 + n),
+    };
+    let open = |node: &Node, cid, peer: &Node, peer_cid, tx, rx| {
+        let base = OpenConnection::new(peer_cid, peer.device().address, peer.device().mac);
+        node.open(OpenConnection {
+            local_cid: LocalCid::Given(cid),
             ordered: setup.ordered,
             tx,
             rx,
             tuning: setup.tuning,
-            security: transport_user::ConnectionSecurity {
-                checksum: setup.checksum,
-                ..OpenConnection::new(peer, peer_address, peer_mac).security
-            },
-            ..OpenConnection::new(peer, peer_address, peer_mac)
-        };
-        let at_a = a
-            .open(open(CID_A, CID_B, address_b, mac(&pair.b), numbers(0), numbers(1)))
-            .context("open at A")?;
-        let at_b = b
-            .open(open(CID_B, CID_A, address_a, mac(&pair.a), numbers(1), numbers(0)))
-            .context("open at B")?;
-        Ok(Self { at_a, at_b, a, b, pair })
-    }
+            security: ConnectionSecurity { checksum: setup.checksum, ..base.security },
+            ..base
+        })
+    };
+    let at_a = open(a, cid_a, b, cid_b, numbers(0), numbers(1)).context("open at A")?;
+    let at_b = open(b, cid_b, a, cid_a, numbers(1), numbers(0)).context("open at B")?;
+    Ok([at_a, at_b])
+}
+
+/// What a switch hashes of the packets that a connection of `node` sends at present (D-80).
+///
+/// # Errors
+/// If both do not speak one IP version.
+pub fn flow_hash(node: &Node, connection: &ConnectionInfo) -> Result<FlowHash> {
+    let ports = [connection.source_port, FALCON_UDP_PORT];
+    Ok(match (node.device().address, connection.peer_address) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            FlowHash::ipv4(from.octets(), to.octets(), IP_PROTOCOL_UDP, ports)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            FlowHash::ipv6(from.octets(), to.octets(), IP_PROTOCOL_UDP, connection.flow_label)
+        }
+        (from, to) => bail!("a connection from {from} to {to}"),
+    })
 }

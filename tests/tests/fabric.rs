@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use hw_model::network::{Fabric, FabricConfig, LinkStats, Port, Time};
-use tiercel_tests::{Host, LiveFabric, Namespace, Pair, Star};
+use tiercel_tests::{Host, LiveFabric, Namespace, Network, Pair};
 
 const A: Port = Port(0);
 const B: Port = Port(1);
@@ -254,7 +254,7 @@ fn links_and_impairments_change_under_way() {
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_star_joins_all_with_all() {
-    let star = Star::new(4, "seed=1,delay=10us".parse().expect("valid")).expect("root and iproute2");
+    let star = Network::star(4, "seed=1,delay=10us".parse().expect("valid")).expect("root and iproute2");
     for from in &star.hosts {
         for to in star.hosts.iter().filter(|to| to.mac != from.mac) {
             echo(from, to, to.ipv4.into(), 64 << 10);

@@ -28,6 +28,16 @@ mod word {
     unsafe impl Sync for AtomicU32 {}
 
     impl AtomicU32 {
+        /// The word at `p`.
+        ///
+        /// # Safety
+        /// `p` is valid for `'a`, and aligned.
+        #[inline(always)]
+        pub const unsafe fn from_ptr<'a>(p: *mut u32) -> &'a Self {
+            // SAFETY: by the contract of this function; the types have one layout.
+            unsafe { &*p.cast() }
+        }
+
         /// Reads the word.
         #[inline(always)]
         pub fn load(&self, _: Ordering) -> u32 {
@@ -171,8 +181,11 @@ pub struct Completion {
     pub opcode: u8,
     /// See [`flag`].
     pub flags: u8,
+    /// In the queue: counts completions from 1 on, modulo 2^32, and is written last, so that the application looks at
+    /// the entry alone. 0 once taken.
+    pub number: u32,
     /// 0.
-    pub reserved: u64,
+    pub reserved: u32,
 }
 
 /// A queue entry that the other side may write at any time.
@@ -222,20 +235,20 @@ pub struct QueuePair {
     pub command: AtomicU32,
     /// Node: counts settings of congestion control; obeyed by the engine at the next doorbell.
     pub settings_version: AtomicU32,
+    /// Kernel: version of the settings in force.
+    pub settings_applied: AtomicU32,
+    /// Kernel: state of the connection, see [`crate::connection::state`].
+    pub state: AtomicU32,
     /// Fills the cache line of what is looked at often and changed rarely.
-    pub reserved1: [u32; 14],
+    pub reserved1: [u32; 12],
     /// Kernel: RSN of the oldest incomplete transaction; entries below may be reused (BRSN, F-8.4.1-1).
     pub send_consumer: AtomicU32,
     /// Kernel: receives consumed.
     pub receive_consumer: AtomicU32,
     /// Kernel: completions written.
     pub completion_producer: AtomicU32,
-    /// Kernel: state of the connection, see [`crate::connection::state`].
-    pub state: AtomicU32,
-    /// Kernel: version of the settings in force.
-    pub settings_applied: AtomicU32,
     /// Fills the kernel's cache line.
-    pub reserved2: [u32; 11],
+    pub reserved2: [u32; 13],
     /// Written by the application.
     pub send: [Slot<WorkRequest>; SEND_QUEUE_DEPTH],
     /// Written by the application.
@@ -312,9 +325,57 @@ impl QueuePair {
         if producer.wrapping_sub(consumer) >= COMPLETION_QUEUE_DEPTH as u32 {
             return false;
         }
-        self.completions[producer as usize & (COMPLETION_QUEUE_DEPTH - 1)].store(completion);
-        self.completion_producer.store(producer.wrapping_add(1), Ordering::Release);
+        let slot = &self.completions[producer as usize & (COMPLETION_QUEUE_DEPTH - 1)];
+        let number = producer.wrapping_add(1);
+        slot.store(completion);
+        // SAFETY: a field of a valid entry.
+        unsafe { AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) }.store(number, Ordering::Release);
+        self.completion_producer.store(number, Ordering::Release);
         true
+    }
+
+    /// The completion behind the first `taken`, if it is there. The application tells the kernel by
+    /// `completion_consumer` which ones it has taken.
+    #[inline(always)]
+    pub fn completion(&self, taken: u32) -> Option<Completion> {
+        let slot = &self.completions[taken as usize & (COMPLETION_QUEUE_DEPTH - 1)];
+        // SAFETY: a field of a valid entry.
+        let number = unsafe { AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) };
+        if number.load(Ordering::Acquire) != taken.wrapping_add(1) {
+            return None;
+        }
+        Some(Completion { number: 0, ..slot.load() })
+    }
+
+    /// Sets the queues up for a connection whose first RSN is `first`: empty, nothing of a former one remains. The
+    /// state follows last.
+    pub fn start(&self, first: Rsn, state: u32) {
+        let zero = [
+            &self.receive_producer,
+            &self.receive_consumer,
+            &self.completion_producer,
+            &self.completion_consumer,
+            &self.command,
+        ];
+        zero.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        self.completions.iter().for_each(|slot| slot.store(Completion::default()));
+        self.send_producer.store(first.0, Ordering::Relaxed);
+        self.send_consumer.store(first.0, Ordering::Relaxed);
+        self.state.store(state, Ordering::Release);
+    }
+
+    /// What the application has submitted. The send at `next`, most likely the one that is new, is fetched from the
+    /// application's cache beside the counter.
+    #[inline(always)]
+    pub fn look(&self, next: Rsn) -> u32 {
+        self.touch(next);
+        self.send_producer.load(Ordering::Relaxed)
+    }
+
+    /// Fetches a posted send from the application's cache.
+    #[inline(always)]
+    pub(crate) fn touch(&self, rsn: Rsn) {
+        let _ = self.opcode(rsn);
     }
 }
 

@@ -438,7 +438,7 @@ impl Platform for Xdp {
             )
         };
         // SAFETY: a valid map value of atomics and cells.
-        let submitted = || unsafe { (*queues).send_producer.load(Relaxed) };
+        let submitted = || unsafe { (*queues).look(next) };
         Initiator::is_backlogged(next.0, known.0, fruitless, submitted)
     }
 

@@ -1,23 +1,20 @@
-//! An algorithm of one's own: additive increase while the fabric delay is below a target, a cut by a quarter above it,
-//! at most one an RTT. It runs in the rate update engine in user space.
+//! A node with an algorithm of one's own: additive increase while the fabric delay is below a target, a cut by a quarter
+//! above it, at most one an RTT. It runs in the rate update engine in user space, and is chosen by its name like any
+//! other: in the node file (`algorithm = "delay-aimd"`), or while the node runs.
 //!
 //! ```text
-//! ip netns exec b delay_aimd veth1 10.7.0.2 10.7.0.1 MAC-OF-VETH0 own
-//! ip netns exec a delay_aimd veth0 10.7.0.1 10.7.0.2 MAC-OF-VETH1 write
+//! delay_aimd node.toml /run/tiercel/a.sock
+//! tiercel --socket /run/tiercel/a.sock conn connect 10.7.0.2 --cc delay-aimd
 //! ```
 
 use std::env;
 
-use anyhow::{Context, Result, bail, ensure};
-use transport_common::ids::{Cid, RKey};
-use transport_user::congestion::{Algorithm, EngineState, Event, Outcome, Placement, Prepared, window};
-use transport_user::{Access, CongestionControl, LocalCid, Node, NodeOptions, OpenConnection};
-
-/// The first region a node registers has this key (D-84).
-const KEY: RKey = RKey(1);
-const CID: Cid = Cid(5);
-const BYTES: usize = 1 << 20;
-const ROUNDS: u32 = 16;
+use anyhow::{Context, Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
+use transport_user::NodeOptions;
+use transport_user::config::NodeFile;
+use transport_user::congestion::{Algorithm, Algorithms, EngineState, Event, Outcome, Prepared, window};
+use transport_user::control::service::ServedNode;
 
 struct DelayAimd;
 
@@ -56,41 +53,17 @@ impl Algorithm for DelayAimd {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [interface, address, peer, peer_mac, role] = &arguments[..] else {
-        bail!("usage: delay_aimd INTERFACE ADDRESS PEER-ADDRESS PEER-MAC own|write");
-    };
-    let node = Node::up(NodeOptions::new(interface.as_str(), address.parse().context("ADDRESS")?))?;
-    let mut open = OpenConnection::new(CID, peer.parse().context("PEER-ADDRESS")?, peer_mac.parse()?);
-    open.local_cid = LocalCid::Given(CID);
-    let algorithm = node.register_algorithm(DelayAimd)?;
-    open.tuning.congestion =
-        CongestionControl { algorithm, placement: Placement::User, ..CongestionControl::SWIFT };
-    let memory = node.register_with_key(KEY, BYTES, Access::ALL)?;
-    let connection = node.open(open)?;
-    match role.as_str() {
-        "own" => {
-            connection.post_receive(&memory, 0, 0, 0)?;
-            println!("ready");
-            connection.receive().await?;
-            println!("the peer has written");
-        }
-        "write" => {
-            for _ in 0..ROUNDS {
-                connection.write(&memory, 0, KEY, 0, BYTES as u64).await?;
-            }
-            connection.write_immediate(&memory, 0, KEY, 0, 0, ROUNDS).await?;
-            let (info, engine) = (connection.info()?, node.rate_update()?);
-            println!(
-                "{} decided {} times: fcwnd {:.2}, RTT {} us, {} panics",
-                info.congestion.algorithm,
-                engine.results,
-                info.fcwnd,
-                info.rtt_ns / 1000,
-                engine.panics
-            );
-            ensure!(engine.results > 0, "no event came");
-        }
-        other => bail!("\"{other}\" is neither own nor write"),
+    let [file, socket] = &arguments[..] else { bail!("usage: delay_aimd NODE-FILE CONTROL-SOCKET") };
+    let algorithms = Algorithms::new().with(DelayAimd)?;
+    let file = NodeFile::load_with(file.as_ref(), &algorithms)?;
+    let options = NodeOptions { algorithms, ..file.node.options() };
+    let mut terminate = signal(SignalKind::terminate())?;
+    let node = ServedNode::start(&file, options, socket.into(), None).await.context("the node")?;
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+        () = node.down_requested() => {}
     }
+    node.shut_down().await;
     Ok(())
 }

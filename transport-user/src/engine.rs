@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::pthread::{pthread_kill, pthread_self};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -24,11 +25,11 @@ use crate::shared::Shared;
 
 /// Takes the engine out of a live run; its handler does nothing.
 const INTERRUPT: Signal = Signal::SIGUSR1;
-/// Frames of a busy run whose batch is given: hours of sending, yet below the kernel's 32-bit count.
+/// Frames of a busy run: hours of sending, yet below the kernel's 32-bit count.
 const BUSY_FRAMES: u32 = 1 << 30;
-/// Frames of a busy run whose batch is adapted: some milliseconds of idling, of which entering a run (about 15 us) is a
-/// small part.
-const ADAPTED_FRAMES: u32 = 1 << 18;
+/// How often the load of a busy engine is looked at. A run in progress keeps its batch, so it is ended when another is
+/// wanted; entering the next one takes about 15 us.
+const ADAPT_EVERY: Duration = Duration::from_millis(4);
 /// There is much to do when it was found in one of so many frames.
 const MUCH_WORK: u64 = 4;
 /// Frames of the first burst after waking; doubled while there is work, so that long transfers pay the cost of
@@ -73,7 +74,7 @@ impl Default for EngineOptions {
 
 impl EngineOptions {
     /// Adapted batch of an engine that has little to do: what it sends waits for few frames behind it.
-    pub const IDLE_BATCH: u32 = 4;
+    pub const IDLE_BATCH: u32 = 2;
     /// Adapted batch of an engine that has much to do: sender's and receiver's code take turns less often.
     pub const LOADED_BATCH: u32 = 32;
 
@@ -132,7 +133,10 @@ struct Progress {
     stop: AtomicBool,
     /// See [`EngineState`], without the reason.
     state: AtomicU8,
+    /// Of the run in progress.
     batch: AtomicU32,
+    /// Of the next run.
+    next_batch: AtomicU32,
     failure: Mutex<Option<String>>,
 }
 
@@ -158,8 +162,8 @@ impl Engine {
         shared: Arc<Shared>,
     ) -> Result<Self, Error> {
         install_handler()?;
-        let batch = AtomicU32::new(options.batch.unwrap_or(EngineOptions::IDLE_BATCH));
-        let progress = Arc::new(Progress { batch, ..Progress::default() });
+        let progress = Arc::new(Progress::default());
+        progress.next_batch.store(options.batch.unwrap_or(EngineOptions::IDLE_BATCH), SeqCst);
         let worker =
             Worker { options, program, wake, shared: Arc::clone(&shared), progress: Arc::clone(&progress) };
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -206,7 +210,7 @@ impl Engine {
         self.shared.doorbell.wake();
         while !thread.is_finished() {
             // A signal that comes between the thread's look at `stop` and its run is lost, hence the repetition.
-            let _ = nix::sys::pthread::pthread_kill(thread.as_pthread_t(), INTERRUPT);
+            let _ = pthread_kill(thread.as_pthread_t(), INTERRUPT);
             std::thread::sleep(INTERRUPT_AGAIN);
         }
         if thread.join().is_err() {
@@ -250,15 +254,40 @@ impl Worker {
     }
 
     fn busy(&self) -> io::Result<()> {
-        let frames = if self.options.batch.is_some() { BUSY_FRAMES } else { ADAPTED_FRAMES };
-        let mut before = self.useful_frames();
+        if self.options.batch.is_some() {
+            return self.busy_runs();
+        }
+        let engine = pthread_self();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut load = (self.frames(), self.useful_frames());
+                while !over.load(SeqCst) {
+                    std::thread::park_timeout(ADAPT_EVERY);
+                    let now = (self.frames(), self.useful_frames());
+                    self.adapt(now.1.wrapping_sub(load.1), now.0.wrapping_sub(load.0));
+                    load = now;
+                    if self.progress.batch.load(SeqCst) != self.progress.next_batch.load(SeqCst) {
+                        // One that comes just before the run is entered is lost, and sent again.
+                        let _ = pthread_kill(engine, INTERRUPT);
+                    }
+                }
+            });
+            let outcome = self.busy_runs();
+            over.store(true, SeqCst);
+            outcome
+        })
+    }
+
+    fn busy_runs(&self) -> io::Result<()> {
         while !self.stopped() {
-            self.hand_out(frames)?;
-            let now = self.useful_frames();
-            self.adapt(now.wrapping_sub(before), frames);
-            before = now;
+            self.hand_out(BUSY_FRAMES)?;
         }
         Ok(())
+    }
+
+    fn frames(&self) -> u64 {
+        self.shared.maps.node().frames.load(SeqCst)
     }
 
     fn useful_frames(&self) -> u64 {
@@ -266,9 +295,9 @@ impl Worker {
     }
 
     /// Chooses the next run's batch by the last one's load.
-    fn adapt(&self, useful: u64, frames: u32) {
+    fn adapt(&self, useful: u64, frames: u64) {
         if self.options.batch.is_none() {
-            self.progress.batch.store(adapted_batch(useful, frames), SeqCst);
+            self.progress.next_batch.store(adapted_batch(useful, frames), SeqCst);
         }
     }
 
@@ -288,7 +317,7 @@ impl Worker {
             let now = self.useful_frames();
             let useful = now.wrapping_sub(before);
             before = now;
-            self.adapt(useful, burst);
+            self.adapt(useful, burst.into());
             if useful > 0 {
                 last_useful = Instant::now();
                 was_useful = true;
@@ -309,7 +338,9 @@ impl Worker {
 
     /// One live run; an interrupted one counts as done.
     fn hand_out(&self, frames: u32) -> io::Result<()> {
-        match bpf_call::run_live(self.program.as_fd(), frames, self.progress.batch.load(SeqCst)) {
+        let batch = self.progress.next_batch.load(SeqCst);
+        self.progress.batch.store(batch, SeqCst);
+        match bpf_call::run_live(self.program.as_fd(), frames, batch) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => Ok(()),
             outcome => outcome,
         }
@@ -351,8 +382,8 @@ impl Worker {
 }
 
 /// The batch after a run of `frames` frames.
-fn adapted_batch(useful: u64, frames: u32) -> u32 {
-    if useful * MUCH_WORK >= u64::from(frames) {
+fn adapted_batch(useful: u64, frames: u64) -> u32 {
+    if useful > 0 && useful * MUCH_WORK >= frames {
         EngineOptions::LOADED_BATCH
     } else {
         EngineOptions::IDLE_BATCH
@@ -391,6 +422,13 @@ fn install_handler() -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_batch_follows_the_load() {
+        assert_eq!(adapted_batch(0, 0), EngineOptions::IDLE_BATCH);
+        assert_eq!(adapted_batch(24, 100), EngineOptions::IDLE_BATCH);
+        assert_eq!(adapted_batch(25, 100), EngineOptions::LOADED_BATCH);
+    }
 
     #[test]
     fn options_out_of_range_are_named() {

@@ -202,13 +202,17 @@ pub enum Error {
         name: &'static str,
     },
     /// No such algorithm was registered with the node.
-    #[error("no algorithm \"{name}\" is registered with this node: register it before a connection uses it")]
+    #[error("this node has no algorithm \"{name}\": there are {}; add one of one's own before a connection uses it", known.join(", "))]
     UnknownAlgorithm {
         /// The name asked for.
         name: &'static str,
+        /// The names there are.
+        known: Vec<&'static str>,
     },
     /// The name of an algorithm that cannot be registered.
-    #[error("an algorithm cannot be registered as \"{name}\": the name is empty or taken, choose another")]
+    #[error(
+        "an algorithm cannot be called \"{name}\": take a name that is free, of letters, digits, dashes and underscores"
+    )]
     AlgorithmName {
         /// The name.
         name: &'static str,

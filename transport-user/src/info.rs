@@ -198,6 +198,8 @@ pub struct ConnectionInfo {
     pub fcwnd: f64,
     /// NIC window, packets.
     pub ncwnd: u32,
+    /// Level of our receive buffer that our acknowledgements report, 0 to 31 (F-10.2-4).
+    pub receive_buffer_level: u8,
     /// Retransmission timeout, nanoseconds.
     pub rto_ns: u64,
     /// Last round trip time, nanoseconds; 0 before the first.
@@ -266,6 +268,7 @@ impl ConnectionInfo {
             max_segment: c.config.max_segment,
             fcwnd: f64::from(congestion.fcwnd.0) / f64::from(1 << Fcwnd::FRACTION_BITS),
             ncwnd: congestion.ncwnd,
+            receive_buffer_level: c.report.rx_buffer_level,
             rto_ns: congestion.rto.as_nanos(),
             rtt_ns: congestion.rtt.as_nanos(),
             min_rtt_ns: congestion.min_rtt.as_nanos(),

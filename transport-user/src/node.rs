@@ -13,7 +13,7 @@ use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig, REGIONS};
 
 use crate::bpf_call;
 use crate::cid::{CidReservation, Cids};
-use crate::congestion::{Algorithm, AlgorithmChoice};
+use crate::congestion::{Algorithm, AlgorithmChoice, Algorithms};
 use crate::connection::Connection;
 use crate::connections::{Connections, Core};
 use crate::engine::{Engine, EngineOptions, EngineStatus};
@@ -54,6 +54,8 @@ pub struct NodeOptions {
     pub engine: EngineOptions,
     /// The rate update engine in user space.
     pub rate_update: RateUpdateOptions,
+    /// Algorithms that connections may choose by name, beside those that are registered later.
+    pub algorithms: Algorithms,
 }
 
 impl NodeOptions {
@@ -67,6 +69,7 @@ impl NodeOptions {
             force: false,
             engine: EngineOptions::default(),
             rate_update: RateUpdateOptions::default(),
+            algorithms: Algorithms::new(),
         }
     }
 }
@@ -107,7 +110,7 @@ impl Node {
     /// See [`Error`]; nothing is left behind then.
     pub fn up(options: NodeOptions) -> Result<Self, Error> {
         options.engine.check()?;
-        let rate_update = RateUpdate::new(options.rate_update)?;
+        let rate_update = RateUpdate::new(options.rate_update, options.algorithms.clone())?;
         let netlink = Netlink::open().map_err(|e| Error::system("open a netlink socket", e))?;
         let (interface, device) = inspect(&netlink, &options)?;
         if !options.force {
@@ -196,9 +199,9 @@ impl Node {
         self.inner.shared.rate_update.register(Arc::new(algorithm))
     }
 
-    /// The full name of a registered algorithm, if there is one.
-    pub fn registered_algorithm(&self, name: &str) -> Option<&'static str> {
-        self.inner.shared.rate_update.registered(name)
+    /// The algorithms that connections may choose by name at present.
+    pub fn algorithms(&self) -> Algorithms {
+        self.inner.shared.rate_update.algorithms()
     }
 
     /// The connection with this local CID.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
+use transport_common::queues::CELLS;
 use transport_common::units::{Fcwnd, Ticks};
 
 use crate::cid::CidReservation;
@@ -109,6 +110,14 @@ pub struct Tuning {
     pub transaction_timeout: Duration,
     /// How much older than the newest a packet may be, up to 10 s (F-9.2.1-7, D-56).
     pub replay_margin: Duration,
+    /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256: 1 to 256, which does not smooth
+    /// (F-10.2-2).
+    pub occupancy_weight: u32,
+    /// Requests held for the ULP at which the receive buffer counts as full: 1 to 128. The thresholds of the 32 levels
+    /// that acknowledgements report divide what lies below evenly (F-10.2-3, D-76).
+    pub full_packet_pool: u32,
+    /// Receive cells of the node in use at which the receive buffer counts as full, likewise: 1 to 2048.
+    pub full_buffer_pool: u32,
     /// Who decides over windows and timeout, from these on.
     pub congestion: CongestionControl,
 }
@@ -131,6 +140,9 @@ impl Tuning {
         rnr_timeout_code: 14, // 1.28 ms, about one RTO
         transaction_timeout: Duration::from_secs(30),
         replay_margin: Duration::from_millis(100),
+        occupancy_weight: 256,
+        full_packet_pool: DATA_WINDOW,
+        full_buffer_pool: CELLS as u32,
         congestion: CongestionControl::SWIFT,
     };
 }
@@ -192,8 +204,9 @@ impl OpenConnection {
                 ack_coalescing: ticks(t.ack_coalescing),
                 transaction_timeout: ticks(t.transaction_timeout),
                 max_segment: self.max_segment.unwrap_or(device.max_segment),
-                occupancy_weight: 0,
-                reserved: 0,
+                occupancy_weight: t.occupancy_weight,
+                full_packet_pool: t.full_packet_pool as u16,
+                full_buffer_pool: t.full_buffer_pool as u16,
                 replay_margin: t.replay_margin.as_nanos() as u64 * 1000,
             },
             psp_version: self.security.psp_version,
@@ -284,6 +297,10 @@ impl Tuning {
             longest,
             "1 us to 281 s",
         )?;
+        in_range("occupancy_weight", self.occupancy_weight.into(), 1, 256, "1 to 256")?;
+        let (requests, cells) = (u64::from(DATA_WINDOW), CELLS as u64);
+        in_range("full_packet_pool", self.full_packet_pool.into(), 1, requests, "1 to 128 requests")?;
+        in_range("full_buffer_pool", self.full_buffer_pool.into(), 1, cells, "1 to 2048 cells")?;
         in_range("replay_margin (ns)", nanos(self.replay_margin), 0, 10_000_000_000, "0 to 10 s")
     }
 }
@@ -336,6 +353,11 @@ mod tests {
         assert_eq!((p.ncwnd, p.rto, p.config.ack_coalescing), (64, Ticks(7629), Ticks(61)));
         assert_eq!((p.request_window, p.data_window), (64, 128)); // D-27
         assert_eq!(p.config.replay_margin, 100_000_000_000); // D-56, in picoseconds
+        let config = &p.config;
+        assert_eq!(
+            (config.occupancy_weight, config.full_packet_pool, config.full_buffer_pool),
+            (256, 128, 2048)
+        );
         assert_eq!((p.psp_version, p.remote_time, p.config.checksum), (15, None, 1)); // D-83, D-87, D-91
         assert_eq!((p.config.local_cid, p.config.peer_cid), (Cid(5), Cid(10)));
         assert!(p.config.path.source_port >= 49152 && p.config.path.flow_label < 1 << 20); // D-80
@@ -357,6 +379,9 @@ mod tests {
         assert_eq!(names(|o| o.tuning.fcwnd = 0.0), "fcwnd");
         assert_eq!(names(|o| o.tuning.request_window = 65), "request_window");
         assert_eq!(names(|o| o.tuning.data_window = 0), "data_window");
+        assert_eq!(names(|o| o.tuning.occupancy_weight = 257), "occupancy_weight");
+        assert_eq!(names(|o| o.tuning.full_packet_pool = 129), "full_packet_pool");
+        assert_eq!(names(|o| o.tuning.full_buffer_pool = 0), "full_buffer_pool");
         assert_eq!(names(|o| o.tuning.transaction_timeout = Duration::MAX), "transaction_timeout (ns)");
         assert_eq!(names(|o| o.max_segment = Some(100_000)), "max_segment");
         assert_eq!(names(|o| o.peer_function = 1 << 24), "peer_function");

@@ -83,6 +83,11 @@ pub(crate) struct Queues {
     max_segment: u32,
     /// RSN of the next entry.
     producer: Rsn,
+    /// Transactions before this one were complete when the kernel's counters were last read. They stand in a cache line
+    /// the kernel writes at every acknowledgement, so they are read again only when there seems to be no room.
+    completed_before: Rsn,
+    /// Completions that lay in the ring then.
+    uncollected: u32,
     /// Bytes of user data of all transactions posted.
     bytes_posted: u64,
     receive_producer: u32,
@@ -106,18 +111,13 @@ impl Queues {
     /// Sets the shared counters for a connection whose first RSN is `first`, and the state to open. Nothing of the
     /// slot's former connection remains.
     pub(crate) fn open(qp: &QueuePair, first: Rsn, ordered: bool, max_segment: u32) -> Self {
-        qp.send_producer.store(first.0, Relaxed);
-        qp.send_consumer.store(first.0, Relaxed);
-        for counter in [&qp.receive_producer, &qp.receive_consumer, &qp.completion_producer] {
-            counter.store(0, Relaxed);
-        }
-        qp.completion_consumer.store(0, Relaxed);
-        qp.command.store(transport_common::queues::command::NONE, Relaxed);
-        qp.state.store(state::OPEN, Release);
+        qp.start(first, state::OPEN);
         Self {
             ordered,
             max_segment,
             producer: first,
+            completed_before: first,
+            uncollected: 0,
             bytes_posted: 0,
             receive_producer: 0,
             next_operation: 0,
@@ -151,11 +151,33 @@ impl Queues {
 
     /// Whether another entry may be posted: the entry's former transaction is complete, and there is room in the
     /// completion ring for whatever may still complete.
-    pub(crate) fn has_room(&self, qp: &QueuePair) -> bool {
+    pub(crate) fn has_room(&mut self, qp: &QueuePair) -> bool {
+        let room = |queues: &Self| {
+            queues.in_flight() < SEND_QUEUE_DEPTH as u32
+                && queues.may_complete() < COMPLETION_QUEUE_DEPTH as u32
+        };
+        room(self) || {
+            self.look_again(qp);
+            room(self)
+        }
+    }
+
+    /// Send entries not known to be free.
+    fn in_flight(&self) -> u32 {
+        self.producer.distance_from(self.completed_before)
+    }
+
+    /// At least as many entries as the completion ring may need: what has completed since the last look counts as in
+    /// flight, what was collected since as still there.
+    fn may_complete(&self) -> u32 {
+        self.in_flight() + self.posted_receives + self.uncollected
+    }
+
+    /// Reads the kernel's counters.
+    fn look_again(&mut self, qp: &QueuePair) {
         // In this order: completions are written before the consumer moves past their transactions.
-        let in_flight = self.producer.0.wrapping_sub(qp.send_consumer.load(Acquire));
-        in_flight < SEND_QUEUE_DEPTH as u32
-            && in_flight + self.posted_receives + uncollected(qp) < COMPLETION_QUEUE_DEPTH as u32
+        self.completed_before = Rsn(qp.send_consumer.load(Acquire));
+        self.uncollected = uncollected(qp);
     }
 
     /// Posts one work request of the application. Rings no doorbell.
@@ -258,12 +280,13 @@ impl Queues {
         if !self.is_open(qp) {
             return Err(OperationError::Closed);
         }
-        let in_flight = self.producer.0.wrapping_sub(qp.send_consumer.load(Acquire));
-        let ring = in_flight + self.posted_receives + uncollected(qp);
+        if self.may_complete() >= COMPLETION_QUEUE_DEPTH as u32 {
+            self.look_again(qp);
+        }
         let index = self.receive_producer as usize % RECEIVE_QUEUE_DEPTH;
         let full = self.posted_receives >= RECEIVE_QUEUE_DEPTH as u32
             || self.receives[index].is_some()
-            || ring >= COMPLETION_QUEUE_DEPTH as u32
+            || self.may_complete() >= COMPLETION_QUEUE_DEPTH as u32
             || self.received.len() >= KEPT;
         if full {
             return Err(OperationError::ReceiveQueueFull(RECEIVE_QUEUE_DEPTH));
@@ -308,12 +331,11 @@ impl Queues {
             return 0;
         }
         // Before the ring: what lies below has its completions in the ring already.
-        let complete = Rsn(qp.send_consumer.load(Acquire));
-        let producer = qp.completion_producer.load(Acquire);
-        let mut consumer = qp.completion_consumer.load(Relaxed);
+        let complete = (!self.failed.is_empty()).then(|| Rsn(qp.send_consumer.load(Acquire)));
+        let first = qp.completion_consumer.load(Relaxed);
+        let mut consumer = first;
         let mut n = 0;
-        while consumer != producer {
-            let completion = qp.completions[consumer as usize % COMPLETION_QUEUE_DEPTH].load();
+        while let Some(completion) = qp.completion(consumer) {
             consumer = consumer.wrapping_add(1);
             if completion.wr_id & OPERATION != 0 {
                 self.segment_completed(&completion);
@@ -330,8 +352,12 @@ impl Queues {
                 self.completed.push_back(completion);
             }
         }
-        qp.completion_consumer.store(consumer, Release);
-        self.finish_failed(complete);
+        if consumer != first {
+            qp.completion_consumer.store(consumer, Release);
+        }
+        if let Some(complete) = complete {
+            self.finish_failed(complete);
+        }
         n
     }
 

@@ -78,6 +78,31 @@ impl<const WORDS: usize> RingBitmap<WORDS> {
         }
     }
 
+    /// The 128 bits from `head` on, around the ring: bit `n` of the result is the one at `head + n`.
+    #[inline]
+    #[must_use]
+    pub fn unrolled(&self, head: u32) -> [u64; 2] {
+        [head, head.wrapping_add(64)].map(|index| {
+            let (word, bit) = Self::place(index);
+            // Two steps, since a bit of 0 would ask for a shift by 64.
+            self.0[word] >> bit | (self.0[(word + 1) & (WORDS - 1)] << 1) << (63 - bit)
+        })
+    }
+
+    /// The inverse of [`Self::unrolled`]: bit `n` of `bits` is put at `head + n`. In a ring of 64 bits the second
+    /// word falls onto the first.
+    #[inline]
+    #[must_use]
+    pub fn placed(head: u32, bits: [u64; 2]) -> Self {
+        let mut ring = Self::EMPTY;
+        for (part, index) in bits.into_iter().zip([head, head.wrapping_add(64)]) {
+            let (word, bit) = Self::place(index);
+            ring.0[word] |= part << bit;
+            ring.0[(word + 1) & (WORDS - 1)] |= (part >> 1) >> (63 - bit);
+        }
+        ring
+    }
+
     /// The bits with an index below `end`, which is at most the size.
     #[inline(always)]
     fn below(end: u32) -> Self {

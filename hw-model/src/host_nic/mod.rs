@@ -24,8 +24,8 @@ use transport_common::counters::Counter;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    CELL_BYTES, CELLS, COMPLETION_QUEUE_DEPTH, CONNECTIONS, Completion, MEMORY_BYTES, NodeConfig, QueuePair,
-    RECEIVE_QUEUE_DEPTH, REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command,
+    CELL_BYTES, CELLS, CONNECTIONS, Completion, MEMORY_BYTES, NodeConfig, QueuePair, RECEIVE_QUEUE_DEPTH,
+    REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command,
 };
 use transport_common::timing_wheel::{NANOS_PER_TICK, TimingWheel};
 use transport_common::units::Picoseconds;
@@ -285,10 +285,7 @@ impl HostNic {
     pub fn poll_completion(&mut self, slot: usize) -> Option<Completion> {
         let queues = &self.platform.queue_pairs[slot];
         let consumer = queues.completion_consumer.load(Ordering::Relaxed);
-        if consumer == queues.completion_producer.load(Ordering::Acquire) {
-            return None;
-        }
-        let completion = queues.completions[consumer as usize % COMPLETION_QUEUE_DEPTH].load();
+        let completion = queues.completion(consumer)?;
         queues.completion_consumer.store(consumer.wrapping_add(1), Ordering::Release);
         Some(completion)
     }

@@ -1,6 +1,5 @@
 //! [`Platform`] over plain memory: what the maps and the XDP context are to the kernel's programs.
 
-use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 
 use transport_common::congestion::admission::Admission;
@@ -11,6 +10,7 @@ use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch, mac_word};
+use transport_common::ids::Rsn;
 use transport_common::queues::{
     CELL_BYTES, CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, NodeConfig, QueuePair, REGIONS, Region,
 };
@@ -332,7 +332,7 @@ impl Platform for HostPlatform {
 
     fn is_backlogged(&self, slot: u32) -> bool {
         let initiator = &self.entries[slot as usize].connection.initiator;
-        let submitted = || self.queue_pairs[slot as usize].send_producer.load(Ordering::Relaxed);
+        let submitted = || self.queue_pairs[slot as usize].look(initiator.next);
         Initiator::is_backlogged(initiator.next.0, initiator.known.0, initiator.fruitless, submitted)
     }
 
@@ -357,17 +357,7 @@ impl HostPlatform {
     /// The queues' counters for a connection whose first RSN is `first`; nothing of a former one remains.
     pub(super) fn reset_queues(&self, slot: usize, first: u32, settings: Settings, state: u32) {
         let queues = &self.queue_pairs[slot];
-        let counters = [
-            &queues.receive_producer,
-            &queues.receive_consumer,
-            &queues.completion_producer,
-            &queues.completion_consumer,
-            &queues.command,
-        ];
-        counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         queues.start_settings(settings);
-        queues.send_producer.store(first, Ordering::Relaxed);
-        queues.send_consumer.store(first, Ordering::Relaxed);
-        queues.state.store(state, Ordering::Release);
+        queues.start(Rsn(first), state);
     }
 }

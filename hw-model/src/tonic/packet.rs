@@ -74,6 +74,11 @@ pub struct ControlPacket {
     pub cumulative: Segment,
     /// A segment that has arrived. Of [`Kind::Ack`] and [`Kind::Nack`] only.
     pub selective: Option<Segment>,
+    /// Bit `n`: the segment `n` behind `cumulative` has arrived. Of [`Kind::Ack`] and [`Kind::Nack`] without a selective
+    /// acknowledgment only. The paper's packets have a single selective acknowledgment; this is what Falcon's EACK
+    /// asks of the fixed stage.
+    #[serde(default)]
+    pub bitmap: [u64; 2],
     /// For user logic alone; the protocol defines it.
     pub data: u32,
 }

@@ -3,6 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use transport_common::bitmap::Bitmap128;
+use transport_common::ids::Psn;
+use transport_common::packet_delivery::ReceiveWindow;
+
 use crate::clocked::{Cycle, RingBitmap};
 
 use super::packet::{ControlPacket, FlowId, Kind, Segment, SegmentAddress};
@@ -35,6 +39,9 @@ pub enum Answer {
     Irn,
     /// Whole segments with an acknowledgment, trimmed ones with a negative one; either with a pull, numbered from 1.
     Ndp,
+    /// Each segment with an acknowledgment that carries Falcon's receive bitmap; the data is the cycle in which the
+    /// segment was sent. Of trimmed ones Falcon knows nothing.
+    Falcon,
 }
 
 /// What the receiver keeps of a flow.
@@ -46,6 +53,8 @@ struct Flow {
     beyond: RingBitmap<4>,
     /// A negative acknowledgment for `next` is out.
     nacked: bool,
+    /// Falcon's receive window: the datapath's own.
+    window: ReceiveWindow,
     pulls: u32,
     /// When the next congestion notification may be sent.
     next_cnp: Cycle,
@@ -66,8 +75,14 @@ impl Receiver {
     /// marked segments at most once in `cnp_interval` cycles.
     #[must_use]
     pub fn new(answer: Answer, flows: usize, first: Segment, cnp_interval: u64) -> Self {
-        let flow =
-            Flow { next: first, beyond: RingBitmap::EMPTY, nacked: false, pulls: 0, next_cnp: Cycle::ZERO };
+        let flow = Flow {
+            next: first,
+            beyond: RingBitmap::EMPTY,
+            nacked: false,
+            window: ReceiveWindow::new(Psn(first.0), Bitmap128::WIDTH),
+            pulls: 0,
+            next_cnp: Cycle::ZERO,
+        };
         Self { answer, cnp_interval, flows: vec![flow; flows], delivered: 0, duplicates: 0 }
     }
 
@@ -93,7 +108,14 @@ impl Receiver {
         if arrival.marked && flow.next_cnp <= now {
             flow.next_cnp = now + self.cnp_interval;
             let cumulative = flow.next;
-            send(ControlPacket { flow: id, kind: Kind::Cnp, cumulative, selective: None, data: 0 });
+            send(ControlPacket {
+                flow: id,
+                kind: Kind::Cnp,
+                cumulative,
+                selective: None,
+                bitmap: [0; 2],
+                data: 0,
+            });
         }
         let offset = segment.after(flow.next) as i32;
         // A receiver keeps as many segments as its bitmap has bits; others it never saw.
@@ -115,7 +137,14 @@ impl Receiver {
         }
         let out_of_order = offset > 0;
         let selective = (out_of_order && keeps).then_some(segment);
-        let ack = ControlPacket { flow: id, kind: Kind::Ack, cumulative: flow.next, selective, data: 0 };
+        let ack = ControlPacket {
+            flow: id,
+            kind: Kind::Ack,
+            cumulative: flow.next,
+            selective,
+            bitmap: [0; 2],
+            data: 0,
+        };
         match self.answer {
             Answer::Cumulative => send(ControlPacket { selective: None, data: arrival.sent.0 as u32, ..ack }),
             Answer::Selective => send(ControlPacket { data: arrival.sent.0 as u32, ..ack }),
@@ -131,6 +160,13 @@ impl Receiver {
             }
             Answer::Irn if out_of_order => send(ControlPacket { kind: Kind::Nack, ..ack }),
             Answer::Irn => send(ack),
+            Answer::Falcon if arrival.trimmed => {}
+            Answer::Falcon => {
+                flow.window.acknowledge(Psn(segment.0));
+                let (cumulative, bitmap) = (Segment(flow.window.base.0), flow.window.acknowledged.words());
+                let data = arrival.sent.0 as u32;
+                send(ControlPacket { cumulative, selective: None, bitmap, data, ..ack });
+            }
             Answer::Ndp => {
                 let kind = if arrival.trimmed { Kind::Nack } else { Kind::Ack };
                 send(ControlPacket { kind, data: segment.0, ..ack });

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 
 use anyhow::{Context, ensure};
-use hw_model::network::{Fabric, FabricConfig, Port};
+use hw_model::network::{Fabric, FabricConfig, Port, Topology};
 
 use super::switch::LiveFabric;
 use crate::Namespace;
@@ -122,7 +122,22 @@ impl Pair {
     /// # Errors
     /// As [`through`](Self::through).
     pub fn through_with_mtu(config: FabricConfig, mtu: u32) -> anyhow::Result<Self> {
-        let Star { fabric, hosts } = Star::with_mtu(2, config, mtu)?;
+        Self::over_with_mtu(Topology::star(2), config, mtu)
+    }
+
+    /// Two hosts at the switches of `topology`, which has two ports. A path between them is chosen by the hash of what
+    /// is in the packets, see [`FlowHash`](hw_model::network::FlowHash); the switches stand in one place, and one
+    /// thread serves them all.
+    ///
+    /// # Errors
+    /// As [`through`](Self::through), or if the topology has not two ports.
+    pub fn over(topology: Topology, config: FabricConfig) -> anyhow::Result<Self> {
+        Self::over_with_mtu(topology, config, DEFAULT_MTU)
+    }
+
+    fn over_with_mtu(topology: Topology, config: FabricConfig, mtu: u32) -> anyhow::Result<Self> {
+        ensure!(topology.hosts() == 2, "a pair needs two ports, not {}", topology.hosts());
+        let Network { fabric, hosts } = Network::with_mtu(topology, config, mtu)?;
         let [a, b] = <[Host; 2]>::try_from(hosts).expect("two hosts were asked for");
         Ok(Self { fabric: Some(fabric), a, b })
     }
@@ -133,32 +148,33 @@ impl Pair {
     }
 }
 
-/// Any number of hosts around one switch.
+/// Any number of hosts at the switches of a topology.
 #[derive(Debug)]
-pub struct Star {
+pub struct Network {
     // First, so that it stops before its cables go.
-    /// The switch; host `n` is at port `n`.
+    /// The switches; host `n` is at port `n`.
     pub fabric: LiveFabric,
     /// The hosts.
     pub hosts: Vec<Host>,
 }
 
-impl Star {
+impl Network {
     /// `hosts` hosts and the switch between them.
     ///
     /// # Errors
     /// As [`Pair::through`].
-    pub fn new(hosts: u16, config: FabricConfig) -> anyhow::Result<Self> {
-        Self::with_mtu(hosts, config, DEFAULT_MTU)
+    pub fn star(hosts: u16, config: FabricConfig) -> anyhow::Result<Self> {
+        Self::with_mtu(Topology::star(hosts), config, DEFAULT_MTU)
     }
 
-    /// [`new`](Self::new) with an MTU of its own, in bytes, up to 3506.
+    /// A host for each port of `topology`, and an MTU in bytes, up to 3506.
     ///
     /// # Errors
     /// As [`Pair::through`].
-    pub fn with_mtu(hosts: u16, config: FabricConfig, mtu: u32) -> anyhow::Result<Self> {
+    pub fn with_mtu(topology: Topology, config: FabricConfig, mtu: u32) -> anyhow::Result<Self> {
+        let hosts = topology.hosts();
         ensure!(hosts <= 1024, "{hosts} hosts are more than one thread can serve; 1024 is the limit");
-        let mut fabric = Fabric::new(hosts, config)?;
+        let mut fabric = Fabric::with_topology(topology, config)?;
         let hosts = (0..hosts).map(Host::new).collect::<anyhow::Result<Vec<_>>>()?;
         let switch = Namespace::new()?;
         let mut interfaces = Vec::new();

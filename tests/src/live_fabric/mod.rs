@@ -1,6 +1,6 @@
-//! The fabric model around real packets: hosts joined by cables to a switch in user space.
+//! The fabric model around real packets: hosts joined by cables to switches in user space.
 //!
-//! Every host's cable ends in a namespace of the switch's own, where a thread takes the frames off it, offers
+//! Every host's cable ends in a namespace of the switches' own, where a thread takes the frames off it, offers
 //! them to [`hw_model::network::Fabric`] on the monotonic clock, and puts them on the cable they come out of.
 //! What the model decides is decided by the seed; only the kernel can still drop frames, and says so in
 //! [`LiveStats`].
@@ -10,6 +10,6 @@ mod pass_program;
 mod socket;
 mod switch;
 
-pub use hosts::{Host, Pair, Star};
+pub use hosts::{Host, Network, Pair};
 pub use pass_program::PassProgram;
 pub use switch::{LiveFabric, LiveStats};

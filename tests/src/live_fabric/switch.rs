@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hw_model::network::{Corruption, Fabric, FabricStats, Impairments, Port, Time};
+use hw_model::network::{Corruption, Egress, Fabric, FabricStats, FlowHash, Impairments, Port, Time};
 use serde::Serialize;
 
 use super::pass_program::PassProgram;
@@ -62,8 +62,8 @@ impl Shared {
     }
 }
 
-/// A fabric at work, from [`Pair::through`](super::Pair::through) or [`Star::new`](super::Star::new). Time
-/// zero of its configuration is when it was made. Dropping it stops it; frames under way are lost.
+/// A fabric at work, from [`Pair`](super::Pair) or [`Network`](super::Network). Time zero of its configuration is
+/// when it was made. Dropping it stops it; frames under way are lost.
 #[derive(Debug)]
 pub struct LiveFabric {
     shared: Arc<Shared>,
@@ -119,6 +119,23 @@ impl LiveFabric {
             undeliverable: self.shared.undeliverable.load(Ordering::Relaxed),
             retries: self.shared.retries.load(Ordering::Relaxed),
         }
+    }
+
+    /// The links that a flow's packets take between two hosts; see [`Fabric::route`].
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn route(&self, from: Port, to: Port, flow: FlowHash) -> Vec<Egress> {
+        self.shared.fabric().route(from, to, flow)
+    }
+
+    /// Bytes that wait for `egress` now; see [`Fabric::queued_bytes`].
+    ///
+    /// # Panics
+    /// If there is no such link.
+    pub fn queued_bytes(&self, egress: Egress) -> u64 {
+        let fabric = self.shared.fabric();
+        fabric.queued_bytes(egress, self.shared.now())
     }
 
     /// The frames corrupted towards `port` so far; see [`Fabric::corruptions`].

@@ -1,9 +1,5 @@
 //! The program `tiercel`, and the example of an algorithm of one's own.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -153,33 +149,77 @@ fn delays_and_a_connection_over_time_by_the_command_line() -> Result<()> {
     Ok(())
 }
 
-/// `examples/delay_aimd.rs` at both hosts.
+/// `examples/delay_aimd.rs` at host A: its algorithm goes by its name, in the node file, for a connection to come, and
+/// for one whose traffic flows.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn the_example_of_an_algorithm_of_ones_own_runs() -> Result<()> {
     need_root();
     let (pair, directory, program) = (Pair::direct()?, TempDir::new()?, example("delay_aimd")?);
-    let run = |host: &Host, peer: &Host, role: &str| -> Result<std::process::Child> {
-        let (address, peer_address) = (host.ipv4.to_string(), peer.ipv4.to_string());
-        let mut command = Command::new(&program);
-        command.args([Host::INTERFACE, &address, &peer_address, &peer.mac.to_string(), role]);
-        command.stdout(Stdio::piped()).stderr(File::create(directory.path().join(role))?);
-        Ok(host.spawn(command)?)
+    let inbox = directory.path().join("inbox");
+    std::fs::create_dir(&inbox)?;
+    let file = |host: &Host, name: &str, rest: &str| -> Result<std::path::PathBuf> {
+        let (file, address) = (directory.path().join(name), host.ipv4);
+        let interface = Host::INTERFACE;
+        std::fs::write(
+            &file,
+            format!("[node]\ninterface = \"{interface}\"\naddress = \"{address}\"\n{rest}"),
+        )?;
+        Ok(file)
     };
-    let errors = |role: &str| std::fs::read_to_string(directory.path().join(role)).unwrap_or_default();
-    let mut owner = run(&pair.b, &pair.a, "own")?;
-    let mut said = BufReader::new(owner.stdout.take().context("piped")?);
-    let mut line = String::new();
-    said.read_line(&mut line)?;
-    assert_eq!(line, "ready\n", "{}", errors("own"));
-    let writer = run(&pair.a, &pair.b, "write")?.wait_with_output()?;
-    ensure!(writer.status.success(), "{}", errors("write"));
-    let text = String::from_utf8_lossy(&writer.stdout).into_owned();
-    assert!(text.starts_with("delay-aimd decided ") && text.contains(" 0 panics"), "{text}");
-    println!("{text}");
-    let mut rest = String::new();
-    said.read_to_string(&mut rest)?;
-    assert_eq!(rest, "the peer has written\n");
-    assert!(owner.wait()?.success());
+    let own = "[node.congestion]\nalgorithm = \"delay-aimd\"\n";
+    let a = NodeProcess::own(&pair.a, directory.path(), "a", &program, &file(&pair.a, "a.toml", own)?)?;
+    let file_b = file(&pair.b, "b.toml", "")?;
+    let [file_b, inbox] = [&file_b, &inbox].map(|path| path.to_str().expect("a plain path"));
+    let options = ["--config", file_b, "--receive-dir", inbox];
+    let b = NodeProcess::up(&pair.b, directory.path(), "b", &options)?;
+    let status = a.json(&["status"])?;
+    assert_eq!(status["algorithms"], json!(["swift", "dcqcn", "newreno", "fixed", "delay-aimd"]));
+
+    let peer = pair.b.ipv4.to_string();
+    let of_the_file = a.json(&["conn", "connect", &peer])?;
+    let of_the_command = a.json(&["conn", "connect", &peer, "--cc", "delay-aimd"])?;
+    let sent = directory.path().join("sent");
+    std::fs::write(&sent, pattern(4 << 20, 1))?;
+    let sent = sent.to_str().context("a plain path")?;
+    for connection in [&of_the_file, &of_the_command] {
+        let congestion = &connection["congestion"];
+        assert_eq!(
+            (&congestion["algorithm"], &congestion["placement"]),
+            (&json!("delay-aimd"), &json!("user"))
+        );
+        let cid = connection["local_cid"].to_string();
+        let results = || -> Result<u64> {
+            let shown = a.json(&["conn", "show", &cid])?;
+            shown["statistics"]["congestion_results"].as_u64().context("a number")
+        };
+        let copied = |name: &str| a.ok(&["cp", sent, &format!("{cid}:{name}"), "--via", "write"]);
+        copied(&format!("first-{cid}"))?;
+        let decided = results()?;
+        assert!(decided > 0, "it decided over the first file");
+        a.ok(&["conn", "cc", &cid, "--cc", "swift", "--placement", "kernel"])?;
+        assert_eq!(a.json(&["conn", "cc", &cid])?["algorithm"], "swift");
+        a.ok(&["conn", "cc", &cid, "--cc", "delay-aimd"])?;
+        copied(&format!("second-{cid}"))?;
+        assert!(results()? > decided, "it decides again");
+        assert!(a.ok(&["conn", "show", &cid])?.contains("delay-aimd"));
+        let watched = a.ok(&["conn", "watch", &cid, "--interval", "5ms", "--count", "1"])?;
+        assert!(watched.contains("delay-aimd"), "{watched}");
+        let refused = a.run(&["conn", "cc", &cid, "--cc", "bbr"])?;
+        let known = "there are swift, dcqcn, newreno, fixed, delay-aimd";
+        assert!(refused.code == 2 && refused.stderr.contains(known), "{refused:?}");
+    }
+    let status = a.json(&["status"])?;
+    assert_eq!(
+        (&status["rate_update"]["connections"], &status["rate_update"]["panics"]),
+        (&json!(2), &json!(0))
+    );
+    // Another node does not know it.
+    let refused = b.run(&["conn", "connect", &pair.a.ipv4.to_string(), "--cc", "delay-aimd"])?;
+    assert!(
+        refused.code == 2 && refused.stderr.contains("there are swift, dcqcn, newreno, fixed"),
+        "{refused:?}"
+    );
+    a.ok(&["down"])?;
     Ok(())
 }

@@ -111,7 +111,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() -> Result<()> {
     ));
     assert!(matches!(
         refused(CongestionControl { algorithm: custom, ..USER }),
-        Error::UnknownAlgorithm { name: "nobody's" }
+        Error::UnknownAlgorithm { name: "nobody's", .. }
     ));
     let mut wrong = KERNEL;
     wrong.parameters.min_fcwnd = 0.0;

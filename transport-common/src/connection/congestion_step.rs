@@ -232,12 +232,15 @@ impl Entry {
     /// The held requests changed, or the node's cells did: the occupancy levels follow (F-10.2-1, F-10.2-3, F-10.2-4).
     #[inline(always)]
     pub(crate) fn occupancy_changed(&mut self, cells_in_use: u32) {
-        let alpha = self.connection.config.occupancy_weight;
+        let config = &self.connection.config;
+        let alpha = config.occupancy_weight;
+        let packet_pool = pool(config.full_packet_pool, PACKET_POOL);
+        let buffer_pool = pool(config.full_buffer_pool, CELLS as u32);
         let target = &mut self.connection.target;
         smooth_occupancy(&mut target.packet_occupancy, target.held, alpha);
         smooth_occupancy(&mut target.buffer_occupancy, cells_in_use, alpha);
-        let packets = level(target.packet_occupancy, PACKET_POOL);
-        let buffers = level(target.buffer_occupancy, CELLS as u32);
+        let packets = level(target.packet_occupancy, packet_pool);
+        let buffers = level(target.buffer_occupancy, buffer_pool);
         self.connection.report.rx_buffer_level = if packets > buffers { packets } else { buffers };
     }
 }
@@ -372,9 +375,16 @@ fn smooth_occupancy(average: &mut u32, current: u32, alpha: u32) {
     };
 }
 
-/// The level of an average in a pool of `size`: the thresholds divide the pool evenly (D-76).
+/// The size of a pool that counts as full at `full` of `all`; 0 and what is more than all stand for all.
+#[inline(always)]
+fn pool(full: u16, all: u32) -> u32 {
+    if full == 0 || full as u32 > all { all } else { full as u32 }
+}
+
+/// The level of an average in a pool of `size`, not 0: the thresholds divide the pool evenly (D-76).
 #[inline(always)]
 fn level(average: u32, size: u32) -> u8 {
-    let level = (average as u64 * LEVELS as u64 / ((size as u64) << 8)) as u32;
+    let whole = average as u64 * LEVELS as u64;
+    let level = whole.checked_div((size as u64) << 8).map_or(LEVELS, |level| level as u32);
     if level >= LEVELS { (LEVELS - 1) as u8 } else { level as u8 }
 }

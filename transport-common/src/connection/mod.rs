@@ -106,8 +106,11 @@ pub struct Config {
     /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256; 0 stands for 256, which does not
     /// smooth (F-10.2-2, D-61).
     pub occupancy_weight: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Requests held for the ULP at which the packet pool counts as full; the thresholds of the 32 levels divide what
+    /// lies below evenly (F-10.2-3, D-76). 0 stands for all that a connection can hold.
+    pub full_packet_pool: u16,
+    /// Receive cells of the node in use at which the buffer pool counts as full, likewise. 0 stands for all there are.
+    pub full_buffer_pool: u16,
     /// Replay protection margin in picoseconds (F-9.2.1-7).
     pub replay_margin: u64,
 }

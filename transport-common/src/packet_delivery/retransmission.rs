@@ -67,13 +67,7 @@ impl Entry {
         let w = self.transmit_window(window);
         // The base may have run past the bitmap's own base by acknowledged bits.
         let received = received.shift_right(w.base.distance_from(bitmap_base));
-        let top = received.top();
-        // PSN < psn_high - threshold, with psn_high at offset top - 1 (D-36).
-        let distance = if top > threshold { top - 1 - threshold.min(top - 1) } else { 0 };
-        let reach = if own != 0 { w.in_flight() } else { distance };
-        let missing = w.timed().and_not(received);
-        let shown = !missing.and(Bitmap128::low_mask(distance)).is_zero();
-        let mut lost = missing.and(Bitmap128::low_mask(reach));
+        let (mut lost, shown) = w.shown_lost(received, threshold, own);
         if !lost.is_zero() {
             self.queue_lost(window, &mut lost, FalconTime(now.0.wrapping_sub(rtt.0)));
         }

@@ -102,6 +102,20 @@ impl TransmitWindow {
         Bitmap128::low_mask(self.in_flight()).and_not(self.acknowledged).and_not(self.retransmit)
     }
 
+    /// What `received`, seen from the base, shows to be lost: packets more than `ooo_threshold` below the highest one
+    /// received, or with `own` all that were not received (F-9.1.4-1, D-36). Also whether the out-of-order distance
+    /// shows any. Whether the last copy is old enough is for the caller to see (F-9.1.4-2).
+    #[inline(always)]
+    pub fn shown_lost(&self, received: Bitmap128, ooo_threshold: u32, own: u8) -> (Bitmap128, bool) {
+        let top = received.top();
+        // PSN < psn_high - threshold, with psn_high at offset top - 1 (D-36).
+        let distance = if top > ooo_threshold { top - 1 - ooo_threshold.min(top - 1) } else { 0 };
+        let reach = if own != 0 { self.in_flight() } else { distance };
+        let missing = self.timed().and_not(received);
+        let shown = !missing.and(Bitmap128::low_mask(distance)).is_zero();
+        (missing.and(Bitmap128::low_mask(reach)), shown)
+    }
+
     /// Gate for a first transmission (F-9.1.2-1..3, D-26): `fabric` is the integer fabric window, `ncwnd`
     /// applies to ULP requests only.
     #[inline(always)]

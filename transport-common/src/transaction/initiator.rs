@@ -140,7 +140,23 @@ impl Entry {
         let producer = Rsn(queues.send_producer.load(core::sync::atomic::Ordering::Acquire));
         let submitted = if is_new(producer) { producer } else { looked_at };
         self.connection.initiator.known = submitted;
+        self.fetch_ahead(queues, looked_at, submitted);
         submitted
+    }
+
+    /// Touches the first of the new work requests: each lies in a cache line of the application's, and fetched together
+    /// they cost little more than one.
+    #[inline(always)]
+    fn fetch_ahead(&self, queues: &QueuePair, from: Rsn, to: Rsn) {
+        const AHEAD: u32 = 8;
+        let new = to.distance_from(from);
+        let mut n = 0;
+        while n < AHEAD {
+            if n < new {
+                queues.touch(from.add(n));
+            }
+            n += 1;
+        }
     }
 
     /// Whether nothing is submitted behind `rsn`, which is.

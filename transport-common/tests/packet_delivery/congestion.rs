@@ -385,6 +385,30 @@ fn held_requests_raise_the_level() {
     assert_eq!(p.b.entry.connection.report.rx_buffer_level, 0);
 }
 
+/// F-10.2-3: where a pool counts as full sets its thresholds, separately for the two pools.
+#[test]
+fn thresholds_follow_where_a_pool_is_full() {
+    let level = |full_packet_pool, full_buffer_pool, held: u64| {
+        let mut p = Pair::new(true);
+        let config = &mut p.b.entry.connection.config;
+        (config.full_packet_pool, config.full_buffer_pool) = (full_packet_pool, full_buffer_pool);
+        p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(128);
+        p.a.entry.connection.congestion.ncwnd = 128;
+        (0..=held).for_each(|_| {
+            p.a.post(write(0, 4));
+        });
+        for wire in &p.a.drain(at(0))[1..] {
+            p.b.receive(wire, at(1));
+        }
+        p.b.entry.connection.report.rx_buffer_level
+    };
+    assert_eq!([level(0, 0, 16), level(128, 2048, 16)], [4, 4], "the defaults are the whole pools");
+    assert_eq!([level(32, 0, 15), level(32, 0, 16), level(32, 0, 40)], [15, 16, 31]);
+    // The nodes here have no other cell in use than the one of the request that comes.
+    assert_eq!([level(0, 3, 1), level(0, 2, 1), level(0, 1, 1)], [10, 16, 31]);
+    assert_eq!(level(u16::MAX, u16::MAX, 16), 4, "no pool is larger than it is");
+}
+
 /// F-10.2-2, D-61: the weight of a new value smooths the level.
 #[test]
 fn a_small_weight_smooths_the_level() {

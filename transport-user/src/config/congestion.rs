@@ -3,17 +3,25 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::queues::{EVENT_QUEUE_CAPACITY, EVENT_QUEUES};
 use transport_common::congestion::settings::Placement;
 
 use super::is_name;
 use super::reader::Reader;
-use crate::congestion::{AlgorithmChoice, CongestionControl, CongestionParameters, DcqcnParameters};
+use crate::congestion::{Algorithms, CongestionControl, CongestionParameters, DcqcnParameters};
+use crate::error::Error;
 use crate::rate_update::RateUpdateOptions;
 
 /// Profiles of a file by name.
-pub(super) type Profiles = HashMap<String, CongestionParameters>;
+type Profiles = HashMap<String, CongestionParameters>;
+
+/// What congestion control of a file is named by.
+pub(super) struct Names<'a> {
+    /// Profiles of the file.
+    pub(super) profiles: Profiles,
+    /// Algorithms of the node.
+    pub(super) algorithms: &'a Algorithms,
+}
 
 /// Reads all of `[profile.NAME]`.
 pub(super) fn read_profiles(file: &mut Reader<'_, '_>) -> Profiles {
@@ -61,33 +69,36 @@ fn read_parameters(
 pub(super) fn read(
     table: &mut Reader<'_, '_>,
     base: &CongestionControl,
-    profiles: &Profiles,
+    names: &Names<'_>,
 ) -> CongestionControl {
     let mut control = *base;
     if let Some(name) = table.string("algorithm") {
-        match AlgorithmId::from_name(&name) {
-            Some(id) => control.algorithm = AlgorithmChoice::BuiltIn(id),
-            None => table.complain("algorithm", unknown(&name, AlgorithmId::ALL.map(AlgorithmId::name))),
+        match names.algorithms.find(&name) {
+            Some(algorithm) => control.choose(algorithm),
+            None => table.complain("algorithm", unknown(&name, &names.algorithms.names())),
         }
     }
     if let Some(name) = table.string("placement") {
         match Placement::from_name(&name) {
             Some(placement) => control.placement = placement,
-            None => table.complain("placement", unknown(&name, Placement::ALL.map(Placement::name))),
+            None => table.complain("placement", unknown(&name, &Placement::ALL.map(Placement::name))),
         }
     }
     if let Some(name) = table.string("profile") {
-        match profiles.get(&name) {
+        match names.profiles.get(&name) {
             Some(parameters) => control.parameters = *parameters,
             None => table.complain("profile", format!("there is no [profile.{name}] in this file: add it")),
         }
     }
     let queue = table.integer("event_queue", 0, EVENT_QUEUES as u64 - 1);
     control.event_queue = queue.map_or(control.event_queue, |queue| queue as u32);
+    if let Err(error @ Error::AlgorithmPlacement { .. }) = control.settings() {
+        table.complain("placement", error.to_string());
+    }
     control
 }
 
-fn unknown<const N: usize>(name: &str, allowed: [&str; N]) -> String {
+fn unknown(name: &str, allowed: &[&str]) -> String {
     format!("\"{name}\" is unknown; allowed: {}", allowed.join(", "))
 }
 
@@ -112,8 +123,12 @@ pub(super) fn read_rate_update(table: &mut Reader<'_, '_>) -> Option<RateUpdateO
 
 #[cfg(test)]
 mod tests {
+    use transport_common::congestion::algorithm::AlgorithmId;
+
     use super::super::NodeFile;
     use super::*;
+    use crate::congestion::AlgorithmChoice;
+    use crate::congestion::algorithms::tests::Named;
 
     const NODE: &str = "[node]\ninterface = \"veth0\"\naddress = \"10.7.0.1\"\n";
     const CONNECTION: &str = r#"
@@ -154,6 +169,29 @@ rx = { request_psn = 500, data_psn = 700, rsn = 1 }
         assert_eq!((own.algorithm, own.placement, own.event_queue), (node.algorithm, Placement::User, 3));
         // Limits of the tuning come after the profile.
         assert_eq!((own.parameters.max_fcwnd, own.parameters.dcqcn.gain), (50.0, 0.125));
+    }
+
+    #[test]
+    fn an_algorithm_of_ones_own_is_known_by_its_name() {
+        let algorithms = Algorithms::new().with(Named("mine")).expect("a new name");
+        let parse = |rest: &str| NodeFile::parse_with(&format!("{NODE}{rest}"), &algorithms);
+        let file = parse(&format!(
+            "[node.congestion]\nalgorithm = \"mine\"\n{CONNECTION}[connection.congestion]\nalgorithm = \"newreno\"\n\
+             placement = \"kernel\"\n"
+        ));
+        let file = file.unwrap_or_else(|wrong| panic!("{wrong:?}"));
+        let (node, own) = (file.node.tuning.congestion, file.connections[0].tuning.congestion);
+        assert_eq!((node.algorithm, node.placement), (AlgorithmChoice::Custom("mine"), Placement::User));
+        assert_eq!(own.algorithm, AlgorithmChoice::BuiltIn(AlgorithmId::NewReno));
+        let refused = |rest: &str| parse(rest).expect_err("the file is wrong")[0].to_string();
+        assert_eq!(
+            refused("[node.congestion]\nalgorithm = \"bbr\"\n"),
+            "line 5: node.congestion.algorithm: \"bbr\" is unknown; allowed: swift, dcqcn, newreno, fixed, mine"
+        );
+        assert_eq!(
+            refused("[node.congestion]\nalgorithm = \"mine\"\nplacement = \"kernel\"\n"),
+            "line 6: node.congestion.placement: algorithm \"mine\" is not built in: it runs with placement user only"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! rx = { request_psn = 500, data_psn = 700, rsn = 1 }
 //!
 //! [connection.congestion]           # also [node.congestion], for all connections that say nothing else
-//! algorithm = "swift"               # swift, dcqcn, newreno, fixed
+//! algorithm = "swift"               # swift, dcqcn, newreno, fixed, or one of the program's own
 //! placement = "kernel"              # constant, kernel, user
 //! profile   = "rack"
 //!
@@ -47,14 +47,15 @@ mod reader;
 mod tests;
 mod tuning;
 
-use congestion::Profiles;
+use congestion::Names;
 pub use quantity::{format_duration, parse_duration, parse_integer, parse_size};
 pub use reader::Complaint;
 pub(crate) use reader::is_host;
 use reader::{Complaints, Reader};
 
-use crate::congestion::{CongestionControl, CongestionParameters};
+use crate::congestion::{Algorithms, CongestionControl, CongestionParameters};
 use crate::mac::Mac;
+use crate::node::NodeOptions;
 use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
 use crate::rate_update::RateUpdateOptions;
 
@@ -179,24 +180,41 @@ impl Display for Lines<'_> {
 }
 
 impl NodeFile {
-    /// Reads and checks a file.
+    /// Reads and checks a file that names built-in algorithms only.
     ///
     /// # Errors
     /// Unreadable, too long, or every mistake in it at once.
     pub fn load(path: &Path) -> Result<Self, FileError> {
+        Self::load_with(path, &Algorithms::new())
+    }
+
+    /// [`load`](Self::load) for a node that has these algorithms.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(path: &Path, algorithms: &Algorithms) -> Result<Self, FileError> {
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(unreadable)?.len() > LARGEST_FILE {
             return Err(FileError::TooLong(path.to_owned()));
         }
         let source = std::fs::read_to_string(path).map_err(unreadable)?;
-        Self::parse(&source).map_err(|complaints| FileError::Invalid { path: path.to_owned(), complaints })
+        Self::parse_with(&source, algorithms)
+            .map_err(|complaints| FileError::Invalid { path: path.to_owned(), complaints })
     }
 
-    /// Checks the text of a file.
+    /// Checks the text of a file that names built-in algorithms only.
     ///
     /// # Errors
     /// Every mistake in it, by line.
     pub fn parse(source: &str) -> Result<Self, Vec<Complaint>> {
+        Self::parse_with(source, &Algorithms::new())
+    }
+
+    /// [`parse`](Self::parse) for a node that has these algorithms.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_with(source: &str, algorithms: &Algorithms) -> Result<Self, Vec<Complaint>> {
         let mut complaints = Complaints::new(source);
         let (document, errors) = DeTable::parse_recoverable(source);
         for error in errors {
@@ -207,8 +225,8 @@ impl NodeFile {
             return Err(complaints.into_sorted()); // what follows from a broken syntax is only noise
         }
         let mut file = Reader::new(document.get_ref(), "", 0..0, &mut complaints);
-        let profiles = congestion::read_profiles(&mut file);
-        let node = file.table("node", |table| NodeSection::read(table, &profiles));
+        let names = Names { profiles: congestion::read_profiles(&mut file), algorithms };
+        let node = file.table("node", |table| NodeSection::read(table, &names));
         let node = file.require("node", node, "{ interface = \"eth0\", address = \"10.7.0.1\" }");
         let base = node.as_ref().map_or_else(Tuning::default, |node| node.tuning);
         let address = node.as_ref().map(|node| node.address);
@@ -216,12 +234,12 @@ impl NodeFile {
         let mut number = 0;
         let connections = file.tables("connection", |table| {
             number += 1;
-            StaticConnection::read(table, (base, &profiles), address, &mut owners, number)
+            StaticConnection::read(table, (base, &names), address, &mut owners, number)
         });
         file.finish();
         match node {
             Some(node) if complaints.len() == 0 => {
-                Ok(Self { node, connections, profiles: profiles.into_iter().collect() })
+                Ok(Self { node, connections, profiles: names.profiles.into_iter().collect() })
             }
             _ => Err(complaints.into_sorted()),
         }
@@ -243,7 +261,16 @@ impl NodeSection {
         }
     }
 
-    fn read(table: &mut Reader<'_, '_>, profiles: &Profiles) -> Option<Self> {
+    /// What the node is brought up with.
+    pub fn options(&self) -> NodeOptions {
+        NodeOptions {
+            mtu: self.mtu,
+            rate_update: self.rate_update,
+            ..NodeOptions::new(self.interface.clone(), self.address)
+        }
+    }
+
+    fn read(table: &mut Reader<'_, '_>, names: &Names<'_>) -> Option<Self> {
         let interface = table.string("interface");
         let interface = table.require("interface", interface, "\"eth0\"");
         let address = table.address("address");
@@ -251,7 +278,7 @@ impl NodeSection {
         let mtu = table.integer("mtu", MTU_RANGE.0, MTU_RANGE.1).map(|mtu| mtu as u32);
         let name = table.string("name");
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
-        let tuning = read_tuning(table, Tuning::default(), profiles);
+        let tuning = read_tuning(table, Tuning::default(), names);
         let rate_update = table.table("rate_update", congestion::read_rate_update);
         let (interface, address) = (interface?, address?);
         if interface.is_empty() || interface.len() > LONGEST_INTERFACE || interface.contains(['/', ' ']) {
@@ -277,9 +304,9 @@ impl NodeSection {
 }
 
 /// The tables `congestion` and `tuning` of a node or a connection; what they leave out comes from `base`.
-fn read_tuning(table: &mut Reader<'_, '_>, mut base: Tuning, profiles: &Profiles) -> Tuning {
+fn read_tuning(table: &mut Reader<'_, '_>, mut base: Tuning, names: &Names<'_>) -> Tuning {
     let congestion = |table: &mut Reader<'_, '_>| -> Option<CongestionControl> {
-        Some(congestion::read(table, &base.congestion, profiles))
+        Some(congestion::read(table, &base.congestion, names))
     };
     base.congestion = table.table("congestion", congestion).unwrap_or(base.congestion);
     table.table("tuning", |table| Some(tuning::read(table, base))).unwrap_or(base)
@@ -294,7 +321,7 @@ pub fn is_name(name: &str) -> bool {
 impl StaticConnection {
     fn read(
         table: &mut Reader<'_, '_>,
-        (base, profiles): (Tuning, &Profiles),
+        (base, names): (Tuning, &Names<'_>),
         own_address: Option<IpAddr>,
         owners: &mut HashMap<u32, (Cid, usize)>,
         number: usize,
@@ -319,7 +346,7 @@ impl StaticConnection {
         let tx = table.require("tx", tx, INITIAL_EXAMPLE);
         let rx = table.table("rx", read_initial);
         let rx = table.require("rx", rx, INITIAL_EXAMPLE);
-        let tuning = read_tuning(table, base, profiles);
+        let tuning = read_tuning(table, base, names);
 
         if let Some(cid) = local_cid {
             check_slot(table, Cid(cid as u32), owners, number);

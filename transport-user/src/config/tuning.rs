@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use transport_common::connection::{DATA_WINDOW, REQUEST_WINDOW};
+use transport_common::queues::CELLS;
 
 use super::reader::Reader;
 use crate::congestion::CongestionParameters;
@@ -97,6 +98,9 @@ fn read_connection(table: &mut Reader<'_, '_>, base: Tuning) -> Tuning {
         rnr_timeout_code: count(table, "rnr_code", 0, LARGEST_RNR_CODE, base.rnr_timeout_code.into()) as u8,
         transaction_timeout,
         replay_margin,
+        occupancy_weight: count(table, "occupancy_weight", 1, 256, base.occupancy_weight), // F-10.2-2
+        full_packet_pool: count(table, "full_packet_pool", 1, data, base.full_packet_pool), // D-76
+        full_buffer_pool: count(table, "full_buffer_pool", 1, CELLS as u64, base.full_buffer_pool),
         congestion: base.congestion,
     }
 }

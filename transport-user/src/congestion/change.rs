@@ -1,12 +1,12 @@
 //! A change of congestion control by names, as it comes from a command line.
 
 use serde::{Deserialize, Serialize};
-use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::settings::Placement;
 
-use super::{AlgorithmChoice, CongestionControl, CongestionParameters};
+use super::{Algorithms, CongestionControl, CongestionParameters};
 
-/// What is to be different; what is not named stays. The profile comes first, then the single parameters.
+/// What is to be different; what is not named stays, but that an algorithm of one's own goes to user space, where alone it
+/// runs. The profile comes first, then the single parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CongestionChange {
@@ -28,7 +28,7 @@ impl CongestionChange {
         *self == Self::default()
     }
 
-    /// `base` with the change. `profile` finds profiles, `registered` algorithms that are not built in.
+    /// `base` with the change. `profile` finds profiles.
     ///
     /// # Errors
     /// A sentence: an unknown name, a value that is no such quantity or out of its range.
@@ -36,16 +36,14 @@ impl CongestionChange {
         &self,
         base: &CongestionControl,
         profile: impl Fn(&str) -> Result<CongestionParameters, String>,
-        registered: impl Fn(&str) -> Option<&'static str>,
+        algorithms: &Algorithms,
     ) -> Result<CongestionControl, String> {
         let mut control = *base;
         if let Some(name) = &self.algorithm {
-            let built_in = AlgorithmId::from_name(name).map(AlgorithmChoice::BuiltIn);
-            let found = built_in.or_else(|| registered(name).map(AlgorithmChoice::Custom));
-            control.algorithm = found.ok_or_else(|| {
-                let names = AlgorithmId::ALL.map(AlgorithmId::name).join(", ");
-                format!("\"{name}\" is no algorithm of this node: there are {names}, and those it registered")
-            })?;
+            control.choose(algorithms.find(name).ok_or_else(|| {
+                let names = algorithms.names().join(", ");
+                format!("\"{name}\" is no algorithm of this node: there are {names}")
+            })?);
         }
         if let Some(name) = &self.placement {
             control.placement = Placement::from_name(name)
@@ -66,13 +64,16 @@ impl CongestionChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::algorithms::tests::Named;
+    use crate::congestion::{AlgorithmChoice, AlgorithmId};
 
     fn apply(change: CongestionChange) -> Result<CongestionControl, String> {
         let profile = |name: &str| match name {
             "wan" => Ok(CongestionParameters { max_fcwnd: 1024.0, ..CongestionParameters::DEFAULT }),
             _ => Err(format!("no profile {name}")),
         };
-        change.apply(&CongestionControl::CONSTANT, profile, |name| (name == "mine").then_some("mine"))
+        let algorithms = Algorithms::new().with(Named("mine")).expect("a new name");
+        change.apply(&CongestionControl::CONSTANT, profile, &algorithms)
     }
 
     fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -106,11 +107,12 @@ mod tests {
         let refused = |change| apply(change).expect_err("refused");
         let named =
             |algorithm: &str| CongestionChange { algorithm: Some(algorithm.into()), ..Default::default() };
-        assert!(refused(named("bbr")).contains("swift, dcqcn, newreno, fixed"));
+        assert!(refused(named("bbr")).ends_with("there are swift, dcqcn, newreno, fixed, mine"));
         // One of one's own runs in user space only.
-        assert!(refused(named("mine")).contains("user"));
-        let user = CongestionChange { placement: Some("user".into()), ..named("mine") };
-        assert_eq!(apply(user).expect("legal").algorithm, AlgorithmChoice::Custom("mine"));
+        let kernel = CongestionChange { placement: Some("kernel".into()), ..named("mine") };
+        assert!(refused(kernel).contains("user"));
+        let own = apply(named("mine")).expect("legal");
+        assert_eq!((own.algorithm, own.placement), (AlgorithmChoice::Custom("mine"), Placement::User));
         let set = |name, value| CongestionChange { set: pairs(&[(name, value)]), ..Default::default() };
         assert!(refused(set("min_fcwnd", "300")).contains("max_fcwnd must be min_fcwnd to"));
         assert!(refused(set("delay_select", "forward")).contains("synchronised_clocks"));

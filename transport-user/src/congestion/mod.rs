@@ -2,8 +2,9 @@
 //!
 //! A connection starts with [`CongestionControl::default`], Swift in the kernel (D-78), and may be given another while
 //! traffic flows: [`Connection::set_congestion`](crate::Connection::set_congestion). An algorithm of one's own
-//! implements [`Algorithm`], is made known by [`Node::register_algorithm`](crate::Node::register_algorithm) and runs in
-//! the rate update engine in user space ([`crate::rate_update`]).
+//! implements [`Algorithm`], is made known by its name ([`Algorithms`], or
+//! [`Node::register_algorithm`](crate::Node::register_algorithm) later) and runs in the rate update engine in user space
+//! ([`crate::rate_update`]).
 
 use std::collections::BTreeMap;
 
@@ -20,10 +21,13 @@ pub use transport_common::congestion::result::Outcome;
 pub use transport_common::congestion::settings::Placement;
 pub use transport_common::congestion::window;
 
+pub(crate) mod algorithms;
 mod change;
 mod parameters;
 mod quantity;
 
+pub use algorithms::Algorithms;
+pub(crate) use algorithms::SharedAlgorithm;
 pub use change::CongestionChange;
 pub use parameters::{CongestionParameters, DcqcnParameters};
 
@@ -71,6 +75,14 @@ impl CongestionControl {
     };
     /// Windows and timeout stay what the connection starts with.
     pub const CONSTANT: Self = Self { placement: Placement::Constant, ..Self::SWIFT };
+
+    /// Takes another algorithm. One of one's own runs in user space only, so it is placed there.
+    pub(crate) fn choose(&mut self, algorithm: AlgorithmChoice) {
+        self.algorithm = algorithm;
+        if let AlgorithmChoice::Custom(_) = algorithm {
+            self.placement = Placement::User;
+        }
+    }
 
     /// What the datapath takes.
     ///

@@ -12,7 +12,6 @@
 //! results are repaired and counted. An algorithm that panics answers no more for that connection, until another is set.
 //! A thread that has died is started again by the next connection that is placed in user space.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -27,7 +26,7 @@ use transport_common::ids::Cid;
 use transport_common::queues::CONNECTIONS;
 use transport_common::units::Ticks;
 
-use crate::congestion::{AlgorithmChoice, CongestionControl, Placement};
+use crate::congestion::{AlgorithmChoice, Algorithms, CongestionControl, Placement, SharedAlgorithm};
 use crate::error::Error;
 use crate::shared::Shared;
 
@@ -40,9 +39,6 @@ pub use status::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState
 const STOPPING: Duration = Duration::from_secs(1);
 /// Longest spin, and longest pause: beyond, every event would be given up before it is answered.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
-
-/// An algorithm of one's own, as the node holds it.
-pub(crate) type SharedAlgorithm = Arc<dyn Algorithm + Send + Sync>;
 
 /// Options of the rate update engine in user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +142,7 @@ struct Counts {
 pub(crate) struct RateUpdate {
     options: RateUpdateOptions,
     admission: Admission,
-    registered: Mutex<BTreeMap<&'static str, SharedAlgorithm>>,
+    algorithms: Mutex<Algorithms>,
     places: Vec<Place>,
     thread: Mutex<Option<JoinHandle<()>>>,
     counts: Counts,
@@ -164,11 +160,11 @@ impl std::fmt::Debug for RateUpdate {
 
 impl RateUpdate {
     /// Not running; it starts with the first connection in user space.
-    pub(crate) fn new(options: RateUpdateOptions) -> Result<Self, Error> {
+    pub(crate) fn new(options: RateUpdateOptions, algorithms: Algorithms) -> Result<Self, Error> {
         Ok(Self {
             options,
             admission: options.admission()?,
-            registered: Mutex::default(),
+            algorithms: Mutex::new(algorithms),
             places: (0..CONNECTIONS).map(|_| Place::default()).collect(),
             thread: Mutex::default(),
             counts: Counts::default(),
@@ -180,18 +176,12 @@ impl RateUpdate {
 
     /// Makes an algorithm known under its own name.
     pub(crate) fn register(&self, algorithm: SharedAlgorithm) -> Result<AlgorithmChoice, Error> {
-        let name = algorithm.name();
-        let mut registered = lock(&self.registered);
-        if name.is_empty() || AlgorithmId::from_name(name).is_some() || registered.contains_key(name) {
-            return Err(Error::AlgorithmName { name });
-        }
-        registered.insert(name, algorithm);
-        Ok(AlgorithmChoice::Custom(name))
+        lock(&self.algorithms).add(algorithm)
     }
 
-    /// The name of a registered algorithm.
-    pub(crate) fn registered(&self, name: &str) -> Option<&'static str> {
-        lock(&self.registered).get_key_value(name).map(|(name, _)| *name)
+    /// All algorithms that are known at present.
+    pub(crate) fn algorithms(&self) -> Algorithms {
+        lock(&self.algorithms).clone()
     }
 
     /// Before `control` is put into force for the connection in `slot`: the thread learns of it, if it is to decide.
@@ -208,8 +198,9 @@ impl RateUpdate {
         let algorithm = match control.algorithm {
             AlgorithmChoice::BuiltIn(id) => Chosen::BuiltIn(id),
             AlgorithmChoice::Custom(name) => {
-                let found = lock(&engine.registered).get(name).cloned();
-                Chosen::Custom(found.ok_or(Error::UnknownAlgorithm { name })?)
+                let found = lock(&engine.algorithms).own(name);
+                let known = || engine.algorithms().names();
+                Chosen::Custom(found.ok_or_else(|| Error::UnknownAlgorithm { name, known: known() })?)
             }
         };
         engine.set(slot, Some(Assignment { cid, algorithm, prepared: control.parameters.prepare()? }));
@@ -289,18 +280,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::{EngineState, Event, Outcome};
-
-    struct Named(&'static str);
-
-    impl Algorithm for Named {
-        fn name(&self) -> &'static str {
-            self.0
-        }
-        fn update(&self, event: &Event, _: &mut EngineState, _: &Prepared, outcome: &mut Outcome) {
-            outcome.carry_over(event);
-        }
-    }
 
     #[test]
     fn admission_defaults_are_those_of_the_core() {
@@ -319,18 +298,5 @@ mod tests {
         assert_eq!(refused(|o| o.thresholds = [1, 2, 769]), "thresholds");
         assert_eq!(refused(|o| o.elapsed = Duration::from_secs(3)), "elapsed");
         assert_eq!(refused(|o| o.pause = Duration::from_millis(16)), "spin and pause");
-    }
-
-    #[test]
-    fn a_name_belongs_to_one_algorithm() {
-        let engine = RateUpdate::new(RateUpdateOptions::default()).expect("legal");
-        let mine = engine.register(Arc::new(Named("mine"))).expect("a new name");
-        assert_eq!((mine, engine.registered("mine")), (AlgorithmChoice::Custom("mine"), Some("mine")));
-        for taken in ["mine", "swift", ""] {
-            assert!(
-                matches!(engine.register(Arc::new(Named(taken))), Err(Error::AlgorithmName { .. })),
-                "{taken}"
-            );
-        }
     }
 }

@@ -51,6 +51,21 @@ fn every_pair_of_bits_and_every_head() {
 }
 
 #[test]
+fn unrolled_and_placed_are_each_others_inverse() {
+    let bits = [0x8000_0000_0000_0001, 0xfedc_ba98_7654_3210];
+    let bit = |n: u32| bits[n as usize / 64] >> (n % 64) & 1 != 0;
+    for head in (0..300).chain([u32::MAX - 70, u32::MAX]) {
+        let (small, large) = (RingBitmap::<2>::placed(head, bits), RingBitmap::<4>::placed(head, bits));
+        assert_eq!((small.unrolled(head), large.unrolled(head)), (bits, bits), "head {head}");
+        assert_eq!((small.count(), large.count()), (34, 34));
+        for n in 0..128 {
+            let index = head.wrapping_add(n);
+            assert_eq!((small.get(index), large.get(index)), (bit(n), bit(n)), "bit {n} from {head}");
+        }
+    }
+}
+
+#[test]
 fn ranges_for_all_heads_and_lengths() {
     for head in 0..128 {
         for length in 0..=130 {

@@ -1,5 +1,7 @@
 //! Incoming: the fixed stage and what the programmable stage sees (section 3.2.3).
 
+use transport_common::bitmap::Bitmap128;
+
 use crate::clocked::{Cycle, RingBitmap};
 use crate::tonic::logic::{Plain, Value};
 use crate::tonic::packet::{ControlPacket, Kind, Segment};
@@ -19,6 +21,8 @@ pub(crate) struct Acknowledged {
     pub(crate) selective: Option<Segment>,
     /// It was not known.
     pub(crate) newly_selective: bool,
+    /// The bitmap, as far as it lies inside the window: from `new_start` on.
+    pub(crate) bitmap: [u64; 2],
     /// Segments that were not known to have arrived.
     pub(crate) newly_acked: u32,
 }
@@ -31,7 +35,8 @@ pub(crate) fn acknowledge<const WORDS: usize>(
 ) -> Acknowledged {
     let acknowledges = matches!(packet.kind, Kind::Ack | Kind::Nack);
     let advance = packet.cumulative.after(window.start);
-    let advance = if acknowledges && advance <= window.in_flight() { advance } else { 0 };
+    let is_current = acknowledges && advance <= window.in_flight();
+    let advance = if is_current { advance } else { 0 };
     let new_start = window.start.plus(advance);
     let selective = packet.selective.filter(|segment| {
         acknowledges && window.is_in_flight(*segment) && segment.after(window.start) >= advance
@@ -42,15 +47,31 @@ pub(crate) fn acknowledge<const WORDS: usize>(
         true => 0,
         false => RingBitmap::range(window.start.0, advance).and(&window.acked).count(),
     };
-    let newly_acked = advance - known + u32::from(newly_selective);
+    let bitmap = match packet.selective {
+        None if is_current => inside(packet.bitmap, window.in_flight() - advance),
+        _ => [0; 2],
+    };
+    let new_bits = match bitmap {
+        [0, 0] => 0,
+        bits => RingBitmap::placed(new_start.0, bits).and_not(&window.acked).count(),
+    };
+    let newly_acked = advance - known + u32::from(newly_selective) + new_bits;
     Acknowledged {
         packet: *packet,
         old_start: window.start,
         new_start,
         selective,
         newly_selective,
+        bitmap,
         newly_acked,
     }
+}
+
+/// The lowest `length` bits.
+#[inline(always)]
+const fn inside(bits: [u64; 2], length: u32) -> [u64; 2] {
+    let mask = Bitmap128::low_mask(length);
+    [bits[0] & mask.low, bits[1] & mask.high]
 }
 
 /// What the fixed stage writes: the window moves, the bits it leaves behind are cleared for their next use.
@@ -69,6 +90,11 @@ pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, acknowledged
     if let Some(segment) = acknowledged.selective {
         window.acked.set(segment.0);
         window.marked.clear(segment.0);
+    }
+    if acknowledged.bitmap != [0; 2] {
+        let arrived = RingBitmap::placed(acknowledged.new_start.0, acknowledged.bitmap);
+        window.acked = window.acked.or(&arrived);
+        window.marked = window.marked.and_not(&arrived);
     }
 }
 

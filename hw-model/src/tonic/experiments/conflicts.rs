@@ -50,6 +50,7 @@ fn first_timeout(at: Option<Cycle>, end: Cycle) -> Option<Cycle> {
             kind: Kind::Ack,
             cumulative: Segment(1),
             selective: None,
+            bitmap: [0; 2],
             data: now.0 as u32,
         });
         if clock.step(&TonicInput { packet, link_ready: true }).timeout.is_some() {

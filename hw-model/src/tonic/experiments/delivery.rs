@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clocked::Cycle;
 use crate::network::Probability;
-use crate::tonic::protocols::{Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Tcp};
+use crate::tonic::protocols::{Falcon, Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Swift, SwiftWindow, Tcp};
 use crate::tonic::{
     Answer, FlowId, Frequency, Parameters, Path, Protocol, Receiver, Segment, Testbed, Tonic,
 };
@@ -30,7 +30,7 @@ pub struct DeliveryRow {
     pub cycles: u64,
 }
 
-/// Six protocols on four paths.
+/// Eight protocols on four paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The runs.
@@ -40,6 +40,8 @@ pub struct Delivery {
 const CLOCK: Frequency = Frequency { hertz: 100_000_000 };
 const FLOWS: u16 = 4;
 const SEGMENTS: u32 = 5_000;
+/// Eight protocols on four paths.
+const RUNS: usize = 32;
 /// 10 us there and back.
 const DELAY: u64 = 500;
 
@@ -92,17 +94,20 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Results) {
     // Timeouts for a data center: a millisecond instead of the 200 of a wide area.
     let tcp = Tcp { initial_rto: 100_000, min_rto: 100_000, ..Tcp::new(CLOCK) };
     let rate = 100_000_000_000;
+    let swift = SwiftWindow::new(CLOCK, rate, 1_500);
     let mut rows = Vec::new();
     for (name, path) in paths() {
-        progress(rows.len(), 24);
+        progress(rows.len(), RUNS);
         rows.push(deliver(Reno(tcp), Answer::Cumulative, name, path));
         rows.push(deliver(NewReno(tcp), Answer::Cumulative, name, path));
         rows.push(deliver(Sack(tcp), Answer::Selective, name, path));
         rows.push(deliver(Ndp::new(CLOCK), Answer::Ndp, name, path));
         rows.push(deliver(RoceDcqcn::new(CLOCK, rate, 1_500), Answer::GoBackN, name, path));
         rows.push(deliver(Irn::new(CLOCK, rate), Answer::Irn, name, path));
+        rows.push(deliver(Swift(swift), Answer::Selective, name, path));
+        rows.push(deliver(Falcon::new(swift), Answer::Falcon, name, path));
     }
-    progress(24, 24);
+    progress(RUNS, RUNS);
     let claims = vec![
         Claim::new(
             "every protocol delivers every segment on every path",

@@ -51,7 +51,14 @@ type Answer = fn(SegmentAddress, Cycle) -> ControlPacket;
 
 fn acknowledge(address: SegmentAddress, now: Cycle) -> ControlPacket {
     let cumulative = address.segment.plus(1);
-    ControlPacket { flow: address.flow, kind: Kind::Ack, cumulative, selective: None, data: now.0 as u32 }
+    ControlPacket {
+        flow: address.flow,
+        kind: Kind::Ack,
+        cumulative,
+        selective: None,
+        bitmap: [0; 2],
+        data: now.0 as u32,
+    }
 }
 
 /// A pull that acknowledges too, in place of two packets.

@@ -27,14 +27,17 @@ pub enum Operation {
     Gate,
     /// Multiplexer.
     Choose,
-    /// Look-up, count or search in a bitmap.
+    /// Look-up, count, search or rotation of a bitmap.
     Bitmap,
+    /// A function of `transport-common`. It computes with plain numbers, which nothing counts: whatever it does inside
+    /// is this one operation.
+    Core,
 }
 
 impl Operation {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Add, Self::Multiply, Self::Compare, Self::Gate, Self::Choose, Self::Bitmap];
+    pub const ALL: [Self; 7] =
+        [Self::Add, Self::Multiply, Self::Compare, Self::Gate, Self::Choose, Self::Bitmap, Self::Core];
 
     /// Levels the operation adds to a path. A bitmap operation is a tree: seven levels reduce 128 bits by pairs.
     #[must_use]
@@ -117,6 +120,15 @@ impl<'t> Logic for Counting<'t> {
     type Flag = Counted<'t, bool>;
     type Word = Counted<'t, u64>;
     type Bitmap = Counted<'t, RingBitmap<2>>;
+
+    fn core<const I: usize, const O: usize>(
+        inputs: [Self::Word; I],
+        function: impl FnOnce([u64; I]) -> [u64; O],
+    ) -> [Self::Word; O] {
+        let paths = inputs.map(|input| input.path());
+        let box_of_core = Counted { value: (), depth: 0, tape: None }.after(Operation::Core, &paths, ());
+        function(inputs.map(|input| input.value)).map(|output| box_of_core.wire(output))
+    }
 }
 
 impl BitAnd for Counted<'_, bool> {
@@ -243,5 +255,10 @@ impl<'t> Bitmap for Counted<'t, RingBitmap<2>> {
     fn last_clear(self, first: Self::Word, length: Self::Word) -> Self::Word {
         let place = Bitmap::last_clear(self.value, Value(first.value), Value(length.value));
         self.over(first, length, place.0)
+    }
+
+    fn words_from(self, first: Self::Word) -> [Self::Word; 2] {
+        let rotated = self.over(first, first, ());
+        self.value.unrolled(first.value as u32).map(|word| rotated.wire(word))
     }
 }

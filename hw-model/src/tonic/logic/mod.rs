@@ -30,6 +30,14 @@ pub trait Logic: Copy + Debug {
     fn word(value: u64) -> Self::Word {
         Self::Word::constant(value)
     }
+
+    /// A function of `transport-common`, as a box: it gets the inputs as numbers and gives numbers. This is how user
+    /// logic runs the very code of the datapath. That code does look at its inputs; it is bounded by its own rules, as
+    /// the kernel's verifier checks.
+    fn core<const I: usize, const O: usize>(
+        inputs: [Self::Word; I],
+        function: impl FnOnce([u64; I]) -> [u64; O],
+    ) -> [Self::Word; O];
 }
 
 /// A truth value: a wire.
@@ -142,6 +150,9 @@ pub trait Bitmap: Copy + Debug {
 
     /// How many set bits there are at the end of the `length` segments from `first` on, behind the last clear one.
     fn last_clear(self, first: Self::Word, length: Self::Word) -> Self::Word;
+
+    /// The 128 bits from segment `first` on, the first in bit 0 of the first word.
+    fn words_from(self, first: Self::Word) -> [Self::Word; 2];
 }
 
 /// What user logic keeps of a flow, in fields of fixed width.

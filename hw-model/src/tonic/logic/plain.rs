@@ -14,6 +14,14 @@ impl<const WORDS: usize> Logic for Plain<WORDS> {
     type Flag = bool;
     type Word = Value;
     type Bitmap = RingBitmap<WORDS>;
+
+    #[inline]
+    fn core<const I: usize, const O: usize>(
+        inputs: [Value; I],
+        function: impl FnOnce([u64; I]) -> [u64; O],
+    ) -> [Value; O] {
+        function(inputs.map(|input| input.0)).map(Value)
+    }
 }
 
 /// A number of 64 bits that wraps.
@@ -148,5 +156,10 @@ impl<const WORDS: usize> Bitmap for RingBitmap<WORDS> {
         // From the end backwards: the segment before the end is the first to be looked at.
         let last = clear.find_last(end).map(|last| end.wrapping_sub(last).wrapping_sub(1) % Self::BITS);
         Value(last.unwrap_or(length).into())
+    }
+
+    #[inline]
+    fn words_from(self, first: Value) -> [Value; 2] {
+        self.unrolled(first.segment()).map(Value)
     }
 }

@@ -97,6 +97,7 @@ pub(super) fn run<P: Protocol, S>(
             kind: Kind::Ack,
             cumulative: Segment(cumulative),
             selective: None,
+            bitmap: [0; 2],
             data: data(flow),
         });
         let output = clock.step(&TonicInput { packet, link_ready: true });

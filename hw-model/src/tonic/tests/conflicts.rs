@@ -14,7 +14,14 @@ const FLOW: FlowId = FlowId(5);
 /// An acknowledgment of a segment that was sent in cycle `sent`.
 fn ack(cumulative: u32, sent: u64) -> ControlPacket {
     let cumulative = Segment(cumulative);
-    ControlPacket { flow: FLOW, kind: Kind::Ack, cumulative, selective: None, data: sent as u32 }
+    ControlPacket {
+        flow: FLOW,
+        kind: Kind::Ack,
+        cumulative,
+        selective: None,
+        bitmap: [0; 2],
+        data: sent as u32,
+    }
 }
 
 fn clock<P: Protocol>(protocol: P, flows: u16) -> Clock<Tonic<P>> {

@@ -53,7 +53,8 @@ fn a_new_rate_counts_from_when_it_arrives() {
     let (mut sent, mut cumulative) = (Vec::new(), Segment(0));
     while clock.now() < Cycle(5_000) {
         let kind = if clock.now() == Cycle(2_000) { Kind::Cnp } else { Kind::Ack };
-        let packet = ControlPacket { flow: FlowId(0), kind, cumulative, selective: None, data: 0 };
+        let packet =
+            ControlPacket { flow: FlowId(0), kind, cumulative, selective: None, bitmap: [0; 2], data: 0 };
         let now = clock.now().0;
         let output = clock.step(&TonicInput { packet: Some(packet), link_ready: true });
         if let Some(address) = output.transmit {

@@ -60,7 +60,7 @@ fn protocols() {
 #[test]
 fn delivery() {
     let Results::Delivery(delivery) = holds(NAMES[5]).results else { panic!("another result") };
-    assert_eq!(delivery.rows.len(), 24);
+    assert_eq!(delivery.rows.len(), 32);
 }
 
 #[test]

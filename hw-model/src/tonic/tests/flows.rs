@@ -75,6 +75,7 @@ fn packets_for_nobody() {
             kind,
             cumulative: Segment(cumulative),
             selective: selective.map(Segment),
+            bitmap: [0; 2],
             data: 1,
         };
         let mut outputs = vec![clock.step(&TonicInput { packet: Some(packet), link_ready: true })];

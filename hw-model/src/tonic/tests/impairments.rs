@@ -1,10 +1,12 @@
 //! Each protocol under loss, reordering, trimming: every segment arrives, nothing stalls.
 
 use proptest::prelude::*;
+use transport_common::congestion;
+use transport_common::units::{Fcwnd, Ticks};
 
 use crate::clocked::Cycle;
 use crate::network::Probability;
-use crate::tonic::protocols::{Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Tcp};
+use crate::tonic::protocols::{Falcon, Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Swift, SwiftWindow, Tcp};
 use crate::tonic::{Answer, FlowId, Latencies, Parameters, Path, Protocol, Rules, Segment};
 
 use super::{CLOCK, testbed};
@@ -15,6 +17,17 @@ const SEGMENTS: u32 = 300;
 /// Timeouts in the proportion to this path that real ones have to a network.
 fn tcp() -> Tcp {
     Tcp { initial_rto: 20_000, min_rto: 5_000, max_rto: 200_000, ..Tcp::new(CLOCK) }
+}
+
+/// A timeout of 50 us at least, and a window of a tenth of a segment at least.
+fn swift_window() -> SwiftWindow {
+    let parameters = congestion::parameters::Parameters {
+        min_fcwnd: Fcwnd(102),
+        min_retransmission_timeout: Ticks::from_nanos(50_000),
+        ..congestion::parameters::Parameters::DEFAULT
+    };
+    let parameters = parameters.prepare().expect("in range");
+    SwiftWindow { parameters, initial_rto: 20_000, ..SwiftWindow::new(CLOCK, 40_000_000_000, 1_000) }
 }
 
 fn path() -> impl Strategy<Value = Path> {
@@ -114,6 +127,7 @@ proptest! {
         delivers_on(&parameters, Ndp { rto: 5_000, ..Ndp::new(CLOCK) }, Answer::Ndp, path, first);
         let irn = Irn { rto_low: 4_000, rto_high: 9_000, ..Irn::new(CLOCK, 40_000_000_000) };
         delivers_on(&parameters, irn, Answer::Irn, path, first);
+        delivers_on(&parameters, Falcon::new(swift_window()), Answer::Falcon, path, first);
     }
 
     #[test]
@@ -147,5 +161,15 @@ proptest! {
     fn irn(path in path(), first: u32) {
         let protocol = Irn { rto_low: 2_000, rto_high: 5_000, ..Irn::new(CLOCK, 40_000_000_000) };
         delivers(protocol, Answer::Irn, path, first);
+    }
+
+    #[test]
+    fn swift(path in path(), first: u32) {
+        delivers(Swift(swift_window()), Answer::Selective, path, first);
+    }
+
+    #[test]
+    fn falcon(path in path(), first: u32) {
+        delivers(Falcon::new(swift_window()), Answer::Falcon, path, first);
     }
 }

@@ -65,7 +65,20 @@ fn operations_and_depth_are_counted() {
     assert_eq!(sample::<Plain<2>>(Value(3), Value(4)).0, counted.value);
     assert_eq!(counted.depth, 4, "a + b, + 1, compare, choose; the shift is a wire");
     let counts = Operation::ALL.map(|operation| tape.count(operation));
-    assert_eq!(counts, [2, 0, 1, 0, 1, 0]);
+    assert_eq!(counts, [2, 0, 1, 0, 1, 0, 0]);
+}
+
+#[test]
+fn a_function_of_the_core_is_one_operation() {
+    fn boxed<L: Logic>(a: L::Word, b: L::Word) -> [L::Word; 2] {
+        L::core([a, a + b], |[a, sum]| [a * sum, a ^ sum])
+    }
+    let tape = Tape::default();
+    let [product, mixed] = boxed::<Counting<'_>>(tape.input(3), tape.input(4));
+    assert_eq!(boxed::<Plain<2>>(Value(3), Value(4)).map(|word| word.0), [21, 4]);
+    assert_eq!([product.value, mixed.value], [21, 4]);
+    assert_eq!([product.depth, mixed.depth], [2, 2], "an addition and the box");
+    assert_eq!(Operation::ALL.map(|operation| tape.count(operation)), [1, 0, 0, 0, 0, 0, 1]);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use crate::clocked::RingBitmap;
-use crate::tonic::logic::{Counting, Logic, Plain, Tape, UserState, Value};
-use crate::tonic::protocols::{Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Tcp};
+use crate::tonic::logic::{Counting, Logic, Operation, Plain, Tape, UserState, Value};
+use crate::tonic::protocols::{Falcon, Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Swift, SwiftWindow, Tcp};
 use crate::tonic::report::reports;
 use crate::tonic::{Decision, Incoming, Periodic, Protocol, View};
 
@@ -14,13 +14,21 @@ use super::CLOCK;
 fn every_protocol_fits() {
     let reports = reports();
     let names: Vec<_> = reports.iter().map(|report| report.name.as_str()).collect();
-    assert_eq!(names, ["reno", "new_reno", "sack", "ndp", "roce_dcqcn", "irn"]);
+    assert_eq!(names, ["reno", "new_reno", "sack", "ndp", "roce_dcqcn", "irn", "swift", "falcon"]);
     for report in reports {
         assert!(report.lines < 200 && report.code_lines < report.lines, "{}", report.name);
         // Table 3: less than 30 bytes in the paper; here with round-trip time estimation and longer counters.
         assert!(report.state_bytes <= 36 && report.state_bytes < report.state_limit, "{}", report.name);
         assert!(report.incoming.depth <= report.incoming.total + 6 * 11, "{}", report.name);
         assert!(report.incoming.depth > 0 && report.periodic.depth > 0, "{}", report.name);
+        // Only what calls the datapath's code has operations that nothing counts.
+        let boxes = [&report.incoming, &report.periodic].map(|cost| cost.operations[&Operation::Core]);
+        let expected = match report.name.as_str() {
+            "swift" => [1, 1],
+            "falcon" => [2, 2],
+            _ => [0, 0],
+        };
+        assert_eq!(boxes, expected, "{}", report.name);
     }
 }
 
@@ -156,5 +164,8 @@ proptest! {
         agrees(&Ndp::new(CLOCK), &inputs);
         agrees(&RoceDcqcn::new(CLOCK, 40_000_000_000, 1_000), &inputs);
         agrees(&Irn::new(CLOCK, 40_000_000_000), &inputs);
+        let swift = SwiftWindow::new(CLOCK, 40_000_000_000, 1_000);
+        agrees(&Swift(swift), &inputs);
+        agrees(&Falcon::new(swift), &inputs);
     }
 }

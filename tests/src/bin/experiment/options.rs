@@ -14,7 +14,7 @@ use transport_user::congestion::{AlgorithmChoice, CongestionControl as Control, 
 
 /// Runs experiments in a data centre on virtual time, whose hosts run the very datapath of the XDP programs, or on real
 /// packets; computes what was promised of them, and writes JSON, plots (SVG) and a report (HTML).
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(
     name = "cargo xtask experiment",
     bin_name = "cargo xtask experiment",
@@ -55,12 +55,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(crate) rto: Span,
 
-    /// Rate of the bottleneck [default: 100Gbps, with --live 300Mbps]
+    /// Rate of the bottleneck [default: 100Gbps; with --live 300Mbps, and 60Mbps for several flows]
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
 
-    /// On real packets between two hosts in network namespaces (needs root): single-flow and loss, with a base delay
-    /// target of 2 ms and a least retransmission timeout of 10 ms unless set otherwise
+    /// On real packets between hosts in network namespaces (needs root): all but permutation, with a base delay target of
+    /// 2 ms and a least retransmission timeout of 10 ms, for several flows 10 ms and 50 ms, unless set otherwise
     #[arg(long)]
     pub(crate) live: bool,
 
@@ -142,17 +142,31 @@ impl Options {
         Ok(parameters)
     }
 
-    /// Names and values set, those first that real packets need.
-    fn assignments(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+    /// Names and values set, those first that real packets need. Of several for a name the last one counts.
+    fn assignments(&self) -> Vec<(&str, Option<&str>)> {
         let needed: &[&str] = if self.live { &LIVE } else { &[] };
         let all = needed.iter().copied().chain(self.set.iter().map(String::as_str));
-        all.map(|text| text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value))))
+        let mut assignments: Vec<(&str, Option<&str>)> = vec![];
+        for text in all {
+            let (name, value) =
+                text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+            assignments.retain(|(other, _)| *other != name);
+            assignments.push((name, value));
+        }
+        assignments
+    }
+
+    /// These, with another rate and other parameters where none were asked for.
+    pub(crate) fn with_defaults(&self, rate: Rate, set: &[&str]) -> Self {
+        let set = set.iter().map(|text| (*text).to_owned()).chain(self.set.iter().cloned()).collect();
+        Self { rate: Some(self.rate.unwrap_or(rate)), set, ..self.clone() }
     }
 
     /// What differs from D-78's parameters, as people read it.
     pub(crate) fn changes(&self) -> String {
         let changes: Vec<String> = self
             .assignments()
+            .into_iter()
             .map(|(name, value)| format!(", {name}={}", value.unwrap_or_default()))
             .collect();
         format!("D-78{}", changes.concat())
@@ -273,7 +287,13 @@ mod tests {
         assert_eq!(live.parameters().base_delay_target, Ticks::from_nanos(2_000_000));
         assert_eq!(live.changes(), "D-78, base_delay_target=2ms, min_retransmission_timeout=10ms");
         assert_eq!(live.control().map(|control| control.placement).ok(), Some(Placement::Kernel));
+        let rate = Rate::from_bits_per_second(60_000_000).expect("not zero");
+        let slower = |live: &Options| live.with_defaults(rate, &["base_delay_target=10ms"]);
+        assert_eq!(slower(&live).changes(), "D-78, min_retransmission_timeout=10ms, base_delay_target=10ms");
+        assert_eq!(slower(&live).rate(), rate);
         let other = options(&["--set", "base_delay_target=3ms", "--rate", "1Gbps"]);
+        assert_eq!(slower(&other).parameters(), other.parameters());
+        assert_eq!(slower(&other).rate(), other.rate());
         assert_eq!(other.rate().bits_per_second(), 1_000_000_000);
         assert_eq!(other.parameters().base_delay_target, Ticks::from_nanos(3_000_000));
     }

@@ -9,8 +9,7 @@ use transport_common::connection::{Entry, Parameters};
 use transport_common::counters::Counter;
 use transport_common::datapath::{NO_CELL, Packet, Scratch, delivery};
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region,
-    SEND_QUEUE_DEPTH, WorkRequest, access,
+    Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, access,
 };
 use transport_common::ulp::rdma::{Aeth, UlpCode};
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
@@ -111,10 +110,9 @@ impl Node {
     /// Takes all completions there are.
     pub(crate) fn completions(&mut self) -> Vec<Completion> {
         let mut out = Vec::new();
-        let producer = self.queues.completion_producer.load(Ordering::Acquire);
         let mut consumer = self.queues.completion_consumer.load(Ordering::Relaxed);
-        while consumer != producer {
-            out.push(self.queues.completions[consumer as usize % COMPLETION_QUEUE_DEPTH].load());
+        while let Some(completion) = self.queues.completion(consumer) {
+            out.push(completion);
             consumer = consumer.wrapping_add(1);
         }
         self.queues.completion_consumer.store(consumer, Ordering::Release);

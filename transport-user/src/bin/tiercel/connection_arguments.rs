@@ -77,7 +77,7 @@ Examples:
 /// Congestion control by names; what is not named stays.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CongestionArguments {
-    /// Algorithm: swift, dcqcn, newreno, fixed.
+    /// Algorithm: swift, dcqcn, newreno, fixed, or one that the node's own program brings along (`tiercel status`).
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
     /// Where it runs: in the kernel, in the rate update engine in user space, or nowhere (constant windows).

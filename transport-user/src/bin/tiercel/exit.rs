@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use transport_user::control::service::ServeError;
 use transport_user::control::{ClientError, FailureKind, SocketError};
 
 /// A sentence for stderr, and an exit code.
@@ -53,6 +54,15 @@ impl From<ClientError> for Exit {
 impl From<SocketError> for Exit {
     fn from(error: SocketError) -> Self {
         Self { code: 6, text: error.to_string() }
+    }
+}
+
+impl From<ServeError> for Exit {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Socket(error) => error.into(),
+            other => Self::node(other),
+        }
     }
 }
 

@@ -72,13 +72,13 @@ fn sample(before: &Value, now: &Value, (at, length): (f64, f64)) -> Value {
     })
 }
 
-const TITLE: &str = "  TIME s     FCWND  NCWND    RTT us  FABRIC us   OUT Gb/s    IN Gb/s     SENT  EARLY TIMEOUT  EVENTS   LOST";
+const TITLE: &str = "  TIME s     FCWND  NCWND    RTT us  FABRIC us   OUT Gb/s    IN Gb/s     SENT  EARLY TIMEOUT  EVENTS   LOST    ALGORITHM";
 
 fn row(sample: &Value) -> String {
     let number = |name: &str| sample[name].as_f64().unwrap_or(0.0);
     let count = |name: &str| sample[name].as_u64().unwrap_or(0);
     format!(
-        "{:>8.2} {:>9.3} {:>6} {:>9.1} {:>10.1} {:>10.3} {:>10.3} {:>8} {:>6} {:>7} {:>7} {:>6}",
+        "{:>8.2} {:>9.3} {:>6} {:>9.1} {:>10.1} {:>10.3} {:>10.3} {:>8} {:>6} {:>7} {:>7} {:>6} {:>12.12}",
         number("time_s"),
         number("fcwnd"),
         count("ncwnd"),
@@ -91,6 +91,7 @@ fn row(sample: &Value) -> String {
         count("retransmitted_timeout"),
         count("congestion_events"),
         count("congestion_lost"),
+        sample["algorithm"].as_str().unwrap_or_default(),
     )
 }
 

@@ -25,11 +25,13 @@ mod link;
 mod operations;
 mod receives;
 mod regions;
+mod served;
 mod transfer;
 
 use link::Link;
 use receives::Receives;
 use regions::RegionTable;
+pub use served::{ServeError, ServedNode};
 pub use transfer::CopyReport;
 use transfer::{Sink, Source, Transfers};
 
@@ -138,6 +140,7 @@ impl NodeService {
                 "receive_timestamps": RECEIVE_TIMESTAMPS,
                 "reason": RECEIVE_TIMESTAMPS_REASON,
             },
+            "algorithms": self.node().algorithms().names(),
             "profiles": self.inner.profiles.keys().collect::<Vec<_>>(),
             "pools": stats.pools,
             "receive_directory": self.inner.receive_directory,
@@ -187,8 +190,7 @@ impl NodeService {
                 format!("no profile \"{name}\" in the node file ([profile.{name}]); there is: {known}")
             })
         };
-        let registered = |name: &str| self.node().registered_algorithm(name);
-        change.apply(base, profile, registered).map_err(Failure::invalid)
+        change.apply(base, profile, &self.node().algorithms()).map_err(Failure::invalid)
     }
 
     async fn connect(

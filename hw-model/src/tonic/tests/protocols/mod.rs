@@ -1,11 +1,13 @@
 //! Each protocol against what its specification says, packet by packet.
 
 mod dcqcn;
+mod falcon;
 mod irn;
 mod ndp;
 mod new_reno;
 mod reno;
 mod sack;
+mod swift;
 
 use crate::clocked::{Clock, Cycle};
 use crate::tonic::logic::Plain;
@@ -70,7 +72,14 @@ impl<P: Protocol> Session<P> {
     /// A packet, and all it leads to.
     fn packet(&mut self, kind: Kind, cumulative: u32, selective: Option<u32>, data: u32) -> IncomingRecord {
         let selective = selective.map(Segment);
-        let packet = ControlPacket { flow: FLOW, kind, cumulative: Segment(cumulative), selective, data };
+        let packet = ControlPacket {
+            flow: FLOW,
+            kind,
+            cumulative: Segment(cumulative),
+            selective,
+            bitmap: [0; 2],
+            data,
+        };
         let mut record = self.step(Some(packet)).incoming;
         for _ in 0..60 {
             record = record.or(self.step(None).incoming);

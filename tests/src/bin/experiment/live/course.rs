@@ -1,91 +1,236 @@
-//! Two nodes, writes from one to the other, and what is seen of them in the course of time.
+//! Nodes on hosts, work between them, and what is seen of it in the course of time.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use futures_util::future::try_join_all;
-use tiercel_tests::nodes::{Setup, TwoNodes};
-use tiercel_tests::{LiveStats, Pair};
-use transport_user::{Access, MemoryRegion, Tuning};
+use hw_model::network::{Egress, LinkStats, Port, Rate, Topology};
+use tiercel_tests::nodes::{self, Setup, flow_hash};
+use tiercel_tests::veth::DEFAULT_MTU;
+use tiercel_tests::{LiveFabric, Network};
+use tokio::time::MissedTickBehavior;
+use transport_common::ids::Cid;
+use transport_user::{Access, CongestionControl, Connection, ConnectionInfo, MemoryRegion, Node, Tuning};
 
 use crate::options::Options;
 
-/// Bytes of one WRITE: the library cuts it into some 20 transactions.
-pub(super) const CHUNK: u64 = 64 << 10;
-/// WRITEs under way at once: more than a fabric window of them.
+/// User data of a full packet: what the hosts' MTU allows over IPv4.
+pub(super) const SEGMENT: u64 = 3264;
+/// Bytes of one WRITE: 20 transactions, all of them full.
+pub(super) const CHUNK: u64 = 20 * SEGMENT;
+/// Bytes of a frame beside the user data of a WRITE, over IPv4.
+const OVERHEAD: u64 = 14 + 20 + 8 + 16 + 28 + 28;
+/// WRITEs of a flow that are under way at once: more than a fabric window of them.
 const PARALLEL: usize = 8;
-/// How often the connection is looked at.
-const EVERY: Duration = Duration::from_millis(5);
+/// How often the connections are looked at, most often.
+pub(super) const EVERY: Duration = Duration::from_millis(5);
+/// By so much a writer at a steady rate may be late and make up for it.
+const CATCH_UP: Duration = Duration::from_millis(4);
 /// What the links of the fabric do beside their rate.
-const LINK: &str = "delay=100us,queue=4MiB";
-/// Several times the target delay: the machine pauses a thread for milliseconds now and then.
-const RTO: Duration = Duration::from_millis(20);
+pub(super) const LINK: &str = "delay=100us,queue=4MiB";
+/// CIDs among which one that leads to a certain path is sought.
+const DRAWS: usize = 64;
+/// A machine that stops everything for so long ends nothing.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The connection at some time.
+/// A flow at some time.
+pub(super) struct FlowSample {
+    /// Packets.
+    pub(super) fcwnd: f64,
+    /// Packets.
+    pub(super) ncwnd: f64,
+    /// Fabric delay, smoothed over some eight acknowledgements, microseconds.
+    pub(super) delay: f64,
+    /// Last round trip time, microseconds; none before the first.
+    pub(super) rtt: Option<f64>,
+    /// Packets acknowledged since the flow began.
+    pub(super) acknowledged: u32,
+    /// The first link on the way of its packets.
+    pub(super) path: Egress,
+}
+
+/// Everything at some time.
 pub(super) struct Sample {
     /// Since the beginning.
     pub(super) at: Duration,
-    /// Packets.
-    pub(super) fcwnd: f64,
-    /// Fabric delay, smoothed over some eight acknowledgements, microseconds.
-    pub(super) delay: f64,
-    /// Bytes of frames that the fabric brought to the receiver.
-    pub(super) delivered: u64,
-    /// Frames that found the queue towards the receiver full.
-    pub(super) dropped: u64,
+    /// By the number of the flow.
+    pub(super) flows: Vec<FlowSample>,
+    /// The links that are watched.
+    pub(super) links: Vec<LinkSample>,
 }
 
-/// Two hosts, the fabric between them, and a connection.
+/// A link at some time.
+pub(super) struct LinkSample {
+    /// Its counters.
+    pub(super) stats: LinkStats,
+    /// Bytes that wait there.
+    pub(super) queue: u64,
+}
+
+/// A connection whose near end writes to its far end.
+pub(super) struct Flow {
+    ports: [Port; 2],
+    pub(super) near: Connection,
+    pub(super) far: Connection,
+    first_psn: u32,
+}
+
+/// Hosts, the fabric between them, and connections. Fields are dropped in order: nodes before hosts.
 pub(super) struct Live {
-    nodes: TwoNodes,
-    local: MemoryRegion,
-    remote: MemoryRegion,
+    pub(super) flows: Vec<Flow>,
+    /// A region of each node: all its flows write from there, or to there.
+    pub(super) regions: Vec<MemoryRegion>,
+    pub(super) nodes: Vec<Node>,
+    network: Network,
+    /// The links whose course is recorded.
+    watched: Vec<Egress>,
+    setup: Setup,
+    next_cid: u32,
 }
 
 impl Live {
-    /// Brings all up; `more` is added to what the link towards the receiver does.
-    pub(super) fn up(options: &Options, more: &str) -> Result<Self> {
-        let rate = options.rate();
-        let fabric = format!("seed={},rate={rate},{LINK};1:rate={rate},{LINK}{more}", options.seed);
-        let pair = Pair::through(fabric.parse().context("the fabric's own keys")?)
-            .context("cannot set up two hosts and the fabric between them")?;
+    /// A node at each port of `topology`, without connections yet.
+    pub(super) fn up(
+        options: &Options,
+        congestion: CongestionControl,
+        topology: Topology,
+        fabric: &str,
+        watched: Vec<Egress>,
+    ) -> Result<Self> {
+        let fabric = fabric.parse().context("the fabric's own keys")?;
+        let network = Network::with_mtu(topology, fabric, DEFAULT_MTU)
+            .context("cannot set up the hosts and the fabric between them")?;
         let tuning = Tuning {
             fcwnd: options.fcwnd,
             ncwnd: options.ncwnd,
-            rto: RTO,
-            congestion: options.control()?,
+            rto: rto(&congestion),
+            transaction_timeout: TRANSACTION_TIMEOUT,
+            congestion,
             ..Tuning::DEFAULT
         };
-        let nodes = TwoNodes::up(pair, Setup { ordered: false, tuning, ..Setup::default() })?;
-        let local = nodes.a.register(CHUNK as usize, Access::LOCAL)?;
-        let remote = nodes.b.register(CHUNK as usize, Access::ALL)?;
-        Ok(Self { nodes, local, remote })
+        let setup = Setup { ordered: false, tuning, ..Setup::default() };
+        let up = network.hosts.iter().map(|host| nodes::node(host, setup.engine_a, setup));
+        let nodes = up.collect::<Result<Vec<_>>>()?;
+        let register = |node: &Node| Ok(node.register(CHUNK as usize, Access::ALL)?);
+        let regions = nodes.iter().map(register).collect::<Result<Vec<_>>>()?;
+        Ok(Self { flows: vec![], regions, nodes, network, watched, setup, next_cid: 100 })
     }
 
-    fn fabric(&self) -> Result<LiveStats> {
-        Ok(self.nodes.pair.fabric().context("there is no fabric")?.stats())
+    /// Hosts at one switch; the link towards one of them is watched.
+    pub(super) fn star(options: &Options, hosts: u16, fabric: &str, watched: Port) -> Result<Self> {
+        Self::up(options, options.control()?, Topology::star(hosts), fabric, vec![Egress::Host(watched)])
     }
 
-    /// Copies sent because of an EACK, and because of the retransmission timer.
+    /// Two hosts at one switch, whose link towards the second is of the rate asked for and watched; `more` is added to
+    /// what it does. `flows` flows lead there.
+    pub(super) fn bottleneck(options: &Options, more: &str, flows: usize) -> Result<Self> {
+        let rate = options.rate();
+        let fabric = format!("seed={},rate={rate},{LINK};1:rate={rate},{LINK}{more}", options.seed);
+        let mut live = Self::star(options, 2, &fabric, Port(1))?;
+        for _ in 0..flows {
+            live.add_flow(0, 1)?;
+        }
+        Ok(live)
+    }
+
+    /// Opens a connection from one host to another.
+    pub(super) fn add_flow(&mut self, from: u16, to: u16) -> Result<()> {
+        let flow = self.open([Port(from), Port(to)], self.setup)?;
+        self.flows.push(flow);
+        Ok(())
+    }
+
+    /// [`add_flow`](Self::add_flow), with requests delivered in the order of their RSNs.
+    pub(super) fn add_ordered_flow(&mut self, from: u16, to: u16) -> Result<()> {
+        let flow = self.open([Port(from), Port(to)], Setup { ordered: true, ..self.setup })?;
+        self.flows.push(flow);
+        Ok(())
+    }
+
+    /// Closes all connections; those that follow have this congestion control.
+    pub(super) fn start_anew(&mut self, congestion: CongestionControl) {
+        for flow in self.flows.drain(..) {
+            flow.near.close();
+            flow.far.close();
+        }
+        self.setup.tuning.congestion = congestion;
+    }
+
+    /// Opens connections until the packets of one take `wanted` first: the CIDs decide over the source port.
+    pub(super) fn add_flow_over(&mut self, wanted: Egress, from: u16, to: u16) -> Result<()> {
+        for _ in 0..DRAWS {
+            let flow = self.open([Port(from), Port(to)], self.setup)?;
+            if self.path(&flow, &flow.near.info()?)? == wanted {
+                self.flows.push(flow);
+                return Ok(());
+            }
+            flow.near.close();
+            flow.far.close();
+        }
+        bail!("none of {DRAWS} CIDs led to {wanted:?}")
+    }
+
+    fn open(&mut self, ports: [Port; 2], setup: Setup) -> Result<Flow> {
+        let cids = [Cid(self.next_cid), Cid(self.next_cid + 1)];
+        self.next_cid += 2;
+        let [a, b] = ports.map(|port| &self.nodes[usize::from(port.0)]);
+        let [near, far] = nodes::connect([(a, cids[0]), (b, cids[1])], setup)?;
+        let first_psn = near.info()?.data_tx.base_psn;
+        Ok(Flow { ports, near, far, first_psn })
+    }
+
+    /// The first link on the way that the packets of a flow take at present.
+    fn path(&self, flow: &Flow, info: &ConnectionInfo) -> Result<Egress> {
+        let [from, to] = flow.ports;
+        let hash = flow_hash(&self.nodes[usize::from(from.0)], info)?;
+        Ok(self.fabric().route(from, to, hash)[0])
+    }
+
+    pub(super) fn fabric(&self) -> &LiveFabric {
+        &self.network.fabric
+    }
+
+    /// Copies sent because of an EACK, and because of the retransmission timer, over all flows.
     pub(super) fn retransmissions(&self) -> Result<[u64; 2]> {
-        let statistics = self.nodes.at_a.info()?.statistics;
-        Ok([statistics.retransmitted_early, statistics.retransmitted_timeout])
+        let mut sums = [0; 2];
+        for flow in &self.flows {
+            let statistics = flow.near.info()?.statistics;
+            sums[0] += statistics.retransmitted_early;
+            sums[1] += statistics.retransmitted_timeout;
+        }
+        Ok(sums)
     }
 
     /// Frames that the kernel lost beside the model: with any, nothing else counts.
-    pub(super) fn lost_by_the_kernel(&self) -> Result<u64> {
-        let stats = self.fabric()?;
-        Ok(stats.overrun + stats.undeliverable)
+    pub(super) fn lost_by_the_kernel(&self) -> f64 {
+        let stats = self.fabric().stats();
+        (stats.overrun + stats.undeliverable) as f64
     }
 
-    /// Writes for as long as `more` says so. Several WRITEs are under way at once.
-    async fn write_while(&self, more: impl Fn() -> bool) -> Result<()> {
+    /// Writes for as long as `more` says so, several WRITEs at once.
+    pub(super) async fn write_while(&self, flow: usize, more: impl Fn() -> bool) -> Result<()> {
+        self.write_chunks(flow, || more().then_some(CHUNK)).await
+    }
+
+    /// Writes so many bytes, several WRITEs at once: the time until the last one is complete.
+    pub(super) async fn write(&self, flow: usize, bytes: u64) -> Result<Duration> {
+        let (begin, left) = (Instant::now(), Cell::new(bytes));
+        let next = || {
+            let chunk = left.get().min(CHUNK);
+            left.set(left.get() - chunk);
+            (chunk > 0).then_some(chunk)
+        };
+        self.write_chunks(flow, next).await?;
+        Ok(begin.elapsed())
+    }
+
+    async fn write_chunks(&self, flow: usize, next: impl Fn() -> Option<u64>) -> Result<()> {
         let writer = async || -> Result<()> {
-            while more() {
-                self.nodes.at_a.write(&self.local, 0, self.remote.key(), 0, CHUNK).await?;
+            while let Some(bytes) = next() {
+                self.write_once(flow, bytes).await?;
             }
             Ok(())
         };
@@ -93,65 +238,121 @@ impl Live {
         Ok(())
     }
 
-    /// Writes `chunks` times [`CHUNK`] bytes: the time it took.
-    pub(super) fn transfer(&self, chunks: u64) -> Result<Duration> {
-        let left = Cell::new(chunks);
-        let more = || {
-            let some = left.get() > 0;
-            left.set(left.get().saturating_sub(1));
-            some
+    /// Writes `bytes` every `period` until `end`, as long as fewer than [`PARALLEL`] WRITEs are under way.
+    pub(super) async fn write_at_rate(
+        &self,
+        flow: usize,
+        bytes: u64,
+        period: Duration,
+        end: Instant,
+    ) -> Result<()> {
+        let next = Cell::new(Instant::now());
+        let writer = async || -> Result<()> {
+            loop {
+                let due = next.get().max(Instant::now() - CATCH_UP);
+                if due >= end {
+                    return Ok(());
+                }
+                next.set(due + period);
+                tokio::time::sleep_until(due.into()).await;
+                self.write_once(flow, bytes).await?;
+            }
         };
-        let begin = Instant::now();
-        block_on(self.write_while(more))?;
-        Ok(begin.elapsed())
+        try_join_all((0..PARALLEL).map(|_| writer())).await?;
+        Ok(())
     }
 
-    /// Writes for `duration`, and looks at the connection meanwhile.
-    pub(super) fn observe(&self, duration: Duration) -> Result<Vec<Sample>> {
-        let begin = Instant::now();
-        let mut samples = vec![];
+    /// One WRITE of up to [`CHUNK`] bytes.
+    async fn write_once(&self, flow: usize, bytes: u64) -> Result<()> {
+        let Flow { ports, near, .. } = &self.flows[flow];
+        // All nodes have registered their first region alike.
+        let (local, key) = (&self.regions[usize::from(ports[0].0)], self.regions[0].key());
+        Ok(near.write(local, 0, key, 0, bytes).await?)
+    }
+
+    /// Looks at everything every so often while `work` is done.
+    pub(super) fn observe<T>(
+        &self,
+        begin: Instant,
+        every: Duration,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<(Vec<Sample>, T)> {
+        let (mut samples, done) = (vec![], Cell::new(false));
         let look = async {
-            let mut ticks = tokio::time::interval(EVERY);
-            while begin.elapsed() < duration {
+            let mut ticks = tokio::time::interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+            while !done.get() {
                 ticks.tick().await;
                 samples.push(self.sample(begin)?);
             }
             Ok(())
         };
-        block_on(async {
-            tokio::try_join!(look, self.write_while(|| begin.elapsed() < duration))?;
-            Ok(())
-        })?;
-        Ok(samples)
+        let work = async {
+            let result = work.await;
+            done.set(true);
+            result
+        };
+        let ((), value) = block_on(async { tokio::try_join!(look, work) })?;
+        Ok((samples, value))
     }
 
     fn sample(&self, begin: Instant) -> Result<Sample> {
-        let info = self.nodes.at_a.info()?;
-        let link = &self.fabric()?.fabric.towards[1];
-        Ok(Sample {
-            at: begin.elapsed(),
-            fcwnd: info.fcwnd,
-            delay: info.delays.fabric.smoothed_ns as f64 / 1e3,
-            delivered: link.delivered_bytes,
-            dropped: link.queue_dropped,
-        })
+        let flow = |flow: &Flow| -> Result<FlowSample> {
+            let info = flow.near.info()?;
+            Ok(FlowSample {
+                fcwnd: info.fcwnd,
+                ncwnd: info.ncwnd.into(),
+                delay: info.delays.fabric.smoothed_ns as f64 / 1e3,
+                rtt: (info.rtt_ns > 0).then_some(info.rtt_ns as f64 / 1e3),
+                acknowledged: info.data_tx.base_psn.wrapping_sub(flow.first_psn),
+                path: self.path(flow, &info)?,
+            })
+        };
+        let flows = self.flows.iter().map(flow).collect::<Result<_>>()?;
+        let stats = self.fabric().stats().fabric;
+        let link = |egress: &Egress| LinkSample {
+            stats: match egress {
+                Egress::Host(port) => stats.towards[usize::from(port.0)].clone(),
+                Egress::Trunk(trunk) => stats.trunks[usize::from(trunk.0)].clone(),
+            },
+            queue: self.fabric().queued_bytes(*egress),
+        };
+        let links = self.watched.iter().map(link).collect();
+        Ok(Sample { at: begin.elapsed(), flows, links })
     }
 }
 
-fn block_on(work: impl Future<Output = Result<()>>) -> Result<()> {
+/// Runs work to its end on a runtime of its own.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
+/// Time that `bytes` of user data take over a wire, headers included.
+pub(super) fn wire_time(rate: Rate, bytes: u64) -> Duration {
+    let frames = bytes + bytes.div_ceil(SEGMENT) * OVERHEAD;
+    Duration::from_secs_f64(frames as f64 * 8.0 / rate.bits_per_second() as f64)
+}
+
+/// User data by bytes on the wire, of full packets.
+pub(super) fn efficiency() -> f64 {
+    SEGMENT as f64 / (SEGMENT + OVERHEAD) as f64
+}
+
+/// Twice the least one: the machine pauses a thread for milliseconds now and then.
+fn rto(congestion: &CongestionControl) -> Duration {
+    congestion.parameters.min_retransmission_timeout * 2
+}
+
 /// What every experiment on real packets sets.
-pub(super) fn settings(options: &Options) -> BTreeMap<&'static str, String> {
-    [
+pub(super) fn settings(options: &Options) -> Result<BTreeMap<&'static str, String>> {
+    let settings = [
         ("rate", options.rate().to_string()),
         ("links", LINK.to_owned()),
-        ("segment", "3264 B".to_owned()),
+        ("segment", format!("{SEGMENT} B")),
         ("initial fcwnd", options.fcwnd.to_string()),
         ("initial ncwnd", options.ncwnd.to_string()),
-        ("initial RTO", format!("{RTO:?}")),
+        ("initial RTO", format!("{:?}", rto(&options.control()?))),
         ("parameters", options.changes()),
-    ]
-    .into()
+    ];
+    Ok(settings.into())
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
-use super::course::{self, CHUNK, Live};
+use super::course::{self, CHUNK, Live, block_on};
 use crate::options::Options;
 
 /// Parts of the packets that are lost, percent; the first is what the others are compared with.
@@ -17,8 +17,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
     let mut lossless = None;
     let (mut cases, mut verdicts, mut points) = (vec![], vec![], vec![]);
     for percent in RATES {
-        let live = Live::up(options, &format!(",loss={percent}%"))?;
-        let took = live.transfer(CHUNKS)?;
+        let live = Live::bottleneck(options, &format!(",loss={percent}%"), 1)?;
+        let took = block_on(live.write(0, CHUNKS * CHUNK))?;
         let goodput = (CHUNKS * CHUNK) as f64 * 8.0 / took.as_secs_f64() / 1e6;
         let part = goodput / *lossless.get_or_insert(goodput) * 100.0;
         let [early, timeout] = live.retransmissions()?;
@@ -27,7 +27,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
             .with("of lossless", part, "%")
             .with("retransmitted early", early as f64, "packets")
             .with("retransmitted by timeout", timeout as f64, "packets")
-            .with("lost by the kernel", live.lost_by_the_kernel()? as f64, "frames");
+            .with("lost by the kernel", live.lost_by_the_kernel(), "frames");
         if percent == PROMISED {
             verdicts.push(Verdict::of(&case, "of lossless", Bound::AtLeast(90.0)));
         }
@@ -53,7 +53,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         seed: options.seed,
         congestion_control: Some(options.algorithm()),
         details: serde_json::Value::Null,
-        settings: course::settings(options),
+        settings: course::settings(options)?,
         cases,
         verdicts,
         figures: vec![figure],

@@ -1,14 +1,33 @@
-//! The experiments on real packets: two hosts in network namespaces, the XDP programs, and between them the live fabric
-//! at a rate that the machine carries honestly.
+//! The experiments on real packets: hosts in network namespaces, the XDP programs, and between them the live fabric at a
+//! rate that the machine carries honestly.
 
 mod course;
+mod fairness;
+mod idle;
+mod incast;
 mod loss;
+mod nic_congestion;
+mod plb;
+mod series;
 mod single_flow;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use hw_model::network::Rate;
 use lab_report::Experiment;
 
 use crate::options::{Name, Options};
+
+/// What there is on real packets.
+const NAMES: [Name; 7] =
+    [Name::SingleFlow, Name::Fairness, Name::Incast, Name::Loss, Name::Plb, Name::NicCongestion, Name::Idle];
+
+/// Rate for several flows or nodes, bits a second: a pause of a thread must not be long by what a queue holds.
+const SLOWER: u64 = 60_000_000;
+/// What goes with it.
+const SEVERAL: [&str; 2] = ["base_delay_target=10ms", "min_retransmission_timeout=50ms"];
+/// Where requests wait for their ULP: a timeout above what they wait at the level that Swift aims at, since a copy sent for
+/// that reason would cut the fabric window, and a target that no pause reaches, since the fabric is not what is slow.
+const WAITING: [&str; 2] = ["base_delay_target=100ms", "min_retransmission_timeout=500ms"];
 
 /// All experiments asked for that there are on real packets.
 ///
@@ -18,15 +37,26 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
     // SAFETY: a system call without arguments.
     let root = unsafe { libc::geteuid() } == 0;
     ensure!(root, "--live needs root: it makes network namespaces and loads XDP programs; run it with sudo");
-    let names =
-        if options.names.is_empty() { vec![Name::SingleFlow, Name::Loss] } else { options.experiments() };
+    let names = if options.names.is_empty() { NAMES.to_vec() } else { options.experiments() };
     names.into_iter().map(|name| experiment(name, options)).collect()
 }
 
 fn experiment(name: Name, options: &Options) -> Result<Experiment> {
+    let slower = |set| Rate::from_bits_per_second(SLOWER).map(|rate| options.with_defaults(rate, set));
+    let several = || slower(&SEVERAL).context("not zero");
     match name {
         Name::SingleFlow => single_flow::run(options),
         Name::Loss => loss::run(options),
-        _ => bail!("on real packets there are single-flow and loss; the others are simulated only"),
+        Name::Fairness => fairness::run(&several()?),
+        Name::Incast => incast::run(&several()?),
+        Name::Plb => plb::run(&several()?),
+        Name::Idle => idle::run(&several()?),
+        Name::NicCongestion => nic_congestion::run(&slower(&WAITING).context("not zero")?),
+        Name::Permutation => bail!("permutation is simulated only: no machine carries 256 nodes"),
     }
+}
+
+/// A part of a rate.
+fn part(rate: Rate, divisor: u64) -> Result<Rate> {
+    Rate::from_bits_per_second(rate.bits_per_second() / divisor).context("the rate is too small")
 }

@@ -1,0 +1,128 @@
+//! The algorithms of a node by name: those built in, and those of one's own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use transport_common::congestion::algorithm::{Algorithm, AlgorithmId};
+
+use super::AlgorithmChoice;
+use crate::error::Error;
+
+/// An algorithm of one's own, as the node holds it.
+pub(crate) type SharedAlgorithm = Arc<dyn Algorithm + Send + Sync>;
+
+/// The algorithms that connections of a node may choose by name: those built in, which every node knows, and those of
+/// one's own that were added. A node is brought up with them
+/// ([`NodeOptions::algorithms`](crate::NodeOptions::algorithms)), a node file is read with them
+/// ([`NodeFile::load_with`](crate::config::NodeFile::load_with)).
+///
+/// ```
+/// use transport_common::congestion::parameters::Prepared;
+/// use transport_user::congestion::{Algorithm, Algorithms, EngineState, Event, Outcome};
+///
+/// struct Unmoved;
+///
+/// impl Algorithm for Unmoved {
+///     fn name(&self) -> &'static str {
+///         "unmoved"
+///     }
+///     fn update(&self, event: &Event, _: &mut EngineState, _: &Prepared, outcome: &mut Outcome) {
+///         outcome.carry_over(event);
+///     }
+/// }
+///
+/// let algorithms = Algorithms::new().with(Unmoved)?;
+/// assert_eq!(algorithms.names(), ["swift", "dcqcn", "newreno", "fixed", "unmoved"]);
+/// # Ok::<(), transport_user::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Algorithms {
+    own: BTreeMap<&'static str, SharedAlgorithm>,
+}
+
+impl Algorithms {
+    /// Those built in.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// These and one of one's own, under its [`name`](Algorithm::name).
+    ///
+    /// # Errors
+    /// [`Error::AlgorithmName`].
+    pub fn with(mut self, algorithm: impl Algorithm + Send + Sync + 'static) -> Result<Self, Error> {
+        self.add(Arc::new(algorithm))?;
+        Ok(self)
+    }
+
+    pub(crate) fn add(&mut self, algorithm: SharedAlgorithm) -> Result<AlgorithmChoice, Error> {
+        let name = algorithm.name();
+        if !is_algorithm_name(name) || self.find(name).is_some() {
+            return Err(Error::AlgorithmName { name });
+        }
+        self.own.insert(name, algorithm);
+        Ok(AlgorithmChoice::Custom(name))
+    }
+
+    /// The algorithm of this name.
+    pub fn find(&self, name: &str) -> Option<AlgorithmChoice> {
+        let own = || self.own.get_key_value(name).map(|(name, _)| AlgorithmChoice::Custom(name));
+        AlgorithmId::from_name(name).map(AlgorithmChoice::BuiltIn).or_else(own)
+    }
+
+    /// All names: those built in, then one's own by the alphabet.
+    pub fn names(&self) -> Vec<&'static str> {
+        AlgorithmId::ALL.map(AlgorithmId::name).into_iter().chain(self.own.keys().copied()).collect()
+    }
+
+    /// One of one's own.
+    pub(crate) fn own(&self, name: &str) -> Option<SharedAlgorithm> {
+        self.own.get(name).cloned()
+    }
+}
+
+/// Whether people can write it on a command line and in a node file: letters, digits, dashes, underscores.
+fn is_algorithm_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+/// The names.
+impl fmt::Debug for Algorithms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::congestion::{EngineState, Event, Outcome, Prepared};
+
+    /// An algorithm that keeps everything as it is.
+    pub(crate) struct Named(pub(crate) &'static str);
+
+    impl Algorithm for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+        fn update(&self, event: &Event, _: &mut EngineState, _: &Prepared, outcome: &mut Outcome) {
+            outcome.carry_over(event);
+        }
+    }
+
+    #[test]
+    fn a_name_belongs_to_one_algorithm() {
+        let mut algorithms = Algorithms::new().with(Named("mine")).expect("a new name");
+        assert_eq!(algorithms.find("mine"), Some(AlgorithmChoice::Custom("mine")));
+        assert_eq!(algorithms.find("swift"), Some(AlgorithmChoice::BuiltIn(AlgorithmId::Swift)));
+        assert_eq!(algorithms.find("other"), None);
+        for taken in ["mine", "swift", "", "two words"] {
+            let refused = algorithms.add(Arc::new(Named(taken)));
+            assert!(matches!(refused, Err(Error::AlgorithmName { name }) if name == taken), "{taken}");
+        }
+        let algorithms = algorithms.with(Named("also-mine")).expect("a new name");
+        assert_eq!(algorithms.names(), ["swift", "dcqcn", "newreno", "fixed", "also-mine", "mine"]);
+        assert!(format!("{algorithms:?}").contains("\"also-mine\""));
+    }
+}

@@ -1,0 +1,134 @@
+//! A node as its file describes it, within reach of `tiercel`: what `tiercel up` runs, and what a program with algorithms
+//! of its own runs instead.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::{NodeService, ServiceOptions};
+use crate::config::NodeFile;
+use crate::connection_manager::{ManagerOptions, StartError, Timing};
+use crate::control::{Server, SocketError, bind};
+use crate::{Error, LocalCid, Node, NodeOptions};
+
+/// Why a node could not be brought up and served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The control socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The node.
+    #[error(transparent)]
+    Node(#[from] Error),
+    /// A static connection of the node file.
+    #[error("static connection {cid}: {error}")]
+    Connection {
+        /// Its local CID.
+        cid: u32,
+        /// Why.
+        error: Error,
+    },
+    /// The connection manager.
+    #[error(transparent)]
+    Manager(#[from] StartError),
+}
+
+/// A running node with its static connections, its connection manager, and a control socket.
+///
+/// ```no_run
+/// # async fn serve() -> anyhow::Result<()> {
+/// use transport_user::config::NodeFile;
+/// use transport_user::control::default_path;
+/// use transport_user::control::service::ServedNode;
+///
+/// let file = NodeFile::load("node.toml".as_ref())?;
+/// let node = ServedNode::start(&file, file.node.options(), default_path(&file.node.name), None).await?;
+/// node.down_requested().await;
+/// node.shut_down().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ServedNode {
+    service: NodeService,
+    server: Server,
+}
+
+impl ServedNode {
+    /// Brings the node of a file up, with `options` that began as
+    /// [`file.node.options()`](crate::config::NodeSection::options), and listens on `socket`. Peers may store and fetch
+    /// files in `receive_directory`, if anywhere.
+    ///
+    /// # Errors
+    /// See [`ServeError`]; nothing is left behind then.
+    pub async fn start(
+        file: &NodeFile,
+        options: NodeOptions,
+        socket: PathBuf,
+        receive_directory: Option<PathBuf>,
+    ) -> Result<Self, ServeError> {
+        // The socket first: a second node of the same name ends here, before it touches the interface.
+        let listener = bind(&socket)?;
+        let started = start_service(file, options, receive_directory).await;
+        let service = started.inspect_err(|_| unbind(&socket))?;
+        let manager = service.manager().address();
+        info!("connection manager on {manager}, control socket {}", socket.display());
+        warn!("plaintext mode: packets are neither encrypted nor authenticated, and any host may connect"); // D-83
+        let server = Server::start(listener, socket, Arc::new(service.clone()));
+        Ok(Self { service, server })
+    }
+
+    /// The node.
+    pub fn node(&self) -> &Node {
+        self.service.node()
+    }
+
+    /// Comes back when a client asked the node to go down.
+    pub async fn down_requested(&self) {
+        self.service.down_requested().await;
+    }
+
+    /// Takes leave of all peers and brings the node down.
+    pub async fn shut_down(self) {
+        self.service.shut_down().await;
+        // Last, so that the answer to `tiercel down` is on its way and nobody takes the name before the interface is
+        // free.
+        drop(self.server);
+    }
+}
+
+async fn start_service(
+    file: &NodeFile,
+    options: NodeOptions,
+    receive_directory: Option<PathBuf>,
+) -> Result<NodeService, ServeError> {
+    let section = &file.node;
+    let node = Node::up(options)?;
+    let device = node.device();
+    info!(
+        "{} is up on {} ({}, MTU {}, up to {} bytes a transaction)",
+        section.name, device.interface, device.address, device.mtu, device.max_segment
+    );
+    for connection in &file.connections {
+        let cid = connection.local_cid;
+        let opened = node.open(connection.to_open(LocalCid::Given(cid), None));
+        opened.map_err(|error| ServeError::Connection { cid: cid.0, error })?;
+        info!("connection {} to {} is open (static)", cid.0, connection.peer_address);
+    }
+    let options = ServiceOptions {
+        name: section.name.clone(),
+        manager: ManagerOptions {
+            port: section.control_port,
+            tuning: section.tuning,
+            timing: Timing::default(),
+        },
+        receive_directory,
+        profiles: file.profiles.clone(),
+    };
+    Ok(NodeService::start(node, options).await?)
+}
+
+/// A node that does not come up leaves no socket.
+fn unbind(socket: &Path) {
+    let _ = std::fs::remove_file(socket); // a stale socket is replaced at the next start anyway
+}
