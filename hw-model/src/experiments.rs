@@ -6,6 +6,7 @@ use anyhow::Result;
 use lab_report::{Experiment, Verdict, World};
 
 use crate::context_cache::experiments as cache;
+use crate::p4::experiments as p4;
 use crate::tonic::experiments::{self as tonic, tables};
 
 /// What an experiment may be told.
@@ -104,6 +105,12 @@ pub const ALL: &[Named] = &[
         question: "What does asking before pushing do for the target?",
         run: cache::push,
     },
+    Named {
+        name: "p4-swift",
+        question: "Is Swift as a P4 program equal to the Swift that runs in the kernel?",
+        run: p4::swift,
+    },
+    Named { name: "p4-cost", question: "What does Swift as a P4 program cost in hardware?", run: p4::cost },
 ];
 
 /// The experiment of that name.

@@ -6,4 +6,5 @@ pub mod datacentre;
 pub mod experiments;
 pub mod host_nic;
 pub mod network;
+pub mod p4;
 pub mod tonic;

@@ -104,11 +104,9 @@ const UNIT_BITS: u32 = 31;
 const SQUARE_BITS: u32 = 40;
 /// Bits behind the point of m itself.
 const MANTISSA_BITS: u32 = 20;
-// 1.31432450 - 0.39174635 m + 0.04759951 m^2: the parabola through 1 / sqrt(m) at the Chebyshev nodes of [1, 4], at
-// most 3 % off there.
-const START_0: u64 = 2_822_490_379;
-const START_1: u64 = 841_268_886;
-const START_2: u64 = 102_219_160;
+/// 1.31432450 - 0.39174635 m + 0.04759951 m^2, 31 bits behind the point: the parabola through 1 / sqrt(m) at the
+/// Chebyshev nodes of [1, 4], at most 3 % off there. [`reciprocal_sqrt`] starts from it.
+pub const RECIPROCAL_SQRT_START: [u64; 3] = [2_822_490_379, 841_268_886, 102_219_160];
 
 /// 1 / sqrt(fcwnd) with 40 bits behind the point, relative error below 2^-29.5. A window of 0 counts as 2^-10, one wider
 /// than its 21 bits as the largest.
@@ -137,7 +135,8 @@ pub const fn reciprocal_sqrt(fcwnd: Fcwnd) -> u64 {
         m <<= 2;
         n += 1;
     }
-    let y = START_0 - (((START_1 - ((START_2 * m) >> MANTISSA_BITS)) * m) >> MANTISSA_BITS);
+    let [start_0, start_1, start_2] = RECIPROCAL_SQRT_START;
+    let y = start_0 - (((start_1 - ((start_2 * m) >> MANTISSA_BITS)) * m) >> MANTISSA_BITS);
     let y = newton(m, newton(m, newton(m, y)));
     y << (n + RECIPROCAL_SQRT_BITS - UNIT_BITS - 5)
 }

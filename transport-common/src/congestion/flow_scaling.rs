@@ -41,6 +41,26 @@ impl FlowScaling {
         Self { y_low, y_high, slope, max, way_shift, slope_bits }
     }
 
+    /// 1 / sqrt of the largest window and of the smallest, 40 bits behind the point.
+    pub const fn range(&self) -> (u64, u64) {
+        (self.y_low, self.y_high)
+    }
+
+    /// Fine ticks for a unit of the way from one end of [`Self::range`] to the other, and the bits behind its point.
+    pub const fn slope(&self) -> (u64, u32) {
+        (self.slope, self.slope_bits)
+    }
+
+    /// Bits by which the way is cut before it is multiplied with the slope.
+    pub const fn way_shift(&self) -> u32 {
+        self.way_shift
+    }
+
+    /// What the smallest window adds.
+    pub const fn max(&self) -> FineTicks {
+        self.max
+    }
+
     /// What a window of `fcwnd` adds to the target delay: max at and below the smallest window, 0 at and above the
     /// largest. The error is below 2^-27 of max and 2^-16 ticks.
     #[inline(always)]
