@@ -4,4 +4,5 @@ pub mod clocked;
 pub mod datacentre;
 pub mod host_nic;
 pub mod network;
+pub mod reference_senders;
 pub mod tonic;
