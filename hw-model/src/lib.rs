@@ -2,6 +2,7 @@
 
 pub mod clocked;
 pub mod datacentre;
+pub mod experiments;
 pub mod host_nic;
 pub mod network;
 pub mod reference_senders;

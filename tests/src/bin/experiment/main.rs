@@ -1,14 +1,8 @@
 //! `cargo xtask experiment`: what congestion control and loss recovery do, in numbers and pictures.
 
-mod figure;
-mod html;
 mod live;
 mod options;
-mod plot;
-mod result;
 mod simulation;
-mod statistics;
-mod table;
 mod target;
 
 use std::fs;
@@ -17,9 +11,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use lab_report::Report;
 
 use crate::options::Options;
-use crate::result::Report;
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -43,15 +37,8 @@ fn run(options: &Options) -> Result<bool> {
 
     let experiments = if options.live { live::run(options)? } else { simulation::run(options)? };
     let report = Report::new(experiments);
-    for experiment in &report.experiments {
-        for figure in &experiment.figures {
-            let path = options.out.join(format!("{}-{}.svg", experiment.name, figure.name));
-            fs::write(&path, plot::svg(figure)?).with_context(|| written(&path))?;
-        }
-    }
-    let page = options.out.join("report.html");
-    fs::write(&page, html::page(&report)?).with_context(|| written(&page))?;
-    print!("{}", table::show(&report));
+    let page = report.write(&options.out)?;
+    print!("{}", lab_report::show(&report));
     println!("\n{} and the plots beside it show the course of each.", page.display());
     if let Some(file) = json {
         serde_json::to_writer(file, &report).context("cannot write the JSON report")?;

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -172,6 +173,19 @@ Examples:
         falcon: bool,
         #[command(flatten)]
         json: Json,
+    },
+    /// The network card in cycles: experiments with the hardware model. Runs `tiercel-model`.
+    #[command(
+        disable_help_flag = true,
+        after_help = "\
+Examples:
+  tiercel model --help
+  tiercel model experiment tonic-hardware --json"
+    )]
+    Model {
+        /// What `tiercel-model` is told.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
     },
 }
 

@@ -12,6 +12,7 @@ mod cli_tests;
 mod connection_arguments;
 mod decode;
 mod exit;
+mod model;
 mod operate;
 mod output;
 mod show;
@@ -76,5 +77,6 @@ async fn run(cli: Cli) -> Result<(), Exit> {
             operate::copy(&node, (from, to), via.into(), overwrite, json).await
         }
         Command::Decode { file, hex, falcon, json } => decode::decode(file, hex, falcon, json),
+        Command::Model { arguments } => Err(model::run(&arguments)),
     }
 }

@@ -1,11 +1,10 @@
 //! Random loss.
 
 use anyhow::Result;
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::course::{self, CHUNK, Live};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
 
 /// Parts of the packets that are lost, percent; the first is what the others are compared with.
 const RATES: [f64; 5] = [0.0, 0.1, 0.3, 1.0, 3.0];
@@ -52,7 +51,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: course::settings(options),
         cases,
         verdicts,

@@ -6,9 +6,9 @@ mod loss;
 mod single_flow;
 
 use anyhow::{Result, bail, ensure};
+use lab_report::Experiment;
 
 use crate::options::{Name, Options};
-use crate::result::Experiment;
 
 /// All experiments asked for that there are on real packets.
 ///

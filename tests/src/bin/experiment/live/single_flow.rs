@@ -1,14 +1,12 @@
 //! One flow through a bottleneck.
 
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::course::{self, Live, Sample};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::{mean, quantile};
 use crate::target::Target;
 
 const DURATION: Duration = Duration::from_secs(6);
@@ -78,7 +76,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         ),
         world: World::Live,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: course::settings(options),
         cases: vec![case],
         verdicts,

@@ -3,16 +3,14 @@
 use anyhow::Result;
 use hw_model::datacentre::{DataCentre, Record, entropy_ports};
 use hw_model::network::{Span, Time};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, jain, mean};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::measure::{self, mark, samples, since};
 use super::series::{self, TIME, millis};
 use super::{Progress, setup};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::{jain, mean};
 
 /// Flows, before another one joins.
 pub(super) const COUNTS: [u16; 3] = [2, 8, 64];
@@ -52,7 +50,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         ),
         world: World::Simulation,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: setup::settings(options),
         cases,
         verdicts,

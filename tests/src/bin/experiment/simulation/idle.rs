@@ -3,13 +3,12 @@
 use anyhow::Result;
 use hw_model::datacentre::{DataCentre, FlowPlan, Message};
 use hw_model::network::{Span, Time};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::measure::{mark, since};
 use super::series::{self, TIME, millis};
 use super::{Progress, setup};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
 
 /// Messages of the flow that pauses, and how far their beginnings are apart.
 const MESSAGES: u64 = 4;
@@ -91,7 +90,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         ),
         world: World::Simulation,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: setup::settings(options),
         cases,
         verdicts,

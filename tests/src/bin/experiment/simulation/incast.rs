@@ -3,14 +3,12 @@
 use anyhow::Result;
 use hw_model::datacentre::{DataCentre, Record};
 use hw_model::network::{Span, Time};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean};
 
 use super::measure::{self, mark, since};
 use super::series::{self, TIME, millis, packets};
 use super::{Progress, setup};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::mean;
 
 /// Hosts that write.
 pub(super) const COUNTS: [u16; 3] = [5, 50, 500];
@@ -41,7 +39,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         ),
         world: World::Simulation,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: setup::settings(options),
         cases,
         verdicts,

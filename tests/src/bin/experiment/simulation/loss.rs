@@ -4,12 +4,11 @@ use anyhow::Result;
 use hw_model::datacentre::go_back_n::{self, Outcome, Transfer};
 use hw_model::datacentre::{DataCentre, FlowPlan, Message};
 use hw_model::network::{Span, Time};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::series::{self, Points, TIME};
 use super::{Progress, measure, setup};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
 
 /// Parts of the packets that are lost, percent; the first is what the others are compared with.
 pub(super) const RATES: [f64; 9] = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0];
@@ -83,7 +82,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         ),
         world: World::Simulation,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: setup::settings(options),
         cases,
         verdicts: verdicts.into_iter().collect(),

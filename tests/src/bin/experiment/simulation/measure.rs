@@ -2,9 +2,9 @@
 
 use hw_model::datacentre::{DataCentre, FlowSample, Record};
 use hw_model::network::{Egress, LinkStats, Rate, Time};
+use lab_report::mean;
 
 use super::series::{micros, packets};
-use crate::statistics::mean;
 
 /// The counters of a link at some time.
 pub(crate) struct Mark {

@@ -16,9 +16,9 @@ mod tests;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use lab_report::Experiment;
 
 use crate::options::{Name, Options};
-use crate::result::Experiment;
 
 /// Tells on a terminal how far the work is.
 pub(crate) struct Progress(ProgressBar);

@@ -3,14 +3,12 @@
 use anyhow::Result;
 use hw_model::datacentre::{DataCentre, HostModel, SlowUlp};
 use hw_model::network::{ByteCount, Span, Time};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean};
 
 use super::measure::samples;
 use super::series::{self, TIME};
 use super::{Progress, measure, setup};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::mean;
 
 const DURATION: Span = Span::from_millis(20);
 /// The ULP takes this part of what the wire brings.
@@ -83,7 +81,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         ),
         world: World::Simulation,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: setup::settings(options),
         cases: vec![case],
         verdicts,

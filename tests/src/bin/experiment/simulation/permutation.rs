@@ -3,13 +3,11 @@
 use anyhow::Result;
 use hw_model::datacentre::{DataCentre, permutation};
 use hw_model::network::{Egress, Port, Span, Time, Trunk};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 
 use super::series::{self, TIME, micros};
 use super::{Progress, measure, setup};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::{mean, quantile};
 
 const LEAVES: u16 = 16;
 const HOSTS_PER_LEAF: u16 = 16;
@@ -91,7 +89,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         ),
         world: World::Simulation,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: setup::settings(options),
         cases: vec![case],
         verdicts,

@@ -3,16 +3,14 @@
 use anyhow::{Result, anyhow, ensure};
 use hw_model::datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
 use hw_model::network::{Egress, Span, Time, Trunk};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::settings::Settings;
 
 use super::series::{Points, TIME, millis};
 use super::{Progress, measure, setup};
-use crate::figure::{Figure, Look};
 use crate::options::{CongestionControl, Options};
-use crate::result::{Bound, Case, Experiment, Verdict, World};
-use crate::statistics::{mean, quantile};
 
 /// Seeds that are tried.
 const SEEDS: u64 = 100;
@@ -68,7 +66,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         ),
         world: World::Simulation,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: setup::settings(options),
         cases,
         verdicts,

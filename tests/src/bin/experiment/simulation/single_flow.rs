@@ -3,13 +3,12 @@
 use anyhow::Result;
 use hw_model::datacentre::DataCentre;
 use hw_model::network::{Span, Time};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::measure::{self, mark, samples, since};
 use super::series::{self, TIME};
 use super::{Progress, setup};
-use crate::figure::{Figure, Look};
 use crate::options::Options;
-use crate::result::{Bound, Case, Experiment, Verdict, World};
 use crate::target::Target;
 
 const DURATION: Span = Span::from_millis(20);
@@ -88,7 +87,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         ),
         world: World::Simulation,
         seed: options.seed,
-        congestion_control: options.algorithm(),
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
         settings: setup::settings(options),
         cases: vec![case],
         verdicts,

@@ -1,10 +1,10 @@
 //! The experiments tell good from bad.
 
 use clap::Parser;
+use lab_report::Experiment;
 
 use super::{Progress, experiment};
 use crate::options::{Name, Options};
-use crate::result::Experiment;
 
 fn run(name: Name, arguments: &[&str]) -> Experiment {
     let arguments = ["experiment"].iter().chain(arguments);

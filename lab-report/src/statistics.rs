@@ -1,20 +1,20 @@
 //! Numbers that sum up numbers.
 
 /// Jain's fairness index: 1 when all are equal, 1/n when one has everything; none of nothing.
-pub(crate) fn jain(shares: &[f64]) -> Option<f64> {
+pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
 /// Arithmetic mean; none of nothing.
-pub(crate) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.into_iter().fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }
 
 /// The value below which `part` of them lie (0 to 1), the nearest rank; none of nothing.
-pub(crate) fn quantile(values: &[f64], part: f64) -> Option<f64> {
+pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let rank = (part * sorted.len() as f64).ceil() as usize;

@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use anyhow::Result;
-
-use crate::plot::{self, number};
+use crate::plot::{self, DrawError, number};
 use crate::result::{Bound, Experiment, Report, Value, Verdict};
 
 const HEAD: &str = "<!DOCTYPE html>
@@ -37,7 +35,7 @@ section { margin-top: 3em; border-top: 2px solid var(--line); }
 ///
 /// # Errors
 /// If a figure cannot be drawn.
-pub(crate) fn page(report: &Report) -> Result<String> {
+pub fn page(report: &Report) -> Result<String, DrawError> {
     let mut page = HEAD.to_owned();
     summary(&mut page, report)?;
     for experiment in &report.experiments {
@@ -51,7 +49,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn summary(page: &mut String, report: &Report) -> Result<()> {
+fn summary(page: &mut String, report: &Report) -> Result<(), DrawError> {
     writeln!(page, "<table><tr><th>experiment</th><th>congestion control</th><th>promises kept</th></tr>")?;
     for experiment in &report.experiments {
         let kept = experiment.verdicts.iter().filter(|verdict| verdict.holds).count();
@@ -62,25 +60,22 @@ fn summary(page: &mut String, report: &Report) -> Result<()> {
             "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td class=\"{class}\">{kept} of {all}</td></tr>",
             experiment.name,
             escape(experiment.title),
-            escape(&experiment.congestion_control)
+            escape(experiment.congestion_control.as_deref().unwrap_or_default())
         )?;
     }
     writeln!(page, "</table>")?;
     Ok(())
 }
 
-fn section(page: &mut String, experiment: &Experiment) -> Result<()> {
+fn section(page: &mut String, experiment: &Experiment) -> Result<(), DrawError> {
     writeln!(page, "<section id=\"{}\">\n<h2>{}</h2>", experiment.name, escape(experiment.title))?;
     writeln!(page, "<p>{}</p>", escape(&experiment.description))?;
     let settings = experiment.settings.iter().map(|(name, value)| format!("{name}: {}", escape(value)));
-    let settings: Vec<String> = settings.collect();
-    writeln!(
-        page,
-        "<p class=\"settings\">congestion control: {}; seed: {}; {}</p>",
-        escape(&experiment.congestion_control),
-        experiment.seed,
-        settings.join("; ")
-    )?;
+    let control = experiment.congestion_control.as_ref();
+    let control = control.map(|algorithm| format!("congestion control: {}", escape(algorithm)));
+    let seed = [format!("seed: {}", experiment.seed)];
+    let settings: Vec<String> = control.into_iter().chain(seed).chain(settings).collect();
+    writeln!(page, "<p class=\"settings\">{}</p>", settings.join("; "))?;
     verdicts(page, &experiment.verdicts)?;
     cases(page, experiment)?;
     writeln!(page, "<div class=\"figures\">")?;
@@ -91,7 +86,7 @@ fn section(page: &mut String, experiment: &Experiment) -> Result<()> {
     Ok(())
 }
 
-fn verdicts(page: &mut String, verdicts: &[Verdict]) -> Result<()> {
+fn verdicts(page: &mut String, verdicts: &[Verdict]) -> Result<(), DrawError> {
     if verdicts.is_empty() {
         return Ok(());
     }
@@ -102,7 +97,7 @@ fn verdicts(page: &mut String, verdicts: &[Verdict]) -> Result<()> {
             page,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{word}</td></tr>",
             escape(&verdict.name),
-            quantity(verdict.value, verdict.unit),
+            measured(verdict),
             bound(verdict.bound, verdict.unit)
         )?;
     }
@@ -111,9 +106,18 @@ fn verdicts(page: &mut String, verdicts: &[Verdict]) -> Result<()> {
 }
 
 /// A number with its unit.
-pub(crate) fn quantity(value: Option<f64>, unit: &str) -> String {
+fn quantity(value: Option<f64>, unit: &str) -> String {
     let space = if unit.is_empty() { "" } else { " " };
     value.map_or("none".to_owned(), |value| format!("{}{space}{unit}", number(value)))
+}
+
+/// What a promise was found to be.
+pub(crate) fn measured(verdict: &Verdict) -> String {
+    match verdict.bound {
+        Bound::Holds if verdict.holds => "yes".to_owned(),
+        Bound::Holds => "no".to_owned(),
+        _ => quantity(verdict.value, verdict.unit),
+    }
 }
 
 /// What a number has to be.
@@ -121,6 +125,7 @@ pub(crate) fn bound(bound: Bound, unit: &str) -> String {
     match bound {
         Bound::AtLeast(value) => format!("at least {}", quantity(Some(value), unit)),
         Bound::AtMost(value) => format!("at most {}", quantity(Some(value), unit)),
+        Bound::Holds => String::new(),
     }
 }
 
@@ -135,7 +140,10 @@ pub(crate) fn columns(experiment: &Experiment) -> Vec<(&'static str, &'static st
     columns
 }
 
-fn cases(page: &mut String, experiment: &Experiment) -> Result<()> {
+fn cases(page: &mut String, experiment: &Experiment) -> Result<(), DrawError> {
+    if experiment.cases.is_empty() {
+        return Ok(());
+    }
     let columns = columns(experiment);
     writeln!(page, "<div class=\"wide\"><table><tr><th>case</th>")?;
     for (name, unit) in &columns {
@@ -171,10 +179,11 @@ mod tests {
             description: "What was done.".to_owned(),
             world: World::Simulation,
             seed: 7,
-            congestion_control: "fixed".to_owned(),
+            congestion_control: Some("fixed".to_owned()),
             settings: [("rate", "100Gbps".to_owned())].into(),
             cases: vec![case],
-            verdicts: vec![verdict],
+            verdicts: vec![verdict, Verdict::claim("it is so", true)],
+            details: serde_json::Value::Null,
             figures: vec![Figure::new("f", "A figure", "x", "y").line(Look::Main, "a", line)],
         };
         let page = page(&Report::new(vec![experiment])).expect("can be drawn");
@@ -183,9 +192,11 @@ mod tests {
             "12.5 Gb/s",
             "at least 20 Gb/s",
             "not kept",
-            "0 of 1",
+            "1 of 2",
             "A figure",
             "rate: 100Gbps",
+            "congestion control: fixed",
+            "it is so",
         ];
         for text in expected {
             assert!(page.contains(text), "{text}");

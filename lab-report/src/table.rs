@@ -2,20 +2,19 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::html::{bound, columns, quantity};
+use crate::html::{bound, columns, measured};
 use crate::plot::number;
 use crate::result::{Experiment, Report};
 
 /// The whole report.
-pub(crate) fn show(report: &Report) -> String {
+pub fn show(report: &Report) -> String {
     report.experiments.iter().map(experiment).collect()
 }
 
 fn experiment(experiment: &Experiment) -> String {
-    let title = format!(
-        "\n{}: {} (congestion control {}, seed {})\n",
-        experiment.name, experiment.title, experiment.congestion_control, experiment.seed
-    );
+    let control = experiment.congestion_control.as_ref();
+    let control = control.map_or(String::new(), |algorithm| format!("congestion control {algorithm}, "));
+    let title = format!("\n{}: {} ({control}seed {})\n", experiment.name, experiment.title, experiment.seed);
     title + &indent(&cases(experiment)) + &indent(&verdicts(experiment))
 }
 
@@ -38,6 +37,9 @@ fn table(header: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> St
 }
 
 fn cases(experiment: &Experiment) -> String {
+    if experiment.cases.is_empty() {
+        return String::new();
+    }
     let columns = columns(experiment);
     let named = |(name, unit): &(&str, &str)| match *unit {
         "" => (*name).to_owned(),
@@ -55,8 +57,7 @@ fn verdicts(experiment: &Experiment) -> String {
     let header = ["promise", "measured", "bound", ""].map(str::to_owned).to_vec();
     let rows = experiment.verdicts.iter().map(|verdict| {
         let kept = if verdict.holds { "kept" } else { "NOT KEPT" };
-        let measured = quantity(verdict.value, verdict.unit);
-        vec![verdict.name.clone(), measured, bound(verdict.bound, verdict.unit), kept.to_owned()]
+        vec![verdict.name.clone(), measured(verdict), bound(verdict.bound, verdict.unit), kept.to_owned()]
     });
     table(header, rows)
 }

@@ -1,6 +1,5 @@
 //! Figures drawn as SVG, readable on light and on dark ground.
 
-use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::prelude::*;
@@ -30,15 +29,32 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(140, 140, 140),
 ];
 
+/// Why a figure or the page around it could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DrawError {
+    /// A figure.
+    #[error("cannot draw {figure}: {reason}")]
+    Figure {
+        /// Its name.
+        figure: String,
+        /// In the words of the drawing library.
+        reason: String,
+    },
+    /// The page.
+    #[error("cannot write the page: {0}")]
+    Page(#[from] std::fmt::Error),
+}
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The figure as an SVG document with colours for light and dark.
 ///
 /// # Errors
 /// If it cannot be drawn, which nothing in it should cause.
-pub(crate) fn svg(figure: &Figure) -> Result<String> {
+pub fn svg(figure: &Figure) -> Result<String, DrawError> {
     let mut text = String::new();
-    draw(figure, &mut text).map_err(|error| anyhow!("cannot draw {}: {error}", figure.name))?;
+    draw(figure, &mut text)
+        .map_err(|error| DrawError::Figure { figure: figure.name.clone(), reason: error.to_string() })?;
     const STYLE: &str = "<style>svg{color:#222;background:#fff}\
                          @media(prefers-color-scheme:dark){svg{color:#ddd;background:#181818}}</style>";
     let text = text.replace(INK_NAME, "currentColor");
@@ -202,7 +218,7 @@ where
 }
 
 /// A number as short as it can be said.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let text = match value.abs() {
         0.0 => return "0".to_owned(),
         1000.0.. => format!("{value:.0}"),

@@ -8,7 +8,8 @@ const MOST_POINTS: usize = 600;
 /// How values stand along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Scale {
+pub enum Scale {
+    /// Equal steps are equal differences.
     Linear,
     /// Values must be above 0; others are left out.
     Logarithmic,
@@ -16,16 +17,17 @@ pub(crate) enum Scale {
 
 /// An axis.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// What it shows, with the unit.
-    pub(crate) label: String,
-    pub(crate) scale: Scale,
+    pub label: String,
+    /// How its values stand.
+    pub scale: Scale,
 }
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Look {
+pub enum Look {
     /// In a colour of its own, named in the legend.
     Main,
     /// One of many of a kind: thin and pale. Only the first of a name stands in the legend.
@@ -36,56 +38,57 @@ pub(crate) enum Look {
 
 /// A line.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Line {
-    pub(crate) name: String,
-    pub(crate) look: Look,
-    /// A point whose y is not a number (null in JSON) interrupts the line.
-    pub(crate) points: Vec<[f64; 2]>,
+pub struct Line {
+    /// Stands in the legend.
+    pub name: String,
+    /// How it is drawn.
+    pub look: Look,
+    /// x and y. A point whose y is not a number (null in JSON) interrupts the line.
+    pub points: Vec<[f64; 2]>,
 }
 
 /// A figure.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Figure {
+pub struct Figure {
     /// Names its file, within the experiment.
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
-    pub(crate) lines: Vec<Line>,
+    pub name: String,
+    /// Stands above it.
+    pub title: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// What is drawn, the last on top.
+    pub lines: Vec<Line>,
 }
 
 impl Figure {
     /// An empty figure with linear axes.
-    pub(crate) fn new(name: impl Into<String>, title: impl Into<String>, x: &str, y: &str) -> Self {
+    pub fn new(name: impl Into<String>, title: impl Into<String>, x: &str, y: &str) -> Self {
         let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Linear };
         Self { name: name.into(), title: title.into(), x: axis(x), y: axis(y), lines: vec![] }
     }
 
     /// With logarithmic x.
-    pub(crate) fn log_x(mut self) -> Self {
+    pub fn log_x(mut self) -> Self {
         self.x.scale = Scale::Logarithmic;
         self
     }
 
     /// With logarithmic y.
-    pub(crate) fn log_y(mut self) -> Self {
+    pub fn log_y(mut self) -> Self {
         self.y.scale = Scale::Logarithmic;
         self
     }
 
     /// Adds a line, thinned so that its peaks remain.
-    pub(crate) fn line(mut self, look: Look, name: impl Into<String>, points: Vec<[f64; 2]>) -> Self {
+    pub fn line(mut self, look: Look, name: impl Into<String>, points: Vec<[f64; 2]>) -> Self {
         self.lines.push(Line { name: name.into(), look, points: thin(points) });
         self
     }
 
     /// Adds one line for each of many, all of one name.
-    pub(crate) fn lines(
-        mut self,
-        look: Look,
-        name: &str,
-        lines: impl IntoIterator<Item = Vec<[f64; 2]>>,
-    ) -> Self {
+    pub fn lines(mut self, look: Look, name: &str, lines: impl IntoIterator<Item = Vec<[f64; 2]>>) -> Self {
         for points in lines {
             self = self.line(look, name, points);
         }
@@ -93,7 +96,7 @@ impl Figure {
     }
 
     /// Adds a horizontal line across the others.
-    pub(crate) fn level(self, name: impl Into<String>, y: f64) -> Self {
+    pub fn level(self, name: impl Into<String>, y: f64) -> Self {
         let xs = || self.lines.iter().flat_map(|line| &line.points).map(|point| point[0]);
         let (from, to) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
         let points = if from <= to { vec![[from, y], [to, y]] } else { vec![] };

@@ -3,10 +3,14 @@
 //! Nothing here knows where the numbers come from: simulated and live runs report the same way.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde::Serialize;
 
 use crate::figure::Figure;
+use crate::html;
+use crate::plot::{self, DrawError};
 
 /// Of the JSON report.
 const VERSION: u32 = 1;
@@ -14,86 +18,137 @@ const VERSION: u32 = 1;
 /// Where an experiment took place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum World {
+pub enum World {
     /// Virtual time: `hw-model`'s data centre.
     Simulation,
     /// Real packets between hosts in network namespaces.
     Live,
+    /// The hardware model's clock.
+    Cycles,
 }
 
 /// Everything.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub struct Report {
     /// Raised when a name goes or changes its meaning.
-    pub(crate) version: u32,
-    pub(crate) experiments: Vec<Experiment>,
+    pub version: u32,
+    /// In the order in which they were made.
+    pub experiments: Vec<Experiment>,
 }
 
 impl Report {
-    pub(crate) fn new(experiments: Vec<Experiment>) -> Self {
+    /// Of these.
+    pub fn new(experiments: Vec<Experiment>) -> Self {
         Self { version: VERSION, experiments }
     }
 
+    /// Writes the page `report.html` and every figure as `EXPERIMENT-FIGURE.svg` into a directory, which is made if it
+    /// is not there. Answers with the page's path.
+    ///
+    /// # Errors
+    /// If a file cannot be written, or a figure not be drawn.
+    pub fn write(&self, directory: &Path) -> Result<PathBuf, WriteError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            |source| WriteError::File { path, source }
+        };
+        fs::create_dir_all(directory).map_err(failed(directory))?;
+        for experiment in &self.experiments {
+            for figure in &experiment.figures {
+                let path = directory.join(format!("{}-{}.svg", experiment.name, figure.name));
+                fs::write(&path, plot::svg(figure)?).map_err(failed(&path))?;
+            }
+        }
+        let page = directory.join("report.html");
+        fs::write(&page, html::page(self)?).map_err(failed(&page))?;
+        Ok(page)
+    }
+
     /// Whether all that is promised held.
-    pub(crate) fn holds(&self) -> bool {
+    pub fn holds(&self) -> bool {
         self.experiments.iter().flat_map(|experiment| &experiment.verdicts).all(|verdict| verdict.holds)
     }
 }
 
+/// Why a report could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A file.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A figure.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+}
+
 /// One experiment.
 #[derive(Debug, Serialize)]
-pub(crate) struct Experiment {
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
+pub struct Experiment {
+    /// By which it is asked for.
+    pub name: &'static str,
+    /// In words.
+    pub title: &'static str,
     /// What was done, in a sentence or two.
-    pub(crate) description: String,
-    pub(crate) world: World,
-    pub(crate) seed: u64,
-    /// Name of the congestion control algorithm.
-    pub(crate) congestion_control: String,
+    pub description: String,
+    /// Where.
+    pub world: World,
+    /// Of everything random in it.
+    pub seed: u64,
+    /// Name of the congestion control algorithm, where one is at work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
     /// What was set, by name, as people read it.
-    pub(crate) settings: BTreeMap<&'static str, String>,
+    pub settings: BTreeMap<&'static str, String>,
     /// What was measured, one run or group of runs each.
-    pub(crate) cases: Vec<Case>,
-    pub(crate) verdicts: Vec<Verdict>,
-    pub(crate) figures: Vec<Figure>,
+    pub cases: Vec<Case>,
+    /// What is promised of it.
+    pub verdicts: Vec<Verdict>,
+    /// What it looks like.
+    pub figures: Vec<Figure>,
+    /// More than tables show, in a form of the experiment's own.
+    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+    pub details: serde_json::Value,
 }
 
 /// What was measured in one run.
 #[derive(Debug, Serialize)]
-pub(crate) struct Case {
-    pub(crate) name: String,
+pub struct Case {
+    /// What the run had that the others had not.
+    pub name: String,
     /// In the order in which they are shown.
-    pub(crate) values: Vec<Value>,
+    pub values: Vec<Value>,
 }
 
 /// A number.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Value {
-    pub(crate) name: &'static str,
+pub struct Value {
+    /// Of the column.
+    pub name: &'static str,
     /// None if there was nothing to measure.
-    pub(crate) value: Option<f64>,
-    pub(crate) unit: &'static str,
+    pub value: Option<f64>,
+    /// Empty for a count or a ratio.
+    pub unit: &'static str,
 }
 
 impl Case {
-    pub(crate) fn new(name: impl Into<String>) -> Self {
+    /// A run without numbers yet.
+    pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), values: vec![] }
     }
 
     /// Adds a number.
-    pub(crate) fn with(
-        mut self,
-        name: &'static str,
-        value: impl Into<Option<f64>>,
-        unit: &'static str,
-    ) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl Into<Option<f64>>, unit: &'static str) -> Self {
         self.values.push(Value { name, value: value.into().filter(|value| value.is_finite()), unit });
         self
     }
 
     /// The number of that name.
-    pub(crate) fn value(&self, name: &str) -> Option<f64> {
+    pub fn value(&self, name: &str) -> Option<f64> {
         self.values.iter().find(|value| value.name == name)?.value
     }
 }
@@ -101,24 +156,33 @@ impl Case {
 /// What a number has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Bound {
+pub enum Bound {
+    /// This or more.
     AtLeast(f64),
+    /// This or less.
     AtMost(f64),
+    /// No number: a statement that is true.
+    Holds,
 }
 
 /// A promise, and whether it was kept.
 #[derive(Debug, Serialize)]
-pub(crate) struct Verdict {
-    pub(crate) name: String,
+pub struct Verdict {
+    /// The promise in words.
+    pub name: String,
     /// None if there was nothing to measure: then the promise is not kept.
-    pub(crate) value: Option<f64>,
-    pub(crate) unit: &'static str,
-    pub(crate) bound: Bound,
-    pub(crate) holds: bool,
+    pub value: Option<f64>,
+    /// Of the number.
+    pub unit: &'static str,
+    /// What the number has to be.
+    pub bound: Bound,
+    /// It is.
+    pub holds: bool,
 }
 
 impl Verdict {
-    pub(crate) fn new(
+    /// A promise about a number.
+    pub fn new(
         name: impl Into<String>,
         value: impl Into<Option<f64>>,
         unit: &'static str,
@@ -128,12 +192,18 @@ impl Verdict {
         let holds = value.is_some_and(|value| match bound {
             Bound::AtLeast(least) => value >= least,
             Bound::AtMost(most) => value <= most,
+            Bound::Holds => value == 1.0,
         });
         Self { name: name.into(), value, unit, bound, holds }
     }
 
+    /// A statement, and whether it is true.
+    pub fn claim(name: impl Into<String>, holds: bool) -> Self {
+        Self::new(name, f64::from(u8::from(holds)), "", Bound::Holds)
+    }
+
     /// A promise about a number of a case.
-    pub(crate) fn of(case: &Case, name: &'static str, bound: Bound) -> Self {
+    pub fn of(case: &Case, name: &'static str, bound: Bound) -> Self {
         let value = case.values.iter().find(|value| value.name == name);
         let unit = value.map_or("", |value| value.unit);
         Self::new(format!("{}: {name}", case.name), value.and_then(|value| value.value), unit, bound)
@@ -154,6 +224,7 @@ mod tests {
         let verdict = Verdict::of(&case, "x", Bound::AtMost(4.0));
         assert!(verdict.holds && verdict.name == "c: x" && verdict.unit == "us");
         assert!(!Verdict::of(&case, "y", Bound::AtMost(4.0)).holds);
+        assert!(Verdict::claim("so", true).holds && !Verdict::claim("so", false).holds);
     }
 
     #[test]

@@ -1,0 +1,148 @@
+//! `tiercel-model`, reached as `tiercel model`: the hardware model at the command line.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+use hw_model::experiments::{self, Named, Options, SEED};
+use indicatif::{ProgressBar, ProgressStyle};
+use lab_report::Report;
+
+/// The network card in cycles: experiments with the hardware model.
+#[derive(Debug, Parser)]
+#[command(name = "tiercel model", bin_name = "tiercel model", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make experiments and say what is promised of them, and whether it was kept.
+    #[command(after_help = "\
+Examples:
+  tiercel model experiment                         what there is
+  tiercel model experiment tonic-hardware
+  tiercel model experiment --all --out target/model
+  tiercel model experiment tonic-rate-limiter --json | jq .experiments[0].details
+
+Exit codes:
+  0 every promise was kept  1 one was not, or an experiment could not be made  2 wrong usage")]
+    Experiment(Experiments),
+}
+
+#[derive(Debug, Args)]
+struct Experiments {
+    /// Which ones; without a name they are listed.
+    #[arg(value_name = "NAME", value_parser = named)]
+    names: Vec<&'static Named>,
+    /// All there are.
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Also write report.html and the pictures there.
+    #[arg(long, value_name = "DIRECTORY")]
+    out: Option<PathBuf>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = SEED)]
+    seed: u64,
+    /// Simulate at most this long in one run, in simulated microseconds: to look at a long run's beginning.
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+}
+
+fn named(name: &str) -> Result<&'static Named, String> {
+    experiments::find(name).ok_or_else(|| {
+        let known: Vec<_> = experiments::ALL.iter().map(|named| named.name).collect();
+        format!("there is no such experiment; there are {}", known.join(", "))
+    })
+}
+
+fn main() -> ExitCode {
+    let Command::Experiment(arguments) = Cli::parse().command;
+    match experiment(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // A reader that has seen enough is no error.
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_closed) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// False when a promise was not kept, which the tables then say.
+fn experiment(arguments: &Experiments) -> Result<bool> {
+    let mut output = io::stdout().lock();
+    let names = if arguments.all { experiments::ALL.iter().collect() } else { arguments.names.clone() };
+    if names.is_empty() {
+        list(&mut output, arguments.json)?;
+        return Ok(true);
+    }
+    if let Some(directory) = &arguments.out {
+        // Before the work, so that none is lost for a misspelt path.
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    }
+    let options = Options { seed: arguments.seed, limit_us: arguments.limit };
+    let mut done = vec![];
+    for named in names {
+        done.push(make(named, &options)?);
+    }
+    let report = Report::new(done);
+    if arguments.json {
+        serde_json::to_writer(&mut output, &report).map_err(io::Error::from)?;
+        writeln!(output)?;
+    } else {
+        write!(output, "{}", lab_report::show(&report))?;
+    }
+    if let Some(directory) = &arguments.out {
+        let page = report.write(directory)?;
+        if !arguments.json {
+            writeln!(output, "\n{} and the plots beside it show the course of each.", page.display())?;
+        }
+    }
+    Ok(report.holds())
+}
+
+fn list(output: &mut impl Write, json: bool) -> Result<()> {
+    if json {
+        let list: Vec<_> = experiments::ALL
+            .iter()
+            .map(|named| serde_json::json!({"name": named.name, "question": named.question}))
+            .collect();
+        serde_json::to_writer(&mut *output, &list).map_err(io::Error::from)?;
+        writeln!(output)?;
+        return Ok(());
+    }
+    let width = experiments::ALL.iter().map(|named| named.name.len()).max().unwrap_or(0);
+    for named in experiments::ALL {
+        writeln!(output, "{:width$}  {}", named.name, named.question)?;
+    }
+    Ok(())
+}
+
+fn make(named: &Named, options: &Options) -> Result<lab_report::Experiment> {
+    let style = ProgressStyle::with_template("{msg:<28} {wide_bar} {pos:>4}/{len:<4} {eta:>4}")?;
+    // Drawn on the standard error stream, and not at all when that is no terminal.
+    let bar = ProgressBar::new(1).with_style(style).with_message(named.name);
+    let made = (named.run)(options, &mut |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    let made = made.with_context(|| format!("experiment {}", named.name))?;
+    if made.name != named.name {
+        bail!("experiment {} calls itself {}", named.name, made.name);
+    }
+    Ok(made)
+}
