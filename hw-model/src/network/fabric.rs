@@ -5,10 +5,12 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use slab::Slab;
 
-use super::config::{ConfigError, FabricConfig, Impairments};
+use super::buffer::Memory;
+use super::config::{ConfigError, FabricConfig};
 use super::flow::FlowHash;
-use super::header::{self, Address, Class};
-use super::link::{Held, Link, Name};
+use super::header::{self, Address};
+use super::impairments::Impairments;
+use super::link::{Admission, Held, Link, Name, Outgoing, Way};
 use super::stats::{Corruption, FabricStats};
 use super::time::Time;
 use super::topology::{Egress, Topology, Trunk};
@@ -54,20 +56,21 @@ struct Flight {
     frame: Vec<u8>,
 }
 
-/// When a frame stands at a switch, and from where to where it goes.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    time: Time,
-    ingress: Port,
-    destination: Port,
+/// What to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    /// The frame in a slot has reached the end of its link, unless it now has another event.
+    Arrival(usize),
+    /// The wire of a link is free and frames wait for it. A link has one such event at a time.
+    Wire(Egress),
 }
 
-/// When to look at a slot. Ordered by time, then by when it was decided.
+/// When to look at something. Ordered by time, then by when it was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     time: Time,
     number: u64,
-    slot: usize,
+    subject: Subject,
 }
 
 /// Switches with a host at each port. See the module for what happens to a frame.
@@ -83,6 +86,8 @@ pub struct Fabric {
     now: Time,
     /// Towards hosts, by port; behind them the trunks.
     links: Vec<Link>,
+    /// By switch.
+    memories: Vec<Memory>,
     table: HashMap<Address, Port>,
     flights: Slab<Flight>,
     events: BinaryHeap<Reverse<Event>>,
@@ -118,6 +123,7 @@ impl Fabric {
         Ok(Self {
             seed: config.seed,
             links: links.collect(),
+            memories: (0..topology.switches()).map(|_| Memory::new(config.switches)).collect(),
             topology,
             now: Time::ZERO,
             table: HashMap::new(),
@@ -174,8 +180,9 @@ impl Fabric {
         Some(Delivery { time: flight.due, port: flight.destination, frame: flight.frame })
     }
 
-    /// When to poll next; `None` if no frame is under way. With one switch that is when the next frame arrives, with
-    /// several it may be when one reaches the next switch, and nothing has arrived then.
+    /// When to poll next; `None` if no frame is under way. With one switch that is when the next frame arrives;
+    /// with several it may be when one reaches the next switch, on a link that trims when the wire is free for the next
+    /// frame, and nothing has arrived then.
     pub fn next_event(&self) -> Option<Time> {
         let arrived = self.arrived.front().map(|flight| flight.due);
         arrived.or_else(|| self.events.peek().map(|Reverse(event)| event.time))
@@ -209,6 +216,7 @@ impl Fabric {
         FabricStats {
             towards: hosts.iter().map(|link| link.stats.clone()).collect(),
             trunks: trunks.iter().map(|link| link.stats.clone()).collect(),
+            buffer_peaks: self.memories.iter().map(|memory| memory.peak).collect(),
             runts: self.runts,
             filtered: self.filtered,
         }
@@ -262,18 +270,43 @@ impl Fabric {
         // The top of the heap is never stale.
         while let Some(&Reverse(event)) = self.events.peek().filter(|Reverse(event)| event.time <= self.now) {
             self.events.pop();
-            let flight = self.flights.remove(event.slot);
-            match flight.egress {
-                Egress::Host(_) => self.arrived.push_back(flight),
-                Egress::Trunk(trunk) => {
-                    self.leave_link(&flight);
-                    let way =
-                        Way { time: event.time, ingress: flight.ingress, destination: flight.destination };
-                    self.forward(way, self.topology.end_of(trunk), true, flight.frame);
-                }
+            match event.subject {
+                Subject::Arrival(slot) => self.arrive(event.time, slot),
+                Subject::Wire(egress) => self.serve(event.time, egress),
             }
             self.discard_stale_events();
         }
+    }
+
+    /// A frame has reached the end of its link.
+    fn arrive(&mut self, time: Time, slot: usize) {
+        let flight = self.flights.remove(slot);
+        match flight.egress {
+            Egress::Host(_) => self.arrived.push_back(flight),
+            Egress::Trunk(trunk) => {
+                self.leave_link(&flight);
+                let way = Way { time, ingress: flight.ingress, destination: flight.destination };
+                self.forward(way, self.topology.end_of(trunk), true, flight.frame);
+            }
+        }
+    }
+
+    /// The wire of a link that trims is free.
+    fn serve(&mut self, time: Time, egress: Egress) {
+        let index = self.index(egress);
+        let memory = &mut self.memories[usize::from(self.topology.start_of(egress))];
+        if let Some((outgoing, departure, next)) = self.links[index].serve(time, memory) {
+            if let Some(next) = next {
+                self.schedule(next, Subject::Wire(egress));
+            }
+            self.launch(egress, outgoing, departure);
+        }
+    }
+
+    fn schedule(&mut self, time: Time, subject: Subject) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.events.push(Reverse(Event { time, number, subject }));
     }
 
     /// Counts a frame that has reached the end of a link.
@@ -314,29 +347,36 @@ impl Fabric {
         }
         let twin = name.filter(|name| link.duplicates(self.seed, *name));
         let copy = twin.map(|name| (Name { copy: 1, ..name }, frame.clone()));
-        self.send(way, egress, frame, class, name);
+        self.send(egress, Outgoing { way, frame, class, name });
         if let Some((name, frame)) = copy {
             self.links[index].stats.duplicated += 1;
-            self.send(way, egress, frame, class, Some(name));
+            self.send(egress, Outgoing { way, frame, class, name: Some(name) });
         }
     }
 
-    /// The module's steps 5 to 8.
-    fn send(&mut self, way: Way, egress: Egress, mut frame: Vec<u8>, class: Class, name: Option<Name>) {
+    /// The module's step 5.
+    fn send(&mut self, egress: Egress, outgoing: Outgoing) {
         let index = self.index(egress);
-        let link = &mut self.links[index];
-        let Some(passage) = link.send(self.seed, way.time, &mut frame, class, name) else {
-            return;
-        };
-        link.stats.in_flight += 1;
-        let direction = link.direction(way.ingress.0);
-        let event = self.next_number;
-        self.next_number += 1;
+        let memory = &mut self.memories[usize::from(self.topology.start_of(egress))];
+        match self.links[index].admit(self.seed, outgoing, memory) {
+            Admission::Departs(outgoing, departure) => self.launch(egress, outgoing, departure),
+            Admission::Serve(time) => self.schedule(time, Subject::Wire(egress)),
+            Admission::Settled => {}
+        }
+    }
+
+    /// The module's steps 6 to 8, for a frame whose last bit leaves at `departure`.
+    fn launch(&mut self, egress: Egress, mut outgoing: Outgoing, departure: Time) {
+        let index = self.index(egress);
+        let passage = self.links[index].launch(self.seed, departure, &mut outgoing);
+        let Outgoing { way: Way { ingress, destination, .. }, frame, name, .. } = outgoing;
         let ordinal = name.map(|name| name.ordinal);
-        let Way { ingress, destination, .. } = way;
-        let flight = Flight { event, due: passage.arrival, ingress, destination, egress, ordinal, frame };
-        let slot = self.flights.insert(flight);
-        self.events.push(Reverse(Event { time: passage.arrival, number: event, slot }));
+        let entry = self.flights.vacant_entry();
+        let slot = entry.key();
+        let event = self.next_number;
+        entry.insert(Flight { event, due: passage.arrival, ingress, destination, egress, ordinal, frame });
+        self.schedule(passage.arrival, Subject::Arrival(slot));
+        let direction = self.links[index].direction(ingress.0);
         match passage.behind {
             Some(behind) => {
                 direction.held.push(Reverse(Held { until_passed: direction.passed + behind, event, slot }));
@@ -348,20 +388,13 @@ impl Fabric {
 
     /// A frame went by: those held back until now follow right behind it, unless their time is up before.
     fn release_overtaken(&mut self, link: usize, ingress: Port, arrival: Time) {
-        let direction = self.links[link].direction(ingress.0);
-        direction.passed += 1;
-        while let Some(&Reverse(held)) = direction.held.peek() {
-            if held.until_passed > direction.passed {
-                return;
-            }
-            direction.held.pop();
+        self.links[link].direction(ingress.0).passed += 1;
+        while let Some(held) = self.links[link].direction(ingress.0).pop_overtaken() {
             let flight = self.flights.get_mut(held.slot).filter(|flight| flight.event == held.event);
             if let Some(flight) = flight.filter(|flight| flight.due > arrival) {
                 flight.due = arrival;
                 flight.event = self.next_number;
-                let event = Event { time: arrival, number: flight.event, slot: held.slot };
-                self.events.push(Reverse(event));
-                self.next_number += 1;
+                self.schedule(arrival, Subject::Arrival(held.slot));
             }
         }
     }
@@ -369,7 +402,13 @@ impl Fabric {
     /// Keeps the top of the heap an event that delivers a frame.
     fn discard_stale_events(&mut self) {
         while let Some(Reverse(event)) = self.events.peek() {
-            if self.flights.get(event.slot).is_some_and(|flight| flight.event == event.number) {
+            let is_live = match event.subject {
+                Subject::Arrival(slot) => {
+                    self.flights.get(slot).is_some_and(|flight| flight.event == event.number)
+                }
+                Subject::Wire(_) => true,
+            };
+            if is_live {
                 return;
             }
             self.events.pop();

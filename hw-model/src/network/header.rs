@@ -1,6 +1,6 @@
 //! What a switch reads and rewrites in a frame's Ethernet and IP headers.
 
-use super::config::EcnMark;
+use super::impairments::EcnMark;
 
 /// Length of an Ethernet header in bytes: destination, source, type.
 pub(super) const ETHERNET: usize = 14;
@@ -15,6 +15,7 @@ mod at {
     pub(super) const ETHERTYPE: usize = 12;
     pub(super) const IPV4_VERSION: usize = ETHERNET;
     pub(super) const IPV4_TOS: usize = ETHERNET + 1;
+    pub(super) const IPV4_LENGTH: usize = ETHERNET + 2;
     /// Flags and fragment offset.
     pub(super) const IPV4_FRAGMENT: usize = ETHERNET + 6;
     pub(super) const IPV4_TTL: usize = ETHERNET + 8;
@@ -25,6 +26,7 @@ mod at {
     pub(super) const IPV4_END: usize = ETHERNET + 20;
     /// Low half of the traffic class (with ECN), high half of the flow label's first byte.
     pub(super) const IPV6_CLASS: usize = ETHERNET + 1;
+    pub(super) const IPV6_LENGTH: usize = ETHERNET + 4;
     pub(super) const IPV6_NEXT_HEADER: usize = ETHERNET + 6;
     pub(super) const IPV6_HOP_LIMIT: usize = ETHERNET + 7;
     pub(super) const IPV6_SOURCE: usize = ETHERNET + 8;
@@ -39,6 +41,22 @@ const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_ICMPV6: u8 = 58;
 /// Neighbour discovery and group membership (RFC 4861, RFC 2710, RFC 3810).
 const ICMPV6_LINK_LOCAL: [core::ops::RangeInclusive<u8>; 2] = [130..=137, 143..=143];
+
+/// What is left of a frame at least when it is cut: Ethernet and IPv6 headers.
+pub(super) const LEAST_TRIMMED: usize = at::IPV6_END;
+
+/// True of an IP frame that is shorter than its length field says: a switch with
+/// [`trim`](super::Impairments::trim) has cut it. The headers are left as they were, so the field still tells the
+/// length that was sent.
+#[must_use]
+pub fn is_trimmed(frame: &[u8]) -> bool {
+    let length = |offset| usize::from(u16::from_be_bytes(bytes(frame, offset)));
+    match ip(frame) {
+        None => false,
+        Some(IpVersion::V4) => frame.len() < ETHERNET + length(at::IPV4_LENGTH),
+        Some(IpVersion::V6) => frame.len() < at::IPV6_END + length(at::IPV6_LENGTH),
+    }
+}
 
 /// An Ethernet address.
 pub(super) type Address = [u8; ADDRESS];

@@ -3,8 +3,11 @@
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::config::{Impairments, Scope};
+use super::buffer::Memory;
+use super::fabric::Port;
 use super::header::{self, Class};
+use super::impairments::{Impairments, Scope};
+use super::priority::PriorityQueues;
 use super::random::{Decision, Draws};
 use super::stats::{BitFlip, Corruption, LinkStats};
 use super::time::{Span, Time};
@@ -41,6 +44,12 @@ pub(super) struct Direction {
 }
 
 impl Direction {
+    /// Takes the next frame held back that as many have passed as were to.
+    pub(super) fn pop_overtaken(&mut self) -> Option<Held> {
+        self.held.peek().filter(|Reverse(held)| held.until_passed <= self.passed)?;
+        self.held.pop().map(|Reverse(held)| held)
+    }
+
     /// Notes a delivery. True if a frame with a higher ordinal came before (RFC 4737, 3.3).
     pub(super) fn deliver(&mut self, ordinal: u64) -> bool {
         let reordered = self.highest_delivered.is_some_and(|highest| highest > ordinal);
@@ -57,6 +66,41 @@ pub(super) struct Name {
     pub(super) copy: u8,
     /// The burst chain is in its bad state at this frame.
     pub(super) in_burst: bool,
+}
+
+/// When a frame stands at a switch, and from where to where it goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) time: Time,
+    pub(super) ingress: Port,
+    pub(super) destination: Port,
+}
+
+/// A frame, or one copy of it, that is to leave by a link.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) way: Way,
+    pub(super) frame: Vec<u8>,
+    pub(super) class: Class,
+    /// `None` if it is not to be impaired.
+    pub(super) name: Option<Name>,
+}
+
+impl Outgoing {
+    pub(super) fn bytes(&self) -> u64 {
+        self.frame.len() as u64
+    }
+}
+
+/// What becomes of a frame that comes to a link.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// Its last bit leaves at that instant.
+    Departs(Outgoing, Time),
+    /// It waits, the first to do so: call [`Link::serve`] at that instant.
+    Serve(Time),
+    /// Nothing more to do: it waits behind others, or was dropped, and counted.
+    Settled,
 }
 
 /// How a frame that was not dropped travels.
@@ -80,6 +124,8 @@ pub(super) struct Link {
     /// When the last bit of each frame in the queue leaves, and the frame's bytes.
     queue: VecDeque<(Time, u64)>,
     queued_bytes: u64,
+    /// Frames whose turn is not decided yet, on a link that trims.
+    waiting: PriorityQueues,
     /// When the last bit in the queue leaves.
     busy_until: Time,
     /// When the last frame that was not held back arrives: the wire keeps order.
@@ -97,6 +143,7 @@ impl Link {
             directions: vec![],
             queue: VecDeque::new(),
             queued_bytes: 0,
+            waiting: PriorityQueues::default(),
             busy_until: Time::ZERO,
             last_arrival: Time::ZERO,
             stats: LinkStats::default(),
@@ -130,7 +177,8 @@ impl Link {
     /// Bytes queued at `now`, those of the frame on the wire included.
     pub(super) fn queued_bytes(&self, now: Time) -> u64 {
         let gone = self.queue.iter().take_while(|(departure, _)| *departure <= now);
-        self.queued_bytes - gone.map(|(_, bytes)| bytes).sum::<u64>()
+        let on_their_way = self.queued_bytes - gone.map(|(_, bytes)| bytes).sum::<u64>();
+        on_their_way + self.waiting.data_bytes + self.waiting.header_bytes
     }
 
     fn draws(&self, seed: u64, name: Name) -> Draws {
@@ -185,62 +233,173 @@ impl Link {
         passes
     }
 
-    /// Puts one frame, or one copy of it, into the queue and onto the wire. `None`: dropped, and counted.
-    pub(super) fn send(
-        &mut self,
-        seed: u64,
-        now: Time,
-        frame: &mut [u8],
-        class: Class,
-        name: Option<Name>,
-    ) -> Option<Passage> {
-        let departure = self.enqueue(now, frame, class)?;
-        let Some(name) = name else {
-            return Some(Passage { arrival: self.arrival(departure, Span::ZERO), behind: None });
+    /// Takes one frame, or one copy of it: tail drop or trimming, and ECN.
+    pub(super) fn admit(&mut self, seed: u64, mut outgoing: Outgoing, memory: &mut Memory) -> Admission {
+        let now = outgoing.way.time;
+        self.forget_departed(now);
+        memory.advance(now);
+        let trim = self.impairments.trim.map(|length| (length.0 as usize).max(header::LEAST_TRIMMED));
+        let is_control = |outgoing: &Outgoing, length| {
+            outgoing.class != Class::Housekeeping && outgoing.frame.len() <= length
         };
-        let draws = self.draws(seed, name);
-        if draws.of(Decision::Corrupt).happens(self.impairments.corrupt) {
-            self.corrupt(draws, name, frame);
+        if trim.is_some_and(|length| is_control(&outgoing, length)) {
+            return self.admit_header(outgoing, memory);
         }
-        let jitter = Span(draws.of(Decision::Jitter).below(self.impairments.jitter.0.saturating_add(1)));
-        if !draws.of(Decision::Reorder).happens(self.impairments.reorder) {
-            return Some(Passage { arrival: self.arrival(departure, jitter), behind: None });
+        let occupancy = self.queued_bytes + self.waiting.data_bytes + outgoing.bytes();
+        let fits = self.impairments.rate.is_none()
+            || (occupancy <= self.impairments.queue.0 && memory.admits(occupancy, outgoing.bytes()));
+        if fits {
+            self.mark(&mut outgoing, occupancy);
+            return self.admit_data(outgoing, memory);
         }
-        self.stats.held_back += 1;
-        let distance = u64::from(self.impairments.reorder_distance.get());
-        let behind = 1 + draws.of(Decision::ReorderDistance).below(distance);
-        let arrival = departure + self.impairments.delay + jitter + self.impairments.reorder_hold;
-        Some(Passage { arrival, behind: Some(behind) })
+        match trim.filter(|_| outgoing.class != Class::Housekeeping) {
+            Some(length) => self.trim(seed, outgoing, length, memory),
+            None => self.refuse(occupancy),
+        }
     }
 
-    /// Tail drop, ECN and serialisation. The instant the frame's last bit leaves.
-    fn enqueue(&mut self, now: Time, frame: &mut [u8], class: Class) -> Option<Time> {
+    /// Counts a frame that the queue or the memory has no room for.
+    fn refuse(&mut self, occupancy: u64) -> Admission {
+        let is_queue_full = occupancy > self.impairments.queue.0;
+        let counter =
+            if is_queue_full { &mut self.stats.queue_dropped } else { &mut self.stats.buffer_dropped };
+        *counter += 1;
+        Admission::Settled
+    }
+
+    fn mark(&mut self, outgoing: &mut Outgoing, occupancy: u64) {
+        if outgoing.class != Class::Housekeeping
+            && self.impairments.ecn.is_some_and(|threshold| occupancy > threshold.0)
+            && header::mark_congestion(&mut outgoing.frame, self.impairments.ecn_mark)
+        {
+            self.stats.ecn_marked += 1;
+        }
+    }
+
+    /// Cuts the frame that came or the last one that waits, on equal odds: flows in step would else be cut in step
+    /// (Handley et al., section 3.1). What waits stays within its bounds, as only a longer frame gives way.
+    fn trim(&mut self, seed: u64, mut outgoing: Outgoing, length: usize, memory: &mut Memory) -> Admission {
+        let may_give_way = self.waiting.last_data().is_some_and(|last| {
+            last.class != Class::Housekeeping && last.frame.len() >= outgoing.frame.len()
+        });
+        let other = outgoing.name.is_some_and(|name| self.draws(seed, name).of(Decision::Trim).below(2) == 1);
+        self.stats.trimmed += 1;
+        if may_give_way
+            && other
+            && let Some(last) = self.waiting.pop_last_data()
+        {
+            memory.give_back(last.bytes());
+            self.stats.in_flight -= 1;
+            let occupancy = self.queued_bytes + self.waiting.data_bytes + outgoing.bytes();
+            self.mark(&mut outgoing, occupancy);
+            self.keep(&outgoing, memory);
+            self.waiting.push_data(core::mem::replace(&mut outgoing, last));
+        }
+        outgoing.frame.truncate(length);
+        self.admit_header(outgoing, memory)
+    }
+
+    /// A header, or a frame no longer than one: it goes before all data.
+    fn admit_header(&mut self, outgoing: Outgoing, memory: &mut Memory) -> Admission {
+        let occupancy = self.waiting.header_bytes + outgoing.bytes();
+        let is_limited = self.impairments.rate.is_some();
+        if is_limited && occupancy > self.impairments.header_queue.0 {
+            self.stats.queue_dropped += 1;
+            return Admission::Settled;
+        }
+        if is_limited && !memory.has_room(outgoing.bytes()) {
+            self.stats.buffer_dropped += 1;
+            return Admission::Settled;
+        }
+        self.admit_waiting(outgoing, memory, PriorityQueues::push_header)
+    }
+
+    fn admit_data(&mut self, outgoing: Outgoing, memory: &mut Memory) -> Admission {
+        if self.impairments.trim.is_some() || !self.waiting.is_empty() {
+            return self.admit_waiting(outgoing, memory, PriorityQueues::push_data);
+        }
+        // First come, first served: its time is known at once.
+        self.keep(&outgoing, memory);
+        let departure = self.transmit(outgoing.way.time, outgoing.bytes(), memory);
+        Admission::Departs(outgoing, departure)
+    }
+
+    /// A frame of a link that trims: on the wire if that is free, else into its queue.
+    fn admit_waiting(
+        &mut self,
+        outgoing: Outgoing,
+        memory: &mut Memory,
+        push: fn(&mut PriorityQueues, Outgoing),
+    ) -> Admission {
+        let now = outgoing.way.time;
+        self.keep(&outgoing, memory);
+        let is_first = self.waiting.is_empty();
+        if is_first && self.busy_until <= now {
+            let departure = self.transmit(now, outgoing.bytes(), memory);
+            return Admission::Departs(outgoing, departure);
+        }
+        push(&mut self.waiting, outgoing);
+        let queued = self.queued_bytes + self.waiting.data_bytes + self.waiting.header_bytes;
+        self.stats.queue_peak = self.stats.queue_peak.max(queued);
+        if is_first { Admission::Serve(self.busy_until) } else { Admission::Settled }
+    }
+
+    /// Puts the next frame that waits onto the wire, which is free now: the frame, when its last bit leaves, and when
+    /// to serve the link again, if more wait.
+    pub(super) fn serve(&mut self, now: Time, memory: &mut Memory) -> Option<(Outgoing, Time, Option<Time>)> {
+        self.forget_departed(now);
+        let outgoing = self.waiting.pop()?;
+        let departure = self.transmit(now, outgoing.bytes(), memory);
+        Some((outgoing, departure, (!self.waiting.is_empty()).then_some(departure)))
+    }
+
+    /// Counts a frame that will leave by this link.
+    fn keep(&mut self, outgoing: &Outgoing, memory: &mut Memory) {
+        self.stats.in_flight += 1;
+        memory.take(outgoing.bytes());
+    }
+
+    fn forget_departed(&mut self, now: Time) {
         while let Some(&(_, bytes)) = self.queue.front().filter(|(departure, _)| *departure <= now) {
             self.queue.pop_front();
             self.queued_bytes -= bytes;
         }
-        let bytes = frame.len() as u64;
-        let occupancy = self.queued_bytes + bytes;
-        if self.impairments.rate.is_some() && occupancy > self.impairments.queue.0 {
-            self.stats.queue_dropped += 1;
-            return None;
-        }
-        if class != Class::Housekeeping
-            && self.impairments.ecn.is_some_and(|threshold| occupancy > threshold.0)
-            && header::mark_congestion(frame, self.impairments.ecn_mark)
-        {
-            self.stats.ecn_marked += 1;
-        }
+    }
+
+    /// Serialisation behind what is queued. The instant the frame's last bit leaves.
+    fn transmit(&mut self, now: Time, bytes: u64, memory: &mut Memory) -> Time {
         // A rate switched off lets what is queued leave first.
         let start = self.busy_until.max(now);
         let departure = start + self.impairments.rate.map_or(Span::ZERO, |rate| rate.time_of(bytes));
         if departure > now {
             self.queue.push_back((departure, bytes));
-            self.queued_bytes = occupancy;
-            self.stats.queue_peak = self.stats.queue_peak.max(occupancy);
+            self.queued_bytes += bytes;
+            let queued = self.queued_bytes + self.waiting.data_bytes + self.waiting.header_bytes;
+            self.stats.queue_peak = self.stats.queue_peak.max(queued);
             self.busy_until = departure;
         }
-        Some(departure)
+        memory.departs(departure, bytes);
+        departure
+    }
+
+    /// Corruption, delay and reordering of a frame whose last bit leaves at `departure`.
+    pub(super) fn launch(&mut self, seed: u64, departure: Time, outgoing: &mut Outgoing) -> Passage {
+        let Some(name) = outgoing.name else {
+            return Passage { arrival: self.arrival(departure, Span::ZERO), behind: None };
+        };
+        let draws = self.draws(seed, name);
+        if draws.of(Decision::Corrupt).happens(self.impairments.corrupt) {
+            self.corrupt(draws, name, &mut outgoing.frame);
+        }
+        let jitter = Span(draws.of(Decision::Jitter).below(self.impairments.jitter.0.saturating_add(1)));
+        if !draws.of(Decision::Reorder).happens(self.impairments.reorder) {
+            return Passage { arrival: self.arrival(departure, jitter), behind: None };
+        }
+        self.stats.held_back += 1;
+        let distance = u64::from(self.impairments.reorder_distance.get());
+        let behind = 1 + draws.of(Decision::ReorderDistance).below(distance);
+        let arrival = departure + self.impairments.delay + jitter + self.impairments.reorder_hold;
+        Passage { arrival, behind: Some(behind) }
     }
 
     fn arrival(&mut self, departure: Time, jitter: Span) -> Time {

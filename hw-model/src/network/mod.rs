@@ -25,14 +25,16 @@
 //! 2. *loss*, independent or in bursts;
 //! 3. *hop limit*: lowered, dropped at zero;
 //! 4. *duplication*: the copy goes the rest of the way on its own;
-//! 5. *queue*: tail drop when full, congestion experienced (CE) when above the threshold, then the time the
-//!    frame's bits take at the link's rate;
+//! 5. *queue*: tail drop when full or when the switch's memory, if shared ([`SharedBuffer`]), has no more for this
+//!    queue; congestion experienced (CE) when above the threshold; then the time the frame's bits take at the link's
+//!    rate. A link that trims cuts the frame, or the last that waits, to its headers instead of dropping it, and headers
+//!    overtake data;
 //! 6. *corruption*, after the switch has rewritten the header, so that no switch ever repairs it;
 //! 7. *delay* and *jitter*, which keep the order of frames;
 //! 8. *reordering*: the frame is held back until others have overtaken it.
 //!
 //! # What can be repeated
-//! Steps 2, 4, 6, 7 and 8 are decided by (seed, port in, link, ordinal of the frame between these two,
+//! Steps 2, 4, 6, 7 and 8, and which of two frames is cut, are decided by (seed, port in, link, ordinal of the frame between these two,
 //! copy) and by nothing else: not by time, not by traffic between other ports, and not by one another, so
 //! that switching one impairment on leaves the choices of the others as they were. Paths are decided by seed,
 //! switch and flow.
@@ -41,11 +43,14 @@
 //! likes and would otherwise shift every later decision. It does wait in the queue like all others, and a
 //! link that is down drops it. A frame dropped by a link that is down takes its ordinal none the less.
 
+mod buffer;
 mod config;
 mod fabric;
 mod flow;
 mod header;
+mod impairments;
 mod link;
+mod priority;
 mod quantity;
 mod random;
 mod stats;
@@ -54,9 +59,12 @@ mod tests;
 mod time;
 mod topology;
 
-pub use config::{Burst, ConfigError, EcnMark, FabricConfig, Impairments, Outage, Scope};
+pub use buffer::{Alpha, SharedBuffer};
+pub use config::{ConfigError, FabricConfig};
 pub use fabric::{Delivery, Fabric, Port};
 pub use flow::FlowHash;
+pub use header::is_trimmed;
+pub use impairments::{Burst, EcnMark, Impairments, Outage, Scope};
 pub use quantity::{ByteCount, Probability, QuantityError, Rate};
 pub use stats::{BitFlip, Corruption, FabricStats, LinkStats};
 pub use time::{Span, Time};

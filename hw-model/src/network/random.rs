@@ -28,6 +28,7 @@ pub(super) enum Decision {
     Reorder,
     ReorderDistance,
     Jitter,
+    Trim,
 }
 
 /// All draws of one frame.

@@ -22,6 +22,8 @@ pub struct LinkStats {
     pub burst_lost: u64,
     /// Dropped: the queue was full.
     pub queue_dropped: u64,
+    /// Dropped: the switch's shared memory had no room for this queue to grow.
+    pub buffer_dropped: u64,
     /// Dropped: the hop limit would have reached zero.
     pub hop_limit_expired: u64,
     /// Dropped: the link was down at either end.
@@ -36,6 +38,9 @@ pub struct LinkStats {
     pub corrupted: u64,
     /// Frames newly marked congestion experienced.
     pub ecn_marked: u64,
+    /// Frames cut to their headers for lack of room; they count as delivered when these arrive, as dropped when there
+    /// was no room for these either.
+    pub trimmed: u64,
     /// Most bytes that ever stood in the queue, those of the frame on the wire included.
     pub queue_peak: u64,
 }
@@ -43,7 +48,8 @@ pub struct LinkStats {
 impl LinkStats {
     /// Frames dropped, for all reasons.
     pub fn dropped(&self) -> u64 {
-        self.lost + self.burst_lost + self.queue_dropped + self.hop_limit_expired + self.link_down_dropped
+        let no_room = self.queue_dropped + self.buffer_dropped;
+        self.lost + self.burst_lost + no_room + self.hop_limit_expired + self.link_down_dropped
     }
 }
 
@@ -54,6 +60,8 @@ pub struct FabricStats {
     pub towards: Vec<LinkStats>,
     /// Between switches, by the number of the trunk.
     pub trunks: Vec<LinkStats>,
+    /// By switch, most bytes that ever stood in its shared memory; 0 where queues have memory of their own.
+    pub buffer_peaks: Vec<u64>,
     /// Frames too short for an Ethernet header, dropped on entry.
     pub runts: u64,
     /// Frames addressed to a host on the port they came from, dropped on entry.

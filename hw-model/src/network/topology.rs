@@ -121,6 +121,19 @@ impl Topology {
         self.trunks.len() as u16
     }
 
+    /// Switches there are.
+    pub(super) const fn switches(&self) -> u16 {
+        self.switches
+    }
+
+    /// The switch a link leads out of.
+    pub(super) fn start_of(&self, egress: Egress) -> u16 {
+        match egress {
+            Egress::Host(port) => self.switch_of(port),
+            Egress::Trunk(trunk) => self.trunks[usize::from(trunk.0)].0,
+        }
+    }
+
     /// The switch of a host.
     pub(super) fn switch_of(&self, port: Port) -> u16 {
         self.attachments[usize::from(port.0)]

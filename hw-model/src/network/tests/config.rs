@@ -1,17 +1,19 @@
 //! The text form: read, written, refused.
 
+use core::num::NonZeroU32;
+
 use proptest::prelude::*;
 
 use crate::network::{
-    Burst, ByteCount, ConfigError, EcnMark, Fabric, FabricConfig, Impairments, Outage, Probability, Rate,
-    Scope, Span, Time,
+    Alpha, Burst, ByteCount, ConfigError, EcnMark, Fabric, FabricConfig, Impairments, Outage, Probability,
+    Rate, Scope, SharedBuffer, Span, Time,
 };
 
 #[test]
 fn every_key_is_read() {
     let text = "loss=1%,burst=0.1%/25%/100%,reorder=20000ppm,reorder_distance=3,reorder_hold=1ms,\
                 duplicate=0.001,corrupt=0.1%,corrupt_bits=2,delay=50us,jitter=1.5us,rate=2.5Gbps,queue=1MiB,\
-                ecn=64KiB,ecn_mark=always,hops=3,down=10ms-20ms+1s-2s,scope=udp";
+                ecn=64KiB,ecn_mark=always,trim=64B,header_queue=8KiB,hops=3,down=10ms-20ms+1s-2s,scope=udp";
     let parts = |parts| Probability::from_parts_per_billion(parts).expect("at most one");
     let expected = Impairments {
         loss: parts(10_000_000),
@@ -28,6 +30,8 @@ fn every_key_is_read() {
         queue: ByteCount(1 << 20),
         ecn: Some(ByteCount(64 << 10)),
         ecn_mark: EcnMark::Always,
+        trim: Some(ByteCount(64)),
+        header_queue: ByteCount(8 << 10),
         hops: 3,
         down: vec![
             Outage { from: Time(10_000_000_000), until: Time(20_000_000_000) },
@@ -49,13 +53,14 @@ fn nothing_is_the_default() {
 
 #[test]
 fn sections_stand_for_themselves() {
-    let text = "seed=7,loss=1%;1:delay=50us;3:;trunks:rate=1Gbps";
+    let text = "seed=7,loss=1%;1:delay=50us;3:;trunks:rate=1Gbps;switches:buffer=12MiB,alpha=1/2";
     let config: FabricConfig = text.parse().expect("a configuration");
     assert_eq!(config.seed, 7);
     assert_eq!(config.impairments(0).to_string(), "loss=1%");
     assert_eq!(config.impairments(1).to_string(), "delay=50us");
     assert_eq!(config.impairments(3), &Impairments::default());
     assert_eq!(config.trunks.to_string(), "rate=1Gbps");
+    assert_eq!(config.switches.map(|memory| memory.bytes), Some(ByteCount(12 << 20)));
     assert_eq!(config.to_string(), text);
     let json = serde_json::to_string(&config).expect("a string");
     assert_eq!(json, format!("{text:?}"));
@@ -89,6 +94,23 @@ fn what_is_wrong_is_named() {
         ("loss=1%;delay=1us", "section `delay=1us` must begin with a port number of its own and a colon"),
         ("loss=1%;1:;1:", "section `1:` must begin with a port number of its own and a colon"),
         (";trunks:;trunks:", "section `trunks:` must begin with a port number of its own and a colon"),
+        (
+            ";switches:buffer=1B;switches:buffer=1B",
+            "section `switches:buffer=1B` must begin with a port number",
+        ),
+        (";switches:alpha=1", "buffer: `` is missing"),
+        (";switches:buffer=1B,buffer=2B", "`buffer` is given twice"),
+        (";switches:buffer=1B,alpha=1,alpha=1", "`alpha` is given twice"),
+        (
+            ";switches:buffer=1B,alpha=0/3",
+            "alpha: `0/3` must be a number or a fraction above 0, as in 8 or 1/2",
+        ),
+        (
+            ";switches:buffer=1B,alpha=1/0",
+            "alpha: `1/0` must be a number or a fraction above 0, as in 8 or 1/2",
+        ),
+        (";switches:rate=1Gbps", "unknown key `rate`; known are buffer, alpha"),
+        ("trim=53B", "trim: `53B` must be at least 54B, the Ethernet and IPv6 headers"),
         ("los=1%", "unknown key `los`; known are seed, loss, burst, "),
         ("loss=1%,,delay=1us", "`` is not of the form key=value"),
     ];
@@ -106,15 +128,18 @@ proptest! {
     #[test]
     fn text_reads_back(
         seed: u64, parts in 0..=Probability::DENOMINATOR, hold: u64, rate in 1u64.., queue: u64, hops: u8,
+        trim in prop::option::of(54u64..), numerator in 1u32.., denominator: NonZeroU32,
     ) {
         let loss = Probability::from_parts_per_billion(parts).expect("at most one");
         let common = Impairments {
             loss, reorder_hold: Span(hold), rate: Rate::from_bits_per_second(rate), queue: ByteCount(queue), hops,
+            trim: trim.map(ByteCount),
             ..Impairments::default()
         };
         let towards = [(9, Impairments { delay: Span(hold), ..Impairments::default() })].into();
         let trunks = Impairments { delay: Span(hold), hops, ..Impairments::default() };
-        let config = FabricConfig { seed, common, towards, trunks };
+        let switches = Some(SharedBuffer { bytes: ByteCount(queue), alpha: Alpha { numerator, denominator } });
+        let config = FabricConfig { seed, common, towards, trunks, switches };
         prop_assert_eq!(config.to_string().parse(), Ok(config));
     }
 

@@ -1,5 +1,6 @@
 //! The fabric from outside: frames in, frames and counters out.
 
+mod buffer;
 mod config;
 mod decisions;
 mod headers;
@@ -8,6 +9,7 @@ mod paths;
 mod properties;
 mod queue;
 mod switch;
+mod trimming;
 
 use super::{Delivery, Fabric, Port, Time};
 
