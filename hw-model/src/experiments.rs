@@ -6,6 +6,7 @@ use anyhow::Result;
 use lab_report::{Experiment, Verdict, World};
 
 use crate::tonic::experiments as tonic;
+use crate::tonic_network::experiments as tonic_network;
 
 /// What an experiment may be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +81,12 @@ pub const ALL: &[Named] = &[
         question: "How fast is the model itself?",
         run: |options, progress| of_tonic(6, options, progress),
     },
+    tonic_network::ALL[0],
+    tonic_network::ALL[1],
+    tonic_network::ALL[2],
+    tonic_network::ALL[3],
+    tonic_network::ALL[4],
+    tonic_network::ALL[5],
 ];
 
 /// The experiment of that name.

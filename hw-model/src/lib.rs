@@ -7,3 +7,4 @@ pub mod host_nic;
 pub mod network;
 pub mod reference_senders;
 pub mod tonic;
+pub mod tonic_network;

@@ -33,19 +33,22 @@ impl Red {
 }
 
 /// A queue that marks.
+///
+/// What a packet's draw is depends on the seed, its flow and its segment alone, not on when it comes or on what comes
+/// in between: two senders that are compared meet the same luck. They still meet queues of their own making.
 #[derive(Clone, Debug)]
 pub struct CongestionPoint {
     red: Red,
-    random: StdRng,
+    seed: u64,
     packets: u64,
     marked: u64,
 }
 
 impl CongestionPoint {
-    /// One draw a packet, decided by `seed`.
+    /// With draws decided by `seed`.
     #[must_use]
-    pub fn new(red: Red, seed: u64) -> Self {
-        Self { red, random: StdRng::seed_from_u64(seed), packets: 0, marked: 0 }
+    pub const fn new(red: Red, seed: u64) -> Self {
+        Self { red, seed, packets: 0, marked: 0 }
     }
 
     /// Packets marked.
@@ -58,12 +61,20 @@ impl CongestionPoint {
         self.packets
     }
 
-    /// A packet finds a queue of so many bytes. True: mark it.
-    pub fn on_packet(&mut self, queue: u64) -> bool {
-        let draw: f64 = self.random.random();
-        let marks = draw < self.red.probability_at(queue);
+    /// Segment `segment` of flow `flow` finds a queue of so many bytes. True: mark it.
+    pub fn on_packet(&mut self, queue: u64, flow: u32, segment: u32) -> bool {
+        let probability = self.red.probability_at(queue);
+        let marks = probability > 0.0 && (probability >= 1.0 || self.draw(flow, segment) < probability);
         self.packets += 1;
         self.marked += u64::from(marks);
         marks
+    }
+
+    fn draw(&self, flow: u32, segment: u32) -> f64 {
+        let name = u64::from(flow) << 32 | u64::from(segment);
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed[8..16].copy_from_slice(&name.to_le_bytes());
+        StdRng::from_seed(seed).random()
     }
 }

@@ -222,6 +222,8 @@ impl NewRenoSender {
             return None;
         }
         self.ssthresh = self.half_flight();
+        // The window that follows takes them in.
+        self.limited = 0;
         self.recover = self.highest;
         self.cwnd = self.ssthresh + 3 * self.config.segment;
         self.in_fast_recovery = true;

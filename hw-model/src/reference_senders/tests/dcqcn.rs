@@ -92,10 +92,16 @@ fn marks_by_the_queue() {
     assert_eq!([0, 5_000, 200_000, 200_001].map(|queue| red.probability_at(queue)), [0.0, 0.0, 0.01, 1.0]);
     assert!((red.probability_at(102_500) - 0.005).abs() < 1e-12, "half of the way");
     let mut point = CongestionPoint::new(red, 7);
-    assert!((0..1_000).all(|_| !point.on_packet(4_000)));
-    assert!((0..1_000).all(|_| point.on_packet(300_000)));
-    let marked = (0..100_000).filter(|_| point.on_packet(102_500)).count();
+    assert!((0..1_000).all(|segment| !point.on_packet(4_000, 0, segment)));
+    assert!((0..1_000).all(|segment| point.on_packet(300_000, 0, segment)));
+    let mut marked = |flow| -> Vec<u32> {
+        (0..100_000).filter(|segment| point.on_packet(102_500, flow, *segment)).collect()
+    };
     // Expected 500 with a deviation of 22.
-    assert!((400..600).contains(&marked), "{marked}");
-    assert_eq!((point.packets(), point.marked()), (102_000, 1_000 + marked as u64));
+    let [first, second, again] = [3, 4, 3].map(&mut marked);
+    assert!((400..600).contains(&first.len()) && (400..600).contains(&second.len()));
+    assert_ne!(first, second);
+    assert_eq!(first, again, "the same packets, whenever they come");
+    assert_eq!(point.packets(), 302_000);
+    assert_eq!(point.marked(), 1_000 + (first.len() + second.len() + again.len()) as u64);
 }
