@@ -7,4 +7,6 @@ pub mod experiments;
 pub mod host_nic;
 pub mod network;
 pub mod p4;
+pub mod reference_senders;
 pub mod tonic;
+pub mod tonic_network;

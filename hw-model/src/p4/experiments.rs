@@ -13,7 +13,17 @@ use transport_common::congestion::swift::swift as core_swift;
 
 use super::swift::{RandomEvents, SOURCE, SwiftProgram, differential, generate};
 use super::{MULTIPLIER_BITS_A_STAGE, Operation};
-use crate::experiments::{Options, Progress};
+use crate::experiments::{Named, Options, Progress};
+
+/// What can be asked for here.
+pub(crate) const ALL: &[Named] = &[
+    Named {
+        name: "p4-swift",
+        question: "Is Swift as a P4 program equal to the Swift that runs in the kernel?",
+        run: swift,
+    },
+    Named { name: "p4-cost", question: "What does Swift as a P4 program cost in hardware?", run: cost },
+];
 
 /// Events that are compared.
 const EVENTS: u64 = 2_000_000;

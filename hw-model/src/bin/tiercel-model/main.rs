@@ -57,7 +57,7 @@ struct Experiments {
 
 fn named(name: &str) -> Result<&'static Named, String> {
     experiments::find(name).ok_or_else(|| {
-        let known: Vec<_> = experiments::ALL.iter().map(|named| named.name).collect();
+        let known: Vec<_> = experiments::all().map(|named| named.name).collect();
         format!("there is no such experiment; there are {}", known.join(", "))
     })
 }
@@ -83,7 +83,7 @@ fn is_closed(error: &io::Error) -> bool {
 /// False when a promise was not kept, which the tables then say.
 fn experiment(arguments: &Experiments) -> Result<bool> {
     let mut output = io::stdout().lock();
-    let names = if arguments.all { experiments::ALL.iter().collect() } else { arguments.names.clone() };
+    let names = if arguments.all { experiments::all().collect() } else { arguments.names.clone() };
     if names.is_empty() {
         list(&mut output, arguments.json)?;
         return Ok(true);
@@ -116,16 +116,15 @@ fn experiment(arguments: &Experiments) -> Result<bool> {
 
 fn list(output: &mut impl Write, json: bool) -> Result<()> {
     if json {
-        let list: Vec<_> = experiments::ALL
-            .iter()
+        let list: Vec<_> = experiments::all()
             .map(|named| serde_json::json!({"name": named.name, "question": named.question}))
             .collect();
         serde_json::to_writer(&mut *output, &list).map_err(io::Error::from)?;
         writeln!(output)?;
         return Ok(());
     }
-    let width = experiments::ALL.iter().map(|named| named.name.len()).max().unwrap_or(0);
-    for named in experiments::ALL {
+    let width = experiments::all().map(|named| named.name.len()).max().unwrap_or(0);
+    for named in experiments::all() {
         writeln!(output, "{:width$}  {}", named.name, named.question)?;
     }
     Ok(())

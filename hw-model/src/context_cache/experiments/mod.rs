@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use lab_report::{Case, Experiment, World};
 
 use crate::clocked::Cycle;
-use crate::experiments::Options;
+use crate::experiments::{Named, Options};
 
 use super::parameters::Parameters;
 
@@ -20,6 +20,25 @@ pub use hit_rate::{resident, skew, uniform};
 pub use incast::{Incast, IncastOutcome, push};
 pub use load::{IndependentReferences, Load, Outcome, measure};
 pub use throughput::{latency, work};
+
+/// What can be asked for here.
+pub(crate) const ALL: &[Named] = &[
+    Named {
+        name: "cache-resident",
+        question: "Is every command a hit when the connections fit?",
+        run: resident,
+    },
+    Named {
+        name: "cache-uniform",
+        question: "What does a cache of 4096 entries do for a million connections?",
+        run: uniform,
+    },
+    Named { name: "cache-skew", question: "How much does popularity help?", run: skew },
+    Named { name: "cache-latency", question: "What does the memory's latency cost?", run: latency },
+    Named { name: "cache-work", question: "How long may work be pending?", run: work },
+    Named { name: "cache-bytes", question: "What does a connection cost in on-chip memory?", run: bytes },
+    Named { name: "cache-push", question: "What does asking before pushing do for the target?", run: push },
+];
 
 /// The clock to which cycles are converted.
 const GIGAHERTZ: f64 = 1.0;

@@ -15,7 +15,7 @@ mod delivery;
 mod rate_limiter;
 mod saturation;
 mod speed;
-pub(crate) mod tables;
+mod tables;
 mod trace;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,7 @@ pub use delivery::{Delivery, DeliveryRow};
 pub use rate_limiter::{RateLimiter, RateRow};
 pub use saturation::{RateLimitedRow, Saturation, SaturationRow};
 pub use speed::{Speed, SpeedRow};
+pub(crate) use tables::ALL;
 pub use trace::record;
 
 /// Names of the experiments.

@@ -1,13 +1,73 @@
 //! The results as tables and figures of the common report.
 
-use lab_report::{Case, Figure, Look};
+use anyhow::Result;
+use lab_report::{Case, Experiment, Figure, Look, Verdict, World};
 
-use super::{Conflicts, Delivery, RateLimiter, RateRow, Results, Saturation, Speed};
+use super::{Conflicts, Delivery, NAMES, RateLimiter, RateRow, Results, Saturation, Speed, run};
+use crate::experiments::{Named, Options, Progress};
 use crate::tonic::published::Comparison;
 use crate::tonic::report::{Cost, ProtocolReport};
 
+/// Tonic's experiments.
+pub(crate) const ALL: &[Named] = &[
+    Named {
+        name: NAMES[0],
+        question: "Does the model take the published hardware's steps?",
+        run: |options, progress| common(0, options, progress),
+    },
+    Named {
+        name: NAMES[1],
+        question: "How many segments a second, with how many flows and outstanding addresses?",
+        run: |options, progress| common(1, options, progress),
+    },
+    Named {
+        name: NAMES[2],
+        question: "How precise is a rate of integers?",
+        run: |options, progress| common(2, options, progress),
+    },
+    Named {
+        name: NAMES[3],
+        question: "What becomes of events of one flow in one cycle?",
+        run: |options, progress| common(3, options, progress),
+    },
+    Named {
+        name: NAMES[4],
+        question: "What does a protocol cost, and does it fit?",
+        run: |options, progress| common(4, options, progress),
+    },
+    Named {
+        name: NAMES[5],
+        question: "Does every protocol deliver every segment?",
+        run: |options, progress| common(5, options, progress),
+    },
+    Named {
+        name: NAMES[6],
+        question: "How fast is the model itself?",
+        run: |options, progress| common(6, options, progress),
+    },
+];
+
+/// One of them in the common form.
+fn common(place: usize, options: &Options, progress: Progress<'_>) -> Result<Experiment> {
+    let named = ALL[place];
+    let report = run(named.name, progress)?;
+    Ok(Experiment {
+        name: named.name,
+        title: named.question,
+        description: description(&report.results).to_owned(),
+        world: World::Cycles,
+        seed: options.seed,
+        congestion_control: None,
+        settings: [].into(),
+        cases: cases(&report.results),
+        verdicts: report.claims.into_iter().map(|claim| Verdict::claim(claim.claim, claim.holds)).collect(),
+        figures: figures(&report.results),
+        details: serde_json::to_value(report.results)?,
+    })
+}
+
 /// What was done, in a sentence or two.
-pub(crate) const fn description(results: &Results) -> &'static str {
+const fn description(results: &Results) -> &'static str {
     match results {
         Results::Hardware(_) => {
             "The model in its published mode beside data measured of the published hardware: a lone segment, three \
@@ -28,7 +88,7 @@ pub(crate) const fn description(results: &Results) -> &'static str {
 }
 
 /// A row for each run.
-pub(crate) fn cases(results: &Results) -> Vec<Case> {
+fn cases(results: &Results) -> Vec<Case> {
     match results {
         Results::Hardware(comparison) => hardware(comparison),
         Results::Saturation(saturation) => saturated(saturation),
@@ -41,7 +101,7 @@ pub(crate) fn cases(results: &Results) -> Vec<Case> {
 }
 
 /// What is better seen than read.
-pub(crate) fn figures(results: &Results) -> Vec<Figure> {
+fn figures(results: &Results) -> Vec<Figure> {
     match results {
         Results::RateLimiter(limiter) => vec![precision(limiter)],
         _ => vec![],

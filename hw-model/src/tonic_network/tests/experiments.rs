@@ -1,0 +1,52 @@
+//! The comparisons by hand, and the experiments in small.
+
+use crate::experiments::Options;
+use crate::network::{Span, Time};
+use crate::tonic_network::experiments::{ALL, binned_mean, kolmogorov_smirnov, root_mean_square};
+
+#[test]
+fn distances() {
+    let ks = kolmogorov_smirnov;
+    assert_eq!(ks(&[1.0, 2.0, 3.0, 4.0], &[4.0, 3.0, 2.0, 1.0]), 0.0);
+    assert_eq!(ks(&[1.0, 2.0], &[3.0, 4.0]), 1.0);
+    // At 2 three quarters against a quarter.
+    assert_eq!(ks(&[1.0, 2.0, 2.0, 5.0], &[2.0, 5.0, 6.0, 7.0]), 0.5);
+    assert_eq!(ks(&[], &[1.0]), 1.0);
+    assert_eq!(root_mean_square(&[1.0, 2.0, 9.0], &[4.0, 6.0]), Some(12.5f64.sqrt()));
+    assert_eq!(root_mean_square(&[], &[1.0]), None);
+}
+
+#[test]
+fn bins() {
+    let at = |micros| Time::ZERO + Span::from_micros(micros);
+    let points = [(at(5), 4.0), (at(20), 8.0), (at(25), 0.0)];
+    let bins = binned_mean(&points, 2.0, Span::from_micros(10), at(45));
+    // Half 2 and half 4; 4; half 8 and half 0; 0. The last half bin is left out.
+    assert_eq!(bins, [3.0, 4.0, 4.0, 0.0]);
+}
+
+/// Each runs for a fraction of its time, comes to its end and is written as JSON; the promises need the whole time.
+#[test]
+fn every_experiment_in_small() {
+    for named in ALL {
+        let options = Options { limit_us: Some(1_000), ..Options::default() };
+        let mut last = (0, 0);
+        let experiment = (named.run)(&options, &mut |done, all| {
+            assert!(done <= all && done >= last.0, "{}: progress goes on", named.name);
+            last = (done, all);
+        })
+        .expect(named.name);
+        assert_eq!(last.0, last.1, "{}: and comes to an end", named.name);
+        assert!(!experiment.cases.is_empty() && !experiment.verdicts.is_empty());
+        let json = serde_json::to_value(&experiment).expect("numbers and names");
+        assert_eq!(json["name"], named.name);
+    }
+}
+
+#[test]
+fn delivery() {
+    let named = ALL.iter().find(|named| named.name == "tonic-network-delivery").expect("it is listed");
+    let experiment = (named.run)(&Options::default(), &mut |_, _| {}).expect("it needs nothing");
+    assert_eq!(experiment.cases.len(), 24);
+    assert!(experiment.verdicts.iter().all(|verdict| verdict.holds), "{:#?}", experiment.cases);
+}

@@ -1,0 +1,5 @@
+//! Frames, drops, and whole networks for a few milliseconds.
+
+mod experiments;
+mod frames;
+mod networks;
