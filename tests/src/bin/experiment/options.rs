@@ -55,7 +55,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(crate) rto: Span,
 
-    /// Rate of the bottleneck [default: 100Gbps; with --live 300Mbps, and 60Mbps for several flows]
+    /// Rate of the bottleneck [default: 100Gbps; with --live 150Mbps, and 60Mbps for several flows]
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
 
@@ -178,7 +178,7 @@ impl Options {
 
     /// Rate of the bottleneck.
     pub(crate) fn rate(&self) -> Rate {
-        let bits = if self.live { 300_000_000 } else { 100_000_000_000 };
+        let bits = if self.live { 150_000_000 } else { 100_000_000_000 };
         self.rate.unwrap_or_else(|| Rate::from_bits_per_second(bits).expect("not zero"))
     }
 
@@ -283,7 +283,7 @@ mod tests {
         let options =
             |arguments: &[&str]| Options::parse_from(["experiment", "--live"].iter().chain(arguments));
         let live = options(&[]);
-        assert_eq!(live.rate().bits_per_second(), 300_000_000);
+        assert_eq!(live.rate().bits_per_second(), 150_000_000);
         assert_eq!(live.parameters().base_delay_target, Ticks::from_nanos(2_000_000));
         assert_eq!(live.changes(), "D-78, base_delay_target=2ms, min_retransmission_timeout=10ms");
         assert_eq!(live.control().map(|control| control.placement).ok(), Some(Placement::Kernel));
