@@ -57,18 +57,7 @@ impl Traced for TonicOutput {
                 port(number, &[flow.0.into(), segment.0.into(), (*retransmission).into()]);
             }
             if let (7, Some(record)) = (number, &self.incoming) {
-                let fields = [
-                    record.packet.flow.0.into(),
-                    record.packet.cumulative.0.into(),
-                    record.window_start_before.0.into(),
-                    record.window_size_before.into(),
-                    record.next_new_seen.0.into(),
-                    record.newly_acked.into(),
-                    record.mark.is_some().into(),
-                    record.reset_timer.into(),
-                    record.window_size_after.into(),
-                ];
-                port(number, &fields);
+                port(number, &record.fields());
             }
         }
     }

@@ -54,6 +54,23 @@ pub struct IncomingRecord {
     pub window_size_after: u32,
 }
 
+impl IncomingRecord {
+    /// Its fields in the order in which traces and the published data have them.
+    pub(crate) fn fields(&self) -> [u64; 9] {
+        [
+            self.packet.flow.0.into(),
+            self.packet.cumulative.0.into(),
+            self.window_start_before.0.into(),
+            self.window_size_before.into(),
+            self.next_new_seen.0.into(),
+            self.newly_acked.into(),
+            self.mark.is_some().into(),
+            self.reset_timer.into(),
+            self.window_size_after.into(),
+        ]
+    }
+}
+
 /// What user logic changes of a flow.
 pub(super) struct UserUpdate<P: Protocol, const WORDS: usize> {
     flow: FlowId,

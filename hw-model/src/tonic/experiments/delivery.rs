@@ -53,8 +53,8 @@ const fn percent(percent: u32) -> Probability {
 }
 
 /// The paths by name. Trimming is for protocols that know it; others take it for loss.
-fn paths() -> [(&'static str, Path); 4] {
-    let path = Path { delay: DELAY, return_delay: DELAY, link_cycles: 12, seed: 1, ..Path::default() };
+fn paths(seed: u64) -> [(&'static str, Path); 4] {
+    let path = Path { delay: DELAY, return_delay: DELAY, link_cycles: 12, seed, ..Path::default() };
     [
         ("clean", path),
         ("1 % loss", Path { loss: percent(1), control_loss: percent(1), ..path }),
@@ -90,13 +90,13 @@ fn deliver<P: Protocol>(protocol: P, answer: Answer, name: &str, path: Path) -> 
     }
 }
 
-pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Results) {
+pub(super) fn run(seed: u64, progress: Progress<'_>) -> (Vec<Claim>, Results) {
     // Timeouts for a data center: a millisecond instead of the 200 of a wide area.
     let tcp = Tcp { initial_rto: 100_000, min_rto: 100_000, ..Tcp::new(CLOCK) };
     let rate = 100_000_000_000;
     let swift = SwiftWindow::new(CLOCK, rate, 1_500);
     let mut rows = Vec::new();
-    for (name, path) in paths() {
+    for (name, path) in paths(seed) {
         progress(rows.len(), RUNS);
         rows.push(deliver(Reno(tcp), Answer::Cumulative, name, path));
         rows.push(deliver(NewReno(tcp), Answer::Cumulative, name, path));

@@ -102,18 +102,18 @@ pub enum ExperimentError {
 /// How far a long experiment is: steps done, and all of them.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// Makes an experiment.
+/// Makes an experiment. `seed` is that of the impaired paths; nothing else is random.
 ///
 /// # Errors
 /// [`ExperimentError::Unknown`].
-pub fn run(name: &str, progress: Progress<'_>) -> Result<Report, ExperimentError> {
+pub fn run(name: &str, seed: u64, progress: Progress<'_>) -> Result<Report, ExperimentError> {
     let (claims, results) = match name {
         "tonic-hardware" => hardware(published::OPEN_SET)?,
         "tonic-saturation" => saturation::run(progress),
         "tonic-rate-limiter" => rate_limiter::run(progress),
         "tonic-conflicts" => conflicts::run(),
         "tonic-protocols" => protocols(),
-        "tonic-delivery" => delivery::run(progress),
+        "tonic-delivery" => delivery::run(seed, progress),
         "tonic-speed" => speed::run(progress),
         unknown => return Err(ExperimentError::Unknown(unknown.to_owned())),
     };

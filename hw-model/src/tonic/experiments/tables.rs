@@ -50,7 +50,7 @@ pub(crate) const ALL: &[Named] = &[
 /// One of them in the common form.
 fn common(place: usize, options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let named = ALL[place];
-    let report = run(named.name, progress)?;
+    let report = run(named.name, options.seed, progress)?;
     Ok(Experiment {
         name: named.name,
         title: named.question,

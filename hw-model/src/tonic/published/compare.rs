@@ -259,18 +259,7 @@ impl Trace {
 
 /// Inputs and outputs of the programmable stage, as the data has them.
 fn user_row(now: Cycle, record: &IncomingRecord) -> Vec<u64> {
-    vec![
-        now.0,
-        record.packet.flow.0.into(),
-        record.packet.cumulative.0.into(),
-        record.window_start_before.0.into(),
-        record.window_size_before.into(),
-        record.next_new_seen.0.into(),
-        record.newly_acked.into(),
-        record.mark.is_some().into(),
-        record.reset_timer.into(),
-        record.window_size_after.into(),
-    ]
+    [now.0].into_iter().chain(record.fields()).collect()
 }
 
 /// The core alone: the k-th acknowledgment of a flow is decided as the data says.

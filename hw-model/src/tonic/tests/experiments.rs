@@ -2,12 +2,13 @@
 
 use std::io::BufReader;
 
+use crate::experiments::SEED;
 use crate::tonic::experiments::{ExperimentError, NAMES, Report, Results, compare_with, record, run};
 
 /// The experiment, with the claims held to; that of the model's own speed is for a bench.
 fn holds(name: &str) -> Report {
     let mut last = (0, 0);
-    let report = run(name, &mut |done, all| {
+    let report = run(name, SEED, &mut |done, all| {
         assert!(done <= all && done >= last.0, "progress goes on");
         last = (done, all);
     })
@@ -65,7 +66,7 @@ fn delivery() {
 
 #[test]
 fn an_unknown_name_is_refused() {
-    let error = run("tonic-flight", &mut |_, _| {}).expect_err("no such experiment");
+    let error = run("tonic-flight", SEED, &mut |_, _| {}).expect_err("no such experiment");
     assert!(
         error.to_string().starts_with("there is no experiment `tonic-flight`; there are tonic-hardware, ")
     );

@@ -305,3 +305,23 @@ fn hand_out(program: &Xdp, frames: u32, batch: u32) -> Result<()> {
         outcome => outcome.map(drop).context("handing frames to the raw engine"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::RAW;
+    use crate::series::latencies;
+
+    /// The verifier takes the programs, and each kind of operation completes and leaves the right bytes.
+    #[test]
+    #[ignore = "needs root: cargo xtask test"]
+    fn the_raw_limit_can_be_measured() -> Result<()> {
+        let pair = Pair::direct()?;
+        for figure in &RAW {
+            let raw = Raw::up(&pair, 4)?;
+            let ran = raw.measure(figure, Duration::from_millis(10), &mut latencies())?;
+            assert!(ran.operations > 0, "{}", figure.name);
+        }
+        Ok(())
+    }
+}
