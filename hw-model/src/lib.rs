@@ -8,5 +8,6 @@ pub mod host_nic;
 pub mod network;
 pub mod p4;
 pub mod reference_senders;
+pub mod replay;
 pub mod tonic;
 pub mod tonic_network;

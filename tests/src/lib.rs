@@ -21,6 +21,7 @@ pub mod differential;
 pub mod live_fabric;
 pub mod namespace;
 pub mod nodes;
+pub mod operations;
 pub mod raw_peer;
 pub mod simulation;
 pub mod veth;

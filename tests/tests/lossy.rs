@@ -8,22 +8,19 @@ use hw_model::network::Port;
 use tiercel_tests::account::{account, stand_still};
 use tiercel_tests::checks::{block_on, contents, counter, fill, given_back, pools, settle, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};
+use tiercel_tests::operations::{BULK, Regions, all, atomics, sends, there_and_back};
 use tiercel_tests::{LiveFabric, Pair, need_root};
 use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::Cid;
 use transport_common::transaction::CompletionCode;
-use transport_user::{
-    Access, Connection, ConnectionState, LocalCid, Mac, MemoryRegion, OpenConnection, OperationError, Tuning,
-};
+use transport_user::{Connection, ConnectionState, LocalCid, Mac, OpenConnection, OperationError, Tuning};
 
 /// What `cargo xtask run` impairs by default.
 const DEFAULT: &str = "loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp";
 /// The links towards the two hosts.
 const A: Port = Port(0);
 const B: Port = Port(1);
-/// Larger than both windows together.
-const BULK: usize = 1 << 20;
 
 fn through(impairments: &str, setup: Setup) -> Result<TwoNodes> {
     TwoNodes::up(Pair::through(impairments.parse()?)?, setup)
@@ -38,103 +35,6 @@ fn set_links(nodes: &TwoNodes, up: bool) {
     for port in [A, B] {
         fabric(nodes).set_link(port, up);
     }
-}
-
-/// Local memory of A, where READs go, and memory of B.
-struct Regions {
-    local: MemoryRegion,
-    back: MemoryRegion,
-    remote: MemoryRegion,
-}
-
-impl Regions {
-    fn new(nodes: &TwoNodes, length: usize) -> Result<Self> {
-        Ok(Self {
-            local: nodes.a.register(length, Access::LOCAL)?,
-            back: nodes.a.register(length, Access::LOCAL)?,
-            remote: nodes.b.register(length, Access::ALL)?,
-        })
-    }
-}
-
-/// There by WRITE, back by READ.
-async fn there_and_back(nodes: &TwoNodes, regions: &Regions, length: usize) -> Result<()> {
-    let Regions { local, back, remote } = regions;
-    let sent = fill(local, length, 1);
-    nodes.at_a.write(local, 0, remote.key(), 0, length as u64).await?;
-    assert!(contents(remote, length) == sent, "WRITE: what arrived is not what was sent");
-    nodes.at_a.read(back, 0, remote.key(), 0, length as u64).await?;
-    assert!(contents(back, length) == sent, "READ: what came back is not what was sent");
-    Ok(())
-}
-
-/// SEND from B to A: one large message where order allows it, else many that fit a transaction.
-async fn sends(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
-    let Regions { remote: from, back: to, .. } = regions;
-    let sent = fill(from, BULK, 2);
-    let length = if nodes.at_b.is_ordered() { BULK as u64 } else { 1 << 11 };
-    let messages = BULK as u64 / length;
-    for first in (0..messages).step_by(200) {
-        let batch: Vec<u64> = (first..messages.min(first + 200)).collect();
-        for n in &batch {
-            nodes.at_a.post_receive(to, n * length, length as u32, *n)?;
-        }
-        // One message a receive, whichever comes first: unordered, message n need not come to rest at place n.
-        let mut places = vec![u64::MAX; batch.len()];
-        let receive = async {
-            for _ in &batch {
-                let received = nodes.at_a.receive().await?;
-                assert_eq!(u64::from(received.length), length);
-                let number = received.immediate.expect("each carries its number");
-                places[(u64::from(number) - first) as usize] = received.wr_id;
-            }
-            Ok::<_, OperationError>(())
-        };
-        let send = |n: &u64| nodes.at_b.send(from, n * length, length, Some(*n as u32));
-        let (sent_all, received_all) = tokio::join!(all(batch.iter().map(send)), receive);
-        sent_all.into_iter().collect::<Result<Vec<()>, _>>()?;
-        received_all?;
-        for (n, place) in batch.iter().zip(places) {
-            let mut message = vec![0; length as usize];
-            to.read(place * length, &mut message)?;
-            assert!(message == sent[(n * length) as usize..][..length as usize], "SEND {n} arrived damaged");
-        }
-    }
-    Ok(())
-}
-
-/// Each adds exactly once, whatever is lost or doubled on the way.
-async fn atomics(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
-    const TIMES: u64 = 300;
-    let key = regions.remote.key();
-    regions.remote.write(0, &0u64.to_ne_bytes())?;
-    let mut seen = Vec::new();
-    for original in all((0..TIMES).map(|_| nodes.at_a.fetch_add(key, 0, 1))).await {
-        seen.push(original?);
-    }
-    seen.sort_unstable();
-    assert_eq!(seen, (0..TIMES).collect::<Vec<_>>(), "every value was seen once");
-    assert_eq!(nodes.at_a.compare_swap(key, 0, TIMES, 7).await?, TIMES);
-    assert_eq!(contents(&regions.remote, 8), 7u64.to_ne_bytes());
-    Ok(())
-}
-
-/// Runs futures at the same time on the calling task; results in their order.
-async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    use std::task::Poll;
-    let mut pending: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|context| {
-        let mut done = true;
-        for (future, result) in pending.iter_mut().filter(|(_, result)| result.is_none()) {
-            match future.as_mut().poll(context) {
-                Poll::Ready(value) => *result = Some(value),
-                Poll::Pending => done = false,
-            }
-        }
-        if done { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    pending.into_iter().map(|(_, result)| result.expect("all are done")).collect()
 }
 
 /// Every operation through the default impairments; then nothing is left anywhere and the counters add up.

@@ -19,6 +19,7 @@ pub mod datapath;
 pub mod ids;
 pub mod packet_delivery;
 pub mod queues;
+pub mod tape;
 pub mod timing_wheel;
 pub mod transaction;
 pub mod ulp;

@@ -35,6 +35,7 @@ fn tables(entry: &Entry) -> Vec<(&'static str, usize, usize)> {
         ("requests", size_of::<TargetRequest>(), t.requests.len()),
         ("responses", size_of::<Response>(), t.responses.len()),
         ("statistics", size_of::<Statistics>(), 1),
+        ("steps recorded", size_of::<u64>(), 1),
     ]
 }
 

@@ -12,7 +12,8 @@ use aya_ebpf::bindings::xdp_action;
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use platform::Xdp;
-use transport_common::datapath::{self, Turn, Verdict};
+use transport_common::datapath::{self, Platform, Turn, Verdict};
+use transport_common::tape::{Recorded, run};
 
 /// Interface index of the loopback device in every network namespace. No packet of a network arrives there on an
 /// interface of ours: the engine thread names it as the origin of the frames it asks for.
@@ -55,6 +56,50 @@ pub fn engine(ctx: XdpContext) -> u32 {
 pub fn redeliver(ctx: XdpContext) -> u32 {
     let Some(scratch) = maps::scratch() else { return xdp_action::XDP_ABORTED };
     send(datapath::redeliver(&mut Xdp::new(&ctx), scratch))
+}
+
+/// [`wire`], recorded: attached in its place while a trace is taken.
+#[xdp]
+pub fn wire_recorded(ctx: XdpContext) -> u32 {
+    let (Some(scratch), Some(tape)) = (maps::scratch(), maps::tape()) else { return xdp_action::XDP_ABORTED };
+    tape.begin(run::RECEIVE);
+    let mut platform = Recorded::new(Xdp::new(&ctx), tape);
+    let length = platform.frame_length();
+    platform.note_frame(length);
+    let verdict = datapath::receive(&mut platform, scratch);
+    maps::keep(tape, verdict);
+    match verdict {
+        Verdict::Pass => xdp_action::XDP_PASS,
+        Verdict::Drop => xdp_action::XDP_DROP,
+        Verdict::Transmit => xdp_action::XDP_TX,
+    }
+}
+
+/// [`engine`], recorded.
+#[xdp]
+pub fn engine_recorded(ctx: XdpContext) -> u32 {
+    let (Some(scratch), Some(node), Some(tape)) = (maps::scratch(), maps::node(), maps::tape()) else {
+        return xdp_action::XDP_ABORTED;
+    };
+    tape.begin(run::ENGINE);
+    let frame = maps::next_frame(node);
+    let turn = datapath::engine(&mut Recorded::new(Xdp::new(&ctx), tape), scratch, frame & 7 == 0);
+    maps::count_idle(node, turn == Turn::Idle);
+    if turn == Turn::Redeliver {
+        // SAFETY: the map holds programs of this type only. Scratch and tape are this CPU's, and stay as they are.
+        unsafe { maps::PROGRAMS.tail_call(&ctx, maps::REDELIVER_PROGRAM) };
+    }
+    maps::keep(tape, turn);
+    send(turn)
+}
+
+/// [`redeliver`], recorded: on the tape that [`engine_recorded`] began.
+#[xdp]
+pub fn redeliver_recorded(ctx: XdpContext) -> u32 {
+    let (Some(scratch), Some(tape)) = (maps::scratch(), maps::tape()) else { return xdp_action::XDP_ABORTED };
+    let turn = datapath::redeliver(&mut Recorded::new(Xdp::new(&ctx), tape), scratch);
+    maps::keep(tape, turn);
+    send(turn)
 }
 
 #[inline(always)]

@@ -4,6 +4,7 @@ use crate::atomic;
 use aya_ebpf::Global;
 use aya_ebpf::bindings::{BPF_F_MMAPABLE, bpf_spin_lock};
 use aya_ebpf::btf_maps;
+use aya_ebpf::helpers::bpf_ringbuf_output;
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,6 +17,7 @@ use transport_common::queues::{
     CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair,
     REGIONS as REGION_COUNT, Region, SLEEPERS_SLACK_NANOS,
 };
+use transport_common::tape::{self, Ending, TRACE_BYTES, Tape};
 use transport_common::timing_wheel::TimingWheel;
 
 /// A connection behind its lock.
@@ -72,6 +74,15 @@ pub(crate) static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(2, 0);
 pub(crate) const ENGINE_PROGRAM: u32 = 0;
 /// Place of the redelivery program.
 pub(crate) const REDELIVER_PROGRAM: u32 = 1;
+/// What a run did, while a trace is taken.
+#[map]
+static TAPE: PerCpuArray<[u32; size_of::<Tape>() / 4]> = PerCpuArray::with_max_entries(1, 0);
+/// Tapes on their way to whoever takes the trace.
+#[map]
+static TRACE: RingBuf = RingBuf::with_byte_size(TRACE_BYTES, 0);
+/// Tapes that found no room there, or did not fit.
+#[map]
+static TRACE_LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 /// Wakes a sleeping engine thread.
 #[map]
 pub(crate) static WAKE: RingBuf = RingBuf::with_byte_size(4096, 0);
@@ -93,6 +104,38 @@ pub(crate) fn scratch() -> Option<&'static mut Scratch> {
 pub(crate) fn node() -> Option<&'static NodePage> {
     // SAFETY: a valid map value; all its fields are atomics.
     NODE.get_ptr(0).map(|p| unsafe { &*p })
+}
+
+/// This CPU's tape.
+#[inline(always)]
+pub(crate) fn tape() -> Option<&'static Tape> {
+    // SAFETY: the pointer is a valid map value of that size, and this CPU runs one program at a time.
+    TAPE.get_ptr(0).map(|p| unsafe { &*p.cast::<Tape>() })
+}
+
+/// Ends a recorded run: hands its tape on, if there is something on it.
+#[inline(always)]
+pub(crate) fn keep(tape: &'static Tape, ending: impl Ending) {
+    /// Whoever takes the trace looks by himself.
+    const NO_WAKEUP: u64 = 1;
+    let bytes = atomic::opaque(tape::finish(tape, ending) as u64);
+    if bytes == 0 {
+        return;
+    }
+    let kept = bytes <= size_of::<Tape>() as u64
+        // SAFETY: that many bytes of a map value.
+        && unsafe {
+            bpf_ringbuf_output(
+                (&raw const TRACE).cast_mut().cast(),
+                core::ptr::from_ref(tape).cast_mut().cast(),
+                bytes,
+                NO_WAKEUP,
+            )
+        } == 0;
+    if !kept && let Some(lost) = TRACE_LOST.get_ptr_mut(0) {
+        // SAFETY: this CPU's own value.
+        unsafe { *lost += 1 };
+    }
 }
 
 /// The event and result queues.

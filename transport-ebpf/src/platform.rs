@@ -17,6 +17,7 @@ use transport_common::congestion::queues::{
 use transport_common::connection::Entry;
 use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch};
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, REGIONS, Region};
+use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
 use transport_common::transaction::Initiator;
 use transport_common::units::{Picoseconds, Ticks};
@@ -115,6 +116,7 @@ fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
 
 impl Platform for Xdp {
     type Cursor = PacketCursor;
+    type Queues = QueuePair;
 
     #[inline(always)]
     fn now(&mut self) -> Picoseconds {
@@ -152,6 +154,16 @@ impl Platform for Xdp {
     fn frame_length(&self) -> u32 {
         // SAFETY: the kernel hands the program a valid context.
         unsafe { (*self.ctx).data_end - (*self.ctx).data }
+    }
+
+    #[inline(always)]
+    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
+        let length = opaque(self.frame_length() as u64);
+        let length = if length > PREFIX_BYTES as u64 { PREFIX_BYTES as u64 } else { length };
+        let length = opaque(length);
+        if length != 0 && length <= PREFIX_BYTES as u64 {
+            self.load(0, to.as_mut_ptr(), length as u32);
+        }
     }
 
     #[inline(always)]

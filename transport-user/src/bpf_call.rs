@@ -91,19 +91,41 @@ pub(crate) fn run_live(program: BorrowedFd<'_>, frames: u32, batch: u32) -> io::
 /// Detaches the link that holds XDP program `program_id` on the interface; false if no link does. Links of all
 /// network namespaces are seen here and an interface index is not unique among them, hence the program as well.
 pub(crate) fn detach_xdp_link(interface_index: u32, program_id: u32) -> io::Result<bool> {
+    let Some(link) = xdp_link(interface_index, program_id)? else { return Ok(false) };
+    let mut attributes = empty();
+    attributes.link_detach.link_fd = link.as_raw_fd() as u32;
+    bpf(bpf_cmd::BPF_LINK_DETACH, &mut attributes)?;
+    Ok(true)
+}
+
+/// Puts `program` in the place of XDP program `old_id` in the link that holds that one on the interface, between two
+/// packets; false if no link does.
+pub(crate) fn replace_in_xdp_link(
+    interface_index: u32,
+    old_id: u32,
+    program: BorrowedFd<'_>,
+) -> io::Result<bool> {
+    let Some(link) = xdp_link(interface_index, old_id)? else { return Ok(false) };
+    let mut attributes = empty();
+    // SAFETY: plain integers of the variant this command reads.
+    let update = unsafe { &mut attributes.link_update };
+    update.link_fd = link.as_raw_fd() as u32;
+    update.__bindgen_anon_1.new_prog_fd = program.as_raw_fd() as u32;
+    bpf(bpf_cmd::BPF_LINK_UPDATE, &mut attributes)?;
+    Ok(true)
+}
+
+fn xdp_link(interface_index: u32, program_id: u32) -> io::Result<Option<OwnedFd>> {
     let mut id = 0;
     while let Some(next) = next_link(id)? {
         id = next;
         // A link may go away between the two calls.
         let Ok(link) = link_by_id(id) else { continue };
         if xdp_place(&link)? == Some((interface_index, program_id)) {
-            let mut attributes = empty();
-            attributes.link_detach.link_fd = link.as_raw_fd() as u32;
-            bpf(bpf_cmd::BPF_LINK_DETACH, &mut attributes)?;
-            return Ok(true);
+            return Ok(Some(link));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn next_link(id: u32) -> io::Result<Option<u32>> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use transport_common::congestion::parameters::OutOfRange;
 use transport_common::ids::{Cid, RKey};
@@ -115,6 +116,19 @@ pub enum Error {
         name: String,
         /// How it is attached.
         mode: String,
+    },
+    /// A trace is being taken already.
+    #[error("a trace of this node is being taken already: wait for its end, or stop whoever takes it")]
+    TraceRunning,
+    /// The trace's file could not be written.
+    #[error("cannot write the trace to {}: {source}. {hint}", .file.display())]
+    TraceFile {
+        /// The file.
+        file: PathBuf,
+        /// What to do about it.
+        hint: &'static str,
+        /// The system's reason.
+        source: io::Error,
     },
     /// The driver does not do native XDP, or not as configured.
     #[error("cannot attach to \"{interface}\" in {mode} mode: {source}. {hint}")]

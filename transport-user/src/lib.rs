@@ -41,6 +41,7 @@ mod segmentation;
 mod shared;
 mod statistics;
 mod telemetry;
+mod trace;
 
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;
@@ -63,3 +64,4 @@ pub use parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VER
 pub use region::MemoryRegion;
 pub use segmentation::LARGEST_SEGMENT;
 pub use telemetry::{NodeStats, Pools};
+pub use trace::{TraceOptions, TraceReport, Tracing};

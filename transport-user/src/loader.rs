@@ -21,6 +21,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ti
 const WIRE: &str = "wire";
 const ENGINE: &str = "engine";
 const REDELIVER: &str = "redeliver";
+/// Wire, engine, redeliver; and those that record what they do.
+const PLAIN: [&str; 3] = [WIRE, ENGINE, REDELIVER];
+const RECORDING: [&str; 3] = ["wire_recorded", "engine_recorded", "redeliver_recorded"];
 /// Place of the engine program in the program array, and of our interface in the device map.
 const FIRST: u32 = 0;
 /// Place of the redelivery program in the program array.
@@ -79,7 +82,55 @@ pub(crate) struct Loaded {
 pub(crate) struct Attachment {
     _link: FdLink,
     /// Keeps the internal maps and programs.
-    _object: Ebpf,
+    object: Ebpf,
+    interface_index: u32,
+    /// The recording programs are in place.
+    recording: bool,
+}
+
+impl Attachment {
+    /// Puts the recording programs into the place of the plain ones, or the plain ones back. The first time it loads
+    /// the recording ones, which takes a second or two.
+    pub(crate) fn record(&mut self, on: bool) -> Result<(), Error> {
+        if on == self.recording {
+            return if on { Err(Error::TraceRunning) } else { Ok(()) };
+        }
+        let (from, to) = if on { (PLAIN, RECORDING) } else { (RECORDING, PLAIN) };
+        for name in to {
+            let program = program(&mut self.object, name)?;
+            if program.fd().is_err() {
+                program.load().map_err(program_error)?;
+            }
+        }
+        self.hand_over_to(to)?;
+        let replaced = self.replace_attached(from[0], to[0]);
+        match replaced {
+            Ok(()) => self.recording = on,
+            Err(_) => self.hand_over_to(from)?,
+        }
+        replaced
+    }
+
+    /// Lets the wire program hand over to the engine and redelivery programs of this set.
+    fn hand_over_to(&mut self, set: [&'static str; 3]) -> Result<(), Error> {
+        for (place, name) in [(FIRST, set[1]), (SECOND, set[2])] {
+            let fd = program(&mut self.object, name)?.fd().map_err(program_error)?;
+            let fd = fd.try_clone().map_err(|e| Error::system("duplicate a program's descriptor", e))?;
+            let mut programs: ProgramArray<&mut MapData> = borrowed(&mut self.object, "PROGRAMS")?;
+            programs.set(place, &fd, 0).map_err(fill_error)?;
+        }
+        Ok(())
+    }
+
+    fn replace_attached(&mut self, from: &'static str, to: &'static str) -> Result<(), Error> {
+        let old = program(&mut self.object, from)?.info().map_err(program_error)?.id();
+        let new = program(&mut self.object, to)?.fd().map_err(program_error)?.as_fd();
+        let failed = |error| Error::system("replace the attached program", error);
+        match bpf_call::replace_in_xdp_link(self.interface_index, old, new).map_err(failed)? {
+            true => Ok(()),
+            false => Err(failed(io::Error::other("the node's program is not attached any more"))),
+        }
+    }
 }
 
 impl Loaded {
@@ -139,7 +190,13 @@ impl Loaded {
             hint: "Use Linux 5.18 or later",
             source: io::Error::other("the kernel has no links for XDP"),
         })?;
-        Ok((Attachment { _link: link, _object: self.object }, self.maps, self.wake))
+        let attachment = Attachment {
+            _link: link,
+            object: self.object,
+            interface_index: interface.index,
+            recording: false,
+        };
+        Ok((attachment, self.maps, self.wake))
     }
 }
 
@@ -198,7 +255,8 @@ fn describe(id: u32) -> (String, bool) {
     let maps = info.map_ids().ok().flatten().unwrap_or_default();
     let queues =
         |map: &aya::maps::MapInfo| maps.contains(&map.id()) && map.name_as_str() == Some("QUEUE_PAIRS");
-    let ours = name == WIRE && loaded_maps().flatten().any(|map| queues(&map));
+    let ours =
+        [WIRE, RECORDING[0]].contains(&name.as_str()) && loaded_maps().flatten().any(|map| queues(&map));
     (name, ours)
 }
 

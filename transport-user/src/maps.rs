@@ -6,6 +6,7 @@ use std::mem::size_of;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Mutex;
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData, PerCpuArray, PerCpuValues, RingBuf};
@@ -103,6 +104,9 @@ pub(crate) struct Maps {
     congestion: Mapping<CongestionQueues>,
     counters: PerCpuArray<MapData, u64>,
     delays: PerCpuArray<MapData, DelayHistogram>,
+    /// Tapes of recorded runs; whoever holds it takes the trace.
+    pub(crate) trace: Mutex<TraceRing>,
+    trace_lost: PerCpuArray<MapData, u64>,
 }
 
 impl std::fmt::Debug for Maps {
@@ -123,6 +127,8 @@ impl Maps {
             congestion: mapping(object, "CONGESTION", 1)?,
             counters: typed(object, "COUNTERS")?,
             delays: typed(object, "DELAYS")?,
+            trace: Mutex::new(typed(object, "TRACE")?),
+            trace_lost: typed(object, "TRACE_LOST")?,
         })
     }
 
@@ -154,6 +160,13 @@ impl Maps {
     pub(crate) fn counter(&self, counter: Counter) -> Result<u64, Error> {
         let values = self.counters.get(&(counter as u32), 0);
         let values = values.map_err(|e| Error::system("read the counters", io::Error::other(e)))?;
+        Ok(values.iter().sum())
+    }
+
+    /// Recorded runs that found no room in the ring, since the node is up.
+    pub(crate) fn trace_lost(&self) -> Result<u64, Error> {
+        let values = self.trace_lost.get(&0, 0);
+        let values = values.map_err(|e| Error::system("read the count of lost runs", io::Error::other(e)))?;
         Ok(values.iter().sum())
     }
 
@@ -194,3 +207,5 @@ pub(crate) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> R
 
 /// The ring in which the wire program asks for the engine.
 pub(crate) type WakeRing = RingBuf<MapData>;
+/// The ring with the tapes of recorded runs.
+pub(crate) type TraceRing = RingBuf<MapData>;

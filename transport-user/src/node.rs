@@ -33,6 +33,7 @@ use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
 use crate::statistics;
 use crate::telemetry::{NodeStats, Pools};
+use crate::trace::{TraceOptions, Tracing};
 
 /// Largest interface MTU for native XDP: a frame, its headroom and the kernel's bookkeeping share one page.
 pub const NATIVE_MTU: u32 = 3498;
@@ -98,7 +99,7 @@ struct Inner {
 #[derive(Debug)]
 struct Running {
     engine: Engine,
-    _attachment: Attachment,
+    attachment: Arc<Mutex<Attachment>>,
     /// On a veth in generic mode.
     _gro: Option<GroOn>,
 }
@@ -142,7 +143,11 @@ impl Node {
                 cids: Cids::new(),
                 connections,
                 regions: Regions::new(),
-                running: Mutex::new(Some(Running { engine, _attachment: attachment, _gro: gro })),
+                running: Mutex::new(Some(Running {
+                    engine,
+                    attachment: Arc::new(Mutex::new(attachment)),
+                    _gro: gro,
+                })),
             }),
         })
     }
@@ -274,6 +279,20 @@ impl Node {
     pub fn rate_update(&self) -> Result<RateUpdateStatus, Error> {
         let shared = &self.inner.shared;
         Ok(shared.rate_update.status(&shared.maps, &self.inner.counters()?))
+    }
+
+    /// Takes a trace of all that the datapath does, until one of the options' limits is reached or the answer is
+    /// stopped or dropped. The first time on a node this takes a second or two to begin. While it lasts, every packet
+    /// takes longer.
+    ///
+    /// # Errors
+    /// [`Error::TraceRunning`], [`Error::TraceFile`], [`Error::NodeDown`], [`Error::Load`].
+    pub fn trace(&self, options: TraceOptions) -> Result<Tracing, Error> {
+        let attachment = {
+            let running = self.inner.running.lock().expect("no panic under the lock");
+            Arc::downgrade(&running.as_ref().ok_or(Error::NodeDown)?.attachment)
+        };
+        Tracing::start(options, &self.inner.shared, attachment)
     }
 
     /// Counters, pools, sums.

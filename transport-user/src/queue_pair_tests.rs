@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use proptest::prelude::*;
-use transport_common::queues::flag;
+use transport_common::queues::{Queues as _, flag};
 
 use super::*;
 use crate::segmentation::Verb;

@@ -14,6 +14,7 @@ use transport_common::ids::Rsn;
 use transport_common::queues::{
     CELL_BYTES, CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, NodeConfig, QueuePair, REGIONS, Region,
 };
+use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
 use transport_common::transaction::Initiator;
 use transport_common::units::{Picoseconds, Ticks};
@@ -122,6 +123,7 @@ impl Cursor for FrameCursor {
 
 impl Platform for HostPlatform {
     type Cursor = FrameCursor;
+    type Queues = QueuePair;
 
     fn now(&mut self) -> Picoseconds {
         self.clock = self.readings.pop_front().unwrap_or(self.clock);
@@ -148,6 +150,11 @@ impl Platform for HostPlatform {
 
     fn frame_length(&self) -> u32 {
         self.frame.len() as u32
+    }
+
+    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
+        let length = self.frame.len().min(PREFIX_BYTES);
+        to[..length].copy_from_slice(&self.frame[..length]);
     }
 
     fn resize(&mut self, length: u32) -> bool {

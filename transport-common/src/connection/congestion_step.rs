@@ -8,10 +8,9 @@ use crate::congestion::settings::{Placement, Settings};
 use crate::counters::Counter;
 use crate::datapath::Scratch;
 use crate::packet_delivery::{TxPacket, packet_flag};
-use crate::queues::{CELLS, QueuePair};
+use crate::queues::{CELLS, Queues};
 use crate::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
 use crate::wire::PacketType;
-use core::sync::atomic::Ordering;
 
 /// Picoseconds in the unit of the inter-packet gap (F-10.6.2.1-7).
 const GAP_UNIT: u64 = 512_000;
@@ -79,7 +78,7 @@ impl Entry {
     /// Hands the event of the step, if there is one, to whoever decides for the connection. A step of its own, because
     /// the BPF target's stack is too small for an algorithm inside another step.
     #[inline(never)]
-    pub(crate) fn decide(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub(crate) fn decide(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         if s.report.decide == 0 {
             return;
         }
@@ -151,7 +150,7 @@ impl Entry {
 
     /// A result came from behind the queues; one that nobody waits for is dropped (D-73).
     #[inline(always)]
-    pub(crate) fn on_result(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub(crate) fn on_result(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         let settings = queues.settings();
         let expected = self.connection.state == state::OPEN
             && self.connection.config.local_cid.0 == s.outcome.connection_id
@@ -200,8 +199,8 @@ impl Entry {
     /// Congestion control is set anew from outside. What the algorithm before had reached goes on, within the new
     /// limits.
     #[inline(never)]
-    pub(crate) fn apply_settings(&mut self, queues: &QueuePair) {
-        queues.settings_applied.store(queues.settings_version.load(Ordering::Acquire), Ordering::Release);
+    pub(crate) fn apply_settings(&mut self, queues: &impl Queues) {
+        queues.take_settings();
         let settings = queues.settings();
         let set = settings.prepared.parameters();
         let c = &mut self.connection.congestion;

@@ -368,6 +368,8 @@ pub struct Tables {
     pub responses: [Response; RESPONSES],
     /// For people.
     pub statistics: Statistics,
+    /// Steps recorded (see [`tape`](crate::tape)).
+    pub steps: u64,
 }
 
 /// What stands in the connection map behind the lock.

@@ -8,7 +8,7 @@ use crate::counters::Counter;
 use crate::datapath::Scratch;
 use crate::ids::{Cid, Psn, Rsn};
 use crate::packet_delivery::{AckVerdict, Arrival};
-use crate::queues::QueuePair;
+use crate::queues::Queues;
 use crate::transaction::{CompletionCode, request_state};
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
@@ -27,7 +27,7 @@ impl Entry {
     /// The packet in `s.packet` arrived for this connection. Results stand in `s.delivery`, `s.transmission`,
     /// `s.report`.
     #[inline(always)]
-    pub fn on_packet(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub fn on_packet(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         if self.process_packet(s, queues, now) {
             self.decide(s, queues, now);
             self.reply(s, queues, now);
@@ -36,7 +36,7 @@ impl Entry {
 
     /// All but the decision on windows and the reply; false if the packet was refused.
     #[inline(never)]
-    fn process_packet(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
+    fn process_packet(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) -> bool {
         s.begin();
         if let Some(reason) = self.refuse_packet(s) {
             s.count(reason);
@@ -91,7 +91,7 @@ impl Entry {
 
     /// BACK, EACK, NACK.
     #[inline(always)]
-    fn on_acknowledgement(&mut self, s: &mut Scratch, queues: &QueuePair, now: FalconTime) {
+    fn on_acknowledgement(&mut self, s: &mut Scratch, queues: &impl Queues, now: FalconTime) {
         match self.process_acknowledgement(&s.packet.acknowledgement, queues) {
             AckVerdict::Applied => {}
             AckVerdict::Stale => return s.count(Counter::AckStale),
@@ -128,7 +128,7 @@ impl Entry {
 
     /// Packets with a base header: measurements, piggyback, window, transaction sublayer.
     #[inline(always)]
-    fn on_reliable(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    fn on_reliable(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         self.tables.statistics.packets_received += 1;
         let report = &mut self.connection.report;
         report.t1 = Picoseconds(s.packet.iv).ticks().0; // D-13
@@ -198,7 +198,7 @@ impl Entry {
     /// A Resync in the window: the PSN is received and acknowledged whatever it was before, and its transaction
     /// is over (F-9.2.5-1, D-25).
     #[inline(always)]
-    fn on_resync(&mut self, s: &mut Scratch, queues: &QueuePair, request_window: bool, now: Picoseconds) {
+    fn on_resync(&mut self, s: &mut Scratch, queues: &impl Queues, request_window: bool, now: Picoseconds) {
         let psn = Psn(s.packet.psn);
         if s.packet.resync_type == PULL_DATA {
             if s.packet.resync_code == 2 {

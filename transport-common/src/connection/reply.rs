@@ -5,7 +5,7 @@ use super::{Connection, Entry, timer};
 use crate::datapath::{Scratch, delivery};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{TxPacket, Window};
-use crate::queues::QueuePair;
+use crate::queues::Queues;
 use crate::transaction::response_state;
 use crate::ulp;
 use crate::units::{FalconTime, Picoseconds};
@@ -234,7 +234,7 @@ impl Entry {
     /// Fills the frame at hand, if it is free: with a response, else with an ACK that is due. Then asks for the
     /// engine if something is left.
     #[inline(always)]
-    pub(crate) fn reply(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub(crate) fn reply(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         if s.transmission.present == 0
             && s.delivery.kind == delivery::NONE
             && !self.send_response(s, now)
@@ -248,7 +248,7 @@ impl Entry {
 
     /// Whether the engine could have something to do for this connection, whatever the time.
     #[inline(always)]
-    pub(crate) fn wants_turn(&self, queues: &QueuePair) -> bool {
+    pub(crate) fn wants_turn(&self, queues: &impl Queues) -> bool {
         let c = &self.connection;
         c.ack.pending != 0
             || c.initiator.completions_blocked != 0

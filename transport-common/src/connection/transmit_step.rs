@@ -6,18 +6,17 @@ use crate::counters::Counter;
 use crate::datapath::Scratch;
 use crate::ids::Rsn;
 use crate::packet_delivery::{ResyncCode, TxPacket, Window, packet_flag};
-use crate::queues::{QueuePair, command};
+use crate::queues::{Queues, command};
 use crate::transaction::request_state;
 use crate::ulp;
 use crate::units::{FalconTime, Picoseconds};
 use crate::wire::PacketType;
-use core::sync::atomic::Ordering;
 
 impl Entry {
     /// The engine turns to this connection; `fired` when the timing wheel sent it. At most one packet or one
     /// delivery comes of it; `s.report.wake` asks for another turn, `s.report.file` for a place in the wheel.
     #[inline(always)]
-    pub fn on_turn(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds, fired: bool) {
+    pub fn on_turn(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds, fired: bool) {
         self.take_turn(s, queues, now, fired);
         self.decide(s, queues, now);
         if self.connection.state == state::OPEN {
@@ -27,14 +26,13 @@ impl Entry {
 
     /// All but the decision on windows and the deadline.
     #[inline(never)]
-    fn take_turn(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds, fired: bool) {
+    fn take_turn(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds, fired: bool) {
         s.begin();
         if fired {
             self.connection.timers.armed &= !timer::FILED;
         }
         // A connection that failed is closed like any other, or its slot would stay taken.
-        if self.connection.state != state::CLOSED && queues.command.load(Ordering::Relaxed) == command::CLOSE
-        {
+        if self.connection.state != state::CLOSED && queues.command() == command::CLOSE {
             self.connection.state = state::CLOSING;
         }
         if self.connection.state != state::OPEN {
@@ -42,8 +40,7 @@ impl Entry {
             self.connection.initiator.fruitless = (s.report.wake == 0) as u8;
             return;
         }
-        let version = queues.settings_version.load(Ordering::Relaxed);
-        if version != queues.settings_applied.load(Ordering::Relaxed) {
+        if queues.has_new_settings() {
             self.apply_settings(queues);
         }
         if s.result != 0 {
@@ -68,18 +65,18 @@ impl Entry {
 
     /// A connection that ended: everything outstanding is completed and given back, some at each turn.
     #[inline(always)]
-    fn wind_up(&mut self, s: &mut Scratch, queues: &QueuePair) {
+    fn wind_up(&mut self, s: &mut Scratch, queues: &impl Queues) {
         if self.connection.state == state::CLOSED {
             return;
         }
-        queues.state.store(self.connection.state, Ordering::Release);
+        queues.set_state(self.connection.state);
         let more = self.drain_dead(queues);
         let held = self.connection.target.held != 0 && self.release_one_cell(s);
         if more || held {
             s.report.wake = (self.connection.initiator.completions_blocked == 0) as u32 | held as u32;
         } else if self.connection.state == state::CLOSING {
             self.connection.state = state::CLOSED;
-            queues.state.store(state::CLOSED, Ordering::Release);
+            queues.set_state(state::CLOSED);
         }
     }
 
@@ -100,7 +97,7 @@ impl Entry {
     }
 
     #[inline(always)]
-    fn run_timers(&mut self, queues: &QueuePair, now: FalconTime) {
+    fn run_timers(&mut self, queues: &impl Queues, now: FalconTime) {
         let timers = self.connection.timers;
         let due = |bit: u32, at: u32| timers.armed & bit != 0 && now.reached(FalconTime(at));
         if due(timer::RETRANSMIT, timers.retransmit) {
@@ -120,7 +117,7 @@ impl Entry {
     /// The order of F-8.3 and D-29: acknowledgement, retransmission, what waits for delivery, then new packets of
     /// initiator and target in turn.
     #[inline(always)]
-    fn choose(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
+    fn choose(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) -> bool {
         if self.connection.ack_is_due(now.ticks()) {
             self.send_ack(s, now);
             return true;
@@ -147,7 +144,7 @@ impl Entry {
 
     /// Whether a reliable packet waits, should the gate let it pass.
     #[inline(always)]
-    fn has_packet_to_send(&self, queues: &QueuePair) -> bool {
+    fn has_packet_to_send(&self, queues: &impl Queues) -> bool {
         let c = &self.connection;
         !c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero()
             || c.target.response_next != c.target.response_tail
@@ -156,7 +153,7 @@ impl Entry {
 
     /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
     #[inline(never)]
-    fn send_request(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
+    fn send_request(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) -> bool {
         let Some((rsn, kind)) = self.next_work_request(queues) else { return false };
         let ticks = now.ticks();
         queues.load_work_request(rsn, &mut s.work);
@@ -199,7 +196,7 @@ impl Entry {
 
     /// Sends the retransmission that is next, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
     #[inline(never)]
-    fn resend(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) -> bool {
+    fn resend(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) -> bool {
         let Some(resend) = self.next_retransmission() else { return false };
         let ticks = now.ticks();
         let before = *self.packet(resend.window, resend.psn);

@@ -34,6 +34,44 @@ const NOBODY: u32 = u32::MAX;
 /// eight is often enough for deadlines of microseconds.
 #[inline(always)]
 pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> Turn {
+    if !choose(p, s, look_at_wheel) {
+        return Turn::Idle;
+    }
+    // Whichever way it was chosen: read back, it is the same to the kernel's verifier, which else walks all that follows
+    // once for each.
+    let slot = words::forget(&s.turn.slot);
+    let fired = words::forget(&s.turn.fired) != 0;
+    let now = Picoseconds(words::forget(&s.turn.now));
+    s.cells_in_use = p.cells_in_use();
+    s.rx_buffer_level = p.rx_buffer_level().into();
+    p.event_queues(s);
+    p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired));
+    settle(p, s);
+    plan(p, s);
+    if s.delivery.kind == delivery::REDELIVER {
+        return Turn::Redeliver;
+    }
+    if s.transmission.present == 0 && s.report.wake == 0 {
+        return Turn::Idle;
+    }
+    transmit(p, s, slot)
+}
+
+/// The next turn that a step of the engine asked for: now, or by a deadline.
+#[inline(never)]
+fn plan<P: Platform>(p: &mut P, s: &Scratch) {
+    let slot = s.turn.slot;
+    if s.report.wake != 0 {
+        p.wake(slot);
+    }
+    if s.report.file != 0 {
+        p.file(slot, Picoseconds(s.turn.now), s.report.file_ticks);
+    }
+}
+
+/// Chooses whose turn it is, into `s.turn`; false if there is nobody.
+#[inline(never)]
+fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool {
     // Plain numbers and no options: on the BPF target the payload of an absent one may be spilled before it is written,
     // which the verifier refuses.
     let mut now = Picoseconds(0);
@@ -52,7 +90,7 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     if slot == NOBODY {
         slot = match p.ready() {
             Some(ready) => ready,
-            None => return Turn::Idle,
+            None => return false,
         };
         // While there is a backlog the request stands: its cache line is the application's as well.
         if !p.is_backlogged(slot) {
@@ -65,29 +103,7 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     s.turn.slot = slot;
     s.turn.fired = fired as u32;
     s.turn.now = now.0;
-    // Whichever way it was chosen: read back, it is the same to the kernel's verifier, which else walks all that follows
-    // once for each.
-    let slot = words::forget(&s.turn.slot);
-    let fired = words::forget(&s.turn.fired) != 0;
-    let now = Picoseconds(words::forget(&s.turn.now));
-    s.cells_in_use = p.cells_in_use();
-    s.rx_buffer_level = p.rx_buffer_level().into();
-    p.event_queues(s);
-    p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired));
-    settle(p, s);
-    if s.report.wake != 0 {
-        p.wake(slot);
-    }
-    if s.report.file != 0 {
-        p.file(slot, now, s.report.file_ticks);
-    }
-    if s.delivery.kind == delivery::REDELIVER {
-        return Turn::Redeliver;
-    }
-    if s.transmission.present == 0 && s.report.wake == 0 {
-        return Turn::Idle;
-    }
-    transmit(p, s, slot)
+    true
 }
 
 /// The second half of a turn that found a held request: takes it out of its cell into the frame, as if it had just

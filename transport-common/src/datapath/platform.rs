@@ -3,7 +3,8 @@
 use super::Scratch;
 use crate::connection::Entry;
 use crate::counters::Counter;
-use crate::queues::{QueuePair, Region};
+use crate::queues::{Queues, Region};
+use crate::tape::PREFIX_BYTES;
 use crate::units::Picoseconds;
 use crate::wire::cursor::Cursor;
 
@@ -24,6 +25,8 @@ pub enum Verdict {
 pub trait Platform {
     /// Reads the frame from its first byte.
     type Cursor: Cursor;
+    /// The queues of a connection, as its steps see them.
+    type Queues: Queues;
 
     /// Monotonic clock.
     fn now(&mut self) -> Picoseconds;
@@ -38,6 +41,8 @@ pub trait Platform {
     fn cursor(&mut self) -> Self::Cursor;
     /// Bytes in the frame.
     fn frame_length(&self) -> u32;
+    /// Copies the frame's first bytes, as many as there are.
+    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]);
     /// Cuts or grows the frame at its end.
     fn resize(&mut self, length: u32) -> bool;
     /// Copies `scratch.header[start..start + length]` to the frame's begin.
@@ -73,7 +78,7 @@ pub trait Platform {
     /// The table entry an R_Key points to; it may be free or another key's.
     fn region(&mut self, rkey: u32) -> Region;
     /// Runs `step` on connection slot `slot` under its lock; `None` if there is no such slot.
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R>;
+    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &Self::Queues) -> R) -> Option<R>;
 
     /// Receive cells in use.
     fn cells_in_use(&self) -> u32;

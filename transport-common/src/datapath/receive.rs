@@ -6,7 +6,7 @@ use crate::connection::Entry;
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn};
 use crate::packet_delivery::Window;
-use crate::queues::{QueuePair, Region};
+use crate::queues::{Queues, Region};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 
@@ -133,7 +133,7 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32, now:
 fn finish_delivery(
     entry: &mut Entry,
     s: &mut Scratch,
-    queues: &QueuePair,
+    queues: &impl Queues,
     (kind, done, value, cell, now): (u32, bool, u64, u32, Picoseconds),
 ) {
     match kind {

@@ -6,7 +6,7 @@ use crate::bitmap::Bitmap128;
 use crate::bounded::bounded;
 use crate::connection::Entry;
 use crate::ids::{Psn, Rsn};
-use crate::queues::QueuePair;
+use crate::queues::Queues;
 use crate::transaction::CompletionCode;
 use crate::units::FalconTime;
 use crate::wire::PacketType;
@@ -70,7 +70,7 @@ impl Entry {
     /// Applies bases and bitmaps to both transmit windows and completes what they acknowledge. Both windows are
     /// checked before either is touched (D-35, D-19).
     #[inline(never)]
-    pub fn process_acknowledgement(&mut self, ack: &Acknowledgement, queues: &QueuePair) -> AckVerdict {
+    pub fn process_acknowledgement(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
         let c = &self.connection;
         if ack.data_base.is_before(c.data_tx.base) || ack.request_base.is_before(c.request_tx.base) {
             return AckVerdict::Stale;
@@ -103,7 +103,7 @@ impl Entry {
     #[inline(never)]
     fn acknowledge_window(
         &mut self,
-        queues: &QueuePair,
+        queues: &impl Queues,
         window: Window,
         advance: u32,
         selective: &Bitmap128,
@@ -123,7 +123,7 @@ impl Entry {
 
     /// One PSN is acknowledged for the first time: counts, resources, transaction (D-30, F-9.2.3-3).
     #[inline(never)]
-    fn packet_acknowledged(&mut self, queues: &QueuePair, window: Window, psn: Psn) {
+    fn packet_acknowledged(&mut self, queues: &impl Queues, window: Window, psn: Psn) {
         let index = packet_index(psn);
         let (w, packet) = match window {
             Window::Data => (&mut self.connection.data_tx, &mut self.tables.data_packets[index]),

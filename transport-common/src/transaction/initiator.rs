@@ -4,7 +4,7 @@ use super::CompletionCode;
 use crate::bounded::{bounded, fresh};
 use crate::connection::{Entry, RESPONSES, TRANSACTIONS, timer};
 use crate::ids::Rsn;
-use crate::queues::{Completion, QueuePair, WorkRequest, flag, opcode};
+use crate::queues::{Completion, Queues, WorkRequest, flag, opcode};
 use crate::units::FalconTime;
 use crate::wire::PacketType;
 
@@ -127,7 +127,7 @@ impl Entry {
     /// RSN behind the newest submitted transaction. The application's counter is untrusted: one that claims more than
     /// the table holds, or falls back behind what was looked at already, counts as nothing new.
     #[inline(always)]
-    pub(crate) fn submitted(&mut self, queues: &QueuePair) -> Rsn {
+    pub(crate) fn submitted(&mut self, queues: &impl Queues) -> Rsn {
         let Initiator { brsn, next, next_pull, known, .. } = self.connection.initiator;
         let looked_at = if next.is_before(next_pull) { next_pull } else { next };
         let looked_at = if looked_at.is_before(brsn) { brsn } else { looked_at };
@@ -137,7 +137,7 @@ impl Entry {
         if self.connection.config.ordered != 0 && is_new(known) {
             return known;
         }
-        let producer = Rsn(queues.send_producer.load(core::sync::atomic::Ordering::Acquire));
+        let producer = Rsn(queues.send_producer());
         let submitted = if is_new(producer) { producer } else { looked_at };
         self.connection.initiator.known = submitted;
         self.fetch_ahead(queues, looked_at, submitted);
@@ -147,7 +147,7 @@ impl Entry {
     /// Touches the first of the new work requests: each lies in a cache line of the application's, and fetched together
     /// they cost little more than one.
     #[inline(always)]
-    fn fetch_ahead(&self, queues: &QueuePair, from: Rsn, to: Rsn) {
+    fn fetch_ahead(&self, queues: &impl Queues, from: Rsn, to: Rsn) {
         const AHEAD: u32 = 8;
         let new = to.distance_from(from);
         let mut n = 0;
@@ -161,21 +161,20 @@ impl Entry {
 
     /// Whether nothing is submitted behind `rsn`, which is.
     #[inline(always)]
-    pub(crate) fn is_last_submitted(&self, queues: &QueuePair, rsn: Rsn) -> bool {
+    pub(crate) fn is_last_submitted(&self, queues: &impl Queues, rsn: Rsn) -> bool {
         let behind = rsn.add(1);
-        self.connection.initiator.known == behind
-            && queues.send_producer.load(core::sync::atomic::Ordering::Relaxed) == behind.0
+        self.connection.initiator.known == behind && queues.send_producer() == behind.0
     }
 
     /// Whether the application has submitted what the engine has not looked at.
     #[inline(always)]
-    pub(crate) fn has_new_work(&self, queues: &QueuePair) -> bool {
+    pub(crate) fn has_new_work(&self, queues: &impl Queues) -> bool {
         let Initiator { next, next_pull, known, .. } = self.connection.initiator;
         let unordered = self.connection.config.ordered == 0;
         if next.is_before(known) || (unordered && next_pull.is_before(known)) {
             return true;
         }
-        let submitted = Rsn(queues.send_producer.load(core::sync::atomic::Ordering::Relaxed));
+        let submitted = Rsn(queues.send_producer());
         submitted != next || (unordered && submitted != next_pull)
     }
 
@@ -188,7 +187,7 @@ impl Entry {
     /// The next work request whose turn it is and that the gate lets pass: strictly in RSN order on an ordered
     /// connection (F-9.1.3-2), each kind in its own order on an unordered one (D-85).
     #[inline(always)]
-    pub(crate) fn next_work_request(&mut self, queues: &QueuePair) -> Option<(Rsn, PacketType)> {
+    pub(crate) fn next_work_request(&mut self, queues: &impl Queues) -> Option<(Rsn, PacketType)> {
         let submitted = self.submitted(queues);
         if self.connection.config.ordered != 0 {
             let rsn = self.connection.initiator.next;
@@ -212,7 +211,7 @@ impl Entry {
     /// Unordered: moves the cursor of pushes or pulls to the next unsent work request of that kind, or to
     /// `submitted`.
     #[inline(never)]
-    fn look_past(&mut self, queues: &QueuePair, submitted: Rsn, pull: bool) -> Rsn {
+    fn look_past(&mut self, queues: &impl Queues, submitted: Rsn, pull: bool) -> Rsn {
         let initiator = &self.connection.initiator;
         let mut rsn = if pull { initiator.next_pull } else { initiator.next };
         if rsn.is_before(initiator.brsn) {
@@ -239,7 +238,7 @@ impl Entry {
 
     /// A malformed work request completes in error as soon as it is booked.
     #[inline(never)]
-    pub(crate) fn refuse(&mut self, queues: &QueuePair, rsn: Rsn) {
+    pub(crate) fn refuse(&mut self, queues: &impl Queues, rsn: Rsn) {
         self.complete(queues, rsn, CompletionCode::OperationError, 0);
         self.flush_completions(queues);
     }
@@ -301,7 +300,7 @@ impl Entry {
 
     /// Ends a transaction; one that has ended before, or was never sent, is left alone.
     #[inline(never)]
-    pub(crate) fn complete(&mut self, queues: &QueuePair, rsn: Rsn, code: CompletionCode, ulp_code: u8) {
+    pub(crate) fn complete(&mut self, queues: &impl Queues, rsn: Rsn, code: CompletionCode, ulp_code: u8) {
         let brsn = self.connection.initiator.brsn;
         let ordered = self.connection.config.ordered != 0;
         if rsn.distance_from(brsn) >= TRANSACTIONS as u32 {
@@ -333,7 +332,7 @@ impl Entry {
 
     /// Reports what is done, on an ordered connection in RSN order (F-8.4.2-1), and moves BRSN (F-8.4.1-1).
     #[inline(never)]
-    pub(crate) fn flush_completions(&mut self, queues: &QueuePair) {
+    pub(crate) fn flush_completions(&mut self, queues: &impl Queues) {
         let mut rsn = self.connection.initiator.brsn;
         let mut blocked = 0;
         let first = rsn;
@@ -359,14 +358,14 @@ impl Entry {
         }
         if rsn != first {
             initiator.brsn = rsn;
-            queues.send_consumer.store(rsn.0, core::sync::atomic::Ordering::Release);
+            queues.set_send_consumer(rsn);
         }
     }
 
     /// Tries again to report what did not fit into the completion queue. Without an order it may stand behind
     /// transactions that are still open; then one is reported a turn.
     #[inline(never)]
-    pub(crate) fn retry_completions(&mut self, queues: &QueuePair) {
+    pub(crate) fn retry_completions(&mut self, queues: &impl Queues) {
         if self.connection.config.ordered == 0 {
             let rsn = self.oldest_unreported();
             let t = *self.transaction(rsn);
@@ -400,7 +399,7 @@ impl Entry {
     /// The transaction timer fired: the oldest transaction ends if it is too old, and the timer is set for the
     /// next (F-11-19).
     #[inline(always)]
-    pub(crate) fn on_transaction_timer(&mut self, queues: &QueuePair, now: FalconTime) {
+    pub(crate) fn on_transaction_timer(&mut self, queues: &impl Queues, now: FalconTime) {
         self.connection.timers.armed &= !timer::TRANSACTION;
         if let Some(deadline) = self.oldest_deadline(now)
             && now.reached(deadline)
@@ -433,7 +432,7 @@ impl Entry {
     /// A dead connection completes everything submitted: the exhausted transaction with what its Resync stood for,
     /// usually `LocalTO`, all others with `DeadConn` (D-44, D-89, F-11-27). True while there is more.
     #[inline(never)]
-    pub(crate) fn drain_dead(&mut self, queues: &QueuePair) -> bool {
+    pub(crate) fn drain_dead(&mut self, queues: &impl Queues) -> bool {
         let submitted = self.submitted(queues);
         let Initiator { exhausted, exhausted_code, .. } = self.connection.initiator;
         let mut rsn = self.connection.initiator.brsn;
@@ -469,7 +468,7 @@ impl Entry {
 /// Writes the completion of a transaction, unless it succeeded and was not signaled; false when the queue is
 /// full.
 #[inline(always)]
-fn report(queues: &QueuePair, rsn: Rsn, t: &Transaction) -> bool {
+fn report(queues: &impl Queues, rsn: Rsn, t: &Transaction) -> bool {
     let silent = t.flags & flag::SIGNALED == 0 && t.code == 0 && t.ulp_code == 0;
     silent
         || queues.complete(Completion {

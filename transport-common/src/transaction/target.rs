@@ -8,7 +8,7 @@ use crate::counters::Counter;
 use crate::datapath::{NO_CELL, Scratch, delivery};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{Arrival, ReceiveWindow};
-use crate::queues::QueuePair;
+use crate::queues::Queues;
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 use crate::wire::nack::{NackCode, rnr_timeout};
@@ -173,7 +173,7 @@ impl Entry {
 
     /// A Push Data or Pull Request that is new in its window (D-23, steps 8 to 10).
     #[inline(never)]
-    pub(crate) fn accept_request(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub(crate) fn accept_request(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         let pull = s.packet.kind == PacketType::PullRequest as u8;
         let (rsn, psn) = (Rsn(s.packet.rsn), Psn(s.packet.psn));
         let ordered = self.connection.config.ordered != 0;
@@ -219,7 +219,7 @@ impl Entry {
     /// The payload of the packet stands in `cell`, or there was none to be had. Nothing was marked before, so
     /// the window is asked again: another CPU may have been faster.
     #[inline(never)]
-    pub fn request_held(&mut self, s: &mut Scratch, queues: &QueuePair, cell: u32, now: Picoseconds) {
+    pub fn request_held(&mut self, s: &mut Scratch, queues: &impl Queues, cell: u32, now: Picoseconds) {
         let pull = s.packet.kind == PacketType::PullRequest as u8;
         let (rsn, psn) = (Rsn(s.packet.rsn), Psn(s.packet.psn));
         let (key, rnr) = (s.delivery.key, s.delivery.rnr != 0);
@@ -306,7 +306,7 @@ impl Entry {
 
     /// A packet whose PSN was received before (D-21): what follows depends on what became of the request.
     #[inline(never)]
-    pub(crate) fn duplicate_request(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub(crate) fn duplicate_request(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         s.count(Counter::DropDuplicate);
         self.tables.statistics.duplicates += 1;
         self.connection.coalesce_ack(now.ticks()); // AR is ignored (D-22)

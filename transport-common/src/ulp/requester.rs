@@ -5,7 +5,7 @@ use crate::connection::{Entry, TRANSACTIONS};
 use crate::counters::Counter;
 use crate::datapath::{Operation, Scratch, UlpOut, delivery, operation, ulp_header};
 use crate::ids::Rsn;
-use crate::queues::{QueuePair, USABLE_BYTES, WorkRequest, flag, opcode};
+use crate::queues::{Queues, USABLE_BYTES, WorkRequest, flag, opcode};
 use crate::transaction::{CompletionCode, Response, response_kind, transaction_state};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
@@ -221,7 +221,7 @@ impl Entry {
     /// Pull Data that is new in the data window: finds its transaction and says where the data goes
     /// (F-8.4.3.2-1..3). The PSN is acknowledged whatever comes of it (D-23).
     #[inline(never)]
-    pub(crate) fn accept_response(&mut self, s: &mut Scratch, queues: &QueuePair) {
+    pub(crate) fn accept_response(&mut self, s: &mut Scratch, queues: &impl Queues) {
         let rsn = Rsn(s.packet.rsn);
         let in_range = rsn.distance_from(self.connection.initiator.brsn) < TRANSACTIONS as u32;
         let op = s.packet.operation;
@@ -265,7 +265,7 @@ impl Entry {
 
     /// The response stands in memory: the pull is complete.
     #[inline(never)]
-    pub fn response_placed(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds, placed: bool) {
+    pub fn response_placed(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds, placed: bool) {
         let code = if placed { CompletionCode::Ack } else { CompletionCode::OperationError };
         s.begin();
         self.complete(queues, Rsn(s.delivery.rsn), code, 0);

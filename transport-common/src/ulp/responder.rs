@@ -8,7 +8,7 @@ use crate::connection::Entry;
 use crate::datapath::{NO_CELL, Scratch, delivery, operation};
 use crate::ids::{Psn, Rsn};
 use crate::queues::{
-    Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, USABLE_BYTES, access, flag, opcode,
+    Completion, Queues, RECEIVE_QUEUE_DEPTH, ReceiveRequest, USABLE_BYTES, access, flag, opcode,
 };
 use crate::transaction::{
     CompletionCode, Response, TargetRequest, request_flag, request_state, response_kind, response_state,
@@ -26,7 +26,7 @@ impl Entry {
     /// Hands the parsed request to the ULP. `key` names a free entry (a new packet), one in RNR (a duplicate) or
     /// one being delivered (out of its receive cell).
     #[inline(never)]
-    pub(crate) fn deliver(&mut self, s: &mut Scratch, queues: &QueuePair, key: u32, now: Picoseconds) {
+    pub(crate) fn deliver(&mut self, s: &mut Scratch, queues: &impl Queues, key: u32, now: Picoseconds) {
         if s.packet.kind == PacketType::PullRequest as u8 {
             self.deliver_pull(s, key, now);
         } else {
@@ -44,7 +44,7 @@ impl Entry {
     }
 
     #[inline(always)]
-    fn write_destination(&mut self, s: &mut Scratch, queues: &QueuePair) -> u32 {
+    fn write_destination(&mut self, s: &mut Scratch, queues: &impl Queues) -> u32 {
         let op = &s.packet.operation;
         let Some(memory_offset) = s.region.resolve(op.rkey, access::REMOTE_WRITE, op.address, op.length)
         else {
@@ -67,9 +67,9 @@ impl Entry {
 
     /// The posted receive whose turn it is. The application's counter is untrusted.
     #[inline(always)]
-    fn posted_receive(&self, queues: &QueuePair) -> Option<ReceiveRequest> {
+    fn posted_receive(&self, queues: &impl Queues) -> Option<ReceiveRequest> {
         let next = self.connection.target.receive_next;
-        let posted = queues.receive_producer.load(core::sync::atomic::Ordering::Acquire).wrapping_sub(next);
+        let posted = queues.receive_producer().wrapping_sub(next);
         if posted == 0 || posted > RECEIVE_QUEUE_DEPTH as u32 {
             return None;
         }
@@ -77,7 +77,7 @@ impl Entry {
     }
 
     #[inline(never)]
-    fn send_destination(&mut self, s: &mut Scratch, queues: &QueuePair) -> u32 {
+    fn send_destination(&mut self, s: &mut Scratch, queues: &impl Queues) -> u32 {
         let op = &s.packet.operation;
         let target = &self.connection.target;
         let whole = op.first != 0 && op.last != 0;
@@ -103,7 +103,7 @@ impl Entry {
             target.receive_next = target.receive_next.wrapping_add(1);
             target.in_message = 0;
             target.receive_offset = 0;
-            queues.receive_consumer.store(target.receive_next, core::sync::atomic::Ordering::Release);
+            queues.set_receive_consumer(target.receive_next);
             queues.complete(Completion {
                 wr_id: receive.wr_id,
                 length: end as u32,
@@ -230,7 +230,7 @@ impl Entry {
 
     /// The data of a push stands in memory: the ULP acknowledges it, so does packet delivery (F-6.1.1.1-2).
     #[inline(never)]
-    pub fn request_placed(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub fn request_placed(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         let key = s.delivery.key;
         let request = *self.request(key);
         s.begin();
@@ -244,9 +244,7 @@ impl Entry {
         if request.flags & request_flag::RECEIVES != 0 && (write || request.flags & request_flag::LAST != 0) {
             let receive = queues.receive_request(request.slot as u32);
             let immediate = request.flags & request_flag::IMMEDIATE != 0;
-            queues
-                .receive_consumer
-                .store(self.connection.target.receive_next, core::sync::atomic::Ordering::Release);
+            queues.set_receive_consumer(self.connection.target.receive_next);
             queues.complete(Completion {
                 wr_id: receive.wr_id,
                 length: request.message_length,
@@ -264,7 +262,7 @@ impl Entry {
     /// The data of a push could not be placed: its posted receive lies outside the node's memory. The ULP completes
     /// it in error.
     #[inline(never)]
-    pub fn request_failed(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub fn request_failed(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         let key = s.delivery.key;
         let cell = self.request(key).cell as u32;
         s.begin();
@@ -279,7 +277,7 @@ impl Entry {
 
     /// A held request stands in the frame again and was parsed: the ULP gets it.
     #[inline(never)]
-    pub fn redeliver(&mut self, s: &mut Scratch, queues: &QueuePair, now: Picoseconds) {
+    pub fn redeliver(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         let key = s.delivery.key;
         s.begin();
         self.deliver(s, queues, key, now);
@@ -340,7 +338,7 @@ impl Entry {
 
     /// The atomic was executed and found `value`: the answer is ready.
     #[inline(never)]
-    pub fn atomic_executed(&mut self, s: &mut Scratch, queues: &QueuePair, value: u64, now: Picoseconds) {
+    pub fn atomic_executed(&mut self, s: &mut Scratch, queues: &impl Queues, value: u64, now: Picoseconds) {
         let key = s.delivery.key;
         let request = *self.request(key);
         s.begin();

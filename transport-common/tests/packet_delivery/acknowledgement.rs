@@ -176,7 +176,7 @@ proptest! {
                 _ => AckVerdict::Applied,
             };
             let before = node.entry.clone();
-            prop_assert_eq!(node.entry.process_acknowledgement(&ack, &node.queues), verdict);
+            prop_assert_eq!(node.entry.process_acknowledgement(&ack, &*node.queues), verdict);
             if verdict == AckVerdict::Applied {
                 let mut pushes = data.apply(data_base, ack.data_acknowledged);
                 let _ = request.apply(request_base, ack.request);

@@ -13,6 +13,7 @@ use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::connection::timer;
 use transport_common::counters::Counter;
 use transport_common::packet_delivery::Window;
+use transport_common::queues::Queues;
 use transport_common::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
 
 use crate::harness::*;

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{TRANSACTIONS, state};
 use transport_common::counters::Counter;
-use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Completion, QueuePair, WorkRequest, command, opcode};
+use transport_common::queues::{
+    COMPLETION_QUEUE_DEPTH, Completion, QueuePair, Queues, WorkRequest, command, opcode,
+};
 use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 
 use crate::harness::*;

@@ -114,10 +114,10 @@ fn a_copy_that_lost_the_race_for_its_cell_is_dropped() {
     let (mut p, sent) = sent(true, 2);
     let mut other = p.b.s.clone();
     other.packet = sent[1].packet;
-    p.b.entry.on_packet(&mut other, &p.b.queues, at(1));
+    p.b.entry.on_packet(&mut other, &*p.b.queues, at(1));
     assert_eq!(other.delivery.kind, delivery::HOLD);
     p.b.receive(&sent[1], at(1)); // the other CPU is faster
-    p.b.entry.request_held(&mut other, &p.b.queues, 63, at(2));
+    p.b.entry.request_held(&mut other, &*p.b.queues, 63, at(2));
     assert_eq!(other.delivery.free_cell, 63, "its cell is given back");
     assert_eq!(p.b.entry.connection.target.held, 1);
 }

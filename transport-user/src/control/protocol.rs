@@ -163,6 +163,15 @@ pub enum Request {
         /// Which.
         operation: Atomic,
     },
+    /// Take a trace of the datapath, until a limit is reached or the client goes away.
+    Trace {
+        /// The file to write, absolute and new.
+        file: PathBuf,
+        /// Runs of the datapath.
+        runs: Option<u64>,
+        /// Milliseconds.
+        duration_ms: Option<u64>,
+    },
     /// Copy a file to or from the peer.
     Copy {
         /// Connection.
@@ -293,9 +302,9 @@ pub enum Reply {
 /// How far a long operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Bytes done.
+    /// Bytes of a copy, or runs or milliseconds of a trace done.
     pub done: u64,
-    /// Bytes in all.
+    /// All of them.
     pub total: u64,
 }
 

@@ -68,6 +68,7 @@ pub(crate) fn default_entry() -> Entry {
     Entry {
         connection: Connection::default(),
         tables: Tables {
+            steps: 0,
             request_packets: [TxPacket::default(); PACKETS],
             data_packets: [TxPacket::default(); PACKETS],
             transactions: [Transaction::default(); TRANSACTIONS],

@@ -129,7 +129,7 @@ impl Node {
         self.s.packet = wire.packet;
         self.s.packet.arrival = now.0;
         self.s.region = self.region(wire.packet.operation.rkey);
-        self.entry.on_packet(&mut self.s, &self.queues, now);
+        self.entry.on_packet(&mut self.s, &*self.queues, now);
         self.settle();
         self.carry_out(wire, now);
         self.transmitted()
@@ -142,7 +142,7 @@ impl Node {
         if fired {
             self.filed = None;
         }
-        self.entry.on_turn(&mut self.s, &self.queues, now, fired);
+        self.entry.on_turn(&mut self.s, &*self.queues, now, fired);
         self.at_engine = true;
         self.settle();
         self.at_engine = false;
@@ -154,7 +154,7 @@ impl Node {
             let held = self.cells[cell].clone().expect("the cell of a redelivery is in use");
             self.s.packet.operation = held.packet.operation;
             self.s.region = self.region(held.packet.operation.rkey);
-            self.entry.redeliver(&mut self.s, &self.queues, now);
+            self.entry.redeliver(&mut self.s, &*self.queues, now);
             self.settle();
             self.carry_out(&held, now);
         }
@@ -237,7 +237,7 @@ impl Node {
                 self.free_cells -= 1;
             }
             let cell = cell.map_or(NO_CELL, |c| c as u32);
-            self.entry.request_held(&mut self.s, &self.queues, cell, now);
+            self.entry.request_held(&mut self.s, &*self.queues, cell, now);
             self.settle();
         } else if ulp && self.slow_ulp {
             self.at_ulp.push_back((self.s.clone(), wire.data.clone()));
@@ -260,15 +260,15 @@ impl Node {
                 }
                 match (d.kind, room) {
                     (delivery::PLACE_RESPONSE, _) => {
-                        entry.response_placed(&mut self.s, &self.queues, now, room);
+                        entry.response_placed(&mut self.s, &*self.queues, now, room);
                     }
-                    (_, true) => entry.request_placed(&mut self.s, &self.queues, now),
-                    (_, false) => entry.request_failed(&mut self.s, &self.queues, now),
+                    (_, true) => entry.request_placed(&mut self.s, &*self.queues, now),
+                    (_, false) => entry.request_failed(&mut self.s, &*self.queues, now),
                 }
             }
             delivery::STORE_VALUE => {
                 self.memory[start..start + 8].copy_from_slice(&d.value.to_le_bytes());
-                entry.response_placed(&mut self.s, &self.queues, now, true);
+                entry.response_placed(&mut self.s, &*self.queues, now, true);
             }
             delivery::COMPARE_SWAP | delivery::FETCH_ADD => {
                 let bytes = &mut self.memory[start..start + 8];
@@ -280,7 +280,7 @@ impl Node {
                     _ => old,
                 };
                 bytes.copy_from_slice(&new.to_le_bytes());
-                entry.atomic_executed(&mut self.s, &self.queues, old, now);
+                entry.atomic_executed(&mut self.s, &*self.queues, old, now);
             }
             other => panic!("delivery {other} is not the ULP's"),
         }

@@ -154,6 +154,28 @@ Examples:
         #[command(flatten)]
         json: Json,
     },
+    /// Take a trace of all that the datapath does, for `tiercel model replay`.
+    ///
+    /// While it lasts every packet takes longer. It ends at a limit or with Ctrl-C; the file is complete either way.
+    #[command(after_help = "\
+Examples:
+  tiercel trace --out run.trace
+  tiercel trace --out run.trace --runs 1000000
+  tiercel trace --out run.trace --duration 2s --json
+  tiercel model replay run.trace --clock 1GHz --rate 200Gbps")]
+    Trace {
+        /// The file to write; it must not be there yet.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// End after so many runs of the datapath (packets received, turns of the engine).
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        runs: Option<u64>,
+        /// End after so long [default: 10s without --runs].
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        duration: Option<Duration>,
+        #[command(flatten)]
+        json: Json,
+    },
     /// Show what packets say: bytes in hexadecimal, or a pcap or pcapng file.
     #[command(after_help = "\
 Examples:

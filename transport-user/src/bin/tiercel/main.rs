@@ -17,6 +17,7 @@ mod operate;
 mod output;
 mod show;
 mod talk;
+mod trace;
 mod up;
 mod values;
 mod watch;
@@ -76,6 +77,7 @@ async fn run(cli: Cli) -> Result<(), Exit> {
         Command::Cp { from, to, via, overwrite, json } => {
             operate::copy(&node, (from, to), via.into(), overwrite, json).await
         }
+        Command::Trace { out, runs, duration, json } => trace::trace(&node, &out, runs, duration, json).await,
         Command::Decode { file, hex, falcon, json } => decode::decode(file, hex, falcon, json),
         Command::Model { arguments } => Err(model::run(&arguments)),
     }

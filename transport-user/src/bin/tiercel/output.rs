@@ -122,12 +122,21 @@ pub(crate) fn bytes_of(value: &Value) -> Vec<u8> {
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
+    /// Of bytes.
     pub(crate) fn new() -> Self {
+        Self::shown("{bar:40} {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left")
+    }
+
+    /// Of anything else.
+    pub(crate) fn counting(unit: &str) -> Self {
+        Self::shown(&format!("{{bar:40}} {{human_pos}} of {{human_len}} {unit}  {{eta}} left"))
+    }
+
+    fn shown(template: &str) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }
         let bar = ProgressBar::new(0);
-        let template = "{bar:40} {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

@@ -26,6 +26,7 @@ mod operations;
 mod receives;
 mod regions;
 mod served;
+mod trace;
 mod transfer;
 
 use link::Link;
@@ -312,6 +313,9 @@ impl Handler for NodeService {
             Request::Atomic { cid, rkey, address, operation } => {
                 self.atomic(cid, (rkey, address), operation).await
             }
+            Request::Trace { file, runs, duration_ms } => {
+                self.trace(file, runs, duration_ms, &progress).await
+            }
             Request::Copy { cid, direction, file, name, via, overwrite } => {
                 let what = Source { file, name, via, overwrite };
                 self.copy(cid, direction, what, &progress).await
@@ -358,6 +362,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let kind = match error {
             Error::System { .. } | Error::NodeDown | Error::NotPermitted { .. } => FailureKind::Node,
+            Error::TraceFile { .. } => FailureKind::File,
             Error::EndedMeanwhile(_) => FailureKind::Connect,
             _ => FailureKind::Invalid,
         };

@@ -3,10 +3,14 @@
 //! One side writes each field; the comment beside it says which. Values written by the application are
 //! untrusted: they are read once ([`Slot::load`]) and checked where they are used.
 
+mod port;
+
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+pub use port::Queues;
 
 #[cfg(not(target_arch = "bpf"))]
 pub use core::sync::atomic::AtomicU32;
@@ -261,15 +265,6 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    /// Congestion control in force.
-    #[inline(always)]
-    pub fn settings(&self) -> &Settings {
-        let applied = self.settings_applied.load(Ordering::Relaxed) as usize & 1;
-        // SAFETY: the cell is valid plain data. The node writes the other one, by the contract of the field; if it
-        // did not, numbers would be wrong, and results are made legal before they are used.
-        unsafe { &*self.settings[applied].0.get() }
-    }
-
     /// Puts settings into force for a connection that is not open yet.
     pub fn start_settings(&self, settings: Settings) {
         self.settings[0].store(settings);
@@ -286,51 +281,6 @@ impl QueuePair {
         let next = version.wrapping_add(1);
         self.settings[next as usize & 1].store(settings);
         self.settings_version.store(next, Ordering::Release);
-        true
-    }
-
-    /// Reads a posted receive once.
-    #[inline(always)]
-    pub fn receive_request(&self, index: u32) -> ReceiveRequest {
-        self.receive[index as usize & (RECEIVE_QUEUE_DEPTH - 1)].load()
-    }
-
-    /// Reads a posted send once, into `out`.
-    #[inline(always)]
-    pub fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
-        *out = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].load();
-    }
-
-    /// Opcode of a posted send.
-    #[inline(always)]
-    pub(crate) fn opcode(&self, rsn: Rsn) -> u8 {
-        let slot = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].0.get();
-        // SAFETY: a field of a valid entry; volatile because the application may write it.
-        unsafe { (&raw const (*slot).opcode).read_volatile() }
-    }
-
-    /// The application's name for a posted send.
-    #[inline(always)]
-    pub(crate) fn wr_id(&self, rsn: Rsn) -> u64 {
-        let slot = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].0.get();
-        // SAFETY: a field of a valid entry; volatile because the application may write it.
-        unsafe { (&raw const (*slot).wr_id).read_volatile() }
-    }
-
-    /// Appends a completion; false when the application left no room. Call under the connection's lock only.
-    #[inline(always)]
-    pub fn complete(&self, completion: Completion) -> bool {
-        let producer = self.completion_producer.load(Ordering::Relaxed);
-        let consumer = self.completion_consumer.load(Ordering::Relaxed);
-        if producer.wrapping_sub(consumer) >= COMPLETION_QUEUE_DEPTH as u32 {
-            return false;
-        }
-        let slot = &self.completions[producer as usize & (COMPLETION_QUEUE_DEPTH - 1)];
-        let number = producer.wrapping_add(1);
-        slot.store(completion);
-        // SAFETY: a field of a valid entry.
-        unsafe { AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) }.store(number, Ordering::Release);
-        self.completion_producer.store(number, Ordering::Release);
         true
     }
 
@@ -370,12 +320,6 @@ impl QueuePair {
     pub fn look(&self, next: Rsn) -> u32 {
         self.touch(next);
         self.send_producer.load(Ordering::Relaxed)
-    }
-
-    /// Fetches a posted send from the application's cache.
-    #[inline(always)]
-    pub(crate) fn touch(&self, rsn: Rsn) {
-        let _ = self.opcode(rsn);
     }
 }
 

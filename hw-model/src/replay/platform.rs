@@ -1,0 +1,387 @@
+//! The platform of a recorded run: every answer from its tape.
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use corosensei::Yielder;
+use transport_common::congestion::entry::Entry as CongestionEntry;
+use transport_common::connection::Entry;
+use transport_common::datapath::{NO_CELL, Platform, Scratch};
+use transport_common::queues::Region;
+use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
+use transport_common::units::Picoseconds;
+use transport_common::wire::cursor::Cursor;
+
+use super::player::{Answer, Player};
+use super::queues::{ReplayedQueues, SettingsCell};
+use super::{Difference, Divergence, RecordedRun, Shared};
+
+/// A frame of which only the begin is known.
+#[derive(Clone, Debug)]
+pub struct PrefixCursor {
+    prefix: [u8; PREFIX_BYTES],
+    at: usize,
+    length: usize,
+}
+
+impl Cursor for PrefixCursor {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        if self.at + N > self.length {
+            return None;
+        }
+        let mut bytes = [0; N];
+        // What lies behind the headers is not kept; no decoder reads it.
+        let known = self.prefix.get(self.at..).unwrap_or_default();
+        let count = known.len().min(N);
+        bytes[..count].copy_from_slice(&known[..count]);
+        self.at += N;
+        Some(bytes)
+    }
+
+    fn remaining(&self) -> usize {
+        self.length - self.at
+    }
+}
+
+/// [`Platform`] of a recorded run.
+pub struct Replayed {
+    /// Number of the run in its trace.
+    number: u64,
+    player: Rc<RefCell<Player>>,
+    connections: Shared,
+    frame_length: u32,
+    /// Where it waits for its turn at the connection, if whoever runs it does not see to that.
+    gate: Option<NonNull<Yielder<(), (u32, u64)>>>,
+}
+
+impl Replayed {
+    /// For run number `number` of a trace, over the connections of its replay.
+    pub fn new(number: u64, run: Rc<RecordedRun>, connections: Shared) -> Self {
+        let frame_length = run.frame_length;
+        let player = Rc::new(RefCell::new(Player::new(run)));
+        Self { number, player, connections, frame_length, gate: None }
+    }
+
+    /// The run.
+    pub fn run(&self) -> Rc<RecordedRun> {
+        Rc::clone(&self.player.borrow().run)
+    }
+
+    /// Number of the run in its trace.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Connection slot and number of the next step, which can be made when the connection has made the one before.
+    pub fn waits_for(&self) -> Option<(u32, u64)> {
+        let player = self.player.borrow();
+        Some((player.run.slot?, player.next_step()?))
+    }
+
+    /// The coroutine it runs in, while it does.
+    pub(super) const fn set_gate(&mut self, gate: Option<NonNull<Yielder<(), (u32, u64)>>>) {
+        self.gate = gate;
+    }
+
+    /// Waits until the connection has made the step before the next one.
+    fn wait(&self) {
+        let Some(gate) = self.gate else { return };
+        while let Some((slot, step)) = self.waits_for()
+            && self.connections.borrow().steps_made(slot).is_none_or(|made| made + 1 < step)
+        {
+            // SAFETY: set for as long as the coroutine lives that this runs in.
+            unsafe { gate.as_ref() }.suspend((slot, step));
+        }
+    }
+
+    /// Compares the end of the run, and says what differed first, if anything.
+    pub fn finish(&self, ending: impl Ending) -> Option<Divergence> {
+        let mut player = self.player.borrow_mut();
+        let outcome = ending.outcome();
+        if let Some(answer) = player.ask(Tag::End, &[])
+            && answer.short != outcome
+        {
+            player.difference = Some(Difference::Ending { now: outcome, recorded: answer.short });
+        }
+        Some(Divergence {
+            run: Some(self.number),
+            kind: player.run.name(),
+            slot: player.run.slot,
+            step: player.step,
+            difference: player.difference.take()?,
+        })
+    }
+
+    fn ask<T>(&self, tag: Tag, arguments: &[u32], answer: impl FnOnce(&Player, Answer) -> T) -> Option<T> {
+        let mut player = self.player.borrow_mut();
+        let found = player.ask(tag, arguments)?;
+        Some(answer(&player, found))
+    }
+
+    /// Whether something succeeded.
+    fn done(&self, tag: Tag, arguments: &[u32]) -> bool {
+        self.ask(tag, arguments, |_, answer| answer.short != 0).unwrap_or(false)
+    }
+
+    fn tell(&self, tag: Tag, short: u16, arguments: &[u32]) {
+        self.player.borrow_mut().tell(tag, short, arguments);
+    }
+
+    fn optional(&self, tag: Tag) -> Option<u32> {
+        self.ask(tag, &[], |player, answer| (answer.short != 0).then(|| player.word(answer, 0))).flatten()
+    }
+}
+
+const fn low(value: u64) -> u32 {
+    value as u32
+}
+
+const fn high(value: u64) -> u32 {
+    (value >> 32) as u32
+}
+
+impl Platform for Replayed {
+    type Cursor = PrefixCursor;
+    type Queues = ReplayedQueues;
+
+    fn now(&mut self) -> Picoseconds {
+        // A clock that stood still would look like "not read": behind a difference it shows something.
+        Picoseconds(self.ask(Tag::Now, &[], |player, answer| player.wide(answer, 0)).unwrap_or(1))
+    }
+
+    fn owns_ipv4(&self, _: u64, _: u32) -> bool {
+        self.done(Tag::Owns, &[])
+    }
+
+    fn owns_ipv6(&self, _: u64, _: [u64; 2]) -> bool {
+        self.done(Tag::Owns, &[])
+    }
+
+    fn count(&mut self, index: u32) {
+        self.tell(Tag::Count, index as u16, &[]);
+    }
+
+    fn cursor(&mut self) -> PrefixCursor {
+        let prefix = self.player.borrow().run.prefix;
+        PrefixCursor { prefix, at: 0, length: self.frame_length as usize }
+    }
+
+    fn frame_length(&self) -> u32 {
+        self.frame_length
+    }
+
+    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
+        *to = self.player.borrow().run.prefix;
+    }
+
+    fn resize(&mut self, length: u32) -> bool {
+        let done = self.done(Tag::Resize, &[length]);
+        if done {
+            self.frame_length = length;
+        }
+        done
+    }
+
+    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
+        let mut player = self.player.borrow_mut();
+        let Some(answer) = player.ask(Tag::StoreHeader, &[start, length]) else { return false };
+        let recorded: Vec<u8> = player.words(answer).iter().flat_map(|word| word.to_le_bytes()).collect();
+        let end = start.saturating_add(length) as usize;
+        let meant = start as usize..end.min(KEPT_HEADER.end);
+        for at in meant {
+            let then = recorded.get(at.wrapping_sub(KEPT_HEADER.start)).copied().unwrap_or(0);
+            if s.header[at] != then {
+                let (byte, now) = (at - start as usize, s.header[at]);
+                player.difference = Some(Difference::Header { byte, now, recorded: then });
+                break;
+            }
+        }
+        answer.short != 0
+    }
+
+    fn sum_frame(&mut self, _: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
+        let sum = |player: &Player, answer: Answer| (answer.short != 0).then(|| player.word(answer, 0));
+        self.ask(Tag::SumFrame, &[offset, length], sum).flatten()
+    }
+
+    fn sum_header(&mut self, _: &Scratch, _: u32, _: u32) -> u32 {
+        self.ask(Tag::SumHeader, &[], |player, answer| player.word(answer, 0)).unwrap_or(0)
+    }
+
+    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
+        let arguments = [low(memory_offset), high(memory_offset), length];
+        self.ask(Tag::SumMemory, &arguments, |player, answer| player.word(answer, 0)).unwrap_or(0)
+    }
+
+    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
+        self.done(Tag::MemoryToFrame, &[low(memory_offset), high(memory_offset), offset, length])
+    }
+
+    fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
+        self.done(Tag::FrameToMemory, &[low(memory_offset), high(memory_offset), offset, length])
+    }
+
+    fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
+        self.done(Tag::StoreValue, &[low(memory_offset), high(memory_offset), low(value), high(value)])
+    }
+
+    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
+        let arguments =
+            [low(memory_offset), high(memory_offset), low(compare), high(compare), low(swap), high(swap)];
+        self.ask(Tag::CompareSwap, &arguments, |player, answer| player.wide(answer, 0)).unwrap_or(0)
+    }
+
+    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
+        let arguments = [low(memory_offset), high(memory_offset), low(add), high(add)];
+        self.ask(Tag::FetchAdd, &arguments, |player, answer| player.wide(answer, 0)).unwrap_or(0)
+    }
+
+    fn allocate_cell(&mut self) -> u32 {
+        self.ask(Tag::AllocateCell, &[], |_, answer| u32::from(answer.short)).unwrap_or(NO_CELL)
+    }
+
+    fn free_cell(&mut self, cell: u32) {
+        self.tell(Tag::FreeCell, cell as u16, &[]);
+    }
+
+    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
+        self.done(Tag::FrameToCell, &[offset, cell, length])
+    }
+
+    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
+        /// A held request stands in a frame of at least this length.
+        const SHORTEST: u32 = 64;
+        let done = self.done(Tag::CellToFrame, &[cell, length]);
+        if done {
+            self.frame_length = length.max(SHORTEST);
+        }
+        done
+    }
+
+    fn region(&mut self, rkey: u32) -> Region {
+        let region = |player: &Player, answer: Answer| Region {
+            offset: player.wide(answer, 0),
+            length: player.wide(answer, 2),
+            key: player.word(answer, 4),
+            access: player.word(answer, 5),
+        };
+        self.ask(Tag::Region, &[rkey], region).unwrap_or_default()
+    }
+
+    /// Without a gate, the connection has to be at the step before: see [`Replayed::waits_for`].
+    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &ReplayedQueues) -> R) -> Option<R> {
+        self.player.borrow_mut().ask(Tag::Lock, &[slot])?;
+        self.wait();
+        let Some((mut entry, settings)) = self.connections.borrow_mut().take(slot) else {
+            let step = self.player.borrow().next_step().unwrap_or(0);
+            self.player.borrow_mut().difference = Some(Difference::Missing { step });
+            return None;
+        };
+        entry.tables.steps += 1;
+        let number = entry.tables.steps;
+        self.player.borrow_mut().step = Some(number);
+        self.player.borrow_mut().ask(Tag::Step, &[low(number), high(number)]);
+        let queues =
+            ReplayedQueues { player: Rc::clone(&self.player), settings: SettingsCell::new(settings) };
+        let result = step(&mut entry, &queues);
+        // SAFETY: the context has no padding, by the core's test of its layout.
+        let context = unsafe { digest(&entry.connection) };
+        let settings = *queues.settings.in_force();
+        let mut player = self.player.borrow_mut();
+        if let Some(answer) = player.ask(Tag::Context, &[])
+            && player.wide(answer, 0) != context
+        {
+            player.difference = Some(Difference::Context);
+        }
+        drop(player);
+        self.connections.borrow_mut().give_back(slot, entry, settings);
+        Some(result)
+    }
+
+    fn cells_in_use(&self) -> u32 {
+        self.ask(Tag::CellsInUse, &[], |player, answer| player.word(answer, 0)).unwrap_or(0)
+    }
+
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        self.ask(Tag::Arrival, &[], |player, answer| Picoseconds(player.wide(answer, 0))).unwrap_or(now)
+    }
+
+    fn rx_buffer_level(&self) -> u8 {
+        self.ask(Tag::RxBufferLevel, &[], |_, answer| answer.short as u8).unwrap_or(0)
+    }
+
+    fn event_queues(&mut self, s: &mut Scratch) {
+        let mut player = self.player.borrow_mut();
+        if let Some(answer) = player.ask(Tag::EventQueues, &[])
+            // SAFETY: integers take any bytes.
+            && let Some(queues) = unsafe { player.value(Tag::EventQueues, answer) }
+        {
+            s.event_queues = queues;
+        }
+    }
+
+    fn publish_event(&mut self, s: &mut Scratch) {
+        let mut player = self.player.borrow_mut();
+        let Some(answer) = player.ask(Tag::PublishEvent, &[]) else { return };
+        // SAFETY: integers take any bytes.
+        let Some(recorded) = (unsafe { player.value::<CongestionEntry>(Tag::PublishEvent, answer) }) else {
+            return;
+        };
+        // Its place in the queue was the platform's choice.
+        s.event.generation = transport_common::congestion::event::Event::generation_of(&recorded);
+        s.event.encode(&mut s.entry);
+        if s.entry != recorded {
+            let words = |entry: &CongestionEntry| entry.iter().flat_map(|w| [low(*w), high(*w)]).collect();
+            player.difference = Some(Difference::Arguments {
+                of: Tag::PublishEvent,
+                now: words(&s.entry),
+                recorded: words(&recorded),
+            });
+        }
+    }
+
+    fn next_result(&mut self, s: &mut Scratch) -> bool {
+        let mut player = self.player.borrow_mut();
+        let Some(answer) = player.ask(Tag::NextResult, &[]).filter(|answer| answer.short != 0) else {
+            return false;
+        };
+        // SAFETY: integers take any bytes.
+        let Some(entry) = (unsafe { player.value(Tag::NextResult, answer) }) else { return false };
+        s.entry = entry;
+        s.outcome.decode(&s.entry);
+        true
+    }
+
+    fn record_delays(&mut self, _: &Scratch) {
+        self.tell(Tag::RecordDelays, 0, &[]);
+    }
+
+    fn wake(&mut self, slot: u32) {
+        self.tell(Tag::Wake, 0, &[slot]);
+    }
+
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+        self.tell(Tag::WakeBy, 0, &[slot, ticks, low(now.0), high(now.0)]);
+    }
+
+    fn expired(&mut self, _: Picoseconds) -> Option<u32> {
+        self.optional(Tag::Expired)
+    }
+
+    fn ready(&mut self) -> Option<u32> {
+        self.optional(Tag::Ready)
+    }
+
+    fn answer(&mut self, slot: u32) {
+        self.tell(Tag::Answer, 0, &[slot]);
+    }
+
+    fn is_backlogged(&self, slot: u32) -> bool {
+        self.done(Tag::IsBacklogged, &[slot])
+    }
+
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+        self.tell(Tag::File, 0, &[slot, ticks, low(now.0), high(now.0)]);
+    }
+}

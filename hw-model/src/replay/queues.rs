@@ -1,0 +1,125 @@
+//! The queues of a connection as a recorded step saw them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use transport_common::congestion::settings::Settings;
+use transport_common::ids::Rsn;
+use transport_common::queues::{Completion, Queues, ReceiveRequest, WorkRequest};
+use transport_common::tape::{Tag, digest_of_completion};
+
+use super::player::Player;
+
+/// Answers from the tape. Settings are those in force, kept beside the connection.
+pub struct ReplayedQueues {
+    pub(super) player: Rc<RefCell<Player>>,
+    /// In force, and what the step put into force; a step does that once at most, before it looks at them.
+    pub(super) settings: SettingsCell,
+}
+
+/// Settings that a step may replace.
+pub(super) struct SettingsCell {
+    before: Settings,
+    taken: std::cell::OnceCell<Settings>,
+}
+
+impl SettingsCell {
+    pub(super) const fn new(settings: Settings) -> Self {
+        Self { before: settings, taken: std::cell::OnceCell::new() }
+    }
+
+    pub(super) fn in_force(&self) -> &Settings {
+        self.taken.get().unwrap_or(&self.before)
+    }
+}
+
+impl ReplayedQueues {
+    fn answer<T: Default>(&self, tag: Tag, with: impl FnOnce(&Player, super::player::Answer) -> T) -> T {
+        let mut player = self.player.borrow_mut();
+        player.ask(tag, &[]).map_or_else(T::default, |answer| with(&player, answer))
+    }
+
+    fn tell(&self, tag: Tag, short: u16, words: &[u32]) {
+        self.player.borrow_mut().tell(tag, short, words);
+    }
+}
+
+impl Queues for ReplayedQueues {
+    fn send_producer(&self) -> u32 {
+        self.answer(Tag::SendProducer, |player, answer| player.word(answer, 0))
+    }
+
+    fn touch(&self, _: Rsn) {}
+
+    fn opcode(&self, _: Rsn) -> u8 {
+        self.answer(Tag::Opcode, |_, answer| answer.short as u8)
+    }
+
+    fn wr_id(&self, rsn: Rsn) -> u64 {
+        let mut player = self.player.borrow_mut();
+        player.tell(Tag::WrId, rsn.0 as u16, &[]).map_or(0, |answer| player.wide(answer, 0))
+    }
+
+    fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
+        let mut player = self.player.borrow_mut();
+        if let Some(answer) = player.tell(Tag::WorkRequest, rsn.0 as u16, &[]) {
+            // SAFETY: integers take any bytes.
+            *out = unsafe { player.value(Tag::WorkRequest, answer) }.unwrap_or_default();
+        }
+    }
+
+    fn receive_producer(&self) -> u32 {
+        self.answer(Tag::ReceiveProducer, |player, answer| player.word(answer, 0))
+    }
+
+    fn receive_request(&self, index: u32) -> ReceiveRequest {
+        let mut player = self.player.borrow_mut();
+        let Some(answer) = player.tell(Tag::ReceiveRequest, index as u16, &[]) else {
+            return ReceiveRequest::default();
+        };
+        // SAFETY: integers take any bytes.
+        unsafe { player.value(Tag::ReceiveRequest, answer) }.unwrap_or_default()
+    }
+
+    fn command(&self) -> u32 {
+        self.answer(Tag::Command, |player, answer| player.word(answer, 0))
+    }
+
+    fn has_new_settings(&self) -> bool {
+        self.answer(Tag::HasNewSettings, |_, answer| answer.short != 0)
+    }
+
+    fn take_settings(&self) {
+        let mut player = self.player.borrow_mut();
+        if let Some(answer) = player.ask(Tag::TakeSettings, &[])
+            // SAFETY: integers take any bytes.
+            && let Some(settings) = unsafe { player.value(Tag::TakeSettings, answer) }
+        {
+            // A second time in one step would be a fault of the core; the first settings stay then, and the contexts
+            // differ.
+            let _ = self.settings.taken.set(settings);
+        }
+    }
+
+    fn settings(&self) -> &Settings {
+        self.settings.in_force()
+    }
+
+    fn set_state(&self, state: u32) {
+        self.tell(Tag::SetState, state as u16, &[]);
+    }
+
+    fn set_send_consumer(&self, rsn: Rsn) {
+        self.tell(Tag::SetSendConsumer, 0, &[rsn.0]);
+    }
+
+    fn set_receive_consumer(&self, count: u32) {
+        self.tell(Tag::SetReceiveConsumer, 0, &[count]);
+    }
+
+    fn complete(&self, completion: Completion) -> bool {
+        let number = digest_of_completion(&completion);
+        let words = [number as u32, (number >> 32) as u32];
+        self.player.borrow_mut().ask(Tag::Complete, &words).is_some_and(|answer| answer.short != 0)
+    }
+}

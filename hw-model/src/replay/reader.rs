@@ -1,0 +1,173 @@
+//! Reading a trace.
+
+use std::io::{self, Read};
+
+use transport_common::congestion::settings::Settings;
+use transport_common::connection::Entry;
+use transport_common::tape::Unreadable;
+use transport_common::tape::file::{ChunkHead, Head, chunk};
+
+use super::RecordedRun;
+
+/// Why a trace cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file says nothing.
+    #[error("cannot read the trace: {0}")]
+    Io(#[from] io::Error),
+    /// No trace.
+    #[error("this is no trace: it does not begin with {:?}; take one with `tiercel trace`", "TIERCELT")]
+    Foreign,
+    /// A trace of another build.
+    #[error(
+        "the trace is another build's (layout {} with {} bytes a connection and {} kinds of notes, this build has {} with {} \
+         and {}): replay it with the build that took it, or take it anew",
+        .there.version, .there.entry_bytes, .there.tags, Head::THIS.version, Head::THIS.entry_bytes, Head::THIS.tags
+    )]
+    OtherBuild {
+        /// Its head.
+        there: Head,
+    },
+    /// It ends too early.
+    #[error(
+        "the trace is cut off after {runs} events: whoever took it was killed, or the file was not copied whole; take it \
+         anew"
+    )]
+    Truncated {
+        /// Whole runs before.
+        runs: u64,
+    },
+    /// Something that is none.
+    #[error("the trace is damaged behind event {runs}: {what}; copy it again, or take it anew")]
+    Damaged {
+        /// Runs before.
+        runs: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// A piece of a trace.
+pub enum Chunk {
+    /// A connection as it was.
+    Connection {
+        /// Its slot.
+        slot: u32,
+        /// Context and tables.
+        entry: Box<Entry>,
+        /// Congestion control in force.
+        settings: Settings,
+    },
+    /// A run.
+    Run(RecordedRun),
+    /// So many runs were lost until here.
+    Lost(u64),
+    /// The end: runs kept, runs lost.
+    End {
+        /// Runs in the trace.
+        runs: u64,
+        /// Runs that are missing.
+        lost: u64,
+    },
+}
+
+/// Reads a trace piece by piece.
+pub struct TraceReader<R> {
+    from: R,
+    runs: u64,
+    buffer: Vec<u8>,
+}
+
+impl<R: Read> TraceReader<R> {
+    /// Reads the head.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn new(mut from: R) -> Result<Self, ReadError> {
+        let mut head = [0; Head::LEN];
+        match from.read_exact(&mut head) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(ReadError::Foreign),
+            outcome => outcome?,
+        }
+        let there = Head::from_bytes(&head).ok_or(ReadError::Foreign)?;
+        if there != Head::THIS {
+            return Err(ReadError::OtherBuild { there });
+        }
+        Ok(Self { from, runs: 0, buffer: vec![] })
+    }
+
+    /// Runs read so far.
+    pub const fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// The next piece.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn next_chunk(&mut self) -> Result<Chunk, ReadError> {
+        let mut head = [0; ChunkHead::LEN];
+        self.read(&mut head)?;
+        let head = ChunkHead::from_bytes(head);
+        if head.bytes > ChunkHead::LONGEST {
+            return Err(self.damaged(format!("a piece of {} bytes", head.bytes)));
+        }
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.resize(head.bytes as usize, 0);
+        self.read(&mut bytes)?;
+        let chunk = self.parse(head.kind, &bytes);
+        self.buffer = bytes;
+        chunk
+    }
+
+    fn parse(&mut self, kind: u32, bytes: &[u8]) -> Result<Chunk, ReadError> {
+        let wide = |at: usize| {
+            let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+            word.map(u64::from_le_bytes)
+        };
+        let chunk = match kind {
+            chunk::CONNECTION => connection(bytes),
+            chunk::RUN => match RecordedRun::from_bytes(bytes) {
+                Ok(run) => {
+                    self.runs += 1;
+                    Some(Chunk::Run(run))
+                }
+                Err(Unreadable::Cut) => None,
+                Err(unknown) => return Err(self.damaged(unknown.to_string())),
+            },
+            chunk::LOST => wide(0).map(Chunk::Lost),
+            chunk::END => wide(0).zip(wide(8)).map(|(runs, lost)| Chunk::End { runs, lost }),
+            other => return Err(self.damaged(format!("a piece of the unknown kind {other}"))),
+        };
+        chunk.ok_or_else(|| self.damaged("a piece is shorter than what it holds".to_owned()))
+    }
+
+    fn read(&mut self, to: &mut [u8]) -> Result<(), ReadError> {
+        self.from.read_exact(to).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => ReadError::Truncated { runs: self.runs },
+            _ => ReadError::Io(error),
+        })
+    }
+
+    fn damaged(&self, what: String) -> ReadError {
+        ReadError::Damaged { runs: self.runs, what }
+    }
+}
+
+fn connection(bytes: &[u8]) -> Option<Chunk> {
+    let (head, rest) = bytes.split_first_chunk::<8>()?;
+    let (entry, settings) = rest.split_at_checked(size_of::<Entry>())?;
+    if settings.len() != size_of::<Settings>() {
+        return None;
+    }
+    // SAFETY: zero bytes are a closed connection by the contract of `Entry`, and integers take any bytes.
+    let entry = unsafe {
+        let mut value: Box<Entry> = Box::new_zeroed().assume_init();
+        std::ptr::copy_nonoverlapping(entry.as_ptr(), std::ptr::from_mut(&mut *value).cast(), entry.len());
+        value
+    };
+    // SAFETY: integers take any bytes; the length was compared.
+    let settings = unsafe { settings.as_ptr().cast::<Settings>().read_unaligned() };
+    let slot = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+    Some(Chunk::Connection { slot, entry, settings })
+}

@@ -1,0 +1,88 @@
+//! A recorded run.
+
+use transport_common::tape::{Note, Notes, PREFIX_BYTES, Tag, Tape, Unreadable, run};
+
+/// What stands on the tape of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedRun {
+    /// See [`run`].
+    pub kind: u32,
+    /// Bytes of the received frame, or of the held request.
+    pub frame_length: u32,
+    /// The first of them.
+    pub prefix: [u8; PREFIX_BYTES],
+    /// The notes.
+    pub words: Vec<u32>,
+    /// Connection slot, if it took a step of one.
+    pub slot: Option<u32>,
+    /// Numbers of the steps it took.
+    pub steps: Vec<u64>,
+    /// Whether it looked at the timing wheel.
+    pub looked_at_wheel: bool,
+}
+
+impl RecordedRun {
+    /// Of the bytes of a tape.
+    ///
+    /// # Errors
+    /// It is cut, or has notes that this build does not know.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let (head, rest) = bytes.split_at_checked(Tape::HEAD_BYTES).ok_or(Unreadable::Cut)?;
+        let (fields, prefix) = head.split_at(Tape::HEAD_BYTES - PREFIX_BYTES);
+        let field = |n: usize| {
+            u32::from_le_bytes([fields[4 * n], fields[4 * n + 1], fields[4 * n + 2], fields[4 * n + 3]])
+        };
+        let (words, odd) = rest.as_chunks::<4>();
+        let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        if !odd.is_empty() || field(1) as usize != words.len() {
+            return Err(Unreadable::Cut);
+        }
+        let mut this = Self {
+            kind: field(0),
+            frame_length: field(3),
+            prefix: prefix.try_into().map_err(|_| Unreadable::Cut)?,
+            words,
+            slot: None,
+            steps: vec![],
+            looked_at_wheel: false,
+        };
+        let mut ended = false;
+        let (mut slot, mut steps, mut looked) = (None, vec![], false);
+        for note in this.notes() {
+            let note = note?;
+            match note.tag {
+                Tag::Lock => slot = note.words.first().copied(),
+                Tag::Step => steps.push(note.wide(0)),
+                Tag::Expired => looked = true,
+                _ => {}
+            }
+            ended = note.tag == Tag::End;
+        }
+        if !ended {
+            return Err(Unreadable::Cut);
+        }
+        (this.slot, this.steps, this.looked_at_wheel) = (slot, steps, looked);
+        Ok(this)
+    }
+
+    /// Its notes, in order.
+    pub fn notes(&self) -> Notes<'_> {
+        Notes::new(&self.words)
+    }
+
+    /// What it is, for people.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            run::RECEIVE => "frame from the network",
+            run::ENGINE => "turn of the engine",
+            _ => "run of an unknown kind",
+        }
+    }
+
+    /// The note at word `at`, and the word behind it.
+    pub(super) fn note_at(&self, at: usize) -> Option<(Note<'_>, usize)> {
+        let rest = self.words.get(at..)?;
+        let note = Notes::new(rest).next()?.ok()?;
+        Some((note, at + 1 + note.words.len()))
+    }
+}

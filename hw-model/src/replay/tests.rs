@@ -1,0 +1,93 @@
+//! Traces that are none.
+
+use transport_common::tape::file::{ChunkHead, Head, chunk};
+use transport_common::tape::{PREFIX_BYTES, Tag, Tape};
+
+use super::{Chunk, Ended, Functional, ReadError, TraceReader};
+
+fn head() -> Vec<u8> {
+    Head::THIS.to_bytes().to_vec()
+}
+
+fn with_chunk(mut trace: Vec<u8>, kind: u32, payload: &[u8]) -> Vec<u8> {
+    trace.extend(ChunkHead { kind, bytes: payload.len() as u32 }.to_bytes());
+    trace.extend(payload);
+    trace
+}
+
+/// A tape with these words.
+fn tape(words: &[u32]) -> Vec<u8> {
+    let mut bytes = vec![0; Tape::HEAD_BYTES];
+    bytes[0] = 1;
+    bytes[4..8].copy_from_slice(&(words.len() as u32).to_le_bytes());
+    assert_eq!(bytes.len(), 16 + PREFIX_BYTES);
+    bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    bytes
+}
+
+fn error(trace: &[u8]) -> String {
+    let mut reader = match TraceReader::new(trace) {
+        Ok(reader) => reader,
+        Err(error) => return error.to_string(),
+    };
+    Functional::replay(&mut reader, |_| {}).expect_err("no trace").to_string()
+}
+
+#[test]
+fn foreign_and_cut_files_are_told_apart() {
+    assert!(error(b"").contains("this is no trace"));
+    assert!(error(&[0; 100]).contains("this is no trace"));
+    let mut other = head();
+    other[12] ^= 1;
+    assert!(error(&other).contains("another build's"), "{}", error(&other));
+    assert!(error(&head()).contains("cut off after 0 events"));
+    let run = with_chunk(head(), chunk::RUN, &tape(&[Tag::End as u32 | 1 << 16]));
+    for length in head().len() + 1..run.len() {
+        assert!(error(&run[..length]).contains("cut off after 0 events"), "{length}");
+    }
+    assert!(error(&run).contains("nothing more") || error(&run).contains("asks for"), "{}", error(&run));
+}
+
+#[test]
+fn damage_is_said() {
+    let kind = with_chunk(head(), 77, &[]);
+    assert!(error(&kind).contains("unknown kind 77"));
+    let mut long = head();
+    long.extend(ChunkHead { kind: chunk::RUN, bytes: u32::MAX }.to_bytes());
+    assert!(error(&long).contains("a piece of 4294967295 bytes"));
+    let tag = with_chunk(head(), chunk::RUN, &tape(&[0xff]));
+    assert!(error(&tag).contains("tag 255"), "{}", error(&tag));
+    for payload in [&[0u8; 3][..], &tape(&[Tag::Now as u32 | 2 << 8]), &tape(&[])] {
+        let short = with_chunk(head(), chunk::RUN, payload);
+        assert!(error(&short).contains("shorter than what it holds"), "{}", error(&short));
+    }
+    for kind in [chunk::CONNECTION, chunk::LOST, chunk::END] {
+        let short = with_chunk(head(), kind, &[0; 3]);
+        assert!(error(&short).contains("shorter than what it holds"));
+    }
+}
+
+#[test]
+fn an_empty_trace_is_one() {
+    let trace = with_chunk(head(), chunk::END, &[0; 16]);
+    let mut reader = TraceReader::new(&*trace).expect("a head");
+    assert!(matches!(reader.next_chunk(), Ok(Chunk::End { runs: 0, lost: 0 })));
+    let mut reader = TraceReader::new(&*trace).expect("a head");
+    assert_eq!(Functional::replay(&mut reader, |_| {}).expect("nothing differs").events, 0);
+}
+
+proptest::proptest! {
+    /// Any bytes behind a head: an error, and no harm.
+    #[test]
+    fn noise_is_refused(noise: Vec<u8>, words: Vec<u32>) {
+        let noise = [head(), noise].concat();
+        let mut reader = TraceReader::new(&*noise).expect("a head");
+        let outcome = Functional::replay(&mut reader, |_| {});
+        let refused = matches!(outcome, Err(Ended::Read(ReadError::Truncated { .. } | ReadError::Damaged { .. })));
+        proptest::prop_assert!(refused);
+        let run = with_chunk(head(), chunk::RUN, &tape(&words));
+        let mut reader = TraceReader::new(&*run).expect("a head");
+        let outcome = Functional::replay(&mut reader, |_| {});
+        proptest::prop_assert!(outcome.is_err());
+    }
+}

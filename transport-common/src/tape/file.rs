@@ -1,0 +1,119 @@
+//! Layout of a recorded trace: a [`Head`], then chunks, each a [`ChunkHead`] with its payload, until [`chunk::END`].
+//!
+//! Numbers are little endian, as is all that is copied from memory: contexts, settings and tapes. What they look like
+//! is this build's matter, so the head says how large they are, and a trace is read by the build that wrote it.
+
+use super::Tag;
+use crate::congestion::settings::Settings;
+use crate::connection::Entry;
+
+/// First bytes of a trace.
+pub const MAGIC: [u8; 8] = *b"TIERCELT";
+/// Version of this layout and of the notes.
+pub const VERSION: u32 = 1;
+
+/// Kinds of chunks ([`ChunkHead::kind`]).
+pub mod chunk {
+    /// A connection as it is from here on: slot (4 bytes), 0 (4), the entry, the settings of congestion control in
+    /// force. Steps that it counts already may still follow, and are in it.
+    pub const CONNECTION: u32 = 1;
+    /// A run: kind, words in use, steps, 0 (4 bytes each), the words in use.
+    pub const RUN: u32 = 2;
+    /// Runs were lost here: how many since the begin (8 bytes). Connections are told anew behind it.
+    pub const LOST: u32 = 3;
+    /// A connection as it was once: like [`CONNECTION`], to be compared when all steps that it counts are made.
+    pub const CHECK: u32 = 4;
+    /// The trace is complete: runs kept, runs lost (8 bytes each).
+    pub const END: u32 = 5;
+}
+
+/// Begin of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Size of an [`Entry`], bytes.
+    pub entry_bytes: u32,
+    /// Size of [`Settings`], bytes.
+    pub settings_bytes: u32,
+    /// Number of tags a note can have.
+    pub tags: u32,
+}
+
+impl Head {
+    /// Bytes of it, magic included.
+    pub const LEN: usize = 24;
+    /// That of the traces this build writes.
+    pub const THIS: Self = Self {
+        version: VERSION,
+        entry_bytes: size_of::<Entry>() as u32,
+        settings_bytes: size_of::<Settings>() as u32,
+        tags: Tag::COUNT,
+    };
+
+    /// As it stands in the file.
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[..8].copy_from_slice(&MAGIC);
+        let fields = [self.version, self.entry_bytes, self.settings_bytes, self.tags];
+        for (to, field) in bytes[8..].chunks_exact_mut(4).zip(fields) {
+            to.copy_from_slice(&field.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `None` if the magic is another.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Option<Self> {
+        let field = |n: usize| u32::from_le_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]);
+        (bytes[..8] == MAGIC).then(|| Self {
+            version: field(8),
+            entry_bytes: field(12),
+            settings_bytes: field(16),
+            tags: field(20),
+        })
+    }
+}
+
+/// Begin of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkHead {
+    /// See [`chunk`].
+    pub kind: u32,
+    /// Bytes of the payload.
+    pub bytes: u32,
+}
+
+impl ChunkHead {
+    /// Bytes of it.
+    pub const LEN: usize = 8;
+    /// Longest payload of any chunk, bytes.
+    pub const LONGEST: u32 = 1 << 18;
+
+    /// As it stands in the file.
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let ([a, b, c, d], [e, f, g, h]) = (self.kind.to_le_bytes(), self.bytes.to_le_bytes());
+        [a, b, c, d, e, f, g, h]
+    }
+
+    /// Of the bytes in a file.
+    pub const fn from_bytes([a, b, c, d, e, f, g, h]: [u8; Self::LEN]) -> Self {
+        Self { kind: u32::from_le_bytes([a, b, c, d]), bytes: u32::from_le_bytes([e, f, g, h]) }
+    }
+}
+
+const _: () = assert!(size_of::<Entry>() + size_of::<Settings>() + 8 <= ChunkHead::LONGEST as usize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_survive_the_file() {
+        assert_eq!(Head::from_bytes(&Head::THIS.to_bytes()), Some(Head::THIS));
+        let mut other = Head::THIS.to_bytes();
+        other[3] ^= 1;
+        assert_eq!(Head::from_bytes(&other), None);
+        let chunk = ChunkHead { kind: chunk::RUN, bytes: 0x1234_5678 };
+        assert_eq!(ChunkHead::from_bytes(chunk.to_bytes()), chunk);
+    }
+}

@@ -1,0 +1,164 @@
+//! The tape: what a run of the datapath asked its platform and what it was told, word by word.
+//!
+//! A run is one frame of [`receive`](crate::datapath::receive) or of [`engine`](crate::datapath::engine). All that it
+//! does follows from the context of its connection and from the answers of the platform. [`Recorded`] stands between the
+//! two and writes both down: with the contexts at the start and the tapes of all runs, every decision can be made
+//! again, elsewhere and later, and compared ([`file`] says how they are kept).
+//!
+//! Steps of one connection are numbered under its lock, because runs on several CPUs interleave.
+
+pub mod file;
+mod note;
+mod recorded;
+mod recorder;
+
+pub use note::{Note, Notes, Tag, Unreadable};
+pub use recorded::{Ending, Recorded, finish, outcome};
+pub use recorder::Recorder;
+
+use crate::queues::Completion;
+use core::cell::{Cell, UnsafeCell};
+
+/// Words a tape can hold. The longest run completes and reports every transaction of a connection.
+pub const TAPE_WORDS: usize = 4096;
+/// Bytes of tapes that wait in the kernel for whoever takes the trace; a power of two.
+pub const TRACE_BYTES: u32 = 16 << 20;
+/// Bytes at the begin of a received frame that are kept: all headers.
+pub const PREFIX_BYTES: usize = 160;
+/// Where the part of the header buffer starts that is kept of a frame to send, and where it ends, bytes.
+pub const KEPT_HEADER: core::ops::Range<usize> = 12..204;
+
+/// What kind of run a tape holds ([`Tape::kind`]).
+pub mod run {
+    /// A frame from the network.
+    pub const RECEIVE: u32 = 1;
+    /// A frame of the engine.
+    pub const ENGINE: u32 = 2;
+}
+
+/// The tape of one run. In the kernel one lives in each CPU's scratch map.
+#[repr(C)]
+pub struct Tape {
+    /// See [`run`].
+    pub kind: Cell<u32>,
+    /// Words in use; more than [`TAPE_WORDS`] of a run that did not fit.
+    pub used: Cell<u32>,
+    /// Steps of a connection that it took.
+    pub steps: Cell<u32>,
+    /// Bytes of the frame that are meant: all of a received one, those of a held request; 0 if there was neither.
+    pub frame_length: Cell<u32>,
+    /// The first of them, as far as there are that many.
+    pub prefix: UnsafeCell<[u8; PREFIX_BYTES]>,
+    /// The notes.
+    pub words: [Cell<u32>; TAPE_WORDS],
+}
+
+impl Tape {
+    /// Bytes in front of the words.
+    pub const HEAD_BYTES: usize = 16 + PREFIX_BYTES;
+
+    /// Begins a run; what was on the tape is lost.
+    #[inline(always)]
+    pub fn begin(&self, kind: u32) {
+        self.kind.set(kind);
+        self.used.set(0);
+        self.steps.set(0);
+        self.frame_length.set(0);
+    }
+
+    /// Begins a note of `words` words, which follow.
+    #[inline(always)]
+    fn open(&self, tag: Tag, short: u16, words: usize) {
+        self.word(tag as u32 | (words as u32) << 8 | (short as u32) << 16);
+    }
+
+    /// Appends a word. One that does not fit overwrites an old one, and `used` tells.
+    #[inline(always)]
+    fn word(&self, word: u32) {
+        // Read back each time: a position that is kept is one more thing in which two states of the kernel's verifier
+        // differ.
+        // SAFETY: the cell is valid, and read by one run only.
+        let used = unsafe { self.used.as_ptr().read_volatile() };
+        self.words[used as usize & (TAPE_WORDS - 1)].set(word);
+        self.used.set(used.wrapping_add(1));
+    }
+
+    /// Appends a note with a small value.
+    #[inline(always)]
+    pub(crate) fn short(&self, tag: Tag, value: u16) {
+        self.open(tag, value, 0);
+    }
+
+    /// Appends a note with `N` words.
+    #[inline(always)]
+    pub(crate) fn long<const N: usize>(&self, tag: Tag, short: u16, words: [u32; N]) {
+        const { assert!(N < 256) };
+        self.open(tag, short, N);
+        let mut n = 0;
+        while n < N {
+            self.word(words[n]);
+            n += 1;
+        }
+    }
+
+    /// Appends a note with a plain struct of 32-bit words.
+    ///
+    /// # Safety
+    /// `T` consists of 32-bit words, or of larger ones, without padding.
+    #[inline(always)]
+    pub(crate) unsafe fn value<T>(&self, tag: Tag, short: u16, value: &T) {
+        const { assert!(size_of::<T>().is_multiple_of(4) && size_of::<T>() < 1024) };
+        self.open(tag, short, size_of::<T>() / 4);
+        let words = core::ptr::from_ref(value).cast::<u32>();
+        let mut n = 0;
+        while n < size_of::<T>() / 4 {
+            // SAFETY: within the value by the bound of the loop.
+            self.word(unsafe { words.add(n).read_volatile() });
+            n += 1;
+        }
+    }
+
+    /// Appends a note with a 64-bit value.
+    #[inline(always)]
+    pub(crate) fn wide(&self, tag: Tag, short: u16, value: u64) {
+        self.long(tag, short, [value as u32, (value >> 32) as u32]);
+    }
+}
+
+/// A step of [`digest`].
+#[inline(always)]
+const fn mix(hash: u64, word: u64) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR)
+}
+
+/// [`digest`] of a completion, from its fields: put together in memory it would need room on the BPF target's stack.
+#[inline(always)]
+pub fn digest_of_completion(c: &Completion) -> u64 {
+    let sizes = c.length as u64 | (c.immediate as u64) << 32;
+    let codes = (c.rsn as u64) << 32
+        | (c.flags as u64) << 24
+        | (c.opcode as u64) << 16
+        | (c.ulp_code as u64) << 8
+        | c.status as u64;
+    mix(mix(mix(0, c.wr_id), sizes), codes)
+}
+
+/// A number that stands for a value in comparisons. Not for enemies: it is easy to find two values of one number.
+///
+/// # Safety
+/// `T` consists of 64-bit words in size and alignment, without padding.
+#[inline(always)]
+pub unsafe fn digest<T>(value: &T) -> u64 {
+    const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() == 8) };
+    let words = core::ptr::from_ref(value).cast::<u64>();
+    let mut hash = 0u64;
+    let mut n = 0;
+    while n < size_of::<T>() / 8 {
+        crate::bounded::bounded!();
+        // SAFETY: within the value by the bound of the loop, aligned by the contract.
+        hash = mix(hash, unsafe { words.add(n).read_volatile() });
+        n += 1;
+    }
+    hash
+}

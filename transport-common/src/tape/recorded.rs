@@ -1,0 +1,392 @@
+//! A platform with everything that it is asked and answers noted on a tape.
+
+use super::{KEPT_HEADER, PREFIX_BYTES, Recorder, TAPE_WORDS, Tag, Tape, digest};
+use crate::connection::Entry;
+use crate::datapath::{Platform, Scratch, Turn, Verdict};
+use crate::queues::Region;
+use crate::units::Picoseconds;
+
+/// How a run ended, as the note [`Tag::End`] has it.
+pub mod outcome {
+    /// [`Verdict::Pass`](crate::datapath::Verdict::Pass).
+    pub const PASS: u16 = 0;
+    /// [`Verdict::Drop`](crate::datapath::Verdict::Drop) and [`Turn::Drop`](crate::datapath::Turn::Drop).
+    pub const DROP: u16 = 1;
+    /// The frame holds a packet for the wire.
+    pub const TRANSMIT: u16 = 2;
+    /// [`Turn::Idle`](crate::datapath::Turn::Idle).
+    pub const IDLE: u16 = 3;
+}
+
+/// A run of the datapath comes to an end, which [`finish`] notes.
+pub trait Ending: Copy {
+    /// See [`outcome`].
+    fn outcome(self) -> u16;
+}
+
+impl Ending for Verdict {
+    #[inline(always)]
+    fn outcome(self) -> u16 {
+        match self {
+            Self::Pass => outcome::PASS,
+            Self::Drop => outcome::DROP,
+            Self::Transmit => outcome::TRANSMIT,
+        }
+    }
+}
+
+impl Ending for Turn {
+    #[inline(always)]
+    fn outcome(self) -> u16 {
+        match self {
+            Self::Idle => outcome::IDLE,
+            Self::Transmit => outcome::TRANSMIT,
+            Self::Drop | Self::Redeliver => outcome::DROP,
+        }
+    }
+}
+
+/// Notes how the run ended. The bytes of the tape that are worth keeping: none of a run that took no step of a
+/// connection and dropped nothing, [`usize::MAX`] of one that did not fit.
+#[inline(always)]
+pub fn finish(tape: &Tape, ending: impl Ending) -> usize {
+    tape.short(Tag::End, ending.outcome());
+    let used = tape.used.get() as usize;
+    if used > TAPE_WORDS {
+        return usize::MAX;
+    }
+    let idle = tape.steps.get() == 0 && ending.outcome() != outcome::DROP;
+    if idle { 0 } else { Tape::HEAD_BYTES + 4 * used }
+}
+
+/// [`Platform`] that is recorded.
+pub struct Recorded<'t, P> {
+    platform: P,
+    tape: &'t Tape,
+}
+
+impl<'t, P: Platform> Recorded<'t, P> {
+    /// Notes what is asked of `platform` on `tape`, behind what stands there. Of a received frame its first bytes
+    /// are to be noted before all else ([`Recorded::note_frame`]).
+    #[inline(always)]
+    pub const fn new(platform: P, tape: &'t Tape) -> Self {
+        Self { platform, tape }
+    }
+
+    /// Notes length and first bytes of the frame, `length` of which are meant.
+    #[inline(always)]
+    pub fn note_frame(&mut self, length: u32) {
+        self.tape.frame_length.set(length);
+        // SAFETY: nobody else looks at this run's tape.
+        self.platform.peek(unsafe { &mut *self.tape.prefix.get() });
+    }
+
+    #[inline(always)]
+    fn optional(&self, tag: Tag, slot: Option<u32>) {
+        match slot {
+            Some(slot) => self.tape.long(tag, 1, [slot]),
+            None => self.tape.long(tag, 0, [0]),
+        }
+    }
+}
+
+const fn low(value: u64) -> u32 {
+    value as u32
+}
+
+const fn high(value: u64) -> u32 {
+    (value >> 32) as u32
+}
+
+impl<P: Platform> Platform for Recorded<'_, P> {
+    type Cursor = P::Cursor;
+    type Queues = Recorder<P::Queues>;
+
+    #[inline(always)]
+    fn now(&mut self) -> Picoseconds {
+        let now = self.platform.now();
+        self.tape.wide(Tag::Now, 0, now.0);
+        now
+    }
+
+    #[inline(always)]
+    fn owns_ipv4(&self, mac: u64, address: u32) -> bool {
+        let owns = self.platform.owns_ipv4(mac, address);
+        self.tape.short(Tag::Owns, owns.into());
+        owns
+    }
+
+    #[inline(always)]
+    fn owns_ipv6(&self, mac: u64, address: [u64; 2]) -> bool {
+        let owns = self.platform.owns_ipv6(mac, address);
+        self.tape.short(Tag::Owns, owns.into());
+        owns
+    }
+
+    #[inline(always)]
+    fn count(&mut self, index: u32) {
+        self.platform.count(index);
+        self.tape.short(Tag::Count, index as u16);
+    }
+
+    #[inline(always)]
+    fn cursor(&mut self) -> P::Cursor {
+        self.platform.cursor()
+    }
+
+    #[inline(always)]
+    fn frame_length(&self) -> u32 {
+        self.platform.frame_length()
+    }
+
+    #[inline(always)]
+    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
+        self.platform.peek(to);
+    }
+
+    #[inline(always)]
+    fn resize(&mut self, length: u32) -> bool {
+        let done = self.platform.resize(length);
+        self.tape.long(Tag::Resize, done.into(), [length]);
+        done
+    }
+
+    #[inline(always)]
+    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
+        let done = self.platform.store_header(s, start, length);
+        self.tape.open(Tag::StoreHeader, done.into(), 2 + (KEPT_HEADER.end - KEPT_HEADER.start) / 4);
+        self.tape.word(start);
+        self.tape.word(length);
+        let mut at = KEPT_HEADER.start;
+        while at < KEPT_HEADER.end {
+            let h = &s.header;
+            self.tape.word(u32::from_ne_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]));
+            at += 4;
+        }
+        done
+    }
+
+    #[inline(always)]
+    fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
+        let sum = self.platform.sum_frame(s, offset, length);
+        self.tape.long(Tag::SumFrame, sum.is_some().into(), [offset, length, sum.unwrap_or(0)]);
+        sum
+    }
+
+    #[inline(always)]
+    fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
+        let sum = self.platform.sum_header(s, start, length);
+        self.tape.long(Tag::SumHeader, 0, [sum]);
+        sum
+    }
+
+    #[inline(always)]
+    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
+        let sum = self.platform.sum_memory(memory_offset, length);
+        self.tape.long(Tag::SumMemory, 0, [low(memory_offset), high(memory_offset), length, sum]);
+        sum
+    }
+
+    #[inline(always)]
+    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
+        let done = self.platform.memory_to_frame(memory_offset, offset, length);
+        let words = [low(memory_offset), high(memory_offset), offset, length];
+        self.tape.long(Tag::MemoryToFrame, done.into(), words);
+        done
+    }
+
+    #[inline(always)]
+    fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
+        let done = self.platform.frame_to_memory(offset, memory_offset, length);
+        let words = [low(memory_offset), high(memory_offset), offset, length];
+        self.tape.long(Tag::FrameToMemory, done.into(), words);
+        done
+    }
+
+    #[inline(always)]
+    fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
+        let done = self.platform.store_value(memory_offset, value);
+        let words = [low(memory_offset), high(memory_offset), low(value), high(value)];
+        self.tape.long(Tag::StoreValue, done.into(), words);
+        done
+    }
+
+    #[inline(always)]
+    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
+        let original = self.platform.compare_swap(memory_offset, compare, swap);
+        let words = [
+            low(memory_offset),
+            high(memory_offset),
+            low(compare),
+            high(compare),
+            low(swap),
+            high(swap),
+            low(original),
+            high(original),
+        ];
+        self.tape.long(Tag::CompareSwap, 0, words);
+        original
+    }
+
+    #[inline(always)]
+    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
+        let original = self.platform.fetch_add(memory_offset, add);
+        let words =
+            [low(memory_offset), high(memory_offset), low(add), high(add), low(original), high(original)];
+        self.tape.long(Tag::FetchAdd, 0, words);
+        original
+    }
+
+    #[inline(always)]
+    fn allocate_cell(&mut self) -> u32 {
+        let cell = self.platform.allocate_cell();
+        self.tape.short(Tag::AllocateCell, cell as u16);
+        cell
+    }
+
+    #[inline(always)]
+    fn free_cell(&mut self, cell: u32) {
+        self.platform.free_cell(cell);
+        self.tape.short(Tag::FreeCell, cell as u16);
+    }
+
+    #[inline(always)]
+    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
+        let done = self.platform.frame_to_cell(offset, cell, length);
+        self.tape.long(Tag::FrameToCell, done.into(), [offset, cell, length]);
+        done
+    }
+
+    #[inline(always)]
+    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
+        let done = self.platform.cell_to_frame(cell, length);
+        self.tape.long(Tag::CellToFrame, done.into(), [cell, length]);
+        self.note_frame(length);
+        done
+    }
+
+    #[inline(always)]
+    fn region(&mut self, rkey: u32) -> Region {
+        let region = self.platform.region(rkey);
+        let Region { offset, length, key, access } = region;
+        let words = [rkey, low(offset), high(offset), low(length), high(length), key, access];
+        self.tape.long(Tag::Region, 0, words);
+        region
+    }
+
+    #[inline(always)]
+    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &Self::Queues) -> R) -> Option<R> {
+        let tape = self.tape;
+        tape.long(Tag::Lock, 0, [slot]);
+        tape.steps.set(tape.steps.get() + 1);
+        self.platform.locked(slot, |entry, queues| {
+            let number = entry.tables.steps + 1;
+            entry.tables.steps = number;
+            tape.wide(Tag::Step, 0, number);
+            // SAFETY: both outlive the step.
+            let recorder = unsafe { Recorder::new(queues, tape) };
+            let result = step(entry, &recorder);
+            // SAFETY: the context consists of such words; a test looks for padding.
+            tape.wide(Tag::Context, 0, unsafe { digest(&entry.connection) });
+            result
+        })
+    }
+
+    #[inline(always)]
+    fn cells_in_use(&self) -> u32 {
+        let cells = self.platform.cells_in_use();
+        self.tape.long(Tag::CellsInUse, 0, [cells]);
+        cells
+    }
+
+    #[inline(always)]
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        let arrival = self.platform.arrival(now);
+        self.tape.wide(Tag::Arrival, 0, arrival.0);
+        arrival
+    }
+
+    #[inline(always)]
+    fn rx_buffer_level(&self) -> u8 {
+        let level = self.platform.rx_buffer_level();
+        self.tape.short(Tag::RxBufferLevel, level.into());
+        level
+    }
+
+    #[inline(always)]
+    fn event_queues(&mut self, s: &mut Scratch) {
+        self.platform.event_queues(s);
+        // SAFETY: 32-bit words without padding.
+        unsafe { self.tape.value(Tag::EventQueues, 0, &s.event_queues) };
+    }
+
+    #[inline(always)]
+    fn publish_event(&mut self, s: &mut Scratch) {
+        self.platform.publish_event(s);
+        // SAFETY: 64-bit words.
+        unsafe { self.tape.value(Tag::PublishEvent, 0, &s.entry) };
+    }
+
+    #[inline(always)]
+    fn next_result(&mut self, s: &mut Scratch) -> bool {
+        let there = self.platform.next_result(s);
+        if there {
+            // SAFETY: 64-bit words.
+            unsafe { self.tape.value(Tag::NextResult, 1, &s.entry) };
+        } else {
+            self.tape.short(Tag::NextResult, 0);
+        }
+        there
+    }
+
+    #[inline(always)]
+    fn record_delays(&mut self, s: &Scratch) {
+        self.platform.record_delays(s);
+        self.tape.short(Tag::RecordDelays, 0);
+    }
+
+    #[inline(always)]
+    fn wake(&mut self, slot: u32) {
+        self.platform.wake(slot);
+        self.tape.long(Tag::Wake, 0, [slot]);
+    }
+
+    #[inline(always)]
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+        self.platform.wake_by(slot, now, ticks);
+        self.tape.long(Tag::WakeBy, 0, [slot, ticks, low(now.0), high(now.0)]);
+    }
+
+    #[inline(always)]
+    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
+        let slot = self.platform.expired(now);
+        self.optional(Tag::Expired, slot);
+        slot
+    }
+
+    #[inline(always)]
+    fn ready(&mut self) -> Option<u32> {
+        let slot = self.platform.ready();
+        self.optional(Tag::Ready, slot);
+        slot
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, slot: u32) {
+        self.platform.answer(slot);
+        self.tape.long(Tag::Answer, 0, [slot]);
+    }
+
+    #[inline(always)]
+    fn is_backlogged(&self, slot: u32) -> bool {
+        let is = self.platform.is_backlogged(slot);
+        self.tape.long(Tag::IsBacklogged, is.into(), [slot]);
+        is
+    }
+
+    #[inline(always)]
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+        self.platform.file(slot, now, ticks);
+        self.tape.long(Tag::File, 0, [slot, ticks, low(now.0), high(now.0)]);
+    }
+}

@@ -1,0 +1,134 @@
+//! The file of a trace, as it is written.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use transport_common::congestion::settings::Settings;
+use transport_common::connection::Entry;
+use transport_common::tape::file::{ChunkHead, Head, chunk};
+
+use crate::error::Error;
+
+/// Bytes written at once.
+const BUFFER: usize = 1 << 20;
+
+/// A trace's file.
+#[derive(Debug)]
+pub(super) struct TraceFile {
+    path: PathBuf,
+    to: BufWriter<File>,
+    /// Bytes so far.
+    pub(super) bytes: u64,
+}
+
+impl TraceFile {
+    /// A new file with its head.
+    pub(super) fn create(path: PathBuf) -> Result<Self, Error> {
+        let failed = |source: io::Error, file| {
+            let hint = match source.kind() {
+                io::ErrorKind::AlreadyExists => "Name a new file, or remove this one",
+                io::ErrorKind::NotFound => "Make the directory first",
+                _ => "Name a file that this node may write",
+            };
+            Error::TraceFile { file, hint, source }
+        };
+        let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => file,
+            Err(source) => return Err(failed(source, path)),
+        };
+        let mut this = Self { path, to: BufWriter::with_capacity(BUFFER, file), bytes: 0 };
+        this.write(&[&Head::THIS.to_bytes()])?;
+        Ok(this)
+    }
+
+    /// A run, as its tape is.
+    pub(super) fn run(&mut self, tape: &[u8]) -> Result<(), Error> {
+        self.chunk(chunk::RUN, &[tape])
+    }
+
+    /// A connection as it is now.
+    pub(super) fn connection(
+        &mut self,
+        slot: usize,
+        entry: &Entry,
+        settings: &Settings,
+    ) -> Result<(), Error> {
+        let mut head = [0; 8];
+        head[..4].copy_from_slice(&(slot as u32).to_le_bytes());
+        self.chunk(chunk::CONNECTION, &[&head, bytes_of(entry), bytes_of(settings)])
+    }
+
+    /// So many runs were lost since the begin.
+    pub(super) fn lost(&mut self, lost: u64) -> Result<(), Error> {
+        self.chunk(chunk::LOST, &[&lost.to_le_bytes()])
+    }
+
+    /// The end.
+    pub(super) fn end(&mut self, runs: u64, lost: u64) -> Result<(), Error> {
+        self.chunk(chunk::END, &[&runs.to_le_bytes(), &lost.to_le_bytes()])?;
+        self.to.flush().map_err(|source| self.failed(source))
+    }
+
+    fn chunk(&mut self, kind: u32, parts: &[&[u8]]) -> Result<(), Error> {
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
+        self.write(&[&ChunkHead { kind, bytes }.to_bytes()])?;
+        self.write(parts)
+    }
+
+    fn write(&mut self, parts: &[&[u8]]) -> Result<(), Error> {
+        for part in parts {
+            self.to.write_all(part).map_err(|source| self.failed(source))?;
+            self.bytes += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        let hint = "What was written until then stays: make room, or name a file elsewhere";
+        Error::TraceFile { file: self.path.clone(), hint, source }
+    }
+}
+
+/// The bytes of a plain struct.
+fn bytes_of<T: Copy>(value: &T) -> &[u8] {
+    // SAFETY: of the two types that are written here, both `repr(C)` of integers, tests say that they have no padding.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_there_is_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("trace");
+        std::fs::write(&path, "mine").expect("a file");
+        let refused = TraceFile::create(path.clone()).expect_err("it is there").to_string();
+        assert!(refused.contains("Name a new file"), "{refused}");
+        assert_eq!(std::fs::read(&path).expect("the file"), b"mine");
+        let nowhere = TraceFile::create(directory.path().join("no/where")).expect_err("no directory");
+        assert!(nowhere.to_string().contains("Make the directory"), "{nowhere}");
+    }
+
+    #[test]
+    fn chunks_say_how_long_they_are() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("trace");
+        let mut file = TraceFile::create(path.clone()).expect("a new file");
+        file.run(&[1, 2, 3]).expect("room");
+        file.end(1, 0).expect("room");
+        let bytes = std::fs::read(&path).expect("the file");
+        assert_eq!(bytes.len() as u64, file.bytes);
+        let (head, rest) = bytes.split_first_chunk::<{ Head::LEN }>().expect("a head");
+        assert_eq!(Head::from_bytes(head), Some(Head::THIS));
+        let (run, rest) = rest.split_first_chunk::<{ ChunkHead::LEN }>().expect("a chunk");
+        assert_eq!(ChunkHead::from_bytes(*run), ChunkHead { kind: chunk::RUN, bytes: 3 });
+        let (end, rest) = rest[3..].split_first_chunk::<{ ChunkHead::LEN }>().expect("a chunk");
+        assert_eq!(
+            (ChunkHead::from_bytes(*end), rest.len()),
+            (ChunkHead { kind: chunk::END, bytes: 16 }, 16)
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! The thread that takes a trace.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::time::{Duration, Instant};
+
+use transport_common::connection::state;
+use transport_common::queues::{CONNECTIONS, Queues as _};
+
+use super::{Progress, TraceFile, TraceOptions};
+use crate::error::Error;
+use crate::loader::Attachment;
+use crate::maps::{Maps, TraceRing};
+
+/// How often the ring is emptied when it was found empty.
+const LOOK: Duration = Duration::from_micros(200);
+/// How long a program that was replaced may still run.
+const GRACE: Duration = Duration::from_millis(20);
+/// A connection is told so often at the begin: a run of two steps of which one falls before and one behind it cannot be
+/// made again, so that whoever reads the trace may have to wait for the next time.
+const TOLD_AT_FIRST: u32 = 12;
+/// How long between two of these.
+const AT_FIRST: Duration = Duration::from_millis(1);
+/// How long between two later ones, which serve for comparison.
+const LATER: Duration = Duration::from_secs(1);
+
+/// Of a connection slot: which connection was told, how often, and when next.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    generation: u32,
+    times: u32,
+    next: Option<Instant>,
+}
+
+/// Takes a trace.
+pub(super) struct Taker {
+    maps: Arc<Maps>,
+    attachment: Weak<Mutex<Attachment>>,
+    file: TraceFile,
+    runs: Option<u64>,
+    end: Option<Instant>,
+    progress: Arc<Progress>,
+    told: Vec<Told>,
+    lost_before: u64,
+}
+
+impl Taker {
+    /// Creates the file and puts the recording programs in place.
+    pub(super) fn begin(
+        options: TraceOptions,
+        maps: Arc<Maps>,
+        attachment: Weak<Mutex<Attachment>>,
+        progress: Arc<Progress>,
+    ) -> Result<Self, Error> {
+        {
+            let mut ring = lock(&maps)?;
+            let file = TraceFile::create(options.file)?;
+            let programs = attachment.upgrade().ok_or(Error::NodeDown)?;
+            programs.lock().expect("no panic under the lock").record(true)?;
+            std::thread::sleep(GRACE);
+            while ring.next().is_some() {} // of a trace before
+            drop(ring);
+            let lost_before = maps.trace_lost()?;
+            let end = options.duration.map(|duration| Instant::now() + duration);
+            let told = vec![Told::default(); CONNECTIONS];
+            Ok(Self { maps, attachment, file, runs: options.runs, end, progress, told, lost_before })
+        }
+    }
+
+    /// Until a limit is reached or somebody says so; then the plain programs are back.
+    pub(super) fn run(mut self) -> Result<(), Error> {
+        let maps = Arc::clone(&self.maps);
+        let outcome = lock(&maps).and_then(|mut ring| self.take(&mut ring));
+        // A node that went down has no programs any more.
+        let plain = self
+            .attachment
+            .upgrade()
+            .map_or(Ok(()), |programs| programs.lock().expect("no panic under the lock").record(false));
+        let ended = outcome.and(plain).and_then(|()| {
+            std::thread::sleep(GRACE);
+            let mut ring = lock(&maps)?;
+            while self.drain(&mut ring)? {}
+            let lost = self.look_for_losses()?;
+            self.file.end(self.progress.runs.load(Relaxed), lost)?;
+            self.progress.bytes.store(self.file.bytes, Relaxed);
+            Ok(())
+        });
+        self.progress.done.store(true, Relaxed);
+        ended
+    }
+
+    fn take(&mut self, ring: &mut TraceRing) -> Result<(), Error> {
+        loop {
+            self.tell_connections()?;
+            let some = self.drain(ring)?;
+            self.look_for_losses()?;
+            self.progress.bytes.store(self.file.bytes, Relaxed);
+            let enough = self.runs.is_some_and(|runs| self.progress.runs.load(Relaxed) >= runs);
+            let late = self.end.is_some_and(|end| Instant::now() >= end);
+            if enough || late || self.progress.stop.load(Relaxed) || self.attachment.strong_count() == 0 {
+                break;
+            }
+            if !some {
+                std::thread::sleep(LOOK);
+            }
+        }
+        // Once more at the end, so that the tables are compared as well.
+        self.told.iter_mut().for_each(|told| told.next = None);
+        self.tell_connections()
+    }
+
+    /// Writes what is in the ring; whether there was something.
+    fn drain(&mut self, ring: &mut TraceRing) -> Result<bool, Error> {
+        /// Other things are due as well, even if the ring never gets empty.
+        const AT_ONCE: u64 = 4096;
+        let mut runs = 0;
+        while runs < AT_ONCE
+            && let Some(tape) = ring.next()
+        {
+            self.file.run(&tape)?;
+            runs += 1;
+        }
+        self.progress.runs.fetch_add(runs, Relaxed);
+        Ok(runs != 0)
+    }
+
+    /// After a loss all connections are told anew.
+    fn look_for_losses(&mut self) -> Result<u64, Error> {
+        let lost = self.maps.trace_lost()? - self.lost_before;
+        if self.progress.lost.swap(lost, Relaxed) != lost {
+            self.file.lost(lost)?;
+            self.told.fill(Told::default());
+        }
+        Ok(lost)
+    }
+
+    /// Writes the connections whose time it is.
+    fn tell_connections(&mut self) -> Result<(), Error> {
+        let now = Instant::now();
+        for slot in 0..CONNECTIONS {
+            let queues = self.maps.queue_pairs.get(slot);
+            if queues.state.load(Relaxed) == state::CLOSED {
+                self.told[slot] = Told::default();
+                continue;
+            }
+            if self.told[slot].next.is_some_and(|next| next > now) {
+                continue;
+            }
+            let settings = *queues.settings();
+            let value = self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))?;
+            let told = &mut self.told[slot];
+            if told.generation != value.entry.connection.generation {
+                *told = Told { generation: value.entry.connection.generation, ..Told::default() };
+            }
+            told.times += 1;
+            told.next = Some(now + if told.times < TOLD_AT_FIRST { AT_FIRST } else { LATER });
+            self.file.connection(slot, &value.entry, &settings)?;
+        }
+        Ok(())
+    }
+}
+
+/// The ring, for one trace at a time.
+fn lock(maps: &Maps) -> Result<std::sync::MutexGuard<'_, TraceRing>, Error> {
+    match maps.trace.try_lock() {
+        Ok(ring) => Ok(ring),
+        Err(TryLockError::WouldBlock) => Err(Error::TraceRunning),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+    }
+}
