@@ -227,3 +227,62 @@ impl Lookup {
         if waits { Some(now) } else { self.cache.next_event(now) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs that were granted up to a cycle, with it.
+    fn grants(lookup: &mut Lookup, from: u64, until: u64) -> Vec<(u64, usize)> {
+        let mut all = vec![];
+        for cycle in from..until {
+            let mut granted = vec![];
+            lookup.step(Cycle(cycle), &mut granted);
+            all.extend(granted.into_iter().map(|run| (cycle, run)));
+        }
+        all
+    }
+
+    fn lookup() -> Lookup {
+        Lookup::new(&context_cache::Parameters::default(), 4).expect("possible")
+    }
+
+    #[test]
+    fn a_connection_has_one_run_at_a_time_and_a_hit_takes_six_cycles() {
+        let mut lookup = lookup();
+        for run in 0..3 {
+            let asked = Asked { run, slot: 9, after: None };
+            lookup.push(Cycle(0), Origin::Network, Channel::First, asked);
+        }
+        let first = grants(&mut lookup, 0, 1000);
+        assert!(first.len() == 1 && first[0].0 > 200, "a miss: {first:?}");
+        lookup.release(9);
+        assert_eq!(grants(&mut lookup, 1000, 1100), [(1000, 1)], "in the cycle of the release");
+        lookup.release(9);
+        assert_eq!(grants(&mut lookup, 1100, 1200), [(1100, 2)]);
+        lookup.release(9);
+        assert_eq!(grants(&mut lookup, 1200, 1300), []);
+        lookup.push(Cycle(1300), Origin::Turn, Channel::First, Asked { run: 3, slot: 9, after: None });
+        let hit = context_cache::Parameters::default().hit_cycles();
+        assert_eq!(grants(&mut lookup, 1300, 1400), [(1300 + hit, 3)]);
+        assert_eq!((lookup.steps(9), lookup.steps(8)), (3, 0));
+        assert_eq!(lookup.counts.granted, 4);
+    }
+
+    /// What a replay needs: steps of a connection in the order of the record, whoever asks first.
+    #[test]
+    fn a_run_waits_until_its_step_has_its_turn() {
+        let mut lookup = lookup();
+        for (run, after) in [(0, 2), (1, 1), (2, 0)] {
+            let asked = Asked { run, slot: 5, after: Some(after) };
+            lookup.push(Cycle(0), Origin::Network, Channel::First, asked);
+        }
+        let mut order = vec![];
+        for start in [0, 1000, 2000] {
+            let granted = grants(&mut lookup, start, start + 1000);
+            order.extend(granted.into_iter().map(|(_, run)| run));
+            lookup.release(5);
+        }
+        assert_eq!(order, [2, 1, 0]);
+    }
+}

@@ -19,6 +19,7 @@ mod backend;
 mod block;
 mod card;
 mod event;
+pub mod experiments;
 mod joined;
 mod lookup;
 mod nic;

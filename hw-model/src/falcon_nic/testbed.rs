@@ -8,6 +8,8 @@ use transport_common::units::{Fcwnd, Ticks};
 
 use crate::host_nic::{HostConfig, HostNic, node_config};
 
+/// Longest user data of a transaction: with all headers it still fits a frame of the engine.
+pub(super) const LONGEST_SEGMENT: u32 = 3072;
 /// Bytes of memory an end has.
 pub(super) const MEMORY: usize = 32 << 20;
 
@@ -29,6 +31,7 @@ pub(super) fn host_config(side: usize) -> HostConfig {
 }
 
 /// MAC address of a side.
+#[cfg(test)]
 pub(super) const fn address(side: usize) -> [u8; 6] {
     mac(side)
 }
@@ -44,12 +47,19 @@ pub(super) struct Traffic {
     pub(super) settings: Settings,
     /// Nanoseconds of the retransmission timeout.
     pub(super) rto: u64,
+    /// Percent of packets that ask for an ACK.
+    pub(super) ack_request_percent: u8,
 }
 
 impl Traffic {
     /// Windows as large as they may be, Swift off, ACKs after 8 us at the latest.
-    pub(super) const CONSTANT: Self =
-        Self { window: 128, ack_coalescing: 8_000, settings: Settings::CONSTANT, rto: 1_000_000 };
+    pub(super) const CONSTANT: Self = Self {
+        window: 128,
+        ack_coalescing: 8_000,
+        settings: Settings::CONSTANT,
+        rto: 1_000_000,
+        ack_request_percent: 10,
+    };
 }
 
 /// The connection of `slot` as `side` opens it.
@@ -81,12 +91,12 @@ pub(super) fn connection(side: usize, slot: usize, traffic: Traffic) -> Connecti
             ordered: 1,
             checksum: 1,
             ack_request_threshold: 2,
-            ack_request_percent: 10,
+            ack_request_percent: traffic.ack_request_percent,
             ooo_threshold: 3,
             max_retransmit_attempts: 1000,
             ack_coalescing: Ticks::from_nanos(traffic.ack_coalescing),
             transaction_timeout: Ticks::from_nanos(2_000_000_000),
-            max_segment: 4096,
+            max_segment: LONGEST_SEGMENT,
             replay_margin: 100_000_000_000,
             ..Config::default()
         },

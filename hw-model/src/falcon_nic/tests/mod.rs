@@ -1,6 +1,9 @@
 //! The card in cycles.
 
+mod end_to_end;
+mod mix;
 mod receive;
+mod same;
 
 use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
 
