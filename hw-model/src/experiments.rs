@@ -6,6 +6,7 @@ use anyhow::Result;
 use lab_report::Experiment;
 
 use crate::context_cache::experiments as context_cache;
+use crate::falcon_nic::experiments as falcon_nic;
 use crate::p4::experiments as p4;
 use crate::tonic::experiments as tonic;
 use crate::tonic_network::experiments as tonic_network;
@@ -47,7 +48,7 @@ pub struct Named {
 }
 
 /// The rooms' lists, in the order in which `--all` makes them.
-const ROOMS: [&[Named]; 4] = [tonic::ALL, tonic_network::ALL, context_cache::ALL, p4::ALL];
+const ROOMS: [&[Named]; 5] = [tonic::ALL, tonic_network::ALL, context_cache::ALL, falcon_nic::ALL, p4::ALL];
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static Named> {

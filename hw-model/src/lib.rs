@@ -4,6 +4,7 @@ pub mod clocked;
 pub mod context_cache;
 pub mod datacentre;
 pub mod experiments;
+pub mod falcon_nic;
 pub mod host_nic;
 pub mod network;
 pub mod p4;

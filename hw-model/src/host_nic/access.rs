@@ -10,82 +10,82 @@ use super::{Doorbells, HostNic};
 impl HostNic {
     /// The node's memory.
     pub fn memory(&self) -> &[u8] {
-        &self.platform.memory
+        &self.card.memory
     }
 
     /// The node's memory, as its application writes it.
     pub fn memory_mut(&mut self) -> &mut [u8] {
-        &mut self.platform.memory
+        &mut self.card.memory
     }
 
     /// The context and tables of `slot`.
     pub fn entry(&self, slot: usize) -> &Entry {
-        &self.platform.entries[slot]
+        &self.card.entries[slot]
     }
 
     /// The context and tables of `slot`, for those who play the rate update engine or restore a state.
     pub fn entry_mut(&mut self, slot: usize) -> &mut Entry {
-        &mut self.platform.entries[slot]
+        &mut self.card.entries[slot]
     }
 
     /// The queues of `slot`.
     pub fn queue_pair(&self, slot: usize) -> &QueuePair {
-        &self.platform.queue_pairs[slot]
+        &self.card.queue_pairs[slot]
     }
 
     /// The doorbells.
     pub fn doorbells(&mut self) -> &mut Doorbells {
-        &mut self.platform.doorbells
+        &mut self.card.doorbells
     }
 
     /// The timing wheel.
     pub fn wheel(&mut self) -> &mut TimingWheel<CONNECTIONS> {
-        &mut self.platform.wheel
+        &mut self.card.wheel
     }
 
     /// Contents of a receive cell.
     pub fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
-        self.platform.cells.get(cell as usize)
+        self.card.cells.get(cell as usize)
     }
 
     /// Free receive cells, the next to be taken last.
     pub fn free_cells(&self) -> &[u32] {
-        &self.platform.free_cells
+        &self.card.free_cells
     }
 
     /// Receive cells in use.
     pub fn cells_in_use(&self) -> usize {
-        self.platform.cells.len() - self.platform.free_cells.len()
+        self.card.cells.len() - self.card.free_cells.len()
     }
 
     /// A counter.
     pub const fn counter(&self, counter: Counter) -> u64 {
-        self.platform.counters[counter as usize]
+        self.card.counters[counter as usize]
     }
 
     /// All counters, by [`Counter`].
     pub const fn counters(&self) -> &[u64; Counter::COUNT] {
-        &self.platform.counters
+        &self.card.counters
     }
 
     /// The queues of `slot`, to be restored as a whole.
     pub fn queue_pair_mut(&mut self, slot: usize) -> &mut QueuePair {
-        &mut self.platform.queue_pairs[slot]
+        &mut self.card.queue_pairs[slot]
     }
 
     /// The region table.
     pub fn regions(&self) -> &[Region; REGIONS] {
-        &self.platform.regions
+        &self.card.regions
     }
 
     /// The region table, to be restored as a whole.
     pub fn regions_mut(&mut self) -> &mut [Region; REGIONS] {
-        &mut self.platform.regions
+        &mut self.card.regions
     }
 
     /// Contents of a receive cell.
     pub fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8; CELL_BYTES]> {
-        self.platform.cells.get_mut(cell as usize)
+        self.card.cells.get_mut(cell as usize)
     }
 
     /// Replaces the free receive cells, the next to be taken last.
@@ -94,7 +94,7 @@ impl HostNic {
     /// If there are more than cells.
     pub fn set_free_cells(&mut self, cells: Vec<u32>) {
         assert!(cells.len() <= CELLS, "{} free cells of {CELLS}", cells.len());
-        self.platform.free_cells = cells;
+        self.card.free_cells = cells;
     }
 
     /// Frames the engine was handed so far.

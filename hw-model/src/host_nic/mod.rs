@@ -31,10 +31,7 @@ use transport_common::timing_wheel::{NANOS_PER_TICK, TimingWheel};
 use transport_common::units::Picoseconds;
 
 pub use doorbells::Doorbells;
-pub use platform::{FrameCursor, HostPlatform, node_config};
-
-/// Bytes of the frames the engine is handed.
-const ENGINE_FRAME_BYTES: usize = 128;
+pub use platform::{FrameAtHand, FrameCursor, HostMemory, HostPlatform, node_config};
 
 /// What distinguishes one card from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +69,8 @@ pub struct QueueFull;
 
 /// One node. See the module.
 pub struct HostNic {
-    platform: HostPlatform,
+    card: HostMemory,
+    frame: FrameAtHand,
     scratch: Box<Scratch>,
     config: HostConfig,
     frames: u64,
@@ -104,7 +102,7 @@ impl HostNic {
         let cells: Box<[[u8; CELL_BYTES]]> = unsafe { zeroed(config.cells) };
         // SAFETY: integers only.
         let scratch: Box<Scratch> = unsafe { Box::new_zeroed().assume_init() };
-        let platform = HostPlatform {
+        let card = HostMemory {
             clock: Picoseconds(0),
             readings: VecDeque::new(),
             config: config.node,
@@ -117,54 +115,62 @@ impl HostNic {
             wheel: Box::new(TimingWheel::new()),
             doorbells: Doorbells::default(),
             counters: [0; Counter::COUNT],
-            arrival: None,
             rx_buffer_level: 0,
             admission: Admission { capacity: 0, ..Admission::new(0) },
             events: Default::default(),
             published: [0; EVENT_QUEUES],
             results: VecDeque::new(),
             delays: [[0; BUCKETS]; DELAYS],
-            frame: Vec::new(),
-            frame_limit: 0,
         };
-        Self { platform, scratch, config, frames: 0 }
+        Self { card, frame: FrameAtHand::default(), scratch, config, frames: 0 }
     }
 
     /// The clock.
     pub const fn now(&self) -> Picoseconds {
-        self.platform.clock
+        self.card.clock
     }
 
     /// Sets the clock. It is monotonic: an earlier time than the one it shows is ignored.
     pub fn set_time(&mut self, now: Picoseconds) {
-        self.platform.clock = Picoseconds(self.platform.clock.0.max(now.0));
+        self.card.clock = Picoseconds(self.card.clock.0.max(now.0));
     }
 
     /// Sets what the next readings of the clock find, the last of which stays. A frame may take several.
     pub fn set_readings(&mut self, readings: impl IntoIterator<Item = Picoseconds>) {
-        self.platform.readings = readings.into_iter().collect();
+        self.card.readings = readings.into_iter().collect();
     }
 
     /// Handles a frame from the network, as the wire program does: the verdict, and what stands in the frame then.
     pub fn receive(&mut self, frame: Vec<u8>) -> (Verdict, Vec<u8>) {
-        let length = frame.len() as u32;
-        self.platform.frame = frame;
-        self.platform.frame_limit =
-            self.config.longest_frame.min(length.saturating_add(self.config.tail_room));
-        let verdict = datapath::receive(&mut self.platform, &mut self.scratch);
-        self.platform.arrival = None;
-        (verdict, core::mem::take(&mut self.platform.frame))
+        self.receive_at_hand(FrameAtHand { limit: self.frame_limit(&frame), bytes: frame, arrival: None })
     }
 
     /// Likewise a frame that came off the wire at `arrival` and waited in a receive buffer of the card since then.
     pub fn receive_waited(&mut self, frame: Vec<u8>, arrival: Picoseconds) -> (Verdict, Vec<u8>) {
-        self.platform.arrival = Some(arrival);
-        self.receive(frame)
+        let limit = self.frame_limit(&frame);
+        self.receive_at_hand(FrameAtHand { limit, bytes: frame, arrival: Some(arrival) })
+    }
+
+    fn receive_at_hand(&mut self, frame: FrameAtHand) -> (Verdict, Vec<u8>) {
+        self.frame = frame;
+        let mut platform = HostPlatform { card: &mut self.card, frame: &mut self.frame };
+        let verdict = datapath::receive(&mut platform, &mut self.scratch);
+        (verdict, core::mem::take(&mut self.frame.bytes))
+    }
+
+    /// Longest a received frame can grow to, bytes.
+    pub fn frame_limit(&self, frame: &[u8]) -> u32 {
+        self.config.longest_frame.min((frame.len() as u32).saturating_add(self.config.tail_room))
+    }
+
+    /// The card's memory with another frame than its own: a card that has several in flight runs the datapath itself.
+    pub const fn platform<'a>(&'a mut self, frame: &'a mut FrameAtHand) -> HostPlatform<'a> {
+        HostPlatform { card: &mut self.card, frame }
     }
 
     /// Sets the occupancy level of that buffer, 0 to 31, which all connections report from now on (F-10.2-3).
     pub fn set_rx_buffer_level(&mut self, level: u8) {
-        self.platform.rx_buffer_level = level;
+        self.card.rx_buffer_level = level;
     }
 
     /// One frame of the engine: the verdict and what stands in the frame, or `None` if there was nobody to turn to.
@@ -172,28 +178,34 @@ impl HostNic {
     /// The wheel is looked at in every eighth frame, as the engine program does.
     pub fn engine_frame(&mut self) -> Option<(Verdict, Vec<u8>)> {
         self.frames = self.frames.wrapping_add(1);
-        self.platform.frame = vec![0; ENGINE_FRAME_BYTES];
-        self.platform.frame_limit = datapath::MAX_FRAME_BYTES;
-        let mut turn = datapath::engine(&mut self.platform, &mut self.scratch, self.frames & 7 == 0);
+        self.frame = FrameAtHand::of_the_engine();
+        let mut platform = HostPlatform { card: &mut self.card, frame: &mut self.frame };
+        let mut turn = datapath::engine(&mut platform, &mut self.scratch, self.frames & 7 == 0);
         if turn == Turn::Redeliver {
-            turn = datapath::redeliver(&mut self.platform, &mut self.scratch);
+            turn = datapath::redeliver(&mut platform, &mut self.scratch);
         }
         let verdict = match turn {
             Turn::Idle => return None,
             Turn::Transmit => Verdict::Transmit,
             Turn::Drop | Turn::Redeliver => Verdict::Drop,
         };
-        Some((verdict, core::mem::take(&mut self.platform.frame)))
+        Some((verdict, core::mem::take(&mut self.frame.bytes)))
     }
 
     /// When the engine has something to do next, by this card's clock: at once if a doorbell was rung, else at the
     /// next deadline of the timing wheel or shortly before; `None` if nothing is planned.
     pub fn next_event(&self) -> Option<Picoseconds> {
-        if !self.platform.doorbells.is_silent() || !self.platform.results.is_empty() {
-            return Some(self.platform.clock);
+        if !self.card.doorbells.is_silent() || !self.card.results.is_empty() {
+            return Some(self.card.clock);
         }
-        let tick = self.platform.wheel.next_event()?;
-        Some(Picoseconds(self.platform.clock.0.max(tick * NANOS_PER_TICK * 1000)))
+        let tick = self.card.wheel.next_event()?;
+        Some(Picoseconds(self.card.clock.0.max(tick * NANOS_PER_TICK * 1000)))
+    }
+
+    /// Connections that ask for a turn of the engine, and results that wait for it.
+    pub fn asking(&self) -> usize {
+        let bits = self.card.doorbells.ready.iter().map(|word| word.count_ones() as usize);
+        bits.sum::<usize>() + self.card.results.len()
     }
 
     /// Opens the connection of `slot`; nothing of a former one remains.
@@ -206,46 +218,46 @@ impl HostNic {
             slot,
             "a CID's slot is its value modulo {CONNECTIONS}"
         );
-        let entry = &mut self.platform.entries[slot];
+        let entry = &mut self.card.entries[slot];
         let generation = entry.connection.generation.wrapping_add(1);
         // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
         unsafe { core::ptr::from_mut(entry).write_bytes(0, 1) };
         entry.open(parameters, generation);
-        self.platform.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, state::OPEN);
+        self.card.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, state::OPEN);
     }
 
     /// Sets congestion control of `slot` anew; in force from the engine's next turn on. False while an earlier change
     /// waits for that.
     pub fn set_congestion(&mut self, slot: usize, settings: Settings) -> bool {
-        let changed = self.platform.queue_pairs[slot].change_settings(settings);
-        self.platform.doorbells.ring(slot as u32);
+        let changed = self.card.queue_pairs[slot].change_settings(settings);
+        self.card.doorbells.ring(slot as u32);
         changed
     }
 
     /// Opens the event queues under this policy, as a rate update engine does when it comes.
     pub fn admit_events(&mut self, admission: Admission) {
-        self.platform.admission = admission;
+        self.card.admission = admission;
     }
 
     /// Takes the next event of a queue.
     pub fn take_event(&mut self, queue: usize) -> Option<CongestionEntry> {
-        self.platform.events[queue].pop_front()
+        self.card.events[queue].pop_front()
     }
 
     /// Gives the card a result; handled at the engine's next frame.
     pub fn post_result(&mut self, entry: CongestionEntry) {
-        self.platform.results.push_back(entry);
+        self.card.results.push_back(entry);
     }
 
     /// The delays of all acknowledgements: full, fabric, forward, reverse.
     pub fn delay_histograms(&self) -> &DelayHistogram {
-        &self.platform.delays
+        &self.card.delays
     }
 
     /// Asks the engine to close the connection of `slot`: everything outstanding completes.
     pub fn close(&mut self, slot: usize) {
-        self.platform.queue_pairs[slot].command.store(command::CLOSE, Ordering::Release);
-        self.platform.doorbells.ring(slot as u32);
+        self.card.queue_pairs[slot].command.store(command::CLOSE, Ordering::Release);
+        self.card.doorbells.ring(slot as u32);
     }
 
     /// Posts a work request and rings the doorbell; the RSN of its transaction.
@@ -253,7 +265,7 @@ impl HostNic {
     /// # Errors
     /// [`QueueFull`]: the entry's former transaction is not complete.
     pub fn post(&mut self, slot: usize, work: WorkRequest) -> Result<Rsn, QueueFull> {
-        let queues = &self.platform.queue_pairs[slot];
+        let queues = &self.card.queue_pairs[slot];
         let producer = queues.send_producer.load(Ordering::Relaxed);
         let consumer = queues.send_consumer.load(Ordering::Acquire);
         if producer.wrapping_sub(consumer) >= SEND_QUEUE_DEPTH as u32 {
@@ -261,7 +273,7 @@ impl HostNic {
         }
         queues.send[producer as usize % SEND_QUEUE_DEPTH].store(work);
         queues.send_producer.store(producer.wrapping_add(1), Ordering::Release);
-        self.platform.doorbells.ring(slot as u32);
+        self.card.doorbells.ring(slot as u32);
         Ok(Rsn(producer))
     }
 
@@ -270,7 +282,7 @@ impl HostNic {
     /// # Errors
     /// [`QueueFull`].
     pub fn post_receive(&mut self, slot: usize, receive: ReceiveRequest) -> Result<(), QueueFull> {
-        let queues = &self.platform.queue_pairs[slot];
+        let queues = &self.card.queue_pairs[slot];
         let producer = queues.receive_producer.load(Ordering::Relaxed);
         let consumer = queues.receive_consumer.load(Ordering::Acquire);
         if producer.wrapping_sub(consumer) >= RECEIVE_QUEUE_DEPTH as u32 {
@@ -283,7 +295,7 @@ impl HostNic {
 
     /// Takes the oldest completion of `slot`.
     pub fn poll_completion(&mut self, slot: usize) -> Option<Completion> {
-        let queues = &self.platform.queue_pairs[slot];
+        let queues = &self.card.queue_pairs[slot];
         let consumer = queues.completion_consumer.load(Ordering::Relaxed);
         let completion = queues.completion(consumer)?;
         queues.completion_consumer.store(consumer.wrapping_add(1), Ordering::Release);
@@ -292,16 +304,16 @@ impl HostNic {
 
     /// Enters a region in the table, under its key; a key of another region in the same place is no longer known.
     pub fn register(&mut self, region: Region) {
-        self.platform.regions[region.key as usize % REGIONS] = region;
+        self.card.regions[region.key as usize % REGIONS] = region;
     }
 
     /// Removes the region with `key`.
     pub fn deregister(&mut self, key: u32) {
-        self.platform.regions[key as usize % REGIONS] = Region::default();
+        self.card.regions[key as usize % REGIONS] = Region::default();
     }
 
     /// Asks for a turn of the engine for `slot`.
     pub fn ring(&mut self, slot: usize) {
-        self.platform.doorbells.ring(slot as u32);
+        self.card.doorbells.ring(slot as u32);
     }
 }

@@ -118,26 +118,27 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
 fn memory_is_refused_where_the_longest_copy_would_not_fit() {
     let mut nic = nic(0);
     let edge = (MEMORY_BYTES - MEMORY_GUARD) as u64;
-    assert!(nic.platform.store_value(edge, 1));
-    assert!(!nic.platform.store_value(edge + 1, 1));
-    assert!(!nic.platform.store_value(u64::MAX, 1));
-    nic.platform.frame = vec![1; 200];
-    assert!(nic.platform.frame_to_memory(0, edge, 200));
-    assert!(!nic.platform.frame_to_memory(1, edge, 200), "beyond the frame");
-    assert!(!nic.platform.frame_to_memory(0, edge, 0), "nothing is not copied");
-    assert_eq!(nic.platform.fetch_add(edge + 8, 1), 0);
+    let mut frame = FrameAtHand { bytes: vec![1; 200], ..FrameAtHand::default() };
+    let mut platform = nic.platform(&mut frame);
+    assert!(platform.store_value(edge, 1));
+    assert!(!platform.store_value(edge + 1, 1));
+    assert!(!platform.store_value(u64::MAX, 1));
+    assert!(platform.frame_to_memory(0, edge, 200));
+    assert!(!platform.frame_to_memory(1, edge, 200), "beyond the frame");
+    assert!(!platform.frame_to_memory(0, edge, 0), "nothing is not copied");
+    assert_eq!(platform.fetch_add(edge + 8, 1), 0);
 }
 
 #[test]
 fn frames_grow_into_their_tail_room_and_shrink_to_an_ethernet_header() {
     let mut nic = nic(0);
-    nic.platform.frame = vec![7; 100];
-    nic.platform.frame_limit = 120;
-    assert!(!nic.platform.resize(121));
-    assert!(nic.platform.resize(120));
-    assert_eq!(nic.platform.frame[99..], [&[7][..], &[0; 20]].concat());
-    assert!(nic.platform.resize(14));
-    assert!(!nic.platform.resize(13));
+    let mut frame = FrameAtHand { bytes: vec![7; 100], limit: 120, arrival: None };
+    let mut platform = nic.platform(&mut frame);
+    assert!(!platform.resize(121));
+    assert!(platform.resize(120));
+    assert_eq!(platform.frame.bytes[99..], [&[7][..], &[0; 20]].concat());
+    assert!(platform.resize(14));
+    assert!(!platform.resize(13));
 }
 
 #[test]
@@ -145,5 +146,5 @@ fn sums_pad_an_odd_last_byte_with_zero() {
     let mut nic = nic(0);
     nic.memory_mut()[..3].copy_from_slice(&[1, 2, 3]);
     let expected = u32::from(u16::from_ne_bytes([1, 2])) + u32::from(u16::from_ne_bytes([3, 0]));
-    assert_eq!(nic.platform.sum_memory(0, 3), expected);
+    assert_eq!(nic.platform(&mut FrameAtHand::default()).sum_memory(0, 3), expected);
 }

@@ -1,0 +1,235 @@
+//! The platform of a run: asks the block that serves a call, waits until it has, then does it.
+
+use corosensei::Yielder;
+use transport_common::connection::Entry;
+use transport_common::datapath::{Platform, Scratch};
+use transport_common::queues::{QueuePair, Region};
+use transport_common::units::Picoseconds;
+
+use super::backend::Backend;
+use super::request::Request;
+use super::work::{Before, StepWork};
+
+/// Bytes of a value that is stored or changed in place.
+const VALUE: u32 = 8;
+
+/// A backend behind the card's blocks.
+pub(super) struct Card<'a, B> {
+    inner: B,
+    blocks: &'a Yielder<Picoseconds, Request>,
+    /// The frame came off the line and has not been through security yet.
+    arriving: bool,
+    /// Payload that was read for the checksum and stands in the builder: offset in memory and bytes.
+    fetched: Option<(u64, u32)>,
+    /// What the run's steps did.
+    work: StepWork,
+    steps: u32,
+    readings: Vec<Picoseconds>,
+}
+
+impl<'a, B: Backend> Card<'a, B> {
+    pub(super) fn new(inner: B, blocks: &'a Yielder<Picoseconds, Request>, arriving: bool) -> Self {
+        let work = StepWork::default();
+        Self { inner, blocks, arriving, fetched: None, work, steps: 0, readings: vec![] }
+    }
+
+    /// What remains of it: the backend, what its steps did, how many there were, and what the clock showed it.
+    pub(super) fn into_parts(self) -> (B, StepWork, u32, Vec<Picoseconds>) {
+        (self.inner, self.work, self.steps, self.readings)
+    }
+
+    /// Waits until the blocks have served this, and goes on in the cycle in which they have.
+    fn ask(&mut self, request: Request) {
+        let now = self.blocks.suspend(request);
+        self.inner.set_time(now);
+    }
+}
+
+impl<B: Backend> Platform for Card<'_, B> {
+    type Cursor = B::Cursor;
+
+    fn now(&mut self) -> Picoseconds {
+        let now = self.inner.now();
+        self.readings.push(now);
+        now
+    }
+
+    fn owns_ipv4(&self, mac: u64, address: u32) -> bool {
+        self.inner.owns_ipv4(mac, address)
+    }
+
+    fn owns_ipv6(&self, mac: u64, address: [u64; 2]) -> bool {
+        self.inner.owns_ipv6(mac, address)
+    }
+
+    fn count(&mut self, index: u32) {
+        self.inner.count(index);
+    }
+
+    fn cursor(&mut self) -> B::Cursor {
+        let arriving = core::mem::take(&mut self.arriving);
+        self.ask(Request::Parse { bytes: self.inner.frame_length(), arriving });
+        self.inner.cursor()
+    }
+
+    fn frame_length(&self) -> u32 {
+        self.inner.frame_length()
+    }
+
+    fn resize(&mut self, length: u32) -> bool {
+        self.inner.resize(length)
+    }
+
+    fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
+        self.ask(Request::Build { bytes: length });
+        self.inner.store_header(s, start, length)
+    }
+
+    fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
+        self.ask(Request::SumFrame { bytes: length });
+        self.inner.sum_frame(s, offset, length)
+    }
+
+    fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
+        self.ask(Request::SumHeader { bytes: length });
+        self.inner.sum_header(s, start, length)
+    }
+
+    fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
+        self.ask(Request::SumMemory { bytes: length });
+        self.fetched = Some((memory_offset, length));
+        self.inner.sum_memory(memory_offset, length)
+    }
+
+    fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool {
+        if self.fetched.take() != Some((memory_offset, length)) {
+            self.ask(Request::ReadMemory { bytes: length });
+        }
+        self.ask(Request::Build { bytes: length });
+        self.inner.memory_to_frame(memory_offset, offset, length)
+    }
+
+    fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool {
+        self.ask(Request::WriteMemory { bytes: length });
+        self.inner.frame_to_memory(offset, memory_offset, length)
+    }
+
+    fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
+        self.ask(Request::WriteMemory { bytes: VALUE });
+        self.inner.store_value(memory_offset, value)
+    }
+
+    fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
+        self.ask(Request::ReadMemory { bytes: VALUE });
+        self.inner.compare_swap(memory_offset, compare, swap)
+    }
+
+    fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
+        self.ask(Request::ReadMemory { bytes: VALUE });
+        self.inner.fetch_add(memory_offset, add)
+    }
+
+    fn allocate_cell(&mut self) -> u32 {
+        self.ask(Request::CellList);
+        self.inner.allocate_cell()
+    }
+
+    fn free_cell(&mut self, cell: u32) {
+        self.ask(Request::CellList);
+        self.inner.free_cell(cell);
+    }
+
+    fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool {
+        self.ask(Request::MoveCell { bytes: length });
+        self.inner.frame_to_cell(offset, cell, length)
+    }
+
+    fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
+        self.ask(Request::MoveCell { bytes: length });
+        self.inner.cell_to_frame(cell, length)
+    }
+
+    fn region(&mut self, rkey: u32) -> Region {
+        self.ask(Request::Region);
+        self.inner.region(rkey)
+    }
+
+    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R> {
+        self.ask(Request::Lock { slot, after: self.inner.step_after(slot) });
+        let mut work = StepWork::default();
+        let answer = self.inner.locked(slot, |entry, queues| {
+            let before = Before::of(entry);
+            let answer = step(entry, queues);
+            work = before.work(entry);
+            answer
+        });
+        self.work = self.work.and(work);
+        self.steps += 1;
+        self.ask(Request::WriteBack { slot, work });
+        answer
+    }
+
+    fn cells_in_use(&self) -> u32 {
+        self.inner.cells_in_use()
+    }
+
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        self.inner.arrival(now)
+    }
+
+    fn rx_buffer_level(&self) -> u8 {
+        self.inner.rx_buffer_level()
+    }
+
+    fn event_queues(&mut self, s: &mut Scratch) {
+        self.inner.event_queues(s);
+    }
+
+    fn publish_event(&mut self, s: &mut Scratch) {
+        self.ask(Request::RueQueues);
+        self.inner.publish_event(s);
+    }
+
+    fn next_result(&mut self, s: &mut Scratch) -> bool {
+        self.ask(Request::RueQueues);
+        self.inner.next_result(s)
+    }
+
+    fn record_delays(&mut self, s: &Scratch) {
+        self.inner.record_delays(s);
+    }
+
+    fn wake(&mut self, slot: u32) {
+        self.ask(Request::Scheduler);
+        self.inner.wake(slot);
+    }
+
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+        self.ask(Request::Scheduler);
+        self.inner.wake_by(slot, now, ticks);
+    }
+
+    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
+        self.ask(Request::TimingWheel);
+        self.inner.expired(now)
+    }
+
+    fn ready(&mut self) -> Option<u32> {
+        self.ask(Request::Scheduler);
+        self.inner.ready()
+    }
+
+    // One operation of the scheduler together with `ready`: no other turn comes between the two.
+    fn answer(&mut self, slot: u32) {
+        self.inner.answer(slot);
+    }
+
+    fn is_backlogged(&self, slot: u32) -> bool {
+        self.inner.is_backlogged(slot)
+    }
+
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+        self.ask(Request::TimingWheel);
+        self.inner.file(slot, now, ticks);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a run was, by the packet that came or left and what was done.
+
+use serde::{Deserialize, Serialize};
+use transport_common::datapath::{Scratch, Verdict, operation};
+use transport_common::wire::PacketType;
+
+use super::run::Task;
+use super::work::StepWork;
+
+/// The kind of a run: what statistics are kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// A frame that was refused or passed on before it came to a connection, or refused by it.
+    Refused,
+    /// A WRITE segment received.
+    WriteReceived,
+    /// A SEND segment received.
+    SendReceived,
+    /// A READ request received.
+    ReadRequestReceived,
+    /// An atomic request received.
+    AtomicRequestReceived,
+    /// A READ response received.
+    ReadResponseReceived,
+    /// An atomic response received.
+    AtomicResponseReceived,
+    /// Another reliable packet received, malformed ones and error responses among them.
+    OtherReceived,
+    /// A request received that is held for its order.
+    HeldReceived,
+    /// A Resync received.
+    ResyncReceived,
+    /// A BACK received.
+    BackReceived,
+    /// An EACK received.
+    EackReceived,
+    /// A NACK received.
+    NackReceived,
+    /// A turn that sent a request for the first time.
+    RequestSent,
+    /// A turn that sent a response for the first time.
+    ResponseSent,
+    /// A turn that sent a packet again, or a Resync.
+    SentAgain,
+    /// A turn that sent an ACK or NACK.
+    AckSent,
+    /// A turn that sent nothing: a timer, a result, a deadline filed, a request delivered from its cell.
+    TurnWithoutPacket,
+    /// A turn that found nobody who asked.
+    TurnOfNobody,
+}
+
+impl Event {
+    /// All of them.
+    pub const ALL: [Self; 19] = [
+        Self::Refused,
+        Self::WriteReceived,
+        Self::SendReceived,
+        Self::ReadRequestReceived,
+        Self::AtomicRequestReceived,
+        Self::ReadResponseReceived,
+        Self::AtomicResponseReceived,
+        Self::OtherReceived,
+        Self::HeldReceived,
+        Self::ResyncReceived,
+        Self::BackReceived,
+        Self::EackReceived,
+        Self::NackReceived,
+        Self::RequestSent,
+        Self::ResponseSent,
+        Self::SentAgain,
+        Self::AckSent,
+        Self::TurnWithoutPacket,
+        Self::TurnOfNobody,
+    ];
+
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::WriteReceived => "WRITE received",
+            Self::SendReceived => "SEND received",
+            Self::ReadRequestReceived => "READ request received",
+            Self::AtomicRequestReceived => "atomic received",
+            Self::ReadResponseReceived => "READ response received",
+            Self::AtomicResponseReceived => "atomic response received",
+            Self::OtherReceived => "other packet received",
+            Self::HeldReceived => "request held",
+            Self::ResyncReceived => "Resync received",
+            Self::BackReceived => "BACK received",
+            Self::EackReceived => "EACK received",
+            Self::NackReceived => "NACK received",
+            Self::RequestSent => "request sent",
+            Self::ResponseSent => "response sent",
+            Self::SentAgain => "sent again",
+            Self::AckSent => "ACK sent",
+            Self::TurnWithoutPacket => "turn without packet",
+            Self::TurnOfNobody => "turn of nobody",
+        }
+    }
+
+    /// Of a run that is over.
+    pub(super) fn of(task: Task, s: &Scratch, work: &StepWork, steps: u32, verdict: Verdict) -> Self {
+        match task {
+            Task::Receive if steps == 0 || *work == StepWork::default() => Self::Refused,
+            Task::Receive if work.held => Self::HeldReceived,
+            Task::Receive => Self::received(s),
+            Task::Turn { .. } if steps == 0 => Self::TurnOfNobody,
+            Task::Turn { .. } if verdict != Verdict::Transmit => Self::TurnWithoutPacket,
+            Task::Turn { .. } => Self::sent(s, work),
+        }
+    }
+
+    const fn received(s: &Scratch) -> Self {
+        const BACK: u8 = PacketType::Back as u8;
+        const EACK: u8 = PacketType::Eack as u8;
+        const NACK: u8 = PacketType::Nack as u8;
+        const RESYNC: u8 = PacketType::Resync as u8;
+        match s.packet.kind {
+            BACK => Self::BackReceived,
+            EACK => Self::EackReceived,
+            NACK => Self::NackReceived,
+            RESYNC => Self::ResyncReceived,
+            _ => match s.packet.operation.kind {
+                operation::WRITE => Self::WriteReceived,
+                operation::SEND => Self::SendReceived,
+                operation::READ => Self::ReadRequestReceived,
+                operation::COMPARE_SWAP | operation::FETCH_ADD => Self::AtomicRequestReceived,
+                operation::READ_RESPONSE => Self::ReadResponseReceived,
+                operation::ATOMIC_RESPONSE => Self::AtomicResponseReceived,
+                _ => Self::OtherReceived,
+            },
+        }
+    }
+
+    const fn sent(s: &Scratch, work: &StepWork) -> Self {
+        const PULL_DATA: u8 = PacketType::PullData as u8;
+        const PUSH_DATA: u8 = PacketType::PushData as u8;
+        const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
+        match s.transmission.kind {
+            PULL_DATA | PUSH_DATA | PULL_REQUEST if work.sent_again => Self::SentAgain,
+            PULL_DATA => Self::ResponseSent,
+            PUSH_DATA | PULL_REQUEST => Self::RequestSent,
+            _ if work.sent_new || work.sent_again => Self::SentAgain,
+            _ => Self::AckSent,
+        }
+    }
+}
