@@ -6,6 +6,7 @@ use std::rc::Rc;
 use transport_common::connection::Entry;
 use transport_common::datapath::{Platform, Scratch};
 use transport_common::queues::{QueuePair, Region};
+use transport_common::tape::PREFIX_BYTES;
 use transport_common::units::Picoseconds;
 
 use crate::host_nic::{FrameAtHand, FrameCursor, HostNic};
@@ -59,11 +60,13 @@ macro_rules! on_the_host {
 
 impl Platform for LiveFrame {
     type Cursor = FrameCursor;
+    type Queues = QueuePair;
 
     on_the_host! {
         fn now(&mut self) -> Picoseconds;
         fn count(&mut self, index: u32);
         fn cursor(&mut self) -> FrameCursor;
+        fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]);
         fn resize(&mut self, length: u32) -> bool;
         fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool;
         fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32>;

@@ -3,7 +3,8 @@
 use corosensei::Yielder;
 use transport_common::connection::Entry;
 use transport_common::datapath::{Platform, Scratch};
-use transport_common::queues::{QueuePair, Region};
+use transport_common::queues::Region;
+use transport_common::tape::PREFIX_BYTES;
 use transport_common::units::Picoseconds;
 
 use super::backend::Backend;
@@ -47,6 +48,7 @@ impl<'a, B: Backend> Card<'a, B> {
 
 impl<B: Backend> Platform for Card<'_, B> {
     type Cursor = B::Cursor;
+    type Queues = B::Queues;
 
     fn now(&mut self) -> Picoseconds {
         let now = self.inner.now();
@@ -74,6 +76,10 @@ impl<B: Backend> Platform for Card<'_, B> {
 
     fn frame_length(&self) -> u32 {
         self.inner.frame_length()
+    }
+
+    fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
+        self.inner.peek(to);
     }
 
     fn resize(&mut self, length: u32) -> bool {
@@ -154,7 +160,7 @@ impl<B: Backend> Platform for Card<'_, B> {
         self.inner.region(rkey)
     }
 
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R> {
+    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &B::Queues) -> R) -> Option<R> {
         self.ask(Request::Lock { slot, after: self.inner.step_after(slot) });
         let mut work = StepWork::default();
         let answer = self.inner.locked(slot, |entry, queues| {

@@ -181,8 +181,8 @@ impl Platform for HostPlatform<'_> {
     }
 
     fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
-        let length = self.frame.len().min(PREFIX_BYTES);
-        to[..length].copy_from_slice(&self.frame[..length]);
+        let length = self.frame.bytes.len().min(PREFIX_BYTES);
+        to[..length].copy_from_slice(&self.frame.bytes[..length]);
     }
 
     fn resize(&mut self, length: u32) -> bool {
