@@ -13,7 +13,7 @@ use crate::host_nic::{FrameAtHand, HostConfig, HostNic};
 
 use super::backend::LiveFrame;
 use super::parameters::{ParameterError, Parameters};
-use super::pipeline::{Offer, Pipeline};
+use super::pipeline::{Offer, Pipeline, Source};
 use super::run::{Finished, Task};
 use super::statistics::Statistics;
 
@@ -85,7 +85,7 @@ impl FalconNic {
         let frame = FrameAtHand { bytes: frame, limit, arrival: Some(at) };
         let backend = LiveFrame::new(Rc::clone(&self.host), frame);
         let cycle = self.pipeline.cycle_of(at);
-        self.pipeline.offer(Offer { task: Task::Receive, backend, bytes }, cycle);
+        self.pipeline.offer(Offer { task: Task::Receive, source: Source::Backend(backend), bytes }, cycle);
     }
 
     /// Takes the frame that left first.
@@ -109,7 +109,10 @@ impl FalconNic {
         let asking = self.host.borrow_mut().asking() + usize::from(look_at_wheel);
         if self.pipeline.turns_unresolved() < asking {
             let backend = LiveFrame::new(Rc::clone(&self.host), FrameAtHand::of_the_engine());
-            self.pipeline.offer(Offer { task: Task::Turn { look_at_wheel }, backend, bytes: 0 }, now);
+            self.pipeline.offer(
+                Offer { task: Task::Turn { look_at_wheel }, source: Source::Backend(backend), bytes: 0 },
+                now,
+            );
         }
     }
 

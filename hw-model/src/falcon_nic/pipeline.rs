@@ -14,6 +14,7 @@ use super::lookup::{Asked, Lookup, Origin};
 use super::parameters::{ParameterError, Parameters};
 use super::request::Request;
 use super::run::{Finished, Run, Spares, Task};
+use super::script::Script;
 use super::station::{Channel, Station};
 use super::statistics::{Admission, Recorder, Statistics};
 use super::work::StepWork;
@@ -22,10 +23,27 @@ use super::work::StepWork;
 pub struct Offer<B> {
     /// What it is for.
     pub task: Task,
-    /// The frame and what stands behind it.
-    pub backend: B,
+    /// Where what it does comes from.
+    pub source: Source<B>,
     /// Bytes of the frame as it came off the line, without preamble, check sequence and gap; 0 for a turn.
     pub bytes: u32,
+}
+
+/// Where what a run does comes from.
+pub enum Source<B> {
+    /// The datapath makes it at the cycles in which the blocks have served it, on this platform.
+    Backend(B),
+    /// It was made already; the blocks serve what it asked for.
+    Script(Script<B>),
+}
+
+impl<B> Source<B> {
+    fn into_backend(self) -> B {
+        match self {
+            Self::Backend(backend) => backend,
+            Self::Script(script) => script.into_parts().1.backend,
+        }
+    }
 }
 
 /// The blocks. See the module [`falcon_nic`](super).
@@ -390,7 +408,7 @@ impl<B: Backend> Pipeline<B> {
 /// What is told of a frame that found the receive buffer full.
 fn overrun<B>(offer: Offer<B>, now: Cycle) -> Finished<B> {
     Finished {
-        backend: offer.backend,
+        backend: offer.source.into_backend(),
         task: offer.task,
         verdict: None,
         idle: false,

@@ -13,7 +13,7 @@ use super::backend::Backend;
 use super::block::{Block, Hop};
 use super::card::Card;
 use super::event::Event;
-use super::pipeline::Offer;
+use super::pipeline::{Offer, Source};
 use super::request::Request;
 use super::work::StepWork;
 
@@ -75,14 +75,16 @@ pub(super) struct Done<B> {
     pub(super) readings: Vec<Picoseconds>,
     /// Bytes of the frame.
     pub(super) bytes: u32,
-    scratch: Box<Scratch>,
+    pub(super) scratch: Option<Box<Scratch>>,
 }
 
-type Course<B> = Coroutine<Picoseconds, Request, Done<B>>;
+pub(super) type Course<B> = Coroutine<Picoseconds, Request, Done<B>>;
 
 /// What a run is at.
 pub(super) enum At<B: Backend> {
     Running(Course<B>),
+    /// It was made before: what it asks for, and what came of it.
+    Scripted(VecDeque<Request>, Done<B>),
     /// The verdict is there; a frame for the wire is on its way out.
     Decided(Done<B>),
 }
@@ -111,34 +113,43 @@ pub(super) struct Run<B: Backend> {
 
 /// Stacks and scratches that are used again.
 #[derive(Default)]
-pub(super) struct Spares {
-    stacks: Vec<DefaultStack>,
-    scratches: Vec<Box<Scratch>>,
+pub struct Spares {
+    pub(super) stacks: Vec<DefaultStack>,
+    pub(super) scratches: Vec<Box<Scratch>>,
 }
 
 impl Spares {
-    fn stack(&mut self) -> DefaultStack {
+    pub(super) fn stack(&mut self) -> DefaultStack {
         self.stacks.pop().unwrap_or_else(|| {
             DefaultStack::new(STACK_BYTES).expect("the address space has room for a small stack")
         })
     }
 
-    fn scratch(&mut self) -> Box<Scratch> {
+    pub(super) fn scratch(&mut self) -> Box<Scratch> {
         // SAFETY: integers only; every field a step reads is written before by the same frame's processing.
         self.scratches.pop().unwrap_or_else(|| unsafe { Box::new_zeroed().assume_init() })
     }
 }
 
-fn finish<B: Backend>(card: Card<'_, B>, scratch: Box<Scratch>, task: Task, turn: Turn) -> Done<B> {
+fn finish<B: Backend>(
+    card: Card<'_, B>,
+    scratch: Box<Scratch>,
+    task: Task,
+    (verdict, idle): (Verdict, bool),
+) -> Done<B> {
     let (backend, work, steps, readings) = card.into_parts();
-    let verdict = if turn == Turn::Transmit { Verdict::Transmit } else { Verdict::Drop };
     let event = Event::of(task, &scratch, &work, steps, verdict);
     let bytes = backend.frame_length();
-    Done { backend, verdict, idle: turn == Turn::Idle, event, work, steps, readings, bytes, scratch }
+    Done { backend, verdict, idle, event, work, steps, readings, bytes, scratch: Some(scratch) }
 }
 
 /// The datapath for one frame.
-fn course<B: Backend>(task: Task, backend: B, stack: DefaultStack, mut scratch: Box<Scratch>) -> Course<B> {
+pub(super) fn course<B: Backend>(
+    task: Task,
+    backend: B,
+    stack: DefaultStack,
+    mut scratch: Box<Scratch>,
+) -> Course<B> {
     Coroutine::with_stack(stack, move |blocks, now| {
         let mut backend = backend;
         backend.set_time(now);
@@ -146,17 +157,15 @@ fn course<B: Backend>(task: Task, backend: B, stack: DefaultStack, mut scratch: 
         match task {
             Task::Receive => {
                 let verdict = datapath::receive(&mut card, &mut scratch);
-                let mut done = finish(card, scratch, task, Turn::Drop);
-                done.event = Event::of(task, &done.scratch, &done.work, done.steps, verdict);
-                done.verdict = verdict;
-                done
+                finish(card, scratch, task, (verdict, false))
             }
             Task::Turn { look_at_wheel } => {
                 let mut turn = datapath::engine(&mut card, &mut scratch, look_at_wheel);
                 if turn == Turn::Redeliver {
                     turn = datapath::redeliver(&mut card, &mut scratch);
                 }
-                finish(card, scratch, task, turn)
+                let verdict = if turn == Turn::Transmit { Verdict::Transmit } else { Verdict::Drop };
+                finish(card, scratch, task, (verdict, turn == Turn::Idle))
             }
         }
     })
@@ -164,10 +173,16 @@ fn course<B: Backend>(task: Task, backend: B, stack: DefaultStack, mut scratch: 
 
 impl<B: Backend> Run<B> {
     pub(super) fn new(offer: Offer<B>, (offered, started): (Cycle, Cycle), spares: &mut Spares) -> Self {
-        let Offer { task, backend, bytes } = offer;
-        let course = course(task, backend, spares.stack(), spares.scratch());
+        let Offer { task, source, bytes } = offer;
+        let at = match source {
+            Source::Backend(backend) => At::Running(course(task, backend, spares.stack(), spares.scratch())),
+            Source::Script(script) => {
+                let (requests, done) = script.into_parts();
+                At::Scripted(requests, done)
+            }
+        };
         Self {
-            at: Some(At::Running(course)),
+            at: Some(at),
             task,
             bytes,
             first_pass: true,
@@ -184,30 +199,39 @@ impl<B: Backend> Run<B> {
 
     /// Goes on until the next block is asked for. False when the run is over and no block is left to visit.
     pub(super) fn resume(&mut self, cycle: Cycle, now: Picoseconds, spares: &mut Spares) -> bool {
-        let Some(At::Running(mut course)) = self.at.take() else {
-            unreachable!("a decided run has nothing to go on with")
+        let done = match self.at.take() {
+            Some(At::Running(mut course)) => match course.resume(now) {
+                CoroutineResult::Yield(request) => {
+                    self.request = Some(request);
+                    self.at = Some(At::Running(course));
+                    return true;
+                }
+                CoroutineResult::Return(done) => {
+                    spares.stacks.push(course.into_stack());
+                    done
+                }
+            },
+            Some(At::Scripted(mut requests, done)) => {
+                if let Some(request) = requests.pop_front() {
+                    self.request = Some(request);
+                    self.at = Some(At::Scripted(requests, done));
+                    return true;
+                }
+                done
+            }
+            Some(At::Decided(_)) | None => unreachable!("a decided run has nothing to go on with"),
         };
-        match course.resume(now) {
-            CoroutineResult::Yield(request) => {
-                self.request = Some(request);
-                self.at = Some(At::Running(course));
-                true
-            }
-            CoroutineResult::Return(done) => {
-                spares.stacks.push(course.into_stack());
-                self.decided = cycle;
-                let sends = done.verdict == Verdict::Transmit;
-                self.request = sends.then_some(Request::Send { bytes: done.bytes });
-                self.at = Some(At::Decided(done));
-                sends
-            }
-        }
+        self.decided = cycle;
+        let sends = done.verdict == Verdict::Transmit;
+        self.request = sends.then_some(Request::Send { bytes: done.bytes });
+        self.at = Some(At::Decided(done));
+        sends
     }
 
     /// What came of it, and the bytes of its frame.
     pub(super) fn finish(self, finished: Cycle, spares: &mut Spares) -> (Finished<B>, u32) {
         let Some(At::Decided(done)) = self.at else { unreachable!("it is over when its verdict is there") };
-        spares.scratches.push(done.scratch);
+        spares.scratches.extend(done.scratch);
         let finished = Finished {
             backend: done.backend,
             task: self.task,

@@ -93,12 +93,12 @@ impl Recorder {
         for (sum, busy) in samples.busy.iter_mut().zip(run.busy) {
             *sum += u64::from(busy);
         }
-        // A frame that came pays for itself; one that only left has the line out to itself.
+        // A frame that comes and what leaves for it need a line each: the longer one sets the pace.
         let sent = run.verdict == Some(Verdict::Transmit);
-        let bytes = if came != 0 { came } else { left };
         if came == 0 && !sent {
             return;
         }
+        let bytes = came.max(if sent { left } else { 0 });
         let budget = parameters.budget(bytes);
         samples.budget += budget;
         samples.budgets += 1;
@@ -186,6 +186,7 @@ impl Samples {
             // The smallest number that 99 of 100 do not exceed.
             percentile_99: sorted[(count * 99).div_ceil(100) - 1],
             most,
+            deciles: (0..=10).map(|part| sorted[(count - 1) * part / 10]).collect(),
             busy: busy.filter(|(_, cycles)| *cycles != 0.0).collect(),
             held: mean(self.held),
             budget: (self.budgets != 0).then(|| self.budget / self.budgets as f64),
@@ -230,11 +231,14 @@ pub struct EventStatistics {
     pub percentile_99: u32,
     /// Most.
     pub most: u32,
+    /// Cycles that 0, 10, 20 ... 100 of 100 took at most.
+    pub deciles: Vec<u32>,
     /// Mean cycles for which an event kept a block from others, by block.
     pub busy: BTreeMap<Block, f64>,
     /// Mean cycles for which an event kept its connection from others.
     pub held: f64,
-    /// Mean cycles that the line gives the frame; none for events without a frame on a line.
+    /// Mean cycles that the line gives the frame, or what leaves for it if that is longer; none for events without a frame
+    /// on a line.
     pub budget: Option<f64>,
     /// Least of a frame's budget less the cycles of the block that was busiest with it: below 0 that block cannot carry
     /// a line full of such frames.

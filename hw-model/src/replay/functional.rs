@@ -143,8 +143,7 @@ impl Functional {
     /// Runs are missing from here on: what waits for them cannot be made, and the connections are told anew.
     fn lost(&mut self, lost: u64) {
         self.summary.lost = lost;
-        self.summary.abandoned += self.waiting.len() as u64;
-        self.waiting.clear();
+        self.abandon(|_| true);
         self.connections.borrow_mut().forget_all();
     }
 
@@ -166,11 +165,16 @@ impl Functional {
         Ok(self.summary)
     }
 
+    /// Gives up the runs that wait for a step of such connections.
+    fn abandon(&mut self, of: impl Fn(u32) -> bool) {
+        let before = self.waiting.len();
+        self.waiting.retain(|(slot, _), _| !of(*slot));
+        self.summary.abandoned += (before - self.waiting.len()) as u64;
+    }
+
     fn forget(&mut self, slot: u32) {
         self.connections.borrow_mut().forget(slot);
-        let before = self.waiting.len();
-        self.waiting.retain(|(of, _), _| *of != slot);
-        self.summary.abandoned += (before - self.waiting.len()) as u64;
+        self.abandon(|of| of == slot);
     }
 }
 

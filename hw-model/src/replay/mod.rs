@@ -6,20 +6,24 @@
 //! connections are compared wherever the trace tells one anew. The first difference ends it ([`Divergence`]).
 
 mod connections;
+mod cycles;
 mod divergence;
 mod functional;
 mod platform;
 mod player;
 mod queues;
 mod reader;
+mod report;
 mod run;
 #[cfg(test)]
 mod tests;
 
 pub use connections::{Connections, Shared};
+pub use cycles::{Course, CyclesError, InCycles};
 pub use divergence::{Difference, Divergence};
 pub use functional::{Ended, Functional, Summary};
 pub use platform::{PrefixCursor, Replayed};
 pub use queues::ReplayedQueues;
 pub use reader::{Chunk, ReadError, TraceReader};
+pub use report::{Request, report};
 pub use run::RecordedRun;

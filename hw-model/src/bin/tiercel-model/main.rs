@@ -1,5 +1,7 @@
 //! `tiercel-model`, reached as `tiercel model`: the hardware model at the command line.
 
+mod replay;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,6 +33,17 @@ Examples:
 Exit codes:
   0 every promise was kept  1 one was not, or an experiment could not be made  2 wrong usage")]
     Experiment(Experiments),
+    /// Replay a trace of the real datapath in the blocks of the card: the same decisions, and what they take in cycles.
+    #[command(after_help = "\
+Examples:
+  tiercel trace --out run.trace --runs 1000000
+  tiercel model replay run.trace --clock 1GHz --rate 200Gbps
+  tiercel model replay run.trace --rate 400Gbps --out target/replay --json
+
+Exit codes:
+  0 nothing differs and the card keeps up  1 something differs, the card does not keep up, or the trace cannot be read
+  2 wrong usage")]
+    Replay(replay::Replay),
 }
 
 #[derive(Debug, Args)]
@@ -63,8 +76,11 @@ fn named(name: &str) -> Result<&'static Named, String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Experiment(arguments) = Cli::parse().command;
-    match experiment(&arguments) {
+    let outcome = match Cli::parse().command {
+        Command::Experiment(arguments) => experiment(&arguments),
+        Command::Replay(arguments) => replay::replay(&arguments),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // A reader that has seen enough is no error.

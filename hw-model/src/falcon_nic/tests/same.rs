@@ -44,7 +44,7 @@ impl Beside {
     fn offer(&mut self, task: Task, frame: FrameAtHand, at: Cycle) {
         let bytes = if task == Task::Receive { frame.bytes.len() as u32 } else { 0 };
         let backend = LiveFrame::new(Rc::clone(&self.card), frame);
-        self.pipeline.offer(Offer { task, backend, bytes }, at);
+        self.pipeline.offer(Offer { task, source: Source::Backend(backend), bytes }, at);
     }
 
     fn finish(&mut self) -> Vec<Finished<LiveFrame>> {
