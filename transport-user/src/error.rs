@@ -122,8 +122,8 @@ pub enum Error {
     TraceRunning,
     /// A trace is to be taken of a node whose program is bound to the device.
     #[error(
-        "no trace can be taken while the driver is asked for receive timestamps: bring the node up with hardware_timestamps = \
-         false"
+        "no trace can be taken while the driver is asked for receive timestamps: bring the node up with \
+         hardware_timestamps = false"
     )]
     TraceWithTimestamps,
     /// The trace's file could not be written.

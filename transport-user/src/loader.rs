@@ -148,8 +148,8 @@ enum Link {
 }
 
 impl Loaded {
-    /// Loads the programs for a node with `config` and fills the internal maps. With `bound` the interface gets a program that
-    /// asks its driver for receive timestamps.
+    /// Loads the programs for a node with `config` and fills the internal maps. With `bound` the interface gets a
+    /// program that asks its driver for receive timestamps.
     ///
     /// # Errors
     /// [`Error::Bind`] if that program is the one that does not load.

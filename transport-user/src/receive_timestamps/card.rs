@@ -85,9 +85,8 @@ impl StampingOn {
 impl Drop for StampingOn {
     fn drop(&mut self) {
         // SAFETY: the structure of this call.
-        if let Err(error) =
-            unsafe { self.interface.call(libc::SIOCSHWTSTAMP as libc::Ioctl, &mut self.before) }
-        {
+        let restored = unsafe { self.interface.call(libc::SIOCSHWTSTAMP as libc::Ioctl, &mut self.before) };
+        if let Err(error) = restored {
             tracing::warn!(interface = self.interface.name, %error, "could not restore the card's timestamp filter");
         }
     }

@@ -26,8 +26,8 @@ const SHORTEST_SPAN: u64 = 40_000_000;
 pub(super) enum Unusable {
     /// Reading it takes too long.
     #[error(
-        "the card's clock can be read to {0} ns only, more than the {LARGEST_ERROR_NANOS} ns a delay may be off: the bus or the \
-         virtual machine is too slow"
+        "the card's clock can be read to {0} ns only, more than the {LARGEST_ERROR_NANOS} ns a delay may be off: the \
+         bus or the virtual machine is too slow"
     )]
     Uncertain(u64),
     /// The first reading, at the start or after a jump.
