@@ -162,7 +162,7 @@ mod tests {
         let relation =
             tracker.observe(reading(1 << 50, 100_000, time)).expect("two readings of the new time");
         assert_eq!(relation.stamp, card(1 << 50, 100_000, time));
-        let ppb = relation.drift * 1_000_000_000 >> 32;
+        let ppb = (relation.drift * 1_000_000_000) >> 32;
         assert!((-100_002..=-99_980).contains(&ppb), "{ppb}");
     }
 
