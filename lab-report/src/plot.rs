@@ -81,14 +81,18 @@ fn draw(figure: &Figure, into: &mut String) -> Result<(), Box<dyn std::error::Er
     match (figure.x.scale, figure.y.scale) {
         (Scale::Linear, Scale::Linear) => plot(builder.build_cartesian_2d(x.0..x.1, y.0..y.1)?, figure),
         (Scale::Logarithmic, Scale::Linear) => {
-            plot(builder.build_cartesian_2d((x.0..x.1).log_scale(), y.0..y.1)?, figure)
+            plot(builder.build_cartesian_2d((x.0..x.1).log_scale().base(base(x)), y.0..y.1)?, figure)
         }
         (Scale::Linear, Scale::Logarithmic) => {
-            plot(builder.build_cartesian_2d(x.0..x.1, (y.0..y.1).log_scale())?, figure)
+            plot(builder.build_cartesian_2d(x.0..x.1, (y.0..y.1).log_scale().base(base(y)))?, figure)
         }
-        (Scale::Logarithmic, Scale::Logarithmic) => {
-            plot(builder.build_cartesian_2d((x.0..x.1).log_scale(), (y.0..y.1).log_scale())?, figure)
-        }
+        (Scale::Logarithmic, Scale::Logarithmic) => plot(
+            builder.build_cartesian_2d(
+                (x.0..x.1).log_scale().base(base(x)),
+                (y.0..y.1).log_scale().base(base(y)),
+            )?,
+            figure,
+        ),
     }?;
     root.present()?;
     Ok(())
@@ -152,6 +156,11 @@ fn axis(figure: &Figure, dimension: usize) -> &Axis {
     if dimension == 0 { &figure.x } else { &figure.y }
 }
 
+/// Base of a logarithmic axis: it is labelled at powers of ten, or of two where there would be one or two of those.
+fn base((low, high): (f64, f64)) -> f64 {
+    if high < 100.0 * low { 2.0 } else { 10.0 }
+}
+
 /// What a dimension has to show. Linear y begins at zero, so that sizes compare.
 fn extent(figure: &Figure, dimension: usize) -> (f64, f64) {
     let axis = axis(figure, dimension);
@@ -161,10 +170,10 @@ fn extent(figure: &Figure, dimension: usize) -> (f64, f64) {
     match (low <= high, axis.scale, dimension) {
         (false, Scale::Linear, _) => (0.0, 1.0),
         (false, Scale::Logarithmic, _) => (0.1, 10.0),
-        // Less than a decade would have no label.
-        (true, Scale::Logarithmic, _) if high < 10.0 * low => {
-            let decade = 10f64.powf(low.log10().floor());
-            (decade, if high < 10.0 * decade { 10.0 * decade } else { 100.0 * decade })
+        // Fewer than two octaves would have one label at most.
+        (true, Scale::Logarithmic, _) if high < 4.0 * low => {
+            let octave = 2f64.powf(low.log2().floor());
+            (octave, if high < 4.0 * octave { 4.0 * octave } else { 8.0 * octave })
         }
         (true, Scale::Logarithmic, _) => (low / 1.2, high * 1.2),
         (true, Scale::Linear, 0) => {
@@ -267,6 +276,19 @@ mod tests {
                 assert!(svg.contains(text), "{text}");
             }
             assert_eq!(svg.matches("others").count(), 1, "once in the legend");
+        }
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_several_labels() {
+        for (low, high, labels) in
+            [(23.0, 33.0, ["16", "32"]), (3.0, 30.0, ["4", "16"]), (0.02, 40.0, ["0.1", "10"])]
+        {
+            let figure = Figure::new("f", "F", "x", "y").line(Look::Main, "a", vec![[1.0, low], [2.0, high]]);
+            let svg = svg(&figure.log_y()).expect("can be drawn");
+            for label in labels {
+                assert!(svg.contains(&format!("\n{label}\n")), "{low} to {high}: {label}");
+            }
         }
     }
 

@@ -33,6 +33,8 @@ pub struct Setup {
     pub ipv6: bool,
     /// Send a UDP checksum (D-91).
     pub checksum: bool,
+    /// Ask the drivers for receive timestamps.
+    pub hardware_timestamps: Option<bool>,
     /// Tuning of both ends.
     pub tuning: Tuning,
     /// The rate update engine in user space of both nodes.
@@ -52,6 +54,7 @@ impl Default for Setup {
             ordered: true,
             ipv6: false,
             checksum: true,
+            hardware_timestamps: None,
             // The fabric of the tests has delays of milliseconds, which congestion control would take for congestion.
             tuning: Self::CONSTANT,
             rate_update: RateUpdateOptions::default(),
@@ -100,8 +103,12 @@ impl TwoNodes {
 /// Whatever the node says.
 pub fn node(host: &Host, engine: EngineOptions, setup: Setup) -> Result<Node> {
     let address: IpAddr = if setup.ipv6 { host.ipv6.into() } else { host.ipv4.into() };
-    let options =
-        NodeOptions { engine, rate_update: setup.rate_update, ..NodeOptions::new(Host::INTERFACE, address) };
+    let options = NodeOptions {
+        engine,
+        hardware_timestamps: setup.hardware_timestamps,
+        rate_update: setup.rate_update,
+        ..NodeOptions::new(Host::INTERFACE, address)
+    };
     Ok(host.run(|| Node::up(options))?)
 }
 

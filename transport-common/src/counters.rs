@@ -120,6 +120,16 @@ counters! {
     CongestionResultUnexpected = "congestion_result_unexpected",
     /// Congestion result that was not legal and was repaired.
     CongestionResultRepaired = "congestion_result_repaired",
+    /// Received with the card's timestamp, converted to our clock.
+    StampHardware = "stamp_hardware",
+    /// The driver had no timestamp for the packet: the program's clock was taken.
+    StampAbsent = "stamp_absent",
+    /// It is not known at present how the card's clock relates to ours: the program's clock was taken.
+    StampClockUnknown = "stamp_clock_unknown",
+    /// The card's timestamp lies in the future: the program's clock was taken.
+    StampInFuture = "stamp_in_future",
+    /// The card's timestamp is older than a packet can be: the program's clock was taken.
+    StampTooOld = "stamp_too_old",
 }
 
 impl Counter {

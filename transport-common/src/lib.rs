@@ -16,6 +16,7 @@ pub mod congestion;
 pub mod connection;
 pub mod counters;
 pub mod datapath;
+pub mod hardware_clock;
 pub mod ids;
 pub mod packet_delivery;
 pub mod queues;

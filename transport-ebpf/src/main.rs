@@ -7,6 +7,7 @@ mod atomic;
 mod cursor;
 mod maps;
 mod platform;
+mod stamp;
 
 use aya_ebpf::bindings::xdp_action;
 use aya_ebpf::macros::xdp;
@@ -29,8 +30,21 @@ pub fn wire(ctx: XdpContext) -> u32 {
         unsafe { maps::PROGRAMS.tail_call(&ctx, maps::ENGINE_PROGRAM) };
         return xdp_action::XDP_DROP;
     }
+    receive(&mut Xdp::new(&ctx))
+}
+
+/// Attached in place of `wire` where the driver hands out the card's receive timestamps. The kernel binds it to one
+/// device, and therefore refuses it as part of a program array and in test runs: the engine's frames still enter
+/// through `wire`.
+#[xdp]
+pub fn wire_stamped(ctx: XdpContext) -> u32 {
+    receive(&mut Xdp::stamped(&ctx))
+}
+
+#[inline(always)]
+fn receive<const STAMPED: bool>(platform: &mut Xdp<STAMPED>) -> u32 {
     let Some(scratch) = maps::scratch() else { return xdp_action::XDP_ABORTED };
-    match datapath::receive(&mut Xdp::new(&ctx), scratch) {
+    match datapath::receive(platform, scratch) {
         Verdict::Pass => xdp_action::XDP_PASS,
         Verdict::Drop => xdp_action::XDP_DROP,
         Verdict::Transmit => xdp_action::XDP_TX,

@@ -13,6 +13,7 @@ use transport_common::congestion::queues::CongestionQueues;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::Scratch;
+use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{
     CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair,
     REGIONS as REGION_COUNT, Region, SLEEPERS_SLACK_NANOS,
@@ -61,6 +62,9 @@ static CONGESTION: Array<CongestionQueues> = Array::with_max_entries(1, BPF_F_MM
 /// Delays of all acknowledgements.
 #[map]
 pub(crate) static DELAYS: PerCpuArray<DelayHistogram> = PerCpuArray::with_max_entries(1, 0);
+/// How the card's clock relates to ours; the program that is bound to a device reads it.
+#[map]
+static CLOCK: Array<ClockPage> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// Working memory of a packet.
 #[map]
 static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
@@ -143,6 +147,13 @@ pub(crate) fn keep(tape: &'static Tape, ending: impl Ending) {
 pub(crate) fn congestion_queues() -> Option<&'static CongestionQueues> {
     // SAFETY: a valid map value; all its fields are atomics and cells.
     CONGESTION.get_ptr(0).map(|p| unsafe { &*p })
+}
+
+/// How the card's clock relates to ours.
+#[inline(always)]
+pub(crate) fn clock() -> Option<&'static ClockPage> {
+    // SAFETY: a valid map value; all its fields are atomics.
+    CLOCK.get_ptr(0).map(|p| unsafe { &*p })
 }
 
 /// Copies a value of whole 4-byte words, the last word last.

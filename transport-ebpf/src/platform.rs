@@ -3,6 +3,7 @@
 use crate::atomic::{self, opaque};
 use crate::cursor::PacketCursor;
 use crate::maps;
+use crate::stamp;
 use aya_ebpf::bindings::xdp_md;
 use aya_ebpf::helpers::{
     bpf_csum_diff, bpf_ktime_get_ns, bpf_spin_lock, bpf_spin_unlock, bpf_xdp_adjust_tail, bpf_xdp_load_bytes,
@@ -27,17 +28,29 @@ const MAX_COPY: u64 = 4096;
 /// Older kernels sum at most this many bytes in one call.
 const SUM_CHUNK: u64 = 512;
 
-/// One frame and the node's maps.
-pub(crate) struct Xdp {
+/// One frame and the node's maps. With `STAMPED` the driver is asked for the card's receive timestamp, which only a
+/// program that is bound to a device may do.
+pub(crate) struct Xdp<const STAMPED: bool = false> {
     ctx: *mut xdp_md,
 }
 
 impl Xdp {
+    /// With the program's clock.
     #[inline(always)]
     pub(crate) fn new(ctx: &XdpContext) -> Self {
         Self { ctx: ctx.ctx }
     }
+}
 
+impl Xdp<true> {
+    /// With the card's receive timestamps.
+    #[inline(always)]
+    pub(crate) fn stamped(ctx: &XdpContext) -> Self {
+        Self { ctx: ctx.ctx }
+    }
+}
+
+impl<const STAMPED: bool> Xdp<STAMPED> {
     /// The node's memory at an offset from which [`MAX_COPY`] bytes are in bounds.
     #[inline(always)]
     fn memory(&self, offset: u64) -> Option<*mut u8> {
@@ -114,7 +127,7 @@ fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
     sum as u32
 }
 
-impl Platform for Xdp {
+impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     type Cursor = PacketCursor;
     type Queues = QueuePair;
 
@@ -142,6 +155,16 @@ impl Platform for Xdp {
             // SAFETY: this CPU's own value.
             unsafe { *counter += 1 };
         }
+    }
+
+    #[inline(always)]
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        if !STAMPED {
+            return now;
+        }
+        let (arrival, counter) = stamp::arrival(self.ctx, now);
+        self.raise(counter);
+        arrival
     }
 
     #[inline(always)]

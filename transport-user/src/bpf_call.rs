@@ -1,11 +1,13 @@
 //! The few bpf(2) calls that aya does not make for us.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::{self, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use aya_obj::generated::{
-    BPF_F_LOCK, BPF_F_TEST_XDP_LIVE_FRAMES, bpf_attr, bpf_cmd, bpf_link_info, bpf_link_type,
+    BPF_F_LOCK, BPF_F_TEST_XDP_LIVE_FRAMES, BPF_F_XDP_DEV_BOUND_ONLY, bpf_attach_type, bpf_attr, bpf_cmd,
+    bpf_insn, bpf_link_info, bpf_link_type, bpf_prog_type,
 };
 
 /// Bytes of a live frame before the program fills it; every frame the engine sends is longer or padded.
@@ -86,6 +88,55 @@ pub(crate) fn run_live(program: BorrowedFd<'_>, frames: u32, batch: u32) -> io::
     test.batch_size = batch;
     test.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
     bpf(bpf_cmd::BPF_PROG_TEST_RUN, &mut attributes).map(drop)
+}
+
+/// Loads XDP instructions bound to the interface with `interface_index`, which is in the calling thread's network namespace:
+/// only so do they get what the driver hands out beside the frame. The verifier's words go to `log`, if there is one.
+pub(crate) fn load_bound_xdp(
+    name: &CStr,
+    license: &CStr,
+    instructions: &[bpf_insn],
+    interface_index: u32,
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
+    let mut attributes = empty();
+    // SAFETY: plain integers of the variant this command reads.
+    let program = unsafe { &mut attributes.__bindgen_anon_3 };
+    program.prog_type = bpf_prog_type::BPF_PROG_TYPE_XDP as u32;
+    program.expected_attach_type = bpf_attach_type::BPF_XDP as u32;
+    program.insns = instructions.as_ptr() as u64;
+    program.insn_cnt = instructions.len() as u32;
+    program.license = license.as_ptr() as u64;
+    program.prog_flags = BPF_F_XDP_DEV_BOUND_ONLY;
+    program.prog_ifindex = interface_index;
+    if !log.is_empty() {
+        program.log_level = 1;
+        program.log_buf = log.as_mut_ptr() as u64;
+        program.log_size = log.len() as u32;
+    }
+    // One byte stays for the terminating zero.
+    let places = program.prog_name.iter_mut().rev().skip(1).rev();
+    for (place, byte) in places.zip(name.to_bytes()) {
+        *place = *byte as libc::c_char;
+    }
+    let fd = bpf(bpf_cmd::BPF_PROG_LOAD, &mut attributes)?;
+    // SAFETY: the kernel just gave us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Attaches an XDP program to an interface of the calling thread's network namespace until the link is closed. `mode` is
+/// one of the `XDP_FLAGS_…_MODE`.
+pub(crate) fn link_xdp(program: BorrowedFd<'_>, interface_index: u32, mode: u32) -> io::Result<OwnedFd> {
+    let mut attributes = empty();
+    // SAFETY: plain integers of the variant this command reads.
+    let link = unsafe { &mut attributes.link_create };
+    link.__bindgen_anon_1.prog_fd = program.as_raw_fd() as u32;
+    link.__bindgen_anon_2.target_ifindex = interface_index;
+    link.attach_type = bpf_attach_type::BPF_XDP as u32;
+    link.flags = mode;
+    let fd = bpf(bpf_cmd::BPF_LINK_CREATE, &mut attributes)?;
+    // SAFETY: the kernel just gave us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Detaches the link that holds XDP program `program_id` on the interface; false if no link does. Links of all

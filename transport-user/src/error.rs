@@ -120,6 +120,12 @@ pub enum Error {
     /// A trace is being taken already.
     #[error("a trace of this node is being taken already: wait for its end, or stop whoever takes it")]
     TraceRunning,
+    /// A trace is to be taken of a node whose program is bound to the device.
+    #[error(
+        "no trace can be taken while the driver is asked for receive timestamps: bring the node up with \
+         hardware_timestamps = false"
+    )]
+    TraceWithTimestamps,
     /// The trace's file could not be written.
     #[error("cannot write the trace to {}: {source}. {hint}", .file.display())]
     TraceFile {
@@ -154,6 +160,22 @@ pub enum Error {
          newer kernel"
     )]
     NoLiveFrames(io::Error),
+    /// The options ask for the card's receive timestamps, and there are none.
+    #[error(
+        "no hardware timestamps on {interface}: {reason}. Leave hardware_timestamps out to have them wherever there are any"
+    )]
+    NoHardwareTimestamps {
+        /// The interface.
+        interface: String,
+        /// Why there are none.
+        reason: String,
+    },
+    /// The program that asks the driver for receive timestamps does not load.
+    #[error(
+        "the program that asks the driver for receive timestamps does not load: {0}. Set hardware_timestamps = false to do \
+         without"
+    )]
+    Bind(String),
     /// A CPU that does not exist or that this process may not use.
     #[error(
         "the engine cannot run on CPU {cpu}: {source}. Choose one of those that `nproc` and `taskset -p` allow"

@@ -15,6 +15,7 @@ pub mod control;
 pub mod decode;
 pub mod rate_update;
 
+mod bound_program;
 mod bpf_call;
 mod cid;
 mod completion;
@@ -22,6 +23,7 @@ mod connection;
 mod connections;
 mod engine;
 mod error;
+mod ethtool;
 mod gro;
 mod info;
 mod loader;
@@ -35,6 +37,7 @@ mod operation_error;
 mod parameters;
 mod poller;
 mod queue_pair;
+mod receive_timestamps;
 mod region;
 mod scratch;
 mod segmentation;
@@ -55,12 +58,11 @@ pub use info::{
 };
 pub use loader::AttachMode;
 pub use mac::{Mac, MacError};
-pub use nic_time::{
-    Bucket, DelayHistograms, DelayInfo, DelayStats, DelaysInfo, RECEIVE_TIMESTAMPS, RECEIVE_TIMESTAMPS_REASON,
-};
+pub use nic_time::{Bucket, DelayHistograms, DelayInfo, DelayStats, DelaysInfo};
 pub use node::{NATIVE_MTU, Node, NodeOptions};
 pub use operation_error::{OperationError, PostError, describe};
 pub use parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
+pub use receive_timestamps::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
 pub use region::MemoryRegion;
 pub use segmentation::LARGEST_SEGMENT;
 pub use telemetry::{NodeStats, Pools};

@@ -11,6 +11,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
 use transport_common::queues::{CELLS, NodeConfig};
 
+use crate::bound_program::{self, Bound, BoundLink};
 use crate::bpf_call;
 use crate::error::Error;
 use crate::maps::{Maps, WakeRing, borrowed, typed};
@@ -70,6 +71,8 @@ const _: () = assert!(size_of::<NodeConfig>() == 8 + 16 + 4 + 4);
 /// The programs in the kernel, before they are attached.
 pub(crate) struct Loaded {
     object: Ebpf,
+    /// What is attached in the wire program's place.
+    bound: Option<Bound>,
     /// The node's maps.
     pub(crate) maps: Maps,
     /// Where the wire program asks for the engine.
@@ -80,7 +83,7 @@ pub(crate) struct Loaded {
 /// nothing is pinned.
 #[derive(Debug)]
 pub(crate) struct Attachment {
-    _link: FdLink,
+    link: Link,
     /// Keeps the internal maps and programs.
     object: Ebpf,
     interface_index: u32,
@@ -94,6 +97,9 @@ impl Attachment {
     pub(crate) fn record(&mut self, on: bool) -> Result<(), Error> {
         if on == self.recording {
             return if on { Err(Error::TraceRunning) } else { Ok(()) };
+        }
+        if matches!(self.link, Link::Bound { .. }) {
+            return Err(Error::TraceWithTimestamps);
         }
         let (from, to) = if on { (PLAIN, RECORDING) } else { (RECORDING, PLAIN) };
         for name in to {
@@ -133,9 +139,21 @@ impl Attachment {
     }
 }
 
+#[derive(Debug)]
+enum Link {
+    /// Of the wire program.
+    Wire { _link: FdLink },
+    /// Of the program that is bound to the interface.
+    Bound { _link: BoundLink },
+}
+
 impl Loaded {
-    /// Loads the programs for a node with `config` and fills the internal maps.
-    pub(crate) fn load(config: NodeConfig) -> Result<Self, Error> {
+    /// Loads the programs for a node with `config` and fills the internal maps. With `bound` the interface gets a
+    /// program that asks its driver for receive timestamps.
+    ///
+    /// # Errors
+    /// [`Error::Bind`] if that program is the one that does not load.
+    pub(crate) fn load(config: NodeConfig, bound: bool) -> Result<Self, Error> {
         raise_memory_limit();
         let config = ConfigBytes(config);
         let mut loader = EbpfLoader::new();
@@ -163,14 +181,21 @@ impl Loaded {
         for cell in 0..CELLS as u32 {
             cells.push(cell, 0).map_err(fill_error)?;
         }
+        let bound = match bound {
+            true => {
+                let wire = descriptor(&mut object, WIRE)?;
+                let index = config.0.interface_index;
+                Some(Bound::load(OBJECT, &object, wire.as_fd(), index).map_err(Error::Bind)?)
+            }
+            false => None,
+        };
         let (maps, wake) = (Maps::take(&mut object)?, typed(&mut object, "WAKE")?);
-        Ok(Self { object, maps, wake })
+        Ok(Self { object, bound, maps, wake })
     }
 
     /// The wire program, for the engine's runs.
     pub(crate) fn wire(&mut self) -> Result<OwnedFd, Error> {
-        let fd = program(&mut self.object, WIRE)?.fd().map_err(program_error)?;
-        fd.as_fd().try_clone_to_owned().map_err(|e| Error::system("duplicate a program's descriptor", e))
+        descriptor(&mut self.object, WIRE)
     }
 
     /// Attaches the wire program.
@@ -179,8 +204,21 @@ impl Loaded {
         interface: &Interface,
         mode: AttachMode,
     ) -> Result<(Attachment, Maps, WakeRing), Error> {
+        let link = match self.bound.take() {
+            Some(bound) => {
+                let link = bound.attach(interface.index);
+                Link::Bound { _link: link.map_err(|error| attach_error(interface, mode, &error))? }
+            }
+            None => self.attach_wire(interface, mode)?,
+        };
+        let attachment =
+            Attachment { link, object: self.object, interface_index: interface.index, recording: false };
+        Ok((attachment, self.maps, self.wake))
+    }
+
+    fn attach_wire(&mut self, interface: &Interface, mode: AttachMode) -> Result<Link, Error> {
         let wire = program(&mut self.object, WIRE)?;
-        let failed = |error| attach_error(interface, mode, error);
+        let failed = |error: ProgramError| attach_error(interface, mode, &error);
         let id = wire.attach_to_if_index(interface.index, mode.xdp()).map_err(failed)?;
         let link = wire.take_link(id).map_err(failed)?;
         // Without links aya attaches in a way that outlives the process.
@@ -190,13 +228,7 @@ impl Loaded {
             hint: "Use Linux 5.18 or later",
             source: io::Error::other("the kernel has no links for XDP"),
         })?;
-        let attachment = Attachment {
-            _link: link,
-            object: self.object,
-            interface_index: interface.index,
-            recording: false,
-        };
-        Ok((attachment, self.maps, self.wake))
+        Ok(Link::Wire { _link: link })
     }
 }
 
@@ -214,6 +246,12 @@ fn raise_memory_limit() {
 fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, Error> {
     let program = object.program_mut(name).ok_or(Error::Object(name))?;
     program.try_into().map_err(|_| Error::Object(name))
+}
+
+/// A descriptor of a loaded program.
+fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
+    let fd = program(object, name)?.fd().map_err(program_error)?;
+    fd.as_fd().try_clone_to_owned().map_err(|e| Error::system("duplicate a program's descriptor", e))
 }
 
 /// Makes sure that the interface has no XDP program, by taking it off if `force` says so.
@@ -255,8 +293,8 @@ fn describe(id: u32) -> (String, bool) {
     let maps = info.map_ids().ok().flatten().unwrap_or_default();
     let queues =
         |map: &aya::maps::MapInfo| maps.contains(&map.id()) && map.name_as_str() == Some("QUEUE_PAIRS");
-    let ours =
-        [WIRE, RECORDING[0]].contains(&name.as_str()) && loaded_maps().flatten().any(|map| queues(&map));
+    let ours = [WIRE, bound_program::NAME, RECORDING[0]].contains(&name.as_str())
+        && loaded_maps().flatten().any(|map| queues(&map));
     (name, ours)
 }
 
@@ -274,8 +312,8 @@ fn program_error(error: ProgramError) -> Error {
     }
 }
 
-fn attach_error(interface: &Interface, mode: AttachMode, error: ProgramError) -> Error {
-    let code = errno(&error);
+fn attach_error(interface: &Interface, mode: AttachMode, error: &(dyn std::error::Error + 'static)) -> Error {
+    let code = errno(error);
     let hint = match (code, mode) {
         (Some(libc::EPERM), _) => return Error::NotPermitted { action: "attach an XDP program" },
         (Some(libc::EOPNOTSUPP), AttachMode::Native) => {
@@ -291,7 +329,7 @@ fn attach_error(interface: &Interface, mode: AttachMode, error: ProgramError) ->
         (Some(libc::ENODEV), _) => "The interface is gone: create it again",
         _ => "See the kernel's log (dmesg) for the driver's reason",
     };
-    let source = code.map_or_else(|| io::Error::other(chain(&error)), io::Error::from_raw_os_error);
+    let source = code.map_or_else(|| io::Error::other(chain(error)), io::Error::from_raw_os_error);
     Error::Attach { interface: interface.name.clone(), mode: mode.name(), hint, source }
 }
 
@@ -346,7 +384,7 @@ mod tests {
 
     #[test]
     fn each_refusal_has_its_remedy() {
-        let hint = |code, mode| match attach_error(&interface(), mode, refused(code)) {
+        let hint = |code, mode| match attach_error(&interface(), mode, &refused(code)) {
             Error::Attach { hint, source, .. } => {
                 assert_eq!(source.raw_os_error(), Some(code));
                 hint
@@ -356,7 +394,7 @@ mod tests {
         assert!(hint(libc::EOPNOTSUPP, AttachMode::Native).contains("generic"));
         assert!(hint(libc::ERANGE, AttachMode::Native).contains("MTU"));
         assert!(hint(libc::EBUSY, AttachMode::Generic).contains("--force"));
-        let denied = attach_error(&interface(), AttachMode::Native, refused(libc::EPERM));
+        let denied = attach_error(&interface(), AttachMode::Native, &refused(libc::EPERM));
         assert!(matches!(denied, Error::NotPermitted { .. }));
     }
 

@@ -15,6 +15,7 @@ use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
+use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
 
 use crate::bpf_call;
@@ -102,6 +103,8 @@ pub(crate) struct Maps {
     node: Mapping<NodePage>,
     /// Events and results of the rate update engine in user space.
     congestion: Mapping<CongestionQueues>,
+    /// How the card's clock relates to ours.
+    clock: Mapping<ClockPage>,
     counters: PerCpuArray<MapData, u64>,
     delays: PerCpuArray<MapData, DelayHistogram>,
     /// Tapes of recorded runs; whoever holds it takes the trace.
@@ -125,6 +128,7 @@ impl Maps {
             regions: mapping(object, "REGIONS", REGIONS)?,
             node: mapping(object, "NODE", 1)?,
             congestion: mapping(object, "CONGESTION", 1)?,
+            clock: mapping(object, "CLOCK", 1)?,
             counters: typed(object, "COUNTERS")?,
             delays: typed(object, "DELAYS")?,
             trace: Mutex::new(typed(object, "TRACE")?),
@@ -140,6 +144,11 @@ impl Maps {
     /// Event and result queues.
     pub(crate) fn congestion(&self) -> &CongestionQueues {
         self.congestion.get(0)
+    }
+
+    /// How the card's clock relates to ours.
+    pub(crate) fn clock(&self) -> &ClockPage {
+        self.clock.get(0)
     }
 
     /// A copy of the connection in `slot`, taken under its lock.

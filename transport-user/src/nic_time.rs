@@ -5,11 +5,6 @@ use transport_common::congestion::histogram::{BUCKETS, DELAYS, DelayHistogram, l
 use transport_common::connection::DelayRecord;
 use transport_common::units::Ticks;
 
-/// Where T2 and T4 come from.
-pub const RECEIVE_TIMESTAMPS: &str = "software: the clock when the XDP program sees the packet";
-/// Why they come from there.
-pub const RECEIVE_TIMESTAMPS_REASON: &str = "the kernel hands a driver's receive timestamp out by a metadata kfunc \
-     (bpf_xdp_metadata_rx_timestamp), which the BPF loader in use, aya, cannot bind to a device; veth has none at all";
 /// Why there is no forward and no reverse delay (F-10.1-4).
 const NOT_SYNCHRONISED: &str = "one-way delays compare the clocks of both ends: set synchronised_clocks = true where both show the same time";
 

@@ -28,6 +28,7 @@ use crate::nic_time::DelayHistograms;
 use crate::parameters::{LocalCid, OpenConnection};
 use crate::poller::Poller;
 use crate::rate_update::{RateUpdate, RateUpdateOptions, RateUpdateStatus};
+use crate::receive_timestamps::{Plan, ReceiveTimestamps, Stamping};
 use crate::region::{MemoryRegion, Regions};
 use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
@@ -51,6 +52,10 @@ pub struct NodeOptions {
     pub attach: AttachMode,
     /// Replace an XDP program that the interface already has.
     pub force: bool,
+    /// Ask the driver for the card's receive timestamps. None does so where the driver has them and the card's clock can be
+    /// compared with ours. True does so wherever the driver has them and refuses to come up elsewhere; what cannot be
+    /// compared is counted and not used.
+    pub hardware_timestamps: Option<bool>,
     /// The engine thread.
     pub engine: EngineOptions,
     /// The rate update engine in user space.
@@ -68,6 +73,7 @@ impl NodeOptions {
             mtu: None,
             attach: AttachMode::default(),
             force: false,
+            hardware_timestamps: None,
             engine: EngineOptions::default(),
             rate_update: RateUpdateOptions::default(),
             algorithms: Algorithms::new(),
@@ -100,6 +106,7 @@ struct Inner {
 struct Running {
     engine: Engine,
     attachment: Arc<Mutex<Attachment>>,
+    stamping: Stamping,
     /// On a veth in generic mode.
     _gro: Option<GroOn>,
 }
@@ -117,7 +124,14 @@ impl Node {
         if !options.force {
             loader::clear(&netlink, &interface, false)?;
         }
-        let mut loaded = Loaded::load(node_config(&device))?;
+        let mut plan = Plan::new(options.hardware_timestamps, options.attach, &interface)?;
+        let mut loaded = match Loaded::load(node_config(&device), plan.asks_driver()) {
+            Err(Error::Bind(reason)) if options.hardware_timestamps.is_none() => {
+                plan.give_up(reason);
+                Loaded::load(node_config(&device), false)?
+            }
+            loaded => loaded?,
+        };
         let wire = loaded.wire()?;
         // Late, so that a failure until here has taken nothing away.
         loader::clear(&netlink, &interface, options.force)?;
@@ -134,6 +148,7 @@ impl Node {
         let connections = Arc::new(Connections::default());
         let engine = Engine::start(options.engine, wire, wake, Arc::clone(&shared))?;
         Poller::start(&shared, &connections)?;
+        let stamping = plan.start(&shared.maps);
         Ok(Self {
             inner: Arc::new(Inner {
                 device,
@@ -146,6 +161,7 @@ impl Node {
                 running: Mutex::new(Some(Running {
                     engine,
                     attachment: Arc::new(Mutex::new(attachment)),
+                    stamping,
                     _gro: gro,
                 })),
             }),
@@ -270,6 +286,15 @@ impl Node {
     pub fn engine(&self) -> Result<EngineStatus, Error> {
         let running = self.inner.running.lock().expect("no panic under the lock");
         Ok(running.as_ref().ok_or(Error::NodeDown)?.engine.status())
+    }
+
+    /// Where receive timestamps come from.
+    ///
+    /// # Errors
+    /// [`Error::NodeDown`], [`Error::System`].
+    pub fn receive_timestamps(&self) -> Result<ReceiveTimestamps, Error> {
+        let running = self.inner.running.lock().expect("no panic under the lock");
+        running.as_ref().ok_or(Error::NodeDown)?.stamping.status(&self.inner.shared.maps)
     }
 
     /// What the rate update engine in user space has done.

@@ -147,7 +147,8 @@ fn an_algorithm_of_random_bits_does_not_stop_traffic() -> Result<()> {
     })?;
     assert!(info(&traffic.nodes.at_a).statistics.path_changes > 0);
     let status = status(&traffic);
-    assert!(status.repaired >= 100 && status.unexpected <= 1, "{status:?}");
+    // The change leaves one result behind, and each event that was given up may have left another.
+    assert!(status.repaired >= 100 && status.unexpected <= 1 + status.lost, "{status:?}");
     traffic.at_rest();
     Ok(())
 }

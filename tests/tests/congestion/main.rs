@@ -5,5 +5,6 @@ mod algorithms;
 mod engine;
 mod nic_time;
 mod program;
+mod receive_timestamps;
 mod switching;
 mod traffic;

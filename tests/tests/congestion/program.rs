@@ -83,9 +83,6 @@ fn congestion_control_by_the_command_line() -> Result<()> {
     assert_eq!(status["rate_update"]["connections"], 1);
     assert_eq!(status["rate_update"]["admission"]["thresholds"], json!([256, 512, 768]));
     assert!(status["rate_update"]["results"].as_u64() > Some(0), "{status}");
-    assert!(
-        status["nic_time"]["receive_timestamps"].as_str().is_some_and(|text| text.starts_with("software"))
-    );
     assert_eq!(status["profiles"], json!(["rack"]));
 
     let set = nodes.cc(&["--cc", "swift", "--placement", "kernel", "--set", "base_delay_target=40us"])?;

@@ -92,6 +92,8 @@ pub struct NodeSection {
     pub address: IpAddr,
     /// IP MTU in bytes; the interface's when absent.
     pub mtu: Option<u32>,
+    /// Whether to use the card's receive timestamps; where there are any when absent.
+    pub hardware_timestamps: Option<bool>,
     /// Name of the node and of its socket; the interface's name when absent.
     pub name: String,
     /// TCP port of the connection manager.
@@ -254,6 +256,7 @@ impl NodeSection {
             interface,
             address,
             mtu: None,
+            hardware_timestamps: None,
             name,
             control_port: DEFAULT_CONTROL_PORT,
             tuning: Tuning::default(),
@@ -265,6 +268,7 @@ impl NodeSection {
     pub fn options(&self) -> NodeOptions {
         NodeOptions {
             mtu: self.mtu,
+            hardware_timestamps: self.hardware_timestamps,
             rate_update: self.rate_update,
             ..NodeOptions::new(self.interface.clone(), self.address)
         }
@@ -276,6 +280,7 @@ impl NodeSection {
         let address = table.address("address");
         let address = table.require("address", address, "\"10.7.0.1\"");
         let mtu = table.integer("mtu", MTU_RANGE.0, MTU_RANGE.1).map(|mtu| mtu as u32);
+        let hardware_timestamps = table.boolean("hardware_timestamps");
         let name = table.string("name");
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
         let tuning = read_tuning(table, Tuning::default(), names);
@@ -295,6 +300,7 @@ impl NodeSection {
         Some(Self {
             name: name.unwrap_or_else(|| interface.clone()),
             mtu,
+            hardware_timestamps,
             control_port: port.map_or(DEFAULT_CONTROL_PORT, |port| port as u16),
             tuning,
             rate_update: rate_update.unwrap_or_default(),

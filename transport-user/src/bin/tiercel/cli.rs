@@ -258,6 +258,10 @@ pub(crate) struct Up {
     /// Attach in generic (SKB) mode, for drivers without native XDP: slower.
     #[arg(long)]
     pub(crate) generic: bool,
+    /// The card's receive timestamps: true asks the driver for them and refuses to come up if it has none, false does not
+    /// ask; unless given, they are used where the driver has them and the card's clock can be compared with ours.
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) hardware_timestamps: Option<bool>,
     /// Replace an XDP program that is attached already.
     #[arg(long)]
     pub(crate) force: bool,

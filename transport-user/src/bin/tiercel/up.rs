@@ -55,6 +55,7 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
         node.name.clone_from(name);
     }
     node.mtu = arguments.mtu.or(node.mtu);
+    node.hardware_timestamps = arguments.hardware_timestamps.or(node.hardware_timestamps);
     node.control_port = arguments.control_port.unwrap_or(node.control_port);
     Ok(file)
 }

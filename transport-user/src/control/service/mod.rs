@@ -18,7 +18,7 @@ use crate::congestion::{CongestionChange, CongestionControl, CongestionParameter
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ManagerOptions, NodeHost, Notice, StartError, shortened,
 };
-use crate::{Connection, Error, Node, OperationError, RECEIVE_TIMESTAMPS, RECEIVE_TIMESTAMPS_REASON};
+use crate::{Connection, Error, Node, OperationError};
 
 mod buffers;
 mod link;
@@ -137,10 +137,7 @@ impl NodeService {
             "attach": stats.attach,
             "engine": stats.engine,
             "rate_update": stats.rate_update,
-            "nic_time": {
-                "receive_timestamps": RECEIVE_TIMESTAMPS,
-                "reason": RECEIVE_TIMESTAMPS_REASON,
-            },
+            "receive_timestamps": self.node().receive_timestamps()?,
             "algorithms": self.node().algorithms().names(),
             "profiles": self.inner.profiles.keys().collect::<Vec<_>>(),
             "pools": stats.pools,
@@ -171,6 +168,7 @@ impl NodeService {
 
     fn show(&self, cid: u32) -> Result<Value, Failure> {
         let mut info = value(self.connection(cid)?.info()?)?;
+        info["receive_timestamps"] = value(self.node().receive_timestamps()?)?;
         let session = self.inner.manager.sessions().into_iter().find(|session| session.local_cid == cid);
         info["managed"] = session.is_some().into();
         info["session"] = value(session)?;

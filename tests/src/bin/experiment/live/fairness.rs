@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::course::{self, EVERY, Live, Sample};
-use super::series::{self, TIME, millis};
+use super::series::{self, DELAY, TIME, millis};
 use crate::options::Options;
 
 /// Flows, before another one joins.
@@ -105,14 +105,15 @@ fn figures(samples: &[Sample], count: usize, equal: f64) -> Vec<Figure> {
     let [goodput, fcwnd, delay] = [
         Figure::new(format!("goodput-{count}"), titled("Goodput"), TIME, "goodput (Mb/s)"),
         Figure::new(format!("fcwnd-{count}"), titled("Fabric windows"), TIME, "fcwnd (packets)"),
-        Figure::new(format!("delay-{count}"), titled("Fabric delays"), TIME, "delay (us)"),
+        Figure::new(format!("delay-{count}"), titled("Fabric delays"), TIME, DELAY),
     ];
+    let present = |flow| if flow == count { series::between(samples, JOIN, Duration::MAX) } else { samples };
     let queue = Figure::new(format!("queue-{count}"), titled("Queue of the bottleneck"), TIME, "queue (KiB)");
     vec![
         lines(goodput, &|flow| series::goodput(samples, flow, 2 * GROUP))
             .level("an equal part, with the last", equal),
-        lines(fcwnd, &|flow| series::of_flow(samples, flow, |sample| sample.fcwnd)),
-        lines(delay, &|flow| series::of_flow(samples, flow, |sample| sample.delay)),
+        lines(fcwnd, &|flow| series::of_flow(present(flow), flow, |sample| sample.fcwnd)),
+        lines(delay, &|flow| series::of_flow(present(flow), flow, series::delay)),
         queue.line(Look::Main, "queue", series::queue(samples)),
     ]
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::course::{self, EVERY, Live};
-use super::series::{self, TIME, millis};
+use super::series::{self, DELAY, TIME, millis};
 use crate::options::Options;
 
 /// Messages of the flow that pauses, and how far their beginnings are apart.
@@ -72,8 +72,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         both(Figure::new("fcwnd", "Fabric windows", TIME, "fcwnd (packets)"), &|flow| {
             series::of_flow(&samples, flow, |sample| sample.fcwnd)
         }),
-        both(Figure::new("delay", "Fabric delays", TIME, "delay (us)"), &|flow| {
-            series::of_flow(&samples, flow, |sample| sample.delay)
+        both(Figure::new("delay", "Fabric delays", TIME, DELAY), &|flow| {
+            series::of_flow(&samples, flow, series::delay)
         }),
         Figure::new("queue", "Queue of the bottleneck", TIME, "queue (KiB)").line(
             Look::Main,

@@ -8,7 +8,7 @@ use hw_model::network::Port;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::course::{self, LINK, Live, block_on};
-use super::series::{self, TIME, millis};
+use super::series::{self, DELAY, TIME, millis};
 use crate::options::Options;
 
 /// Hosts that write: each is a node with threads of its own on this machine.
@@ -68,7 +68,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
     };
     let figures = vec![
         all(Figure::new("fcwnd", "Fabric windows", TIME, "fcwnd (packets)").log_y(), &|flow| flow.fcwnd),
-        all(Figure::new("delay", "Fabric delays", TIME, "delay (us)"), &|flow| flow.delay),
+        all(Figure::new("delay", "Fabric delays", TIME, DELAY), &series::delay),
         Figure::new("queue", "Queue towards the receiver", TIME, "queue (KiB)").line(
             Look::Main,
             "queue",

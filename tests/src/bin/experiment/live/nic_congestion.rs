@@ -13,7 +13,7 @@ use transport_common::queues::Completion;
 
 use super::course::{self, EVERY, LINK, Live, SEGMENT};
 use super::part;
-use super::series::{self, Points, TIME, millis};
+use super::series::{self, DELAY, Points, TIME, millis};
 use crate::options::Options;
 
 const DURATION: Duration = Duration::from_secs(10);
@@ -110,10 +110,10 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         Figure::new("goodput", "Goodput", TIME, "goodput (Mb/s)")
             .line(Look::Main, "goodput", taken(&course.receiver))
             .level("what the ULP takes", possible / 1e6),
-        Figure::new("delay", "Fabric delay", TIME, "delay (us)").line(
+        Figure::new("delay", "Fabric delay", TIME, DELAY).line(
             Look::Main,
             "fabric delay",
-            series::of_flow(&samples, 0, |flow| flow.delay),
+            series::of_flow(&samples, 0, series::delay),
         ),
     ];
     Ok(Experiment {

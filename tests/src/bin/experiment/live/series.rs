@@ -12,6 +12,14 @@ pub(super) type Points = Vec<[f64; 2]>;
 /// Label of the axis of time.
 pub(super) const TIME: &str = "time (ms)";
 
+/// Label of an axis of delays: they are milliseconds on this fabric.
+pub(super) const DELAY: &str = "delay (ms)";
+
+/// The fabric delay that such an axis shows.
+pub(super) fn delay(flow: &FlowSample) -> f64 {
+    flow.delay / 1e3
+}
+
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }

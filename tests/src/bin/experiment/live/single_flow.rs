@@ -6,7 +6,7 @@ use anyhow::Result;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 
 use super::course::{self, EVERY, Live};
-use super::series::{self, TIME};
+use super::series::{self, DELAY, TIME};
 use crate::options::Options;
 use crate::target::Target;
 
@@ -43,10 +43,10 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
     ];
     let rates = series::link_rate(&samples, 0, GROUP).into_iter();
     let used = rates.map(|[time, megabits]| [time, megabits * 1e8 / rate]).collect();
-    let delays = Figure::new("delay", "Fabric delay", TIME, "delay (us)").line(
+    let delays = Figure::new("delay", "Fabric delay", TIME, DELAY).line(
         Look::Main,
         "fabric delay, smoothed",
-        series::of_flow(&samples, 0, |flow| flow.delay),
+        series::of_flow(&samples, 0, series::delay),
     );
     let figures = vec![
         Figure::new("fcwnd", "Fabric window", TIME, "fcwnd (packets)").line(
@@ -55,7 +55,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
             series::of_flow(&samples, 0, |flow| flow.fcwnd),
         ),
         match target {
-            Some(target) => delays.level("target delay", target),
+            Some(target) => delays.level("target delay", target / 1e3),
             None => delays,
         },
         Figure::new("utilisation", "Utilisation of the bottleneck", TIME, "utilisation (%)").line(

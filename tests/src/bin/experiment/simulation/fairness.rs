@@ -124,7 +124,11 @@ fn figures(record: &Record, count: u16, equal: f64) -> Vec<Figure> {
     vec![
         lines(goodput, &|flow| series::goodput(record, flow, GROUP))
             .level("an equal part, with the last", equal),
-        lines(fcwnd, &|flow| series::fcwnd(record, flow)),
+        lines(fcwnd, &|flow| {
+            let mut windows = series::fcwnd(record, flow);
+            windows.retain(|point| flow != joins || point[0] >= millis(JOIN));
+            windows
+        }),
         lines(delay, &|flow| series::delay(record, flow)),
         queue.line(Look::Main, "queue", series::kibibytes(record, &record.queues[0])),
     ]

@@ -1,0 +1,269 @@
+//! Where T2 and T4 come from: the card's receive timestamps where the driver hands them to XDP and its clock can be
+//! compared with ours, the clock of the program otherwise.
+
+use std::io;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use transport_common::counters::Counter;
+
+use crate::error::Error;
+use crate::ethtool;
+use crate::loader::AttachMode;
+use crate::maps::Maps;
+use crate::netlink::Interface;
+
+mod card;
+mod clock;
+mod netdev;
+mod tracker;
+
+pub use clock::CardClock;
+
+use card::{StampingOn, TimestampingInfo};
+use clock::{Clock, Keeper};
+
+/// Whose clock T2 and T4 are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimestampSource {
+    /// The card's, as the frame comes off the wire.
+    Hardware,
+    /// The monotonic clock, when the XDP program sees the frame.
+    Software,
+}
+
+/// Packets by where their receive timestamp came from, since the node came up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StampedPackets {
+    /// The card's.
+    pub hardware: u64,
+    /// Software's: the driver had none for the packet.
+    pub absent: u64,
+    /// Software's: it was not known how the card's clock relates to ours.
+    pub clock_unknown: u64,
+    /// Software's: the card's lay in the future.
+    pub in_future: u64,
+    /// Software's: the card's was too old.
+    pub too_old: u64,
+}
+
+/// Receive timestamps, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveTimestamps {
+    /// Whose clock they are from at present.
+    pub source: TimestampSource,
+    /// Why they are not the card's.
+    pub reason: Option<String>,
+    /// The card's clock.
+    pub clock: Option<CardClock>,
+    /// Counts while the driver is asked for timestamps, else none.
+    pub packets: Option<StampedPackets>,
+}
+
+/// What there is to choose from.
+struct Offer<C> {
+    /// Whether the driver hands timestamps to XDP programs, or why that is not known.
+    metadata: Result<bool, String>,
+    /// The card's clock, or why there is none to compare ours with.
+    clock: Result<C, String>,
+}
+
+/// What was chosen.
+#[derive(Debug)]
+enum Choice<C> {
+    /// The program's clock, for this reason.
+    Software(String),
+    /// The driver is asked. Its stamps are used if there is a clock.
+    Ask(Result<C, String>),
+}
+
+/// Chooses by what the options ask for. The error is why that cannot be.
+fn choose<C>(
+    wanted: Option<bool>,
+    attach: AttachMode,
+    offer: impl FnOnce() -> Offer<C>,
+) -> Result<Choice<C>, String> {
+    if wanted == Some(false) {
+        return Ok(Choice::Software("they are switched off: hardware_timestamps = false".to_owned()));
+    }
+    let demanded = wanted == Some(true);
+    let software = |reason: String| if demanded { Err(reason) } else { Ok(Choice::Software(reason)) };
+    if attach == AttachMode::Generic {
+        return software("in generic mode the kernel does not ask the driver for them".to_owned());
+    }
+    let Offer { metadata, clock } = offer();
+    match (metadata, clock) {
+        (Err(reason), _) => software(reason),
+        (Ok(false), _) => software("the driver hands no receive timestamps to XDP programs".to_owned()),
+        (Ok(true), Err(reason)) if !demanded => software(reason),
+        (Ok(true), clock) => Ok(Choice::Ask(clock)),
+    }
+}
+
+/// How a node is going to get its receive timestamps. Nothing has been changed at the card.
+#[derive(Debug)]
+pub(crate) struct Plan(Choice<Card>);
+
+/// A card with a clock.
+#[derive(Debug)]
+struct Card {
+    interface: ethtool::Interface,
+    info: TimestampingInfo,
+    clock: Clock,
+}
+
+impl Plan {
+    /// For a node on `interface`, which is in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`Error::NoHardwareTimestamps`].
+    pub(crate) fn new(
+        wanted: Option<bool>,
+        attach: AttachMode,
+        interface: &Interface,
+    ) -> Result<Self, Error> {
+        let offer = || Offer {
+            metadata: netdev::offers_timestamps(interface.index).map_err(|error| {
+                format!("the kernel does not say what the driver hands to XDP programs: {error}")
+            }),
+            clock: Card::of(&interface.name),
+        };
+        choose(wanted, attach, offer)
+            .map(Self)
+            .map_err(|reason| Error::NoHardwareTimestamps { interface: interface.name.clone(), reason })
+    }
+
+    /// Whether the program has to be bound to the device.
+    pub(crate) fn asks_driver(&self) -> bool {
+        matches!(self.0, Choice::Ask(_))
+    }
+
+    /// The program's clock after all.
+    pub(crate) fn give_up(&mut self, reason: String) {
+        self.0 = Choice::Software(reason);
+    }
+
+    /// Starts to compare the card's clock with ours.
+    pub(crate) fn start(self, maps: &Arc<Maps>) -> Stamping {
+        let asks_driver = self.asks_driver();
+        let card = match self.0 {
+            Choice::Software(reason) | Choice::Ask(Err(reason)) => Err(reason),
+            Choice::Ask(Ok(card)) => {
+                card.start(maps).map_err(|error| format!("the card cannot be set up: {error}"))
+            }
+        };
+        Stamping { asks_driver, card }
+    }
+}
+
+impl Card {
+    /// The card behind the interface with this name.
+    fn of(name: &str) -> Result<Self, String> {
+        let failed = |error: io::Error| format!("the driver does not say which clock the card has: {error}");
+        let interface = ethtool::Interface::new(name).map_err(failed)?;
+        let info = TimestampingInfo::of(&interface).map_err(failed)?;
+        let number = info.clock().ok_or("the card has no clock (PTP) that ours could be compared with")?;
+        let clock = Clock::open(number);
+        let clock =
+            clock.map_err(|error| format!("the card's clock /dev/ptp{number} cannot be opened: {error}"))?;
+        Ok(Self { interface, info, clock })
+    }
+
+    fn start(self, maps: &Arc<Maps>) -> io::Result<(Keeper, Option<StampingOn>)> {
+        let on = StampingOn::new(self.interface, &self.info)?;
+        Ok((Keeper::start(self.clock, Arc::clone(maps))?, on))
+    }
+}
+
+/// Where a running node's receive timestamps come from. Dropping it leaves the card as it was.
+#[derive(Debug)]
+pub(crate) struct Stamping {
+    asks_driver: bool,
+    card: Result<(Keeper, Option<StampingOn>), String>,
+}
+
+impl Stamping {
+    /// For people.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub(crate) fn status(&self, maps: &Maps) -> Result<ReceiveTimestamps, Error> {
+        let clock = self.card.as_ref().map_err(String::clone).and_then(|(keeper, _)| keeper.latest());
+        let packets = || -> Result<_, Error> {
+            Ok(StampedPackets {
+                hardware: maps.counter(Counter::StampHardware)?,
+                absent: maps.counter(Counter::StampAbsent)?,
+                clock_unknown: maps.counter(Counter::StampClockUnknown)?,
+                in_future: maps.counter(Counter::StampInFuture)?,
+                too_old: maps.counter(Counter::StampTooOld)?,
+            })
+        };
+        Ok(ReceiveTimestamps {
+            source: if clock.is_ok() { TimestampSource::Hardware } else { TimestampSource::Software },
+            packets: if self.asks_driver { Some(packets()?) } else { None },
+            reason: clock.as_ref().err().cloned(),
+            clock: clock.ok(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMPS: Result<bool, String> = Ok(true);
+
+    fn offered(
+        wanted: Option<bool>,
+        metadata: Result<bool, String>,
+        clock: Result<u32, &str>,
+    ) -> Result<Choice<u32>, String> {
+        choose(wanted, AttachMode::Native, || Offer { metadata, clock: clock.map_err(str::to_owned) })
+    }
+
+    #[test]
+    fn a_card_that_has_everything_is_asked_unless_that_is_switched_off() {
+        for wanted in [None, Some(true)] {
+            assert!(matches!(offered(wanted, STAMPS, Ok(3)), Ok(Choice::Ask(Ok(3)))));
+        }
+        let off = offered(Some(false), STAMPS, Ok(3));
+        assert!(
+            matches!(off, Ok(Choice::Software(reason)) if reason.contains("hardware_timestamps = false"))
+        );
+    }
+
+    #[test]
+    fn without_a_clock_the_driver_is_asked_only_on_demand() {
+        let refused = || Err("no clock");
+        assert!(
+            matches!(offered(None, STAMPS, refused()), Ok(Choice::Software(reason)) if reason == "no clock")
+        );
+        assert!(
+            matches!(offered(Some(true), STAMPS, refused()), Ok(Choice::Ask(Err(reason))) if reason == "no clock")
+        );
+    }
+
+    #[test]
+    fn a_driver_that_hands_out_none_is_refused_on_demand() {
+        let unknown = || Err("not said".to_owned());
+        for metadata in [Ok(false), unknown()] {
+            assert!(matches!(offered(None, metadata.clone(), Ok(3)), Ok(Choice::Software(_))));
+            assert!(offered(Some(true), metadata, Ok(3)).is_err());
+        }
+    }
+
+    #[test]
+    fn generic_mode_does_not_ask() {
+        let never = || -> Offer<u32> { panic!("not asked") };
+        assert!(matches!(choose(None, AttachMode::Generic, never), Ok(Choice::Software(_))));
+        let refused = choose(Some(true), AttachMode::Generic, never).expect_err("cannot be");
+        assert!(refused.contains("generic"), "{refused}");
+    }
+
+    #[test]
+    fn an_interface_without_a_card_says_why() {
+        let reason = Card::of("lo").expect_err("no card");
+        assert!(reason.contains("has no clock"), "{reason}");
+    }
+}
