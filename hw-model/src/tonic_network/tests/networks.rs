@@ -1,7 +1,7 @@
 //! Whole networks.
 
 use crate::network::{ByteCount, Impairments, Rate, Span, Time};
-use crate::reference_senders::Red;
+use crate::reference_senders::{Dcqcn, Red};
 use crate::tonic_network::scenario::{Scenario, Senders};
 use crate::tonic_network::{Cabling, DropPattern, LossKind, NetworkError, SenderLog, TonicNetwork};
 
@@ -10,10 +10,14 @@ fn scenario(hosts: u16, flows: u16, gigabits: u64, round_trip_us: u64) -> Scenar
         hosts,
         flows,
         rate: Rate::from_bits_per_second(gigabits * 1_000_000_000).expect("not zero"),
+        clock_tolerance: 0,
+        processing: Span::ZERO,
         round_trip: Span::from_micros(round_trip_us),
         spread: Span::from_micros(100),
         drops: DropPattern::none(),
         red: None,
+        flow_control: false,
+        dcqcn: Dcqcn::new(gigabits as f64 * 1e9),
         outstanding: 64,
         watched: Some(0),
         seed: 3,
@@ -122,8 +126,11 @@ fn an_unmarked_flow_keeps_the_line_rate() {
 fn cables_have_a_length() {
     let cabling = Cabling {
         rate: Rate::from_bits_per_second(1).expect("not zero"),
+        clock_tolerance: 0,
+        processing: Span::ZERO,
         delay: Span::ZERO,
         buffer: ByteCount(1),
+        flow_control: None,
         red: None,
         impairments: Impairments::default(),
         drops: DropPattern::none(),
