@@ -33,6 +33,8 @@
 //! 7. *delay* and *jitter*, which keep the order of frames;
 //! 8. *reordering*: the frame is held back until others have overtaken it.
 //!
+//! With [`FlowControl`] a switch whose memory fills also tells hosts to pause, in frames that overtake all others.
+//!
 //! # What can be repeated
 //! Steps 2, 4, 6, 7 and 8, and which of two frames is cut, are decided by (seed, port in, link, ordinal of the frame between these two,
 //! copy) and by nothing else: not by time, not by traffic between other ports, and not by one another, so
