@@ -99,33 +99,24 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
         "simulator",
         "marking 41.2KB to 1030KB, 100%; T 60us, B 300MB, R_HAI 200Mbps, least rate 100Mbps".to_owned(),
     );
-    let mut figures = [
-        Figure::new(
-            "throughput",
-            format!("Throughput of 200 flows over {time}"),
-            "Mb/s",
-            "part of the flows",
-        ),
-        Figure::new("notifications", "Notifications to each flow", "notifications", "part of the flows"),
-        Figure::new("queue", "The switch's queue in the first 20 ms", "ms", "KB"),
-    ];
+    let part = "part of the flows";
+    let mut shares = Figure::new("throughput", format!("Throughput of 200 flows over {time}"), "Mb/s", part);
+    let mut notified = Figure::new("notifications", "Notifications to each flow", "notifications", part);
+    let mut queues = Figure::new("queue", "The switch's queue in the first 20 ms", "ms", "KB");
     let mut throughputs = serde_json::Map::new();
     for setting in &settings_of_runs {
         for (senders, look) in Senders::BOTH.into_iter().zip([Look::Main, Look::Reference]) {
             let outcome = run(setting, senders, time, STEPS)?;
             let name = format!("{}, {}", senders.name(), setting.name);
             let rates = outcome.megabits();
-            let [throughput, notifications, _] = &mut figures;
+            // One entry of the legend is enough for the dashed lines: each is next to its Tonic's.
+            let shown = if senders == Senders::Tonic { &name } else { senders.name() };
             if setting.flow_control {
-                throughput
-                    .lines
-                    .extend(Figure::new("", "", "", "").line(look, &name, distribution(&rates)).lines);
+                shares = shares.line(look, shown, distribution(&rates));
             }
             if setting.name == paper.name {
                 let counts = by_flow(slice::from_ref(&outcome), |log| &log.notifications);
-                notifications
-                    .lines
-                    .extend(Figure::new("", "", "", "").line(look, &name, distribution(&counts)).lines);
+                notified = notified.line(look, shown, distribution(&counts));
             }
             experiment.cases.push(judged(name.clone(), &outcome));
             throughputs.insert(name, rates.into());
@@ -133,8 +124,7 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
     }
     for setting in [paper, floor] {
         let outcome = run(setting, Senders::Tonic, QUEUE_TIME.min(time), QUEUE_STEPS)?;
-        let [.., shown] = &mut figures;
-        shown.lines.extend(Figure::new("", "", "", "").line(Look::Main, setting.name, queue(&outcome)).lines);
+        queues = queues.line(Look::Main, setting.name, queue(&outcome));
     }
     let value = |senders: Senders, setting: &Setting, name| {
         let wanted = format!("{}, {}", senders.name(), setting.name);
@@ -158,7 +148,7 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
             Bound::AtMost(0.0),
         ),
     ];
-    experiment.figures = figures.into();
+    experiment.figures = vec![shares, notified, queues];
     experiment.details = serde_json::json!({ "mbps": throughputs });
     Ok(experiment)
 }
