@@ -8,7 +8,7 @@ use super::{Fabric, Flight, Port, Subject};
 
 impl Fabric {
     /// From now on switches pause hosts. The frames that do so are delivered as others are, see
-    /// [`pauses`](super::pauses): to obey them is the hosts' part. Between switches there is no flow control, nor on
+    /// [`pauses`](crate::network::pauses): to obey them is the hosts' part. Between switches there is no flow control, nor on
     /// links that trim.
     pub fn set_flow_control(&mut self, config: FlowControl) {
         let memory = |_| IngressMemory::new(config, self.topology.hosts());
