@@ -1,5 +1,7 @@
 //! The switches: forwarding, and the frames under way in the order of their arrival.
 
+mod control;
+
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -8,6 +10,7 @@ use slab::Slab;
 use super::buffer::Memory;
 use super::config::{ConfigError, FabricConfig};
 use super::flow::FlowHash;
+use super::flow_control::IngressMemory;
 use super::header::{self, Address};
 use super::impairments::Impairments;
 use super::link::{Admission, Held, Link, Name, Outgoing, Way};
@@ -63,6 +66,8 @@ enum Subject {
     Arrival(usize),
     /// The wire of a link is free and frames wait for it. A link has one such event at a time.
     Wire(Egress),
+    /// So many bytes from a port have left its switch, under flow control.
+    Release(Port, u64),
 }
 
 /// When to look at something. Ordered by time, then by when it was decided.
@@ -88,6 +93,8 @@ pub struct Fabric {
     links: Vec<Link>,
     /// By switch.
     memories: Vec<Memory>,
+    /// By switch; empty without flow control.
+    ingress: Vec<IngressMemory>,
     table: HashMap<Address, Port>,
     flights: Slab<Flight>,
     events: BinaryHeap<Reverse<Event>>,
@@ -124,6 +131,7 @@ impl Fabric {
             seed: config.seed,
             links: links.collect(),
             memories: (0..topology.switches()).map(|_| Memory::new(config.switches)).collect(),
+            ingress: vec![],
             topology,
             now: Time::ZERO,
             table: HashMap::new(),
@@ -273,6 +281,7 @@ impl Fabric {
             match event.subject {
                 Subject::Arrival(slot) => self.arrive(event.time, slot),
                 Subject::Wire(egress) => self.serve(event.time, egress),
+                Subject::Release(port, bytes) => self.release(event.time, port, bytes),
             }
             self.discard_stale_events();
         }
@@ -369,7 +378,8 @@ impl Fabric {
     fn launch(&mut self, egress: Egress, mut outgoing: Outgoing, departure: Time) {
         let index = self.index(egress);
         let passage = self.links[index].launch(self.seed, departure, &mut outgoing);
-        let Outgoing { way: Way { ingress, destination, .. }, frame, name, .. } = outgoing;
+        let Outgoing { way: Way { time, ingress, destination }, frame, name, .. } = outgoing;
+        self.store(egress, time, ingress, departure, frame.len() as u64);
         let ordinal = name.map(|name| name.ordinal);
         let entry = self.flights.vacant_entry();
         let slot = entry.key();
@@ -406,7 +416,7 @@ impl Fabric {
                 Subject::Arrival(slot) => {
                     self.flights.get(slot).is_some_and(|flight| flight.event == event.number)
                 }
-                Subject::Wire(_) => true,
+                Subject::Wire(_) | Subject::Release(..) => true,
             };
             if is_live {
                 return;

@@ -382,6 +382,15 @@ impl Link {
         departure
     }
 
+    /// When a MAC control frame arrives: behind the frame that is on the wire, before those that wait.
+    pub(super) fn control(&mut self, now: Time, bytes: u64) -> Time {
+        self.stats.offered += 1;
+        self.stats.in_flight += 1;
+        self.forget_departed(now);
+        let free = self.queue.front().map_or(now, |(departure, _)| *departure);
+        free + self.impairments.rate.map_or(Span::ZERO, |rate| rate.time_of(bytes)) + self.impairments.delay
+    }
+
     /// Corruption, delay and reordering of a frame whose last bit leaves at `departure`.
     pub(super) fn launch(&mut self, seed: u64, departure: Time, outgoing: &mut Outgoing) -> Passage {
         let Some(name) = outgoing.name else {

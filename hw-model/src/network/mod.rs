@@ -33,6 +33,8 @@
 //! 7. *delay* and *jitter*, which keep the order of frames;
 //! 8. *reordering*: the frame is held back until others have overtaken it.
 //!
+//! With [`FlowControl`] a switch whose memory fills also tells hosts to pause, in frames that overtake all others.
+//!
 //! # What can be repeated
 //! Steps 2, 4, 6, 7 and 8, and which of two frames is cut, are decided by (seed, port in, link, ordinal of the frame between these two,
 //! copy) and by nothing else: not by time, not by traffic between other ports, and not by one another, so
@@ -47,6 +49,7 @@ mod buffer;
 mod config;
 mod fabric;
 mod flow;
+mod flow_control;
 mod header;
 mod impairments;
 mod link;
@@ -63,6 +66,7 @@ pub use buffer::{Alpha, SharedBuffer};
 pub use config::{ConfigError, FabricConfig};
 pub use fabric::{Delivery, Fabric, Port};
 pub use flow::FlowHash;
+pub use flow_control::{FlowControl, pauses};
 pub use header::is_trimmed;
 pub use impairments::{Burst, EcnMark, Impairments, Outage, Scope};
 pub use quantity::{ByteCount, Probability, QuantityError, Rate};

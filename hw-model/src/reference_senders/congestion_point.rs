@@ -19,6 +19,10 @@ impl Red {
     /// The paper's: 5 KB, 200 KB, 1 %.
     pub const DCQCN: Self = Self { min: 5_000, max: 200_000, probability: 0.01 };
 
+    /// The default of the simulator published with Zhu et al., "ECN or delay", CoNEXT 2016 (`KMIN`, `KMAX`, `PMAX`
+    /// of ns3-rdma): 40 and 1000 cells of 1030 B, 100 %.
+    pub const SIMULATOR: Self = Self { min: 41_200, max: 1_030_000, probability: 1.0 };
+
     /// The probability that a packet is marked that finds a queue of so many bytes.
     #[must_use]
     pub fn probability_at(&self, queue: u64) -> f64 {

@@ -41,6 +41,19 @@ impl Dcqcn {
             hyper_increase: 400e6,
         }
     }
+
+    /// The defaults of the simulator published with Zhu et al., "ECN or delay", CoNEXT 2016 (ns3-rdma). It begins with an
+    /// alpha of 0.5; here it is 1, as in the paper.
+    #[must_use]
+    pub const fn simulator(line_rate: f64) -> Self {
+        Self {
+            min_rate: 100e6,
+            increase_timer: Span::from_micros(60),
+            increase_bytes: 300_000_000,
+            hyper_increase: 200e6,
+            ..Self::new(line_rate)
+        }
+    }
 }
 
 /// What a flow keeps from its first notification on.

@@ -186,10 +186,8 @@ impl<P: Look, const WORDS: usize> Sender for TonicNic<P, WORDS> {
     }
 
     fn receive(&mut self, now: Time, packet: ControlPacket, _uplink: &mut Uplink) {
-        if packet.kind == Kind::Cnp
-            && let Some(count) = self.log.notifications.get_mut(packet.flow.index())
-        {
-            *count += 1;
+        if packet.kind == Kind::Cnp {
+            self.log.notification(now, packet.flow.0);
         }
         self.inputs.push_back((now, packet));
     }

@@ -276,7 +276,7 @@ impl Sender for DcqcnHost {
             Kind::Nack => flow.segments.on_nack(now, next),
             Kind::Cnp => {
                 flow.point.on_notification(now);
-                self.log.notifications[packet.flow.index()] += 1;
+                self.log.notification(now, packet.flow.0);
             }
             Kind::Pull => {}
         }

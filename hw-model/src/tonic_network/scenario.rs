@@ -4,7 +4,7 @@ use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::network::{ByteCount, Impairments, Rate, Span, Time};
+use crate::network::{Alpha, ByteCount, FlowControl, Impairments, Rate, Span, Time};
 use crate::reference_senders::{Dcqcn, NewRenoConfig, Red, TimeoutBounds};
 use crate::tonic::protocols::{NewReno, RoceDcqcn, Tcp};
 use crate::tonic::{Frequency, Parameters, Tonic};
@@ -34,6 +34,17 @@ const ROCE_WINDOW: u16 = 256;
 const NOTIFICATION_INTERVAL: Span = Span::from_micros(50);
 /// RoCE's retransmission timeout, milliseconds.
 const ROCE_TIMEOUT: u64 = 1;
+
+/// The switch's flow control: section 4 of the DCQCN paper, with 22.4 KB of headroom a port, and two frames of
+/// hysteresis. One priority is in use, so that beta = 8 over 8 priorities is an alpha of 1.
+fn flow_control(ports: u16) -> FlowControl {
+    FlowControl {
+        buffer: BUFFER,
+        headroom: ByteCount(22_400 * u64::from(ports)),
+        alpha: Alpha::default(),
+        hysteresis: ByteCount(2 * u64::from(SEGMENT)),
+    }
+}
 
 /// Whose senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +78,10 @@ pub struct Scenario {
     pub flows: u16,
     /// Of every cable.
     pub rate: Rate,
+    /// How far clocks of transmitters are off at most, parts in a million: see [`Cabling::clock_tolerance`].
+    pub clock_tolerance: u32,
+    /// See [`Cabling::processing`].
+    pub processing: Span,
     /// Of light alone; frames take their time on top.
     pub round_trip: Span,
     /// Flows start at random within this time.
@@ -75,6 +90,10 @@ pub struct Scenario {
     pub drops: DropPattern,
     /// How the switch marks.
     pub red: Option<Red>,
+    /// The switch pauses hosts rather than to drop.
+    pub flow_control: bool,
+    /// DCQCN's reaction point, under both kinds of senders.
+    pub dcqcn: Dcqcn,
     /// N of Tonic: segment addresses of a flow that wait for credit; 16 or more, the output queue has as many places.
     pub outstanding: u8,
     /// The flow of host 0 of which everything is written down.
@@ -94,6 +113,8 @@ pub struct Outcome {
     pub dropped: u64,
     /// Frames the switch marked, and all data frames it saw.
     pub marked: (u64, u64),
+    /// How often the switch paused a host.
+    pub pauses: u64,
     /// The most bytes that stood in its queue.
     pub queue_peak: u64,
     /// Bytes in the queue towards the receiver, at the end of each step of the run.
@@ -128,8 +149,11 @@ impl Scenario {
     fn network(&self) -> Result<TonicNetwork> {
         let cabling = Cabling {
             rate: self.rate,
+            clock_tolerance: self.clock_tolerance,
+            processing: self.processing,
             delay: Span(self.round_trip.0 / 4),
             buffer: BUFFER,
+            flow_control: self.flow_control.then(|| flow_control(self.hosts + 1)),
             red: self.red,
             impairments: Impairments::default(),
             drops: self.drops.clone(),
@@ -194,17 +218,31 @@ impl Scenario {
         self.populate(sender, receiving)
     }
 
+    /// The card's DCQCN: the reference's parameters in its units.
+    fn card(&self) -> RoceDcqcn {
+        let Dcqcn { alpha_timer, increase_timer, increase_bytes, .. } = self.dcqcn;
+        let cycles = |span: Span| span.0 / CLOCK.period_ps();
+        let rate = |bits: f64| CLOCK.rate(bits as u64) as u32;
+        RoceDcqcn {
+            window: ROCE_WINDOW,
+            rto: CLOCK.cycles(ROCE_TIMEOUT * 1_000_000),
+            line_rate: rate(self.dcqcn.line_rate),
+            min_rate: rate(self.dcqcn.min_rate),
+            additive_increase: rate(self.dcqcn.additive_increase),
+            hyper_increase: rate(self.dcqcn.hyper_increase),
+            alpha_timer: cycles(alpha_timer),
+            increase_timer: cycles(increase_timer),
+            increase_segments: (increase_bytes / u64::from(SEGMENT)) as u32,
+            fast_recovery: self.dcqcn.fast_recovery as u8,
+        }
+    }
+
     /// A network of RoCE senders with DCQCN, and their receivers.
     ///
     /// # Errors
     /// Settings that describe no network, or no Tonic.
     pub fn dcqcn(&self, senders: Senders) -> Result<TonicNetwork> {
-        let bits = self.rate.bits_per_second();
-        let roce = RoceDcqcn {
-            window: ROCE_WINDOW,
-            rto: CLOCK.cycles(ROCE_TIMEOUT * 1_000_000),
-            ..RoceDcqcn::new(CLOCK, bits, SEGMENT)
-        };
+        let roce = self.card();
         let sender = |host, plans| -> Result<Box<dyn Sender>> {
             Ok(match senders {
                 Senders::Tonic => {
@@ -214,9 +252,8 @@ impl Scenario {
                 }
                 Senders::Reference => {
                     let window = (u64::from(ROCE_WINDOW), Span::from_millis(ROCE_TIMEOUT));
-                    let parameters = Dcqcn::new(bits as f64);
                     let watched = self.watched(host);
-                    Box::new(DcqcnHost::new(host, parameters, window, SEGMENT as usize, plans, watched))
+                    Box::new(DcqcnHost::new(host, self.dcqcn, window, SEGMENT as usize, plans, watched))
                 }
             })
         };
@@ -261,6 +298,7 @@ impl Scenario {
             delivered: flows.map(|(host, flow)| network.delivered(host, self.hosts, flow)).collect(),
             dropped: towards.dropped(),
             marked: network.marked(self.hosts),
+            pauses: network.pauses(),
             queue_peak: towards.queue_peak,
             queue,
             cycles: network.cycles(),

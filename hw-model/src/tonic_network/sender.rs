@@ -67,6 +67,8 @@ pub struct SenderLog {
     pub timeouts: u64,
     /// Congestion notifications received, by flow.
     pub notifications: Vec<u64>,
+    /// When those of the watched flow arrived.
+    pub notified: Vec<Time>,
 }
 
 impl SenderLog {
@@ -84,6 +86,15 @@ impl SenderLog {
         self.retransmissions[usize::from(flow)] += u64::from(again);
         if self.watches(flow) {
             self.transmissions.push((time, segment, again));
+        }
+    }
+
+    pub(super) fn notification(&mut self, time: Time, flow: u16) {
+        if let Some(count) = self.notifications.get_mut(usize::from(flow)) {
+            *count += 1;
+            if self.watches(flow) {
+                self.notified.push(time);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ pub struct Uplink {
     rate: Rate,
     delay: Span,
     free: Time,
+    paused: bool,
     /// When each frame's last bit reaches the switch.
     under_way: VecDeque<(Time, Vec<u8>)>,
     /// Buffers to be used again.
@@ -19,12 +20,27 @@ pub struct Uplink {
 
 impl Uplink {
     pub(super) const fn new(rate: Rate, delay: Span) -> Self {
-        Self { rate, delay, free: Time::ZERO, under_way: VecDeque::new(), spare: Vec::new(), frames: 0 }
+        Self {
+            rate,
+            delay,
+            free: Time::ZERO,
+            paused: false,
+            under_way: VecDeque::new(),
+            spare: Vec::new(),
+            frames: 0,
+        }
     }
 
-    /// When the last bit of all that was handed over leaves.
+    /// When the last bit of all that was handed over leaves; never, while the cable is paused.
     pub const fn free(&self) -> Time {
-        self.free
+        if self.paused { Time(u64::MAX) } else { self.free }
+    }
+
+    /// The switch pauses this end, or lets it go on. What was handed over leaves all the same: it is on its way through
+    /// the port.
+    pub(super) fn pause(&mut self, now: Time, pauses: bool) {
+        self.paused = pauses;
+        self.free = self.free.max(now);
     }
 
     /// Frames that left.

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
 use crate::network::{
-    ByteCount, ConfigError, Delivery, Egress, Fabric, FabricConfig, FabricStats, Impairments, Port, Rate,
-    Span, Time, is_trimmed,
+    ByteCount, ConfigError, Delivery, Egress, Fabric, FabricConfig, FabricStats, FlowControl, Impairments,
+    Port, Rate, Span, Time, is_trimmed, pauses,
 };
 use crate::reference_senders::{CongestionPoint, Red};
 use crate::tonic::ControlPacket;
@@ -20,10 +23,17 @@ use super::uplink::Uplink;
 pub struct Cabling {
     /// Rate of every cable.
     pub rate: Rate,
+    /// How far each transmitter's clock is off its rate at most, parts in a million, uniform on both sides. Ethernet
+    /// allows 100 (IEEE 802.3).
+    pub clock_tolerance: u32,
+    /// A receiver's answer takes a time uniform from zero to this to get to the cable, without changing the order.
+    pub processing: Span,
     /// Delay of every cable in each direction, above 0: a quarter of the round-trip time.
     pub delay: Span,
     /// Bytes the queue towards each host holds.
     pub buffer: ByteCount,
+    /// When the switch pauses hosts; `None`: never.
+    pub flow_control: Option<FlowControl>,
     /// How the switch marks data frames; `None`: not at all.
     pub red: Option<Red>,
     /// What else befalls frames on the way from the switch to a host. Rate, delay and queue are set from the above.
@@ -52,6 +62,27 @@ struct Host {
     receiving: Vec<Option<Box<dyn Receiving>>>,
     uplink: Uplink,
     inbox: VecDeque<Delivery>,
+    processing: Processing,
+    pauses: u64,
+}
+
+/// The time a receiver's answer takes within its host.
+struct Processing {
+    most: Span,
+    random: StdRng,
+}
+
+impl Processing {
+    fn over(&mut self, now: Time) -> Time {
+        if self.most == Span::ZERO { now } else { now + Span(self.random.random_range(0..=self.most.0)) }
+    }
+}
+
+/// The rate of a transmitter whose clock is off by `parts` in 10^9.
+fn off_by(rate: Rate, parts: i64) -> Rate {
+    const WHOLE: i64 = 1_000_000_000;
+    let bits = i128::from(rate.bits_per_second()) * i128::from(WHOLE + parts) / i128::from(WHOLE);
+    u64::try_from(bits).ok().and_then(Rate::from_bits_per_second).unwrap_or(rate)
 }
 
 impl Host {
@@ -83,15 +114,21 @@ impl Host {
             }
             let Some((time, from, receiving)) = due else { return };
             while let Some((now, packet)) = receiving.due(Time(time.0 + 1)) {
-                Self::answer(&mut self.uplink, now, number, from, packet);
+                let ready = self.processing.over(now);
+                Self::answer(&mut self.uplink, ready, number, from, packet);
             }
         }
     }
 
     /// A frame has arrived, and all before it is done.
     fn receive(&mut self, number: u16, delivery: Delivery, drops: &mut DropPattern) {
-        let Some(contents) = frame::read(&delivery.frame) else { return };
         let now = delivery.time;
+        if let Some(pauses) = pauses(&delivery.frame) {
+            self.uplink.pause(now, pauses);
+            self.pauses += u64::from(pauses);
+            return;
+        }
+        let Some(contents) = frame::read(&delivery.frame) else { return };
         match contents.message {
             Message::Control(packet) => {
                 if let Some(sender) = &mut self.sender {
@@ -104,9 +141,9 @@ impl Host {
                 let trimmed = is_trimmed(&delivery.frame);
                 if let Some(receiving) = receiving.filter(|_| trimmed || !drops.drops(flow, segment)) {
                     let arrived = Arrived { flow, segment, stamp, marked: contents.marked, trimmed };
-                    let uplink = &mut self.uplink;
+                    let (uplink, processing) = (&mut self.uplink, &mut self.processing);
                     receiving.on_segment(now, &arrived, &mut |packet| {
-                        Self::answer(uplink, now, number, contents.source, packet);
+                        Self::answer(uplink, processing.over(now), number, contents.source, packet);
                     });
                 }
             }
@@ -138,23 +175,33 @@ impl TonicNetwork {
         if cabling.delay == Span::ZERO {
             return Err(NetworkError::NoDelay);
         }
-        let impairments = Impairments {
-            rate: Some(cabling.rate),
-            delay: cabling.delay,
-            queue: cabling.buffer,
-            ..cabling.impairments.clone()
-        };
-        let towards = (0..hosts).map(|host| (host, impairments.clone())).collect();
+        let mut clocks = StdRng::seed_from_u64(cabling.seed);
+        let tolerance = 1_000 * i64::from(cabling.clock_tolerance);
+        let mut rate = || off_by(cabling.rate, clocks.random_range(-tolerance..=tolerance));
+        let towards = (0..hosts).map(|host| {
+            let rate = Some(rate());
+            let (delay, queue) = (cabling.delay, cabling.buffer);
+            (host, Impairments { rate, delay, queue, ..cabling.impairments.clone() })
+        });
+        let towards = towards.collect();
         let config = FabricConfig { seed: cabling.seed, towards, ..FabricConfig::default() };
         let mut fabric = Fabric::new(hosts, config)?;
         for host in 0..hosts {
             fabric.learn(frame::address(host), Port(host));
         }
-        let host = |_| Host {
+        if let Some(flow_control) = cabling.flow_control {
+            fabric.set_flow_control(flow_control);
+        }
+        let host = |host| Host {
             sender: None,
             receiving: (0..hosts).map(|_| None).collect(),
-            uplink: Uplink::new(cabling.rate, cabling.delay),
+            uplink: Uplink::new(rate(), cabling.delay),
             inbox: VecDeque::new(),
+            processing: Processing {
+                most: cabling.processing,
+                random: StdRng::seed_from_u64(cabling.seed ^ u64::from(host) << 32),
+            },
+            pauses: 0,
         };
         let point = |host: u16| {
             let seed = cabling.seed ^ u64::from(host) << 32;
@@ -219,6 +266,11 @@ impl TonicNetwork {
     /// If there is no such host.
     pub fn queued_bytes(&self, host: u16) -> u64 {
         self.fabric.queued_bytes(Egress::Host(Port(host)), self.now)
+    }
+
+    /// How often the switch has paused hosts, all together.
+    pub fn pauses(&self) -> u64 {
+        self.hosts.iter().map(|host| host.pauses).sum()
     }
 
     /// Data frames the switch has marked on their way to a host, and all it saw.

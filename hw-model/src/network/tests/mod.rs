@@ -3,6 +3,7 @@
 mod buffer;
 mod config;
 mod decisions;
+mod flow_control;
 mod headers;
 mod order;
 mod paths;

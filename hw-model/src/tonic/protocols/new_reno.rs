@@ -20,6 +20,8 @@ crate::user_state!(
         acked_count: 16,
         /// Duplicate acknowledgments in a row, up to 3.
         dup_acks: 2,
+        /// Segments in flight when the first of these duplicates came.
+        flight_before: 16,
         /// Fast recovery.
         in_recovery: 1,
         /// A partial acknowledgment has come in this fast recovery.
@@ -34,6 +36,14 @@ crate::user_state!(
         rtt_variation: 34,
     }
 );
+
+impl<L: Logic> NewRenoState<L> {
+    /// What counts of the segments in flight while duplicates come: those sent since, beyond the congestion window, were
+    /// sent by limited transmit. More than the window can be in flight without it, behind a fast recovery.
+    fn counted(&self) -> L::Word {
+        self.flight_before.max(self.cwnd)
+    }
+}
 
 impl Protocol for NewReno {
     const NAME: &'static str = "new_reno";
@@ -74,7 +84,8 @@ impl Protocol for NewReno {
         let full = new & was_in_recovery & !partial;
         let in_recovery = enters | (was_in_recovery & !full);
 
-        let ssthresh = enters.choose(self.0.half_flight(flow, state.cwnd), state.ssthresh);
+        let first = duplicate & state.dup_acks.is(zero);
+        let ssthresh = enters.choose(self.0.half_flight(flow, state.counted()), state.ssthresh);
         let (grown, count) = self.0.grown::<L>(state.cwnd, ssthresh, state.acked_count, input.newly_acked);
         let exit = ssthresh.min(flow.in_flight().max(one) + one);
         // Partial: deflated by what is acknowledged, and a segment added back; never below one segment.
@@ -93,6 +104,7 @@ impl Protocol for NewReno {
             ssthresh,
             acked_count: (new & !was_in_recovery).choose(count, state.acked_count),
             dup_acks,
+            flight_before: first.choose(flow.in_flight(), state.flight_before),
             in_recovery: in_recovery.word(),
             had_partial: (in_recovery & (partial | had_partial)).word(),
             timed_out: (state.timed_out.is_set() & !new).word(),
@@ -119,7 +131,8 @@ impl Protocol for NewReno {
     ) -> (Decision<L>, NewRenoState<L>) {
         let (zero, one) = (L::word(0), L::word(1));
         let flow = &input.flow;
-        let halved = self.0.half_flight(flow, state.cwnd);
+        let limited = !state.dup_acks.is(zero) & !state.in_recovery.is_set();
+        let halved = self.0.half_flight(flow, limited.choose(state.counted(), flow.in_flight()));
         // Step 4: a timeout ends fast recovery.
         let next = NewRenoState {
             cwnd: one,

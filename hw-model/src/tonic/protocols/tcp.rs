@@ -37,10 +37,10 @@ impl Tcp {
         }
     }
 
-    /// Half of what is in flight, two segments at least (RFC 5681, equation 4). Segments sent by limited transmit
-    /// lie beyond the congestion window and do not count.
-    pub(super) fn half_flight<L: Logic>(&self, flow: &View<L>, cwnd: L::Word) -> L::Word {
-        (flow.in_flight().min(cwnd) >> 1).max(L::word(2))
+    /// Half of what is in flight, two segments at least (RFC 5681, equation 4). What is in flight beyond `counted` was
+    /// sent by limited transmit and does not count.
+    pub(super) fn half_flight<L: Logic>(&self, flow: &View<L>, counted: L::Word) -> L::Word {
+        (flow.in_flight().min(counted) >> 1).max(L::word(2))
     }
 
     /// The congestion window and the count of acknowledged segments behind an acknowledgment of `newly_acked`

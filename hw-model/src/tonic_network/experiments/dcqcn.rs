@@ -1,42 +1,39 @@
-//! DCQCN: two flows that come to one rate, and 200 (section 6.2.2, figure 4).
+//! DCQCN: two flows that come to one rate (section 6.2.2, figure 4).
+
+use std::slice;
 
 use anyhow::Result;
 use lab_report::{Bound, Experiment, Figure, Look, Verdict};
 
 use crate::experiments::{Options, Progress};
 use crate::network::{Rate, Span, Time};
-use crate::reference_senders::Red;
-use crate::tonic_network::scenario::{Outcome, Scenario, Senders};
+use crate::reference_senders::{Dcqcn, ReactionPoint, Red};
+use crate::tonic_network::scenario::{Outcome, SEGMENT, Scenario, Senders};
+use crate::tonic_network::sender::SenderLog;
 
-use super::{binned_mean, case, experiment, new_reno, root_mean_square, tcp, time};
+use super::{binned_mean, case, experiment, root_mean_square, tcp, time};
 
-const LINE: u64 = 40_000_000_000;
+pub(super) const LINE: u64 = 40_000_000_000;
 const STEPS: u64 = 50;
 /// What a rate is averaged over.
 const BIN: Span = Span::from_millis(1);
+/// What figures show of it.
+const SHOWN: Span = Span::from_millis(200);
+/// How late the answers of the yardstick's run are at most.
+const NUDGE: Span = Span::from_nanos(1);
 
-fn scenario(flows: u16, seed: u64) -> Scenario {
+pub(super) fn scenario(flows: u16, seed: u64) -> Scenario {
     Scenario {
         rate: Rate::from_bits_per_second(LINE).expect("not zero"),
         round_trip: Span::from_micros(4),
         red: Some(Red::DCQCN),
+        dcqcn: Dcqcn::new(LINE as f64),
         watched: Some(0),
         ..tcp(2, flows, seed)
     }
 }
 
-fn make(scenario: &Scenario, time: Span, progress: Progress<'_>) -> Result<[Outcome; 2]> {
-    let mut run = |number: usize, senders| -> Result<Outcome> {
-        let mut step = number * STEPS as usize;
-        Ok(scenario.run(scenario.dcqcn(senders)?, time, STEPS, |_| {
-            step += 1;
-            progress(step, 2 * STEPS as usize);
-        }))
-    };
-    Ok([run(0, Senders::Tonic)?, run(1, Senders::Reference)?])
-}
-
-fn settings(experiment: &mut Experiment) {
+pub(super) fn settings(experiment: &mut Experiment) {
     let Red { min, max, probability } = Red::DCQCN;
     experiment.congestion_control = Some("DCQCN".to_owned());
     experiment.settings.insert("marking", format!("{min}B to {max}B, {}%", probability * 100.0));
@@ -46,33 +43,78 @@ fn settings(experiment: &mut Experiment) {
     experiment.settings.insert("R_AI, R_HAI", "40Mbps, 400Mbps".to_owned());
 }
 
+/// R_C of the reference's reaction point, told what the watched flow of a log was told and sent, at the same instants.
+#[must_use]
+pub fn replayed(parameters: Dcqcn, log: &SenderLog) -> Vec<(Time, f64)> {
+    let mut point = ReactionPoint::new(parameters);
+    let mut rates = vec![];
+    let notifications = log.notified.iter().map(|time| (*time, true));
+    let mut happened: Vec<_> =
+        log.transmissions.iter().map(|(time, ..)| (*time, false)).chain(notifications).collect();
+    happened.sort_by_key(|(time, _)| *time);
+    for (time, is_notification) in happened {
+        while let Some(due) = point.timer().filter(|due| *due <= time) {
+            point.on_timer(due);
+            rates.push((due, point.rate()));
+        }
+        if is_notification {
+            point.on_notification(time);
+        } else {
+            point.on_sent(SEGMENT.into());
+        }
+        rates.push((time, point.rate()));
+    }
+    rates.dedup_by_key(|(_, rate)| *rate);
+    rates
+}
+
 /// Two hosts, a flow each.
 pub(super) fn pair(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let scenario = scenario(1, options.seed);
     let time = time(options, Span::from_millis(1_000));
-    let outcomes = make(&scenario, time, progress)?;
+    let mut step = 0;
+    let mut run = |scenario: &Scenario, senders| -> Result<Outcome> {
+        Ok(scenario.run(scenario.dcqcn(senders)?, time, STEPS, |_| {
+            step += 1;
+            progress(step, 3 * STEPS as usize);
+        }))
+    };
+    let nudged = Scenario { processing: NUDGE, ..scenario.clone() };
+    let outcomes = [
+        run(&scenario, Senders::Tonic)?,
+        run(&scenario, Senders::Reference)?,
+        run(&nudged, Senders::Reference)?,
+    ];
     let mut experiment = experiment(
         "tonic-dcqcn",
         &scenario,
         time,
         "Two hosts send one flow each to a third, both at line rate from the beginning. The rate is R_C of the first \
-         flow, averaged over a millisecond.",
+         flow, averaged over a millisecond. \"Same notifications\" is the reference's reaction point that is told at the \
+         same instants what Tonic's first flow was told and sent: what the rate control alone makes of them. Free runs \
+         have each its own notifications; the reference beside itself, its answers up to a nanosecond late, is the \
+         yardstick for them.",
     );
     settings(&mut experiment);
     let end = Time::ZERO + time;
-    let traces = outcomes.each_ref().map(|outcome| {
-        let bins = binned_mean(&outcome.logs[0].rates, LINE as f64, BIN, end);
-        bins.into_iter().map(|rate| rate / 1e9).collect::<Vec<_>>()
-    });
-    // The second half: the paper's figure shows convergence long before.
-    let settled = traces.each_ref().map(|trace| &trace[trace.len() / 2..]);
-    for (number, senders) in Senders::BOTH.into_iter().enumerate() {
-        let rates = settled[number].iter().copied();
-        let farthest = rates.clone().map(|rate| (rate - 20.0).abs()).reduce(f64::max);
-        let case = case(senders, &outcomes[number])
-            .with("mean rate, second half", lab_report::mean(rates), "Gb/s")
+    let trace = |rates: &[(Time, f64)]| -> Vec<f64> {
+        binned_mean(rates, LINE as f64, BIN, end).into_iter().map(|rate| rate / 1e9).collect()
+    };
+    let traces = outcomes.each_ref().map(|outcome| trace(&outcome.logs[0].rates));
+    let same = replayed(scenario.dcqcn, &outcomes[0].logs[0]);
+    let same_trace = trace(&same);
+    let distance = |a: &[f64], b: &[f64]| root_mean_square(a, b).map(|rms| 100.0 * rms / 20.0);
+    let names = [Senders::Tonic.name(), Senders::Reference.name(), "reference, answers up to 1 ns late"];
+    for (number, name) in names.into_iter().enumerate() {
+        // The second half: the paper's figure shows convergence long before.
+        let settled = &traces[number][traces[number].len() / 2..];
+        let farthest = settled.iter().map(|rate| (rate - 20.0).abs()).reduce(f64::max);
+        let apart = distance(&traces[number], &traces[1]).filter(|_| number != 1);
+        let case = case(name, slice::from_ref(&outcomes[number]))
+            .with("mean rate, second half", lab_report::mean(settled.iter().copied()), "Gb/s")
             .with("farthest millisecond from 20 Gb/s, second half", farthest, "Gb/s")
-            .with("notifications of the first flow", outcomes[number].logs[0].notifications[0] as f64, "");
+            .with("notifications of the first flow", outcomes[number].logs[0].notifications[0] as f64, "")
+            .with("rate's distance from the reference", apart, "% of 20 Gb/s");
         experiment.cases.push(case);
     }
     let off = |number: usize| {
@@ -82,81 +124,52 @@ pub(super) fn pair(options: &Options, progress: Progress<'_>) -> Result<Experime
         let worst = flows.iter().map(|flow| (flow / 20_000.0 - 1.0).abs()).fold(0.0, f64::max);
         rate.map(|rate| 100.0 * rate.max(worst))
     };
-    let rms = root_mean_square(&traces[0], &traces[1]).map(|rms| 100.0 * rms / 20.0);
+    const SHARE: &str = "% of 20 Gb/s";
     experiment.verdicts = vec![
         Verdict::new("Tonic: rate and throughputs are off 20 Gb/s by", off(0), "%", Bound::AtMost(5.0)),
         Verdict::new("reference: rate and throughputs are off 20 Gb/s by", off(1), "%", Bound::AtMost(5.0)),
-        Verdict::new("root mean square distance of the rates", rms, "% of 20 Gb/s", Bound::AtMost(5.0)),
+        Verdict::new(
+            "root mean square distance of the rates, same notifications",
+            distance(&traces[0], &same_trace),
+            SHARE,
+            Bound::AtMost(5.0),
+        ),
+        Verdict::new(
+            "root mean square distance of the rates, free runs",
+            distance(&traces[0], &traces[1]),
+            SHARE,
+            Bound::AtMost(5.0),
+        ),
     ];
-    let line = |trace: &[f64], bins: usize| -> Vec<[f64; 2]> {
-        let shown = trace.iter().take(bins).enumerate();
+    let line = |trace: &[f64]| -> Vec<[f64; 2]> {
+        let shown = trace.iter().take((SHOWN.0 / BIN.0) as usize).enumerate();
         shown.map(|(bin, rate)| [bin as f64 * BIN.0 as f64 / 1e9, *rate]).collect()
     };
-    let raw = |outcome: &Outcome| -> Vec<[f64; 2]> {
-        let shown = outcome.logs[0].rates.iter().take_while(|(time, _)| time.0 < 3_000_000_000);
+    let raw = |rates: &[(Time, f64)]| -> Vec<[f64; 2]> {
+        let shown = rates.iter().take_while(|(time, _)| time.0 < 3_000_000_000);
         shown.map(|(time, rate)| [time.0 as f64 / 1e9, rate / 1e9]).collect()
     };
     experiment.figures = vec![
-        Figure::new("rate", "Rate of one of two flows, means of a millisecond", "ms", "Gb/s")
-            .line(Look::Main, "Tonic", line(&traces[0], usize::MAX))
-            .line(Look::Reference, "reference", line(&traces[1], usize::MAX)),
+        Figure::new(
+            "rate",
+            "Rate of one of two flows under the same notifications, means of 1 ms",
+            "ms",
+            "Gb/s",
+        )
+        .line(Look::Main, "Tonic", line(&traces[0]))
+        .line(Look::Reference, "reference", line(&same_trace)),
+        Figure::new("free", "Rate of one of two flows, each run by itself, means of 1 ms", "ms", "Gb/s")
+            .line(Look::Main, "Tonic", line(&traces[0]))
+            .line(Look::Reference, "reference", line(&traces[1]))
+            .line(Look::Main, "reference, 1 ns", line(&traces[2])),
         Figure::new("start", "R_C in the first three milliseconds", "ms", "Gb/s")
-            .line(Look::Main, "Tonic", raw(&outcomes[0]))
-            .line(Look::Reference, "reference", raw(&outcomes[1])),
+            .line(Look::Main, "Tonic", raw(&outcomes[0].logs[0].rates))
+            .line(Look::Reference, "reference", raw(&outcomes[1].logs[0].rates)),
     ];
-    experiment.details = serde_json::json!({ "tonic_gbps": traces[0], "reference_gbps": traces[1] });
-    Ok(experiment)
-}
-
-/// 100 flows of each of two hosts to a third.
-pub(super) fn flows(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
-    let scenario = Scenario { watched: None, ..scenario(100, options.seed) };
-    let time = time(options, Span::from_millis(1_000));
-    let outcomes = make(&scenario, time, progress)?;
-    let mut experiment = experiment(
-        "tonic-dcqcn-flows",
-        &scenario,
-        time,
-        "Two hosts send 100 flows each to a third, all at line rate from the beginning. The paper prints 203 Mb/s for \
-         each flow, more than 40 Gb/s divided by 200: unexplained.",
-    );
-    settings(&mut experiment);
-    let rates = outcomes.each_ref().map(Outcome::megabits);
-    for (number, senders) in Senders::BOTH.into_iter().enumerate() {
-        let farthest = rates[number].iter().map(|rate| (rate - 200.0).abs()).reduce(f64::max);
-        let notifications: u64 = outcomes[number].logs.iter().flat_map(|log| &log.notifications).sum();
-        let case = case(senders, &outcomes[number])
-            .with("farthest from 200 Mb/s", farthest, "Mb/s")
-            .with("notifications", notifications as f64, "")
-            .with("marked", outcomes[number].marked.0 as f64, "");
-        experiment.cases.push(case);
-    }
-    let value = |number: usize, name| experiment.cases[number].value(name);
-    experiment.verdicts = vec![
-        Verdict::new(
-            "Tonic: farthest flow from 200 Mb/s",
-            value(0, "farthest from 200 Mb/s"),
-            "Mb/s",
-            Bound::AtMost(0.2),
-        ),
-        Verdict::new(
-            "Tonic: mean is off 200 Mb/s by",
-            value(0, "mean throughput").map(|mean| (mean - 200.0).abs()),
-            "Mb/s",
-            Bound::AtMost(0.2),
-        ),
-    ];
-    let notifications = |outcome: &Outcome| -> Vec<f64> {
-        outcome.logs.iter().flat_map(|log| &log.notifications).map(|count| *count as f64).collect()
-    };
-    experiment.figures = vec![
-        Figure::new("throughput", "Throughput of 200 flows over a second", "Mb/s", "part of the flows")
-            .line(Look::Main, "Tonic", new_reno::distribution(&rates[0]))
-            .line(Look::Reference, "reference", new_reno::distribution(&rates[1])),
-        Figure::new("notifications", "Notifications to each flow", "in a second", "part of the flows")
-            .line(Look::Main, "Tonic", new_reno::distribution(&notifications(&outcomes[0])))
-            .line(Look::Reference, "reference", new_reno::distribution(&notifications(&outcomes[1]))),
-    ];
-    experiment.details = serde_json::json!({ "tonic_mbps": rates[0], "reference_mbps": rates[1] });
+    experiment.details = serde_json::json!({
+        "tonic_gbps": traces[0],
+        "reference_gbps": traces[1],
+        "reference_same_notifications_gbps": same_trace,
+    });
     Ok(experiment)
 }

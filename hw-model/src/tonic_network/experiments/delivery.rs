@@ -61,8 +61,11 @@ fn deliver<P: Look + Copy + 'static>(
     let scenario = tcp(HOSTS, FLOWS, setting.seed);
     let cabling = Cabling {
         rate: scenario.rate,
+        clock_tolerance: 0,
+        processing: Span::ZERO,
         delay: Span(scenario.round_trip.0 / 4),
         buffer: if setting.path.1.trim.is_some() { SHORT } else { BUFFER },
+        flow_control: None,
         red: None,
         impairments: setting.path.1.clone(),
         drops: DropPattern::none(),

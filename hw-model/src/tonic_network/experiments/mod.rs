@@ -11,19 +11,23 @@
 
 mod compare;
 mod dcqcn;
+mod dcqcn_flows;
 mod delivery;
 mod new_reno;
+mod new_reno_flows;
 mod outside;
 
 pub use compare::{binned_mean, kolmogorov_smirnov, root_mean_square};
+pub use dcqcn::replayed;
 
 use lab_report::{Case, Experiment, World};
 
 use crate::experiments::{Named, Options};
 use crate::network::{Rate, Span};
+use crate::reference_senders::Dcqcn;
 
 use super::drops::DropPattern;
-use super::scenario::{ACK_DELAY, BUFFER, Outcome, SEGMENT, Scenario, Senders, TCP_WINDOW};
+use super::scenario::{ACK_DELAY, BUFFER, Outcome, SEGMENT, Scenario, TCP_WINDOW};
 
 /// All of them.
 pub const ALL: &[Named] = &[
@@ -35,7 +39,7 @@ pub const ALL: &[Named] = &[
     Named {
         name: "tonic-new-reno-flows",
         question: "Do 200 NewReno flows on Tonics share a link as with the RFCs' sender?",
-        run: new_reno::flows,
+        run: new_reno_flows::run,
     },
     Named {
         name: "tonic-new-reno-ns3",
@@ -50,7 +54,7 @@ pub const ALL: &[Named] = &[
     Named {
         name: "tonic-dcqcn-flows",
         question: "How evenly do 200 DCQCN flows on Tonics share a link?",
-        run: dcqcn::flows,
+        run: dcqcn_flows::run,
     },
     Named {
         name: "tonic-network-delivery",
@@ -70,10 +74,14 @@ fn tcp(hosts: u16, flows: u16, seed: u64) -> Scenario {
         hosts,
         flows,
         rate: Rate::from_bits_per_second(10_000_000_000).expect("not zero"),
+        clock_tolerance: 0,
+        processing: Span::ZERO,
         round_trip: Span::from_micros(10),
         spread: Span::ZERO,
         drops: DropPattern::none(),
         red: None,
+        flow_control: false,
+        dcqcn: Dcqcn::new(10e9),
         outstanding: 16,
         watched: None,
         seed,
@@ -115,16 +123,19 @@ fn tcp_settings(experiment: &mut Experiment) {
     experiment.settings.insert("acknowledgments", format!("every second segment, or after {ACK_DELAY}"));
 }
 
-/// The numbers of a run's flows, Mb/s.
-fn case(senders: Senders, outcome: &Outcome) -> Case {
-    let rates = outcome.megabits();
+/// The numbers of runs' flows taken together, Mb/s.
+fn case(name: impl Into<String>, outcomes: &[Outcome]) -> Case {
+    let rates: Vec<_> = outcomes.iter().flat_map(Outcome::megabits).collect();
     let mean = lab_report::mean(rates.iter().copied());
     let deviation = mean.map(|mean| {
         let squares = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
         (squares / rates.len() as f64).sqrt()
     });
-    let sum = |count: fn(&super::SenderLog) -> u64| outcome.logs.iter().map(count).sum::<u64>() as f64;
-    Case::new(senders.name())
+    let logs = || outcomes.iter().flat_map(|outcome| &outcome.logs);
+    let sum = |count: fn(&super::SenderLog) -> u64| logs().map(count).sum::<u64>() as f64;
+    let all = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>() as f64;
+    let peak = outcomes.iter().map(|outcome| outcome.queue_peak).max();
+    Case::new(name)
         .with("mean throughput", mean, "Mb/s")
         .with("standard deviation", deviation, "Mb/s")
         .with("least", rates.iter().copied().reduce(f64::min), "Mb/s")
@@ -132,7 +143,21 @@ fn case(senders: Senders, outcome: &Outcome) -> Case {
         .with("segments sent", sum(|log| log.transmitted), "")
         .with("retransmissions", sum(|log| log.retransmissions.iter().sum()), "")
         .with("timeouts", sum(|log| log.timeouts), "")
-        .with("dropped by the switch", outcome.dropped as f64, "")
-        .with("queue peak", outcome.queue_peak as f64 / 1e3, "KB")
-        .with("cycles computed", outcome.cycles as f64 / 1e6, "million")
+        .with("dropped by the switch", all(|outcome| outcome.dropped), "")
+        .with("queue peak", peak.map(|peak| peak as f64 / 1e3), "KB")
+        .with("cycles computed", all(|outcome| outcome.cycles) / 1e6, "million")
+}
+
+/// The part of values up to each of them.
+fn distribution(values: &[f64]) -> Vec<[f64; 2]> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len() as f64;
+    sorted.iter().enumerate().map(|(rank, value)| [*value, (rank + 1) as f64 / count]).collect()
+}
+
+/// What each host's log has by flow, for every flow of the runs.
+fn by_flow(outcomes: &[Outcome], counts: fn(&super::SenderLog) -> &[u64]) -> Vec<f64> {
+    let logs = outcomes.iter().flat_map(|outcome| &outcome.logs);
+    logs.flat_map(counts).map(|count| *count as f64).collect()
 }

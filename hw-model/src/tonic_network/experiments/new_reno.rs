@@ -1,7 +1,9 @@
-//! NewReno: one flow that loses segments, and 200 that share a link (section 6.2.1, figure 3).
+//! NewReno: one flow that loses segments (section 6.2.1, figure 3 a and b).
+
+use std::slice;
 
 use anyhow::Result;
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
+use lab_report::{Bound, Experiment, Figure, Look, Verdict};
 
 use crate::experiments::{Options, Progress};
 use crate::network::{Probability, Span, Time};
@@ -9,7 +11,7 @@ use crate::tonic_network::drops::DropPattern;
 use crate::tonic_network::scenario::{Outcome, Senders};
 use crate::tonic_network::sender::{Loss, LossKind};
 
-use super::{case, compare, experiment, tcp, tcp_settings, time};
+use super::{case, experiment, tcp, tcp_settings, time};
 
 /// One segment in a thousand.
 const LOSS: Probability = match Probability::from_parts_per_billion(1_000_000) {
@@ -60,7 +62,7 @@ pub(super) fn single(options: &Options, progress: Progress<'_>) -> Result<Experi
         let losses = &outcome.logs[0].losses;
         let fast = losses.iter().filter(|loss| loss.kind == LossKind::FastRetransmit).count();
         let ssthresh = lab_report::mean(losses.iter().map(|loss| loss.ssthresh as f64));
-        let case = case(senders, outcome).with("fast retransmits", fast as f64, "");
+        let case = case(senders.name(), slice::from_ref(outcome)).with("fast retransmits", fast as f64, "");
         experiment.cases.push(case.with("mean ssthresh", ssthresh, "segments"));
     }
     let (ours, theirs) = (&tonic.logs[0].losses, &reference.logs[0].losses);
@@ -130,72 +132,4 @@ fn figures(tonic: &Outcome, reference: &Outcome) -> Vec<Figure> {
         .line(Look::Main, "Tonic", episodes(tonic))
         .line(Look::Reference, "reference", episodes(reference));
     vec![cwnd, sequence, ssthresh]
-}
-
-/// The part of values up to each of them.
-pub(super) fn distribution(values: &[f64]) -> Vec<[f64; 2]> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let count = sorted.len() as f64;
-    sorted.iter().enumerate().map(|(rank, value)| [*value, (rank + 1) as f64 / count]).collect()
-}
-
-/// 100 flows of each of two hosts to a third.
-pub(super) fn flows(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
-    let scenario = super::Scenario { spread: Span::from_millis(10), ..tcp(2, 100, options.seed) };
-    let time = time(options, Span::from_millis(5_000));
-    let mut outcomes = vec![];
-    let mut speeds = vec![];
-    for (number, senders) in (0..).zip(Senders::BOTH) {
-        let mut step = number * STEPS as usize;
-        let network = scenario.new_reno(senders)?;
-        let begin = std::time::Instant::now();
-        outcomes.push(scenario.run(network, time, STEPS, |_| {
-            step += 1;
-            progress(step, 2 * STEPS as usize);
-        }));
-        speeds.push(begin.elapsed().as_secs_f64());
-    }
-    let rates: Vec<_> = outcomes.iter().map(Outcome::megabits).collect();
-    let mut experiment = experiment(
-        "tonic-new-reno-flows",
-        &scenario,
-        time,
-        "Two hosts send 100 flows each to a third over one switch. Losses are those of its full buffer alone.",
-    );
-    tcp_settings(&mut experiment);
-    let cases = Senders::BOTH.into_iter().zip(&outcomes).zip(&speeds);
-    experiment.cases = cases
-        .map(|((senders, outcome), speed)| case(senders, outcome).with("computed in", *speed, "s"))
-        .collect();
-    let distance = compare::kolmogorov_smirnov(&rates[0], &rates[1]);
-    let mean = |case: &Case| case.value("mean throughput").map(|mean| (mean - 50.0).abs());
-    experiment.verdicts = vec![
-        Verdict::new(
-            "Tonic: mean throughput is off 50 Mb/s by",
-            mean(&experiment.cases[0]),
-            "Mb/s",
-            Bound::AtMost(0.5),
-        ),
-        Verdict::new(
-            "reference: mean throughput is off 50 Mb/s by",
-            mean(&experiment.cases[1]),
-            "Mb/s",
-            Bound::AtMost(0.5),
-        ),
-        Verdict::new("Kolmogorov-Smirnov distance of the throughputs", distance, "", Bound::AtMost(0.1)),
-    ];
-    let again = |outcome: &Outcome| -> Vec<f64> {
-        outcome.logs.iter().flat_map(|log| &log.retransmissions).map(|count| *count as f64).collect()
-    };
-    experiment.figures = vec![
-        Figure::new("throughput", "Throughput of 200 flows over five seconds", "Mb/s", "part of the flows")
-            .line(Look::Main, "Tonic", distribution(&rates[0]))
-            .line(Look::Reference, "reference", distribution(&rates[1])),
-        Figure::new("retransmissions", "Retransmissions of each flow", "segments", "part of the flows")
-            .line(Look::Main, "Tonic", distribution(&again(&outcomes[0])))
-            .line(Look::Reference, "reference", distribution(&again(&outcomes[1]))),
-    ];
-    experiment.details = serde_json::json!({ "tonic_mbps": rates[0], "reference_mbps": rates[1] });
-    Ok(experiment)
 }

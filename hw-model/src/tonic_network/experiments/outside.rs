@@ -1,5 +1,6 @@
 //! NewReno in ns-3, an outside reference: data made with `hw-model/ns3`, kept in `hw-model/data`.
 
+use std::slice;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
@@ -104,14 +105,15 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
         .with("mean throughput", f64::from(last) * 8e3 / (TIME.0 as f64 / 1e6), "Mb/s")
         .with("loss episodes", record.losses.len() as f64, "")
         .with("mean ssthresh of those in common", theirs, "segments");
-    let case = case(Senders::Tonic, &outcome).with("loss episodes", ours.len() as f64, "").with(
-        "mean ssthresh of those in common",
-        mine,
-        "segments",
-    );
+    let case = case(Senders::Tonic.name(), slice::from_ref(&outcome))
+        .with("loss episodes", ours.len() as f64, "")
+        .with("mean ssthresh of those in common", mine, "segments");
     let rates = [&case, &case_of_ns3].map(|case| case.value("mean throughput"));
-    let case_of_reference =
-        super::case(Senders::Reference, &reference).with("loss episodes", references.len() as f64, "");
+    let case_of_reference = super::case(Senders::Reference.name(), slice::from_ref(&reference)).with(
+        "loss episodes",
+        references.len() as f64,
+        "",
+    );
     experiment.cases = vec![case, case_of_reference, case_of_ns3];
     let apart = rates[0].zip(rates[1]).map(|(ours, theirs)| 100.0 * (ours / theirs - 1.0).abs());
     experiment.verdicts = vec![

@@ -2,7 +2,9 @@
 
 use crate::experiments::Options;
 use crate::network::{Span, Time};
-use crate::tonic_network::experiments::{ALL, binned_mean, kolmogorov_smirnov, root_mean_square};
+use crate::reference_senders::Dcqcn;
+use crate::tonic_network::SenderLog;
+use crate::tonic_network::experiments::{ALL, binned_mean, kolmogorov_smirnov, replayed, root_mean_square};
 
 #[test]
 fn distances() {
@@ -23,6 +25,32 @@ fn bins() {
     let bins = binned_mean(&points, 2.0, Span::from_micros(10), at(45));
     // Half 2 and half 4; 4; half 8 and half 0; 0. The last half bin is left out.
     assert_eq!(bins, [3.0, 4.0, 4.0, 0.0]);
+}
+
+/// The reaction point by itself: at line rate until it is told; then what the paper's equations say.
+#[test]
+fn a_log_is_replayed() {
+    let at = |micros| Time::ZERO + Span::from_micros(micros);
+    let mut log =
+        SenderLog { transmissions: vec![(at(1), 0, false), (at(200), 1, false)], ..SenderLog::default() };
+    let parameters = Dcqcn::new(40e9);
+    assert_eq!(replayed(parameters, &log), [(at(1), 40e9)]);
+    log.notified = vec![at(10), at(100)];
+    let rates = replayed(parameters, &log);
+    // Alpha is 1: halved; half of the way back after 55 us; halved again but for what alpha has lost, once.
+    let alpha = 255.0 / 256.0;
+    let expected = [
+        (at(1), 40e9),
+        (at(10), 20e9),
+        (at(65), 30e9),
+        (at(100), 30e9 * (1.0 - alpha / 2.0)),
+        (at(155), 30e9 * (1.0 - alpha / 4.0)),
+    ];
+    assert_eq!(rates.len(), expected.len(), "{rates:?}");
+    for ((time, rate), (expected_time, expected_rate)) in rates.into_iter().zip(expected) {
+        assert_eq!(time, expected_time);
+        assert!((rate / expected_rate - 1.0).abs() < 1e-12, "{time:?}: {rate} {expected_rate}");
+    }
 }
 
 /// Each runs for a fraction of its time, comes to its end and is written as JSON; the promises need the whole time.

@@ -1,7 +1,7 @@
 //! Whole networks.
 
-use crate::network::{ByteCount, Impairments, Rate, Span, Time};
-use crate::reference_senders::Red;
+use crate::network::{ByteCount, Impairments, Probability, Rate, Span, Time};
+use crate::reference_senders::{Dcqcn, Red};
 use crate::tonic_network::scenario::{Scenario, Senders};
 use crate::tonic_network::{Cabling, DropPattern, LossKind, NetworkError, SenderLog, TonicNetwork};
 
@@ -10,10 +10,14 @@ fn scenario(hosts: u16, flows: u16, gigabits: u64, round_trip_us: u64) -> Scenar
         hosts,
         flows,
         rate: Rate::from_bits_per_second(gigabits * 1_000_000_000).expect("not zero"),
+        clock_tolerance: 0,
+        processing: Span::ZERO,
         round_trip: Span::from_micros(round_trip_us),
         spread: Span::from_micros(100),
         drops: DropPattern::none(),
         red: None,
+        flow_control: false,
+        dcqcn: Dcqcn::new(gigabits as f64 * 1e9),
         outstanding: 64,
         watched: Some(0),
         seed: 3,
@@ -51,7 +55,8 @@ fn a_lone_segment_takes_its_time() {
 fn how_time_is_cut_changes_nothing() {
     let new_reno =
         Scenario { drops: DropPattern::none().with(0, 90, 1).with(0, 95, 1), ..scenario(2, 3, 10, 10) };
-    let dcqcn = Scenario { red: Some(Red::DCQCN), ..scenario(2, 3, 40, 4) };
+    let new_reno = Scenario { clock_tolerance: 100, processing: Span::from_nanos(800), ..new_reno };
+    let dcqcn = Scenario { red: Some(Red::DCQCN), flow_control: true, ..scenario(2, 3, 40, 4) };
     for senders in Senders::BOTH {
         for (name, make) in [
             ("NewReno", Box::new(|| new_reno.new_reno(senders)) as Box<dyn Fn() -> _>),
@@ -118,12 +123,87 @@ fn an_unmarked_flow_keeps_the_line_rate() {
     }
 }
 
+/// Two hosts at line rate fill 5.5 MB in a millisecond. A switch that pauses them drops nothing, the link stays busy, and
+/// flows get equal parts; one that does not drops.
+#[test]
+fn flow_control_drops_nothing() {
+    for senders in Senders::BOTH {
+        let run = |flow_control| {
+            let scenario = Scenario { flow_control, spread: Span::ZERO, ..scenario(2, 20, 40, 4) };
+            let network = scenario.dcqcn(senders).expect("a network");
+            scenario.run(network, Span::from_millis(3), 3, |_| {})
+        };
+        let (paused, dropped) = (run(true), run(false));
+        assert_eq!(paused.dropped, 0, "{senders:?}");
+        assert!(paused.pauses >= 2, "{senders:?}: {}", paused.pauses);
+        assert!(paused.queue_peak < 5_500_000);
+        let rates = paused.megabits();
+        let sum: f64 = rates.iter().sum();
+        assert!(sum > 0.98 * 40_000.0, "{senders:?}: {sum}");
+        assert!(rates.iter().all(|rate| (rate / 1_000.0 - 1.0).abs() < 0.05), "{senders:?}: {rates:?}");
+        assert!(dropped.dropped > 100 && dropped.pauses == 0, "{senders:?}: {}", dropped.dropped);
+    }
+}
+
+/// A frame's time is off by a part in ten thousand at most, twice, and by another part with another seed.
+#[test]
+fn clocks_differ_within_their_tolerance() {
+    let arrival = |clock_tolerance, seed| {
+        let scenario = Scenario { spread: Span::ZERO, clock_tolerance, seed, ..scenario(1, 1, 10, 10) };
+        let mut network = scenario.new_reno(Senders::Reference).expect("a network");
+        let ideal = 2 * (800_000 + 2_500_000);
+        let found = (ideal - 200..ideal + 200).find(|end| {
+            network.run(Time(end + 1));
+            network.delivered(0, 1, 0) > 0
+        });
+        found.expect("within 200 ps").abs_diff(ideal)
+    };
+    assert_eq!(arrival(0, 3), 0);
+    let off = [arrival(100, 3), arrival(100, 4), arrival(100, 5)];
+    assert!(off.iter().all(|off| *off <= 162), "{off:?}");
+    assert!(off.iter().any(|other| *other != off[0]), "{off:?}");
+}
+
+/// An answer is late by up to the time given, and never before another.
+#[test]
+fn receivers_take_their_time() {
+    let first_ack = |processing| {
+        let scenario = Scenario { spread: Span::ZERO, processing, ..scenario(1, 1, 10, 10) };
+        let mut network = scenario.new_reno(Senders::Reference).expect("a network");
+        network.run(millis(1));
+        // The initial window is four segments; the first acknowledgment lets the fifth out.
+        log(&network).transmissions[4].0
+    };
+    let (prompt, late) = (first_ack(Span::ZERO), first_ack(Span::from_nanos(800)));
+    assert!(late > prompt && late.0 <= prompt.0 + 800_000, "{prompt:?} {late:?}");
+}
+
+/// A loss close behind a fast recovery, when more than the window is in flight: ssthresh is half of that (RFC 5681,
+/// equation 4), under both senders. Losses of one in a hundred come to this now and then.
+#[test]
+fn frequent_losses_are_the_same() {
+    let loss = Probability::from_parts_per_billion(10_000_000).expect("not above one");
+    let drops = DropPattern::random(1, 0, 50_000, loss);
+    let scenario = Scenario { drops, outstanding: 16, spread: Span::ZERO, ..scenario(1, 1, 10, 10) };
+    let [tonic, reference] = Senders::BOTH.map(|senders| {
+        let mut network = scenario.new_reno(senders).expect("a network");
+        network.run(millis(1_100));
+        let losses = log(&network).losses;
+        losses.into_iter().map(|loss| (loss.kind, loss.segment, loss.ssthresh)).take(330).collect::<Vec<_>>()
+    });
+    assert_eq!(tonic.len(), 330);
+    assert_eq!(tonic, reference);
+}
+
 #[test]
 fn cables_have_a_length() {
     let cabling = Cabling {
         rate: Rate::from_bits_per_second(1).expect("not zero"),
+        clock_tolerance: 0,
+        processing: Span::ZERO,
         delay: Span::ZERO,
         buffer: ByteCount(1),
+        flow_control: None,
         red: None,
         impairments: Impairments::default(),
         drops: DropPattern::none(),
