@@ -93,13 +93,12 @@ impl Recorder {
         for (sum, busy) in samples.busy.iter_mut().zip(run.busy) {
             *sum += u64::from(busy);
         }
-        // A frame that came pays for itself; one that only left has the line out to itself.
+        // The lines in and out are two: an event with a frame on each has the time of the longer one.
         let sent = run.verdict == Some(Verdict::Transmit);
-        let bytes = if came != 0 { came } else { left };
         if came == 0 && !sent {
             return;
         }
-        let budget = parameters.budget(bytes);
+        let budget = parameters.budget(if sent { came.max(left) } else { came });
         samples.budget += budget;
         samples.budgets += 1;
         let blocks = Block::ALL.into_iter().filter(|block| *block != Block::Line);
