@@ -14,6 +14,9 @@ use super::{LONG, SHORT, cycles, experiment, gigabits, per_microsecond};
 const CONNECTIONS: usize = 64;
 /// Rate from which the others are foretold, Gb/s.
 const FORETOLD_AT: u64 = 100;
+/// Lines of a figure that has room for their names, and percents within which two are one.
+const SHOWN: usize = 4;
+const ALIKE: f64 = 2.0;
 /// Blocks are equally busy up to this difference.
 const TIE: f64 = 0.02;
 const RATES: [u64; 9] = [25, 50, 100, 150, 200, 300, 400, 600, 800];
@@ -48,7 +51,7 @@ pub fn rate(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let steps = loads.len() * RATES.len();
     let x = "rate of the line, Gb/s";
     let mut operations =
-        Figure::new("operations", "Operations over the rate", x, "million operations a second").log_x();
+        Figure::new("operations", "Operations over the rate", x, "million operations a second");
     for (place, (name, kind, length)) in loads.into_iter().enumerate() {
         let mut lines = vec![vec![]; Block::COUNT];
         let (mut done, mut foretold, mut broke) = (vec![], None, None);
@@ -90,13 +93,20 @@ pub fn rate(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
         }
         operations = operations.line(Look::Main, name, done);
         let title = format!("Busy blocks over the rate, {name}");
-        let mut figure =
-            Figure::new(format!("blocks-{place}"), title, x, "part of the time it is busy, %").log_x();
+        let mut figure = Figure::new(format!("blocks-{place}"), title, x, "part of the time it is busy, %");
         let last = RATES.len() - 1;
         let mut order: Vec<Block> = Block::ALL.into_iter().filter(|block| *block != Block::Line).collect();
         order.sort_by(|a, b| lines[*b as usize][last][1].total_cmp(&lines[*a as usize][last][1]));
-        for block in order.into_iter().take(5) {
-            figure = figure.line(Look::Main, block.name(), lines[block as usize].clone());
+        let mut shown: Vec<Block> = vec![];
+        for block in order {
+            let alike = |other: &Block| {
+                let pairs = lines[*other as usize].iter().zip(&lines[block as usize]);
+                pairs.into_iter().all(|(a, b)| (a[1] - b[1]).abs() < ALIKE)
+            };
+            if shown.len() < SHOWN && !shown.iter().any(alike) {
+                shown.push(block);
+                figure = figure.line(Look::Main, block.name(), lines[block as usize].clone());
+            }
         }
         report.figures.push(figure.level("always busy", 100.0));
         let Some((first, at)) = foretold else { continue };

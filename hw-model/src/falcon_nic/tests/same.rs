@@ -87,7 +87,7 @@ impl Beside {
     /// A frame for the peer.
     fn answer(&mut self, frame: Vec<u8>) {
         self.to_peer += 1;
-        if self.loses == 0 || self.to_peer % self.loses != 0 {
+        if self.loses == 0 || !self.to_peer.is_multiple_of(self.loses) {
             self.peer.receive(frame);
         }
     }
