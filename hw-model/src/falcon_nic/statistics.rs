@@ -93,13 +93,12 @@ impl Recorder {
         for (sum, busy) in samples.busy.iter_mut().zip(run.busy) {
             *sum += u64::from(busy);
         }
-        // A frame that comes and what leaves for it need a line each: the longer one sets the pace.
+        // The lines in and out are two: an event with a frame on each has the time of the longer one.
         let sent = run.verdict == Some(Verdict::Transmit);
         if came == 0 && !sent {
             return;
         }
-        let bytes = came.max(if sent { left } else { 0 });
-        let budget = parameters.budget(bytes);
+        let budget = parameters.budget(if sent { came.max(left) } else { came });
         samples.budget += budget;
         samples.budgets += 1;
         let blocks = Block::ALL.into_iter().filter(|block| *block != Block::Line);

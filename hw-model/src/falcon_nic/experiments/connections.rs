@@ -29,12 +29,10 @@ pub fn connections(options: &Options, progress: Progress<'_>) -> Result<Experime
     );
     let x = "active connections";
     let mut operations =
-        Figure::new("operations", "64-byte WRITEs over active connections", x, "million operations a second")
-            .log_x();
-    let mut hits = Figure::new("hits", "Hits of the cache over active connections", x, "hits, %").log_x();
+        Figure::new("operations", "64-byte WRITEs over active connections", x, "million operations a second");
+    let mut hits = Figure::new("hits", "Hits of the cache over active connections", x, "hits, %");
     let mut waits =
-        Figure::new("waits", "Waiting for the cache, beyond a hit's six cycles", x, "cycles a step, mean")
-            .log_x();
+        Figure::new("waits", "Waiting for the cache, beyond a hit's six cycles", x, "cycles a step, mean");
     let steps = ENTRIES.len() * ACTIVE.len();
     let mut evicted = 0.0;
     for (place, entries) in ENTRIES.into_iter().enumerate() {

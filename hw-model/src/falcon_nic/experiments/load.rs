@@ -16,6 +16,8 @@ use crate::host_nic::HostNic;
 
 /// Propagation delay between the two, picoseconds.
 const DELAY: u64 = 1_000_000;
+/// Turns without a packet that the peer may have in a cycle: more than there are connections.
+const IDLE_TURNS: u32 = 1024;
 /// Work requests a connection keeps outstanding.
 const DEPTH: u32 = 128;
 const REGION: Region = Region {
@@ -138,7 +140,8 @@ impl Bench {
                 self.answers.push_back(answer);
             }
         }
-        while self.line_free <= now.0 {
+        let mut idle = 0;
+        while self.line_free <= now.0 && idle < IDLE_TURNS {
             self.peer.set_time(now);
             let due = self
                 .peer
@@ -153,10 +156,10 @@ impl Bench {
                 }
                 None => return,
             };
-            let Some((verdict, frame)) = frame else { return };
-            if verdict != Verdict::Transmit {
+            let Some((Verdict::Transmit, frame)) = frame else {
+                idle += 1;
                 continue;
-            }
+            };
             let time = self.card.pipeline().parameters().line_time(frame.len() as u32);
             self.line_free = self.line_free.max(now.0) + time;
             self.line_busy += time;

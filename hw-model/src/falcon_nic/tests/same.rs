@@ -21,6 +21,9 @@ struct Beside {
     pipeline: Pipeline<LiveFrame>,
     plain: HostNic,
     peer: HostNic,
+    /// Of every so many frames to the peer one is lost; 0: none.
+    loses: u64,
+    to_peer: u64,
 }
 
 fn end(side: usize) -> HostNic {
@@ -75,10 +78,18 @@ impl Beside {
             let (verdict, bytes) = self.plain.receive_waited(frame, arrival);
             assert_eq!((Some(verdict), &bytes), (of.verdict, &of.backend.frame.bytes));
             if verdict == Verdict::Transmit {
-                self.peer.receive(bytes);
+                self.answer(bytes);
             }
         }
         self.compare();
+    }
+
+    /// A frame for the peer.
+    fn answer(&mut self, frame: Vec<u8>) {
+        self.to_peer += 1;
+        if self.loses == 0 || !self.to_peer.is_multiple_of(self.loses) {
+            self.peer.receive(frame);
+        }
     }
 
     /// A turn of both.
@@ -93,7 +104,7 @@ impl Beside {
             Some((verdict, bytes)) => {
                 assert_eq!((Some(verdict), &bytes), (of.verdict, &of.backend.frame.bytes));
                 if verdict == Verdict::Transmit {
-                    self.peer.receive(bytes);
+                    self.answer(bytes);
                 }
             }
         }
@@ -118,11 +129,27 @@ fn same_connection(a: &[u8], b: &[u8]) -> bool {
     a[34..36] == b[34..36]
 }
 
+/// Frames of different connections are in flight together: what one does is nothing to the others.
 #[test]
-fn the_card_in_cycles_and_the_plain_one_do_the_same() {
+fn the_card_in_cycles_and_the_plain_one_do_the_same_with_frames_in_flight_together() {
+    let statistics = play(false);
+    assert!(statistics.receives_in_flight_peak > 4, "frames were in flight together");
+}
+
+/// Which receive cell a held request gets, and how many are in use, is the same for one frame after the other only.
+#[test]
+fn the_card_in_cycles_and_the_plain_one_do_the_same_when_frames_are_lost() {
+    let statistics = play(true);
+    assert!(statistics.event(Event::HeldReceived).is_some(), "requests were held");
+    assert!(statistics.event(Event::SentAgain).is_some(), "responses were lost too");
+}
+
+/// Everything a peer asks for, on both cards; every fifteenth of its frames is lost, or none.
+fn play(lossy: bool) -> Statistics {
     let card = Rc::new(RefCell::new(end(1)));
     let pipeline = Pipeline::new(Parameters::default()).expect("possible");
-    let mut beside = Beside { card, pipeline, plain: end(1), peer: end(0) };
+    let mut beside =
+        Beside { card, pipeline, plain: end(1), peer: end(0), loses: if lossy { 11 } else { 0 }, to_peer: 0 };
     let kinds = [opcode::WRITE, opcode::READ, opcode::SEND_ONLY, opcode::FETCH_ADD];
     for slot in 0..CONNECTIONS {
         for number in 0..12_u64 {
@@ -146,15 +173,13 @@ fn the_card_in_cycles_and_the_plain_one_do_the_same() {
         while let Some((verdict, frame)) = beside.peer.engine_frame() {
             let fresh = frames.iter().all(|other| !same_connection(other, &frame));
             frame_number += 1;
-            // Every fifteenth frame is lost: later ones of its connection are held.
-            if verdict == Verdict::Transmit && frame_number % 15 != 0 {
-                if fresh {
-                    frames.push(frame);
-                } else {
-                    beside.receive(core::mem::take(&mut frames));
-                    frames.push(frame);
-                }
+            if verdict != Verdict::Transmit || lossy && frame_number % 15 == 0 {
+                continue;
             }
+            if !fresh || lossy {
+                beside.receive(core::mem::take(&mut frames));
+            }
+            frames.push(frame);
         }
         if !frames.is_empty() {
             beside.receive(frames);
@@ -185,7 +210,6 @@ fn the_card_in_cycles_and_the_plain_one_do_the_same() {
         (0..CONNECTIONS).map(|slot| core::iter::from_fn(|| beside.peer.poll_completion(slot)).count()).sum();
     assert_eq!(completions, CONNECTIONS * 12);
     assert_eq!(card.cells_in_use(), 0);
-    let statistics = beside.pipeline.statistics();
-    assert!(statistics.event(Event::HeldReceived).is_some(), "requests were held");
-    assert!(statistics.receives_in_flight_peak > 4, "frames were in flight together");
+    drop(card);
+    beside.pipeline.statistics()
 }
