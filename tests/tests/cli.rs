@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use hw_model::falcon_nic::Parameters;
+use hw_model::replay::{self, Request};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiercel_tests::checks::{PATIENCE, pattern, wait_until};
@@ -88,6 +90,7 @@ fn a_session_from_up_to_down() -> Result<()> {
     status_and_connections(&nodes)?;
     let key = regions(&nodes)?;
     one_sided(&nodes, &key)?;
+    trace(&nodes, &key)?;
     messages(&nodes)?;
     atomics(&nodes, &key)?;
     refusals(&nodes, &key)?;
@@ -162,6 +165,47 @@ fn one_sided(nodes: &Nodes, key: &str) -> Result<()> {
     assert_eq!(back, "from a region");
     nodes.a.ok(&["mr", "deregister", &local])?;
     Ok(())
+}
+
+/// A trace taken while a file crosses, and its replay in the blocks of the card.
+fn trace(nodes: &Nodes, key: &str) -> Result<()> {
+    let (file, (image, _)) = (nodes.path("b.trace")?, nodes.file("traced.bin", 300_000)?);
+    let socket = nodes.b.socket().to_str().context("a plain path")?.to_owned();
+    let outcome = std::thread::scope(|scope| {
+        let taken = scope.spawn(|| {
+            tiercel(&[
+                "--socket",
+                &socket,
+                "trace",
+                "--out",
+                &file,
+                "--runs",
+                "300",
+                "--duration",
+                "60s",
+                "--json",
+            ])
+        });
+        while !taken.is_finished() {
+            nodes.a.ok(&["write", &nodes.cid_a, "--rkey", key, "--file", &image])?;
+        }
+        taken.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    ensure!(outcome.code == 0, "{outcome:?}");
+    let report: Value = serde_json::from_str(&outcome.stdout)?;
+    assert!(report["runs"].as_u64().is_some_and(|runs| runs >= 300), "{report}");
+    assert_eq!(
+        (&report["lost"], report["bytes"].as_u64()),
+        (&json!(0), Some(std::fs::metadata(&file)?.len()))
+    );
+    let request = Request { trace: file.clone().into(), parameters: Parameters::default(), events: None };
+    let tables = replay::report(&request, |_, _| {})?;
+    assert_eq!(tables.len(), 4);
+    assert!(tables.iter().flat_map(|table| &table.verdicts).all(|verdict| verdict.holds), "{tables:#?}");
+    let events = tables[0].cases[0].value("events");
+    assert!(events.is_some_and(|events| events > 200.0), "{events:?}");
+    let again = tiercel(&["--socket", &socket, "trace", "--out", &file])?;
+    expect(again, &["trace"], 5, "Name a new file")
 }
 
 fn messages(nodes: &Nodes) -> Result<()> {
