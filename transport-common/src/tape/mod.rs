@@ -3,7 +3,7 @@
 //! A run is one frame of [`receive`](crate::datapath::receive) or of [`engine`](crate::datapath::engine). All that it
 //! does follows from the context of its connection and from the answers of the platform. [`Recorded`] stands between the
 //! two and writes both down: with the contexts at the start and the tapes of all runs, every decision can be made
-//! again, elsewhere and later, and compared ([`file`] says how they are kept).
+//! again, elsewhere and later, and compared ([`mod@file`] says how they are kept).
 //!
 //! Steps of one connection are numbered under its lock, because runs on several CPUs interleave.
 
