@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hw_model::replay::{Functional, Summary, TraceReader};
+use hw_model::replay::{Decisions, Summary, TraceReader};
 use tempfile::TempDir;
 use tiercel_tests::checks::block_on;
 use tiercel_tests::nodes::{Setup, TwoNodes};
@@ -31,7 +31,7 @@ fn options(file: &Path) -> TraceOptions {
 
 fn replay(file: &Path) -> Result<Summary> {
     let mut reader = TraceReader::new(BufReader::new(File::open(file)?))?;
-    Ok(Functional::replay(&mut reader, |_| {})?)
+    Ok(Decisions::replay(&mut reader, |_| {})?)
 }
 
 /// Traces of both ends while everything crosses, and the replays of them.
@@ -174,12 +174,12 @@ fn a_trace_that_was_changed_diverges() -> Result<()> {
     block_on(there_and_back(&nodes, &regions, BULK))?;
     tracing.stop()?;
     let trace = std::fs::read(&file)?;
-    let whole = Functional::replay(&mut TraceReader::new(&*trace)?, |_| {})?;
+    let whole = Decisions::replay(&mut TraceReader::new(&*trace)?, |_| {})?;
     let mut told = Vec::new();
     for event in [whole.before, whole.before + whole.events / 2, whole.before + whole.events - 1] {
         for tag in [Tag::Context, Tag::Step, Tag::Lock, Tag::Count, Tag::End] {
             let Some(changed) = changed(&trace, event, tag) else { continue };
-            let replayed = Functional::replay(&mut TraceReader::new(&*changed)?, |_| {});
+            let replayed = Decisions::replay(&mut TraceReader::new(&*changed)?, |_| {});
             let error = replayed.expect_err(tag.name()).to_string();
             told.push(format!("{}, event {event}: {error}", tag.name()));
         }

@@ -2,19 +2,14 @@
 
 use std::collections::HashSet;
 use std::io::Read;
-use std::rc::Rc;
 
-use rustc_hash::FxHashMap;
-use transport_common::datapath::{Turn, Verdict};
-use transport_common::tape::{outcome, run};
+use transport_common::tape::outcome;
 use transport_common::units::Picoseconds;
 
-use super::connections::Standing;
-use super::{Chunk, Divergence, Ended, RecordedRun, Replayed, Shared, TraceReader};
+use super::{Decisions, Ended, RecordedRun, Replayed, TraceReader};
 use crate::clocked::Cycle;
 use crate::falcon_nic::{
-    Backend, Making, Offer, ParameterError, Parameters, Pipeline, Script, Source, Spares, Statistics, Task,
-    Written, wire_bytes,
+    Backend, Offer, ParameterError, Parameters, Pipeline, Script, Source, Statistics, Task, wire_bytes,
 };
 
 /// What a replay in cycles came to.
@@ -61,24 +56,12 @@ pub enum CyclesError {
 /// frames and the line out carries what they send: the trace says what happens, the rate how fast. Nothing is dropped; what the receive buffer would have to hold is told.
 pub struct InCycles {
     pipeline: Pipeline<Replayed>,
-    connections: Shared,
-    spares: Spares,
-    /// Runs that wait for their turn, by slot and steps before it, with the time of their arrival.
-    waiting: FxHashMap<(u32, u64), (Making<Replayed>, Arrival)>,
     slots: HashSet<u32>,
     /// When the lines are free, picoseconds.
     line_in: u64,
     line_out: u64,
     /// When the last event was offered.
     latest: u64,
-}
-
-/// When an event comes, and as what.
-#[derive(Clone, Copy)]
-struct Arrival {
-    task: Task,
-    bytes: u32,
-    at: Cycle,
 }
 
 impl InCycles {
@@ -93,35 +76,14 @@ impl InCycles {
         mut progress: impl FnMut(u64),
     ) -> Result<Course, CyclesError> {
         let parameters = Parameters { receive_buffer: u64::MAX, ..parameters.clone() };
-        let mut this = Self {
-            pipeline: Pipeline::new(parameters)?,
-            connections: Shared::default(),
-            spares: Spares::default(),
-            waiting: FxHashMap::default(),
-            slots: HashSet::new(),
-            line_in: 0,
-            line_out: 0,
-            latest: 0,
-        };
-        while reader.runs() < events {
-            match reader.next_chunk().map_err(Ended::from)? {
-                Chunk::Connection { slot, entry, settings } => {
-                    this.connections.borrow_mut().told(slot, entry, settings);
-                }
-                Chunk::Run(run) => {
-                    this.make(reader.runs() - 1, run)?;
-                    this.run_down_to(AHEAD)?;
-                    progress(reader.runs());
-                }
-                Chunk::Lost(_) => {
-                    this.waiting.clear();
-                    this.connections.borrow_mut().forget_all();
-                }
-                Chunk::End { .. } => break,
-            }
-            if let Some(divergence) = this.connections.borrow_mut().differing.take() {
-                return Err(Ended::from(divergence).into());
-            }
+        let pipeline = Pipeline::new(parameters)?;
+        let mut this = Self { pipeline, slots: HashSet::new(), line_in: 0, line_out: 0, latest: 0 };
+        let mut decisions = Decisions::default();
+        while reader.runs() < events
+            && decisions.take(reader, &mut |task, script| this.offer(task, script))?
+        {
+            this.run_down_to(AHEAD)?;
+            progress(reader.runs());
         }
         this.run_down_to(0)?;
         Ok(Course {
@@ -131,72 +93,28 @@ impl InCycles {
         })
     }
 
-    fn make(&mut self, number: u64, recorded: RecordedRun) -> Result<(), CyclesError> {
-        if let Some(slot) = recorded.slot {
-            let standing = self.connections.borrow().standing(slot, &recorded.steps);
-            if standing == Standing::Between {
-                self.waiting.retain(|(of, _), _| *of != slot);
-                self.connections.borrow_mut().forget(slot);
-            }
-            if standing != Standing::Ahead {
-                return Ok(());
-            }
-            self.slots.insert(slot);
-        }
-        let arrival = self.arrival(&recorded);
-        let backend = Replayed::new(number, Rc::new(recorded), Rc::clone(&self.connections));
-        let making = Making::new(arrival.task, backend, &mut self.spares);
-        self.go_on(making, arrival)
-    }
-
-    /// When a run comes to the card.
-    fn arrival(&mut self, recorded: &RecordedRun) -> Arrival {
+    /// Gives the card a run that was made, when the lines have carried its frames.
+    fn offer(&mut self, task: Task, script: Script<Replayed>) {
+        let recorded = script.backend().run();
+        self.slots.extend(recorded.slot);
         let parameters = self.pipeline.parameters();
         let time = |bytes: u32| parameters.rate.time_of(wire_bytes(bytes).into()).0;
         let sent = recorded.sent_bytes();
         if sent.is_some() {
             self.latest = self.latest.max(self.line_out);
         }
-        let (task, bytes, line) = if recorded.kind == run::RECEIVE {
+        let (bytes, line) = if task == Task::Receive {
             self.line_in = self.line_in.max(self.latest) + time(recorded.frame_length);
-            (Task::Receive, recorded.frame_length, self.line_in)
+            (recorded.frame_length, self.line_in)
         } else {
-            (Task::Turn { look_at_wheel: recorded.looked_at_wheel }, 0, self.line_out)
+            (0, self.line_out)
         };
         self.latest = self.latest.max(line);
         if let Some(sent) = sent {
             self.line_out = self.line_out.max(self.latest) + time(sent);
         }
-        Arrival { task, bytes, at: self.pipeline.cycle_of(Picoseconds(self.latest)) }
-    }
-
-    /// Makes a run, and then those whose turn has come.
-    fn go_on(&mut self, making: Making<Replayed>, arrival: Arrival) -> Result<(), CyclesError> {
-        let mut next = Some((making, arrival));
-        while let Some((making, arrival)) = next {
-            let connections = &self.connections;
-            let steps = |slot| connections.borrow().steps_made(slot);
-            let slot = match making.go_on(steps, &mut self.spares) {
-                Written::Waits { making, slot, after } => {
-                    self.waiting.insert((slot, after), (making, arrival));
-                    Some(slot)
-                }
-                Written::Whole(script) => {
-                    if let Some(divergence) = difference(&script, arrival.task) {
-                        return Err(Ended::from(divergence).into());
-                    }
-                    let slot = script.backend().run().slot;
-                    let Arrival { task, bytes, at } = arrival;
-                    self.pipeline.offer(Offer { task, source: Source::Script(script), bytes }, at);
-                    slot
-                }
-            };
-            next = slot.and_then(|slot| {
-                let made = self.connections.borrow().steps_made(slot)?;
-                self.waiting.remove(&(slot, made))
-            });
-        }
-        Ok(())
+        let at = self.pipeline.cycle_of(Picoseconds(self.latest));
+        self.pipeline.offer(Offer { task, source: Source::Script(script), bytes }, at);
     }
 
     /// Lets the card work until at most `left` events are under way.
@@ -210,18 +128,6 @@ impl InCycles {
             while self.pipeline.take_finished().is_some() {}
         }
         Ok(())
-    }
-}
-
-/// What differs in a run that was made.
-fn difference(script: &Script<Replayed>, task: Task) -> Option<Divergence> {
-    let (verdict, idle) = script.ending();
-    let backend = script.backend();
-    match (task, verdict) {
-        (Task::Receive, _) => backend.finish(verdict),
-        (Task::Turn { .. }, _) if idle => backend.finish(Turn::Idle),
-        (Task::Turn { .. }, Verdict::Transmit) => backend.finish(Turn::Transmit),
-        (Task::Turn { .. }, _) => backend.finish(Turn::Drop),
     }
 }
 

@@ -7,8 +7,8 @@
 
 mod connections;
 mod cycles;
+mod decisions;
 mod divergence;
-mod functional;
 mod platform;
 mod player;
 mod queues;
@@ -20,8 +20,9 @@ mod tests;
 
 pub use connections::{Connections, Shared};
 pub use cycles::{Course, CyclesError, InCycles};
+pub use decisions::{Decisions, Ended, Summary};
 pub use divergence::{Difference, Divergence};
-pub use functional::{Ended, Functional, Summary};
+
 pub use platform::{PrefixCursor, Replayed};
 pub use queues::ReplayedQueues;
 pub use reader::{Chunk, ReadError, TraceReader};

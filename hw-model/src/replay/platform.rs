@@ -1,10 +1,8 @@
 //! The platform of a recorded run: every answer from its tape.
 
 use std::cell::RefCell;
-use std::ptr::NonNull;
 use std::rc::Rc;
 
-use corosensei::Yielder;
 use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::connection::Entry;
 use transport_common::datapath::{NO_CELL, Platform, Scratch};
@@ -51,8 +49,6 @@ pub struct Replayed {
     player: Rc<RefCell<Player>>,
     connections: Shared,
     frame_length: u32,
-    /// Where it waits for its turn at the connection, if whoever runs it does not see to that.
-    gate: Option<NonNull<Yielder<(), (u32, u64)>>>,
 }
 
 impl Replayed {
@@ -60,7 +56,7 @@ impl Replayed {
     pub fn new(number: u64, run: Rc<RecordedRun>, connections: Shared) -> Self {
         let frame_length = run.frame_length;
         let player = Rc::new(RefCell::new(Player::new(run)));
-        Self { number, player, connections, frame_length, gate: None }
+        Self { number, player, connections, frame_length }
     }
 
     /// The run.
@@ -77,22 +73,6 @@ impl Replayed {
     pub fn waits_for(&self) -> Option<(u32, u64)> {
         let player = self.player.borrow();
         Some((player.run.slot?, player.next_step()?))
-    }
-
-    /// The coroutine it runs in, while it does.
-    pub(super) const fn set_gate(&mut self, gate: Option<NonNull<Yielder<(), (u32, u64)>>>) {
-        self.gate = gate;
-    }
-
-    /// Waits until the connection has made the step before the next one.
-    fn wait(&self) {
-        let Some(gate) = self.gate else { return };
-        while let Some((slot, step)) = self.waits_for()
-            && self.connections.borrow().steps_made(slot).is_none_or(|made| made + 1 < step)
-        {
-            // SAFETY: set for as long as the coroutine lives that this runs in.
-            unsafe { gate.as_ref() }.suspend((slot, step));
-        }
     }
 
     /// Compares the end of the run, and says what differed first, if anything.
@@ -269,10 +249,9 @@ impl Platform for Replayed {
         self.ask(Tag::Region, &[rkey], region).unwrap_or_default()
     }
 
-    /// Without a gate, the connection has to be at the step before: see [`Replayed::waits_for`].
+    /// The connection has to be at the step before: see [`Replayed::waits_for`].
     fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &ReplayedQueues) -> R) -> Option<R> {
         self.player.borrow_mut().ask(Tag::Lock, &[slot])?;
-        self.wait();
         let Some((mut entry, settings)) = self.connections.borrow_mut().take(slot) else {
             let step = self.player.borrow().next_step().unwrap_or(0);
             self.player.borrow_mut().difference = Some(Difference::Missing { step });

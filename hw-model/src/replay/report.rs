@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use lab_report::{Case, Experiment, Figure, Look, Verdict, World};
 use serde_json::json;
 
-use super::{Course, Functional, InCycles, Summary, TraceReader};
+use super::{Course, Decisions, InCycles, Summary, TraceReader};
 use crate::falcon_nic::{Block, EventStatistics, Parameters, Statistics};
 use crate::network::Rate;
 
@@ -46,7 +46,7 @@ fn open(path: &Path) -> Result<TraceReader<BufReader<File>>> {
 pub fn report(request: &Request, mut progress: impl FnMut(&'static str, u64)) -> Result<Vec<Experiment>> {
     request.parameters.check()?;
     let mut reader = open(&request.trace)?;
-    let summary = Functional::replay(&mut reader, |done| progress("decisions", done))
+    let summary = Decisions::replay(&mut reader, |done| progress("decisions", done))
         .with_context(|| request.trace.display().to_string())?;
     let events = request.events.unwrap_or(u64::MAX);
     let course = in_cycles(request, &request.parameters, events, |done| progress("cycles", done))?;

@@ -3,7 +3,7 @@
 use transport_common::tape::file::{ChunkHead, Head, chunk};
 use transport_common::tape::{PREFIX_BYTES, Tag, Tape};
 
-use super::{Chunk, Ended, Functional, ReadError, TraceReader};
+use super::{Chunk, Decisions, Ended, ReadError, TraceReader};
 
 fn head() -> Vec<u8> {
     Head::THIS.to_bytes().to_vec()
@@ -30,7 +30,7 @@ fn error(trace: &[u8]) -> String {
         Ok(reader) => reader,
         Err(error) => return error.to_string(),
     };
-    Functional::replay(&mut reader, |_| {}).expect_err("no trace").to_string()
+    Decisions::replay(&mut reader, |_| {}).expect_err("no trace").to_string()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn an_empty_trace_is_one() {
     let mut reader = TraceReader::new(&*trace).expect("a head");
     assert!(matches!(reader.next_chunk(), Ok(Chunk::End { runs: 0, lost: 0 })));
     let mut reader = TraceReader::new(&*trace).expect("a head");
-    assert_eq!(Functional::replay(&mut reader, |_| {}).expect("nothing differs").events, 0);
+    assert_eq!(Decisions::replay(&mut reader, |_| {}).expect("nothing differs").events, 0);
 }
 
 proptest::proptest! {
@@ -82,12 +82,12 @@ proptest::proptest! {
     fn noise_is_refused(noise: Vec<u8>, words: Vec<u32>) {
         let noise = [head(), noise].concat();
         let mut reader = TraceReader::new(&*noise).expect("a head");
-        let outcome = Functional::replay(&mut reader, |_| {});
+        let outcome = Decisions::replay(&mut reader, |_| {});
         let refused = matches!(outcome, Err(Ended::Read(ReadError::Truncated { .. } | ReadError::Damaged { .. })));
         proptest::prop_assert!(refused);
         let run = with_chunk(head(), chunk::RUN, &tape(&words));
         let mut reader = TraceReader::new(&*run).expect("a head");
-        let outcome = Functional::replay(&mut reader, |_| {});
+        let outcome = Decisions::replay(&mut reader, |_| {});
         proptest::prop_assert!(outcome.is_err());
     }
 }

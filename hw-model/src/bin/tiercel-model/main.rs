@@ -3,7 +3,7 @@
 mod replay;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -98,32 +98,39 @@ fn is_closed(error: &io::Error) -> bool {
 
 /// False when a promise was not kept, which the tables then say.
 fn experiment(arguments: &Experiments) -> Result<bool> {
-    let mut output = io::stdout().lock();
     let names = if arguments.all { experiments::all().collect() } else { arguments.names.clone() };
     if names.is_empty() {
-        list(&mut output, arguments.json)?;
+        list(&mut io::stdout().lock(), arguments.json)?;
         return Ok(true);
     }
-    if let Some(directory) = &arguments.out {
-        // Before the work, so that none is lost for a misspelt path.
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-    }
+    prepare(arguments.out.as_deref())?;
     let options = Options { seed: arguments.seed, limit_us: arguments.limit };
     let mut done = vec![];
     for named in names {
         done.push(make(named, &options)?);
     }
-    let report = Report::new(done);
-    if arguments.json {
-        serde_json::to_writer(&mut output, &report).map_err(io::Error::from)?;
+    tell(&Report::new(done), arguments.json, arguments.out.as_deref())
+}
+
+/// Makes the directory before the work, so that none is lost for a misspelt path.
+fn prepare(directory: Option<&Path>) -> Result<()> {
+    let Some(directory) = directory else { return Ok(()) };
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))
+}
+
+/// Prints the report, and writes its page and pictures into the directory; false when a promise was not kept.
+fn tell(report: &Report, json: bool, directory: Option<&Path>) -> Result<bool> {
+    let mut output = io::stdout().lock();
+    if json {
+        serde_json::to_writer(&mut output, report).map_err(io::Error::from)?;
         writeln!(output)?;
     } else {
-        write!(output, "{}", lab_report::show(&report))?;
+        write!(output, "{}", lab_report::show(report))?;
     }
-    if let Some(directory) = &arguments.out {
+    if let Some(directory) = directory {
         let page = report.write(directory)?;
-        if !arguments.json {
+        if !json {
             writeln!(output, "\n{} and the plots beside it show the course of each.", page.display())?;
         }
     }

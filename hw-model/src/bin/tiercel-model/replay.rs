@@ -1,9 +1,8 @@
 //! `tiercel model replay`.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use hw_model::falcon_nic::Parameters;
 use hw_model::network::Rate;
@@ -61,11 +60,7 @@ fn period(text: &str) -> Result<Period, String> {
 
 /// False when something that was promised does not hold, which the tables then say.
 pub(crate) fn replay(arguments: &Replay) -> Result<bool> {
-    if let Some(directory) = &arguments.out {
-        // Before the work, so that none is lost for a misspelt path.
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-    }
+    crate::prepare(arguments.out.as_deref())?;
     let mut parameters =
         Parameters { period: arguments.clock.0, rate: arguments.rate, ..Parameters::default() };
     if let Some(entries) = arguments.cache {
@@ -82,21 +77,7 @@ pub(crate) fn replay(arguments: &Replay) -> Result<bool> {
         bar.set_position(done);
     });
     bar.finish_and_clear();
-    let report = Report::new(made?);
-    let mut output = io::stdout().lock();
-    if arguments.json {
-        serde_json::to_writer(&mut output, &report).map_err(io::Error::from)?;
-        writeln!(output)?;
-    } else {
-        write!(output, "{}", lab_report::show(&report))?;
-    }
-    if let Some(directory) = &arguments.out {
-        let page = report.write(directory)?;
-        if !arguments.json {
-            writeln!(output, "\n{} and the plots beside it show the course of each.", page.display())?;
-        }
-    }
-    Ok(report.holds())
+    crate::tell(&Report::new(made?), arguments.json, arguments.out.as_deref())
 }
 
 #[cfg(test)]
