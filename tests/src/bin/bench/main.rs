@@ -23,7 +23,7 @@ use tiercel_tests::{Pair, veth};
 use transport_user::EngineOptions;
 
 use crate::ack::AckHandling;
-use crate::figures::{FIGURES, Measure, RAW};
+use crate::figures::{FIGURES, Figure, Measure, RAW};
 use crate::machine::{APPLICATION_CPU, ENGINE_CPU, Machine};
 use crate::options::Options;
 use crate::raw::Raw;
@@ -92,28 +92,29 @@ fn run(options: &Options) -> Result<()> {
 }
 
 /// What is the same for all measurements.
-struct Bench {
+struct Bench<'a> {
+    options: &'a Options,
     duration: Duration,
-    batch: Option<u32>,
     progress: ProgressBar,
 }
 
-impl Bench {
-    fn new(options: &Options) -> Self {
-        let counted = RAW.iter().filter(|figure| has_cost(figure.measure)).count()
-            + 2 * FIGURES.iter().filter(|figure| has_cost(figure.measure)).count();
-        let each_round = RAW.len() + 2 * FIGURES.len();
-        let steps = options.rounds() as usize * each_round + counted + 1;
+impl<'a> Bench<'a> {
+    fn new(options: &'a Options) -> Self {
+        let raw = (0..RAW.len()).filter(|n| wants_raw(options, *n)).map(|n| RAW[n].measure);
+        let figures = FIGURES.iter().filter(|figure| options.wants(figure)).map(|figure| figure.measure);
+        let each_round: Vec<Measure> = raw.chain(figures.clone()).chain(figures).collect();
+        let counted = each_round.iter().filter(|measure| has_cost(**measure)).count();
+        let steps = options.rounds() as usize * each_round.len() + counted + options.wants_all() as usize;
         // indicatif draws on the standard error stream, and not at all when that is no terminal.
         let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
         let style = style.expect("the template is well-formed");
         let progress = ProgressBar::new(steps as u64).with_style(style);
-        Self { duration: options.duration(), batch: options.batch, progress }
+        Self { options, duration: options.duration(), progress }
     }
 
     /// All rounds, raw limit and Tiercel in turn on one cable, then what the programs cost; the raw limit, Tiercel with
     /// and without checksum.
-    fn rounds(&self, rounds: u32) -> Result<([Measured; 3], AckHandling)> {
+    fn rounds(&self, rounds: u32) -> Result<([Measured; 3], Option<AckHandling>)> {
         let mut raw = Measured::new(RAW.len());
         let mut tiercel = [true, false].map(|checksum| (checksum, Measured::new(FIGURES.len())));
         let mut pair = Pair::direct().context("cannot set up two hosts and the cable between them")?;
@@ -125,7 +126,10 @@ impl Bench {
                 pair = self.tiercel(pair, *checksum, measured, last)?;
             }
         }
-        let acknowledgement = self.step("congestion control", "ACK", || ack::measure(&pair))?;
+        let acknowledgement = match self.options.wants_all() {
+            true => Some(self.step("congestion control", "ACK", || ack::measure(&pair))?),
+            false => None,
+        };
         self.progress.finish_and_clear();
         let [(_, checksum), (_, no_checksum)] = tiercel;
         Ok(([raw, checksum, no_checksum], acknowledgement))
@@ -134,9 +138,9 @@ impl Bench {
     /// One round of the raw limit. Its engine does not adapt the batch: it is given the one that Tiercel's would choose.
     fn raw(&self, pair: &Pair, measured: &mut Measured, costs: bool) -> Result<()> {
         for (latency, batch) in [(false, EngineOptions::LOADED_BATCH), (true, EngineOptions::IDLE_BATCH)] {
-            let raw = Raw::up(pair, self.batch.unwrap_or(batch))?;
+            let raw = Raw::up(pair, self.options.batch.unwrap_or(batch))?;
             for (n, figure) in RAW.iter().enumerate() {
-                if (figure.measure == Measure::Latency) != latency {
+                if (figure.measure == Measure::Latency) != latency || !wants_raw(self.options, n) {
                     continue;
                 }
                 let series = &mut measured.series[n];
@@ -155,16 +159,18 @@ impl Bench {
 
     /// One round of Tiercel.
     fn tiercel(&self, pair: Pair, checksum: bool, measured: &mut Measured, costs: bool) -> Result<Pair> {
-        let tiercel = Tiercel::up(pair, self.batch, checksum)?;
+        let tiercel = Tiercel::up(pair, self.options.batch, checksum)?;
         let subject = if checksum { "checksum" } else { "no checksum" };
-        for (figure, series) in FIGURES.iter().zip(&mut measured.series) {
+        let wanted = |figure: &Figure| self.options.wants(figure);
+        for (figure, series) in FIGURES.iter().zip(&mut measured.series).filter(|(f, _)| wanted(f)) {
             let ran = self.step(subject, figure.title, || {
                 tiercel.measure(figure, self.duration, &mut series.latencies)
             })?;
             series.values.push(ran.value(figure.measure));
         }
         let programs = tiercel.programs()?;
-        for (n, figure) in FIGURES.iter().enumerate().filter(|(_, f)| costs && has_cost(f.measure)) {
+        let counted = |figure: &Figure| costs && wanted(figure) && has_cost(figure.measure);
+        for (n, figure) in FIGURES.iter().enumerate().filter(|(_, figure)| counted(figure)) {
             measured.costs[n] = Some(
                 self.cost(programs, figure.title, |unused| tiercel.measure(figure, self.duration, unused))?,
             );
@@ -189,6 +195,11 @@ impl Bench {
         self.progress.inc(1);
         Ok(outcome)
     }
+}
+
+/// Whether a raw limit is that of a figure to be measured.
+fn wants_raw(options: &Options, n: usize) -> bool {
+    FIGURES.iter().any(|figure| options.wants(figure) && figure.limit() == n)
 }
 
 /// Whether what the programs cost says anything: while single operations are awaited the engine idles.

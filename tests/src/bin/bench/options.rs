@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
+
+use crate::figures::{FIGURES, Figure};
 
 /// Measures Tiercel between two hosts joined by a veth at MTU 3498, and in the same run the raw limit of this machine:
 /// the same engine and the same cable without a protocol.
@@ -18,7 +21,8 @@ use clap::Parser;
   cargo xtask bench
   cargo xtask bench --quick
   cargo xtask bench --rounds 15 --json bench.json
-  cargo xtask bench --batch 1      every engine with this batch, whatever the load"
+  cargo xtask bench --batch 1      every engine with this batch, whatever the load
+  cargo xtask bench --only write_64_rate,read_64_latency"
 )]
 pub(crate) struct Options {
     /// A first impression: fewer and shorter measurements
@@ -37,6 +41,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) batch: Option<u32>,
 
+    /// Measure these figures alone, and the raw limits they are compared with
+    #[arg(long, value_name = "FIGURE", value_delimiter = ',', value_parser = names())]
+    only: Vec<String>,
+
     /// Write the report there as well, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -51,6 +59,20 @@ impl Options {
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_millis(self.milliseconds.unwrap_or(if self.quick { 50 } else { 200 }))
     }
+
+    /// Whether a figure is to be measured.
+    pub(crate) fn wants(&self, figure: &Figure) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == figure.name)
+    }
+
+    /// Whether everything is.
+    pub(crate) fn wants_all(&self) -> bool {
+        self.only.is_empty()
+    }
+}
+
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(FIGURES.map(|figure| figure.name))
 }
 
 #[cfg(test)]
@@ -66,5 +88,14 @@ mod tests {
         assert!(quick.rounds() < full.rounds() && quick.duration() < full.duration());
         let given = Options::parse_from(["bench", "--quick", "--rounds", "9"]);
         assert_eq!((given.rounds(), given.duration()), (9, quick.duration()));
+    }
+
+    #[test]
+    fn single_figures_can_be_asked_for_by_name() {
+        let some = Options::parse_from(["bench", "--only", "write_64_rate,read_64_latency"]);
+        let wanted: Vec<_> = FIGURES.iter().filter(|figure| some.wants(figure)).map(|f| f.name).collect();
+        assert_eq!(wanted, ["write_64_rate", "read_64_latency"]);
+        assert!(FIGURES.iter().all(|figure| Options::parse_from(["bench"]).wants(figure)));
+        assert!(Options::try_parse_from(["bench", "--only", "write_65_rate"]).is_err());
     }
 }

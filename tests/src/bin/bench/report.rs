@@ -23,8 +23,9 @@ pub(crate) struct Report {
     pub(crate) checksum: BTreeMap<&'static str, Compared>,
     /// Tiercel without.
     pub(crate) no_checksum: BTreeMap<&'static str, Compared>,
-    /// What congestion control adds to an ACK.
-    pub(crate) acknowledgement: AckHandling,
+    /// What congestion control adds to an ACK; none if single figures were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) acknowledgement: Option<AckHandling>,
 }
 
 /// How it was measured.
@@ -124,9 +125,14 @@ impl Measured {
         }
     }
 
-    /// The figures of the raw limit.
+    /// The figures of the raw limit that were measured.
     pub(crate) fn raw(&self) -> BTreeMap<&'static str, Value> {
-        RAW.iter().enumerate().map(|(n, raw)| (raw.name, self.value(n, raw.title, raw.measure))).collect()
+        let measured = RAW.iter().enumerate().filter(|(n, _)| self.has(*n));
+        measured.map(|(n, raw)| (raw.name, self.value(n, raw.title, raw.measure))).collect()
+    }
+
+    fn has(&self, n: usize) -> bool {
+        !self.series[n].values.is_empty()
     }
 
     /// The figures of Tiercel beside the raw limit of the same rounds.
@@ -143,7 +149,7 @@ impl Measured {
             };
             (figure.name, compared)
         };
-        FIGURES.iter().enumerate().map(compare).collect()
+        FIGURES.iter().enumerate().filter(|(n, _)| self.has(*n)).map(compare).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use crate::ack::AckHandling;
 use crate::cost::Cost;
 use crate::figures::{FIGURES, Measure, RAW};
 use crate::report::{Compared, Report, Value};
@@ -9,7 +10,7 @@ use crate::report::{Compared, Report, Value};
 /// The whole report.
 pub(crate) fn show(report: &Report) -> String {
     let [with, without] = ["Tiercel with UDP checksums", "Tiercel without checksums"];
-    let sections = [
+    let mut sections = vec![
         ("Setting".to_owned(), setting(report)),
         ("Raw limit: the same engine and cable without a protocol".to_owned(), raw(report)),
         (format!("{with} (D-91, the default)"), tiercel(report, true)),
@@ -18,9 +19,11 @@ pub(crate) fn show(report: &Report) -> String {
             "Time in the XDP programs, measured apart: counting makes each run longer".to_owned(),
             costs(report),
         ),
-        ("Handling of an ACK, by the kernel's count".to_owned(), acknowledgement(report)),
-        ("Targets".to_owned(), targets(report)),
     ];
+    if let Some(ack) = &report.acknowledgement {
+        sections.push(("Handling of an ACK, by the kernel's count".to_owned(), acknowledgement(ack)));
+    }
+    sections.push(("Targets".to_owned(), targets(report)));
     let indent = |body: &str| body.lines().map(|line| format!("  {line}\n")).collect::<String>();
     sections.iter().map(|(title, body)| format!("\n{title}\n{}", indent(body))).collect()
 }
@@ -81,34 +84,35 @@ fn numbers(value: &Value) -> [String; 5] {
 
 fn raw(report: &Report) -> String {
     let row = |name| {
-        let value = &report.raw[name];
+        let value = report.raw.get(name)?;
         let [median, unit, range, p99, p999] = numbers(value);
-        [value.title.to_owned(), median, unit, range, p99, p999]
+        Some([value.title.to_owned(), median, unit, range, p99, p999])
     };
     let header = ["", "median", "", "range", "p99 us", "p99.9 us"];
-    table(header, 1, RAW.iter().map(|raw| row(raw.name)))
+    table(header, 1, RAW.iter().filter_map(|raw| row(raw.name)))
 }
 
 fn tiercel(report: &Report, checksum: bool) -> String {
     let figures = if checksum { &report.checksum } else { &report.no_checksum };
     let row = |name| {
-        let compared: &Compared = &figures[name];
+        let compared: &Compared = figures.get(name)?;
         let [median, unit, range, p99, p999] = numbers(&compared.value);
         let limit = format!("{:.2}", report.raw[compared.raw].median);
         let ratio = match compared.value.measure {
             Measure::Latency => format!("{:.1} x", compared.ratio_to_raw),
             _ => format!("{:.0} %", compared.ratio_to_raw * 100.0),
         };
-        [compared.value.title.to_owned(), median, unit, range, p99, p999, limit, ratio]
+        Some([compared.value.title.to_owned(), median, unit, range, p99, p999, limit, ratio])
     };
     let header = ["", "median", "", "range", "p99 us", "p99.9 us", "raw", "of raw"];
-    table(header, 1, FIGURES.iter().map(|figure| row(figure.name)))
+    table(header, 1, FIGURES.iter().filter_map(|figure| row(figure.name)))
 }
 
 fn costs(report: &Report) -> String {
-    let raw = RAW.iter().map(|figure| ("raw", &report.raw[figure.name]));
-    let with = FIGURES.iter().map(|figure| ("checksum", &report.checksum[figure.name].value));
-    let without = FIGURES.iter().map(|figure| ("no checksum", &report.no_checksum[figure.name].value));
+    let raw = RAW.iter().filter_map(|figure| Some(("raw", report.raw.get(figure.name)?)));
+    let with = FIGURES.iter().filter_map(|f| Some(("checksum", &report.checksum.get(f.name)?.value)));
+    let without =
+        FIGURES.iter().filter_map(|f| Some(("no checksum", &report.no_checksum.get(f.name)?.value)));
     let cells = |cost: Cost| {
         [
             format!("{:.0}", cost.nanoseconds_per_operation),
@@ -125,8 +129,7 @@ fn costs(report: &Report) -> String {
     table(header, 2, raw.chain(with).chain(without).filter_map(row))
 }
 
-fn acknowledgement(report: &Report) -> String {
-    let ack = &report.acknowledgement;
+fn acknowledgement(ack: &AckHandling) -> String {
     let verdict = if ack.meets_target { "meets" } else { "misses" };
     format!(
         "constant windows {:.0} ns, Swift {:.0} ns, {:.2} x; Swift adds {:.0} ns ({verdict} at most {:.0})",
@@ -145,8 +148,8 @@ fn targets(report: &Report) -> String {
         Some([
             figure.title.to_owned(),
             format!("{sign} {target} {}", figure.measure.unit()),
-            verdict(&report.checksum[figure.name]),
-            verdict(&report.no_checksum[figure.name]),
+            verdict(report.checksum.get(figure.name)?),
+            verdict(report.no_checksum.get(figure.name)?),
         ])
     });
     table(["", "target", "checksum", "no checksum"], 4, rows)
