@@ -1,13 +1,15 @@
 //! The XDP programs in the kernel and the host's datapath give the same result, bit by bit.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Context, Result};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tiercel_tests::differential::{Decider, Harness, Kernel, Source};
+use tiercel_tests::differential::{Decider, Harness, Kernel, Program, Source};
 use tiercel_tests::simulation::{Profile, Scenario, World, node_config_of};
 use tiercel_tests::{Namespace, need_root};
+use transport_common::counters::Counter;
 
 /// Frames and turns of the engine to play.
 const WANTED: [u64; 2] = [100_000, 25_000];
@@ -45,6 +47,31 @@ fn kernel_and_host_agree_to_the_bit() -> Result<()> {
             }
         }
         harness.finish(&mut rng)
+    })
+}
+
+/// Whoever died with a connection's lock in hand costs its packets and turns, not the CPU, and nothing of the others'.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_lock_that_stays_held_is_given_up_and_counted() -> Result<()> {
+    need_root();
+    const SLOT: usize = 5;
+    let namespace = Namespace::new()?;
+    let interface = interface(&namespace)?;
+    namespace.run(|| {
+        let mut kernel = Kernel::load(node_config_of(0), interface)?;
+        let timeouts =
+            |kernel: &Kernel| Ok::<_, anyhow::Error>(kernel.counters()?[Counter::LockTimeout as usize]);
+        kernel.hold_lock(SLOT)?;
+        kernel.node().ready[0].store(1 << SLOT, Relaxed);
+        kernel.run(Program::Engine, &[0; 128])?;
+        assert_eq!(timeouts(&kernel)?, 1);
+        assert_eq!(kernel.node().ready[0].load(Relaxed), 1 << SLOT, "the turn is not lost");
+        let entry = kernel.entry(SLOT)?;
+        kernel.set_entry(SLOT, &entry)?;
+        kernel.run(Program::Engine, &[0; 128])?;
+        assert_eq!((timeouts(&kernel)?, kernel.node().ready[0].load(Relaxed)), (1, 0));
+        Ok(())
     })
 }
 

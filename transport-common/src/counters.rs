@@ -90,6 +90,8 @@ counters! {
     NackIgnored = "nack_ignored",
     /// A registered-memory or frame operation of the platform failed; the packet is retried.
     PlatformFault = "platform_fault",
+    /// A connection's lock was not to be had in a quarter of a second: the packet or turn is given up.
+    LockTimeout = "lock_timeout",
     /// A response did not fit into the received frame and went by the engine.
     ReplyByEngine = "reply_by_engine",
     /// A completion had to wait because the application does not empty its completion queue.

@@ -58,6 +58,39 @@ pub(crate) unsafe fn compare_exchange(p: *mut u64, expected: u64, new: u64) -> u
     old
 }
 
+/// `*p = value`, after everything before it.
+///
+/// # Safety
+/// `p` points to 8 aligned bytes of a map value.
+#[inline(always)]
+pub(crate) unsafe fn store_release(p: *mut u64, value: u64) {
+    let mut old = value;
+    // SAFETY: by the contract of this function; the exchange is a full barrier.
+    unsafe {
+        asm!("{r} = xchg_64({p} + 0, {r})", r = inout(reg) old, p = in(reg) p, options(nostack))
+    };
+    let _ = old;
+}
+
+/// The same number in a register of its own: what the verifier learns about it by comparisons, it does not learn about the
+/// one it was copied from.
+#[inline(always)]
+pub(crate) fn unlinked(value: u64) -> u64 {
+    let mut value = value;
+    // SAFETY: changes nothing.
+    unsafe { asm!("{0} |= 0", inout(reg) value, options(nomem, nostack, preserves_flags)) };
+    value
+}
+
+/// Hides from the compiler how a pointer was computed.
+#[inline(always)]
+pub(crate) fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
+    let mut pointer = pointer;
+    // SAFETY: moves a register onto itself.
+    unsafe { asm!("{0} = {0}", inout(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}
+
 /// Hides a value's range from the compiler, so that the check that follows stays in the program, where the
 /// verifier looks for it.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! The decoder's cursor over verifier pointers.
 
-use transport_common::wire::cursor::Cursor;
+use transport_common::wire::cursor::{Bytes, Cursor};
 
 /// Bytes between two packet pointers.
 pub(crate) struct PacketCursor {
@@ -16,23 +16,29 @@ impl PacketCursor {
     }
 }
 
-impl Cursor for PacketCursor {
+/// `N` bytes of the packet, known to be there. Not to be kept beyond the next change of the frame's length.
+pub(crate) struct Taken<const N: usize>(usize);
+
+impl<const N: usize> Bytes for Taken<N> {
     #[inline(always)]
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        if self.at + N > self.end {
+    fn array<const AT: usize, const M: usize>(&self) -> [u8; M] {
+        const { assert!(AT + M <= N) };
+        // SAFETY: `take` has compared the end of the N bytes with the packet's, which is what the verifier asks for.
+        unsafe { ((self.0 + AT) as *const [u8; M]).read() }
+    }
+}
+
+impl Cursor for PacketCursor {
+    type Taken<const N: usize> = Taken<N>;
+
+    #[inline(always)]
+    fn take<const N: usize>(&mut self) -> Option<Taken<N>> {
+        let at = self.at;
+        if at + N > self.end {
             return None;
         }
-        // Byte by byte: the compiler joins them into wide loads where they are used, while a copy of the array would
-        // go through the stack, which the verifier wants aligned.
-        let mut bytes = [0; N];
-        let mut n = 0;
-        while n < N {
-            // SAFETY: the comparison above is what the verifier asks for.
-            bytes[n] = unsafe { *((self.at + n) as *const u8) };
-            n += 1;
-        }
         self.at += N;
-        Some(bytes)
+        Some(Taken(at))
     }
 
     #[inline(always)]

@@ -5,8 +5,11 @@
 
 mod atomic;
 mod cursor;
+mod exchange;
+mod lock;
 mod maps;
 mod platform;
+mod short;
 mod stamp;
 
 use aya_ebpf::bindings::xdp_action;
@@ -114,6 +117,12 @@ pub fn redeliver_recorded(ctx: XdpContext) -> u32 {
     let turn = datapath::redeliver(&mut Recorded::new(Xdp::new(&ctx), tape), scratch);
     maps::keep(tape, turn);
     send(turn)
+}
+
+/// Run by hand: moves a connection between its slot and the map the node sees, under the connection's lock.
+#[xdp]
+pub fn exchange(_ctx: XdpContext) -> u32 {
+    if exchange::carry_out() { transport_common::connection::exchange::DONE } else { xdp_action::XDP_ABORTED }
 }
 
 #[inline(always)]

@@ -1,16 +1,16 @@
 //! The NIC's memory: every map of the two programs.
 
 use crate::atomic;
+use crate::lock::Lock;
 use aya_ebpf::Global;
-use aya_ebpf::bindings::{BPF_F_MMAPABLE, bpf_spin_lock};
-use aya_ebpf::btf_maps;
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::helpers::bpf_ringbuf_output;
-use aya_ebpf::macros::{btf_map, map};
+use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
 use core::sync::atomic::Ordering::Relaxed;
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
-use transport_common::connection::Entry;
+use transport_common::connection::{Entry, Exchange};
 use transport_common::counters::Counter;
 use transport_common::datapath::Scratch;
 use transport_common::hardware_clock::ClockPage;
@@ -24,14 +24,16 @@ use transport_common::timing_wheel::TimingWheel;
 /// A connection behind its lock.
 #[repr(C)]
 pub(crate) struct Locked {
-    pub(crate) lock: bpf_spin_lock,
-    pub(crate) reserved: u32,
+    pub(crate) lock: Lock,
     pub(crate) entry: Entry,
 }
 
 /// Connection slots.
-#[btf_map]
-pub(crate) static CONNECTIONS: btf_maps::Array<Locked, SLOTS> = btf_maps::Array::new();
+#[map]
+pub(crate) static CONNECTIONS: Array<Locked> = Array::with_max_entries(SLOTS as u32, 0);
+/// A connection on its way into or out of its slot.
+#[map]
+pub(crate) static EXCHANGE: Array<Exchange> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// Send, receive and completion queues by connection slot.
 #[map]
 pub(crate) static QUEUE_PAIRS: Array<QueuePair> = Array::with_max_entries(SLOTS as u32, BPF_F_MMAPABLE);

@@ -2,12 +2,13 @@
 
 use crate::atomic::{self, opaque};
 use crate::cursor::PacketCursor;
+use crate::lock::Lock;
 use crate::maps;
+use crate::short::{self, SHORT};
 use crate::stamp;
 use aya_ebpf::bindings::xdp_md;
 use aya_ebpf::helpers::{
-    bpf_csum_diff, bpf_ktime_get_ns, bpf_spin_lock, bpf_spin_unlock, bpf_xdp_adjust_tail, bpf_xdp_load_bytes,
-    bpf_xdp_store_bytes,
+    bpf_csum_diff, bpf_ktime_get_ns, bpf_xdp_adjust_tail, bpf_xdp_load_bytes, bpf_xdp_store_bytes,
 };
 use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,6 +17,7 @@ use transport_common::congestion::queues::{
     EVENT_QUEUE_DEPTH, EVENT_QUEUES, RESULT_QUEUE_DEPTH, generation_of,
 };
 use transport_common::connection::Entry;
+use transport_common::counters::Counter;
 use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch};
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, REGIONS, Region};
 use transport_common::tape::PREFIX_BYTES;
@@ -70,6 +72,13 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
         if length == 0 || length > MAX_COPY { None } else { Some(length as u32) }
     }
 
+    /// Begin and end of the frame.
+    #[inline(always)]
+    fn frame(&self) -> (*mut u8, *const u8) {
+        // SAFETY: the kernel hands the program a valid context.
+        unsafe { ((*self.ctx).data as usize as *mut u8, (*self.ctx).data_end as usize as *const u8) }
+    }
+
     #[inline(always)]
     fn load(&self, offset: u32, to: *mut u8, length: u32) -> bool {
         // SAFETY: `to` has room for MAX_COPY bytes; the helper checks the packet's bounds.
@@ -80,6 +89,28 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
     fn store(&self, offset: u32, from: *mut u8, length: u32) -> bool {
         // SAFETY: `from` has MAX_COPY bytes; the helper checks the packet's bounds.
         unsafe { bpf_xdp_store_bytes(self.ctx, offset, from.cast(), length) == 0 }
+    }
+
+    /// [`load`](Self::load) where short pieces are common.
+    #[inline(always)]
+    fn load_short(&self, offset: u32, to: *mut u8, length: u32) -> bool {
+        if length as u64 > SHORT {
+            return self.load(offset, to, length);
+        }
+        let (data, end) = self.frame();
+        // SAFETY: `to` has room for MAX_COPY bytes; the frame's own bounds.
+        unsafe { short::from_packet(data, end, offset, to, length as u64) }
+    }
+
+    /// [`store`](Self::store) where short pieces are common.
+    #[inline(always)]
+    fn store_short(&self, offset: u32, from: *mut u8, length: u32) -> bool {
+        if length as u64 > SHORT {
+            return self.store(offset, from, length);
+        }
+        let (data, end) = self.frame();
+        // SAFETY: `from` has MAX_COPY bytes; the frame's own bounds.
+        unsafe { short::to_packet(data, end, offset, from, length as u64) }
     }
 
     #[inline(always)]
@@ -98,6 +129,13 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
             node.next_deadline.store(nanos, Relaxed);
         }
     }
+}
+
+/// The same sum modulo 2^16 - 1 in one word.
+#[inline(always)]
+fn fold_to_word(sum: u64) -> u32 {
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    ((sum & 0xffff_ffff) + (sum >> 32)) as u32
 }
 
 /// Sum of the words of `length` bytes, a multiple of 4 of at most [`MAX_COPY`], added to `seed`.
@@ -206,12 +244,19 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         }
         // SAFETY: start + length is inside the buffer by the check above.
         let from = unsafe { s.header.as_ptr().add(start as usize) };
-        self.store(0, from.cast_mut(), length as u32)
+        let (data, end) = self.frame();
+        // SAFETY: the header buffer, and the scratch behind it; the frame's own bounds.
+        unsafe { short::to_packet(data, end, 0, from, length) }
     }
 
     #[inline(always)]
     fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32> {
         let length = Self::length(length)?;
+        if length as u64 <= SHORT {
+            let (data, end) = self.frame();
+            // SAFETY: the frame's own bounds.
+            return unsafe { short::sum_packet(data, end, offset, length as u64) }.map(fold_to_word);
+        }
         let staging = s.staging.as_mut_ptr();
         if !self.load(offset, staging, length) {
             return None;
@@ -228,16 +273,17 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         if start > 72 || length > 180 {
             return 0;
         }
-        // SAFETY: start + length is inside the buffer by the check above.
-        unsafe {
-            let from = s.header.as_ptr().add(start as usize).cast_mut();
-            bpf_csum_diff(core::ptr::null_mut(), 0, from.cast(), length as u32 & !3, 0) as u32
-        }
+        // SAFETY: start + length is inside the buffer by the check above, and what lies behind it inside the scratch.
+        fold_to_word(unsafe { short::sum_value(s.header.as_ptr().add(start as usize), length & !3) })
     }
 
     #[inline(always)]
     fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
         let (Some(from), Some(length)) = (self.memory(memory_offset), Self::length(length)) else { return 0 };
+        if length as u64 <= SHORT {
+            // SAFETY: the guard behind the memory is longer.
+            return fold_to_word(unsafe { short::sum_value(from, length as u64) });
+        }
         let whole = length as u64 & !3;
         let sum = sum_words(from, whole, 0);
         // SAFETY: the guard behind the memory leaves room for 4 bytes more.
@@ -253,7 +299,7 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         let (Some(from), Some(length)) = (self.memory(memory_offset), Self::length(length)) else {
             return false;
         };
-        self.store(offset, from, length)
+        self.store_short(offset, from, length)
     }
 
     #[inline(always)]
@@ -261,7 +307,7 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         let (Some(to), Some(length)) = (self.memory(memory_offset), Self::length(length)) else {
             return false;
         };
-        self.load(offset, to, length)
+        self.load_short(offset, to, length)
     }
 
     #[inline(always)]
@@ -344,12 +390,14 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R> {
         let locked = maps::CONNECTIONS.get_ptr_mut(slot)?;
         let queues = maps::QUEUE_PAIRS.get_ptr(slot)?;
-        // SAFETY: both are valid map values; the lock makes the reference to the entry unique. No helper is called
-        // between lock and unlock: the step is pure.
+        // SAFETY: both are valid map values; the lock makes the reference to the entry unique.
         unsafe {
-            bpf_spin_lock(&raw mut (*locked).lock);
+            if !Lock::acquire(&raw mut (*locked).lock) {
+                self.raise(Counter::LockTimeout);
+                return None;
+            }
             let result = step(&mut (*locked).entry, &*queues);
-            bpf_spin_unlock(&raw mut (*locked).lock);
+            Lock::release(&raw mut (*locked).lock);
             Some(result)
         }
     }

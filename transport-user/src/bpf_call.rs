@@ -6,8 +6,8 @@ use std::mem::{self, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use aya_obj::generated::{
-    BPF_F_LOCK, BPF_F_TEST_XDP_LIVE_FRAMES, BPF_F_XDP_DEV_BOUND_ONLY, bpf_attach_type, bpf_attr, bpf_cmd,
-    bpf_insn, bpf_link_info, bpf_link_type, bpf_prog_type,
+    BPF_F_TEST_XDP_LIVE_FRAMES, BPF_F_XDP_DEV_BOUND_ONLY, bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn,
+    bpf_link_info, bpf_link_type, bpf_prog_type,
 };
 
 /// Bytes of a live frame before the program fills it; every frame the engine sends is longer or padded.
@@ -44,31 +44,18 @@ fn empty() -> bpf_attr {
     unsafe { mem::zeroed() }
 }
 
-/// Reads element `index` of an array map into `value` under the element's spin lock.
-///
-/// # Safety
-/// `T` must be as large as the map's value and valid for every content the kernel may write.
-pub(crate) unsafe fn lookup_locked<T>(map: BorrowedFd<'_>, index: u32, value: &mut T) -> io::Result<()> {
-    element(bpf_cmd::BPF_MAP_LOOKUP_ELEM, map, index, std::ptr::from_mut(value) as u64)
-}
-
-/// Writes element `index` of an array map under the element's spin lock.
-///
-/// # Safety
-/// `T` must be as large as the map's value.
-pub(crate) unsafe fn update_locked<T>(map: BorrowedFd<'_>, index: u32, value: &T) -> io::Result<()> {
-    element(bpf_cmd::BPF_MAP_UPDATE_ELEM, map, index, std::ptr::from_ref(value) as u64)
-}
-
-fn element(command: bpf_cmd, map: BorrowedFd<'_>, index: u32, value: u64) -> io::Result<()> {
+/// Runs an XDP program once, on a frame of zeros that goes nowhere; what it returns.
+pub(crate) fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
+    let frame = [0u8; LIVE_FRAME_BYTES as usize];
     let mut attributes = empty();
-    // SAFETY: plain integers of the variant these commands read.
-    let element = unsafe { &mut attributes.__bindgen_anon_2 };
-    element.map_fd = map.as_raw_fd() as u32;
-    element.key = std::ptr::from_ref(&index) as u64;
-    element.__bindgen_anon_1.value = value;
-    element.flags = u64::from(BPF_F_LOCK);
-    bpf(command, &mut attributes).map(drop)
+    // SAFETY: plain integers of the variant this command reads.
+    let test = unsafe { &mut attributes.test };
+    test.prog_fd = program.as_raw_fd() as u32;
+    test.data_in = frame.as_ptr() as u64;
+    test.data_size_in = LIVE_FRAME_BYTES;
+    bpf(bpf_cmd::BPF_PROG_TEST_RUN, &mut attributes)?;
+    // SAFETY: the kernel has written it; any number is valid.
+    Ok(unsafe { attributes.test.retval })
 }
 
 /// Hands `frames` live frames to `program`, as frames of the engine, `batch` at a time. Returns when all were

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use tokio::sync::Notify;
-use transport_common::connection::state;
+use transport_common::connection::{Entry, state};
 use transport_common::ids::Cid;
 use transport_common::queues::{QueuePair, command};
 
@@ -14,7 +14,7 @@ use crate::cid::{CidReservation, slot_of};
 use crate::congestion::{CongestionControl, Placement};
 use crate::error::Error;
 use crate::info::{ConnectionInfo, ConnectionState, Device};
-use crate::maps::ConnectionValue;
+use crate::maps::closed_connection;
 use crate::parameters::OpenConnection;
 use crate::poller::Look;
 use crate::queue_pair::{Occupancy, Queues};
@@ -69,9 +69,9 @@ impl Core {
         let pair = shared.maps.queue_pairs.get(slot);
         pair.start_settings(parameters.settings);
         let queues = Queues::open(pair, parameters.tx.rsn, ordered, config.max_segment);
-        let mut value = ConnectionValue::zeroed();
-        value.entry.open(parameters, reservation.generation());
-        let written = shared.maps.set_connection(slot, &value);
+        let mut entry = closed_connection();
+        entry.open(parameters, reservation.generation());
+        let written = shared.maps.set_connection(slot, &entry);
         written
             .inspect_err(|_| shared.rate_update.unassign(slot))
             .map_err(|e| Error::system("write a connection", e))?;
@@ -204,7 +204,7 @@ impl Core {
         self.queues().release(self.qp());
         // A closed connection's packets are dropped silently (D-50), with or without its remains; a new one starts
         // from zero in any case. So a failure here costs nothing but the remains' visibility.
-        if let Err(error) = self.shared.maps.set_connection(self.slot, &ConnectionValue::zeroed()) {
+        if let Err(error) = self.shared.maps.set_connection(self.slot, &closed_connection()) {
             tracing::warn!(cid = self.local_cid.0, %error, "could not clear a closed connection");
         }
         self.shared.rate_update.unassign(self.slot);
@@ -262,13 +262,13 @@ impl Core {
         if self.is_released() {
             return Err(Error::UnknownCid(self.local_cid.0));
         }
-        let value = self.value().map_err(|e| Error::system("read a connection", e))?;
+        let entry = self.entry().map_err(|e| Error::system("read a connection", e))?;
         let failure = self.shared.rate_update.failure(self.slot);
-        Ok(ConnectionInfo::new(&value, self.qp(), &self.occupancy(), &self.congestion(), failure))
+        Ok(ConnectionInfo::new(&entry, self.qp(), &self.occupancy(), &self.congestion(), failure))
     }
 
     /// A copy of its context and tables.
-    pub(crate) fn value(&self) -> io::Result<Box<ConnectionValue>> {
+    pub(crate) fn entry(&self) -> io::Result<Box<Entry>> {
         self.shared.maps.connection(self.slot)
     }
 }

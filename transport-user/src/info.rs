@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{RESPONSES, Statistics, state};
+use transport_common::connection::{Entry, RESPONSES, Statistics, state};
 use transport_common::ids::{Cid, RKey};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
 use transport_common::queues::{
@@ -14,7 +14,6 @@ use transport_common::units::Fcwnd;
 
 use crate::congestion::{CongestionControl, CongestionInfo};
 use crate::mac::Mac;
-use crate::maps::ConnectionValue;
 use crate::nic_time::DelaysInfo;
 use crate::parameters::address_from;
 use crate::queue_pair::Occupancy;
@@ -244,13 +243,13 @@ pub struct ConnectionInfo {
 impl ConnectionInfo {
     /// From a copy of the connection and of its queues' counters.
     pub(crate) fn new(
-        value: &ConnectionValue,
+        entry: &Entry,
         queues: &QueuePair,
         occupancy: &Occupancy,
         control: &CongestionControl,
         failure: Option<String>,
     ) -> Self {
-        let c = &value.entry.connection;
+        let c = &entry.connection;
         let (path, s, congestion) = (&c.config.path, &c.security, &c.congestion);
         Self {
             local_cid: c.config.local_cid,
@@ -290,7 +289,7 @@ impl ConnectionInfo {
             receive_queue: QueueInfo { used: occupancy.receive, depth: RECEIVE_QUEUE_DEPTH as u32 },
             completion_queue: QueueInfo { used: occupancy.completions, depth: COMPLETION_QUEUE_DEPTH as u32 },
             operations_waiting: occupancy.operations_waiting,
-            statistics: value.entry.tables.statistics,
+            statistics: entry.tables.statistics,
         }
     }
 }

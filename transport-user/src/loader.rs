@@ -22,6 +22,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ti
 const WIRE: &str = "wire";
 const ENGINE: &str = "engine";
 const REDELIVER: &str = "redeliver";
+const EXCHANGE: &str = "exchange";
 /// Wire, engine, redeliver; and those that record what they do.
 const PLAIN: [&str; 3] = [WIRE, ENGINE, REDELIVER];
 const RECORDING: [&str; 3] = ["wire_recorded", "engine_recorded", "redeliver_recorded"];
@@ -170,6 +171,7 @@ impl Loaded {
             .and_then(|fd| fd.try_clone().map_err(ProgramError::from))
             .map_err(program_error)?;
         program(&mut object, WIRE)?.load().map_err(program_error)?;
+        program(&mut object, EXCHANGE)?.load().map_err(program_error)?;
 
         // The maps stay in the object: the kernel empties a program array that no descriptor names any more.
         let mut programs: ProgramArray<&mut MapData> = borrowed(&mut object, "PROGRAMS")?;
@@ -189,7 +191,8 @@ impl Loaded {
             }
             false => None,
         };
-        let (maps, wake) = (Maps::take(&mut object)?, typed(&mut object, "WAKE")?);
+        let exchange = descriptor(&mut object, EXCHANGE)?;
+        let (maps, wake) = (Maps::take(&mut object, exchange)?, typed(&mut object, "WAKE")?);
         Ok(Self { object, bound, maps, wake })
     }
 

@@ -7,13 +7,14 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData, PerCpuArray, PerCpuValues, RingBuf};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
-use transport_common::connection::Entry;
+use transport_common::connection::{Entry, Exchange, exchange};
 use transport_common::counters::Counter;
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
@@ -73,26 +74,33 @@ impl<T> Drop for Mapping<T> {
     }
 }
 
-/// A value of the connection map: the lock, which copies under the lock leave out, and the entry.
-#[repr(C)]
-pub(crate) struct ConnectionValue {
-    lock: u32,
-    pad: u32,
-    /// The connection.
-    pub(crate) entry: Entry,
+/// A closed connection. On the heap, since it is large.
+pub(crate) fn closed_connection() -> Box<Entry> {
+    // SAFETY: integers only, and zero bytes are a valid, closed connection.
+    unsafe { Box::new_zeroed().assume_init() }
 }
 
-impl ConnectionValue {
-    /// All zero: a closed connection. On the heap, since it is large.
-    pub(crate) fn zeroed() -> Box<Self> {
-        // SAFETY: integers only, and zero bytes are a valid, closed connection.
-        unsafe { Box::new_zeroed().assume_init() }
+/// Moves connections into and out of their slots, one at a time.
+struct Exchanger {
+    program: OwnedFd,
+    page: Mapping<Exchange>,
+}
+
+impl Exchanger {
+    fn carry_out(&self, slot: usize, direction: u32) -> io::Result<()> {
+        let page = self.page.get(0);
+        page.slot.store(slot as u32, Relaxed);
+        page.direction.store(direction, Relaxed);
+        if bpf_call::run_once(self.program.as_fd())? == exchange::DONE {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("connection slot {slot} stays locked")))
     }
 }
 
 /// The maps of a node.
 pub(crate) struct Maps {
-    connections: OwnedFd,
+    exchanger: Mutex<Exchanger>,
     /// One queue pair a connection slot.
     pub(crate) queue_pairs: Mapping<QueuePair>,
     /// Registered memory.
@@ -120,9 +128,11 @@ impl std::fmt::Debug for Maps {
 
 impl Maps {
     /// Takes the maps out of a loaded object.
-    pub(crate) fn take(object: &mut Ebpf) -> Result<Self, Error> {
+    ///
+    /// `exchange` is the program that moves connections.
+    pub(crate) fn take(object: &mut Ebpf, exchange: OwnedFd) -> Result<Self, Error> {
         Ok(Self {
-            connections: descriptor(object, "CONNECTIONS")?,
+            exchanger: Mutex::new(Exchanger { program: exchange, page: mapping(object, "EXCHANGE", 1)? }),
             queue_pairs: mapping(object, "QUEUE_PAIRS", CONNECTIONS)?,
             memory: mapping(object, "MEMORY", MEMORY_BYTES)?,
             regions: mapping(object, "REGIONS", REGIONS)?,
@@ -152,17 +162,21 @@ impl Maps {
     }
 
     /// A copy of the connection in `slot`, taken under its lock.
-    pub(crate) fn connection(&self, slot: usize) -> io::Result<Box<ConnectionValue>> {
-        let mut value = ConnectionValue::zeroed();
-        // SAFETY: the type of the map's values; plain integers, valid for any content.
-        unsafe { bpf_call::lookup_locked(self.connections.as_fd(), slot as u32, &mut *value)? };
-        Ok(value)
+    pub(crate) fn connection(&self, slot: usize) -> io::Result<Box<Entry>> {
+        let exchanger = self.exchanger.lock().expect("no panic under the lock");
+        exchanger.carry_out(slot, exchange::READ)?;
+        let mut entry = closed_connection();
+        // SAFETY: two entries; the datapath writes to the page only while it is asked to.
+        unsafe { std::ptr::copy_nonoverlapping(exchanger.page.get(0).entry.as_ptr(), &mut *entry, 1) };
+        Ok(entry)
     }
 
     /// Replaces the connection in `slot`, under its lock.
-    pub(crate) fn set_connection(&self, slot: usize, value: &ConnectionValue) -> io::Result<()> {
-        // SAFETY: the type of the map's values.
-        unsafe { bpf_call::update_locked(self.connections.as_fd(), slot as u32, value) }
+    pub(crate) fn set_connection(&self, slot: usize, entry: &Entry) -> io::Result<()> {
+        let exchanger = self.exchanger.lock().expect("no panic under the lock");
+        // SAFETY: two entries; the datapath reads the page only while it is asked to.
+        unsafe { std::ptr::copy_nonoverlapping(entry, exchanger.page.get(0).entry.as_ptr(), 1) };
+        exchanger.carry_out(slot, exchange::WRITE)
     }
 
     /// A counter, summed over all CPUs.

@@ -331,8 +331,8 @@ impl Node {
         let mut pools = inner.pools();
         let mut sums = transport_common::connection::Statistics::default();
         for core in inner.connections.all() {
-            let value = core.value().map_err(|e| Error::system("read a connection", e))?;
-            statistics::add(&mut sums, &value.entry.tables.statistics);
+            let entry = core.entry().map_err(|e| Error::system("read a connection", e))?;
+            statistics::add(&mut sums, &entry.tables.statistics);
             let occupancy = core.occupancy();
             pools.connections += 1;
             pools.send_entries += u64::from(occupancy.send);

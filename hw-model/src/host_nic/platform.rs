@@ -138,6 +138,8 @@ pub struct FrameCursor {
 }
 
 impl Cursor for FrameCursor {
+    type Taken<const N: usize> = [u8; N];
+
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let bytes = *self.bytes[self.at..].first_chunk::<N>()?;
         self.at += N;

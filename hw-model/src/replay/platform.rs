@@ -24,6 +24,8 @@ pub struct PrefixCursor {
 }
 
 impl Cursor for PrefixCursor {
+    type Taken<const N: usize> = [u8; N];
+
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         if self.at + N > self.length {
             return None;

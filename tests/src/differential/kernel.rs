@@ -19,8 +19,6 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ti
 
 /// Bytes a frame may have after the run.
 const LONGEST_FRAME: usize = 4096;
-/// The kernel copies the value under its lock, and leaves the lock itself alone.
-const BPF_F_LOCK: u64 = 4;
 
 /// Which program to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +44,15 @@ macro_rules! pod {
 pod!(ConfigValue(NodeConfig));
 pod!(CellValue([u8; CELL_BYTES]));
 
+/// Of a connection's lock, when nobody holds it.
+const FREE: u64 = 0;
+/// When somebody does.
+const HELD: u64 = 1;
+
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct ConnectionValue {
-    lock: u32,
-    reserved: u32,
+    lock: u64,
     entry: Entry,
 }
 
@@ -198,7 +200,7 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be read.
     pub fn entry(&self, slot: usize) -> Result<Box<Entry>> {
-        Ok(Box::new(self.connections.get(&(slot as u32), BPF_F_LOCK)?.entry))
+        Ok(Box::new(self.connections.get(&(slot as u32), 0)?.entry))
     }
 
     /// Replaces the context and tables of `slot`.
@@ -206,8 +208,17 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be written.
     pub fn set_entry(&mut self, slot: usize, entry: &Entry) -> Result<()> {
-        let value = ConnectionValue { lock: 0, reserved: 0, entry: *entry };
-        Ok(self.connections.set(slot as u32, value, BPF_F_LOCK)?)
+        let value = ConnectionValue { lock: FREE, entry: *entry };
+        Ok(self.connections.set(slot as u32, value, 0)?)
+    }
+
+    /// Takes the lock of `slot`, for good.
+    ///
+    /// # Errors
+    /// If the map cannot be read or written.
+    pub fn hold_lock(&mut self, slot: usize) -> Result<()> {
+        let value = ConnectionValue { lock: HELD, entry: *self.entry(slot)? };
+        Ok(self.connections.set(slot as u32, value, 0)?)
     }
 
     /// The queues of `slot`.

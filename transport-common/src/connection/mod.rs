@@ -1,10 +1,11 @@
 //! The connection context: one `repr(C)` struct, sections by sublayer, and the tables beside it.
 //!
 //! [`Connection`] is what a card would keep hot for every connection; [`Tables`] holds what is needed per
-//! outstanding packet or transaction. Both live in one map value behind one spin lock. Zero bytes are a valid,
+//! outstanding packet or transaction. Both live in one map value behind one lock. Zero bytes are a valid,
 //! closed connection.
 
 mod congestion_step;
+pub mod exchange;
 mod receive_step;
 mod reply;
 mod transmit_step;
@@ -18,6 +19,7 @@ use crate::packet_delivery::{AckState, ReceiveWindow, TransmitWindow, TxPacket};
 use crate::transaction::{Initiator, Response, Target, TargetRequest, Transaction};
 use crate::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
 
+pub use exchange::Exchange;
 pub use receive_step::INITIAL_HOP_LIMIT;
 
 /// Life of a connection ([`Connection::state`], `QueuePair::state`).

@@ -45,7 +45,15 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     s.cells_in_use = p.cells_in_use();
     s.rx_buffer_level = p.rx_buffer_level().into();
     p.event_queues(s);
-    p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired));
+    if p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired)).is_none() {
+        // Once more, by the way it came.
+        if fired {
+            p.file(slot, now, 1)
+        } else {
+            p.wake(slot)
+        }
+        return Turn::Idle;
+    }
     settle(p, s);
     plan(p, s);
     if s.delivery.kind == delivery::REDELIVER {
@@ -126,7 +134,9 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
         emit::fault(p);
     }
     s.region = region_of(p, s);
-    p.locked(slot, |entry, queues| entry.redeliver(s, queues, now));
+    if p.locked(slot, |entry, queues| entry.redeliver(s, queues, now)).is_none() {
+        return Turn::Drop;
+    }
     settle(p, s);
     ring(p, s, slot, now);
     carry_out(p, s, slot, now);

@@ -8,7 +8,7 @@ use crate::ulp;
 use crate::units::FalconTime;
 use crate::wire::ack::{Ack, AckHeader, CongestionInfo};
 use crate::wire::base::BaseHeader;
-use crate::wire::cursor::Cursor;
+use crate::wire::cursor::{Bytes, Cursor};
 use crate::wire::falcon::FalconHeader;
 use crate::wire::udp::FALCON_UDP_PORT;
 use crate::wire::{Malformed, PacketType, ethernet, ipv4, ipv6, psp, udp};
@@ -54,19 +54,17 @@ const PROTOCOL_UDP: u8 = 17;
 const IPV6_FRAGMENT: u8 = 44;
 const CONGESTION_EXPERIENCED: u8 = 3;
 
-/// A MAC address as an integer of its bytes in memory order.
+/// A MAC address as an integer, its first byte lowest.
 #[inline(always)]
 pub const fn mac_word(mac: &[u8; 6]) -> u64 {
-    u64::from_ne_bytes([mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], 0, 0])
+    let low = u32::from_le_bytes([mac[0], mac[1], mac[2], mac[3]]) as u64;
+    low | (u16::from_le_bytes([mac[4], mac[5]]) as u64) << 32
 }
 
 /// An IPv6 address as integers of its bytes in memory order.
 #[inline(always)]
-pub const fn words(a: &[u8; 16]) -> [u64; 2] {
-    [
-        u64::from_ne_bytes([a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]]),
-        u64::from_ne_bytes([a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]]),
-    ]
+pub fn words(a: &[u8; 16]) -> [u64; 2] {
+    [u64::from_ne_bytes(a.array::<0, 8>()), u64::from_ne_bytes(a.array::<8, 8>())]
 }
 
 /// Parses the frame into `s.packet`. The result is a [`Parsed`] in one word, because the BPF target returns no more.
@@ -144,14 +142,17 @@ pub(super) const fn fold(sum: u64) -> u16 {
 }
 
 #[inline(always)]
-fn sum_bytes<const N: usize>(bytes: &[u8; N]) -> u64 {
-    let mut sum = 0;
-    let mut n = 0;
-    while n + 1 < N {
-        sum += u16::from_ne_bytes([bytes[n], bytes[n + 1]]) as u64;
-        n += 2;
-    }
-    sum
+fn word(bytes: [u8; 4]) -> u64 {
+    u32::from_ne_bytes(bytes) as u64
+}
+
+/// Sum of an IPv6 address, words in memory order.
+#[inline(always)]
+fn sum_address(address: &[u8; 16]) -> u64 {
+    word(address.array::<0, 4>())
+        + word(address.array::<4, 4>())
+        + word(address.array::<8, 4>())
+        + word(address.array::<12, 4>())
 }
 
 /// Sum of a pseudo header without its length field, words in memory order.
@@ -159,11 +160,9 @@ fn sum_bytes<const N: usize>(bytes: &[u8; N]) -> u64 {
 pub(super) fn pseudo_sum(source: &[u8; 16], destination: &[u8; 16], v6: bool) -> u64 {
     let protocol = (PROTOCOL_UDP as u16).to_be() as u64;
     if v6 {
-        return sum_bytes(source) + sum_bytes(destination) + protocol;
+        return sum_address(source) + sum_address(destination) + protocol;
     }
-    let source = [source[0], source[1], source[2], source[3]];
-    let destination = [destination[0], destination[1], destination[2], destination[3]];
-    sum_bytes(&source) + sum_bytes(&destination) + protocol
+    word(source.array::<0, 4>()) + word(destination.array::<0, 4>()) + protocol
 }
 
 /// Ethernet and IP, into `s.network`.
@@ -188,8 +187,7 @@ fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor
                 s.packet.congestion_experienced = (ip.dscp_ecn & 3 == CONGESTION_EXPERIENCED) as u8;
                 s.network.payload_length = (ip.total_length as u32).wrapping_sub(ipv4::Ipv4::LEN as u32);
                 s.network.udp_offset = link + ipv4::Ipv4::LEN as u32;
-                s.network.pseudo_sum =
-                    sum_bytes(&ip.src) + sum_bytes(&ip.dst) + (PROTOCOL_UDP as u16).to_be() as u64;
+                s.network.pseudo_sum = word(ip.src) + word(ip.dst) + (PROTOCOL_UDP as u16).to_be() as u64;
                 ip.protocol
             }
             Err(malformed) => return unusual(p, malformed, link, false),
@@ -234,16 +232,7 @@ const LONGEST_OPTIONS: usize = 10;
 fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
     let mut cursor = p.cursor();
     let Some(ethernet) = cursor.take::<14>() else { return false };
-    let mac = u64::from_ne_bytes([
-        ethernet[0],
-        ethernet[1],
-        ethernet[2],
-        ethernet[3],
-        ethernet[4],
-        ethernet[5],
-        0,
-        0,
-    ]);
+    let mac = mac_word(&ethernet.array::<0, 6>());
     if link == 18 && cursor.take::<4>().is_none() {
         return false;
     }
@@ -258,7 +247,7 @@ fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
     }
     match cursor.take::<4>() {
         Some(ports) => {
-            options <= LONGEST_OPTIONS && u16::from_be_bytes([ports[2], ports[3]]) == FALCON_UDP_PORT
+            options <= LONGEST_OPTIONS && u16::from_be_bytes(ports.array::<2, 2>()) == FALCON_UDP_PORT
         }
         None => false,
     }
@@ -268,10 +257,12 @@ fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
 #[inline(always)]
 fn behind_ipv4<P: Platform>(p: &P, cursor: &mut P::Cursor, mac: u64) -> Option<usize> {
     let ip = cursor.take::<{ ipv4::Ipv4::LEN }>()?;
-    let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
-    let destination = u32::from_ne_bytes([ip[16], ip[17], ip[18], ip[19]]);
-    let ours = ip[9] == PROTOCOL_UDP && first && p.owns_ipv4(mac, destination);
-    ours.then_some((ip[0] as usize & 0xf).saturating_sub(5))
+    let first = u16::from_be_bytes(ip.array::<6, 2>()) & 0x1fff == 0;
+    let destination = u32::from_ne_bytes(ip.array::<16, 4>());
+    let [protocol] = ip.array::<9, 1>();
+    let ours = protocol == PROTOCOL_UDP && first && p.owns_ipv4(mac, destination);
+    let [version_ihl] = ip.array::<0, 1>();
+    ours.then_some((version_ihl as usize & 0xf).saturating_sub(5))
 }
 
 /// Words between an IPv6 header for this node, with the first 8 bytes of its extension header, and the UDP header.
@@ -279,15 +270,13 @@ fn behind_ipv4<P: Platform>(p: &P, cursor: &mut P::Cursor, mac: u64) -> Option<u
 fn behind_ipv6<P: Platform>(p: &P, cursor: &mut P::Cursor, mac: u64) -> Option<usize> {
     let ip = cursor.take::<{ ipv6::Ipv6::LEN }>()?;
     let extension = cursor.take::<8>()?;
-    let fragment = ip[6] == IPV6_FRAGMENT;
-    let first = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff8 == 0;
-    let destination = [
-        u64::from_ne_bytes([ip[24], ip[25], ip[26], ip[27], ip[28], ip[29], ip[30], ip[31]]),
-        u64::from_ne_bytes([ip[32], ip[33], ip[34], ip[35], ip[36], ip[37], ip[38], ip[39]]),
-    ];
-    let ours = extension[0] == PROTOCOL_UDP && (!fragment || first) && p.owns_ipv6(mac, destination);
+    let fragment = ip.array::<6, 1>() == [IPV6_FRAGMENT];
+    let first = u16::from_be_bytes(extension.array::<2, 2>()) & 0xfff8 == 0;
+    let destination = words(&ip.array::<24, 16>());
+    let [protocol, length] = extension.array::<0, 2>();
+    let ours = protocol == PROTOCOL_UDP && (!fragment || first) && p.owns_ipv6(mac, destination);
     // A fragment header has no length field: it is 8 bytes.
-    ours.then_some(if fragment { 0 } else { extension[1] as usize * 2 })
+    ours.then_some(if fragment { 0 } else { length as usize * 2 })
 }
 
 /// The Falcon and ULP headers, into `s.packet`.

@@ -77,7 +77,8 @@ pub trait Platform {
 
     /// The table entry an R_Key points to; it may be free or another key's.
     fn region(&mut self, rkey: u32) -> Region;
-    /// Runs `step` on connection slot `slot` under its lock; `None` if there is no such slot.
+    /// Runs `step` on connection slot `slot` under its lock; `None` if there is no such slot, or if the lock
+    /// was not to be had, which the platform counts.
     fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &Self::Queues) -> R) -> Option<R>;
 
     /// Receive cells in use.

@@ -32,7 +32,6 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
         p.event_queues(s);
     }
     if p.locked(slot, |entry, queues| entry.on_packet(s, queues, now)).is_none() {
-        p.raise(Counter::DropUnknownCid);
         return Verdict::Drop;
     }
     settle(p, s);
@@ -123,7 +122,11 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32, now:
     if !done {
         emit::fault(p);
     }
-    p.locked(slot, |entry, queues| finish_delivery(entry, s, queues, (kind, done, value, cell, now)));
+    if p.locked(slot, |entry, queues| finish_delivery(entry, s, queues, (kind, done, value, cell, now)))
+        .is_none()
+    {
+        return;
+    }
     settle(p, s);
     ring(p, s, slot, now);
 }

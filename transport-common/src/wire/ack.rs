@@ -59,7 +59,7 @@ impl AckWords {
     #[inline(always)]
     pub(crate) fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
         const REST: usize = FirstWords::LEN;
-        let bytes: [u8; AckHeader::LEN - REST] = c.take().ok_or(Malformed::FalconTruncated)?;
+        let bytes = c.take::<{ AckHeader::LEN - REST }>().ok_or(Malformed::FalconTruncated)?;
         let word6 = get_u32::<{ WORD6 - REST }, _>(&bytes);
         Ok(Self {
             data_base_psn: Psn(get_u32::<{ DATA_BASE_PSN - REST }, _>(&bytes)),
@@ -206,7 +206,7 @@ impl Eack {
     pub fn decode_after<C: Cursor>(first: FirstWords, c: &mut C) -> Result<Self, Malformed> {
         const REST: usize = AckHeader::LEN;
         let header = AckHeader::decode_after(first, c)?;
-        let bytes: [u8; Self::LEN - REST] = c.take().ok_or(Malformed::FalconTruncated)?;
+        let bytes = c.take::<{ Self::LEN - REST }>().ok_or(Malformed::FalconTruncated)?;
         Ok(Self {
             header,
             data_ack: [

@@ -49,7 +49,7 @@ impl FirstWords {
     /// In this order: `FalconTruncated`, `FalconVersion`, `FalconPacketType` (D-09).
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
-        let bytes: [u8; Self::LEN] = c.take().ok_or(Malformed::FalconTruncated)?;
+        let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::FalconTruncated)?;
         let word0 = get_u32::<WORD0, _>(&bytes);
         let word1 = get_u32::<WORD1, _>(&bytes);
         if word0 >> VERSION_SHIFT != FALCON_VERSION as u32 {
@@ -113,7 +113,7 @@ impl BaseHeader {
     #[inline(always)]
     pub fn decode_after<C: Cursor>(first: FirstWords, c: &mut C) -> Result<Self, Malformed> {
         const REST: usize = FirstWords::LEN;
-        let bytes: [u8; Self::LEN - REST] = c.take().ok_or(Malformed::FalconTruncated)?;
+        let bytes = c.take::<{ Self::LEN - REST }>().ok_or(Malformed::FalconTruncated)?;
         if first.packet_type as u8 != PacketType::Resync as u8
             && ProtocolType::from_wire(first.protocol).is_none()
         {

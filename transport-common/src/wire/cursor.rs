@@ -2,11 +2,30 @@
 
 /// A packet being read front to back.
 pub trait Cursor {
+    /// Bytes that were taken.
+    type Taken<const N: usize>: Bytes;
+
     /// The next `N` bytes, advancing; `None`, without advancing, when fewer remain.
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]>;
+    fn take<const N: usize>(&mut self) -> Option<Self::Taken<N>>;
 
     /// Bytes not yet taken.
     fn remaining(&self) -> usize;
+}
+
+/// A constant number of bytes, read field by field: on the BPF target each field is one load from the packet, where it is
+/// used.
+pub trait Bytes {
+    /// `M` bytes from `AT` on; a range that is not inside does not compile.
+    fn array<const AT: usize, const M: usize>(&self) -> [u8; M];
+}
+
+impl<const N: usize> Bytes for [u8; N] {
+    #[inline(always)]
+    fn array<const AT: usize, const M: usize>(&self) -> [u8; M] {
+        const { assert!(AT + M <= N) };
+        // SAFETY: the range was just asserted to lie inside the array.
+        unsafe { self.as_ptr().add(AT).cast::<[u8; M]>().read() }
+    }
 }
 
 /// A cursor over a slice: the host's side of the decoders.
@@ -28,6 +47,8 @@ impl<'a> SliceCursor<'a> {
 }
 
 impl Cursor for SliceCursor<'_> {
+    type Taken<const N: usize> = [u8; N];
+
     #[inline(always)]
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.rest.split_first_chunk::<N>()?;

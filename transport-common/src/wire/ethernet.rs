@@ -42,7 +42,7 @@ impl Ethernet {
     /// [`Malformed::EthernetTruncated`].
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
-        let bytes: [u8; Self::LEN] = c.take().ok_or(Malformed::EthernetTruncated)?;
+        let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::EthernetTruncated)?;
         let mut header = Self {
             dst: get_array::<DST, 6, _>(&bytes),
             src: get_array::<SRC, 6, _>(&bytes),
@@ -50,7 +50,7 @@ impl Ethernet {
             ethertype: get_u16::<ETHERTYPE, _>(&bytes),
         };
         if header.ethertype == TPID_8021Q {
-            let tag: [u8; Self::TAGGED_LEN - Self::LEN] = c.take().ok_or(Malformed::EthernetTruncated)?;
+            let tag = c.take::<{ Self::TAGGED_LEN - Self::LEN }>().ok_or(Malformed::EthernetTruncated)?;
             header.vlan = Some(get_u16::<{ TCI - Self::LEN }, _>(&tag));
             header.ethertype = get_u16::<{ TAGGED_ETHERTYPE - Self::LEN }, _>(&tag);
         }

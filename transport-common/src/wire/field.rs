@@ -1,41 +1,41 @@
 //! Big-endian fields at constant offsets of fixed arrays; an offset outside the array does not compile.
 
+use super::cursor::Bytes;
+
 /// The byte at `AT`.
 #[inline(always)]
-pub(crate) const fn get_u8<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u8 {
-    const { assert!(AT < N) };
-    bytes[AT]
+pub(crate) fn get_u8<const AT: usize, B: Bytes>(bytes: &B) -> u8 {
+    bytes.array::<AT, 1>()[0]
 }
 
 /// The 16-bit field whose first byte is at `AT`.
 #[inline(always)]
-pub(crate) const fn get_u16<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u16 {
-    u16::from_be_bytes(get_array::<AT, 2, N>(bytes))
+pub(crate) fn get_u16<const AT: usize, B: Bytes>(bytes: &B) -> u16 {
+    u16::from_be_bytes(bytes.array::<AT, 2>())
 }
 
 /// The 32-bit field whose first byte is at `AT`.
 #[inline(always)]
-pub(crate) const fn get_u32<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u32 {
-    u32::from_be_bytes(get_array::<AT, 4, N>(bytes))
+pub(crate) fn get_u32<const AT: usize, B: Bytes>(bytes: &B) -> u32 {
+    u32::from_be_bytes(bytes.array::<AT, 4>())
 }
 
 /// The 64-bit field whose first byte is at `AT`.
 #[inline(always)]
-pub(crate) const fn get_u64<const AT: usize, const N: usize>(bytes: &[u8; N]) -> u64 {
-    u64::from_be_bytes(get_array::<AT, 8, N>(bytes))
+pub(crate) fn get_u64<const AT: usize, B: Bytes>(bytes: &B) -> u64 {
+    u64::from_be_bytes(bytes.array::<AT, 8>())
 }
 
 /// `M` bytes from `AT` on.
 #[inline(always)]
-pub(crate) const fn get_array<const AT: usize, const M: usize, const N: usize>(bytes: &[u8; N]) -> [u8; M] {
-    const { assert!(AT + M <= N) };
-    let mut out = [0; M];
-    let mut i = 0;
-    while i < M {
-        out[i] = bytes[AT + i];
-        i += 1;
-    }
-    out
+pub(crate) fn get_array<const AT: usize, const M: usize, B: Bytes>(bytes: &B) -> [u8; M] {
+    bytes.array::<AT, M>()
+}
+
+/// The four bytes from `AT` on as a number of this machine's byte order: for sums that do not depend on it.
+#[inline(always)]
+pub(crate) fn get_word<const AT: usize, B: Bytes>(bytes: &B) -> u64 {
+    u32::from_ne_bytes(bytes.array::<AT, 4>()) as u64
 }
 
 /// Writes the byte at `AT`.
@@ -70,9 +70,6 @@ pub(crate) const fn put_array<const AT: usize, const M: usize, const N: usize>(
     value: [u8; M],
 ) {
     const { assert!(AT + M <= N) };
-    let mut i = 0;
-    while i < M {
-        bytes[AT + i] = value[i];
-        i += 1;
-    }
+    // One store. SAFETY: the range was just asserted to lie inside the array.
+    unsafe { bytes.as_mut_ptr().add(AT).cast::<[u8; M]>().write(value) };
 }

@@ -45,7 +45,7 @@ impl Ipv6 {
     /// In this order: `Ipv6Truncated`, `Ipv6Version`, `Fragment`, `Ipv6Extension`, `Ipv6PayloadLength`.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
-        let bytes: [u8; Self::LEN] = c.take().ok_or(Malformed::Ipv6Truncated)?;
+        let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::Ipv6Truncated)?;
         let word0 = get_u32::<WORD0, _>(&bytes);
         if word0 >> 28 != 6 {
             return Err(Malformed::Ipv6Version);

@@ -126,7 +126,7 @@ impl Nack {
     pub fn decode_after<C: Cursor>(first: FirstWords, c: &mut C) -> Result<Self, Malformed> {
         const REST: usize = AckHeader::LEN;
         let words = AckWords::decode(c)?;
-        let bytes: [u8; Self::LEN - REST] = c.take().ok_or(Malformed::FalconTruncated)?;
+        let bytes = c.take::<{ Self::LEN - REST }>().ok_or(Malformed::FalconTruncated)?;
         let word9 = get_u32::<{ WORD9 - REST }, _>(&bytes);
         Ok(Self {
             dest_cid: first.dest_cid,

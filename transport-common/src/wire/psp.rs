@@ -89,7 +89,7 @@ impl Psp {
     /// `PspCryptOffset`; `PspTruncated` again when the cookie is cut off.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
-        let bytes: [u8; Self::LEN] = c.take().ok_or(Malformed::PspTruncated)?;
+        let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::PspTruncated)?;
         let next_header = get_u8::<NEXT_HEADER, _>(&bytes);
         if next_header != NEXT_HEADER_FALCON {
             return Err(Malformed::PspNextHeader); // F-7.1-1
@@ -114,8 +114,8 @@ impl Psp {
             return Err(Malformed::PspCryptOffset); // F-7.1-3
         }
         let vc = if has_vc {
-            let cookie: [u8; Self::VC_LEN - Self::LEN] = c.take().ok_or(Malformed::PspTruncated)?;
-            u64::from_be_bytes(cookie)
+            let cookie = c.take::<{ Self::VC_LEN - Self::LEN }>().ok_or(Malformed::PspTruncated)?;
+            get_u64::<0, _>(&cookie)
         } else {
             0
         };

@@ -29,7 +29,7 @@ impl PushData {
     #[inline(always)]
     pub fn decode_after<C: Cursor>(first: FirstWords, c: &mut C) -> Result<Self, Malformed> {
         let base = BaseHeader::decode_after(first, c)?;
-        let bytes: [u8; Self::LEN - BaseHeader::LEN] = c.take().ok_or(Malformed::FalconTruncated)?;
+        let bytes = c.take::<{ Self::LEN - BaseHeader::LEN }>().ok_or(Malformed::FalconTruncated)?;
         Ok(Self { base, request_length: get_u16::<{ REQUEST_LENGTH - BaseHeader::LEN }, _>(&bytes) })
     }
 

@@ -57,7 +57,7 @@ impl Resync {
     pub fn decode_after<C: Cursor>(first: FirstWords, c: &mut C) -> Result<Self, Malformed> {
         const REST: usize = BaseHeader::LEN;
         let base = BaseHeader::decode_after(first, c)?;
-        let bytes: [u8; Self::LEN - REST] = c.take().ok_or(Malformed::FalconTruncated)?;
+        let bytes = c.take::<{ Self::LEN - REST }>().ok_or(Malformed::FalconTruncated)?;
         let packet_type = match PacketType::from_wire(get_u8::<{ TYPE - REST }, _>(&bytes) >> TYPE_SHIFT) {
             Some(t @ (PacketType::PullRequest | PacketType::PullData | PacketType::PushData)) => t,
             _ => return Err(Malformed::ResyncPacketType), // D-24

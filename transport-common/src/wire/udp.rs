@@ -5,7 +5,7 @@
 //! does, gets the same result after swapping the bytes of the folded sum.
 
 use super::Malformed;
-use super::cursor::Cursor;
+use super::cursor::{Bytes, Cursor};
 use super::field::{get_u16, put_u16};
 
 /// UDP destination port of Falcon in PSP (D-10).
@@ -46,7 +46,7 @@ impl Udp {
         if (ip_payload_length as usize) < Self::LEN {
             return Err(Malformed::UdpTruncated);
         }
-        let bytes: [u8; Self::LEN] = c.take().ok_or(Malformed::UdpTruncated)?;
+        let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::UdpTruncated)?;
         let udp = Self::from_bytes(&bytes);
         let length = udp.length;
         if (length as usize) < Self::LEN || length > ip_payload_length {
@@ -60,7 +60,7 @@ impl Udp {
 
     /// The fields, unchecked: for a caller that looks at the port first.
     #[inline(always)]
-    pub const fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+    pub fn from_bytes(bytes: &impl Bytes) -> Self {
         Self {
             src_port: get_u16::<SRC_PORT, _>(bytes),
             dst_port: get_u16::<DST_PORT, _>(bytes),

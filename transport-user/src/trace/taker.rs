@@ -147,14 +147,14 @@ impl Taker {
                 continue;
             }
             let settings = *queues.settings();
-            let value = self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))?;
+            let entry = self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))?;
             let told = &mut self.told[slot];
-            if told.generation != value.entry.connection.generation {
-                *told = Told { generation: value.entry.connection.generation, ..Told::default() };
+            if told.generation != entry.connection.generation {
+                *told = Told { generation: entry.connection.generation, ..Told::default() };
             }
             told.times += 1;
             told.next = Some(now + if told.times < TOLD_AT_FIRST { AT_FIRST } else { LATER });
-            self.file.connection(slot, &value.entry, &settings)?;
+            self.file.connection(slot, &entry, &settings)?;
         }
         Ok(())
     }

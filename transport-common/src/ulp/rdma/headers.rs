@@ -65,7 +65,7 @@ impl Bth {
     /// padded.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, RdmaError> {
-        let bytes: [u8; Self::LEN] = c.take().ok_or(RdmaError::Truncated)?;
+        let bytes = c.take::<{ Self::LEN }>().ok_or(RdmaError::Truncated)?;
         let flags = get_u8::<{ Self::FLAGS }, _>(&bytes);
         if flags & Self::VERSION != 0 {
             return Err(RdmaError::Version);
@@ -124,7 +124,7 @@ impl Reth {
     /// `Truncated`.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, RdmaError> {
-        let bytes: [u8; Self::LEN] = c.take().ok_or(RdmaError::Truncated)?;
+        let bytes = c.take::<{ Self::LEN }>().ok_or(RdmaError::Truncated)?;
         Ok(Self {
             address: get_u64::<{ Self::ADDRESS }, _>(&bytes),
             rkey: RKey(get_u32::<{ Self::RKEY }, _>(&bytes)),
@@ -169,7 +169,7 @@ impl AtomicEth {
     /// `Truncated`; `Alignment` for an address that is no multiple of 8.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, RdmaError> {
-        let bytes: [u8; Self::LEN] = c.take().ok_or(RdmaError::Truncated)?;
+        let bytes = c.take::<{ Self::LEN }>().ok_or(RdmaError::Truncated)?;
         let address = get_u64::<{ Self::ADDRESS }, _>(&bytes);
         if address & 7 != 0 {
             return Err(RdmaError::Alignment);
@@ -229,7 +229,7 @@ impl Aeth {
     /// `Truncated`.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, RdmaError> {
-        let word = u32::from_be_bytes(c.take().ok_or(RdmaError::Truncated)?);
+        let word = get_u32::<0, _>(&c.take::<4>().ok_or(RdmaError::Truncated)?);
         Ok(Self { syndrome: (word >> Self::SYNDROME_SHIFT) as u8, msn: word & MASK_24 })
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Aeth, AtomicEth, Bth, RdmaError, Reth, opcode};
 use crate::wire::cursor::Cursor;
+use crate::wire::field::{get_u32, get_u64};
 
 /// Bytes of the immediate that follows the other headers.
 pub const IMMEDIATE_LEN: usize = 4;
@@ -129,7 +130,7 @@ pub fn decode_push_after<C: Cursor>(
         Some(_) => None,
     };
     let immediate =
-        if has_immediate { Some(u32::from_be_bytes(c.take().ok_or(RdmaError::Truncated)?)) } else { None };
+        if has_immediate { Some(get_u32::<0, _>(&c.take::<4>().ok_or(RdmaError::Truncated)?)) } else { None };
     match (position, reth) {
         (Some(position), _) => Ok((RdmaPush::Send { position, immediate }, header_len)),
         (None, Some(reth)) if reth.length as usize == data_len => {
@@ -227,7 +228,7 @@ pub fn decode_response_after<C: Cursor>(
         return Err(RdmaError::Syndrome);
     }
     if atomic {
-        let original = u64::from_be_bytes(c.take().ok_or(RdmaError::Truncated)?);
+        let original = get_u64::<0, _>(&c.take::<8>().ok_or(RdmaError::Truncated)?);
         return exactly(payload_len, ATOMIC_RESPONSE_LEN, RdmaResponse::Atomic { original });
     }
     if payload_len < RESPONSE_HEADER_LEN {

@@ -1,0 +1,42 @@
+//! The lock of a connection.
+//!
+//! Not the kernel's `bpf_spin_lock`: that one disables interrupts, and its four calls and two read-modify-writes a pair
+//! were a fifth of a 64 B WRITE (docs/decisions.md). Nothing that can interrupt a program takes this lock: XDP runs with
+//! bottom halves off, so the holder stays on its CPU until it is done, and whoever else wants the lock is on another CPU.
+
+use crate::atomic;
+use core::arch::asm;
+
+const FREE: u64 = 0;
+const HELD: u64 = 1;
+
+/// A spin lock in a map value. All zero is free.
+#[repr(transparent)]
+pub(crate) struct Lock(u64);
+
+impl Lock {
+    /// Takes the lock, or gives up when the kernel ends the wait, which it does after a quarter of a second (before Linux
+    /// 6.15 after 8 million tries). True if it is now held.
+    ///
+    /// # Safety
+    /// `lock` points to a lock in a map value.
+    #[inline(always)]
+    pub(crate) unsafe fn acquire(lock: *mut Self) -> bool {
+        // SAFETY: by the contract of this function; the structure is one word.
+        while unsafe { atomic::compare_exchange(lock.cast(), FREE, HELD) } != FREE {
+            // SAFETY: a jump out of the function, or nothing.
+            unsafe { asm!("may_goto {}", label { return false }, options(nomem, nostack, preserves_flags)) };
+        }
+        true
+    }
+
+    /// Gives the lock back. An exchange, because a plain store would order nothing on a machine that may reorder them.
+    ///
+    /// # Safety
+    /// `lock` points to a lock in a map value, and the caller holds it.
+    #[inline(always)]
+    pub(crate) unsafe fn release(lock: *mut Self) {
+        // SAFETY: by the contract of this function.
+        unsafe { atomic::store_release(lock.cast(), FREE) };
+    }
+}
