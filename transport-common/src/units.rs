@@ -57,9 +57,14 @@ impl Ticks {
         Self(if ticks > u32::MAX as u64 { u32::MAX } else { ticks as u32 })
     }
 
+    /// Length in picoseconds.
+    pub const fn as_picos(self) -> u64 {
+        (self.0 as u64) << 17
+    }
+
     /// Length in nanoseconds, rounded down.
     pub const fn as_nanos(self) -> u64 {
-        ((self.0 as u64) << 17) / 1000
+        self.as_picos() / 1000
     }
 }
 
@@ -95,6 +100,7 @@ mod tests {
     fn tick_is_131_072_ns() {
         assert_eq!(Picoseconds::from_nanos(131_072).ticks(), FalconTime(1000));
         assert_eq!(Ticks(1000).as_nanos(), 131_072);
+        assert_eq!(Ticks(u32::MAX).as_picos(), 131_072 * u64::from(u32::MAX));
         assert_eq!(Ticks::from_nanos(25_000), Ticks(191)); // D-78 base target
         assert_eq!(Ticks::from_nanos(1_000_000), Ticks(7629)); // D-78 minimum RTO
     }

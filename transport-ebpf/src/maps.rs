@@ -202,7 +202,7 @@ pub(crate) fn ring(slot: u32) {
     }
 }
 
-/// Asks the engine to turn to `slot` by `deadline`, in nanoseconds of the monotonic clock. One that sleeps and will be
+/// Asks the engine to turn to `slot` by `deadline`, in picoseconds of the monotonic clock. One that sleeps and will be
 /// up by then, or not much later, is left to it.
 #[inline(always)]
 pub(crate) fn ring_by(slot: u32, deadline: u64) {
@@ -212,7 +212,7 @@ pub(crate) fn ring_by(slot: u32, deadline: u64) {
         return;
     }
     let planned = node.planned_wake.load(Relaxed);
-    if planned == 0 || planned > deadline + SLEEPERS_SLACK_NANOS {
+    if planned == 0 || planned > deadline + SLEEPERS_SLACK_NANOS * 1000 {
         wake_engine(node, slot);
     }
 }

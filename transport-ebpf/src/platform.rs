@@ -16,10 +16,11 @@ use transport_common::congestion::histogram::{BUCKETS, bucket_of};
 use transport_common::congestion::queues::{
     EVENT_QUEUE_DEPTH, EVENT_QUEUES, RESULT_QUEUE_DEPTH, generation_of,
 };
+use transport_common::congestion::settings::Placement;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch};
-use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, REGIONS, Region};
+use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, Queues, REGIONS, Region};
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
 use transport_common::transaction::Initiator;
@@ -425,8 +426,12 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn event_queues(&mut self, s: &mut Scratch) {
-        let Some(queues) = maps::congestion_queues() else { return };
+    fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
+        let (Some(queues), Some(pair)) = (maps::congestion_queues(), maps::QUEUE_PAIRS.get_ptr(slot)) else { return };
+        // SAFETY: a valid map value of atomics and cells.
+        if unsafe { &*pair }.settings().placement != Placement::User as u32 {
+            return;
+        }
         let to = &mut s.event_queues;
         // SAFETY: a valid map value; the engine in user space writes it while no connection uses it.
         unsafe { maps::copy_words(queues.admission.as_ptr(), &raw mut to.admission) };
@@ -492,7 +497,7 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
 
     #[inline(always)]
     fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
-        maps::ring_by(slot, now.0 / 1000 + Ticks(ticks).as_nanos());
+        maps::ring_by(slot, now.0 + Ticks(ticks).as_picos());
     }
 
     #[inline(always)]

@@ -352,7 +352,7 @@ impl Worker {
         self.shared.doorbell.reset();
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
         let wake = planned_wake(now, node.next_deadline.load(SeqCst), nap);
-        node.planned_wake.store(wake, SeqCst);
+        node.planned_wake.store(wake * 1000, SeqCst);
         // See `Shared::ring`: first the announcement, then the last look. The wire program does as the application.
         node.engine_sleeping.store(1, SeqCst);
         self.progress.state.store(SLEEPING, SeqCst);

@@ -83,7 +83,7 @@ impl Platform for LiveFrame {
         fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool;
         fn region(&mut self, rkey: u32) -> Region;
         fn arrival(&mut self, now: Picoseconds) -> Picoseconds;
-        fn event_queues(&mut self, s: &mut Scratch);
+        fn event_queues(&mut self, s: &mut Scratch, slot: u32);
         fn publish_event(&mut self, s: &mut Scratch);
         fn next_result(&mut self, s: &mut Scratch) -> bool;
         fn record_delays(&mut self, s: &Scratch);

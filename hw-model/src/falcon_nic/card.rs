@@ -187,8 +187,8 @@ impl<B: Backend> Platform for Card<'_, B> {
         self.inner.rx_buffer_level()
     }
 
-    fn event_queues(&mut self, s: &mut Scratch) {
-        self.inner.event_queues(s);
+    fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
+        self.inner.event_queues(s, slot);
     }
 
     fn publish_event(&mut self, s: &mut Scratch) {

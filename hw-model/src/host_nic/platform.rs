@@ -326,7 +326,7 @@ impl Platform for HostPlatform<'_> {
         self.card.rx_buffer_level
     }
 
-    fn event_queues(&mut self, s: &mut Scratch) {
+    fn event_queues(&mut self, s: &mut Scratch, _slot: u32) {
         s.event_queues.admission = self.card.admission;
         s.event_queues.occupancy = self.card.events.each_ref().map(|queue| queue.len() as u32);
     }

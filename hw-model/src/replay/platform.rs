@@ -292,7 +292,7 @@ impl Platform for Replayed {
         self.ask(Tag::RxBufferLevel, &[], |_, answer| answer.short as u8).unwrap_or(0)
     }
 
-    fn event_queues(&mut self, s: &mut Scratch) {
+    fn event_queues(&mut self, s: &mut Scratch, _slot: u32) {
         let mut player = self.player.borrow_mut();
         if let Some(answer) = player.ask(Tag::EventQueues, &[])
             // SAFETY: integers take any bytes.

@@ -5,7 +5,7 @@ use crate::congestion::algorithm::AlgorithmId;
 use crate::congestion::queues::EVENT_QUEUES;
 use crate::congestion::settings::Placement;
 use crate::counters::Counter;
-use crate::datapath::Scratch;
+use crate::datapath::{Scratch, delivery};
 use crate::ids::{Cid, Psn, Rsn};
 use crate::packet_delivery::{AckVerdict, Arrival};
 use crate::queues::Queues;
@@ -30,7 +30,9 @@ impl Entry {
     pub fn on_packet(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         if self.process_packet(s, queues, now) {
             self.decide(s, queues, now);
-            self.reply(s, queues, now);
+            if s.delivery.kind == delivery::NONE {
+                self.reply(s, queues, now); // else it is for the step that follows the delivery
+            }
         }
     }
 

@@ -44,7 +44,7 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     let now = Picoseconds(words::forget(&s.turn.now));
     s.cells_in_use = p.cells_in_use();
     s.rx_buffer_level = p.rx_buffer_level().into();
-    p.event_queues(s);
+    p.event_queues(s, slot);
     if p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired)).is_none() {
         // Once more, by the way it came.
         if fired {

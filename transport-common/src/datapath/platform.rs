@@ -96,8 +96,9 @@ pub trait Platform {
         0
     }
 
-    /// Copies occupancy and admission policy of the event queues to `s.event_queues`.
-    fn event_queues(&mut self, s: &mut Scratch);
+    /// Copies occupancy and admission policy of the event queues to `s.event_queues`, if an engine in user space decides for
+    /// `slot`; otherwise nobody looks at them.
+    fn event_queues(&mut self, s: &mut Scratch, slot: u32);
     /// Appends `s.event` to its queue.
     fn publish_event(&mut self, s: &mut Scratch);
     /// Takes the next result of a rate update engine in user space into `s.outcome`; false if there is none.

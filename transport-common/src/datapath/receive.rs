@@ -29,7 +29,7 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
         || s.packet.kind == PacketType::Eack as u8
         || s.packet.kind == PacketType::Nack as u8
     {
-        p.event_queues(s);
+        p.event_queues(s, slot);
     }
     if p.locked(slot, |entry, queues| entry.on_packet(s, queues, now)).is_none() {
         return Verdict::Drop;

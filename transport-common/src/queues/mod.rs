@@ -377,7 +377,7 @@ pub struct NodePage {
     pub reserved: [u64; 8 - CONNECTIONS / 64],
     /// Engine thread: 1 while it sleeps and has to be woken; who wakes it writes 0.
     pub engine_sleeping: AtomicU64,
-    /// Engine thread: until when it sleeps if nobody wakes it, in nanoseconds of the monotonic clock; 0 is for ever.
+    /// Engine thread: until when it sleeps if nobody wakes it, in picoseconds of the monotonic clock; 0 is for ever.
     pub planned_wake: AtomicU64,
     /// Counts wake-ups by the wire program.
     pub wakeups: AtomicU64,

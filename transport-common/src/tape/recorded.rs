@@ -314,8 +314,8 @@ impl<P: Platform> Platform for Recorded<'_, P> {
     }
 
     #[inline(always)]
-    fn event_queues(&mut self, s: &mut Scratch) {
-        self.platform.event_queues(s);
+    fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
+        self.platform.event_queues(s, slot);
         // SAFETY: 32-bit words without padding.
         unsafe { self.tape.value(Tag::EventQueues, 0, &s.event_queues) };
     }

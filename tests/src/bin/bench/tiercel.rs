@@ -27,6 +27,9 @@ const COUNTER: u64 = MESSAGE as u64;
 const LOCAL: u8 = 0x5a;
 const REMOTE: u8 = 0xc3;
 
+/// Where completions are taken to; made once, for clearing it takes longer than a look at an empty queue.
+type Completions = [Completion; TAKEN];
+
 /// Two nodes with a connection between them and a region each; the engine of A is busy.
 pub(crate) struct Tiercel {
     nodes: TwoNodes,
@@ -139,6 +142,7 @@ impl Tiercel {
 
     /// Keeps the send queue full with a list whose last request completes; `operations` is how many the list is.
     fn many(&self, list: &[WorkRequest], operations: usize, duration: Duration) -> Result<Ran> {
+        let mut completions = [Completion::default(); TAKEN];
         let (mut next, mut lists, mut completed) = (0, 0u64, 0u64);
         let start = Instant::now();
         let (timed, elapsed) = loop {
@@ -146,7 +150,7 @@ impl Tiercel {
             if next == list.len() {
                 (next, lists) = (0, lists + 1);
             }
-            completed += self.collect()?;
+            completed += self.collect(&mut completions)?;
             let elapsed = start.elapsed();
             if elapsed >= duration {
                 break (completed, elapsed);
@@ -158,7 +162,7 @@ impl Tiercel {
             if next != 0 && next != list.len() {
                 next += self.post(&list[next..])?;
             }
-            completed += self.collect()?;
+            completed += self.collect(&mut completions)?;
             let missing = begun - completed;
             ensure!(start.elapsed() < duration + PATIENCE, "{missing} lists of operations did not complete");
         }
@@ -174,11 +178,12 @@ impl Tiercel {
 
     fn one_at_a_time(&self, verb: Verb, duration: Duration, latencies: &mut Latencies) -> Result<Ran> {
         let work = WorkRequest { flags: flag::SIGNALED, ..self.work(verb, 0, small_bytes(verb))? };
+        let mut completions = [Completion::default(); TAKEN];
         let begin = Instant::now();
         Ran::one_at_a_time(duration, latencies, || {
             self.nodes.at_a.post(work)?;
             let mut turns = 0u32;
-            while self.take()? == 0 {
+            while self.take(&mut completions)? == 0 {
                 turns += 1;
                 // Looking at the clock takes longer than looking at the queue.
                 ensure!(
@@ -187,7 +192,7 @@ impl Tiercel {
                 );
             }
             // The receive is replaced between two SENDs.
-            if verb == Verb::Send { self.replace_receives() } else { Ok(()) }
+            if verb == Verb::Send { self.replace_receives(&mut completions) } else { Ok(()) }
         })
     }
 
@@ -200,22 +205,20 @@ impl Tiercel {
     }
 
     /// Completions at A since the last look; B gets new receives for those used up.
-    fn collect(&self) -> Result<u64> {
-        self.replace_receives()?;
-        self.take()
+    fn collect(&self, completions: &mut Completions) -> Result<u64> {
+        self.replace_receives(completions)?;
+        self.take(completions)
     }
 
-    fn take(&self) -> Result<u64> {
-        let mut completions = [Completion::default(); TAKEN];
-        let taken = self.nodes.at_a.poll(&mut completions);
+    fn take(&self, completions: &mut Completions) -> Result<u64> {
+        let taken = self.nodes.at_a.poll(completions);
         succeeded(&completions[..taken])?;
         Ok(taken as u64)
     }
 
     /// The part of B's application, played by the same thread.
-    fn replace_receives(&self) -> Result<()> {
-        let mut completions = [Completion::default(); TAKEN];
-        let taken = self.nodes.at_b.poll(&mut completions);
+    fn replace_receives(&self, completions: &mut Completions) -> Result<()> {
+        let taken = self.nodes.at_b.poll(completions);
         succeeded(&completions[..taken])?;
         (0..taken).try_for_each(|_| self.post_receive())
     }
