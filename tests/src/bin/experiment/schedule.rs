@@ -7,6 +7,11 @@ pub(crate) const GAP_UNIT: f64 = 512.0;
 /// Nanoseconds in a tick of Falcon's clock, by which departures are held.
 pub(crate) const TICK: f64 = 131.072;
 
+/// Packets late by less than this, nanoseconds, are taken for such as waited.
+const DOUBTFUL: f64 = 10_000.0;
+/// So many packets behind one tell when it was booked.
+const FOLLOWING: usize = 32;
+
 /// A packet that left. Times are nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Departure {
@@ -27,8 +32,10 @@ pub(crate) struct Timing {
     pub(crate) off: Vec<f64>,
     /// By how much each packet came late out of the cable.
     out: Vec<f64>,
-    /// Packets a gap late or more: from these on the schedule counts anew.
-    slipped: u64,
+    /// By how much the earliest packet was early for certain.
+    early: f64,
+    /// Packets from which on the schedule counts anew.
+    resumed: u64,
     /// What was wanted between the first packets and the last, and what it was.
     wanted: f64,
     taken: f64,
@@ -39,23 +46,30 @@ pub(crate) struct Timing {
 impl Timing {
     /// Adds the departures of a connection, in their order. The first one did not wait: the schedule begins with it.
     ///
-    /// A packet is booked for when it was due although it left later, so that the next one is due a gap after that
-    /// (D-63); one that is late by a gap or more is booked for when it left. One that did not have to wait is booked so as
-    /// well, which cannot be seen from outside: it counts as late here, and what follows it with it, but never as early.
+    /// A packet that waited is booked for when it was due although it left later, so that the next one is due a gap after
+    /// that (D-63). One that is late by a gap or more, and one that had no need to wait because the datapath came to it late
+    /// (its acknowledgement, or the engine's turn), is booked for when it left. Which of them waited is not in the packets.
+    /// So lateness goes by what followed: see [`resumes`]. Whether a packet was early goes by what is certain: no
+    /// packet is booked more than a gap before it left.
     pub(crate) fn add(&mut self, departures: &[Departure]) {
         let (Some(first), Some(last)) = (departures.first(), departures.last()) else { return };
-        let mut booked = first.at;
+        let (mut booked, mut certain) = (first.at, first.at);
         let mut wanted = 0.0;
-        for pair in departures.windows(2) {
+        for (n, pair) in departures.windows(2).enumerate() {
             let Departure { at, gap, out } = pair[1];
             let due = booked + gap;
             let late = at - due;
             self.late.push(late);
             self.off.push(at - pair[0].at - gap);
             self.out.extend(out.map(|out| out - due));
-            let kept = (0.0..gap).contains(&late);
-            self.slipped += u64::from(late >= gap);
-            booked = if kept { due } else { at };
+            self.early = self.early.max(certain + gap - at);
+            certain = (certain + gap).max(at - gap).min(at);
+            booked = if let Some(resumed) = resumes(&departures[n + 1..], late) {
+                self.resumed += 1;
+                resumed.max(due)
+            } else {
+                due.min(at)
+            };
             wanted += gap;
         }
         let taken = last.at - first.at;
@@ -81,9 +95,9 @@ impl Timing {
         (self.wanted > 0.0).then(|| (self.taken / self.wanted - 1.0) * 100.0)
     }
 
-    /// By how much the earliest packet was early; 0 if none was.
+    /// By how much the earliest packet was early for certain; 0 if none was.
     pub(crate) fn earliest(&self) -> Option<f64> {
-        self.late.iter().map(|late| (-late).max(0.0)).reduce(f64::max)
+        (!self.late.is_empty()).then_some(self.early)
     }
 
     /// A part of the lateness at the departure, microseconds.
@@ -91,10 +105,10 @@ impl Timing {
         quantile(&self.late, part).map(|nanoseconds| nanoseconds / 1e3)
     }
 
-    /// The part of the packets that slipped, percent.
-    pub(crate) fn slipped(&self) -> Option<f64> {
+    /// The part of the packets from which on the schedule counts anew, percent.
+    pub(crate) fn resumed(&self) -> Option<f64> {
         let all = self.packets();
-        (all > 0).then(|| self.slipped as f64 * 100.0 / all as f64)
+        (all > 0).then(|| self.resumed as f64 * 100.0 / all as f64)
     }
 
     /// The table's row.
@@ -116,7 +130,7 @@ impl Timing {
             .with("gap off p1", micros(&self.off, 0.01), "us")
             .with("gap off p50", micros(&self.off, 0.5), "us")
             .with("gap off p99", micros(&self.off, 0.99), "us")
-            .with("late by a gap", self.slipped(), "%");
+            .with("counted anew", self.resumed(), "%");
         if !self.out.is_empty() {
             case = case.with("out p50", micros(&self.out, 0.5), "us").with(
                 "out p99",
@@ -135,6 +149,24 @@ impl Timing {
         let all = late.len() as f64;
         (1u32..).zip(late).map(|(n, late)| [(late / 1e3).max(least), f64::from(n) * 100.0 / all]).collect()
     }
+}
+
+/// When the schedule counts anew from the first of these departures, which was so late: from the time at which it must have
+/// been booked, by those that follow.
+///
+/// It does if it was late by a gap; and if it was late by more than an engine takes to turn to it and none of the next ones
+/// made up for that, since one that is booked for when it was due leaves its lateness to nobody.
+fn resumes(departures: &[Departure], late: f64) -> Option<f64> {
+    let Departure { at, gap, .. } = *departures.first()?;
+    if late < DOUBTFUL.min(gap) {
+        return None;
+    }
+    let (mut since, mut booked) = (0.0, at);
+    for next in departures.iter().skip(1).take(FOLLOWING) {
+        since += next.gap;
+        booked = booked.min(next.at - since);
+    }
+    (late >= gap || booked >= at).then_some(booked)
 }
 
 #[cfg(test)]
@@ -157,7 +189,7 @@ mod tests {
         assert_eq!(timing.late, [10.0, 5.0, 0.0, 99.0]);
         assert_eq!(timing.off, [10.0, -5.0, -5.0, 99.0]);
         assert_eq!(timing.out, [17.0, 12.0, 7.0, 106.0]);
-        assert_eq!((timing.earliest(), timing.slipped()), (Some(0.0), Some(0.0)));
+        assert_eq!((timing.earliest(), timing.resumed()), (Some(0.0), Some(0.0)));
         assert_eq!(timing.mean_gap(), Some(499.0 / 4.0));
         assert!(timing.rate_error().is_some_and(|error| (error - 24.75).abs() < 1e-9));
     }
@@ -168,15 +200,34 @@ mod tests {
         // The second was booked for 100: the third is due at 200, and the fourth a gap behind the third.
         assert_eq!(timing.late, [10.0, -3.0, 0.0]);
         assert_eq!(timing.earliest(), Some(3.0));
+        // However late one is, what follows leaves at most one gap earlier than a gap behind it.
+        assert_eq!(super::tests::timing(100.0, &[0.0, 1000.0, 1000.0]).earliest(), Some(0.0));
+        assert_eq!(super::tests::timing(100.0, &[0.0, 1000.0, 1000.0, 1099.0]).earliest(), Some(1.0));
     }
 
     #[test]
     fn a_gap_late_the_schedule_counts_anew() {
         let timing = timing(100.0, &[0.0, 200.0, 300.0, 400.0]);
         assert_eq!(timing.late, [100.0, 0.0, 0.0]);
-        assert_eq!(timing.slipped(), Some(100.0 / 3.0));
+        assert_eq!((timing.earliest(), timing.resumed()), (Some(0.0), Some(100.0 / 3.0)));
         // What one slipped by is not made up for: 4 gaps for 3.
         assert!(timing.rate_error().is_some_and(|error| (error - 100.0 / 3.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn what_followed_tells_who_had_not_waited() {
+        let gap = 100_000.0;
+        // Late by 40 us, and the next one is on time: it had waited.
+        let waited = timing(gap, &[0.0, 140_000.0, 200_010.0, 300_020.0]);
+        assert_eq!(waited.late, [40_000.0, 10.0, 20.0]);
+        assert_eq!(waited.resumed(), Some(0.0));
+        // All that follow keep their distance from it: it had not.
+        let asked_late = timing(gap, &[0.0, 140_000.0, 240_010.0, 340_020.0]);
+        assert_eq!(asked_late.late, [40_000.0, 10.0, 20.0]);
+        assert_eq!(asked_late.earliest(), Some(0.0));
+        // Late by a gap and more, but what follows shows that it was due shortly before it left.
+        let slipped = timing(gap, &[0.0, 250_000.0, 349_000.0, 449_005.0]);
+        assert_eq!(slipped.late, [150_000.0, 0.0, 5.0]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ const SLOWEST: f64 = 800e3;
 /// Gaps of a single connection, in units of 512 ns; the gap of the slowest rate is added.
 const GAPS: [u32; 8] = [1, 16, 32, 64, 128, 256, 1024, 8192];
 /// Gaps that differ by one unit each.
-const STEPS: [u32; 4] = [257, 258, 259, 260];
+pub(super) const STEPS: [u32; 4] = [257, 258, 259, 260];
 /// Connections at once, and the gaps at which a CPU has time for all their packets.
 const SEVERAL: [(usize, &[u32]); 2] = [(16, &[1024, 8192]), (CONNECTIONS as usize, &[16_384])];
 /// A case lasts for so many gaps,
@@ -98,6 +98,14 @@ impl Load {
     fn chunk(self) -> u64 {
         let packets = AHEAD.as_nanos() / self.wanted_time().as_nanos().max(1) / PARALLEL as u128;
         (packets as u64 * SEGMENT).clamp(SEGMENT, CHUNK)
+    }
+
+    /// The gap for a legend.
+    pub(super) fn rounded(self) -> String {
+        match self.wanted() / 1e3 {
+            gap if gap < 1e3 => format!("{gap:.0} us"),
+            gap => format!("{:.1} ms", gap / 1e3),
+        }
     }
 
     fn name(self) -> String {
@@ -202,12 +210,13 @@ impl Lab {
         course::write_chunks(&self.connections[number], &self.local, self.remote.key(), next).await
     }
 
-    /// Packets sent, and those of them that had to wait.
+    /// Packets sent, copies included, and how often one had to wait.
     fn counted(&self, load: Load) -> Result<[u64; 2]> {
         let mut sums = [0; 2];
         for connection in &self.connections[..load.connections] {
             let statistics = connection.info()?.statistics;
             sums[0] += statistics.packets_sent;
+            sums[0] += statistics.retransmitted_early + statistics.retransmitted_timeout;
             sums[1] += statistics.paced;
         }
         Ok(sums)

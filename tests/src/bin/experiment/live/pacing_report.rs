@@ -2,18 +2,23 @@
 
 use lab_report::{Bound, Case, Figure, Look, Verdict};
 
-use super::pacing::Measured;
+use super::pacing::{Load, Measured, STEPS};
 use crate::schedule::{GAP_UNIT, TICK, Timing};
 
-/// Least gap at which a rate is promised, units of 512 ns: beyond what a pause of the engine's thread takes often.
+/// Least gap at which a rate is promised, units of 512 ns: well above the round trip time, which no gap can be below with
+/// one packet outstanding.
 const PROMISED: u32 = 256;
-/// Gaps between which the wheel's resolution is looked at, units of 512 ns.
-const RESOLVED: std::ops::RangeInclusive<u32> = 256..=260;
+/// A gap whose course is shown beside the one above, likewise.
+const LONGER: u32 = 8192;
+/// Least gap whose distribution is shown, likewise.
+const SHOWN: u32 = 64;
 /// Where distributions begin, microseconds.
 const LEAST: f64 = 0.05;
 
 type All = [(Measured, Timing)];
 
+/// What is promised of each case. However busy the machine is, no packet is early by more than the tick by which departures
+/// are held; rates need an engine that has a CPU.
 pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
     let mut verdicts = vec![];
     for ((measured, _), case) in all.iter().zip(cases) {
@@ -23,102 +28,108 @@ pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
             verdicts.push(Verdict::of(case, "off the wanted rate", Bound::AtMost(1.0)));
         }
     }
+    verdicts.push(Verdict::new(
+        "gaps one unit apart: mean gap off the wanted one",
+        steps(all).map(|(gap, mean)| (mean - gap).abs() * GAP_UNIT).reduce(f64::max),
+        "ns",
+        Bound::AtMost(GAP_UNIT / 2.0),
+    ));
     verdicts
-}
-
-fn alone(all: &All) -> impl Iterator<Item = &(Measured, Timing)> {
-    all.iter().filter(|(measured, _)| measured.load.connections == 1)
 }
 
 pub(super) fn figures(all: &All) -> Vec<Figure> {
     vec![rates(all), lateness(all), behind(all), resolution(all), distribution(all)]
 }
 
-fn numbers(all: &All) -> Vec<usize> {
-    let mut numbers: Vec<usize> = all.iter().map(|(measured, _)| measured.load.connections).collect();
-    numbers.dedup();
-    numbers
-}
-
-fn of_number(all: &All, number: usize, value: impl Fn(&Timing) -> Option<f64>) -> Vec<[f64; 2]> {
-    let those = all.iter().filter(|(measured, _)| measured.load.connections == number);
-    let mut points: Vec<[f64; 2]> = those
-        .filter_map(|(measured, timing)| Some([measured.load.wanted() / 1e3, value(timing)?]))
-        .collect();
-    points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-    points
-}
-
-fn connections(number: usize) -> String {
-    if number == 1 { "1 connection".to_owned() } else { format!("{number} connections") }
-}
-
-fn rates(all: &All) -> Figure {
-    let figure = Figure::new("rate", "Mean gap", "wanted gap (us)", "mean gap (us)").log_x().log_y();
-    let figure = numbers(all).into_iter().fold(figure, |figure, number| {
-        let points = of_number(all, number, |timing| Some(timing.mean_gap()? / 1e3));
-        figure.line(Look::Main, connections(number), points)
-    });
-    let ends = |point: f64| [point, point];
-    figure.line(Look::Reference, "as wanted", vec![ends(0.512), ends(33_780.0)])
-}
-
-fn lateness(all: &All) -> Figure {
-    let figure =
-        Figure::new("late", "How late packets leave", "wanted gap (us)", "behind the schedule (us)").log_x().log_y();
-    numbers(all).into_iter().fold(figure, |figure, number| {
-        [("p50", 0.5), ("p99", 0.99)].into_iter().fold(figure, |figure, (name, part)| {
-            let points = of_number(all, number, |timing| timing.late(part));
-            figure.line(Look::Main, format!("{}: {name}", connections(number)), points)
-        })
+/// Wanted and mean gap of those gaps that differ by one unit, in units.
+fn steps(all: &All) -> impl Iterator<Item = (f64, f64)> {
+    let among = |load: Load| load.connections == 1 && (load.gap == PROMISED || STEPS.contains(&load.gap));
+    let those = all.iter().filter(move |(measured, _)| among(measured.load));
+    those.filter_map(|(measured, timing)| {
+        Some((f64::from(measured.load.gap), timing.mean_gap()? / GAP_UNIT))
     })
 }
 
-/// The course of one connection: what a packet is behind the schedule of the very first one, which nothing adds to.
+/// All but those of a single connection that show the resolution.
+fn others(all: &All) -> impl Iterator<Item = &(Measured, Timing)> {
+    all.iter().filter(|(measured, _)| !STEPS.contains(&measured.load.gap))
+}
+
+fn alone(all: &All) -> impl Iterator<Item = &(Measured, Timing)> {
+    others(all).filter(|(measured, _)| measured.load.connections == 1)
+}
+
+/// A number by the wanted gap in microseconds, for each number of connections.
+fn by_connections(
+    all: &All,
+    value: impl Fn(&Timing) -> Option<f64>,
+) -> Vec<(usize, Vec<[f64; 2]>)> {
+    let mut lines: Vec<(usize, Vec<[f64; 2]>)> = vec![];
+    for (Measured { load, .. }, timing) in others(all) {
+        if lines.last().is_none_or(|(connections, _)| *connections != load.connections) {
+            lines.push((load.connections, vec![]));
+        }
+        if let (Some((_, points)), Some(value)) = (lines.last_mut(), value(timing)) {
+            points.push([load.wanted() / 1e3, value]);
+        }
+    }
+    lines
+}
+
+const WANTED: &str = "wanted gap (us)";
+
+fn rates(all: &All) -> Figure {
+    let figure = Figure::new("rate", "Mean gap", WANTED, "mean gap (us)").log_x().log_y();
+    let mean = by_connections(all, |timing| Some(timing.mean_gap()? / 1e3));
+    let wanted = others(all).map(|(measured, _)| measured.load.wanted() / 1e3);
+    let (least, most) = wanted.fold((f64::INFINITY, 0.0f64), |(a, b), gap| (a.min(gap), b.max(gap)));
+    mean.into_iter()
+        .fold(figure, |figure, (connections, points)| {
+            figure.line(Look::Main, format!("{connections} at once"), points)
+        })
+        .line(Look::Reference, "as wanted", vec![[least; 2], [most; 2]])
+}
+
+fn lateness(all: &All) -> Figure {
+    let figure = Figure::new("late", "How late packets leave", WANTED, "behind the schedule (us)");
+    let parts = [("p50", 0.5), ("p99", 0.99)];
+    let lines = parts.map(|(name, part)| (name, by_connections(all, |timing| timing.late(part))));
+    let lines = lines.into_iter().flat_map(|(name, lines)| {
+        lines.into_iter().map(move |(connections, points)| (format!("{connections}: {name}"), points))
+    });
+    lines.fold(figure.log_x().log_y(), |figure, (name, points)| figure.line(Look::Main, name, points))
+}
+
+/// What the packets of one connection are behind the schedule of its very first one: nothing adds up.
 fn behind(all: &All) -> Figure {
-    let figure = Figure::new(
-        "behind",
-        "Behind the schedule of the first packet",
-        "time (ms)",
-        "behind (us)",
-    );
-    alone(all).filter(|(measured, _)| [PROMISED, 8192].contains(&measured.load.gap)).fold(figure, |figure, (measured, _)| {
-        let wanted = measured.load.wanted();
-        let line = measured.departures.first().map_or(vec![], |departures| {
-            let first = departures.first().map_or(0.0, |first| first.at);
-            (0u32..)
-                .zip(departures)
-                .map(|(n, departure)| {
-                    let since = departure.at - first;
-                    [since / 1e6, (since - f64::from(n) * wanted) / 1e3]
-                })
-                .collect()
-        });
-        figure.line(Look::Main, format!("{} us", wanted / 1e3), line)
+    let title = "Behind the schedule of the first packet";
+    let figure = Figure::new("behind", title, "time (ms)", "behind (us)");
+    let drawn = alone(all).filter(|(measured, _)| [PROMISED, LONGER].contains(&measured.load.gap));
+    drawn.fold(figure, |figure, (Measured { load, departures, .. }, _)| {
+        let departures = departures.first().map_or(&[][..], |departures| departures);
+        let first = departures.first().map_or(0.0, |first| first.at);
+        let point = |(n, at): (u32, f64)| {
+            let since = at - first;
+            [since / 1e6, (since - f64::from(n) * load.wanted()) / 1e3]
+        };
+        let line = (0..).zip(departures.iter().map(|departure| departure.at)).map(point);
+        figure.line(Look::Main, load.rounded(), line.collect())
     })
 }
 
 fn resolution(all: &All) -> Figure {
-    let those = alone(all).filter(|(measured, _)| RESOLVED.contains(&measured.load.gap));
-    let points: Vec<[f64; 2]> = those
-        .filter_map(|(measured, timing)| Some([f64::from(measured.load.gap), timing.mean_gap()? / GAP_UNIT]))
-        .collect();
-    let [from, to] = [*RESOLVED.start(), *RESOLVED.end()].map(|gap| [f64::from(gap); 2]);
+    let points: Vec<[f64; 2]> = steps(all).map(|(gap, mean)| [gap, mean]).collect();
+    let wanted = points.iter().map(|[gap, _]| [*gap; 2]).collect();
     Figure::new("resolution", "Gaps one unit apart", "wanted gap (512 ns)", "mean gap (512 ns)")
         .line(Look::Main, "mean gap", points)
-        .line(Look::Reference, "as wanted", vec![from, to])
+        .line(Look::Reference, "as wanted", wanted)
 }
 
 fn distribution(all: &All) -> Figure {
-    let figure = Figure::new(
-        "distribution",
-        "Packets that leave at most so late, one connection",
-        "behind the schedule (us)",
-        "packets (%)",
-    )
-    .log_x();
-    let drawn = alone(all).filter(|(measured, _)| !RESOLVED.contains(&measured.load.gap) || measured.load.gap == PROMISED);
-    drawn.filter(|(measured, _)| measured.load.gap >= 64).fold(figure, |figure, (measured, timing)| {
-        figure.line(Look::Main, format!("{} us", measured.load.wanted() / 1e3), timing.distribution(LEAST))
+    let title = "Packets that leave at most so late, one connection";
+    let figure = Figure::new("distribution", title, "behind the schedule (us)", "packets (%)").log_x();
+    let drawn = alone(all).filter(|(measured, _)| measured.load.gap >= SHOWN);
+    drawn.fold(figure, |figure, (measured, timing)| {
+        figure.line(Look::Main, measured.load.rounded(), timing.distribution(LEAST))
     })
 }

@@ -59,7 +59,7 @@ fn promises(case: &Case) -> [Verdict; 3] {
     [
         Verdict::of(case, "earliest", Bound::AtMost(0.0)),
         Verdict::of(case, "worst connection", Bound::AtMost(1.0)),
-        Verdict::of(case, "late by a gap", Bound::AtMost(0.0)),
+        Verdict::of(case, "counted anew", Bound::AtMost(0.0)),
     ]
 }
 
