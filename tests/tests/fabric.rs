@@ -292,7 +292,10 @@ fn a_bridge_carries_everything_and_tells_when() {
     // What comes from the other host comes in by the other cable.
     b.send_to(mark, (bridge.a.ipv4, 7000)).expect("a route");
     let times = capture.take();
-    assert!(times.len() == 1 && (sent - SLACK..arrived + SLACK).contains(&times[0]), "{sent} {times:?} {arrived}");
+    assert!(
+        times.len() == 1 && (sent - SLACK..arrived + SLACK).contains(&times[0]),
+        "{sent} {times:?} {arrived}"
+    );
     assert_eq!(capture.missed(), 0);
 }
 

@@ -74,6 +74,8 @@ struct Seen<T> {
     kept: Mutex<Vec<T>>,
     /// Frames that the kernel had no room for.
     missed: AtomicU64,
+    /// How often everything that had come in was read.
+    rounds: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -89,8 +91,12 @@ impl<T: Send + 'static> Capture<T> {
         socket: PacketSocket,
         mut read: impl FnMut(u64, &[u8]) -> Option<T> + Send + 'static,
     ) -> io::Result<Self> {
-        let seen =
-            Arc::new(Seen { kept: Mutex::default(), missed: AtomicU64::new(0), stop: AtomicBool::new(false) });
+        let seen = Arc::new(Seen {
+            kept: Mutex::default(),
+            missed: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        });
         let shared = seen.clone();
         let mut look = move || -> io::Result<()> {
             let mut pool = Pool::new(DEFAULT_MTU as usize + ETHERNET);
@@ -104,6 +110,7 @@ impl<T: Send + 'static> Capture<T> {
                 shared.kept.lock().unwrap_or_else(PoisonError::into_inner).append(&mut batch);
                 shared.missed.fetch_add(socket.take_drops()?, Ordering::Relaxed);
                 if came < BATCH {
+                    shared.rounds.fetch_add(1, Ordering::SeqCst);
                     thread::sleep(PAUSE);
                 }
             }
@@ -119,7 +126,12 @@ impl<T: Send + 'static> Capture<T> {
 
     /// Takes what was kept since the last time, once what has come in by now is read.
     pub fn take(&self) -> Vec<T> {
-        thread::sleep(4 * PAUSE);
+        // The round in progress may have begun before the last frame came. A thread that died makes no more.
+        let enough = self.seen.rounds.load(Ordering::SeqCst) + 2;
+        let alive = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        while self.seen.rounds.load(Ordering::SeqCst) < enough && alive() {
+            thread::sleep(PAUSE);
+        }
         std::mem::take(&mut self.seen.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

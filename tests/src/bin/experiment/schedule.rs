@@ -23,6 +23,40 @@ pub(crate) struct Departure {
     pub(crate) out: Option<f64>,
 }
 
+/// Packets that follow one another.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch {
+    gaps: u32,
+    /// The sum of the gaps wanted, nanoseconds.
+    wanted: f64,
+    /// What it was.
+    taken: f64,
+}
+
+impl Stretch {
+    fn add(&mut self, gap: f64, taken: f64) {
+        self.gaps += 1;
+        self.wanted += gap;
+        self.taken += taken;
+    }
+
+    fn join(&mut self, other: Self) {
+        self.gaps += other.gaps;
+        self.wanted += other.wanted;
+        self.taken += other.taken;
+    }
+
+    /// What was taken by what was wanted, less 1, percent.
+    fn error(self) -> Option<f64> {
+        (self.wanted > 0.0).then(|| (self.taken / self.wanted - 1.0) * 100.0)
+    }
+
+    /// Nanoseconds.
+    fn mean(self) -> Option<f64> {
+        (self.gaps > 0).then(|| self.taken / f64::from(self.gaps))
+    }
+}
+
 /// How departures of one or several connections compare to their schedules. Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing {
@@ -36,9 +70,10 @@ pub(crate) struct Timing {
     early: f64,
     /// Packets from which on the schedule counts anew.
     resumed: u64,
-    /// What was wanted between the first packets and the last, and what it was.
-    wanted: f64,
-    taken: f64,
+    /// From the first packets to the last.
+    whole: Stretch,
+    /// Likewise, without the time before packets from which on the schedule counts anew.
+    in_time: Stretch,
     /// Deviation of the mean gap of each connection, percent.
     rates: Vec<f64>,
 }
@@ -52,9 +87,9 @@ impl Timing {
     /// So lateness goes by what followed: see [`resumes`]. Whether a packet was early goes by what is certain: no
     /// packet is booked more than a gap before it left.
     pub(crate) fn add(&mut self, departures: &[Departure]) {
-        let (Some(first), Some(last)) = (departures.first(), departures.last()) else { return };
+        let Some(first) = departures.first() else { return };
         let (mut booked, mut certain) = (first.at, first.at);
-        let mut wanted = 0.0;
+        let mut whole = Stretch::default();
         for (n, pair) in departures.windows(2).enumerate() {
             let Departure { at, gap, out } = pair[1];
             let due = booked + gap;
@@ -64,20 +99,17 @@ impl Timing {
             self.out.extend(out.map(|out| out - due));
             self.early = self.early.max(certain + gap - at);
             certain = (certain + gap).max(at - gap).min(at);
+            whole.add(gap, at - pair[0].at);
             booked = if let Some(resumed) = resumes(&departures[n + 1..], late) {
                 self.resumed += 1;
                 resumed.max(due)
             } else {
+                self.in_time.add(gap, at - pair[0].at);
                 due.min(at)
             };
-            wanted += gap;
         }
-        let taken = last.at - first.at;
-        self.wanted += wanted;
-        self.taken += taken;
-        if wanted > 0.0 {
-            self.rates.push((taken / wanted - 1.0) * 100.0);
-        }
+        self.whole.join(whole);
+        self.rates.extend(whole.error());
     }
 
     /// Packets behind the first of each connection.
@@ -87,12 +119,17 @@ impl Timing {
 
     /// The mean gap, nanoseconds.
     pub(crate) fn mean_gap(&self) -> Option<f64> {
-        (!self.late.is_empty()).then(|| self.taken / self.late.len() as f64)
+        self.whole.mean()
+    }
+
+    /// The mean gap without those before packets from which on the schedule counts anew, nanoseconds.
+    pub(crate) fn mean_gap_in_time(&self) -> Option<f64> {
+        self.in_time.mean()
     }
 
     /// Mean gap by the wanted one, less 1, percent.
     pub(crate) fn rate_error(&self) -> Option<f64> {
-        (self.wanted > 0.0).then(|| (self.taken / self.wanted - 1.0) * 100.0)
+        self.whole.error()
     }
 
     /// By how much the earliest packet was early for certain; 0 if none was.
@@ -118,7 +155,7 @@ impl Timing {
         let worst = self.rates.iter().map(|rate| rate.abs()).reduce(f64::max);
         let mut case = Case::new(name)
             .with("packets", packets, "")
-            .with("wanted gap", (packets > 0.0).then(|| self.wanted / packets / 1e3), "us")
+            .with("wanted gap", (packets > 0.0).then(|| self.whole.wanted / packets / 1e3), "us")
             .with("mean gap", self.mean_gap().map(|gap| gap / 1e3), "us")
             .with("off the wanted rate", self.rate_error().map(f64::abs), "%")
             .with("worst connection", worst, "%")
@@ -130,7 +167,8 @@ impl Timing {
             .with("gap off p1", micros(&self.off, 0.01), "us")
             .with("gap off p50", micros(&self.off, 0.5), "us")
             .with("gap off p99", micros(&self.off, 0.99), "us")
-            .with("counted anew", self.resumed(), "%");
+            .with("counted anew", self.resumed(), "%")
+            .with("mean in time", self.mean_gap_in_time().map(|gap| gap / 1e3), "us");
         if !self.out.is_empty() {
             case = case.with("out p50", micros(&self.out, 0.5), "us").with(
                 "out p99",
@@ -228,6 +266,8 @@ mod tests {
         // Late by a gap and more, but what follows shows that it was due shortly before it left.
         let slipped = timing(gap, &[0.0, 250_000.0, 349_000.0, 449_005.0]);
         assert_eq!(slipped.late, [150_000.0, 0.0, 5.0]);
+        assert_eq!(slipped.mean_gap_in_time(), Some(199_005.0 / 2.0));
+        assert_eq!(waited.mean_gap_in_time(), waited.mean_gap());
     }
 
     #[test]

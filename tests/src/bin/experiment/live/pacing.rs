@@ -198,7 +198,11 @@ impl Lab {
         let begin = Instant::now();
         while connection.info()?.inter_packet_gap_ns != load.wanted() as u64 {
             connection.write(&self.local, 0, self.remote.key(), 0, SEGMENT).await?;
-            ensure!(begin.elapsed() < PATIENCE, "the gap of {} us does not come into force", load.wanted() / 1e3);
+            ensure!(
+                begin.elapsed() < PATIENCE,
+                "the gap of {} us does not come into force",
+                load.wanted() / 1e3
+            );
         }
         Ok(())
     }
@@ -282,11 +286,11 @@ impl Measured {
     }
 
     fn case(&self, timing: &Timing) -> Case {
-        timing
-            .case(self.load.name())
-            .with("had to wait", self.waited, "%")
-            .with("RTT", self.rtt, "us")
-            .with("not seen", self.unseen, "packets")
+        timing.case(self.load.name()).with("had to wait", self.waited, "%").with("RTT", self.rtt, "us").with(
+            "not seen",
+            self.unseen,
+            "packets",
+        )
     }
 }
 
@@ -341,6 +345,9 @@ mod tests {
         assert_eq!((slowest.chunk(), slowest.duration()), (SEGMENT, LONGEST));
         let fast = Load { gap: 64, connections: 1 };
         assert_eq!((fast.chunk(), fast.duration()), (CHUNK, SHORTEST));
-        assert_eq!((fast.name(), slowest.name()), ("32.768 us".to_owned(), "33780.224 us, 256 connections".to_owned()));
+        assert_eq!(
+            (fast.name(), slowest.name()),
+            ("32.768 us".to_owned(), "33780.224 us, 256 connections".to_owned())
+        );
     }
 }

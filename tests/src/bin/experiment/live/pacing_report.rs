@@ -8,6 +8,10 @@ use crate::schedule::{GAP_UNIT, TICK, Timing};
 /// Least gap at which a rate is promised, units of 512 ns: well above the round trip time, which no gap can be below with
 /// one packet outstanding.
 const PROMISED: u32 = 256;
+/// Greatest gap of a single connection at which the median is promised, likewise: there are thousands of them.
+const MEDIAN: u32 = 1024;
+/// Where at most so many packets are late by a gap, percent, the machine carries a load.
+const CARRIED: f64 = 1.0;
 /// A gap whose course is shown beside the one above, likewise.
 const LONGER: u32 = 8192;
 /// Least gap whose distribution is shown, likewise.
@@ -18,18 +22,25 @@ const LEAST: f64 = 0.05;
 type All = [(Measured, Timing)];
 
 /// What is promised of each case. However busy the machine is, no packet is early by more than the tick by which departures
-/// are held; rates need an engine that has a CPU.
+/// are held, and a single connection's gaps are right more often than not. A rate is promised where the machine carries it:
+/// where the engine has its CPU in time for all but a few packets.
 pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
     let mut verdicts = vec![];
-    for ((measured, _), case) in all.iter().zip(cases) {
+    for ((measured, timing), case) in all.iter().zip(cases) {
         verdicts.push(Verdict::of(case, "earliest", Bound::AtMost(TICK)));
         verdicts.push(Verdict::of(case, "not seen", Bound::AtMost(0.0)));
-        if measured.load.gap >= PROMISED {
+        let load = measured.load;
+        if load.connections == 1 && (PROMISED..=MEDIAN).contains(&load.gap) {
+            let median = case.value("gap off p50").map(|off| off.abs() * 1e3);
+            let name = format!("{}: median gap off the wanted one", case.name);
+            verdicts.push(Verdict::new(name, median, "ns", Bound::AtMost(GAP_UNIT)));
+        }
+        if load.gap >= PROMISED && timing.resumed().is_some_and(|resumed| resumed <= CARRIED) {
             verdicts.push(Verdict::of(case, "off the wanted rate", Bound::AtMost(1.0)));
         }
     }
     verdicts.push(Verdict::new(
-        "gaps one unit apart: mean gap off the wanted one",
+        "gaps one unit apart, packets in time: mean gap off the wanted one",
         steps(all).map(|(gap, mean)| (mean - gap).abs() * GAP_UNIT).reduce(f64::max),
         "ns",
         Bound::AtMost(GAP_UNIT / 2.0),
@@ -46,7 +57,7 @@ fn steps(all: &All) -> impl Iterator<Item = (f64, f64)> {
     let among = |load: Load| load.connections == 1 && (load.gap == PROMISED || STEPS.contains(&load.gap));
     let those = all.iter().filter(move |(measured, _)| among(measured.load));
     those.filter_map(|(measured, timing)| {
-        Some((f64::from(measured.load.gap), timing.mean_gap()? / GAP_UNIT))
+        Some((f64::from(measured.load.gap), timing.mean_gap_in_time()? / GAP_UNIT))
     })
 }
 
@@ -60,10 +71,7 @@ fn alone(all: &All) -> impl Iterator<Item = &(Measured, Timing)> {
 }
 
 /// A number by the wanted gap in microseconds, for each number of connections.
-fn by_connections(
-    all: &All,
-    value: impl Fn(&Timing) -> Option<f64>,
-) -> Vec<(usize, Vec<[f64; 2]>)> {
+fn by_connections(all: &All, value: impl Fn(&Timing) -> Option<f64>) -> Vec<(usize, Vec<[f64; 2]>)> {
     let mut lines: Vec<(usize, Vec<[f64; 2]>)> = vec![];
     for (Measured { load, .. }, timing) in others(all) {
         if lines.last().is_none_or(|(connections, _)| *connections != load.connections) {

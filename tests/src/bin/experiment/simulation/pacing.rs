@@ -75,7 +75,8 @@ fn pace(options: &Options, connections: u32, window: u32) -> Result<Timing> {
         ..tuning.settings
     };
     // About what a round trip takes: there and back over two cables each, and the frame on both.
-    let rtt = Span(4 * setup::CABLE.0 + 2 * setup::wire_time(options, options.rate(), tuning.segment.into()).0);
+    let rtt =
+        Span(4 * setup::CABLE.0 + 2 * setup::wire_time(options, options.rate(), tuning.segment.into()).0);
     let gap = Span(rtt.0 * u64::from(Fcwnd::from_packets(1).0) / u64::from(window));
     plan.flows = (0..u64::from(connections))
         .map(|n| {
