@@ -281,7 +281,7 @@ fn a_bridge_carries_everything_and_tells_when() {
     let capture = bridge.capture(move |at, frame| frame.ends_with(mark).then_some(at)).expect("root");
     echo(&bridge.a, &bridge.b, bridge.b.ipv4.into(), 1_000_000);
     echo(&bridge.b, &bridge.a, bridge.a.ipv6.into(), 1_000_000);
-    assert_eq!(capture.take(), [], "nobody has sent it yet");
+    assert!(capture.take().is_empty(), "nobody has sent it yet");
     let bind = |host: &Host| host.run(|| UdpSocket::bind((host.ipv4, 7000))).expect("a free port");
     let (a, b) = (bind(&bridge.a), bind(&bridge.b));
     b.set_read_timeout(Some(PATIENCE)).expect("not zero");
