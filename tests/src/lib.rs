@@ -26,7 +26,7 @@ pub mod raw_peer;
 pub mod simulation;
 pub mod veth;
 
-pub use live_fabric::{Host, LiveFabric, LiveStats, Network, Pair, PassProgram};
+pub use live_fabric::{Bridge, Capture, Host, LiveFabric, LiveStats, Network, Pair, PassProgram};
 pub use namespace::Namespace;
 
 /// Fails, loudly, a test that needs root and does not have it.

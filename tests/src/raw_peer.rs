@@ -21,7 +21,7 @@ use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::{Resync, ResyncCode};
 use transport_common::wire::{FalconHeader, PacketType, ProtocolType};
 
-pub use frame::{Flow, refresh_ipv4, refresh_udp};
+pub use frame::{Flow, packet_of, refresh_ipv4, refresh_udp};
 pub use socket::Captured;
 use socket::Tap;
 
@@ -286,7 +286,7 @@ impl RawPeer {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             let Some(captured) = self.tap.receive()? else { continue };
-            if let Some((header, payload)) = frame::falcon_of(&captured.frame)
+            if let Some((_, header, payload)) = packet_of(&captured.frame)
                 && let Some(found) = find(&captured, &header, payload)
             {
                 return Ok(found);

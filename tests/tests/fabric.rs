@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use hw_model::network::{Fabric, FabricConfig, LinkStats, Port, Time};
-use tiercel_tests::{Host, LiveFabric, Namespace, Network, Pair};
+use tiercel_tests::{Bridge, Host, LiveFabric, Namespace, Network, Pair};
 
 const A: Port = Port(0);
 const B: Port = Port(1);
@@ -261,6 +261,42 @@ fn a_star_joins_all_with_all() {
         }
     }
     assert_eq!(star.fabric.stats().undeliverable, 0);
+}
+
+/// The monotonic clock, nanoseconds.
+fn monotonic() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the timespec, which outlives the call.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) }, 0);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_bridge_carries_everything_and_tells_when() {
+    /// Between the readings of two clocks.
+    const SLACK: u64 = 100_000;
+    let bridge = Bridge::new().expect("root");
+    let mark = b"what is looked for";
+    let capture = bridge.capture(move |at, frame| frame.ends_with(mark).then_some(at)).expect("root");
+    echo(&bridge.a, &bridge.b, bridge.b.ipv4.into(), 1_000_000);
+    echo(&bridge.b, &bridge.a, bridge.a.ipv6.into(), 1_000_000);
+    assert!(capture.take().is_empty(), "nobody has sent it yet");
+    let bind = |host: &Host| host.run(|| UdpSocket::bind((host.ipv4, 7000))).expect("a free port");
+    let (a, b) = (bind(&bridge.a), bind(&bridge.b));
+    b.set_read_timeout(Some(PATIENCE)).expect("not zero");
+    let sent = monotonic();
+    a.send_to(mark, (bridge.b.ipv4, 7000)).expect("a route");
+    assert_eq!(b.recv(&mut [0; DATAGRAM]).expect("it arrives"), mark.len());
+    let arrived = monotonic();
+    // What comes from the other host comes in by the other cable.
+    b.send_to(mark, (bridge.a.ipv4, 7000)).expect("a route");
+    let times = capture.take();
+    assert!(
+        times.len() == 1 && (sent - SLACK..arrived + SLACK).contains(&times[0]),
+        "{sent} {times:?} {arrived}"
+    );
+    assert_eq!(capture.missed(), 0);
 }
 
 #[test]

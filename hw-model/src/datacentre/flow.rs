@@ -13,7 +13,7 @@ use crate::host_nic::HostNic;
 use crate::network::{Span, Time};
 
 /// One end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct End {
     pub(super) host: u16,
     pub(super) card: usize,

@@ -255,7 +255,7 @@ pub(super) enum Arrival {
 }
 
 /// A CID's slot is its value modulo the number of connections.
-fn slot_of(cid: Cid) -> usize {
+pub(super) fn slot_of(cid: Cid) -> usize {
     cid.0 as usize % CONNECTIONS
 }
 

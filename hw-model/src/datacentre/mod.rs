@@ -33,6 +33,6 @@ mod world;
 pub use flow::Flow;
 pub use host::HostStats;
 pub use plan::{FlowPlan, HostModel, Message, Plan, SlowUlp, Tuning};
-pub use record::{FlowSample, Record};
+pub use record::{FlowSample, PacketDeparture, Record};
 pub use traffic::{FIRST_ENTROPY_PORT, entropy_ports, incast, permutation};
 pub use world::DataCentre;

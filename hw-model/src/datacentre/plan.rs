@@ -193,6 +193,8 @@ pub struct Plan {
     pub sample_every: Span,
     /// Queues that are sampled.
     pub watch: Vec<Egress>,
+    /// Whether the departure of every packet with data or a request is recorded.
+    pub record_departures: bool,
 }
 
 impl Plan {
@@ -207,6 +209,7 @@ impl Plan {
             flows: vec![],
             sample_every: Span::ZERO,
             watch: vec![],
+            record_departures: false,
         }
     }
 }

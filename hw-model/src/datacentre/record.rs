@@ -29,7 +29,16 @@ pub struct FlowSample {
     pub alive: bool,
 }
 
-/// Samples at equal distances in time; all lists are of the same length.
+/// A packet with data or a request that a card let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketDeparture {
+    /// The beginning of the engine's turn that it came of, which is its IV.
+    pub at: Time,
+    /// The gap behind the packet before as in force then, in units of 512 ns; 0 if packets were not paced.
+    pub inter_packet_gap: u32,
+}
+
+/// Samples at equal distances in time, all lists of which are of the same length, and departures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// When each sample was taken.
@@ -40,4 +49,6 @@ pub struct Record {
     pub queues: Vec<Vec<u64>>,
     /// Bytes in the receive buffers of the hosts with a slow ULP, by port.
     pub buffers: Vec<Vec<u64>>,
+    /// Departures of each flow, if the plan asks for them.
+    pub departures: Vec<Vec<PacketDeparture>>,
 }

@@ -17,6 +17,8 @@ use crate::network::Span;
 pub(super) struct Packet {
     /// The connection it is for.
     pub(super) cid: Cid,
+    /// When it left, by the clock of its sender.
+    pub(super) left: Picoseconds,
     /// What it acknowledges; `None` for packets that carry transactions.
     pub(super) acknowledgement: Option<Stamps>,
 }
@@ -59,6 +61,7 @@ pub(super) fn read(frame: &[u8]) -> Option<Packet> {
         FalconHeader::Nack(nack) => Some((nack.t1, nack.t2)),
         _ => None,
     };
-    let t3 = Picoseconds(psp.iv);
-    Some(Packet { cid: header.dest_cid(), acknowledgement: stamps.map(|(t1, t2)| Stamps { t1, t2, t3 }) })
+    let left = Picoseconds(psp.iv);
+    let acknowledgement = stamps.map(|(t1, t2)| Stamps { t1, t2, t3: left });
+    Some(Packet { cid: header.dest_cid(), left, acknowledgement })
 }

@@ -1,16 +1,17 @@
 //! The course of a run: what happens next.
 
 use core::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use transport_common::connection::Path;
 use transport_common::ids::Cid;
 
 use super::address::flow_hash;
 use super::flow::{End, Flow};
-use super::host::{Arrival, Departure, Host, HostStats};
+use super::host::{Arrival, Departure, Host, HostStats, slot_of};
 use super::plan::{FlowPlan, Plan};
-use super::record::Record;
+use super::record::{PacketDeparture, Record};
+use super::tap;
 use crate::host_nic::HostNic;
 use crate::network::{ConfigError, Delivery, Egress, Fabric, FabricStats, Port, Span, Time};
 
@@ -42,6 +43,8 @@ pub struct DataCentre {
     watch: Vec<Egress>,
     /// Hosts with a slow ULP.
     slow: Vec<u16>,
+    /// The flow that ends there, if departures are recorded.
+    by_destination: HashMap<End, usize>,
     record: Record,
 }
 
@@ -67,11 +70,17 @@ impl DataCentre {
             next_number: 0,
             sample_every: plan.sample_every,
             watch: plan.watch,
+            by_destination: HashMap::new(),
             record: Record::default(),
         };
         plan.flows.into_iter().for_each(|flow| data_centre.open(flow));
         for (port, host) in (0..).map(Port).zip(&data_centre.hosts) {
             (0..host.cards.len()).for_each(|card| data_centre.fabric.learn(host.address(card).mac(), port));
+        }
+        if plan.record_departures {
+            let flows = data_centre.flows.iter().enumerate();
+            data_centre.by_destination = flows.map(|(number, flow)| (flow.destination, number)).collect();
+            data_centre.record.departures = vec![vec![]; data_centre.flows.len()];
         }
         data_centre.record.flows = vec![vec![]; data_centre.flows.len()];
         data_centre.record.queues = vec![vec![]; data_centre.watch.len()];
@@ -266,7 +275,25 @@ impl DataCentre {
 
     fn depart(&mut self, host: u16, departure: Option<Departure>) {
         if let Some(Departure { arrival, frame }) = departure {
+            self.note_departure(&frame);
             self.happens(arrival, Event::Enter { host, frame });
+        }
+    }
+
+    /// Records the departure of a frame, if that is asked for.
+    fn note_departure(&mut self, frame: &[u8]) {
+        if self.by_destination.is_empty() {
+            return;
+        }
+        let Some(packet) = tap::read(frame).filter(|packet| packet.acknowledgement.is_none()) else { return };
+        // Host and card of the MAC address it goes to.
+        let (host, card) = (u16::from_be_bytes([frame[3], frame[4]]), usize::from(frame[5]));
+        let end = End { host, card, slot: slot_of(packet.cid) };
+        if let Some(&flow) = self.by_destination.get(&end) {
+            let (nic, slot) = self.sender(flow);
+            let inter_packet_gap = nic.entry(slot).connection.congestion.inter_packet_gap;
+            let departure = PacketDeparture { at: Time(packet.left.0), inter_packet_gap };
+            self.record.departures[flow].push(departure);
         }
     }
 

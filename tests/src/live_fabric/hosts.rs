@@ -11,7 +11,7 @@ use crate::Namespace;
 use crate::veth::{self, DEFAULT_MTU, MacAddress, VethEnd};
 
 /// Bytes in front of the MTU: the Ethernet header.
-const ETHERNET: usize = 14;
+pub(super) const ETHERNET: usize = 14;
 
 /// A host: a namespace with one interface. Stands for its namespace: `host.run(...)`, `host.command(...)`.
 ///
@@ -32,7 +32,7 @@ impl Host {
     /// The name of every host's interface.
     pub const INTERFACE: &str = "veth0";
 
-    fn new(index: u16) -> anyhow::Result<Self> {
+    pub(super) fn new(index: u16) -> anyhow::Result<Self> {
         let [high, low] = (index + 1).to_be_bytes();
         Ok(Self {
             namespace: Namespace::new()?,
@@ -53,7 +53,7 @@ impl Host {
     }
 
     /// Takes the addresses and learns those of the others.
-    fn configure<'a>(&self, all: impl Iterator<Item = &'a Host>) -> anyhow::Result<()> {
+    pub(super) fn configure<'a>(&self, all: impl Iterator<Item = &'a Host>) -> anyhow::Result<()> {
         let interface = Self::INTERFACE;
         let mut script = format!(
             "addr add {}/16 dev {interface}\naddr add {}/64 dev {interface} nodad\n",
@@ -190,8 +190,8 @@ impl Network {
     }
 }
 
-/// Lays the cable from a host to the switch. Returns the index of the switch's end.
-fn plug_in(switch: &Namespace, host: &Host, port: u16, mtu: u32) -> anyhow::Result<u32> {
+/// Lays the cable from a host to the switch, where it ends at `port<number>`. Returns the index of that end.
+pub(super) fn plug_in(switch: &Namespace, host: &Host, port: u16, mtu: u32) -> anyhow::Result<u32> {
     let name = format!("port{port}");
     let [high, low] = port.to_be_bytes();
     // Merged segments would be longer than the MTU of the cable they go out by.

@@ -5,11 +5,13 @@
 //! What the model decides is decided by the seed; only the kernel can still drop frames, and says so in
 //! [`LiveStats`].
 
+mod bridge;
 mod hosts;
 mod pass_program;
 mod socket;
 mod switch;
 
+pub use bridge::{Bridge, Capture};
 pub use hosts::{Host, Network, Pair};
 pub use pass_program::PassProgram;
 pub use switch::{LiveFabric, LiveStats};

@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub(super) const BATCH: usize = 64;
 /// Bytes the kernel may hold for us; a burst of every host's windows fits many times.
 const RECEIVE_BUFFER: libc::c_int = 64 << 20;
+/// Room for the control message of a timestamp, in words for its alignment.
+const CONTROL_WORDS: usize = 8;
 
 // Of linux/if_packet.h, not in the libc crate.
 const PACKET_STATISTICS: libc::c_int = 6;
@@ -113,15 +115,53 @@ impl PacketSocket {
         self.socket.as_raw_fd()
     }
 
+    /// From now on the kernel notes when each frame came in, for [`receive_stamped`](Self::receive_stamped).
+    pub(super) fn stamp(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+    }
+
     /// Appends up to [`BATCH`] frames that have come in to `frames`; returns how many, and drops those longer
     /// than the pool's buffers, which no host on these cables can send.
     pub(super) fn receive(&self, pool: &mut Pool, frames: &mut Vec<Vec<u8>>) -> io::Result<usize> {
+        self.receive_each(pool, &mut [], |frame, _| {
+            frames.push(frame);
+            None
+        })
+    }
+
+    /// Hands up to [`BATCH`] frames to `see`, each with the wall clock's nanoseconds at which the kernel got it; returns
+    /// how many came.
+    pub(super) fn receive_stamped(
+        &self,
+        pool: &mut Pool,
+        mut see: impl FnMut(u64, &[u8]),
+    ) -> io::Result<usize> {
+        let mut controls = [[0u64; CONTROL_WORDS]; BATCH];
+        self.receive_each(pool, &mut controls, |frame, header| {
+            if let Some(at) = stamp_of(header) {
+                see(at, &frame);
+            }
+            Some(frame)
+        })
+    }
+
+    /// Hands up to [`BATCH`] whole frames to `take`, which gives back the buffers it does not keep.
+    fn receive_each(
+        &self,
+        pool: &mut Pool,
+        controls: &mut [[u64; CONTROL_WORDS]],
+        mut take: impl FnMut(Vec<u8>, &libc::msghdr) -> Option<Vec<u8>>,
+    ) -> io::Result<usize> {
         let mut buffers: [Vec<u8>; BATCH] = std::array::from_fn(|_| pool.take());
         let mut vectors = buffers.each_mut().map(|buffer| vector(buffer));
         let mut headers = headers(&mut vectors);
+        for (header, control) in headers.iter_mut().zip(controls) {
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of_val(control) as _;
+        }
         let (count, flags) = (BATCH as libc::c_uint, libc::MSG_DONTWAIT);
-        // SAFETY: each header has one vector, each vector one buffer of its own with its length; all outlive
-        // the call.
+        // SAFETY: each header has one vector, each vector one buffer of its own with its length, and some have a
+        // control buffer of their own with its length; all outlive the call.
         let received =
             unsafe { libc::recvmmsg(self.raw(), headers.as_mut_ptr(), count, flags, std::ptr::null_mut()) };
         let received = if received < 0 {
@@ -134,10 +174,14 @@ impl PacketSocket {
         };
         for (index, mut buffer) in buffers.into_iter().enumerate() {
             let header = &headers[index];
-            if index < received && header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 {
+            let whole = index < received && header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
+            let rest = if whole {
                 buffer.truncate(header.msg_len as usize);
-                frames.push(buffer);
+                take(buffer, &header.msg_hdr)
             } else {
+                Some(buffer)
+            };
+            if let Some(buffer) = rest {
                 pool.give(buffer);
             }
         }
@@ -204,6 +248,24 @@ fn headers(vectors: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
         header.msg_hdr.msg_iovlen = 1;
         header
     })
+}
+
+/// When the kernel got the frame of a header, nanoseconds of the wall clock.
+fn stamp_of(header: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel has filled the control buffer that the header names.
+    let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !message.is_null() {
+        // SAFETY: not null, so a control message of that buffer.
+        let kind = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
+        if kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            // SAFETY: a message of this kind holds a timespec; it need not be aligned.
+            let at = unsafe { libc::CMSG_DATA(message).cast::<libc::timespec>().read_unaligned() };
+            return Some(at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64);
+        }
+        // SAFETY: a control message of that buffer.
+        message = unsafe { libc::CMSG_NXTHDR(header, message) };
+    }
+    None
 }
 
 /// Nothing there, or no room: come back later.

@@ -133,8 +133,8 @@ pub fn refresh_udp(flow: &Flow, frame: &mut [u8]) {
     frame[checksum..checksum + 2].copy_from_slice(&transmit_checksum(sum).to_be_bytes());
 }
 
-/// The Falcon header and the payload of a frame, if that is what it holds.
-pub(super) fn falcon_of(frame: &[u8]) -> Option<(FalconHeader, &[u8])> {
+/// The PSP header, the Falcon header and the payload of a frame, if that is what it holds.
+pub fn packet_of(frame: &[u8]) -> Option<(Psp, FalconHeader, &[u8])> {
     let mut cursor = SliceCursor::new(frame);
     let length = match Ethernet::decode(&mut cursor).ok()?.ethertype {
         ETHERTYPE_IPV4 => Ipv4::decode(&mut cursor).ok()?.payload_length(),
@@ -146,5 +146,5 @@ pub(super) fn falcon_of(frame: &[u8]) -> Option<(FalconHeader, &[u8])> {
     let falcon = usize::from(udp.payload_length()).checked_sub(psp.header_len())?;
     let header = FalconHeader::decode(&mut cursor, falcon).ok()?;
     let payload = falcon - header.header_len();
-    Some((header, &cursor.rest()[..payload]))
+    Some((psp, header, &cursor.rest()[..payload]))
 }

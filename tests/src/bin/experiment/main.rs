@@ -2,6 +2,7 @@
 
 mod live;
 mod options;
+mod schedule;
 mod simulation;
 mod target;
 

@@ -96,6 +96,8 @@ pub(crate) enum Name {
     Idle,
     /// 256 hosts in pairs, over a fabric of leaf and spine switches
     Permutation,
+    /// Connections whose packets leave by the timing wheel, at gaps up to that of 800 kb/s
+    Pacing,
 }
 
 /// A congestion control algorithm.
@@ -257,7 +259,7 @@ mod tests {
         let options = Options::parse_from(["experiment"]);
         // D-78: fcwnd 32, ncwnd 64, RTO 1 ms.
         assert_eq!(options.tuning(), Tuning { settings: Settings::SWIFT, ..Tuning::default() });
-        assert_eq!(options.experiments().len(), 8);
+        assert_eq!(options.experiments().len(), 9);
         assert_eq!(options.algorithm(), "swift");
         let constant = Options::parse_from(["experiment", "--cc", "constant"]);
         assert_eq!(constant.tuning(), Tuning::default());

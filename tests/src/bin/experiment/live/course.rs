@@ -12,7 +12,7 @@ use tiercel_tests::nodes::{self, Setup, flow_hash};
 use tiercel_tests::veth::DEFAULT_MTU;
 use tiercel_tests::{LiveFabric, Network};
 use tokio::time::MissedTickBehavior;
-use transport_common::ids::Cid;
+use transport_common::ids::{Cid, RKey};
 use transport_user::{Access, CongestionControl, Connection, ConnectionInfo, MemoryRegion, Node, Tuning};
 
 use crate::options::Options;
@@ -22,9 +22,9 @@ pub(super) const SEGMENT: u64 = 3264;
 /// Bytes of one WRITE: 20 transactions, all of them full.
 pub(super) const CHUNK: u64 = 20 * SEGMENT;
 /// Bytes of a frame beside the user data of a WRITE, over IPv4.
-const OVERHEAD: u64 = 14 + 20 + 8 + 16 + 28 + 28;
+pub(super) const OVERHEAD: u64 = 14 + 20 + 8 + 16 + 28 + 28;
 /// WRITEs of a flow that are under way at once: more than a fabric window of them.
-const PARALLEL: usize = 8;
+pub(super) const PARALLEL: usize = 8;
 /// How often the connections are looked at, most often.
 pub(super) const EVERY: Duration = Duration::from_millis(5);
 /// By so much a writer at a steady rate may be late and make up for it.
@@ -228,14 +228,8 @@ impl Live {
     }
 
     async fn write_chunks(&self, flow: usize, next: impl Fn() -> Option<u64>) -> Result<()> {
-        let writer = async || -> Result<()> {
-            while let Some(bytes) = next() {
-                self.write_once(flow, bytes).await?;
-            }
-            Ok(())
-        };
-        try_join_all((0..PARALLEL).map(|_| writer())).await?;
-        Ok(())
+        let Flow { ports, near, .. } = &self.flows[flow];
+        write_chunks(near, &self.regions[usize::from(ports[0].0)], self.regions[0].key(), next).await
     }
 
     /// Writes `bytes` every `period` until `end`, as long as fewer than [`PARALLEL`] WRITEs are under way.
@@ -320,6 +314,24 @@ impl Live {
         let links = self.watched.iter().map(link).collect();
         Ok(Sample { at: begin.elapsed(), flows, links })
     }
+}
+
+/// Writes from the beginning of a region to that of another as many bytes as `next` says, again and again until it says
+/// none, several WRITEs at once.
+pub(super) async fn write_chunks(
+    connection: &Connection,
+    local: &MemoryRegion,
+    key: RKey,
+    next: impl Fn() -> Option<u64>,
+) -> Result<()> {
+    let writer = async || -> Result<()> {
+        while let Some(bytes) = next() {
+            connection.write(local, 0, key, 0, bytes).await?;
+        }
+        Ok(())
+    };
+    try_join_all((0..PARALLEL).map(|_| writer())).await?;
+    Ok(())
 }
 
 /// Runs work to its end on a runtime of its own.

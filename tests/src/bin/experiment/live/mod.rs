@@ -7,6 +7,8 @@ mod idle;
 mod incast;
 mod loss;
 mod nic_congestion;
+mod pacing;
+mod pacing_report;
 mod plb;
 mod series;
 mod single_flow;
@@ -18,8 +20,16 @@ use lab_report::Experiment;
 use crate::options::{Name, Options};
 
 /// What there is on real packets.
-const NAMES: [Name; 7] =
-    [Name::SingleFlow, Name::Fairness, Name::Incast, Name::Loss, Name::Plb, Name::NicCongestion, Name::Idle];
+const NAMES: [Name; 8] = [
+    Name::SingleFlow,
+    Name::Fairness,
+    Name::Incast,
+    Name::Loss,
+    Name::Plb,
+    Name::NicCongestion,
+    Name::Idle,
+    Name::Pacing,
+];
 
 /// Rate for several flows or nodes, bits a second: a pause of a thread must not be long by what a queue holds.
 const SLOWER: u64 = 60_000_000;
@@ -52,6 +62,7 @@ fn experiment(name: Name, options: &Options) -> Result<Experiment> {
         Name::Plb => plb::run(&several()?),
         Name::Idle => idle::run(&several()?),
         Name::NicCongestion => nic_congestion::run(&slower(&WAITING).context("not zero")?),
+        Name::Pacing => pacing::run(options),
         Name::Permutation => bail!("permutation is simulated only: no machine carries 256 nodes"),
     }
 }

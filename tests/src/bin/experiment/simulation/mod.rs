@@ -6,6 +6,7 @@ mod incast;
 mod loss;
 mod measure;
 mod nic_congestion;
+mod pacing;
 mod permutation;
 mod plb;
 mod series;
@@ -58,6 +59,7 @@ fn runs(name: Name, options: &Options) -> u64 {
         Name::Incast => incast::COUNTS.len() as u64,
         Name::Loss => loss::RATES.len() as u64,
         Name::Plb => plb::runs(options),
+        Name::Pacing => pacing::RUNS.len() as u64,
         Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
     }
 }
@@ -72,5 +74,6 @@ fn experiment(name: Name, options: &Options, progress: &Progress) -> Result<Expe
         Name::NicCongestion => nic_congestion::run(options, progress),
         Name::Idle => idle::run(options, progress),
         Name::Permutation => permutation::run(options, progress),
+        Name::Pacing => pacing::run(options, progress),
     }
 }

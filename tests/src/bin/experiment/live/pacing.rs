@@ -1,0 +1,353 @@
+//! Packets that leave by the timing wheel: whether they leave when they are due.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
+use lab_report::{Case, Experiment, Verdict, World};
+use tiercel_tests::nodes::{self, Setup};
+use tiercel_tests::raw_peer::packet_of;
+use tiercel_tests::{Bridge, Capture};
+use transport_common::ids::Cid;
+use transport_common::units::Fcwnd;
+use transport_common::wire::PacketType;
+use transport_user::congestion::{Algorithm, EngineState, Event, Outcome, Placement, Prepared};
+use transport_user::rate_update::RateUpdateOptions;
+use transport_user::{
+    Access, CongestionControl, Connection, EngineMode, EngineOptions, MemoryRegion, Node, Tuning,
+};
+
+use super::course::{self, CHUNK, OVERHEAD, PARALLEL, SEGMENT, block_on};
+use super::pacing_report as report;
+use crate::options::Options;
+use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
+
+/// What a node carries: its slots.
+const CONNECTIONS: u32 = 256;
+/// The slowest rate that pacing has to reach, bits a second (F-10.6.2.1-7).
+const SLOWEST: f64 = 800e3;
+/// Gaps of a single connection, in units of 512 ns; the gap of the slowest rate is added.
+const GAPS: [u32; 8] = [1, 16, 32, 64, 128, 256, 1024, 8192];
+/// Gaps that differ by one unit each.
+pub(super) const STEPS: [u32; 4] = [257, 258, 259, 260];
+/// Connections at once, and the gaps at which a CPU has time for all their packets.
+const SEVERAL: [(usize, &[u32]); 2] = [(16, &[1024, 8192]), (CONNECTIONS as usize, &[16_384])];
+/// A case lasts for so many gaps,
+const GAPS_A_CASE: u32 = 300;
+/// but at least and at most so long.
+const SHORTEST: Duration = Duration::from_secs(4);
+const LONGEST: Duration = Duration::from_secs(10);
+/// What a writer has under way is to last over the pauses of its thread.
+const AHEAD: Duration = Duration::from_millis(50);
+/// Over so much time the connections begin one after another, each in a phase of its own.
+const BEGINNINGS: Duration = Duration::from_millis(256);
+/// For so long the new gap is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A fabric window of half a packet and a gap that somebody sets.
+struct FixedGap(Arc<AtomicU32>);
+
+impl Algorithm for FixedGap {
+    fn name(&self) -> &'static str {
+        "fixed-gap"
+    }
+
+    fn update(&self, event: &Event, _: &mut EngineState, _: &Prepared, outcome: &mut Outcome) {
+        outcome.carry_over(event);
+        outcome.fcwnd = Fcwnd(Fcwnd::from_packets(1).0 / 2);
+        outcome.inter_packet_gap = self.0.load(Ordering::SeqCst);
+    }
+}
+
+/// Gap and number of connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Units of 512 ns.
+    pub(super) gap: u32,
+    pub(super) connections: usize,
+}
+
+impl Load {
+    fn all() -> Vec<Self> {
+        let alone = |gap| Self { gap, connections: 1 };
+        let single = GAPS.into_iter().chain(STEPS).chain([slowest()]).map(alone);
+        let several = SEVERAL.into_iter().flat_map(|(connections, gaps)| {
+            let gaps = gaps.iter().copied().chain([slowest()]);
+            gaps.map(move |gap| Self { gap, connections })
+        });
+        single.chain(several).collect()
+    }
+
+    /// The gap in nanoseconds.
+    pub(super) fn wanted(self) -> f64 {
+        f64::from(self.gap) * GAP_UNIT
+    }
+
+    fn wanted_time(self) -> Duration {
+        Duration::from_nanos(self.wanted() as u64)
+    }
+
+    fn duration(self) -> Duration {
+        (self.wanted_time() * GAPS_A_CASE).clamp(SHORTEST, LONGEST)
+    }
+
+    /// Bytes of a WRITE: what several of them hold back lasts for a while.
+    fn chunk(self) -> u64 {
+        let packets = AHEAD.as_nanos() / self.wanted_time().as_nanos().max(1) / PARALLEL as u128;
+        (packets as u64 * SEGMENT).clamp(SEGMENT, CHUNK)
+    }
+
+    /// The gap for a legend.
+    pub(super) fn rounded(self) -> String {
+        match self.wanted() / 1e3 {
+            gap if gap < 1e3 => format!("{gap:.0} us"),
+            gap => format!("{:.1} ms", gap / 1e3),
+        }
+    }
+
+    fn name(self) -> String {
+        let gap = self.wanted() / 1e3;
+        match self.connections {
+            1 => format!("{gap} us"),
+            several => format!("{gap} us, {several} connections"),
+        }
+    }
+}
+
+/// The gap of full packets at the slowest rate.
+fn slowest() -> u32 {
+    ((SEGMENT + OVERHEAD) as f64 * 8e9 / SLOWEST / GAP_UNIT).round() as u32
+}
+
+/// A packet with data, as it came out of the sender's cable.
+struct Seen {
+    /// When, nanoseconds.
+    out: u64,
+    /// When the datapath let it go, by its IV, picoseconds.
+    left: u64,
+    connection: Cid,
+}
+
+/// What of a frame is kept.
+fn look(out: u64, frame: &[u8]) -> Option<Seen> {
+    let (psp, header, _) = packet_of(frame)?;
+    let data = header.packet_type() == PacketType::PushData;
+    data.then(|| Seen { out, left: psp.iv, connection: header.dest_cid() })
+}
+
+/// Two nodes with a bridge between them. Fields are dropped in order: nodes before hosts.
+struct Lab {
+    connections: Vec<Connection>,
+    local: MemoryRegion,
+    remote: MemoryRegion,
+    _nodes: [Node; 2],
+    capture: Capture<Seen>,
+    _bridge: Bridge,
+    gap: Arc<AtomicU32>,
+}
+
+impl Lab {
+    fn up() -> Result<Self> {
+        let bridge = Bridge::new().context("cannot set up the hosts and the bridge between them")?;
+        let tuning = Tuning {
+            fcwnd: 0.5,
+            // Nothing is lost here, and no pause of a thread is to send a copy.
+            rto: Duration::from_secs(1),
+            congestion: CongestionControl::CONSTANT,
+            ..Tuning::DEFAULT
+        };
+        // The gap stays what it is: an algorithm that is asked rarely takes no CPU from those who send.
+        let rate_update = RateUpdateOptions {
+            spin: Duration::ZERO,
+            pause: Duration::from_millis(10),
+            ..RateUpdateOptions::default()
+        };
+        let setup = Setup { ordered: false, tuning, rate_update, ..Setup::default() };
+        let busy = EngineOptions { mode: EngineMode::Busy, ..EngineOptions::default() };
+        // The receiver's wire program answers by itself.
+        let nodes = [
+            nodes::node(&bridge.a, busy, setup).context("node A")?,
+            nodes::node(&bridge.b, EngineOptions::default(), setup).context("node B")?,
+        ];
+        let gap = Arc::new(AtomicU32::new(0));
+        let algorithm = nodes[0].register_algorithm(FixedGap(gap.clone()))?;
+        let control =
+            CongestionControl { algorithm, placement: Placement::User, ..CongestionControl::CONSTANT };
+        let connect = |cid| {
+            let [near, _far] = nodes::connect([(&nodes[0], Cid(cid)), (&nodes[1], Cid(cid))], setup)?;
+            Ok(near)
+        };
+        let connections = (CONNECTIONS..2 * CONNECTIONS).map(connect).collect::<Result<Vec<_>>>()?;
+        block_on(async {
+            for connection in &connections {
+                connection.set_congestion(control).await?;
+            }
+            Ok(())
+        })?;
+        let local = nodes[0].register(CHUNK as usize, Access::LOCAL)?;
+        let remote = nodes[1].register(CHUNK as usize, Access::ALL)?;
+        let capture = bridge.capture(look)?;
+        Ok(Self { connections, local, remote, _nodes: nodes, capture, _bridge: bridge, gap })
+    }
+
+    /// Writes a packet at a time until the gap is in force.
+    async fn prime(&self, connection: &Connection, load: Load) -> Result<()> {
+        let begin = Instant::now();
+        while connection.info()?.inter_packet_gap_ns != load.wanted() as u64 {
+            connection.write(&self.local, 0, self.remote.key(), 0, SEGMENT).await?;
+            ensure!(
+                begin.elapsed() < PATIENCE,
+                "the gap of {} us does not come into force",
+                load.wanted() / 1e3
+            );
+        }
+        Ok(())
+    }
+
+    async fn write(&self, number: usize, load: Load, begin: Instant) -> Result<()> {
+        let start = begin + BEGINNINGS * number as u32 / load.connections as u32;
+        tokio::time::sleep_until(start.into()).await;
+        let next = || (begin.elapsed() < load.duration()).then(|| load.chunk());
+        course::write_chunks(&self.connections[number], &self.local, self.remote.key(), next).await
+    }
+
+    /// Packets sent, copies included, and how often one had to wait.
+    fn counted(&self, load: Load) -> Result<[u64; 2]> {
+        let mut sums = [0; 2];
+        for connection in &self.connections[..load.connections] {
+            let statistics = connection.info()?.statistics;
+            sums[0] += statistics.packets_sent;
+            sums[0] += statistics.retransmitted_early + statistics.retransmitted_timeout;
+            sums[1] += statistics.paced;
+        }
+        Ok(sums)
+    }
+
+    fn measure(&self, load: Load) -> Result<Measured> {
+        let used = &self.connections[..load.connections];
+        self.gap.store(load.gap, Ordering::SeqCst);
+        block_on(async {
+            try_join_all(used.iter().map(|connection| self.prime(connection, load))).await?;
+            // Whoever has had nothing to send for more than a gap leaves at once: the schedule is known from the first
+            // packet on.
+            tokio::time::sleep(2 * load.wanted_time()).await;
+            Ok(())
+        })?;
+        self.capture.take();
+        let (before, missed) = (self.counted(load)?, self.capture.missed());
+        block_on(async {
+            let begin = Instant::now();
+            try_join_all((0..load.connections).map(|number| self.write(number, load, begin))).await?;
+            Ok(())
+        })?;
+        let after = self.counted(load)?;
+        let mut by_connection: BTreeMap<Cid, Vec<Departure>> = BTreeMap::new();
+        let seen = self.capture.take();
+        // From the first packet on: a number of nanoseconds since the machine began leaves a fraction no room.
+        let first = seen.first().map_or(0, |seen| seen.left);
+        for Seen { out, left, connection } in &seen {
+            let at = left.wrapping_sub(first) as i64 as f64 / 1e3;
+            let out = (out * 1000).wrapping_sub(first) as i64 as f64 / 1e3;
+            let departure = Departure { at, gap: load.wanted(), out: Some(out) };
+            by_connection.entry(*connection).or_default().push(departure);
+        }
+        let [sent, waited] = [0, 1].map(|n| after[n] - before[n]);
+        Ok(Measured {
+            load,
+            unseen: (sent.abs_diff(seen.len() as u64) + self.capture.missed() - missed) as f64,
+            waited: waited as f64 * 100.0 / sent as f64,
+            rtt: self.connections[0].info()?.rtt_ns as f64 / 1e3,
+            departures: by_connection.into_values().collect(),
+        })
+    }
+}
+
+/// What was seen under a load.
+pub(super) struct Measured {
+    pub(super) load: Load,
+    /// By connection.
+    pub(super) departures: Vec<Vec<Departure>>,
+    /// Packets that the sender counted and nobody saw, or the other way round.
+    unseen: f64,
+    /// Packets that had to wait for their departure, percent.
+    waited: f64,
+    /// Of the last acknowledgement, microseconds.
+    rtt: f64,
+}
+
+impl Measured {
+    pub(super) fn timing(&self) -> Timing {
+        let mut timing = Timing::default();
+        self.departures.iter().for_each(|departures| timing.add(departures));
+        timing
+    }
+
+    fn case(&self, timing: &Timing) -> Case {
+        timing.case(self.load.name()).with("had to wait", self.waited, "%").with("RTT", self.rtt, "us").with(
+            "not seen",
+            self.unseen,
+            "packets",
+        )
+    }
+}
+
+pub(super) fn run(options: &Options) -> Result<Experiment> {
+    let lab = Lab::up()?;
+    let measured = Load::all().into_iter().map(|load| lab.measure(load)).collect::<Result<Vec<_>>>()?;
+    drop(lab);
+    let timed = |measured: Measured| {
+        let timing = measured.timing();
+        (measured, timing)
+    };
+    let all: Vec<(Measured, Timing)> = measured.into_iter().map(timed).collect();
+    let cases: Vec<Case> = all.iter().map(|(measured, timing)| measured.case(timing)).collect();
+    let verdicts: Vec<Verdict> = report::verdicts(&all, &cases);
+    let settings = [
+        ("segment", format!("{SEGMENT} B")),
+        ("fcwnd", "0.5".to_owned()),
+        ("engine of the sender", "busy".to_owned()),
+        ("unit of the gap", format!("{GAP_UNIT} ns")),
+        ("tick of departures", format!("{TICK} ns")),
+    ];
+    Ok(Experiment {
+        name: "pacing-live",
+        title: "Pacing by the timing wheel, on real packets",
+        description: format!(
+            "Connections between two hosts in network namespaces write full packets of {SEGMENT} bytes at a fixed gap, \
+             through the kernel's bridge. Each packet carries the time at which the datapath let it go (its IV); a \
+             packet socket behind the sender's cable notes when it came out there. Late is what the departure is behind \
+             the schedule that begins with a connection's first packet, out what it is at the end of the cable."
+        ),
+        world: World::Live,
+        seed: options.seed,
+        congestion_control: None,
+        details: serde_json::Value::Null,
+        settings: settings.into(),
+        cases,
+        verdicts,
+        figures: report::figures(&all),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_reach_from_the_resolution_to_800_kbps() {
+        let loads = Load::all();
+        assert!(loads.iter().any(|load| load.gap == 1) && loads.iter().all(|load| load.gap < 1 << 20));
+        let slowest = Load { gap: slowest(), connections: 256 };
+        assert!((slowest.wanted() - 33.78e6).abs() < GAP_UNIT, "{}", slowest.wanted());
+        assert_eq!((slowest.chunk(), slowest.duration()), (SEGMENT, LONGEST));
+        let fast = Load { gap: 64, connections: 1 };
+        assert_eq!((fast.chunk(), fast.duration()), (CHUNK, SHORTEST));
+        assert_eq!(
+            (fast.name(), slowest.name()),
+            ("32.768 us".to_owned(), "33780.224 us, 256 connections".to_owned())
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Thousands of connections whose packets leave by the timing wheel.
+
+use anyhow::{Context, Result, anyhow};
+use hw_model::datacentre::{DataCentre, FlowPlan, Message, PacketDeparture};
+use hw_model::network::{Span, Time};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
+use transport_common::congestion::algorithm::AlgorithmId;
+use transport_common::congestion::parameters::Parameters;
+use transport_common::congestion::settings::{Placement, Settings};
+use transport_common::units::Fcwnd;
+
+use super::{Progress, setup};
+use crate::options::Options;
+use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
+
+/// Connections of the host that writes, and the window of each in 1/1024 of a packet: but for the first run they are
+/// together as fast.
+pub(super) const RUNS: [(u32, u32); 3] = [(1, 512), (256, 32), (4096, 2)];
+/// A run lasts for so many gaps.
+const GAPS: u64 = 30;
+/// Where distributions begin, microseconds.
+const LEAST: f64 = 0.01;
+
+pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
+    let (mut cases, mut verdicts) = (vec![], vec![]);
+    let title = "Packets that leave at most so late";
+    let mut figure = Figure::new("distribution", title, "behind the schedule (us)", "packets (%)").log_x();
+    for (connections, window) in RUNS {
+        let what = format!("pacing: {connections} connections");
+        let timing = progress.run(what, || pace(options, connections, window))?;
+        let name = format!("{connections} at a window of {window}/1024");
+        figure = figure.line(Look::Main, &name, timing.distribution(LEAST));
+        let case = timing.case(name);
+        verdicts.extend(promises(&case));
+        cases.push(case);
+    }
+    let mut settings = setup::settings(options);
+    settings.insert("unit of the gap", format!("{GAP_UNIT} ns"));
+    settings.insert("tick of departures", format!("{TICK} ns"));
+    Ok(Experiment {
+        name: "pacing",
+        title: "Pacing by the timing wheel",
+        description: "One host writes to another over connections with a fixed fabric window below one packet, 256 on \
+                      each of its cards, whose packets share its wire. Their gaps are round trip time by window. Late is \
+                      what a departure is behind the schedule of its connection."
+            .to_owned(),
+        world: World::Simulation,
+        seed: options.seed,
+        congestion_control: None,
+        details: serde_json::Value::Null,
+        settings,
+        cases,
+        verdicts,
+        figures: vec![figure],
+    })
+}
+
+fn promises(case: &Case) -> [Verdict; 3] {
+    [
+        Verdict::of(case, "earliest", Bound::AtMost(0.0)),
+        Verdict::of(case, "worst connection", Bound::AtMost(1.0)),
+        Verdict::of(case, "counted anew", Bound::AtMost(0.0)),
+    ]
+}
+
+fn pace(options: &Options, connections: u32, window: u32) -> Result<Timing> {
+    let mut plan = setup::star(options, 2, None)?;
+    let mut tuning = options.tuning();
+    tuning.fcwnd = Fcwnd(window);
+    let parameters = Parameters { fixed_window: Fcwnd(window), min_fcwnd: Fcwnd(1), ..options.parameters() };
+    tuning.settings = Settings {
+        placement: Placement::Kernel as u32,
+        algorithm: AlgorithmId::Fixed as u32,
+        prepared: parameters.prepare().map_err(|error| anyhow!("{error}"))?,
+        ..tuning.settings
+    };
+    // About what a round trip takes: there and back over two cables each, and the frame on both.
+    let rtt =
+        Span(4 * setup::CABLE.0 + 2 * setup::wire_time(options, options.rate(), tuning.segment.into()).0);
+    let gap = Span(rtt.0 * u64::from(Fcwnd::from_packets(1).0) / u64::from(window));
+    plan.flows = (0..u64::from(connections))
+        .map(|n| {
+            // Each in a phase of its own; a departure at 0 would count as none.
+            let at = Time::ZERO + setup::CABLE + Span(gap.0 * n / u64::from(connections));
+            FlowPlan { tuning, ..FlowPlan::new(0, 1, vec![Message { at, bytes: u64::MAX }]) }
+        })
+        .collect();
+    plan.record_departures = true;
+    let mut data_centre = DataCentre::new(plan).context("the pacing experiment")?;
+    data_centre.run_until(Time::ZERO + Span(gap.0 * GAPS));
+    let mut timing = Timing::default();
+    for departures in &data_centre.record().departures {
+        timing.add(&departures.iter().map(departure).collect::<Vec<_>>());
+    }
+    Ok(timing)
+}
+
+fn departure(departure: &PacketDeparture) -> Departure {
+    let gap = f64::from(departure.inter_packet_gap) * GAP_UNIT;
+    Departure { at: departure.at.0 as f64 / 1e3, gap, out: None }
+}
