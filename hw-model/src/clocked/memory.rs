@@ -45,7 +45,7 @@ impl<T> Memory<T> {
     }
 
     /// The read ports for one cycle.
-    #[inline]
+    #[inline(always)]
     pub const fn read_ports(&self) -> ReadPorts<'_, T> {
         ReadPorts { words: &self.words, left: self.ports.reads, ports: self.ports }
     }
@@ -54,7 +54,7 @@ impl<T> Memory<T> {
     ///
     /// # Errors
     /// [`PortConflict::Writes`] if there are more addresses than ports.
-    #[inline]
+    #[inline(always)]
     pub const fn write_ports<const N: usize>(
         &mut self,
         addresses: [Option<usize>; N],
@@ -94,7 +94,7 @@ impl<'a, T> ReadPorts<'a, T> {
     ///
     /// # Errors
     /// [`PortConflict::Reads`] if all ports are in use.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, address: usize) -> Result<&'a T, PortConflict> {
         self.left = self.left.checked_sub(1).ok_or(PortConflict::Reads(self.ports.reads))?;
         Ok(&self.words[address])

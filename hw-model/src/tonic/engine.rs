@@ -253,7 +253,7 @@ impl<P: Protocol, const WORDS: usize> Block for Tonic<P, WORDS> {
     type Output = TonicOutput;
     type Next = TonicNext<P, WORDS>;
 
-    #[inline]
+    #[inline(always)]
     fn evaluate(&self, now: Cycle, input: &TonicInput) -> (TonicOutput, TonicNext<P, WORDS>) {
         let packet = input.packet.filter(|packet| packet.flow.0 < self.usable_flows);
         let transmitted = self.from_credit.output().copied();
@@ -278,7 +278,7 @@ impl<P: Protocol, const WORDS: usize> Block for Tonic<P, WORDS> {
         (output, next)
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self, now: Cycle, next: &TonicNext<P, WORDS>) {
         let TonicNext { delivery, credit } = next;
         self.delivery.commit(now, delivery);

@@ -22,6 +22,7 @@ type Lack = (FlowId, u32, u32);
 
 /// Provides for a flow that is neither ready nor waiting: it becomes ready, and this is true; or it begins to wait,
 /// and what it lacks is written to `lack`; or it rests, if it has nothing to send or waits for tokens.
+#[inline(always)]
 fn settle(
     now: Cycle,
     flow: FlowId,
@@ -44,7 +45,7 @@ fn settle(
 
 impl CreditEngine {
     /// The clock edge that ends cycle `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(&mut self, now: Cycle, next: &CreditNext) {
         let mut lacks = [None; 2];
         self.schedule(now, next, &mut lacks);
@@ -58,6 +59,7 @@ impl CreditEngine {
 
     /// The contexts behind the cycle, and who is ready then: in the order in which flows enter the set, the one
     /// just processed, then those that a new address, tokens and a timer have made ready.
+    #[inline(always)]
     fn schedule(&mut self, now: Cycle, next: &CreditNext, lacks: &mut [Option<Lack>; 2]) {
         let limits = self.limits;
         let size = self.outstanding;
@@ -128,6 +130,7 @@ impl CreditEngine {
     }
 
     /// Begins divisions, and sets timers to the results of those that are complete.
+    #[inline(always)]
     fn set_timers(&mut self, now: Cycle, taken: bool, lacks: [Option<Lack>; 2]) {
         let mut set = [None; 2];
         for ((divider, lack), set) in self.dividers.iter_mut().zip(lacks).zip(&mut set) {

@@ -74,7 +74,7 @@ struct Limits {
 
 impl Limits {
     /// A flow's credit at `now`. Under the window scheme, where the window limits, always that of a segment.
-    #[inline]
+    #[inline(always)]
     fn credit(&self, now: Cycle, context: &CreditContext) -> Amount {
         match self.scheme {
             Credit::Window => self.segment,
@@ -138,7 +138,7 @@ impl CreditEngine {
     }
 
     /// The logic of a cycle. `link_ready`: the link takes a segment in this cycle.
-    #[inline]
+    #[inline(always)]
     pub(super) fn evaluate(
         &self,
         now: Cycle,
@@ -166,7 +166,7 @@ impl CreditEngine {
 
     /// The Transmit module: the oldest address of a flow that has the credit. It may lack it here if its rate
     /// was lowered since it became ready.
-    #[inline]
+    #[inline(always)]
     fn transmit(&self, now: Cycle, flow: FlowId) -> Option<SegmentAddress> {
         let context = self.contexts.read_ports().read(flow.index()).expect("the only reader in this phase");
         if context.count == 0 || self.limits.credit(now, context) < self.limits.segment {

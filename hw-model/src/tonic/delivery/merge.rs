@@ -10,7 +10,7 @@
 //! | user state | Incoming, Periodic Updates | as the user says ([`Protocol::merge`]) |
 
 use crate::clocked::{Cycle, RingBitmap, WritePorts};
-use crate::tonic::logic::{Plain, UserState, Value, Word};
+use crate::tonic::logic::{Plain, UserState, Value};
 use crate::tonic::packet::{FlowId, Segment};
 use crate::tonic::parameters::Rules;
 use crate::tonic::protocol::{Decision, Protocol};
@@ -26,6 +26,7 @@ fn capped<const WORDS: usize>(size: Value) -> u32 {
     size.0.min(RingBitmap::<WORDS>::BITS.into()) as u32
 }
 
+#[inline(always)]
 pub(super) fn record<const WORDS: usize>(
     acknowledged: &Acknowledged,
     window: &Window<WORDS>,
@@ -45,6 +46,7 @@ pub(super) fn record<const WORDS: usize>(
 }
 
 /// What the credit engine has to know of a decision.
+#[inline(always)]
 pub(super) fn credit_update<P: Protocol, const WORDS: usize>(
     update: &UserUpdate<P, WORDS>,
 ) -> Option<CreditUpdate> {
@@ -54,26 +56,25 @@ pub(super) fn credit_update<P: Protocol, const WORDS: usize>(
     (rate.is_some() || tokens > 0).then_some(CreditUpdate { flow: update.flow, rate, tokens })
 }
 
-/// Marks what the decision says, as far as it was generated and is not acknowledged.
+/// Marks what the decision says.
+#[inline(always)]
 fn mark<const WORDS: usize>(window: &mut Window<WORDS>, decision: &Decision<Plain<WORDS>>) {
-    if !decision.mark {
-        return;
+    if decision.mark {
+        let [from, to] = [decision.mark_from, decision.mark_to].map(|value| Segment(value.segment()));
+        mark_between(window, from, to);
     }
+}
+
+/// Marks the segments from `from` up to and without `to`, as far as they were generated and are not acknowledged.
+fn mark_between<const WORDS: usize>(window: &mut Window<WORDS>, from: Segment, to: Segment) {
     // Offsets from the window's start; what lies before it counts as the start.
-    let from = Segment(decision.mark_from.segment()).after(window.start) as i32;
-    let to = Segment(decision.mark_to.segment()).after(window.start) as i32;
+    let (from, to) = (from.after(window.start) as i32, to.after(window.start) as i32);
     let in_flight = window.in_flight() as i32;
     let (from, to) = (from.max(0), to.min(in_flight));
     if from < to {
         let range = RingBitmap::range(window.start.plus(from as u32).0, (to - from) as u32);
         window.marked = window.marked.or(&range.and_not(&window.acked));
     }
-}
-
-/// The state in its fields' widths.
-fn truncated<P: Protocol, const WORDS: usize>(state: &State<P, WORDS>) -> State<P, WORDS> {
-    let widths = <State<P, WORDS> as UserState<Plain<WORDS>>>::WIDTHS;
-    UserState::from_words(|field| state.word(field).low(widths[field]))
 }
 
 /// Never fails: four modules touch a group of fixed state, and two the user state.
@@ -93,7 +94,7 @@ type Schedules<'a> = WritePorts<'a, Schedule, 4>;
 
 impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
     /// The clock edge that ends cycle `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(&mut self, now: Cycle, next: &DeliveryNext<P, WORDS>) {
         let incoming = next.incoming.as_ref();
         let periodic = next.periodic.as_ref().map(|(update, _)| update);
@@ -138,7 +139,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         self.raise_timer_bound(now);
     }
 
-    #[inline]
+    #[inline(always)]
     fn merge_users(
         &mut self,
         periodic: Option<&UserUpdate<P, WORDS>>,
@@ -147,25 +148,34 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let merged = match (periodic, incoming) {
             (Some(periodic), Some(incoming)) if periodic.flow == incoming.flow => {
                 let before = self.users.peek(periodic.flow.index());
-                Some(self.protocol.merge::<Plain<WORDS>>(before, &incoming.state, &periodic.state))
+                let states = (incoming.state, periodic.state);
+                Some(self.protocol.merge::<Plain<WORDS>>(before, &states.0, &states.1))
             }
             _ => None,
         };
-        let updates = [periodic, incoming];
-        let addresses = updates.map(|update| update.map(|update| update.flow.index()));
+        let addresses = [periodic, incoming].map(|update| update.map(|update| update.flow.index()));
         let mut users = self.users.write_ports(addresses).expect(PORTS);
-        for (port, update) in updates.into_iter().enumerate() {
-            let (Some(update), Some(word)) = (update, users.word(port)) else { continue };
-            // If there is a merged state, both updates are of its flow.
-            *word = truncated::<P, WORDS>(merged.as_ref().unwrap_or(&update.state));
+        let mut write = |port, state: &State<P, WORDS>| {
+            let Some(word) = users.word(port) else { return };
+            *word = state.truncated();
             let due = Cycle(self.protocol.due::<Plain<WORDS>>(word).0);
             self.no_timer_before = self.no_timer_before.min(due);
+        };
+        if let Some(merged) = merged {
+            write(0, &merged);
+            return;
+        }
+        if let Some(periodic) = periodic {
+            write(0, &periodic.state);
+        }
+        if let Some(incoming) = incoming {
+            write(1, &incoming.state);
         }
     }
 }
 
 /// True if the flow of a port is to enter the active set: it can send and is not in it.
-#[inline]
+#[inline(always)]
 fn activates(schedules: &mut Schedules<'_>, port: usize) -> bool {
     let Some(schedule) = schedules.word(port) else { return false };
     let enters = !schedule.idle && !schedule.stopped && !schedule.active;
@@ -173,20 +183,24 @@ fn activates(schedules: &mut Schedules<'_>, port: usize) -> bool {
     enters
 }
 
-#[inline]
+#[inline(always)]
 fn merge_windows<P: Protocol, const WORDS: usize>(
     windows: &mut Windows<'_, WORDS>,
     next: &DeliveryNext<P, WORDS>,
     rules: Rules,
 ) {
-    let updates =
-        [(PERIODIC, next.periodic.as_ref().map(|(update, _)| update)), (INCOMING, next.incoming.as_ref())];
+    let periodic = next.periodic.as_ref().map(|(update, _)| update);
+    let incoming = next.incoming.as_ref();
+    let generated = next.generation.map(|generation| generation.flow);
     let mut has_marks = false;
-    for (port, update) in updates {
-        let (Some(update), Some(window)) = (update, windows.word(port)) else { continue };
-        mark(window, &update.decision);
-        has_marks |= next.generation.is_some_and(|generation| generation.flow == update.flow);
-    }
+    let mut mark_for = |port, update: Option<&UserUpdate<P, WORDS>>| {
+        if let (Some(update), Some(window)) = (update, windows.word(port)) {
+            mark(window, &update.decision);
+            has_marks |= generated == Some(update.flow);
+        }
+    };
+    mark_for(PERIODIC, periodic);
+    mark_for(INCOMING, incoming);
     if let (Some(generation), Some(window)) = (&next.generation, windows.word(GENERATION)) {
         if rules == Rules::Published && !has_marks {
             window.marked = window.marked.and(&RingBitmap::range(window.start.0, window.size));
@@ -196,17 +210,20 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
         }
     }
     // The generation has chosen by the former window size and start.
-    for (port, update) in updates {
-        let (Some(update), Some(window)) = (update, windows.word(port)) else { continue };
-        window.size = capped::<WORDS>(update.decision.window_size);
-    }
+    let mut resize = |port, update: Option<&UserUpdate<P, WORDS>>| {
+        if let (Some(update), Some(window)) = (update, windows.word(port)) {
+            window.size = capped::<WORDS>(update.decision.window_size);
+        }
+    };
+    resize(PERIODIC, periodic);
+    resize(INCOMING, incoming);
     if let (Some(acknowledged), Some(window)) = (&next.acknowledged, windows.word(FIXED)) {
         incoming::apply(window, acknowledged);
     }
 }
 
 /// Counts outstanding addresses. True if the transmission has restarted its flow.
-#[inline]
+#[inline(always)]
 fn merge_counts<P: Protocol, const WORDS: usize>(
     schedules: &mut Schedules<'_>,
     next: &DeliveryNext<P, WORDS>,
@@ -234,7 +251,7 @@ fn merge_counts<P: Protocol, const WORDS: usize>(
 }
 
 /// Sets timers, and whether flows with an event have something to send. The earliest expiry among those set.
-#[inline]
+#[inline(always)]
 fn merge_events<P: Protocol, const WORDS: usize>(
     now: Cycle,
     schedules: &mut Schedules<'_>,
@@ -242,29 +259,31 @@ fn merge_events<P: Protocol, const WORDS: usize>(
     next: &DeliveryNext<P, WORDS>,
 ) -> Cycle {
     let mut earliest = Cycle::NEVER;
-    let mut start = |schedule: &mut Schedule| {
-        schedule.timer = now + schedule.timer_period;
-        earliest = earliest.min(schedule.timer);
-    };
     if let Some(schedule) = schedules.word(TRANSMITTED)
         && schedule.timer == Cycle::NEVER
     {
-        start(schedule);
+        schedule.timer = now + schedule.timer_period;
+        earliest = schedule.timer;
     }
     if let (Some(_), Some(schedule)) = (next.timer_off, schedules.word(PERIODIC)) {
         schedule.timer = Cycle::NEVER;
     }
-    let periodic = next.periodic.as_ref().map(|(update, expired)| (PERIODIC, update, *expired));
-    let incoming = next.incoming.as_ref().map(|update| (INCOMING, update, false));
-    for (port, update, expired) in periodic.into_iter().chain(incoming) {
-        let (Some(schedule), Some(window)) = (schedules.word(port), windows.word(port)) else { continue };
+    let mut settle = |port, update: &UserUpdate<P, WORDS>, expired: bool| {
+        let (Some(schedule), Some(window)) = (schedules.word(port), windows.word(port)) else { return };
         schedule.timer_period = update.decision.timer_period.0;
         schedule.idle = window.is_idle();
         if update.decision.reset_timer && !window.is_finished() {
-            start(schedule);
+            schedule.timer = now + schedule.timer_period;
+            earliest = earliest.min(schedule.timer);
         } else if expired || window.is_finished() {
             schedule.timer = Cycle::NEVER;
         }
+    };
+    if let Some((update, expired)) = &next.periodic {
+        settle(PERIODIC, update, *expired);
+    }
+    if let Some(update) = &next.incoming {
+        settle(INCOMING, update, false);
     }
     earliest
 }

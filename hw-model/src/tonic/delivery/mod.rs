@@ -105,7 +105,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryNext<P, WORDS> {
     }
 
     /// Parameters for the credit engine, from Incoming and from Periodic Updates.
-    #[inline]
+    #[inline(always)]
     pub(super) fn credit_updates(&self) -> [Option<CreditUpdate>; 2] {
         let periodic = self.periodic.as_ref().map(|(update, _)| update);
         [self.incoming.as_ref(), periodic].map(|update| update.and_then(merge::credit_update))
@@ -162,7 +162,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
     }
 
     /// The logic of a cycle. `transmitted` is a flow of which the credit engine has sent a segment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn evaluate(
         &self,
         now: Cycle,
@@ -182,20 +182,19 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             let window = windows.read(packet.flow.index()).expect(read);
             incoming::acknowledge(window, packet)
         });
-        let mut record = None;
-        let incoming = self.acknowledged.as_ref().and_then(|acknowledged| {
+        let (mut incoming, mut record) = (None, None);
+        if let Some(acknowledged) = &self.acknowledged {
             let flow = acknowledged.packet.flow;
             let window = windows.read(flow.index()).expect(read);
             let schedule = schedules.read(flow.index()).expect(read);
             let state = users.read(flow.index()).expect(read);
-            if !schedule.open {
-                return None;
+            if schedule.open {
+                let input = incoming::incoming(now, acknowledged, window, schedule);
+                let (decision, state) = self.protocol.incoming(&input, state);
+                record = Some(merge::record(acknowledged, window, &decision));
+                incoming = Some(UserUpdate { flow, decision, state });
             }
-            let input = incoming::incoming(now, acknowledged, window, schedule);
-            let (decision, state) = self.protocol.incoming(&input, state);
-            record = Some(merge::record(acknowledged, window, &decision));
-            Some(UserUpdate { flow, decision, state })
-        });
+        }
         let (periodic, timer_off) = self.visit(now, |flow| {
             let window = windows.read(flow.index()).expect(read);
             let schedule = schedules.read(flow.index()).expect(read);
@@ -222,7 +221,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
     }
 
     /// Periodic Updates. A packet of the flow in either stage of Incoming postpones a timeout (section 3.4).
-    #[inline]
+    #[inline(always)]
     fn visit<'a>(
         &'a self,
         now: Cycle,
