@@ -55,12 +55,12 @@ impl<T> Fifo<T> {
         if pop {
             self.entries.pop_front();
         }
-        for entry in pushes {
+        pushes.into_iter().try_for_each(|entry| {
             if self.entries.len() == self.capacity {
                 return Err(FifoOverflow { capacity: self.capacity });
             }
             self.entries.push_back(entry);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -166,15 +166,15 @@ impl<const N: usize> Timers<N> {
             self.due.pop_front();
         }
         let next = now + 1;
-        for (id, expiry) in set {
+        set.into_iter().for_each(|(id, expiry)| {
             self.near.cancel(id);
-            self.far.cancel(id);
             if expiry - next < NEAR as u64 {
+                self.far.cancel(id);
                 self.near.set(id, expiry.max(next));
             } else {
                 self.far.schedule(id, expiry.0);
             }
-        }
+        });
         // A timer was set earlier than another with the same expiry if it was far then and the other near.
         loop {
             match self.far.poll(next.0) {

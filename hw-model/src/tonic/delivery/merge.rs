@@ -77,9 +77,6 @@ fn mark_between<const WORDS: usize>(window: &mut Window<WORDS>, from: Segment, t
     }
 }
 
-/// Never fails: four modules touch a group of fixed state, and two the user state.
-const PORTS: &str = "each module has a port of its own";
-
 /// The modules' write ports: those of the windows are used by Segment Generation, Periodic Updates, and Incoming's
 /// programmable and fixed stage,
 const GENERATION: usize = 0;
@@ -106,9 +103,9 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let visited = periodic.map(|update| update.flow).or(next.timer_off).map(index);
         let acknowledged = next.acknowledged.as_ref().map(|of| index(of.packet.flow));
         let addresses = [generated, visited, updated, acknowledged];
-        let mut windows = self.windows.write_ports(addresses).expect(PORTS);
+        let mut windows = self.windows.write_ports(addresses);
         let addresses = [generated, visited, updated, next.decrement.map(index)];
-        let mut schedules = self.schedules.write_ports(addresses).expect(PORTS);
+        let mut schedules = self.schedules.write_ports(addresses);
         merge_windows(&mut windows, next, self.rules);
         let restarted = merge_counts(&mut schedules, next, self.stop_at, self.restart_below);
         let timer = merge_events(now, &mut schedules, &mut windows, next);
@@ -119,10 +116,16 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         // made active.
         let mut straight_back = None;
         let mut entering = [None; 4];
-        if let (Some(generation), Some(schedule)) = (&next.generation, schedules.word(GENERATION)) {
+        if let Some(generation) = &next.generation
+            && let Some(schedule) = schedules.word(GENERATION)
+        {
             schedule.active = generation.has_more && !schedule.idle && !schedule.stopped;
             let entry = schedule.active.then_some(generation.flow);
-            *(if self.lookup.is_none() { &mut straight_back } else { &mut entering[0] }) = entry;
+            if self.lookup.is_none() {
+                straight_back = entry;
+            } else {
+                entering[0] = entry;
+            }
         }
         if restarted {
             entering[1] = next.decrement.filter(|_| activates(&mut schedules, TRANSMITTED));
@@ -136,7 +139,9 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         self.lookup = next.selected;
         self.acknowledged = next.acknowledged;
         self.packets.commit(next.packet);
-        self.raise_timer_bound(now);
+        if self.timer_bound_is_old(now) {
+            self.raise_timer_bound(now);
+        }
     }
 
     #[inline(always)]
@@ -154,7 +159,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             _ => None,
         };
         let addresses = [periodic, incoming].map(|update| update.map(|update| update.flow.index()));
-        let mut users = self.users.write_ports(addresses).expect(PORTS);
+        let mut users = self.users.write_ports(addresses);
         let mut write = |port, state: &State<P, WORDS>| {
             let Some(word) = users.word(port) else { return };
             *word = state.truncated();
@@ -194,14 +199,18 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
     let generated = next.generation.map(|generation| generation.flow);
     let mut has_marks = false;
     let mut mark_for = |port, update: Option<&UserUpdate<P, WORDS>>| {
-        if let (Some(update), Some(window)) = (update, windows.word(port)) {
+        if let Some(update) = update
+            && let Some(window) = windows.word(port)
+        {
             mark(window, &update.decision);
             has_marks |= generated == Some(update.flow);
         }
     };
     mark_for(PERIODIC, periodic);
     mark_for(INCOMING, incoming);
-    if let (Some(generation), Some(window)) = (&next.generation, windows.word(GENERATION)) {
+    if let Some(generation) = &next.generation
+        && let Some(window) = windows.word(GENERATION)
+    {
         if rules == Rules::Published && !has_marks {
             window.marked = window.marked.and(&RingBitmap::range(window.start.0, window.size));
         }
@@ -211,13 +220,17 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
     }
     // The generation has chosen by the former window size and start.
     let mut resize = |port, update: Option<&UserUpdate<P, WORDS>>| {
-        if let (Some(update), Some(window)) = (update, windows.word(port)) {
+        if let Some(update) = update
+            && let Some(window) = windows.word(port)
+        {
             window.size = capped::<WORDS>(update.decision.window_size);
         }
     };
     resize(PERIODIC, periodic);
     resize(INCOMING, incoming);
-    if let (Some(acknowledged), Some(window)) = (&next.acknowledged, windows.word(FIXED)) {
+    if let Some(acknowledged) = &next.acknowledged
+        && let Some(window) = windows.word(FIXED)
+    {
         incoming::apply(window, acknowledged);
     }
 }
@@ -231,7 +244,9 @@ fn merge_counts<P: Protocol, const WORDS: usize>(
     restart_below: u8,
 ) -> bool {
     let mut generated = None;
-    if let (Some(generation), Some(schedule)) = (&next.generation, schedules.word(GENERATION)) {
+    if let Some(generation) = &next.generation
+        && let Some(schedule) = schedules.word(GENERATION)
+    {
         schedule.idle = !generation.has_more;
         generated = generation.address.is_some().then_some(generation.flow);
         if generated.is_some() && generated != next.decrement {
@@ -265,25 +280,43 @@ fn merge_events<P: Protocol, const WORDS: usize>(
         schedule.timer = now + schedule.timer_period;
         earliest = schedule.timer;
     }
-    if let (Some(_), Some(schedule)) = (next.timer_off, schedules.word(PERIODIC)) {
+    if next.timer_off.is_some()
+        && let Some(schedule) = schedules.word(PERIODIC)
+    {
         schedule.timer = Cycle::NEVER;
     }
-    let mut settle = |port, update: &UserUpdate<P, WORDS>, expired: bool| {
-        let (Some(schedule), Some(window)) = (schedules.word(port), windows.word(port)) else { return };
-        schedule.timer_period = update.decision.timer_period.0;
-        schedule.idle = window.is_idle();
-        if update.decision.reset_timer && !window.is_finished() {
-            schedule.timer = now + schedule.timer_period;
-            earliest = earliest.min(schedule.timer);
-        } else if expired || window.is_finished() {
-            schedule.timer = Cycle::NEVER;
-        }
-    };
-    if let Some((update, expired)) = &next.periodic {
-        settle(PERIODIC, update, *expired);
+    if let Some((update, expired)) = &next.periodic
+        && let (Some(schedule), Some(window)) = (schedules.word(PERIODIC), windows.word(PERIODIC))
+    {
+        earliest = earliest.min(after_event(now, schedule, window, &update.decision, *expired));
     }
-    if let Some(update) = &next.incoming {
-        settle(INCOMING, update, false);
+    if let Some(update) = &next.incoming
+        && let (Some(schedule), Some(window)) = (schedules.word(INCOMING), windows.word(INCOMING))
+    {
+        earliest = earliest.min(after_event(now, schedule, window, &update.decision, false));
     }
     earliest
+}
+
+/// Sets a flow's timer behind a packet or a timeout, and whether it has something to send: when the timer expires, if
+/// it was started.
+#[inline(always)]
+fn after_event<const WORDS: usize>(
+    now: Cycle,
+    schedule: &mut Schedule,
+    window: &Window<WORDS>,
+    decision: &Decision<Plain<WORDS>>,
+    expired: bool,
+) -> Cycle {
+    schedule.timer_period = decision.timer_period.0;
+    schedule.idle = window.is_idle();
+    if window.is_finished() {
+        schedule.timer = Cycle::NEVER;
+    } else if decision.reset_timer {
+        schedule.timer = now + schedule.timer_period;
+        return schedule.timer;
+    } else if expired {
+        schedule.timer = Cycle::NEVER;
+    }
+    Cycle::NEVER
 }
