@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use transport_common::timing_wheel::{Polled, TimingWheel};
 
 use super::block::Cycle;
-use super::ring_bitmap::RingBitmap;
 
 /// A timer that expires in fewer cycles than this is near.
 const NEAR: usize = 2048;
+/// Words of a bitmap with a bit for each of these cycles.
+const WORDS: usize = NEAR / 64;
 /// No id.
 const NONE: u32 = u32::MAX;
 
@@ -37,8 +38,11 @@ impl Link {
 struct Near<const N: usize> {
     /// By expiry, modulo their number. What is in a slot counts only if the slot is occupied.
     slots: Box<[Slot]>,
-    occupied: RingBitmap<{ NEAR / 64 }>,
+    /// Bit `i % 64` of word `i / 64`: slot `i` is occupied.
+    occupied: [u64; WORDS],
     links: Box<[Link]>,
+    /// Timers that are set.
+    count: usize,
 }
 
 impl<const N: usize> Near<N> {
@@ -46,9 +50,15 @@ impl<const N: usize> Near<N> {
         let slot = Slot { first: NONE, last: NONE };
         Self {
             slots: vec![slot; NEAR].into(),
-            occupied: RingBitmap::EMPTY,
+            occupied: [0; WORDS],
             links: vec![Link::IDLE; N].into(),
+            count: 0,
         }
+    }
+
+    #[inline(always)]
+    const fn is_occupied(&self, slot: u32) -> bool {
+        self.occupied[slot as usize / 64] >> (slot % 64) & 1 != 0
     }
 
     const fn slot_of(expiry: Cycle) -> u32 {
@@ -58,14 +68,16 @@ impl<const N: usize> Near<N> {
     #[inline(always)]
     fn set(&mut self, id: u32, expiry: Cycle) {
         let index = Self::slot_of(expiry);
+        let occupied = self.is_occupied(index);
         let slot = &mut self.slots[index as usize];
-        if self.occupied.get(index) {
+        if occupied {
             self.links[slot.last as usize].next = id;
         } else {
-            self.occupied.set(index);
+            self.occupied[index as usize / 64] |= 1 << (index % 64);
             slot.first = id;
         }
         slot.last = id;
+        self.count += 1;
         self.links[id as usize] = Link { next: NONE, slot: index };
     }
 
@@ -80,11 +92,12 @@ impl<const N: usize> Near<N> {
     #[cold]
     fn unlink(&mut self, id: u32) {
         let Link { next, slot: index } = core::mem::replace(&mut self.links[id as usize], Link::IDLE);
+        self.count -= 1;
         let slot = &mut self.slots[index as usize];
         if slot.first == id {
             slot.first = next;
             if next == NONE {
-                self.occupied.clear(index);
+                self.occupied[index as usize / 64] &= !(1 << (index % 64));
             }
             return;
         }
@@ -102,22 +115,34 @@ impl<const N: usize> Near<N> {
     #[inline(always)]
     fn expire(&mut self, now: Cycle, mut expired: impl FnMut(u32)) {
         let index = Self::slot_of(now);
-        if !self.occupied.get(index) {
+        if !self.is_occupied(index) {
             return;
         }
-        self.occupied.clear(index);
+        self.occupied[index as usize / 64] &= !(1 << (index % 64));
         let mut id = self.slots[index as usize].first;
         while id != NONE {
             expired(id);
+            self.count -= 1;
             id = core::mem::replace(&mut self.links[id as usize], Link::IDLE).next;
         }
     }
 
     /// The first cycle behind `now` in which a timer expires.
     fn next_expiry(&self, now: Cycle) -> Option<Cycle> {
-        let next = Self::slot_of(now + 1);
-        let index = self.occupied.find_first(next)?;
-        Some(now + 1 + u64::from(index.wrapping_sub(next) % NEAR as u32))
+        if self.count == 0 {
+            return None;
+        }
+        let next = Self::slot_of(now + 1) as usize;
+        let (word, bit) = (next / 64, next % 64);
+        let rest = self.occupied[word] >> bit;
+        if rest != 0 {
+            return Some(now + 1 + u64::from(rest.trailing_zeros()));
+        }
+        // The words behind it, around the ring and back to the first word's beginning.
+        (1..=WORDS).find_map(|distance| {
+            let bits = self.occupied[(word + distance) % WORDS];
+            (bits != 0).then(|| now + 1 + (64 * distance - bit) as u64 + u64::from(bits.trailing_zeros()))
+        })
     }
 }
 

@@ -47,6 +47,10 @@ pub struct TonicOutput {
 }
 
 /// What Tonic takes over at the clock edge.
+///
+/// That is several hundred bytes, many of them of events that few cycles have, and moving them from one place to
+/// another takes a good part of a cycle's time. Hence all that a cycle always does is inlined, and what is not inlined
+/// gets no reference to a part of this: the compiler can then take the record apart and leave most of it out.
 pub struct TonicNext<P: Protocol, const WORDS: usize> {
     delivery: DeliveryNext<P, WORDS>,
     credit: CreditNext,

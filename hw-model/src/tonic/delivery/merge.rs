@@ -65,7 +65,7 @@ fn mark<const WORDS: usize>(window: &mut Window<WORDS>, decision: &Decision<Plai
     }
 }
 
-/// Marks the segments from `from` up to and without `to`, as far as they were generated and are not acknowledged.
+/// Marks segments from `from` up to and without `to`, as far as they were generated and are not acknowledged.
 fn mark_between<const WORDS: usize>(window: &mut Window<WORDS>, from: Segment, to: Segment) {
     // Offsets from the window's start; what lies before it counts as the start.
     let (from, to) = (from.after(window.start) as i32, to.after(window.start) as i32);
@@ -153,6 +153,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let merged = match (periodic, incoming) {
             (Some(periodic), Some(incoming)) if periodic.flow == incoming.flow => {
                 let before = self.users.peek(periodic.flow.index());
+                // Copies: see `TonicNext`.
                 let states = (incoming.state, periodic.state);
                 Some(self.protocol.merge::<Plain<WORDS>>(before, &states.0, &states.1))
             }
@@ -167,6 +168,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             self.no_timer_before = self.no_timer_before.min(due);
         };
         if let Some(merged) = merged {
+            // Both are of one flow: one word.
             write(0, &merged);
             return;
         }

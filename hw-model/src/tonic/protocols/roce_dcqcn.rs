@@ -175,7 +175,6 @@ impl Protocol for RoceDcqcn {
         (decision, next)
     }
 
-    #[inline(always)]
     fn due<L: Logic>(&self, state: &DcqcnState<L>) -> L::Word {
         state.limited.is_set().choose(state.alpha_due.min(state.increase_due), L::word(u64::MAX))
     }
