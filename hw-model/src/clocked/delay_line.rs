@@ -23,19 +23,19 @@ impl<T: Clone> DelayLine<T> {
 
 impl<T> DelayLine<T> {
     /// What leaves in this cycle: what entered as many cycles ago as there are registers.
-    #[inline]
+    #[inline(always)]
     pub fn output(&self) -> Option<&T> {
         self.registers[self.position].as_ref()
     }
 
     /// True if nothing is in the line.
-    #[inline]
+    #[inline(always)]
     pub const fn is_empty(&self) -> bool {
         self.occupied == 0
     }
 
     /// The clock edge: everything moves on, `input` enters.
-    #[inline]
+    #[inline(always)]
     pub fn commit(&mut self, input: Option<T>) {
         if self.occupied == 0 && input.is_none() {
             return;

@@ -25,6 +25,7 @@ impl<T> Fifo<T> {
     }
 
     /// The oldest entry.
+    #[inline(always)]
     pub fn head(&self) -> Option<&T> {
         self.entries.front()
     }
@@ -40,6 +41,7 @@ impl<T> Fifo<T> {
     }
 
     /// Entries it can take over at the next edge if nothing is taken out.
+    #[inline(always)]
     pub fn room(&self) -> usize {
         self.capacity - self.entries.len()
     }
@@ -48,17 +50,17 @@ impl<T> Fifo<T> {
     ///
     /// # Errors
     /// [`FifoOverflow`]; the entries that fitted stay in.
-    #[inline]
+    #[inline(always)]
     pub fn commit(&mut self, pop: bool, pushes: impl IntoIterator<Item = T>) -> Result<(), FifoOverflow> {
         if pop {
             self.entries.pop_front();
         }
-        for entry in pushes {
+        pushes.into_iter().try_for_each(|entry| {
             if self.entries.len() == self.capacity {
                 return Err(FifoOverflow { capacity: self.capacity });
             }
             self.entries.push_back(entry);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

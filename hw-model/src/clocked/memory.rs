@@ -23,46 +23,45 @@ pub enum PortConflict {
     SameAddress(usize),
 }
 
-/// An ideal memory: any port reaches any address, reads see what the last edge left.
+/// An ideal memory with `READS` and `WRITES` ports: any of them reaches any address, reads see what the last edge left.
 #[derive(Clone, Debug)]
-pub struct Memory<T> {
+pub struct Memory<T, const READS: usize, const WRITES: usize> {
     words: Box<[T]>,
-    ports: Ports,
 }
 
-impl<T: Clone> Memory<T> {
+impl<T: Clone, const READS: usize, const WRITES: usize> Memory<T, READS, WRITES> {
     /// `depth` words of `word`.
     #[must_use]
-    pub fn new(depth: usize, ports: Ports, word: &T) -> Self {
-        Self { words: vec![word.clone(); depth].into(), ports }
+    pub fn new(depth: usize, word: &T) -> Self {
+        Self { words: vec![word.clone(); depth].into() }
     }
 }
 
-impl<T> Memory<T> {
+impl<T, const READS: usize, const WRITES: usize> Memory<T, READS, WRITES> {
     /// Words in the memory.
     pub fn depth(&self) -> usize {
         self.words.len()
     }
 
     /// The read ports for one cycle.
-    #[inline]
-    pub const fn read_ports(&self) -> ReadPorts<'_, T> {
-        ReadPorts { words: &self.words, left: self.ports.reads, ports: self.ports }
+    #[inline(always)]
+    pub const fn read_ports(&self) -> ReadPorts<'_, T, READS> {
+        ReadPorts { words: &self.words, left: READS }
     }
 
-    /// The write ports for the edge that ends a cycle, and the addresses they are given.
-    ///
-    /// # Errors
-    /// [`PortConflict::Writes`] if there are more addresses than ports.
-    #[inline]
+    /// The write ports for the edge that ends a cycle, and the addresses they are given. More addresses than ports do
+    /// not compile:
+    /// ```compile_fail
+    /// let mut memory = hw_model::clocked::Memory::<u8, 2, 2>::new(16, &0);
+    /// memory.write_ports([None; 3]);
+    /// ```
+    #[inline(always)]
     pub const fn write_ports<const N: usize>(
         &mut self,
         addresses: [Option<usize>; N],
-    ) -> Result<WritePorts<'_, T, N>, PortConflict> {
-        if N > self.ports.writes {
-            return Err(PortConflict::Writes(self.ports.writes));
-        }
-        Ok(WritePorts { words: &mut self.words, addresses })
+    ) -> WritePorts<'_, T, N> {
+        const { assert!(N <= WRITES, "there are fewer write ports") };
+        WritePorts { words: &mut self.words, addresses }
     }
 
     /// A word, seen from outside the circuit: uses no port.
@@ -83,20 +82,19 @@ impl<T> Memory<T> {
 
 /// The read ports of a [`Memory`] in one cycle.
 #[derive(Debug)]
-pub struct ReadPorts<'a, T> {
+pub struct ReadPorts<'a, T, const READS: usize> {
     words: &'a [T],
     left: usize,
-    ports: Ports,
 }
 
-impl<'a, T> ReadPorts<'a, T> {
+impl<'a, T, const READS: usize> ReadPorts<'a, T, READS> {
     /// Reads a word through the next free port.
     ///
     /// # Errors
     /// [`PortConflict::Reads`] if all ports are in use.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, address: usize) -> Result<&'a T, PortConflict> {
-        self.left = self.left.checked_sub(1).ok_or(PortConflict::Reads(self.ports.reads))?;
+        self.left = self.left.checked_sub(1).ok_or(PortConflict::Reads(READS))?;
         Ok(&self.words[address])
     }
 }

@@ -47,6 +47,10 @@ pub struct TonicOutput {
 }
 
 /// What Tonic takes over at the clock edge.
+///
+/// That is several hundred bytes, many of them of events that few cycles have, and moving them from one place to
+/// another takes a good part of a cycle's time. Hence all that a cycle always does is inlined, and what is not inlined
+/// gets no reference to a part of this: the compiler can then take the record apart and leave most of it out.
 pub struct TonicNext<P: Protocol, const WORDS: usize> {
     delivery: DeliveryNext<P, WORDS>,
     credit: CreditNext,
@@ -253,7 +257,7 @@ impl<P: Protocol, const WORDS: usize> Block for Tonic<P, WORDS> {
     type Output = TonicOutput;
     type Next = TonicNext<P, WORDS>;
 
-    #[inline]
+    #[inline(always)]
     fn evaluate(&self, now: Cycle, input: &TonicInput) -> (TonicOutput, TonicNext<P, WORDS>) {
         let packet = input.packet.filter(|packet| packet.flow.0 < self.usable_flows);
         let transmitted = self.from_credit.output().copied();
@@ -278,7 +282,7 @@ impl<P: Protocol, const WORDS: usize> Block for Tonic<P, WORDS> {
         (output, next)
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self, now: Cycle, next: &TonicNext<P, WORDS>) {
         let TonicNext { delivery, credit } = next;
         self.delivery.commit(now, delivery);

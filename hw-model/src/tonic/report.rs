@@ -34,7 +34,7 @@ pub struct ProtocolReport {
     pub credit: Credit,
     /// Lines of its file.
     pub lines: usize,
-    /// Those that are neither empty nor comments.
+    /// Those that are neither empty nor comments, nor say what is to be inlined: that is the model's concern.
     pub code_lines: usize,
     /// The same of the file it shares with others, if there is one: [`Tcp`] or [`SwiftWindow`].
     pub shared_code_lines: usize,
@@ -119,7 +119,10 @@ pub fn report<P: Protocol>(protocol: &P, source: &str, shared: &str) -> Protocol
     let (decision, next) = protocol.periodic::<L<'_>>(&input, &state);
     let periodic = cost(&tape, depth(&decision, &next).max(due.depth));
 
-    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    let is_code = |line: &&str| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with("//") && !line.starts_with("#[inline")
+    };
     let code_lines = |source: &str| source.lines().filter(is_code).count();
     ProtocolReport {
         name: P::NAME.to_owned(),

@@ -22,6 +22,7 @@ type Lack = (FlowId, u32, u32);
 
 /// Provides for a flow that is neither ready nor waiting: it becomes ready, and this is true; or it begins to wait,
 /// and what it lacks is written to `lack`; or it rests, if it has nothing to send or waits for tokens.
+#[inline(always)]
 fn settle(
     now: Cycle,
     flow: FlowId,
@@ -44,7 +45,7 @@ fn settle(
 
 impl CreditEngine {
     /// The clock edge that ends cycle `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(&mut self, now: Cycle, next: &CreditNext) {
         let mut lacks = [None; 2];
         self.schedule(now, next, &mut lacks);
@@ -58,6 +59,7 @@ impl CreditEngine {
 
     /// The contexts behind the cycle, and who is ready then: in the order in which flows enter the set, the one
     /// just processed, then those that a new address, tokens and a timer have made ready.
+    #[inline(always)]
     fn schedule(&mut self, now: Cycle, next: &CreditNext, lacks: &mut [Option<Lack>; 2]) {
         let limits = self.limits;
         let size = self.outstanding;
@@ -69,7 +71,7 @@ impl CreditEngine {
             update_1,
             next.expired.map(FlowId::index),
         ];
-        let mut contexts = self.contexts.write_ports(addresses).expect("each module has a port of its own");
+        let mut contexts = self.contexts.write_ports(addresses);
         if let Some(context) = contexts.word(PROCESSED) {
             context.ready = false;
             if next.transmitted.is_some() {
@@ -79,18 +81,21 @@ impl CreditEngine {
                 context.count -= 1;
             }
         }
-        if let (Some(address), Some(context)) = (next.enqueue, contexts.word(ENQUEUED)) {
+        if let Some(address) = next.enqueue
+            && let Some(context) = contexts.word(ENQUEUED)
+        {
             let place = context.head + context.count;
             let place = usize::from(if place >= size { place - size } else { place });
             context.count += 1;
             let entry = address.flow.index() * usize::from(size) + place;
-            let mut ring = self.rings.write_ports([Some(entry)]).expect("the only writer");
+            let mut ring = self.rings.write_ports([Some(entry)]);
             if let Some(word) = ring.word(0) {
                 *word = (address.segment, address.retransmission);
             }
         }
         for (i, update) in next.updates.iter().enumerate() {
-            let (Some(update), Some(context)) = (update, contexts.word(UPDATED + i)) else { continue };
+            let Some(update) = update else { continue };
+            let Some(context) = contexts.word(UPDATED + i) else { continue };
             context.credit = limits.credit(now, context).plus(limits.tokens(update.tokens));
             context.since = now;
             context.rate = update.rate.unwrap_or(context.rate);
@@ -98,23 +103,33 @@ impl CreditEngine {
 
         let mut straight_back = None;
         let mut entering = [None; 5];
-        if let (Some(flow), Some(context)) = (next.processed, contexts.word(PROCESSED)) {
+        if let Some(flow) = next.processed
+            && let Some(context) = contexts.word(PROCESSED)
+        {
             let ready = settle(now, flow, context, &limits, &mut lacks[TRANSMIT]).then_some(flow);
             // As in the data delivery engine: straight back if no other flow is in lookup.
-            let free = self.lookup.is_none() && next.may_go_back;
-            *(if free { &mut straight_back } else { &mut entering[0] }) = ready;
+            if self.lookup.is_none() && next.may_go_back {
+                straight_back = ready;
+            } else {
+                entering[0] = ready;
+            }
         }
-        if let (Some(address), Some(context)) = (next.enqueue, contexts.word(ENQUEUED)) {
+        if let Some(address) = next.enqueue
+            && let Some(context) = contexts.word(ENQUEUED)
+        {
             let flow = address.flow;
             entering[1] = settle(now, flow, context, &limits, &mut lacks[ENQUEUE]).then_some(flow);
         }
         for (i, update) in next.updates.into_iter().enumerate() {
-            let (Some(update), Some(context)) = (update, contexts.word(UPDATED + i)) else { continue };
+            let Some(update) = update else { continue };
+            let Some(context) = contexts.word(UPDATED + i) else { continue };
             // Under the rate scheme a flow with an address is ready or waiting already.
             let flow = update.flow;
             entering[UPDATED + i] = settle(now, flow, context, &limits, &mut None).then_some(flow);
         }
-        if let (Some(flow), Some(context)) = (next.expired, contexts.word(EXPIRED)) {
+        if let Some(flow) = next.expired
+            && let Some(context) = contexts.word(EXPIRED)
+        {
             // The timer says that the credit is there; Transmit looks again.
             context.waiting = false;
             context.ready = true;
@@ -128,14 +143,20 @@ impl CreditEngine {
     }
 
     /// Begins divisions, and sets timers to the results of those that are complete.
+    #[inline(always)]
     fn set_timers(&mut self, now: Cycle, taken: bool, lacks: [Option<Lack>; 2]) {
-        let mut set = [None; 2];
-        for ((divider, lack), set) in self.dividers.iter_mut().zip(lacks).zip(&mut set) {
-            *set = divider.output().map(|(flow, expiry)| (u32::from(flow.0), (*expiry).max(now + 1)));
-            divider.commit(lack.map(|(flow, lacking, rate)| {
-                (flow, now + rate::cycles_to_gain(lacking, rate, &self.quanta))
-            }));
-        }
+        let [transmit, enqueue] = lacks;
+        let set = [self.divide(now, TRANSMIT, transmit), self.divide(now, ENQUEUE, enqueue)];
         self.timers.commit(now, taken, set.into_iter().flatten());
+    }
+
+    /// Begins a division if a flow lacks credit. The timer that is to be set to the result that is complete.
+    #[inline(always)]
+    fn divide(&mut self, now: Cycle, divider: usize, lack: Option<Lack>) -> Option<(u32, Cycle)> {
+        let result = self.dividers[divider].output().copied();
+        self.dividers[divider].commit(
+            lack.map(|(flow, lacking, rate)| (flow, now + rate::cycles_to_gain(lacking, rate, &self.quanta))),
+        );
+        result.map(|(flow, expiry)| (u32::from(flow.0), expiry.max(now + 1)))
     }
 }

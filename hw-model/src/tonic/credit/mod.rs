@@ -3,7 +3,7 @@
 mod merge;
 mod rate;
 
-use crate::clocked::{Cycle, DelayLine, Fifo, Memory, Ports, Timers};
+use crate::clocked::{Cycle, DelayLine, Fifo, Memory, Timers};
 
 use super::delivery::CreditUpdate;
 use super::packet::{FlowId, Segment, SegmentAddress};
@@ -11,11 +11,6 @@ use super::parameters::{MAX_FLOWS, Parameters};
 use super::protocol::{Credit, Initial};
 
 use rate::{Amount, credit_at};
-
-/// Enqueue, Transmit, parameters from Incoming and from Periodic Updates, timers.
-const FIVE: Ports = Ports { reads: 5, writes: 5 };
-/// A ring buffer is written by Enqueue and read by Transmit.
-const ONE: Ports = Ports { reads: 1, writes: 1 };
 
 /// What the credit engine keeps of a flow, besides its ring buffer.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +69,7 @@ struct Limits {
 
 impl Limits {
     /// A flow's credit at `now`. Under the window scheme, where the window limits, always that of a segment.
-    #[inline]
+    #[inline(always)]
     fn credit(&self, now: Cycle, context: &CreditContext) -> Amount {
         match self.scheme {
             Credit::Window => self.segment,
@@ -94,9 +89,10 @@ pub(super) struct CreditEngine {
     limits: Limits,
     outstanding: u8,
     quanta: Box<[u32]>,
-    contexts: Memory<CreditContext>,
-    /// The entry `i` of flow `f` is at `f * outstanding + i`.
-    rings: Memory<(Segment, bool)>,
+    /// Touched by Enqueue, Transmit, parameters from Incoming and from Periodic Updates, timers.
+    contexts: Memory<CreditContext, 5, 5>,
+    /// The entry `i` of flow `f` is at `f * outstanding + i`. Written by Enqueue and read by Transmit.
+    rings: Memory<(Segment, bool), 1, 1>,
     ready_set: Fifo<FlowId>,
     lookup: Option<FlowId>,
     processing: Option<FlowId>,
@@ -122,12 +118,8 @@ impl CreditEngine {
             },
             outstanding: parameters.outstanding,
             quanta: parameters.quanta.clone().into(),
-            contexts: Memory::new(flows, FIVE, &CreditContext::EMPTY),
-            rings: Memory::new(
-                flows * usize::from(parameters.outstanding),
-                ONE,
-                &(Segment::default(), false),
-            ),
+            contexts: Memory::new(flows, &CreditContext::EMPTY),
+            rings: Memory::new(flows * usize::from(parameters.outstanding), &(Segment::default(), false)),
             ready_set: Fifo::new(flows),
             lookup: None,
             processing: None,
@@ -138,7 +130,7 @@ impl CreditEngine {
     }
 
     /// The logic of a cycle. `link_ready`: the link takes a segment in this cycle.
-    #[inline]
+    #[inline(always)]
     pub(super) fn evaluate(
         &self,
         now: Cycle,
@@ -166,7 +158,7 @@ impl CreditEngine {
 
     /// The Transmit module: the oldest address of a flow that has the credit. It may lack it here if its rate
     /// was lowered since it became ready.
-    #[inline]
+    #[inline(always)]
     fn transmit(&self, now: Cycle, flow: FlowId) -> Option<SegmentAddress> {
         let context = self.contexts.read_ports().read(flow.index()).expect("the only reader in this phase");
         if context.count == 0 || self.limits.credit(now, context) < self.limits.segment {

@@ -42,7 +42,7 @@ impl Amount {
 }
 
 /// What a flow at `rate` bytes per [`RATE_CYCLES`] has at `now`: `credit` at `since`, at most `burst`.
-#[inline]
+#[inline(always)]
 pub(super) fn credit_at(now: Cycle, since: Cycle, credit: Amount, rate: u32, burst: Amount) -> Amount {
     // At 2^20 cycles a byte and more the product needs more than 64 bits only when the burst is reached anyway.
     let gained = (now - since).saturating_mul(rate.into());
@@ -51,7 +51,7 @@ pub(super) fn credit_at(now: Cycle, since: Cycle, credit: Amount, rate: u32, bur
 
 /// Cycles in which a flow at `rate` gains `lacking` bytes: the least of what a divider for each of the ascending
 /// quanta finds.
-#[inline]
+#[inline(always)]
 pub(super) fn cycles_to_gain(lacking: u32, rate: u32, quanta: &[u32]) -> u64 {
     let representation = |quantum: u32| ((u64::from(rate) * u64::from(quantum)) >> FRACTION) as u32;
     let cycles = |(quantum, rate): (u32, u32)| u64::from(lacking.div_ceil(rate)) * u64::from(quantum);

@@ -59,7 +59,7 @@ impl<const WORDS: usize> Window<WORDS> {
     }
 
     /// The first marked segment from the window's start on, if it is inside the window.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first_marked(&self) -> Option<Segment> {
         if self.marked.is_empty() {
             return None;
@@ -77,7 +77,7 @@ impl<const WORDS: usize> Window<WORDS> {
     }
 
     /// Nothing can be generated: no mark inside the window and no new segment.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_idle(&self) -> bool {
         self.new_left() == 0 && self.first_marked().is_none()
     }
@@ -89,7 +89,7 @@ impl<const WORDS: usize> Window<WORDS> {
     }
 
     /// The segment is generated and not acknowledged cumulatively.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn is_in_flight(&self, segment: Segment) -> bool {
         segment.after(self.start) < self.in_flight()
     }

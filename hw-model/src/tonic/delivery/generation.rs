@@ -15,7 +15,7 @@ pub(crate) struct Generation {
 }
 
 /// Chooses the next segment of a flow.
-#[inline]
+#[inline(always)]
 pub(crate) fn generate<const WORDS: usize>(flow: FlowId, window: &Window<WORDS>) -> Generation {
     let new = SegmentAddress { flow, segment: window.next_new, retransmission: false };
     if let Some(segment) = window.first_marked() {
@@ -30,7 +30,7 @@ pub(crate) fn generate<const WORDS: usize>(flow: FlowId, window: &Window<WORDS>)
 }
 
 /// What Segment Generation writes of the window.
-#[inline]
+#[inline(always)]
 pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, address: &SegmentAddress) {
     window.total_sent += 1;
     if !address.retransmission {

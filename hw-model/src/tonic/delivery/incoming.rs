@@ -28,7 +28,7 @@ pub(crate) struct Acknowledged {
 }
 
 /// The fixed stage. An acknowledgment of what was never sent acknowledges nothing.
-#[inline]
+#[inline(always)]
 pub(crate) fn acknowledge<const WORDS: usize>(
     window: &Window<WORDS>,
     packet: &ControlPacket,
@@ -75,7 +75,7 @@ const fn inside(bits: [u64; 2], length: u32) -> [u64; 2] {
 }
 
 /// What the fixed stage writes: the window moves, the bits it leaves behind are cleared for their next use.
-#[inline]
+#[inline(always)]
 pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, acknowledged: &Acknowledged) {
     let advance = acknowledged.new_start.after(window.start);
     if advance > 0 {
@@ -99,7 +99,7 @@ pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, acknowledged
 }
 
 /// A flow's fixed state as user logic sees it.
-#[inline]
+#[inline(always)]
 pub(crate) fn view<const WORDS: usize>(
     now: Cycle,
     window: &Window<WORDS>,
@@ -120,7 +120,7 @@ pub(crate) fn view<const WORDS: usize>(
 }
 
 /// What the programmable stage of Incoming gets.
-#[inline]
+#[inline(always)]
 pub(crate) fn incoming<const WORDS: usize>(
     now: Cycle,
     acknowledged: &Acknowledged,
@@ -145,7 +145,7 @@ pub(crate) fn incoming<const WORDS: usize>(
 }
 
 /// What Periodic Updates gets.
-#[inline]
+#[inline(always)]
 pub(crate) fn periodic<const WORDS: usize>(
     now: Cycle,
     timer_expired: bool,

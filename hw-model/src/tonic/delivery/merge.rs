@@ -10,7 +10,7 @@
 //! | user state | Incoming, Periodic Updates | as the user says ([`Protocol::merge`]) |
 
 use crate::clocked::{Cycle, RingBitmap, WritePorts};
-use crate::tonic::logic::{Plain, UserState, Value, Word};
+use crate::tonic::logic::{Plain, UserState, Value};
 use crate::tonic::packet::{FlowId, Segment};
 use crate::tonic::parameters::Rules;
 use crate::tonic::protocol::{Decision, Protocol};
@@ -26,6 +26,7 @@ fn capped<const WORDS: usize>(size: Value) -> u32 {
     size.0.min(RingBitmap::<WORDS>::BITS.into()) as u32
 }
 
+#[inline(always)]
 pub(super) fn record<const WORDS: usize>(
     acknowledged: &Acknowledged,
     window: &Window<WORDS>,
@@ -45,6 +46,7 @@ pub(super) fn record<const WORDS: usize>(
 }
 
 /// What the credit engine has to know of a decision.
+#[inline(always)]
 pub(super) fn credit_update<P: Protocol, const WORDS: usize>(
     update: &UserUpdate<P, WORDS>,
 ) -> Option<CreditUpdate> {
@@ -54,14 +56,19 @@ pub(super) fn credit_update<P: Protocol, const WORDS: usize>(
     (rate.is_some() || tokens > 0).then_some(CreditUpdate { flow: update.flow, rate, tokens })
 }
 
-/// Marks what the decision says, as far as it was generated and is not acknowledged.
+/// Marks what the decision says.
+#[inline(always)]
 fn mark<const WORDS: usize>(window: &mut Window<WORDS>, decision: &Decision<Plain<WORDS>>) {
-    if !decision.mark {
-        return;
+    if decision.mark {
+        let [from, to] = [decision.mark_from, decision.mark_to].map(|value| Segment(value.segment()));
+        mark_between(window, from, to);
     }
+}
+
+/// Marks segments from `from` up to and without `to`, as far as they were generated and are not acknowledged.
+fn mark_between<const WORDS: usize>(window: &mut Window<WORDS>, from: Segment, to: Segment) {
     // Offsets from the window's start; what lies before it counts as the start.
-    let from = Segment(decision.mark_from.segment()).after(window.start) as i32;
-    let to = Segment(decision.mark_to.segment()).after(window.start) as i32;
+    let (from, to) = (from.after(window.start) as i32, to.after(window.start) as i32);
     let in_flight = window.in_flight() as i32;
     let (from, to) = (from.max(0), to.min(in_flight));
     if from < to {
@@ -69,15 +76,6 @@ fn mark<const WORDS: usize>(window: &mut Window<WORDS>, decision: &Decision<Plai
         window.marked = window.marked.or(&range.and_not(&window.acked));
     }
 }
-
-/// The state in its fields' widths.
-fn truncated<P: Protocol, const WORDS: usize>(state: &State<P, WORDS>) -> State<P, WORDS> {
-    let widths = <State<P, WORDS> as UserState<Plain<WORDS>>>::WIDTHS;
-    UserState::from_words(|field| state.word(field).low(widths[field]))
-}
-
-/// Never fails: four modules touch a group of fixed state, and two the user state.
-const PORTS: &str = "each module has a port of its own";
 
 /// The modules' write ports: those of the windows are used by Segment Generation, Periodic Updates, and Incoming's
 /// programmable and fixed stage,
@@ -93,7 +91,7 @@ type Schedules<'a> = WritePorts<'a, Schedule, 4>;
 
 impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
     /// The clock edge that ends cycle `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(&mut self, now: Cycle, next: &DeliveryNext<P, WORDS>) {
         let incoming = next.incoming.as_ref();
         let periodic = next.periodic.as_ref().map(|(update, _)| update);
@@ -105,9 +103,9 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let visited = periodic.map(|update| update.flow).or(next.timer_off).map(index);
         let acknowledged = next.acknowledged.as_ref().map(|of| index(of.packet.flow));
         let addresses = [generated, visited, updated, acknowledged];
-        let mut windows = self.windows.write_ports(addresses).expect(PORTS);
+        let mut windows = self.windows.write_ports(addresses);
         let addresses = [generated, visited, updated, next.decrement.map(index)];
-        let mut schedules = self.schedules.write_ports(addresses).expect(PORTS);
+        let mut schedules = self.schedules.write_ports(addresses);
         merge_windows(&mut windows, next, self.rules);
         let restarted = merge_counts(&mut schedules, next, self.stop_at, self.restart_below);
         let timer = merge_events(now, &mut schedules, &mut windows, next);
@@ -118,10 +116,16 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         // made active.
         let mut straight_back = None;
         let mut entering = [None; 4];
-        if let (Some(generation), Some(schedule)) = (&next.generation, schedules.word(GENERATION)) {
+        if let Some(generation) = &next.generation
+            && let Some(schedule) = schedules.word(GENERATION)
+        {
             schedule.active = generation.has_more && !schedule.idle && !schedule.stopped;
             let entry = schedule.active.then_some(generation.flow);
-            *(if self.lookup.is_none() { &mut straight_back } else { &mut entering[0] }) = entry;
+            if self.lookup.is_none() {
+                straight_back = entry;
+            } else {
+                entering[0] = entry;
+            }
         }
         if restarted {
             entering[1] = next.decrement.filter(|_| activates(&mut schedules, TRANSMITTED));
@@ -135,10 +139,12 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         self.lookup = next.selected;
         self.acknowledged = next.acknowledged;
         self.packets.commit(next.packet);
-        self.raise_timer_bound(now);
+        if self.timer_bound_is_old(now) {
+            self.raise_timer_bound(now);
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn merge_users(
         &mut self,
         periodic: Option<&UserUpdate<P, WORDS>>,
@@ -147,25 +153,36 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let merged = match (periodic, incoming) {
             (Some(periodic), Some(incoming)) if periodic.flow == incoming.flow => {
                 let before = self.users.peek(periodic.flow.index());
-                Some(self.protocol.merge::<Plain<WORDS>>(before, &incoming.state, &periodic.state))
+                // Copies: see `TonicNext`.
+                let states = (incoming.state, periodic.state);
+                Some(self.protocol.merge::<Plain<WORDS>>(before, &states.0, &states.1))
             }
             _ => None,
         };
-        let updates = [periodic, incoming];
-        let addresses = updates.map(|update| update.map(|update| update.flow.index()));
-        let mut users = self.users.write_ports(addresses).expect(PORTS);
-        for (port, update) in updates.into_iter().enumerate() {
-            let (Some(update), Some(word)) = (update, users.word(port)) else { continue };
-            // If there is a merged state, both updates are of its flow.
-            *word = truncated::<P, WORDS>(merged.as_ref().unwrap_or(&update.state));
+        let addresses = [periodic, incoming].map(|update| update.map(|update| update.flow.index()));
+        let mut users = self.users.write_ports(addresses);
+        let mut write = |port, state: &State<P, WORDS>| {
+            let Some(word) = users.word(port) else { return };
+            *word = state.truncated();
             let due = Cycle(self.protocol.due::<Plain<WORDS>>(word).0);
             self.no_timer_before = self.no_timer_before.min(due);
+        };
+        if let Some(merged) = merged {
+            // Both are of one flow: one word.
+            write(0, &merged);
+            return;
+        }
+        if let Some(periodic) = periodic {
+            write(0, &periodic.state);
+        }
+        if let Some(incoming) = incoming {
+            write(1, &incoming.state);
         }
     }
 }
 
 /// True if the flow of a port is to enter the active set: it can send and is not in it.
-#[inline]
+#[inline(always)]
 fn activates(schedules: &mut Schedules<'_>, port: usize) -> bool {
     let Some(schedule) = schedules.word(port) else { return false };
     let enters = !schedule.idle && !schedule.stopped && !schedule.active;
@@ -173,21 +190,29 @@ fn activates(schedules: &mut Schedules<'_>, port: usize) -> bool {
     enters
 }
 
-#[inline]
+#[inline(always)]
 fn merge_windows<P: Protocol, const WORDS: usize>(
     windows: &mut Windows<'_, WORDS>,
     next: &DeliveryNext<P, WORDS>,
     rules: Rules,
 ) {
-    let updates =
-        [(PERIODIC, next.periodic.as_ref().map(|(update, _)| update)), (INCOMING, next.incoming.as_ref())];
+    let periodic = next.periodic.as_ref().map(|(update, _)| update);
+    let incoming = next.incoming.as_ref();
+    let generated = next.generation.map(|generation| generation.flow);
     let mut has_marks = false;
-    for (port, update) in updates {
-        let (Some(update), Some(window)) = (update, windows.word(port)) else { continue };
-        mark(window, &update.decision);
-        has_marks |= next.generation.is_some_and(|generation| generation.flow == update.flow);
-    }
-    if let (Some(generation), Some(window)) = (&next.generation, windows.word(GENERATION)) {
+    let mut mark_for = |port, update: Option<&UserUpdate<P, WORDS>>| {
+        if let Some(update) = update
+            && let Some(window) = windows.word(port)
+        {
+            mark(window, &update.decision);
+            has_marks |= generated == Some(update.flow);
+        }
+    };
+    mark_for(PERIODIC, periodic);
+    mark_for(INCOMING, incoming);
+    if let Some(generation) = &next.generation
+        && let Some(window) = windows.word(GENERATION)
+    {
         if rules == Rules::Published && !has_marks {
             window.marked = window.marked.and(&RingBitmap::range(window.start.0, window.size));
         }
@@ -196,17 +221,24 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
         }
     }
     // The generation has chosen by the former window size and start.
-    for (port, update) in updates {
-        let (Some(update), Some(window)) = (update, windows.word(port)) else { continue };
-        window.size = capped::<WORDS>(update.decision.window_size);
-    }
-    if let (Some(acknowledged), Some(window)) = (&next.acknowledged, windows.word(FIXED)) {
+    let mut resize = |port, update: Option<&UserUpdate<P, WORDS>>| {
+        if let Some(update) = update
+            && let Some(window) = windows.word(port)
+        {
+            window.size = capped::<WORDS>(update.decision.window_size);
+        }
+    };
+    resize(PERIODIC, periodic);
+    resize(INCOMING, incoming);
+    if let Some(acknowledged) = &next.acknowledged
+        && let Some(window) = windows.word(FIXED)
+    {
         incoming::apply(window, acknowledged);
     }
 }
 
 /// Counts outstanding addresses. True if the transmission has restarted its flow.
-#[inline]
+#[inline(always)]
 fn merge_counts<P: Protocol, const WORDS: usize>(
     schedules: &mut Schedules<'_>,
     next: &DeliveryNext<P, WORDS>,
@@ -214,7 +246,9 @@ fn merge_counts<P: Protocol, const WORDS: usize>(
     restart_below: u8,
 ) -> bool {
     let mut generated = None;
-    if let (Some(generation), Some(schedule)) = (&next.generation, schedules.word(GENERATION)) {
+    if let Some(generation) = &next.generation
+        && let Some(schedule) = schedules.word(GENERATION)
+    {
         schedule.idle = !generation.has_more;
         generated = generation.address.is_some().then_some(generation.flow);
         if generated.is_some() && generated != next.decrement {
@@ -234,7 +268,7 @@ fn merge_counts<P: Protocol, const WORDS: usize>(
 }
 
 /// Sets timers, and whether flows with an event have something to send. The earliest expiry among those set.
-#[inline]
+#[inline(always)]
 fn merge_events<P: Protocol, const WORDS: usize>(
     now: Cycle,
     schedules: &mut Schedules<'_>,
@@ -242,29 +276,49 @@ fn merge_events<P: Protocol, const WORDS: usize>(
     next: &DeliveryNext<P, WORDS>,
 ) -> Cycle {
     let mut earliest = Cycle::NEVER;
-    let mut start = |schedule: &mut Schedule| {
-        schedule.timer = now + schedule.timer_period;
-        earliest = earliest.min(schedule.timer);
-    };
     if let Some(schedule) = schedules.word(TRANSMITTED)
         && schedule.timer == Cycle::NEVER
     {
-        start(schedule);
+        schedule.timer = now + schedule.timer_period;
+        earliest = schedule.timer;
     }
-    if let (Some(_), Some(schedule)) = (next.timer_off, schedules.word(PERIODIC)) {
+    if next.timer_off.is_some()
+        && let Some(schedule) = schedules.word(PERIODIC)
+    {
         schedule.timer = Cycle::NEVER;
     }
-    let periodic = next.periodic.as_ref().map(|(update, expired)| (PERIODIC, update, *expired));
-    let incoming = next.incoming.as_ref().map(|update| (INCOMING, update, false));
-    for (port, update, expired) in periodic.into_iter().chain(incoming) {
-        let (Some(schedule), Some(window)) = (schedules.word(port), windows.word(port)) else { continue };
-        schedule.timer_period = update.decision.timer_period.0;
-        schedule.idle = window.is_idle();
-        if update.decision.reset_timer && !window.is_finished() {
-            start(schedule);
-        } else if expired || window.is_finished() {
-            schedule.timer = Cycle::NEVER;
-        }
+    if let Some((update, expired)) = &next.periodic
+        && let (Some(schedule), Some(window)) = (schedules.word(PERIODIC), windows.word(PERIODIC))
+    {
+        earliest = earliest.min(after_event(now, schedule, window, &update.decision, *expired));
+    }
+    if let Some(update) = &next.incoming
+        && let (Some(schedule), Some(window)) = (schedules.word(INCOMING), windows.word(INCOMING))
+    {
+        earliest = earliest.min(after_event(now, schedule, window, &update.decision, false));
     }
     earliest
+}
+
+/// Sets a flow's timer behind a packet or a timeout, and whether it has something to send: when the timer expires, if
+/// it was started.
+#[inline(always)]
+fn after_event<const WORDS: usize>(
+    now: Cycle,
+    schedule: &mut Schedule,
+    window: &Window<WORDS>,
+    decision: &Decision<Plain<WORDS>>,
+    expired: bool,
+) -> Cycle {
+    schedule.timer_period = decision.timer_period.0;
+    schedule.idle = window.is_idle();
+    if window.is_finished() {
+        schedule.timer = Cycle::NEVER;
+    } else if decision.reset_timer {
+        schedule.timer = now + schedule.timer_period;
+        return schedule.timer;
+    } else if expired {
+        schedule.timer = Cycle::NEVER;
+    }
+    Cycle::NEVER
 }

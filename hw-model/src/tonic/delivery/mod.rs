@@ -5,7 +5,7 @@ mod generation;
 mod incoming;
 mod merge;
 
-use crate::clocked::{Cycle, DelayLine, Fifo, Memory, Ports};
+use crate::clocked::{Cycle, DelayLine, Fifo, Memory};
 
 use super::logic::{Plain, Value};
 use super::packet::{ControlPacket, FlowId, Segment, SegmentAddress};
@@ -15,11 +15,6 @@ use super::protocol::{Decision, Initial, Protocol};
 pub(super) use context::{Schedule, Window};
 use generation::Generation;
 use incoming::Acknowledged;
-
-/// Four modules touch each of the two groups of fixed state, and each has a read and a write port there.
-const FOUR: Ports = Ports { reads: 4, writes: 4 };
-/// The user state has the programmable stage of Incoming and Periodic Updates.
-const TWO: Ports = Ports { reads: 2, writes: 2 };
 
 type State<P, const WORDS: usize> = <P as Protocol>::State<Plain<WORDS>>;
 
@@ -105,7 +100,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryNext<P, WORDS> {
     }
 
     /// Parameters for the credit engine, from Incoming and from Periodic Updates.
-    #[inline]
+    #[inline(always)]
     pub(super) fn credit_updates(&self) -> [Option<CreditUpdate>; 2] {
         let periodic = self.periodic.as_ref().map(|(update, _)| update);
         [self.incoming.as_ref(), periodic].map(|update| update.and_then(merge::credit_update))
@@ -119,9 +114,11 @@ pub(super) struct DeliveryEngine<P: Protocol, const WORDS: usize> {
     flows: u16,
     stop_at: u8,
     restart_below: u8,
-    windows: Memory<Window<WORDS>>,
-    schedules: Memory<Schedule>,
-    users: Memory<State<P, WORDS>>,
+    /// Four modules touch each of the two groups of fixed state, and each has a read and a write port there.
+    windows: Memory<Window<WORDS>, 4, 4>,
+    schedules: Memory<Schedule, 4, 4>,
+    /// The user state has the programmable stage of Incoming and Periodic Updates.
+    users: Memory<State<P, WORDS>, 2, 2>,
     active_set: Fifo<FlowId>,
     /// Context lookup and processing behind the selection from the active set.
     lookup: Option<FlowId>,
@@ -147,9 +144,9 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             flows: parameters.flows,
             stop_at: parameters.stop_at(),
             restart_below: parameters.restart_below(),
-            windows: Memory::new(depth, FOUR, &Window::new(Segment(0), 0, Some(Segment(0)))),
-            schedules: Memory::new(depth, FOUR, &Schedule::CLOSED),
-            users: Memory::new(depth, TWO, &initial.state),
+            windows: Memory::new(depth, &Window::new(Segment(0), 0, Some(Segment(0)))),
+            schedules: Memory::new(depth, &Schedule::CLOSED),
+            users: Memory::new(depth, &initial.state),
             active_set: Fifo::new(depth),
             lookup: None,
             processing: None,
@@ -162,7 +159,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
     }
 
     /// The logic of a cycle. `transmitted` is a flow of which the credit engine has sent a segment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn evaluate(
         &self,
         now: Cycle,
@@ -182,20 +179,19 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             let window = windows.read(packet.flow.index()).expect(read);
             incoming::acknowledge(window, packet)
         });
-        let mut record = None;
-        let incoming = self.acknowledged.as_ref().and_then(|acknowledged| {
+        let (mut incoming, mut record) = (None, None);
+        if let Some(acknowledged) = &self.acknowledged {
             let flow = acknowledged.packet.flow;
             let window = windows.read(flow.index()).expect(read);
             let schedule = schedules.read(flow.index()).expect(read);
             let state = users.read(flow.index()).expect(read);
-            if !schedule.open {
-                return None;
+            if schedule.open {
+                let input = incoming::incoming(now, acknowledged, window, schedule);
+                let (decision, state) = self.protocol.incoming(&input, state);
+                record = Some(merge::record(acknowledged, window, &decision));
+                incoming = Some(UserUpdate { flow, decision, state });
             }
-            let input = incoming::incoming(now, acknowledged, window, schedule);
-            let (decision, state) = self.protocol.incoming(&input, state);
-            record = Some(merge::record(acknowledged, window, &decision));
-            Some(UserUpdate { flow, decision, state })
-        });
+        }
         let (periodic, timer_off) = self.visit(now, |flow| {
             let window = windows.read(flow.index()).expect(read);
             let schedule = schedules.read(flow.index()).expect(read);
@@ -222,7 +218,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
     }
 
     /// Periodic Updates. A packet of the flow in either stage of Incoming postpones a timeout (section 3.4).
-    #[inline]
+    #[inline(always)]
     fn visit<'a>(
         &'a self,
         now: Cycle,
@@ -285,13 +281,17 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         schedule.timer.min(Cycle(self.protocol.due::<Plain<WORDS>>(self.users.peek(flow)).0))
     }
 
-    /// Looks at all timers again, but not more often than once in a round of visits.
+    /// It is time to look at all timers again: some may expire, and the last look is a round of visits ago.
+    #[inline(always)]
+    fn timer_bound_is_old(&self, now: Cycle) -> bool {
+        self.no_timer_before <= now && now - self.looked_at_timers >= self.flows.into()
+    }
+
+    /// Looks at all timers.
     fn raise_timer_bound(&mut self, now: Cycle) {
-        if self.no_timer_before <= now && now - self.looked_at_timers >= self.flows.into() {
-            let earliest = (0..usize::from(self.flows)).map(|flow| self.expiry(flow)).min();
-            self.no_timer_before = earliest.unwrap_or(Cycle::NEVER);
-            self.looked_at_timers = now;
-        }
+        let earliest = (0..usize::from(self.flows)).map(|flow| self.expiry(flow)).min();
+        self.no_timer_before = earliest.unwrap_or(Cycle::NEVER);
+        self.looked_at_timers = now;
     }
 
     /// How a flow starts.

@@ -126,8 +126,8 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Results) {
     progress(4, 4);
     let claims = vec![
         Claim::new(
-            "at least 5 million cycles a second with 1024 active flows",
-            rows[0].cycles_per_second >= 5e6,
+            "at least 5 million cycles a second with 1024 active flows, under each of the protocols",
+            rows.iter().all(|row| row.cycles_per_second >= 5e6),
         ),
         Claim::new("every flow is active in every cycle", rows[0].segments + 12 >= cycles),
     ];

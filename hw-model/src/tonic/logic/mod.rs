@@ -165,6 +165,10 @@ pub trait UserState<L: Logic>: Copy + Debug {
 
     /// Field `index`.
     fn word(&self, index: usize) -> L::Word;
+
+    /// The state as it is kept: each field in its width.
+    #[must_use]
+    fn truncated(&self) -> Self;
 }
 
 /// Bytes of a state whose fields have `widths` bits, packed.
@@ -207,6 +211,11 @@ macro_rules! user_state {
             #[inline]
             fn word(&self, index: usize) -> L::Word {
                 [$(self.$field),*][index]
+            }
+
+            #[inline(always)]
+            fn truncated(&self) -> Self {
+                Self { $($field: $crate::tonic::logic::Word::low(self.$field, $width)),* }
             }
         }
     };

@@ -121,6 +121,7 @@ impl Protocol for Falcon {
         Initial { state, window_size: self.swift.initial_window.into(), timer_period, rate, tokens: 0 }
     }
 
+    #[inline(always)]
     fn incoming<L: Logic>(
         &self,
         input: &Incoming<L>,

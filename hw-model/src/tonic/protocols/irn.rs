@@ -73,6 +73,7 @@ impl Protocol for Irn {
         Initial { state, window_size, timer_period: self.rto_low, rate: self.rate, tokens: 0 }
     }
 
+    #[inline(always)]
     fn incoming<L: Logic>(&self, input: &Incoming<L>, state: &IrnState<L>) -> (Decision<L>, IrnState<L>) {
         let one = L::word(1);
         let start = input.flow.window_start;

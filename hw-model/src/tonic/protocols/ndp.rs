@@ -47,6 +47,7 @@ impl Protocol for Ndp {
         Initial { state, window_size, timer_period: self.rto, rate: 0, tokens: self.initial_window }
     }
 
+    #[inline(always)]
     fn incoming<L: Logic>(&self, input: &Incoming<L>, state: &NdpState<L>) -> (Decision<L>, NdpState<L>) {
         let pulled = input.is_pull & input.data.follows(state.pulls);
         let next = NdpState { pulls: pulled.choose(input.data, state.pulls) };

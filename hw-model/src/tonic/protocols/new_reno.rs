@@ -62,6 +62,7 @@ impl Protocol for NewReno {
         Initial { state, window_size, timer_period: self.0.initial_rto, rate: 0, tokens: 0 }
     }
 
+    #[inline(always)]
     fn incoming<L: Logic>(
         &self,
         input: &Incoming<L>,

@@ -46,6 +46,7 @@ impl Protocol for Reno {
         Initial { state, window_size, timer_period: self.0.initial_rto, rate: 0, tokens: 0 }
     }
 
+    #[inline(always)]
     fn incoming<L: Logic>(&self, input: &Incoming<L>, state: &RenoState<L>) -> (Decision<L>, RenoState<L>) {
         let (zero, one, three) = (L::word(0), L::word(1), L::word(3));
         let flow = &input.flow;

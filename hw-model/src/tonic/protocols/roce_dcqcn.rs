@@ -109,6 +109,7 @@ impl Protocol for RoceDcqcn {
         Initial { state, window_size, timer_period: self.rto, rate: self.line_rate, tokens: 0 }
     }
 
+    #[inline(always)]
     fn incoming<L: Logic>(&self, input: &Incoming<L>, state: &DcqcnState<L>) -> (Decision<L>, DcqcnState<L>) {
         let zero = L::word(0);
         let flow = &input.flow;

@@ -71,6 +71,7 @@ impl Protocol for Sack {
         Initial { state, window_size, timer_period: self.0.initial_rto, rate: 0, tokens: 0 }
     }
 
+    #[inline(always)]
     fn incoming<L: Logic>(&self, input: &Incoming<L>, state: &SackState<L>) -> (Decision<L>, SackState<L>) {
         let (zero, one, three) = (L::word(0), L::word(1), L::word(3));
         let max_window = L::word(self.0.max_window.into());

@@ -53,6 +53,7 @@ impl Protocol for Swift {
         Initial { state, window_size, timer_period: self.0.initial_rto, rate: self.0.rate, tokens: 0 }
     }
 
+    #[inline(always)]
     fn incoming<L: Logic>(&self, input: &Incoming<L>, state: &SwiftState<L>) -> (Decision<L>, SwiftState<L>) {
         let (zero, one) = (L::word(0), L::word(1));
         let flow = &input.flow;
