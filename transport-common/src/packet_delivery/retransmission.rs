@@ -133,8 +133,7 @@ impl Entry {
                 let ours = packet.kind != PacketType::PullData as u8;
                 self.connection.state = state::FATAL;
                 if ours {
-                    self.connection.initiator.exhausted = rsn;
-                    self.connection.initiator.exhausted_code = code;
+                    self.exhausted(rsn, code);
                 }
                 return;
             }
