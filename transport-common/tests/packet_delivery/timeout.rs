@@ -260,6 +260,35 @@ fn rnr_resets_the_counter() {
     assert_eq!(node.entry.connection.state, state::OPEN);
 }
 
+/// D-41, D-46, F-6.4-1: with M = 0, too, the copy that an RNR NACK asks for leaves after the delay; silence after it is
+/// what exhausts. More attempts are counted as ever, from 0 at the NACK.
+#[test]
+fn rnr_is_retried_also_without_attempts() {
+    for attempts in [0, 1, 2] {
+        let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+        p.config.max_retransmit_attempts = attempts;
+        let mut node = Node::new(&p);
+        node.post(write(0, 4));
+        node.drain(at(0));
+        let mut now = 500;
+        for refusal in 0..3 {
+            let mut wire = nack(&node, Window::Data, 20, RNR, at(now));
+            wire.packet.rnr_timeout_code = 16; // 2.56 ms
+            node.receive(&wire, at(now));
+            let sent = into_nothing(&mut node, now, now + 2600);
+            assert_eq!(sent.len(), 1, "M = {attempts}, refusal {refusal}: {sent:?}");
+            assert!(sent[0].1.is(PUSH_DATA) && sent[0].0 >= now + 2560, "{sent:?}");
+            now += 2700;
+        }
+        let copies = into_nothing(&mut node, now, now + 20_000);
+        let resync = copies.iter().position(|(_, w)| w.is(RESYNC)).expect("exhausted");
+        assert_eq!(resync, attempts.saturating_sub(1) as usize, "the copy asked for counts as one (F-9.1.5-1)");
+        assert_eq!(copies[resync].1.packet.resync_code, 3);
+        assert_eq!(copies.len() - resync, 1 + attempts as usize, "F-11-5: the Resync starts anew");
+        assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8)]);
+    }
+}
+
 /// D-40: an RNR NACK that meets its packet in the queue for retransmission takes it out and starts its timer.
 #[test]
 fn rnr_takes_a_packet_out_of_the_queue_and_arms_its_timer() {
