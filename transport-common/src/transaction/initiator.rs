@@ -449,8 +449,11 @@ impl Entry {
                     *t = Transaction { opcode: queues.opcode(rsn), ..Transaction::default() };
                 }
                 t.state = transaction_state::SENT;
-                let code =
-                    if t.code == 0 { CompletionCode::DeadConnection } else { CompletionCode::of_resync(t.code) };
+                let code = if t.code == 0 {
+                    CompletionCode::DeadConnection
+                } else {
+                    CompletionCode::of_resync(t.code)
+                };
                 self.complete(queues, rsn, code, 0);
             }
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));

@@ -282,7 +282,11 @@ fn rnr_is_retried_also_without_attempts() {
         }
         let copies = into_nothing(&mut node, now, now + 20_000);
         let resync = copies.iter().position(|(_, w)| w.is(RESYNC)).expect("exhausted");
-        assert_eq!(resync, attempts.saturating_sub(1) as usize, "the copy asked for counts as one (F-9.1.5-1)");
+        assert_eq!(
+            resync,
+            attempts.saturating_sub(1) as usize,
+            "the copy asked for counts as one (F-9.1.5-1)"
+        );
         assert_eq!(copies[resync].1.packet.resync_code, 3);
         assert_eq!(copies.len() - resync, 1 + attempts as usize, "F-11-5: the Resync starts anew");
         assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8)]);
