@@ -240,12 +240,12 @@ fn everything_completes_after_a_pause_of_the_peer() {
 /// D-46: who is away for good is noticed after 2 (M + 1) retransmission timeouts, in which everything completes in error.
 #[test]
 fn a_dead_peer_is_noticed_in_bounded_time() {
-    for (settings, bound) in [(Settings::CONSTANT, 2100 * MILLISECOND), (Settings::SWIFT, 2500 * MILLISECOND)] {
+    for settings in [Settings::CONSTANT, Settings::SWIFT] {
         let mut world = World::new(true, settings, Away::Fabric, [MILLISECOND, u64::MAX]);
         world.run(2 * MILLISECOND, 60 * SECOND);
         let took = world.now - MILLISECOND;
         println!("placement {}: {} ms", settings.placement, took / MILLISECOND);
-        assert!(took < bound, "{} ms", took / MILLISECOND);
+        assert!(took < 2500 * MILLISECOND, "{} ms", took / MILLISECOND);
         assert_eq!(world.completed.len() as u64, world.posted);
         let timed_out = |code: &&u8| **code == CompletionCode::LocalTimeout as u8;
         assert!(world.completed.iter().filter(timed_out).count() > 0);
