@@ -166,7 +166,9 @@ fn another_connection(nodes: &TwoNodes) -> Result<Connection> {
 #[ignore = "needs root: cargo xtask test"]
 fn a_link_that_stays_down_ends_the_connection_and_nothing_else() -> Result<()> {
     need_root();
-    let tuning = Tuning { max_retransmit_attempts: 3, rto: Duration::from_millis(2), ..Setup::CONSTANT };
+    // Of five writes one is never sent: it dies with the connection, whatever is exhausted with it in the same scan.
+    let rto = Duration::from_millis(2);
+    let tuning = Tuning { max_retransmit_attempts: 3, rto, ncwnd: 4, ..Setup::CONSTANT };
     for ordered in [true, false] {
         let nodes = through("seed=81,scope=udp", Setup { ordered, tuning, ..Setup::default() })?;
         let regions = Regions::new(&nodes, BULK)?;

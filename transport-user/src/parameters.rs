@@ -130,8 +130,8 @@ impl Tuning {
         rto: Duration::from_millis(1),
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
-        // The RTO has no back-off: at 1 ms a peer may pause for a second before a Resync, and for another
-        // before the connection ends.
+        // The RTO has no back-off (docs/decisions.md): at 1 ms a peer may pause for a second before a Resync, and for
+        // another before the connection ends.
         max_retransmit_attempts: 1000,
         ack_coalescing: Duration::from_micros(8),
         ooo_threshold: 3,
@@ -351,6 +351,8 @@ mod tests {
         assert_eq!(p.fcwnd, Fcwnd::from_packets(32)); // D-78
         assert_eq!(p.settings, Settings::SWIFT);
         assert_eq!((p.ncwnd, p.rto, p.config.ack_coalescing), (64, Ticks(7629), Ticks(61)));
+        // A peer that pauses for 50 ms costs no connection: tests/tests/outage.rs plays it.
+        assert!(p.config.max_retransmit_attempts * p.rto.0 >= Ticks::from_nanos(500_000_000).0); // D-46
         assert_eq!((p.request_window, p.data_window), (64, 128)); // D-27
         assert_eq!(p.config.replay_margin, 100_000_000_000); // D-56, in picoseconds
         let config = &p.config;

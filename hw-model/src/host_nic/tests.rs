@@ -114,6 +114,51 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     assert_eq!(a.scratch.event.rx_buffer_level, 20, "F-10.2-3");
 }
 
+/// D-86: a damaged header length has a counter of its own cause, and true options are told from it by their checksum.
+#[test]
+fn a_damaged_ipv4_header_length_is_told_from_options() {
+    let counted = |frame: &[u8], counter: Counter, verdict: Verdict| {
+        let mut b = nic(1);
+        b.open(5, &parameters(1));
+        assert_eq!(b.receive(frame.to_vec()).0, verdict, "{}", counter.name());
+        assert_eq!(b.counter(counter), 1, "{}", counter.name());
+    };
+    let mut a = nic(0);
+    a.open(5, &parameters(0));
+    let work = WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
+    a.post(5, work).expect("the queue is empty");
+    let (_, frame) = a.engine_frame().expect("the doorbell was rung");
+    let tagged = [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
+    for (frame, ip) in [(&frame, 14), (&tagged, 18)] {
+        let with_first_byte = |byte: u8| [&frame[..ip], &[byte], &frame[ip + 1..]].concat();
+        for length in (0..16).filter(|length| *length != 5) {
+            let fault = if length < 5 { Counter::DropIpv4Header } else { Counter::DropIpv4Checksum };
+            counted(&with_first_byte(0x40 | length), fault, Verdict::Drop);
+        }
+        // The header would be longer than the frame.
+        counted(&with_first_byte(0x4f)[..ip + 59], Counter::DropIpv4Header, Verdict::Drop);
+
+        // Seven times No Operation and the end of options, and a checksum that covers them.
+        let options = |udp_port: u8| {
+            let mut frame = [&frame[..ip + 20], &[1, 1, 1, 1, 1, 1, 1, 0], &frame[ip + 20..]].concat();
+            frame[ip] = 0x47;
+            frame[ip + 3] += 8;
+            frame[ip + 28 + 3] ^= udp_port;
+            frame[ip + 10..ip + 12].fill(0);
+            let words = frame[ip..ip + 28].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+            let sum: u32 = words.sum();
+            let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            frame[ip + 10..ip + 12].copy_from_slice(&checksum.to_be_bytes());
+            frame
+        };
+        counted(&options(0), Counter::DropIpOptions, Verdict::Drop);
+        counted(&options(1), Counter::PassProtocol, Verdict::Pass);
+        let mut damaged = options(1);
+        damaged[ip + 22] ^= 4;
+        counted(&damaged, Counter::DropIpv4Checksum, Verdict::Drop);
+    }
+}
+
 #[test]
 fn memory_is_refused_where_the_longest_copy_would_not_fit() {
     let mut nic = nic(0);

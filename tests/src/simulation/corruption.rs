@@ -41,7 +41,8 @@ fn in_tag(header: &[u8], offset: usize, bit: u8) -> Option<Counter> {
 
 fn in_ipv4(place: usize, flipped: u8) -> Option<Counter> {
     Some(match (place, flipped >> 4, flipped & 15) {
-        (0, 4, 6..) => Counter::DropIpOptions,
+        // Options that the checksum does not cover.
+        (0, 4, 6..) => Counter::DropIpv4Checksum,
         (0, _, _) => Counter::DropIpv4Header,
         _ => Counter::DropIpv4Checksum,
     })
@@ -80,7 +81,7 @@ fn in_udp(udp: &[u8], place: usize, bit: u8) -> Option<Counter> {
 }
 
 /// Counters that only damage can raise among hosts that speak correctly, in groups of which one is raised. What looks
-/// like options or an extension header is Falcon or not depending on what the shifted bytes happen to say (D-86).
+/// like an extension header is Falcon or not depending on what the shifted bytes happen to say (D-86).
 const DAMAGE: [&[Counter]; 11] = [
     &[Counter::PassEthertype],
     &[Counter::PassPort],

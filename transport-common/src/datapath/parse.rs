@@ -190,7 +190,14 @@ fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor
                 s.network.pseudo_sum = word(ip.src) + word(ip.dst) + (PROTOCOL_UDP as u16).to_be() as u64;
                 ip.protocol
             }
-            Err(malformed) => return unusual(p, malformed, link, false),
+            Err(malformed) => {
+                if matches!(malformed, Malformed::Ipv4Options)
+                    && let Some(fault) = fault_of_options(p, s, link)
+                {
+                    return Parsed::Drop(fault);
+                }
+                return unusual(p, malformed, link, false);
+            }
         },
         ETHERTYPE_IPV6 => match ipv6::Ipv6::decode(cursor) {
             Ok(ip) => {
@@ -209,6 +216,22 @@ fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor
         _ => return Parsed::Pass(Counter::PassEthertype),
     };
     if protocol == PROTOCOL_UDP { Parsed::Falcon } else { Parsed::Pass(Counter::PassProtocol) }
+}
+
+/// What is wrong with an IPv4 header that promises options, as one does whose length was damaged: the frame is too short
+/// for it, or its checksum, which covers the options, is wrong. Then it is believed no more than one without options.
+#[inline(always)]
+fn fault_of_options<P: Platform>(p: &mut P, s: &mut Scratch, link: u32) -> Option<Counter> {
+    let mut cursor = p.cursor();
+    if link == 18 {
+        cursor.take::<4>()?;
+    }
+    let bytes = cursor.take::<15>()?;
+    match p.sum_frame(s, link, (bytes[14] as u32 & 0xf) * 4) {
+        Some(sum) if fold(sum as u64) == 0xffff => None,
+        Some(_) => Some(Counter::DropIpv4Checksum),
+        None => Some(Counter::DropIpv4Header),
+    }
 }
 
 /// A frame with IP options, extension headers, or a fragment: dropped if it is Falcon for this node, and none of our

@@ -125,16 +125,17 @@ impl Entry {
             self.connection.timers.arm_retransmit(deadline);
             return;
         }
+        // The copy that an RNR NACK asked for leaves whatever M is: the peer is alive and wants it (D-41, F-6.4-1).
+        let asked_for = packet.flags & packet_flag::RNR != 0;
         packet.flags &= !(packet_flag::RNR | packet_flag::EARLY);
-        if packet.attempts as u32 >= limit {
+        if packet.attempts as u32 >= limit && !asked_for {
             if packet.flags & packet_flag::RESYNC != 0 {
                 // F-11-6: the Resync is exhausted as well. Pull Data carries the peer's RSN, not one of ours.
                 let (rsn, code) = (Rsn(packet.rsn), packet.resync_code);
                 let ours = packet.kind != PacketType::PullData as u8;
                 self.connection.state = state::FATAL;
                 if ours {
-                    self.connection.initiator.exhausted = rsn;
-                    self.connection.initiator.exhausted_code = code;
+                    self.exhausted(rsn, code);
                 }
                 return;
             }

@@ -34,7 +34,7 @@ pub struct Transaction {
     pub length: u32,
     /// See [`transaction_state`].
     pub state: u8,
-    /// [`CompletionCode`] once done.
+    /// [`CompletionCode`] once done. Before that the code of its Resync, should that have run out of attempts, or 0.
     pub code: u8,
     /// The target ULP's code.
     pub ulp_code: u8,
@@ -59,18 +59,14 @@ pub struct Initiator {
     /// Work requests before this one are known to be submitted. The application's counter is read again only when they
     /// are used up: its cache line is written on another CPU.
     pub known: Rsn,
-    /// Transaction whose packet used up all attempts (D-89), valid with `exhausted_code`.
-    pub exhausted: Rsn,
     /// 1: it is the target's turn to send (F-8.3-2).
     pub targets_turn: u8,
     /// 1: completions wait for room in the completion queue.
     pub completions_blocked: u8,
-    /// Code of the Resync that used up all attempts (D-44), 0 for none.
-    pub exhausted_code: u8,
     /// 1: the last turn of the engine found nothing to send.
     pub fruitless: u8,
     /// 0.
-    pub reserved: [u8; 2],
+    pub reserved: [u8; 7],
     /// Pulls sent and not over: no more than a target keeps responses for ([`PULL_CREDITS`]).
     pub open_pulls: u16,
 }
@@ -87,12 +83,10 @@ impl Initiator {
             next: rsn,
             next_pull: rsn,
             known: rsn,
-            exhausted: rsn.sub(1),
             targets_turn: 0,
             completions_blocked: 0,
-            exhausted_code: 0,
             fruitless: 0,
-            reserved: [0; 2],
+            reserved: [0; 7],
             open_pulls: 0,
         }
     }
@@ -298,6 +292,18 @@ impl Entry {
         self.transaction(rsn).ulp_code = code;
     }
 
+    /// The Resync of a transaction is exhausted: notes for [`Self::drain_dead`] what the Resync stood for (D-44, D-89). A
+    /// transaction that has ended, whose place may be another's by now, is left alone.
+    #[inline(always)]
+    pub(crate) fn exhausted(&mut self, rsn: Rsn, resync_code: u8) {
+        let brsn = self.connection.initiator.brsn;
+        let t = self.transaction(rsn);
+        let open = t.state != transaction_state::SUBMITTED && t.state < transaction_state::DONE;
+        if open && rsn.distance_from(brsn) < TRANSACTIONS as u32 {
+            t.code = resync_code;
+        }
+    }
+
     /// Ends a transaction; one that has ended before, or was never sent, is left alone.
     #[inline(never)]
     pub(crate) fn complete(&mut self, queues: &impl Queues, rsn: Rsn, code: CompletionCode, ulp_code: u8) {
@@ -429,12 +435,11 @@ impl Entry {
         }
     }
 
-    /// A dead connection completes everything submitted: the exhausted transaction with what its Resync stood for,
+    /// A dead connection completes everything submitted: transactions whose Resync was exhausted with what it stood for,
     /// usually `LocalTO`, all others with `DeadConn` (D-44, D-89, F-11-27). True while there is more.
     #[inline(never)]
     pub(crate) fn drain_dead(&mut self, queues: &impl Queues) -> bool {
         let submitted = self.submitted(queues);
-        let Initiator { exhausted, exhausted_code, .. } = self.connection.initiator;
         let mut rsn = self.connection.initiator.brsn;
         while rsn != submitted {
             bounded!();
@@ -444,10 +449,10 @@ impl Entry {
                     *t = Transaction { opcode: queues.opcode(rsn), ..Transaction::default() };
                 }
                 t.state = transaction_state::SENT;
-                let code = if exhausted_code != 0 && rsn == exhausted {
-                    CompletionCode::of_resync(exhausted_code)
-                } else {
+                let code = if t.code == 0 {
                     CompletionCode::DeadConnection
+                } else {
+                    CompletionCode::of_resync(t.code)
                 };
                 self.complete(queues, rsn, code, 0);
             }

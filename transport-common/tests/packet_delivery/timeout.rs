@@ -54,6 +54,77 @@ fn exhaustion_counts_copies_resyncs_and_ends() {
     }
 }
 
+/// D-89, F-11-19: whatever runs out of attempts in the scan that ends the connection completes with what its Resync
+/// stood for, each once; what was not sent with `DeadConn`. M = 0 makes the Resync and the end of successive scans.
+#[test]
+fn all_that_is_exhausted_in_one_scan_completes_as_such() {
+    const TIMED_OUT: u8 = CompletionCode::LocalTimeout as u8;
+    const DEAD: u8 = CompletionCode::DeadConnection as u8;
+    for (ordered, attempts) in [(true, 0), (true, 1), (false, 0), (false, 3)] {
+        let mut p = parameters(ordered, initial(9, u32::MAX - 3, 1), initial(0, 0, 0));
+        p.config.max_retransmit_attempts = attempts;
+        p.ncwnd = 10;
+        let mut node = Node::new(&p);
+        for n in 0..30 {
+            node.post(if n % 3 == 1 { read(0, 4) } else { write(0, 4) });
+        }
+        let sent: Vec<u32> = node.drain(at(0)).iter().map(|w| w.packet.rsn).collect();
+        assert!(sent.len() > 10, "both windows");
+        // One timeout at a time, for all packets at once.
+        for n in 1..=2 * u64::from(attempts) + 2 {
+            assert_eq!(node.entry.connection.state, state::OPEN, "scan {n}");
+            node.drain(at(n * (RTO_MICROS + 100)));
+        }
+        assert_eq!(node.entry.connection.state, state::FATAL);
+        let mut done = node.completed();
+        done.sort_unstable();
+        let expected = |rsn| (rsn, if sent.contains(&rsn) { TIMED_OUT } else { DEAD });
+        assert_eq!(done, (1..=30).map(expected).collect::<Vec<_>>(), "M = {attempts}");
+        into_nothing(&mut node, 50_000, 60_000);
+        assert_eq!(node.completed(), [], "each once");
+    }
+}
+
+/// D-44: also when the Resyncs of other transactions are exhausted in the same scan, each ends with its own error.
+#[test]
+fn resyncs_exhausted_in_one_scan_report_their_own_errors() {
+    let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+    p.config.max_retransmit_attempts = 0;
+    let mut node = Node::new(&p);
+    for n in 0..4 {
+        node.post(if n == 3 { read(0, 4) } else { write(0, 4) });
+    }
+    node.drain(at(0));
+    let mut refused = nack(&node, Window::Data, 21, CIE, at(RTO_MICROS + 90));
+    refused.packet.ulp_code = 0x42;
+    node.receive(&refused, at(RTO_MICROS + 90));
+    let resyncs = node.drain(at(RTO_MICROS + 100));
+    assert_eq!(resyncs.iter().map(|w| w.packet.resync_code).collect::<Vec<_>>(), [3, 1, 3, 3]);
+    node.drain(at(2 * RTO_MICROS + 200));
+    assert_eq!(node.entry.connection.state, state::FATAL);
+    let timeout = CompletionCode::LocalTimeout as u8;
+    let refused = CompletionCode::TargetNackCie as u8;
+    let done: Vec<_> = node.completions().iter().map(|c| (c.rsn, c.status, c.ulp_code)).collect();
+    assert_eq!(done, [(1, timeout, 0), (2, refused, 0x42), (3, timeout, 0), (4, timeout, 0)]);
+}
+
+/// A Resync that stands in for a transaction which is over completes nobody, whoever has its place by now.
+#[test]
+fn an_exhausted_resync_of_a_transaction_that_is_over_completes_nobody() {
+    let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+    p.config.max_retransmit_attempts = 3;
+    p.config.transaction_timeout = Ticks::from_nanos(500_000);
+    let mut node = Node::new(&p);
+    node.post(write(0, 4));
+    node.drain(at(0));
+    into_nothing(&mut node, 10, 700);
+    assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8)], "its own timeout");
+    node.entry.connection.config.transaction_timeout = Ticks::from_nanos(2_000_000_000);
+    into_nothing(&mut node, 700, 20_000);
+    assert_eq!(node.entry.connection.state, state::FATAL);
+    assert_eq!(node.completed(), [], "no second completion");
+}
+
 /// D-89: Pull Data carries the peer's RSN; its exhaustion is nobody's LocalTO here.
 #[test]
 fn exhausted_pull_data_is_no_transaction_of_ours() {
@@ -187,6 +258,39 @@ fn rnr_resets_the_counter() {
         now += 655_380;
     }
     assert_eq!(node.entry.connection.state, state::OPEN);
+}
+
+/// D-41, D-46, F-6.4-1: with M = 0, too, the copy that an RNR NACK asks for leaves after the delay; silence after it is
+/// what exhausts. More attempts are counted as ever, from 0 at the NACK.
+#[test]
+fn rnr_is_retried_also_without_attempts() {
+    for attempts in [0, 1, 2] {
+        let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+        p.config.max_retransmit_attempts = attempts;
+        let mut node = Node::new(&p);
+        node.post(write(0, 4));
+        node.drain(at(0));
+        let mut now = 500;
+        for refusal in 0..3 {
+            let mut wire = nack(&node, Window::Data, 20, RNR, at(now));
+            wire.packet.rnr_timeout_code = 16; // 2.56 ms
+            node.receive(&wire, at(now));
+            let sent = into_nothing(&mut node, now, now + 2600);
+            assert_eq!(sent.len(), 1, "M = {attempts}, refusal {refusal}: {sent:?}");
+            assert!(sent[0].1.is(PUSH_DATA) && sent[0].0 >= now + 2560, "{sent:?}");
+            now += 2700;
+        }
+        let copies = into_nothing(&mut node, now, now + 20_000);
+        let resync = copies.iter().position(|(_, w)| w.is(RESYNC)).expect("exhausted");
+        assert_eq!(
+            resync,
+            attempts.saturating_sub(1) as usize,
+            "the copy asked for counts as one (F-9.1.5-1)"
+        );
+        assert_eq!(copies[resync].1.packet.resync_code, 3);
+        assert_eq!(copies.len() - resync, 1 + attempts as usize, "F-11-5: the Resync starts anew");
+        assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8)]);
+    }
 }
 
 /// D-40: an RNR NACK that meets its packet in the queue for retransmission takes it out and starts its timer.

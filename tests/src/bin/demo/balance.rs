@@ -255,8 +255,10 @@ fn fate(corruption: &Corruption) -> Fate {
     let ipv6 = header[ETHERNET] >> 4 == 6;
     let network = if ipv6 { 40 } else { 20 };
     let counter = match (at, ipv6) {
-        (0, false) => return in_ipv4_version(flip.bit),
-        (1..20, false) => Counter::DropIpv4Checksum,
+        // Version and header length, 4 and 5: the latter becomes 4 or 1, or 7 or 13, and so promises options, with which
+        // the checksum is wrong.
+        (0, false) if !matches!(flip.bit, 1 | 3) => Counter::DropIpv4Header,
+        (0..20, false) => Counter::DropIpv4Checksum,
         (0, true) if flip.bit >= 4 => Counter::DropIpv6Header,
         // Traffic class, flow label, hop limit: outside of the pseudo header.
         (0..4 | 7, true) => return Fate::Harmless,
@@ -283,14 +285,6 @@ fn is_last_one(header: &[u8], flip: BitFlip, at: usize) -> bool {
     checksum == [0; 2]
 }
 
-/// Version and header length, 4 and 5: the latter becomes 4 or 1, or 7 or 13, which promise options, with no Falcon port
-/// behind them.
-fn in_ipv4_version(bit: u8) -> Fate {
-    let options = matches!(bit, 1 | 3);
-    let counter = if options { Counter::PassProtocol } else { Counter::DropIpv4Header };
-    Fate::Counted(counter.name())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,7 +305,8 @@ mod tests {
         for (offset, bit, counter) in [
             (14, 6, Counter::DropIpv4Header),
             (14, 0, Counter::DropIpv4Header),
-            (14, 1, Counter::PassProtocol),
+            (14, 1, Counter::DropIpv4Checksum),
+            (14, 3, Counter::DropIpv4Checksum),
             (20, 5, Counter::DropIpv4Checksum),
             (33, 0, Counter::DropIpv4Checksum),
             (34, 0, Counter::DropUdpChecksum),

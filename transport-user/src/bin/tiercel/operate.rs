@@ -212,6 +212,9 @@ pub(crate) async fn copy(
         rate(bytes, seconds),
         text(&report["sha256"])
     ));
+    for path in report["removed"].as_array().into_iter().flatten() {
+        print(format!("removed {}: left by a copy whose node was killed", text(path)));
+    }
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The source cuts the file into chunks and lets at most `slots` of them be under way; the sink stores them in order
 //! and says so, which frees the slot. Both hash what they read or wrote. The file gets its name only when the two
-//! hashes agree; until then it is a hidden `.part` file beside it.
+//! hashes agree; until then it is a hidden `.part` file beside it. One that a killed node left is removed by the next copy
+//! to the same file.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,6 +19,7 @@ use super::super::protocol::{Failure, FailureKind};
 use super::super::server::ProgressSender;
 use crate::connection_manager::{FileMessage, Via};
 
+mod part;
 mod sink;
 mod source;
 #[cfg(test)]
@@ -56,6 +58,9 @@ pub struct CopyReport {
     pub sha256: String,
     /// Seconds from the offer to the verdict.
     pub seconds: f64,
+    /// What copies to the same file, whose node was killed, had left on this side; it was removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<PathBuf>,
 }
 
 /// The transfers under way: who gets the steps that arrive.

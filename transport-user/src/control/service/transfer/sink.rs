@@ -1,16 +1,16 @@
 //! The end of a transfer that stores the file.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use sha2::{Digest, Sha256};
 
+use super::part::{self, Part};
 use super::verbs::{Arrival, Buffer, ReceivePermit, Span, Verbs};
-use super::{Chunks, CopyReport, MOST_MEMORY, MOST_SLOTS, Steps, file_failure, out_of_step, tell, unwanted};
+use super::{Chunks, CopyReport, MOST_MEMORY, MOST_SLOTS, Steps, out_of_step, tell, unwanted};
 use crate::connection_manager::{FileMessage, Via, shortened};
 use crate::control::protocol::{Failure, FailureKind};
 use crate::control::server::ProgressSender;
@@ -65,6 +65,7 @@ async fn take<V: Verbs>(
     if !sensible || (what.via == Via::Send && what.chunk > verbs.largest_message()) {
         return Err(Failure::invalid("the offer's chunks are beyond the limits"));
     }
+    let removed = part::remove_leftovers(&what.file);
     let mut part = Part::create(&what.file, steps.transfer())?;
     let buffer = verbs.register(chunks.memory() as usize, false, what.via == Via::Write)?;
     let rkey = if what.via == Via::Write { buffer.rkey() } else { 0 };
@@ -99,7 +100,8 @@ async fn take<V: Verbs>(
     part.keep(what.overwrite)?;
     tell(verbs, FileMessage::Verdict { transfer: steps.transfer(), sha256: sha256.clone() }).await?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(CopyReport { file: what.file, name: what.name, via: what.via, bytes: what.length, sha256, seconds })
+    let Sink { file, name, via, length: bytes, .. } = what;
+    Ok(CopyReport { file, name, via, bytes, sha256, seconds, removed })
 }
 
 /// Chunks between their arrival and the file.
@@ -252,52 +254,6 @@ async fn by_send<V: Verbs>(
     outcome.map(|()| intake.digest())
 }
 
-/// A file on its way: hidden, and removed unless it is kept.
-struct Part {
-    path: PathBuf,
-    target: PathBuf,
-    file: File,
-    kept: bool,
-}
-
-impl Part {
-    fn create(target: &Path, transfer: u64) -> Result<Self, Failure> {
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let path = target.with_file_name(format!(".{name}.{transfer:016x}.part"));
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.map_err(|error| file_failure(&path, "create", &error))?;
-        Ok(Self { path, target: target.to_owned(), file, kept: false })
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.file.write_all(bytes).map_err(|error| file_failure(&self.path, "write", &error))
-    }
-
-    /// Gives the file its name.
-    fn keep(&mut self, overwrite: bool) -> Result<(), Failure> {
-        // A link never replaces what appeared meanwhile; a rename does.
-        let named = if overwrite {
-            fs::rename(&self.path, &self.target)
-        } else {
-            fs::hard_link(&self.path, &self.target)
-        };
-        named.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => exists(&self.target),
-            _ => file_failure(&self.target, "create", &error),
-        })?;
-        self.kept = overwrite;
-        Ok(())
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = fs::remove_file(&self.path); // nothing more can be done about it
-        }
-    }
-}
-
 /// Refuses a target that exists, before anything is moved.
 pub(super) fn check_target(file: &Path, overwrite: bool) -> Result<(), Failure> {
     match fs::symlink_metadata(file) {
@@ -309,7 +265,7 @@ pub(super) fn check_target(file: &Path, overwrite: bool) -> Result<(), Failure> 
     }
 }
 
-fn exists(file: &Path) -> Failure {
+pub(super) fn exists(file: &Path) -> Failure {
     Failure::new(
         FailureKind::File,
         format!("{} exists: choose another name, or replace it with --overwrite", file.display()),

@@ -98,7 +98,8 @@ async fn offer<V: Verbs>(
         _ => return Err(out_of_step()),
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(CopyReport { file: what.file, name: what.name, via: what.via, bytes: chunks.length, sha256, seconds })
+    let Source { file, name, via, .. } = what;
+    Ok(CopyReport { file, name, via, bytes: chunks.length, sha256, seconds, removed: Vec::new() })
 }
 
 /// Chunks on their way to the peer.

@@ -285,6 +285,19 @@ async fn existing_files_are_replaced_on_request_only() {
 }
 
 #[tokio::test]
+async fn the_next_copy_removes_what_a_killed_node_left() {
+    let mut scene = Scene::new();
+    std::fs::write(scene.path("from"), content(100_000)).unwrap();
+    let left = scene.path(".to.0123456789abcdef.part");
+    std::fs::write(&left, content(50_000)).unwrap();
+    let (left_report, right_report) = scene.copy(Via::Write, false).await;
+    assert_eq!(left_report.unwrap().removed, [] as [PathBuf; 0], "it was on the other side");
+    assert_eq!(right_report.unwrap().removed, [left]);
+    assert_eq!(scene.names(), ["from", "to"]);
+    assert!(std::fs::read(scene.path("to")).unwrap() == content(100_000));
+}
+
+#[tokio::test]
 async fn a_flipped_bit_is_never_kept() {
     for via in WAYS {
         let mut scene = Scene::new();

@@ -1,0 +1,109 @@
+//! `tiercel cp` after a copy that was killed in the middle.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use tiercel_tests::checks::{pattern, wait_until};
+use tiercel_tests::cli::{NodeProcess, program};
+use tiercel_tests::{Host, Pair, need_root};
+
+/// Long enough to be killed in the middle; nearly all of it is a hole.
+const LONG: u64 = 1 << 30;
+
+fn up(host: &Host, directory: &Path, name: &str) -> Result<NodeProcess> {
+    let inbox = directory.join(format!("inbox-{name}"));
+    std::fs::create_dir_all(&inbox)?;
+    let address = host.ipv4.to_string();
+    let inbox = inbox.to_str().context("a plain path")?;
+    let options = ["--interface", Host::INTERFACE, "--address", &address, "--receive-dir", inbox];
+    NodeProcess::up(host, directory, name, &options)
+}
+
+/// Connects `a` to `b` and returns the CID at `a`.
+fn connect(a: &NodeProcess, b: &Host) -> Result<String> {
+    Ok(a.json(&["conn", "connect", &b.ipv4.to_string()])?["local_cid"].to_string())
+}
+
+fn long_file(path: &Path) -> Result<()> {
+    Ok(File::create(path)?.set_len(LONG)?)
+}
+
+/// `.part` files in a directory into which something was written.
+fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
+    let written = entries.into_iter().map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".part") && path.metadata().is_ok_and(|metadata| metadata.len() > 0)
+    });
+    Ok(written.collect())
+}
+
+/// Starts `tiercel cp` at a node and returns once its `.part` file in `directory` grows.
+fn begin_copy(node: &NodeProcess, from: &str, to: &str, directory: &Path) -> Result<std::process::Child> {
+    let mut command = std::process::Command::new(program());
+    command.arg("--socket").arg(node.socket()).args(["cp", from, to]);
+    let child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()?;
+    wait_until("the copy is under way", || parts(directory).is_ok_and(|parts| !parts.is_empty()));
+    Ok(child)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn the_next_copy_cleans_up_after_a_killed_one() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let directory = directory.path();
+    let text = |path: &Path| path.to_str().context("a plain path").map(str::to_owned);
+    let (inbox, desk) = (directory.join("inbox-b"), directory.join("desk"));
+    std::fs::create_dir(&desk)?;
+    let mut a = up(&pair.a, directory, "a")?;
+    let mut b = up(&pair.b, directory, "b")?;
+    let cid = connect(&a, &pair.b)?;
+    let long = directory.join("long.bin");
+    long_file(&long)?;
+
+    // The command alone is killed: the nodes notice and leave nothing.
+    let mut command = begin_copy(&a, &text(&long)?, &format!("{cid}:"), &inbox)?;
+    command.kill()?;
+    command.wait()?;
+    wait_until("the nodes give the copy up", || parts(&inbox).is_ok_and(|parts| parts.is_empty()));
+
+    // The node that stores the file is killed.
+    let mut command = begin_copy(&a, &text(&long)?, &format!("{cid}:"), &inbox)?;
+    b.kill()?;
+    command.kill()?;
+    command.wait()?;
+    let left = parts(&inbox)?;
+    assert_eq!(left.len(), 1, "what is to be cleaned up");
+    b = up(&pair.b, directory, "b")?;
+    let cid = connect(&a, &pair.b)?;
+    let short = directory.join("short.bin");
+    let bytes = pattern(100_000, 7);
+    std::fs::write(&short, &bytes)?;
+    a.ok(&["cp", &text(&short)?, &format!("{cid}:other.bin")])?;
+    assert_eq!(parts(&inbox)?, left, "another file's is left alone");
+    a.ok(&["cp", &text(&short)?, &format!("{cid}:long.bin")])?;
+    assert!(std::fs::read(inbox.join("long.bin"))? == bytes);
+    assert_eq!(parts(&inbox)?, [] as [PathBuf; 0]);
+    let told = format!("removed {}: left by a copy whose node was killed", left[0].display());
+    // The log of a node that was started again stands beside that of the one before.
+    assert!(b.log().contains(&told), "{}", b.log());
+
+    // The same where the file is fetched: the command itself says so.
+    long_file(&inbox.join("kept.bin"))?;
+    let target = text(&desk.join("fetched.bin"))?;
+    let mut command = begin_copy(&a, &format!("{cid}:kept.bin"), &target, &desk)?;
+    a.kill()?;
+    command.wait()?;
+    let left = parts(&desk)?;
+    assert_eq!(left.len(), 1);
+    a = up(&pair.a, directory, "a")?;
+    let cid = connect(&a, &pair.b)?;
+    let said = a.ok(&["cp", &format!("{cid}:other.bin"), &target])?;
+    assert!(said.contains(&format!("removed {}", left[0].display())), "{said}");
+    assert!(std::fs::read(&target)? == bytes);
+    assert_eq!(parts(&desk)?, [] as [PathBuf; 0]);
+    Ok(())
+}
