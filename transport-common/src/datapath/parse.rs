@@ -226,8 +226,8 @@ fn fault_of_options<P: Platform>(p: &mut P, s: &mut Scratch, link: u32) -> Optio
     if link == 18 {
         cursor.take::<4>()?;
     }
-    let bytes = cursor.take::<15>()?;
-    match p.sum_frame(s, link, (bytes[14] as u32 & 0xf) * 4) {
+    let [version_ihl] = cursor.take::<15>()?.array::<14, 1>();
+    match p.sum_frame(s, link, (version_ihl as u32 & 0xf) * 4) {
         Some(sum) if fold(sum as u64) == 0xffff => None,
         Some(_) => Some(Counter::DropIpv4Checksum),
         None => Some(Counter::DropIpv4Header),
