@@ -106,6 +106,8 @@ struct BoundsCursor<'a> {
 }
 
 impl Cursor for BoundsCursor<'_> {
+    type Taken<const N: usize> = [u8; N];
+
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         if self.data + N > self.data_end {
             return None;
