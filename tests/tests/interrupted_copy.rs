@@ -2,15 +2,16 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, program};
 use tiercel_tests::{Host, Pair, need_root};
 
-/// Long enough to be killed in the middle; nearly all of it is a hole.
-const LONG: u64 = 1 << 30;
+/// Long enough to be killed in the middle, also on a machine that pauses; nothing but a hole.
+const LONG: u64 = 8 << 30;
 
 fn up(host: &Host, directory: &Path, name: &str) -> Result<NodeProcess> {
     let inbox = directory.join(format!("inbox-{name}"));
@@ -40,12 +41,21 @@ fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(written.collect())
 }
 
-/// Starts `tiercel cp` at a node and returns once its `.part` file in `directory` grows.
-fn begin_copy(node: &NodeProcess, from: &str, to: &str, directory: &Path) -> Result<std::process::Child> {
-    let mut command = std::process::Command::new(program());
-    command.arg("--socket").arg(node.socket()).args(["cp", from, to]);
-    let child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()?;
-    wait_until("the copy is under way", || parts(directory).is_ok_and(|parts| !parts.is_empty()));
+/// Starts `tiercel cp` at a node and returns once its `.part` file in `directory` grows. By WRITE: after a SEND that was
+/// broken off the connection's receives stay posted until it is closed.
+fn begin_copy(node: &NodeProcess, from: &str, to: &str, directory: &Path) -> Result<Child> {
+    let mut command = Command::new(program());
+    command.arg("--socket").arg(node.socket()).args(["cp", from, to, "--via", "write"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let ended = std::cell::Cell::new(false);
+    wait_until("the copy is under way", || {
+        ended.set(child.try_wait().is_ok_and(|status| status.is_some()));
+        ended.get() || parts(directory).is_ok_and(|parts| !parts.is_empty())
+    });
+    if ended.get() {
+        bail!("the copy did not last: {}", String::from_utf8_lossy(&child.wait_with_output()?.stderr));
+    }
     Ok(child)
 }
 
@@ -65,7 +75,7 @@ fn the_next_copy_cleans_up_after_a_killed_one() -> Result<()> {
     long_file(&long)?;
 
     // The command alone is killed: the nodes notice and leave nothing.
-    let mut command = begin_copy(&a, &text(&long)?, &format!("{cid}:"), &inbox)?;
+    let mut command = begin_copy(&a, &text(&long)?, &format!("{cid}:cancelled.bin"), &inbox)?;
     command.kill()?;
     command.wait()?;
     wait_until("the nodes give the copy up", || parts(&inbox).is_ok_and(|parts| parts.is_empty()));
