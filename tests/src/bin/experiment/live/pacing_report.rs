@@ -10,7 +10,7 @@ use crate::schedule::{GAP_UNIT, TICK, Timing};
 const PROMISED: u32 = 256;
 /// Greatest gap of a single connection at which the median is promised, likewise: there are thousands of them.
 const MEDIAN: u32 = 1024;
-/// Where at most so many packets are late by a gap, percent, the machine carries a load.
+/// Where the schedule counts anew from at most so many packets on, percent, the machine carries a load.
 const CARRIED: f64 = 1.0;
 /// A gap whose course is shown beside the one above, likewise.
 const LONGER: u32 = 8192;
@@ -23,7 +23,7 @@ type All = [(Measured, Timing)];
 
 /// What is promised of each case. However busy the machine is, no packet is early by more than the tick by which departures
 /// are held, and a single connection's gaps are right more often than not. A rate is promised where the machine carries it:
-/// where the engine has its CPU in time for all but a few packets.
+/// where the engine has its CPU in time for all but a few packets; the pauses before those few are no gaps.
 pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
     let mut verdicts = vec![];
     for ((measured, timing), case) in all.iter().zip(cases) {
@@ -36,7 +36,9 @@ pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
             verdicts.push(Verdict::new(name, median, "ns", Bound::AtMost(GAP_UNIT)));
         }
         if load.gap >= PROMISED && is_carried(timing) {
-            verdicts.push(Verdict::of(case, "off the wanted rate", Bound::AtMost(1.0)));
+            let off = timing.mean_gap_in_time().map(|mean| (mean / load.wanted() - 1.0).abs() * 100.0);
+            let name = format!("{}: mean gap of packets in time off the wanted one", case.name);
+            verdicts.push(Verdict::new(name, off, "%", Bound::AtMost(1.0)));
         }
     }
     if steps(all).all(|(_, timing)| is_carried(timing)) {
