@@ -117,7 +117,7 @@ fn lateness(all: &All) -> Figure {
     lines.fold(figure.log_x().log_y(), |figure, (name, points)| figure.line(Look::Main, name, points))
 }
 
-/// What the packets of one connection are behind the schedule of its very first one: nothing adds up.
+/// What the packets of one connection are behind the schedule of its very first one: only pauses as long as a gap add up.
 fn behind(all: &All) -> Figure {
     let title = "Behind the schedule of the first packet";
     let figure = Figure::new("behind", title, "time (ms)", "behind (us)");
@@ -135,8 +135,10 @@ fn behind(all: &All) -> Figure {
 }
 
 fn resolution(all: &All) -> Figure {
-    let point =
-        |(load, timing): (Load, &Timing)| Some([f64::from(load.gap), timing.mean_gap_in_time()? / GAP_UNIT]);
+    let beyond = |gap: f64| gap - f64::from(PROMISED);
+    let point = |(load, timing): (Load, &Timing)| {
+        Some([beyond(load.gap.into()), beyond(timing.mean_gap_in_time()? / GAP_UNIT)])
+    };
     let points: Vec<[f64; 2]> = steps(all).filter_map(point).collect();
     let wanted = points.iter().map(|[gap, _]| [*gap; 2]).collect();
     let (wanted_label, mean_label) = ("wanted gap beyond 131.072 us (512 ns)", "mean gap beyond it (512 ns)");
