@@ -10,7 +10,7 @@ use crate::schedule::{GAP_UNIT, TICK, Timing};
 const PROMISED: u32 = 256;
 /// Greatest gap of a single connection at which the median is promised, likewise: there are thousands of them.
 const MEDIAN: u32 = 1024;
-/// Where at most so many packets are late by a gap, percent, the machine carries a load.
+/// Where the schedule counts anew from at most so many packets on, percent, the machine carries a load.
 const CARRIED: f64 = 1.0;
 /// A gap whose course is shown beside the one above, likewise.
 const LONGER: u32 = 8192;
@@ -23,7 +23,7 @@ type All = [(Measured, Timing)];
 
 /// What is promised of each case. However busy the machine is, no packet is early by more than the tick by which departures
 /// are held, and a single connection's gaps are right more often than not. A rate is promised where the machine carries it:
-/// where the engine has its CPU in time for all but a few packets.
+/// where the engine has its CPU in time for all but a few packets; the pauses before those few are no gaps.
 pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
     let mut verdicts = vec![];
     for ((measured, timing), case) in all.iter().zip(cases) {
@@ -36,7 +36,9 @@ pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
             verdicts.push(Verdict::new(name, median, "ns", Bound::AtMost(GAP_UNIT)));
         }
         if load.gap >= PROMISED && is_carried(timing) {
-            verdicts.push(Verdict::of(case, "off the wanted rate", Bound::AtMost(1.0)));
+            let off = timing.mean_gap_in_time().map(|mean| (mean / load.wanted() - 1.0).abs() * 100.0);
+            let name = format!("{}: mean gap of packets in time off the wanted one", case.name);
+            verdicts.push(Verdict::new(name, off, "%", Bound::AtMost(1.0)));
         }
     }
     if steps(all).all(|(_, timing)| is_carried(timing)) {
@@ -115,7 +117,7 @@ fn lateness(all: &All) -> Figure {
     lines.fold(figure.log_x().log_y(), |figure, (name, points)| figure.line(Look::Main, name, points))
 }
 
-/// What the packets of one connection are behind the schedule of its very first one: nothing adds up.
+/// What the packets of one connection are behind the schedule of its very first one: only pauses as long as a gap add up.
 fn behind(all: &All) -> Figure {
     let title = "Behind the schedule of the first packet";
     let figure = Figure::new("behind", title, "time (ms)", "behind (us)");
@@ -133,8 +135,10 @@ fn behind(all: &All) -> Figure {
 }
 
 fn resolution(all: &All) -> Figure {
-    let point =
-        |(load, timing): (Load, &Timing)| Some([f64::from(load.gap), timing.mean_gap_in_time()? / GAP_UNIT]);
+    let beyond = |gap: f64| gap - f64::from(PROMISED);
+    let point = |(load, timing): (Load, &Timing)| {
+        Some([beyond(load.gap.into()), beyond(timing.mean_gap_in_time()? / GAP_UNIT)])
+    };
     let points: Vec<[f64; 2]> = steps(all).filter_map(point).collect();
     let wanted = points.iter().map(|[gap, _]| [*gap; 2]).collect();
     let (wanted_label, mean_label) = ("wanted gap beyond 131.072 us (512 ns)", "mean gap beyond it (512 ns)");
