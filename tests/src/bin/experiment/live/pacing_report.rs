@@ -24,8 +24,9 @@ const LEAST: f64 = 0.05;
 type All = [(Measured, Timing)];
 
 /// What is promised of each case. However busy the machine is, no packet is early by more than the tick by which departures
-/// are held. A single connection's gaps are right more often than not unless the engine is late all the time. A rate is promised where the machine carries it:
-/// where the engine has its CPU in time for all but a few packets; the pauses before those few are no gaps.
+/// are held. A single connection's gaps are right more often than not unless the engine is late all the time. A rate is
+/// promised where the machine carries it: where the engine has its CPU in time for all but a few packets; the pauses before
+/// those few are no gaps.
 pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
     let mut verdicts = vec![];
     for ((measured, timing), case) in all.iter().zip(cases) {
