@@ -66,9 +66,7 @@ pub(crate) unsafe fn compare_exchange(p: *mut u64, expected: u64, new: u64) -> u
 pub(crate) unsafe fn store_release(p: *mut u64, value: u64) {
     let mut old = value;
     // SAFETY: by the contract of this function; the exchange is a full barrier.
-    unsafe {
-        asm!("{r} = xchg_64({p} + 0, {r})", r = inout(reg) old, p = in(reg) p, options(nostack))
-    };
+    unsafe { asm!("{r} = xchg_64({p} + 0, {r})", r = inout(reg) old, p = in(reg) p, options(nostack)) };
     let _ = old;
 }
 

@@ -427,7 +427,9 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
 
     #[inline(always)]
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
-        let (Some(queues), Some(pair)) = (maps::congestion_queues(), maps::QUEUE_PAIRS.get_ptr(slot)) else { return };
+        let (Some(queues), Some(pair)) = (maps::congestion_queues(), maps::QUEUE_PAIRS.get_ptr(slot)) else {
+            return;
+        };
         // SAFETY: a valid map value of atomics and cells.
         if unsafe { &*pair }.settings().placement != Placement::User as u32 {
             return;

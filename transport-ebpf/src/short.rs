@@ -206,7 +206,13 @@ pub(crate) unsafe fn sum_value(from: *const u8, length: u64) -> u64 {
 /// # Safety
 /// [`SHORT`] bytes are valid at `from`; `data` and `end` are the packet's.
 #[inline(always)]
-pub(crate) unsafe fn to_packet(data: *mut u8, end: *const u8, offset: u32, from: *const u8, length: u64) -> bool {
+pub(crate) unsafe fn to_packet(
+    data: *mut u8,
+    end: *const u8,
+    offset: u32,
+    from: *const u8,
+    length: u64,
+) -> bool {
     let Some(to) = place(data, offset) else { return false };
     walk(length, &mut ToPacket { from, to, end })
 }
@@ -216,7 +222,13 @@ pub(crate) unsafe fn to_packet(data: *mut u8, end: *const u8, offset: u32, from:
 /// # Safety
 /// [`SHORT`] bytes are valid at `to`; `data` and `end` are the packet's.
 #[inline(always)]
-pub(crate) unsafe fn from_packet(data: *mut u8, end: *const u8, offset: u32, to: *mut u8, length: u64) -> bool {
+pub(crate) unsafe fn from_packet(
+    data: *mut u8,
+    end: *const u8,
+    offset: u32,
+    to: *mut u8,
+    length: u64,
+) -> bool {
     let Some(from) = place(data, offset) else { return false };
     walk(length, &mut FromPacket { from, to, end })
 }

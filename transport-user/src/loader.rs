@@ -156,6 +156,7 @@ impl Loaded {
     /// [`Error::Bind`] if that program is the one that does not load.
     pub(crate) fn load(config: NodeConfig, bound: bool) -> Result<Self, Error> {
         raise_memory_limit();
+        warn_of_preemption();
         let config = ConfigBytes(config);
         let mut loader = EbpfLoader::new();
         loader.override_global("NODE_CONFIG", &config, true);
@@ -243,6 +244,16 @@ fn fill_error(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 fn raise_memory_limit() {
     if let Err(error) = setrlimit(Resource::RLIMIT_MEMLOCK, libc::RLIM_INFINITY, libc::RLIM_INFINITY) {
         tracing::warn!(%error, "could not raise the limit of locked memory");
+    }
+}
+
+/// With PREEMPT_RT whoever holds a connection's lock may lose its CPU to somebody who waits for it.
+fn warn_of_preemption() {
+    let realtime = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
+    if realtime {
+        tracing::warn!(
+            "this kernel has PREEMPT_RT, where packets may be lost for want of a lock (see lock_timeout in stats); use one without"
+        );
     }
 }
 

@@ -26,12 +26,15 @@ const EACK: u8 = PacketType::Eack as u8;
 impl Entry {
     /// The packet in `s.packet` arrived for this connection. Results stand in `s.delivery`, `s.transmission`,
     /// `s.report`.
+    ///
+    /// If something has to be delivered, the reply is left to the step that follows the delivery; whoever lets that wait calls
+    /// [`reply`](Self::reply) meanwhile.
     #[inline(always)]
     pub fn on_packet(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         if self.process_packet(s, queues, now) {
             self.decide(s, queues, now);
             if s.delivery.kind == delivery::NONE {
-                self.reply(s, queues, now); // else it is for the step that follows the delivery
+                self.reply(s, queues, now); // else it is left to the step that follows
             }
         }
     }

@@ -2,7 +2,7 @@
 //! is needed for what cannot.
 
 use super::{Connection, Entry, timer};
-use crate::datapath::Scratch;
+use crate::datapath::{Scratch, delivery};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{TxPacket, Window};
 use crate::queues::Queues;
@@ -234,8 +234,9 @@ impl Entry {
     /// Fills the frame at hand, if it is free: with a response, else with an ACK that is due. Then asks for the
     /// engine if something is left.
     #[inline(always)]
-    pub(crate) fn reply(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
+    pub fn reply(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         if s.transmission.present == 0
+            && s.delivery.kind == delivery::NONE
             && !self.send_response(s, now)
             && self.connection.ack_is_due(now.ticks())
         {

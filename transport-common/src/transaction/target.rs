@@ -231,14 +231,14 @@ impl Entry {
             || self.request(key).state != request_state::FREE
         {
             s.count(Counter::DropDuplicate); // another CPU was faster
-            return;
+            return self.reply(s, queues, now);
         }
         if cell == NO_CELL {
             // An RNR NACK already says that the packet has to come again (D-43).
             if outgoing == 0 {
                 self.resource_nack(s, now);
             }
-            return;
+            return self.reply(s, queues, now);
         }
         s.delivery.free_cell = NO_CELL;
         let ack_request = s.packet.ack_request != 0;

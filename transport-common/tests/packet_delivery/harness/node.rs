@@ -216,7 +216,11 @@ impl Node {
             assert!(self.cells[cell].take().is_some(), "cell {cell} is given back once");
             self.free_cells += 1;
         }
-        // Only the engine can file a deadline with the wheel.
+        self.wake_if_asked();
+    }
+
+    /// Only the engine can file a deadline with the wheel.
+    fn wake_if_asked(&mut self) {
         self.wake |= self.s.report.wake != 0 || (self.s.report.file != 0 && !self.at_engine);
     }
 
@@ -241,6 +245,8 @@ impl Node {
             self.settle();
         } else if ulp && self.slow_ulp {
             self.at_ulp.push_back((self.s.clone(), wire.data.clone()));
+            self.entry.reply(&mut self.s, &*self.queues, now);
+            self.wake_if_asked();
         } else {
             self.finished += u32::from(ulp);
             self.finish(&wire.data, now);
