@@ -81,6 +81,7 @@ pub(crate) fn unlinked(value: u64) -> u64 {
 }
 
 /// Hides from the compiler how a pointer was computed.
+#[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written through it here")]
 #[inline(always)]
 pub(crate) fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
     let mut pointer = pointer;
