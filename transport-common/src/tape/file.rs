@@ -9,8 +9,9 @@ use crate::connection::Entry;
 
 /// First bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"TIERCELT";
-/// Version of this layout and of the notes.
-pub const VERSION: u32 = 1;
+/// Version of this layout and of the notes, and of the order in which the datapath asks and decides: raised when a trace of
+/// before can no longer be replayed.
+pub const VERSION: u32 = 2;
 
 /// Kinds of chunks ([`ChunkHead::kind`]).
 pub mod chunk {
