@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lab_report::Case;
 use serde::Serialize;
 use transport_common::datapath::Verdict;
 
@@ -246,6 +247,21 @@ pub struct EventStatistics {
     pub headroom_block: Option<Block>,
     /// Likewise less the cycles for which the connection was taken: below 0 one connection alone cannot fill the line.
     pub headroom_of_connection: Option<f64>,
+}
+
+impl EventStatistics {
+    /// What every report tells of an event.
+    pub(crate) fn case(&self, name: impl Into<String>) -> Case {
+        Case::new(name)
+            .with("events", self.count as f64, "")
+            .with("least", f64::from(self.least), "cycles")
+            .with("mean", self.mean, "cycles")
+            .with("99 of 100", f64::from(self.percentile_99), "cycles")
+            .with("most", f64::from(self.most), "cycles")
+            .with("connection taken", self.held, "cycles")
+            .with("line's budget", self.budget, "cycles")
+            .with("headroom", self.headroom, "cycles")
+    }
 }
 
 /// Of a card, since its begin.

@@ -10,7 +10,7 @@ use lab_report::{Case, Experiment, Figure, Look, Verdict, World};
 use serde_json::json;
 
 use super::{Course, Decisions, InCycles, Summary, TraceReader};
-use crate::falcon_nic::{Block, EventStatistics, Parameters, Statistics};
+use crate::falcon_nic::{Block, Parameters, Statistics};
 use crate::network::Rate;
 
 /// Events of the runs at other rates than the one asked for.
@@ -131,7 +131,7 @@ fn of_events(request: &Request, course: &Course) -> Experiment {
          arrival of the last bit, or the begin of the turn, to the verdict; the headroom is the worst frame's budget less \
          the cycles of its busiest block.",
     );
-    experiment.cases.extend(statistics.events.iter().map(event));
+    experiment.cases.extend(statistics.events.iter().map(|of| of.case(of.event.name())));
     if let Some((headroom, of, block)) = statistics.worst_headroom() {
         let name = format!("worst headroom against the line's budget: {} in {}", of.name(), block.name());
         let bound = lab_report::Bound::AtLeast(0.0);
@@ -189,18 +189,6 @@ fn of_blocks(request: &Request, course: &Course) -> Experiment {
         "cycles",
     ));
     experiment
-}
-
-fn event(of: &EventStatistics) -> Case {
-    Case::new(of.event.name())
-        .with("events", of.count as f64, "")
-        .with("least", f64::from(of.least), "cycles")
-        .with("mean", of.mean, "cycles")
-        .with("99 of 100", f64::from(of.percentile_99), "cycles")
-        .with("most", f64::from(of.most), "cycles")
-        .with("connection taken", of.held, "cycles")
-        .with("line's budget", of.budget, "cycles")
-        .with("headroom", of.headroom, "cycles")
 }
 
 /// Distribution of the cycles of the most frequent kinds of events.

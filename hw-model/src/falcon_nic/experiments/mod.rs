@@ -69,16 +69,7 @@ fn per_microsecond(completed: u64, cycles: u64, parameters: &Parameters) -> f64 
 
 /// What is told of an event.
 fn event_case(name: String, of: &EventStatistics) -> Case {
-    Case::new(name)
-        .with("events", of.count as f64, "")
-        .with("least", f64::from(of.least), "cycles")
-        .with("mean", of.mean, "cycles")
-        .with("99 of 100", f64::from(of.percentile_99), "cycles")
-        .with("most", f64::from(of.most), "cycles")
-        .with("connection taken", of.held, "cycles")
-        .with("line's budget", of.budget, "cycles")
-        .with("headroom", of.headroom, "cycles")
-        .with("headroom of one connection", of.headroom_of_connection, "cycles")
+    of.case(name).with("headroom of one connection", of.headroom_of_connection, "cycles")
 }
 
 fn settings(parameters: &Parameters) -> BTreeMap<&'static str, String> {
