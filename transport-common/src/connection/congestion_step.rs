@@ -75,13 +75,17 @@ impl Entry {
         s.report.decide = 1;
     }
 
-    /// Hands the event of the step, if there is one, to whoever decides for the connection. A step of its own, because
-    /// the BPF target's stack is too small for an algorithm inside another step.
-    #[inline(never)]
+    /// Hands the event of the step, if there is one, to whoever decides for the connection.
+    #[inline(always)]
     pub(crate) fn decide(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
-        if s.report.decide == 0 {
-            return;
+        if s.report.decide != 0 {
+            self.decide_event(s, queues, now);
         }
+    }
+
+    /// A step of its own, because the BPF target's stack is too small for an algorithm inside another step.
+    #[inline(never)]
+    fn decide_event(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         let settings = queues.settings();
         let placement = settings.placement;
         if placement != Placement::Kernel as u32 && placement != Placement::User as u32 {

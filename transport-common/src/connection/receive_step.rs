@@ -9,7 +9,8 @@ use crate::datapath::{Scratch, delivery};
 use crate::ids::{Cid, Psn, Rsn};
 use crate::packet_delivery::{AckVerdict, Arrival};
 use crate::queues::Queues;
-use crate::transaction::{CompletionCode, request_state};
+use crate::transaction::{CompletionCode, NO_REQUEST, request_state};
+use crate::ulp::Answer;
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 
@@ -30,8 +31,8 @@ impl Entry {
     /// If something has to be delivered, the reply is left to the step that follows the delivery; whoever lets that wait calls
     /// [`reply`](Self::reply) meanwhile.
     #[inline(always)]
-    pub fn on_packet(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
-        if self.process_packet(s, queues, now) {
+    pub fn on_packet<Q: Queues>(&mut self, s: &mut Scratch, queues: &Q, now: Picoseconds) {
+        if Q::in_place(|| self.process_packet(s, queues, now)) {
             self.decide(s, queues, now);
             if s.delivery.kind == delivery::NONE {
                 self.reply(s, queues, now); // else it is left to the step that follows
@@ -40,7 +41,7 @@ impl Entry {
     }
 
     /// All but the decision on windows and the reply; false if the packet was refused.
-    #[inline(never)]
+    #[inline(always)]
     fn process_packet(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) -> bool {
         s.begin();
         if let Some(reason) = self.refuse_packet(s) {
@@ -149,7 +150,7 @@ impl Entry {
         let original = if s.packet.kind == RESYNC { s.packet.resync_type } else { s.packet.kind };
         let request_window = original == PULL_REQUEST; // D-24
         let psn = Psn(s.packet.psn);
-        match self.receive_window(request_window).classify(psn) {
+        let key = match self.receive_window(request_window).classify(psn) {
             Arrival::Old => {
                 s.count(Counter::DropOldDuplicate);
                 self.tables.statistics.duplicates += 1;
@@ -158,24 +159,39 @@ impl Entry {
                     self.resync_held_pull(s);
                 }
                 self.acknowledge_again(s, now);
+                NO_REQUEST
             }
             Arrival::Beyond => {
                 s.count(Counter::DropOutOfWindow);
                 self.receive_window(request_window).own = 1;
                 self.tables.statistics.out_of_window += 1;
                 self.connection.coalesce_ack(now.ticks());
+                NO_REQUEST
             }
-            Arrival::Duplicate if s.packet.kind != RESYNC => self.duplicate_request(s, queues, now),
-            _ if s.packet.kind == RESYNC => self.on_resync(s, queues, request_window, now),
+            Arrival::Duplicate if s.packet.kind != RESYNC => self.duplicate_request(s, now),
+            _ if s.packet.kind == RESYNC => {
+                self.on_resync(s, queues, request_window, now);
+                NO_REQUEST
+            }
             _ if s.packet.kind == PULL_DATA => {
                 self.connection.data_rx.acknowledge(psn);
                 self.connection.coalesce_ack(now.ticks());
                 if s.packet.ack_request != 0 {
                     self.connection.request_ack(); // F-9.1.6-2
                 }
-                self.accept_response(s, queues);
+                let (code, ulp_code) = match self.accept_response(s, queues) {
+                    Answer::Accepted => return,
+                    Answer::Error => (CompletionCode::Ack, s.packet.operation.code),
+                    Answer::Misfit => (CompletionCode::OperationError, 0),
+                };
+                self.complete(queues, Rsn(s.packet.rsn), code, ulp_code);
+                self.flush_completions(queues);
+                NO_REQUEST
             }
-            _ => self.accept_request(s, queues, now),
+            _ => self.accept_request(s, now),
+        };
+        if key != NO_REQUEST {
+            self.deliver(s, queues, key, now);
         }
     }
 

@@ -200,14 +200,18 @@ impl Entry {
     }
 
     /// Sends the oldest response that is ready, if nothing stands before it and the gate is open (F-9.1.2-2).
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn send_response(&mut self, s: &mut Scratch, now: Picoseconds) -> bool {
         let target = &self.connection.target;
-        let position = target.response_next;
+        target.response_next != target.response_tail && self.send_next_response(s, now)
+    }
+
+    #[inline(never)]
+    fn send_next_response(&mut self, s: &mut Scratch, now: Picoseconds) -> bool {
+        let position = self.connection.target.response_next;
         let fabric = self.connection.fabric_window();
         let data = &self.connection.data_tx;
-        if position == target.response_tail
-            || !data.retransmit.and(data.pull_data).is_zero()
+        if !data.retransmit.and(data.pull_data).is_zero()
             || !data.may_send_new(PacketType::PullData, fabric, 0)
             || !self.connection.may_depart(now)
             || self.response(position).state != response_state::READY

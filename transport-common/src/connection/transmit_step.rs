@@ -25,7 +25,7 @@ impl Entry {
     }
 
     /// All but the decision on windows and the deadline.
-    #[inline(never)]
+    #[inline(always)]
     fn take_turn(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds, fired: bool) {
         s.begin();
         if fired {
@@ -152,7 +152,7 @@ impl Entry {
     }
 
     /// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
-    #[inline(never)]
+    #[inline(always)]
     fn send_request(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) -> bool {
         let Some((rsn, kind)) = self.next_work_request(queues) else { return false };
         let ticks = now.ticks();
@@ -195,8 +195,14 @@ impl Entry {
     }
 
     /// Sends the retransmission that is next, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
-    #[inline(never)]
+    #[inline(always)]
     fn resend(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) -> bool {
+        let c = &self.connection;
+        !c.data_tx.retransmit.or(c.request_tx.retransmit).is_zero() && self.resend_next(s, queues, now)
+    }
+
+    #[inline(never)]
+    fn resend_next(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) -> bool {
         let Some(resend) = self.next_retransmission() else { return false };
         let ticks = now.ticks();
         let before = *self.packet(resend.window, resend.psn);

@@ -66,7 +66,7 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
 }
 
 /// The next turn that a step of the engine asked for: now, or by a deadline.
-#[inline(never)]
+#[inline(always)]
 fn plan<P: Platform>(p: &mut P, s: &Scratch) {
     let slot = s.turn.slot;
     if s.report.wake != 0 {
@@ -78,7 +78,7 @@ fn plan<P: Platform>(p: &mut P, s: &Scratch) {
 }
 
 /// Chooses whose turn it is, into `s.turn`; false if there is nobody.
-#[inline(never)]
+#[inline(always)]
 fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool {
     // Plain numbers and no options: on the BPF target the payload of an absent one may be spilled before it is written,
     // which the verifier refuses.

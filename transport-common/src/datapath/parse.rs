@@ -1,6 +1,6 @@
 //! From frame to [`Packet`](super::Packet): every check that needs no connection (D-23 step 1).
 
-use super::{Platform, Scratch};
+use super::{Packet, Platform, Scratch};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn};
@@ -9,7 +9,7 @@ use crate::units::FalconTime;
 use crate::wire::ack::{Ack, AckHeader, CongestionInfo};
 use crate::wire::base::BaseHeader;
 use crate::wire::cursor::{Bytes, Cursor};
-use crate::wire::falcon::FalconHeader;
+use crate::wire::falcon::{FalconHeader, Reader};
 use crate::wire::udp::FALCON_UDP_PORT;
 use crate::wire::{Malformed, PacketType, ethernet, ipv4, ipv6, psp, udp};
 
@@ -307,59 +307,73 @@ fn behind_ipv6<P: Platform>(p: &P, cursor: &mut P::Cursor, mac: u64) -> Option<u
 fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> Parsed {
     let overhead = (udp::Udp::LEN + psp::Psp::LEN) as u32;
     let falcon_length = udp_length.wrapping_sub(overhead) & 0xffff;
-    let header = match FalconHeader::decode(cursor, falcon_length as usize) {
-        Ok(header) => header,
-        Err(malformed) => return Parsed::Drop(counter_of(malformed)),
-    };
-    let packet = &mut s.packet;
-    let header_length = header.header_len() as u32;
-    let payload = (falcon_length.wrapping_sub(header_length) & 0xffff) as usize;
-    packet.kind = header.packet_type() as u8;
-    packet.dest_cid = header.dest_cid().0;
-    packet.payload_offset = s.network.udp_offset + overhead + header_length;
-    packet.payload_length = payload as u32;
-    packet.request_length = 0;
-    packet.operation.kind = super::operation::NONE;
-    packet.operation.rkey = 0;
-    match header {
-        FalconHeader::PullRequest(p) => {
-            base(packet, &p.base);
-            packet.request_length = p.request_length as u32;
-            let kind = PacketType::PullRequest;
-            ulp::parse_operation(cursor, kind, payload, p.request_length, &mut packet.operation);
-        }
-        FalconHeader::PushData(p) => {
-            base(packet, &p.base);
-            packet.request_length = p.request_length as u32;
-            let kind = PacketType::PushData;
-            ulp::parse_operation(cursor, kind, payload, p.request_length, &mut packet.operation);
-        }
-        FalconHeader::PullData(p) => {
-            base(packet, &p.base);
-            ulp::parse_operation(cursor, PacketType::PullData, payload, 0, &mut packet.operation);
-        }
-        FalconHeader::Resync(p) => {
-            base(packet, &p.base);
-            packet.resync_code = p.code;
-            packet.resync_type = p.packet_type as u8;
-        }
-        FalconHeader::Ack(ack) => acknowledgement(packet, &ack),
-        FalconHeader::Nack(p) => {
-            bases_only(packet, p.data_base_psn, p.request_base_psn);
-            congestion_information(packet, &p.cc, (p.t1, p.t2));
-            packet.cc_metadata = p.cc.rue; // D-07
-            packet.psn = p.psn.0;
-            packet.nack_code = p.code;
-            packet.nack_window = p.request_window as u8;
-            packet.rnr_timeout_code = p.rnr_timeout_code;
-            packet.ulp_code = p.ulp_code;
+    let falcon_offset = s.network.udp_offset + overhead;
+    let reader = IntoPacket { packet: &mut s.packet, falcon_offset };
+    match FalconHeader::decode_for(cursor, falcon_length as usize, reader) {
+        Ok(()) => Parsed::Falcon,
+        Err(malformed) => Parsed::Drop(counter_of(malformed)),
+    }
+}
+
+/// Puts a Falcon header, and the ULP's behind it, into a packet.
+struct IntoPacket<'a> {
+    packet: &'a mut Packet,
+    /// Where the Falcon header starts in the frame.
+    falcon_offset: u32,
+}
+
+impl<C: Cursor> Reader<C> for IntoPacket<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn header(self, header: FalconHeader, payload: usize, cursor: &mut C) {
+        let packet = self.packet;
+        packet.kind = header.packet_type() as u8;
+        packet.dest_cid = header.dest_cid().0;
+        packet.payload_offset = self.falcon_offset + header.header_len() as u32;
+        packet.payload_length = payload as u32;
+        packet.request_length = 0;
+        packet.operation.kind = super::operation::NONE;
+        packet.operation.rkey = 0;
+        match header {
+            FalconHeader::PullRequest(p) => {
+                base(packet, &p.base);
+                packet.request_length = p.request_length as u32;
+                let kind = PacketType::PullRequest;
+                ulp::parse_operation(cursor, kind, payload, p.request_length, &mut packet.operation);
+            }
+            FalconHeader::PushData(p) => {
+                base(packet, &p.base);
+                packet.request_length = p.request_length as u32;
+                let kind = PacketType::PushData;
+                ulp::parse_operation(cursor, kind, payload, p.request_length, &mut packet.operation);
+            }
+            FalconHeader::PullData(p) => {
+                base(packet, &p.base);
+                ulp::parse_operation(cursor, PacketType::PullData, payload, 0, &mut packet.operation);
+            }
+            FalconHeader::Resync(p) => {
+                base(packet, &p.base);
+                packet.resync_code = p.code;
+                packet.resync_type = p.packet_type as u8;
+            }
+            FalconHeader::Ack(ack) => acknowledgement(packet, &ack),
+            FalconHeader::Nack(p) => {
+                bases_only(packet, p.data_base_psn, p.request_base_psn);
+                congestion_information(packet, &p.cc, (p.t1, p.t2));
+                packet.cc_metadata = p.cc.rue; // D-07
+                packet.psn = p.psn.0;
+                packet.nack_code = p.code;
+                packet.nack_window = p.request_window as u8;
+                packet.rnr_timeout_code = p.rnr_timeout_code;
+                packet.ulp_code = p.ulp_code;
+            }
         }
     }
-    Parsed::Falcon
 }
 
 #[inline(always)]
-fn base(packet: &mut super::Packet, base: &BaseHeader) {
+fn base(packet: &mut Packet, base: &BaseHeader) {
     packet.dest_function = base.dest_function;
     packet.ack_request = base.ack_request as u8;
     packet.psn = base.psn.0;
@@ -370,7 +384,7 @@ fn base(packet: &mut super::Packet, base: &BaseHeader) {
 /// An acknowledgement without bitmaps: those of an earlier packet are zeroed with plain stores, a struct literal
 /// would become a slow byte loop on the BPF target.
 #[inline(always)]
-fn bases_only(packet: &mut super::Packet, data: Psn, request: Psn) {
+fn bases_only(packet: &mut Packet, data: Psn, request: Psn) {
     let a = &mut packet.acknowledgement;
     a.data_base = data;
     a.request_base = request;
@@ -383,7 +397,7 @@ fn bases_only(packet: &mut super::Packet, data: Psn, request: Psn) {
 }
 
 #[inline(always)]
-fn acknowledgement(packet: &mut super::Packet, ack: &Ack) {
+fn acknowledgement(packet: &mut Packet, ack: &Ack) {
     let header: &AckHeader = ack.header();
     congestion_information(packet, &header.cc, (header.t1, header.t2));
     let own = (header.own_data as u32) << 1 | header.own_request as u32;
@@ -402,11 +416,7 @@ fn acknowledgement(packet: &mut super::Packet, ack: &Ack) {
 
 /// What an acknowledgement says about the forward path (F-7.7.1-5, F-7.8-2).
 #[inline(always)]
-fn congestion_information(
-    packet: &mut super::Packet,
-    cc: &CongestionInfo,
-    (t1, t2): (FalconTime, FalconTime),
-) {
+fn congestion_information(packet: &mut Packet, cc: &CongestionInfo, (t1, t2): (FalconTime, FalconTime)) {
     packet.t1 = t1.0;
     packet.t2 = t2.0;
     packet.ecn_count = cc.ecn_count;

@@ -55,9 +55,17 @@ pub(super) fn region_of<P: Platform>(p: &mut P, s: &Scratch) -> Region {
     if s.packet.operation.rkey == 0 { Region::default() } else { p.region(s.packet.operation.rkey) }
 }
 
-/// Counters and cell that a step asked for.
-#[inline(never)]
+/// Counters and cell that a step asked for. Most ask for nothing.
+#[inline(always)]
 pub(super) fn settle<P: Platform>(p: &mut P, s: &mut Scratch) {
+    if s.report.is_silent() && s.delivery.free_cell == NO_CELL {
+        return;
+    }
+    settle_report(p, s);
+}
+
+#[inline(never)]
+fn settle_report<P: Platform>(p: &mut P, s: &mut Scratch) {
     let mut n = 0;
     while n < s.report.counts.len() {
         if s.report.counts[n] != 0 {
@@ -93,7 +101,7 @@ pub(super) fn ring<P: Platform>(p: &mut P, s: &Scratch, slot: u32, now: Picoseco
 
 /// What the step could not do under the lock, and the report back. A transmission the first step asked for is
 /// still there afterwards unless the second has one of its own.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn carry_out<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32, now: Picoseconds) {
     let kind = s.delivery.kind;
     if kind == delivery::NONE {

@@ -360,6 +360,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether there is nothing to count, to publish or to record.
+    #[inline(always)]
+    pub(crate) const fn is_silent(&self) -> bool {
+        self.counts[0] | self.counts[1] | self.congestion_count | self.event | self.delays == 0
+    }
+
     /// Nothing to report.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {

@@ -69,8 +69,15 @@ pub enum AckVerdict {
 impl Entry {
     /// Applies bases and bitmaps to both transmit windows and completes what they acknowledge. Both windows are
     /// checked before either is touched (D-35, D-19).
-    #[inline(never)]
+    #[inline(always)]
     pub fn process_acknowledgement(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
+        let c = &self.connection;
+        let news = ack.data_base != c.data_tx.base || ack.request_base != c.request_tx.base;
+        if news || ack.selective != 0 { self.apply_acknowledgement(ack, queues) } else { AckVerdict::Applied }
+    }
+
+    #[inline(never)]
+    fn apply_acknowledgement(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
         let c = &self.connection;
         if ack.data_base.is_before(c.data_tx.base) || ack.request_base.is_before(c.request_tx.base) {
             return AckVerdict::Stale;
@@ -95,6 +102,7 @@ impl Entry {
         if request_advance != 0 || ack.selective != 0 {
             self.acknowledge_window(queues, Window::Request, request_advance, &ack.request);
         }
+        self.flush_completions(queues);
         AckVerdict::Applied
     }
 
@@ -118,11 +126,10 @@ impl Entry {
             self.packet_acknowledged(queues, window, base.add(offset));
         }
         self.transmit_window(window).advance();
-        self.flush_completions(queues);
     }
 
     /// One PSN is acknowledged for the first time: counts, resources, transaction (D-30, F-9.2.3-3).
-    #[inline(never)]
+    #[inline(always)]
     fn packet_acknowledged(&mut self, queues: &impl Queues, window: Window, psn: Psn) {
         let index = packet_index(psn);
         let (w, packet) = match window {

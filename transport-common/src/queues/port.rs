@@ -12,6 +12,13 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// The queues of one connection as its steps see them. Everything the application writes is untrusted, and two
 /// readings may differ.
 pub trait Queues {
+    /// Runs a large part of a step in place. On the BPF target each call costs as much as twenty instructions on a CPU
+    /// whose returns are guarded, but where queues themselves need much of its stack it has to be a function of its own.
+    #[inline(always)]
+    fn in_place<R>(part: impl FnOnce() -> R) -> R {
+        part()
+    }
+
     /// RSN behind the newest posted send.
     fn send_producer(&self) -> u32;
     /// Fetches a posted send from the application's cache.

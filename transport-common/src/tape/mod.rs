@@ -89,15 +89,27 @@ impl Tape {
         self.open(tag, value, 0);
     }
 
-    /// Appends a note with `N` words.
+    /// Appends a note with `N` words, 8 at most.
     #[inline(always)]
     pub(crate) fn long<const N: usize>(&self, tag: Tag, short: u16, words: [u32; N]) {
-        const { assert!(N < 256) };
         self.open(tag, short, N);
-        let mut n = 0;
-        while n < N {
-            self.word(words[n]);
-            n += 1;
+        // One by one: a loop over them would put them on the BPF target's stack.
+        self.word_of::<0, N>(&words);
+        self.word_of::<1, N>(&words);
+        self.word_of::<2, N>(&words);
+        self.word_of::<3, N>(&words);
+        self.word_of::<4, N>(&words);
+        self.word_of::<5, N>(&words);
+        self.word_of::<6, N>(&words);
+        self.word_of::<7, N>(&words);
+    }
+
+    /// Appends word `AT`, if there is one.
+    #[inline(always)]
+    fn word_of<const AT: usize, const N: usize>(&self, words: &[u32; N]) {
+        const { assert!(N <= 8) };
+        if AT < N {
+            self.word(words[AT]);
         }
     }
 

@@ -35,6 +35,12 @@ impl<Q: Queues> Recorder<Q> {
 }
 
 impl<Q: Queues> Queues for Recorder<Q> {
+    /// What is noted takes room on the stack: a function of its own.
+    #[inline(never)]
+    fn in_place<R>(part: impl FnOnce() -> R) -> R {
+        part()
+    }
+
     #[inline(always)]
     fn send_producer(&self) -> u32 {
         let producer = self.queues().send_producer();

@@ -6,7 +6,7 @@ mod target;
 
 pub use initiator::{Initiator, PULL_CREDITS, Transaction, transaction_state};
 pub use response::{Response, response_kind, response_state};
-pub(crate) use target::request_flag;
+pub(crate) use target::{NO_REQUEST, request_flag};
 pub use target::{Target, TargetRequest, request_state};
 
 /// How a transaction ended (F-11-33, F-11-34); 4 bits.

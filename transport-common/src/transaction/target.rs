@@ -13,6 +13,9 @@ use crate::units::Picoseconds;
 use crate::wire::PacketType;
 use crate::wire::nack::{NackCode, rnr_timeout};
 
+/// No key of a request.
+pub(crate) const NO_REQUEST: u32 = u32::MAX;
+
 /// States of [`TargetRequest::state`] (F-8.5.1-3, F-8.5.1-4).
 pub mod request_state {
     /// Entry not in use.
@@ -171,9 +174,10 @@ impl Entry {
         if pull { &mut self.connection.request_rx } else { &mut self.connection.data_rx }
     }
 
-    /// A Push Data or Pull Request that is new in its window (D-23, steps 8 to 10).
-    #[inline(never)]
-    pub(crate) fn accept_request(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
+    /// A Push Data or Pull Request that is new in its window (D-23, steps 8 to 10). The key under which the ULP gets it, or
+    /// [`NO_REQUEST`].
+    #[inline(always)]
+    pub(crate) fn accept_request(&mut self, s: &mut Scratch, now: Picoseconds) -> u32 {
         let pull = s.packet.kind == PacketType::PullRequest as u8;
         let (rsn, psn) = (Rsn(s.packet.rsn), Psn(s.packet.psn));
         let ordered = self.connection.config.ordered != 0;
@@ -184,26 +188,26 @@ impl Entry {
             self.receive_window(pull).acknowledge(psn);
             self.connection.coalesce_ack(now.ticks());
             s.count(Counter::DropRsn);
-            return;
+            return NO_REQUEST;
         }
         let key = self.request_key(rsn, psn, pull);
         let ahead = rsn.distance_from(nrsn);
         if (ordered && ahead >= TRANSACTIONS as u32) || self.request(key).state != request_state::FREE {
             self.resource_nack(s, now);
-            return;
+            return NO_REQUEST;
         }
         if ordered && (ahead != 0 || busy) {
             self.hold(s, key, false);
             if rnr && !pull {
                 self.nack(s, NackCode::RNR, 0, now); // D-42
             }
-            return;
+            return NO_REQUEST;
         }
         if pull && !self.has_response_slot() {
             self.resource_nack(s, now);
-            return;
+            return NO_REQUEST;
         }
-        self.deliver(s, queues, key, now);
+        key
     }
 
     /// Asks for the packet's payload to be kept in a receive cell; [`Entry::request_held`] follows.
@@ -304,9 +308,10 @@ impl Entry {
         self.connection.timers.armed &= !timer::RNR;
     }
 
-    /// A packet whose PSN was received before (D-21): what follows depends on what became of the request.
+    /// A packet whose PSN was received before (D-21): what follows depends on what became of the request. The key
+    /// under which the ULP gets it after all, or [`NO_REQUEST`].
     #[inline(never)]
-    pub(crate) fn duplicate_request(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
+    pub(crate) fn duplicate_request(&mut self, s: &mut Scratch, now: Picoseconds) -> u32 {
         s.count(Counter::DropDuplicate);
         self.tables.statistics.duplicates += 1;
         self.connection.coalesce_ack(now.ticks()); // AR is ignored (D-22)
@@ -317,7 +322,7 @@ impl Entry {
             || request.rsn != s.packet.rsn
             || request.psn != s.packet.psn
         {
-            return;
+            return NO_REQUEST;
         }
         match request.state {
             request_state::ERRORED => self.nack(s, NackCode::COMPLETE_IN_ERROR, request.code, now),
@@ -325,10 +330,11 @@ impl Entry {
             request_state::RNR => {
                 // D-43: this copy is as good as the one in the cell, which deliver() gives back.
                 s.report.counts = [0; 2];
-                self.deliver(s, queues, key, now);
+                return key;
             }
             _ => {}
         }
+        NO_REQUEST
     }
 
     /// Chooses a held request whose turn has come; it is marked as being delivered and the cell is named in the

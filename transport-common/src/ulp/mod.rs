@@ -6,4 +6,4 @@ mod requester;
 mod responder;
 
 pub use requester::parse_operation;
-pub(crate) use requester::{is_valid, request_payload, response_payload};
+pub(crate) use requester::{Answer, is_valid, request_payload, response_payload};

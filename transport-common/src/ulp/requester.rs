@@ -126,7 +126,7 @@ pub(crate) fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
 }
 
 /// The ULP part of a request packet, and its Request Length (F-7.3-3, F-7.5-2).
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut UlpOut) -> u32 {
     let immediate = work.flags & flag::IMMEDIATE != 0;
     out.segment = work.segment;
@@ -190,7 +190,7 @@ pub(crate) fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut UlpOut
 }
 
 /// The ULP part of a Pull Data packet.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn response_payload(response: &Response, dest_qp: u32, out: &mut UlpOut) {
     out.segment = 0;
     out.dest_qp = dest_qp;
@@ -217,20 +217,32 @@ pub(crate) fn response_payload(response: &Response, dest_qp: u32, out: &mut UlpO
     }
 }
 
+/// What Pull Data brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Answer {
+    /// What was asked for, and it is to be placed; or nothing that is waited for.
+    Accepted,
+    /// The error of the target ULP that stands in the packet: the transaction is over.
+    Error,
+    /// What was not asked for: the transaction is over.
+    Misfit,
+}
+
 impl Entry {
     /// Pull Data that is new in the data window: finds its transaction and says where the data goes
     /// (F-8.4.3.2-1..3). The PSN is acknowledged whatever comes of it (D-23).
     #[inline(never)]
-    pub(crate) fn accept_response(&mut self, s: &mut Scratch, queues: &impl Queues) {
+    pub(crate) fn accept_response(&mut self, s: &mut Scratch, queues: &impl Queues) -> Answer {
         let rsn = Rsn(s.packet.rsn);
         let in_range = rsn.distance_from(self.connection.initiator.brsn) < TRANSACTIONS as u32;
-        let op = s.packet.operation;
+        let op = &s.packet.operation;
         let t = self.transaction(rsn);
         let pull = matches!(t.opcode, opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD);
         let waiting = matches!(t.state, transaction_state::SENT | transaction_state::ACKNOWLEDGED);
         if !in_range || !pull || !waiting {
             s.count(Counter::DropPullDataUnknown);
-            return;
+            return Answer::Accepted;
         }
         let read = t.opcode == opcode::READ;
         let fits = match op.kind {
@@ -244,16 +256,12 @@ impl Entry {
         let end = work.local_offset.wrapping_add(op.length as u64);
         if !fits || work.local_offset > USABLE_BYTES || end > USABLE_BYTES {
             t.length = 0;
-            self.complete(queues, rsn, CompletionCode::OperationError, 0);
-            self.flush_completions(queues);
-            return;
+            return Answer::Misfit;
         }
         t.length = op.length;
         if op.kind == operation::ERROR_RESPONSE {
             t.length = 0;
-            self.complete(queues, rsn, CompletionCode::Ack, op.code); // D-45
-            self.flush_completions(queues);
-            return;
+            return Answer::Error; // D-45
         }
         t.state = transaction_state::PLACING;
         s.delivery.kind = if read { delivery::PLACE_RESPONSE } else { delivery::STORE_VALUE };
@@ -261,6 +269,7 @@ impl Entry {
         s.delivery.memory_offset = s.work.local_offset;
         s.delivery.length = op.length;
         s.delivery.value = op.swap_or_add;
+        Answer::Accepted
     }
 
     /// The response stands in memory: the pull is complete.

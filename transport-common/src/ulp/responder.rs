@@ -25,7 +25,7 @@ const NOT_READY: u32 = 0x100;
 impl Entry {
     /// Hands the parsed request to the ULP. `key` names a free entry (a new packet), one in RNR (a duplicate) or
     /// one being delivered (out of its receive cell).
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn deliver(&mut self, s: &mut Scratch, queues: &impl Queues, key: u32, now: Picoseconds) {
         if s.packet.kind == PacketType::PullRequest as u8 {
             self.deliver_pull(s, key, now);
@@ -135,7 +135,7 @@ impl Entry {
     }
 
     /// The ULP takes the push: its data is copied, then [`Entry::request_placed`].
-    #[inline(never)]
+    #[inline(always)]
     fn place(&mut self, s: &mut Scratch, key: u32, now: Picoseconds) {
         let cell = self.admit(s, key, now);
         let ack_request = if s.packet.ack_request != 0 { request_flag::ACK_REQUEST } else { 0 };
@@ -229,34 +229,44 @@ impl Entry {
     }
 
     /// The data of a push stands in memory: the ULP acknowledges it, so does packet delivery (F-6.1.1.1-2).
-    #[inline(never)]
+    #[inline(always)]
     pub fn request_placed(&mut self, s: &mut Scratch, queues: &impl Queues, now: Picoseconds) {
         let key = s.delivery.key;
-        let request = *self.request(key);
+        let request = self.request(key);
+        let (psn, cell, flags) = (Psn(request.psn), request.cell as u32, request.flags);
         s.begin();
-        self.connection.data_rx.acknowledge(Psn(request.psn));
+        self.connection.data_rx.acknowledge(psn);
         self.connection.coalesce_ack(now.ticks());
-        if request.flags & request_flag::ACK_REQUEST != 0 {
+        if flags & request_flag::ACK_REQUEST != 0 {
             self.connection.request_ack(); // D-32
         }
         self.tables.statistics.bytes_received += s.packet.operation.length as u64;
         let write = s.packet.operation.kind == operation::WRITE;
-        if request.flags & request_flag::RECEIVES != 0 && (write || request.flags & request_flag::LAST != 0) {
-            let receive = queues.receive_request(request.slot as u32);
-            let immediate = request.flags & request_flag::IMMEDIATE != 0;
-            queues.set_receive_consumer(self.connection.target.receive_next);
-            queues.complete(Completion {
-                wr_id: receive.wr_id,
-                length: request.message_length,
-                immediate: request.immediate,
-                rsn: request.rsn,
-                opcode: if write { opcode::RECEIVE_IMMEDIATE } else { opcode::RECEIVE },
-                flags: if immediate { flag::IMMEDIATE } else { 0 },
-                ..Completion::default()
-            });
+        if flags & request_flag::RECEIVES != 0 && (write || flags & request_flag::LAST != 0) {
+            self.receive_completed(queues, key, write);
         }
-        self.finish(s, key, request.cell as u32);
+        self.finish(s, key, cell);
         self.reply(s, queues, now);
+    }
+
+    /// The message of the request at `key` stands in its posted receive, or behind it the immediate of a WRITE: the
+    /// application hears of it.
+    #[inline(never)]
+    fn receive_completed(&mut self, queues: &impl Queues, key: u32, write: bool) {
+        let request = self.request(key);
+        let receive = queues.receive_request(request.slot as u32);
+        let immediate = request.flags & request_flag::IMMEDIATE != 0;
+        let completion = Completion {
+            wr_id: receive.wr_id,
+            length: request.message_length,
+            immediate: request.immediate,
+            rsn: request.rsn,
+            opcode: if write { opcode::RECEIVE_IMMEDIATE } else { opcode::RECEIVE },
+            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            ..Completion::default()
+        };
+        queues.set_receive_consumer(self.connection.target.receive_next);
+        queues.complete(completion);
     }
 
     /// The data of a push could not be placed: its posted receive lies outside the node's memory. The ULP completes
@@ -287,34 +297,35 @@ impl Entry {
     /// Pulls: READ is answered at once, atomics are executed outside the lock first.
     #[inline(never)]
     fn deliver_pull(&mut self, s: &mut Scratch, key: u32, now: Picoseconds) {
-        let op = s.packet.operation;
-        let mut response =
-            Response { rsn: s.packet.rsn, state: response_state::READY, ..Response::default() };
-        let mut atomic = delivery::NONE;
-        let rights = if op.kind == operation::READ { access::REMOTE_READ } else { access::REMOTE_ATOMIC };
+        let op = &s.packet.operation;
+        let read = op.kind == operation::READ;
+        let rights = if read { access::REMOTE_READ } else { access::REMOTE_ATOMIC };
         let resolved = s.region.resolve(op.rkey, rights, op.address, op.length);
-        let valid = matches!(op.kind, operation::READ | operation::COMPARE_SWAP | operation::FETCH_ADD)
+        let valid = (read || matches!(op.kind, operation::COMPARE_SWAP | operation::FETCH_ADD))
             && op.length <= self.connection.config.max_segment;
-        if !valid {
-            response.kind = response_kind::ERROR;
-            response.code = UlpCode::INVALID_REQUEST;
+        let (kind, code) = if !valid {
+            (response_kind::ERROR, UlpCode::INVALID_REQUEST)
         } else if resolved.is_none() {
-            response.kind = response_kind::ERROR;
-            response.code = UlpCode::ACCESS;
-        } else if op.kind == operation::READ {
-            response.kind = response_kind::READ;
-            response.address = op.address;
-            response.rkey = op.rkey;
-            response.length = op.length;
+            (response_kind::ERROR, UlpCode::ACCESS)
+        } else if read {
+            (response_kind::READ, 0)
         } else {
-            response.kind = response_kind::ATOMIC;
-            response.state = response_state::EXECUTING;
-            atomic =
-                if op.kind == operation::COMPARE_SWAP { delivery::COMPARE_SWAP } else { delivery::FETCH_ADD };
-        }
+            (response_kind::ATOMIC, 0)
+        };
+        let atomic = kind == response_kind::ATOMIC;
         let cell = self.admit(s, key, now);
-        let position = self.append_response(response);
-        if atomic == delivery::NONE {
+        let position = self.append_response(Response {
+            rsn: s.packet.rsn,
+            kind,
+            state: if atomic { response_state::EXECUTING } else { response_state::READY },
+            code,
+            reserved: 0,
+            address: op.address,
+            rkey: op.rkey,
+            length: op.length,
+            value: 0,
+        });
+        if !atomic {
             self.finish(s, key, cell);
             return;
         }
@@ -328,7 +339,8 @@ impl Entry {
             ..TargetRequest::default()
         };
         self.connection.target.delivering = 1;
-        s.delivery.kind = atomic;
+        let swap = op.kind == operation::COMPARE_SWAP;
+        s.delivery.kind = if swap { delivery::COMPARE_SWAP } else { delivery::FETCH_ADD };
         s.delivery.key = key;
         s.delivery.rsn = s.packet.rsn;
         s.delivery.memory_offset = resolved.unwrap_or(0);

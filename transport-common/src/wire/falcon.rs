@@ -28,6 +28,27 @@ pub enum FalconHeader {
     Nack(Nack),
 }
 
+/// What is made of a header, once it is known which one it is.
+pub trait Reader<C> {
+    /// What it becomes.
+    type Output;
+
+    /// Takes the header; the cursor stands behind it, at `payload_length` bytes of payload that are known to be there.
+    fn header(self, header: FalconHeader, payload_length: usize, cursor: &mut C) -> Self::Output;
+}
+
+/// Nothing is made of it.
+struct AsItIs;
+
+impl<C> Reader<C> for AsItIs {
+    type Output = FalconHeader;
+
+    #[inline(always)]
+    fn header(self, header: FalconHeader, _payload_length: usize, _cursor: &mut C) -> FalconHeader {
+        header
+    }
+}
+
 impl FalconHeader {
     /// Reads the header of a Falcon packet of `falcon_length` bytes, payload included (what the UDP length leaves
     /// after UDP header, PSP header and ICV, D-03). The cursor may hold more behind it, such as Ethernet padding.
@@ -41,6 +62,20 @@ impl FalconHeader {
     /// fixed length (F-7.6-1, F-7.7.1-1, F-7.7.2-1, F-7.8-1).
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C, falcon_length: usize) -> Result<Self, Malformed> {
+        Self::decode_for(c, falcon_length, AsItIs)
+    }
+
+    /// As [`decode`](Self::decode), handing the header to `reader` type by type: what it does with one type is compiled for
+    /// that type, and the header itself need not exist. On the BPF target one that does is spilled field by field.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    #[inline(always)]
+    pub fn decode_for<C: Cursor, R: Reader<C>>(
+        c: &mut C,
+        falcon_length: usize,
+        reader: R,
+    ) -> Result<R::Output, Malformed> {
         if falcon_length < FirstWords::LEN || c.remaining() < falcon_length {
             return Err(Malformed::FalconTruncated);
         }
@@ -49,20 +84,38 @@ impl FalconHeader {
             return Err(Malformed::FalconTruncated);
         };
         match first.packet_type {
-            PacketType::PullRequest => Ok(Self::PullRequest(PullRequest::decode_after(first, c)?)),
-            PacketType::PullData => Ok(Self::PullData(PullData::decode_after(first, c)?)),
+            PacketType::PullRequest => {
+                let pull = PullRequest::decode_after(first, c)?;
+                Ok(reader.header(Self::PullRequest(pull), payload, c))
+            }
+            PacketType::PullData => {
+                let data = PullData::decode_after(first, c)?;
+                Ok(reader.header(Self::PullData(data), payload, c))
+            }
             PacketType::PushData => {
                 let push = PushData::decode_after(first, c)?;
                 if payload != push.request_length as usize {
                     return Err(Malformed::FalconLength); // D-16
                 }
-                Ok(Self::PushData(push))
+                Ok(reader.header(Self::PushData(push), payload, c))
             }
             _ if payload != 0 => Err(Malformed::FalconLength),
-            PacketType::Resync => Ok(Self::Resync(Resync::decode_after(first, c)?)),
-            PacketType::Nack => Ok(Self::Nack(Nack::decode_after(first, c)?)),
-            PacketType::Back => Ok(Self::Ack(Ack::Back(AckHeader::decode_after(first, c)?))),
-            PacketType::Eack => Ok(Self::Ack(Ack::Eack(Eack::decode_after(first, c)?))),
+            PacketType::Resync => {
+                let resync = Resync::decode_after(first, c)?;
+                Ok(reader.header(Self::Resync(resync), payload, c))
+            }
+            PacketType::Nack => {
+                let nack = Nack::decode_after(first, c)?;
+                Ok(reader.header(Self::Nack(nack), payload, c))
+            }
+            PacketType::Back => {
+                let back = AckHeader::decode_after(first, c)?;
+                Ok(reader.header(Self::Ack(Ack::Back(back)), payload, c))
+            }
+            PacketType::Eack => {
+                let eack = Eack::decode_after(first, c)?;
+                Ok(reader.header(Self::Ack(Ack::Eack(eack)), payload, c))
+            }
         }
     }
 
