@@ -139,7 +139,7 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     }
     settle(p, s);
     ring(p, s, slot, now);
-    carry_out(p, s, slot, now);
+    carry_out::<P, true>(p, s, slot, now);
     transmit(p, s, slot)
 }
 

@@ -36,7 +36,7 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     }
     settle(p, s);
     ring(p, s, slot, now);
-    carry_out(p, s, slot, now);
+    carry_out::<P, false>(p, s, slot, now);
     if s.transmission.present == 0 {
         return Verdict::Drop;
     }
@@ -101,8 +101,15 @@ pub(super) fn ring<P: Platform>(p: &mut P, s: &Scratch, slot: u32, now: Picoseco
 
 /// What the step could not do under the lock, and the report back. A transmission the first step asked for is
 /// still there afterwards unless the second has one of its own.
+///
+/// A request that was `HELD` is not held a second time.
 #[inline(always)]
-pub(super) fn carry_out<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32, now: Picoseconds) {
+pub(super) fn carry_out<P: Platform, const HELD: bool>(
+    p: &mut P,
+    s: &mut Scratch,
+    slot: u32,
+    now: Picoseconds,
+) {
     let kind = s.delivery.kind;
     if kind == delivery::NONE {
         return;
@@ -119,6 +126,7 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32, now:
         delivery::STORE_VALUE => done = p.store_value(offset, s.delivery.value),
         delivery::COMPARE_SWAP => value = p.compare_swap(offset, s.delivery.compare, s.delivery.value),
         delivery::FETCH_ADD => value = p.fetch_add(offset, s.delivery.value),
+        _ if HELD => return,
         _ => {
             cell = p.allocate_cell();
             if cell != NO_CELL && !p.frame_to_cell(s.packet.payload_offset, cell, s.packet.payload_length) {
