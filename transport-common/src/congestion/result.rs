@@ -127,21 +127,28 @@ impl Outcome {
     /// algorithm starts from it and overwrites what it decides.
     #[inline(always)]
     pub const fn carry_over(&mut self, event: &Event) {
-        self.connection_id = event.connection_id;
+        self.carry_over_fixed(event);
         self.randomize_path = 0;
-        self.cc_metadata = event.cc_metadata & PASSED_METADATA_MASK;
         self.fcwnd = event.fcwnd;
         self.inter_packet_gap = event.inter_packet_gap;
         self.ncwnd = event.ncwnd;
         self.retransmit_timeout = event.retransmit_timeout;
-        self.event_queue_select = event.event_queue_select;
-        self.delay_select = event.delay_select;
         self.fabric_window_time_marker = event.fabric_window_time_marker;
         self.nic_window_time_marker = event.nic_window_time_marker;
         self.ncwnd_direction = event.ncwnd_direction;
-        self.base_delay_target = event.base_delay_target;
         self.delay_state = event.delay_state;
         self.rtt_state = event.rtt_state;
+    }
+
+    /// The part of [`Self::carry_over`] that algorithms rarely decide: all but the path, the windows with their markers
+    /// and direction, gap, timeout, smoothed delay and RTT. For an algorithm that decides all of these.
+    #[inline(always)]
+    pub const fn carry_over_fixed(&mut self, event: &Event) {
+        self.connection_id = event.connection_id;
+        self.cc_metadata = event.cc_metadata & PASSED_METADATA_MASK;
+        self.event_queue_select = event.event_queue_select;
+        self.delay_select = event.delay_select;
+        self.base_delay_target = event.base_delay_target;
         self.cc_opaque = event.cc_opaque;
         self.reserved = 0;
     }
