@@ -66,12 +66,15 @@ fn several_faults_are_all_named() {
     assert!(!faults.is_none());
 }
 
+/// Picks a field.
+type FieldOf<T> = fn(&mut Outcome) -> &mut T;
+
 /// The quick look and the repair agree on every bit of every field.
 #[test]
 fn a_bit_beyond_any_field_is_seen() {
     let p = Parameters::DEFAULT;
     let legal = Outcome { cc_metadata: 0, ..run(&ack(1000, 100), &plain()) };
-    let words: [(u32, fn(&mut Outcome) -> &mut u32); 7] = [
+    let words: [(u32, FieldOf<u32>); 7] = [
         (20, |o| &mut o.inter_packet_gap),
         (24, |o| &mut o.retransmit_timeout.0),
         (24, |o| &mut o.fabric_window_time_marker.0),
@@ -80,7 +83,7 @@ fn a_bit_beyond_any_field_is_seen() {
         (24, |o| &mut o.delay_state.0),
         (24, |o| &mut o.rtt_state.0),
     ];
-    let bytes: [(u32, fn(&mut Outcome) -> &mut u8); 5] = [
+    let bytes: [(u32, FieldOf<u8>); 5] = [
         (1, |o| &mut o.ncwnd_direction),
         (1, |o| &mut o.randomize_path),
         (2, |o| &mut o.event_queue_select),
