@@ -56,10 +56,10 @@ pub struct Event {
     pub cc_metadata: u32,
     /// Fabric window, 21 bits in the format 11.10 (D-79).
     pub fcwnd: Fcwnd,
-    /// Inter-packet gap in units of 512 ns, 20 bits (D-63).
-    pub inter_packet_gap: u32,
     /// Retransmission timeout, 24 bits.
     pub retransmit_timeout: Ticks,
+    /// Inter-packet gap in units of 512 ns, 20 bits (D-63).
+    pub inter_packet_gap: u32,
     /// Guard of the fabric window (F-10.3.6-2).
     pub fabric_window_time_marker: NicTime,
     /// Guard of the NIC window (F-10.3.6-3).
@@ -72,10 +72,16 @@ pub struct Event {
     pub rtt_state: Ticks,
     /// NIC window in packets, 11 bits.
     pub ncwnd: u16,
-    /// Packets acknowledged since the last event of the connection, 10 bits, saturating (D-75).
-    pub num_packets_acked: u16,
     /// Packets the peer received with a CE mark, modulo 2^14 (D-14).
     pub ecn_accumulated: u16,
+    /// Packets acknowledged since the last event of the connection, 10 bits, saturating (D-75).
+    pub num_packets_acked: u16,
+    /// See [`Direction`], 1 bit.
+    pub ncwnd_direction: u8,
+    /// See [`DelaySelect`], 2 bits.
+    pub delay_select: u8,
+    /// For the engine's own use, 2 bits.
+    pub cc_opaque: u8,
     /// See [`EventType`], 2 bits.
     pub event_type: u8,
     /// Retransmissions of the packet so far, 3 bits, saturating; retransmit events (D-67).
@@ -94,12 +100,6 @@ pub struct Event {
     pub eack: u8,
     /// Event queue of the connection, 2 bits.
     pub event_queue_select: u8,
-    /// See [`DelaySelect`], 2 bits.
-    pub delay_select: u8,
-    /// See [`Direction`], 1 bit.
-    pub ncwnd_direction: u8,
-    /// For the engine's own use, 2 bits.
-    pub cc_opaque: u8,
     /// The entry's poll bit `gen`: toggles at each lap of the ring (D-74).
     pub generation: u8,
     /// 0.

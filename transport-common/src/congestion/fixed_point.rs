@@ -77,10 +77,13 @@ impl Fraction {
         (value as u64 * self.0 as u64 + (1 << (Self::BITS - 1))) >> Self::BITS
     }
 
-    /// GetSmoothed: this weight for the history, the rest for the sample (F-10.3.4-3, D-61). Exact.
+    /// GetSmoothed: this weight of at most 1 for the history, the rest for the sample (F-10.3.4-3, D-61). Exact.
     #[inline(always)]
     pub const fn smooth(self, history: Ticks, sample: Ticks) -> FineTicks {
-        let sum = history.0 as u64 * self.0 as u64 + sample.0 as u64 * self.complement().0 as u64;
+        // The sample, and of the way from there to the history as much as the weight says. The way may be negative;
+        // the sum is not, and modulo 2^64 it is right.
+        let way = (history.0 as u64).wrapping_sub(sample.0 as u64);
+        let sum = ((sample.0 as u64) << Self::BITS).wrapping_add(way.wrapping_mul(self.0 as u64));
         FineTicks::saturating(sum)
     }
 }
@@ -119,13 +122,16 @@ pub const fn reciprocal_sqrt(fcwnd: Fcwnd) -> u64 {
     let mut m = if window == 0 { 1 } else { window as u64 };
     // fcwnd = m * 2^(10 - 2n), hence 1 / sqrt(fcwnd) = 2^(n - 5) / sqrt(m).
     let mut n = 0;
-    if m < 1 << 6 {
-        m <<= 16;
-        n += 8;
-    }
     if m < 1 << 14 {
-        m <<= 8;
-        n += 4;
+        // Below 16 packets.
+        if m < 1 << 6 {
+            m <<= 16;
+            n = 8;
+        }
+        if m < 1 << 14 {
+            m <<= 8;
+            n += 4;
+        }
     }
     if m < 1 << 18 {
         m <<= 4;

@@ -69,7 +69,10 @@ impl FlowScaling {
         if y >= self.y_high {
             return self.max;
         }
-        let way = y.saturating_sub(self.y_low) >> (self.way_shift & (u64::BITS - 1));
+        if y <= self.y_low {
+            return FineTicks(0);
+        }
+        let way = (y - self.y_low) >> (self.way_shift & (u64::BITS - 1));
         let shift = self.slope_bits & (u64::BITS - 1);
         let half = (1 << shift) >> 1;
         FineTicks::saturating(way.wrapping_mul(self.slope).wrapping_add(half) >> shift)

@@ -25,6 +25,17 @@ pub struct PlbState {
     pub reserved: [u8; 3],
 }
 
+/// Whether an acknowledgement counts as congested (F-10.4-1). A higher target makes it no more so.
+#[inline(always)]
+pub const fn is_congested(
+    parameters: &Parameters,
+    smoothed_delay: FineTicks,
+    delay_target: FineTicks,
+) -> bool {
+    // 40 bits of delay, 20 of multiplier.
+    smoothed_delay.0 << Fraction::BITS > delay_target.0 * parameters.plb_target_delay_multiplier.0 as u64
+}
+
 /// Counts an event and tells whether to take another path (F-10.4-1 to F-10.4-5). Only ACKs count (D-72).
 ///
 /// `delay_target` is the one of the window before this event's update, as is the window itself, from the event. A
@@ -41,9 +52,7 @@ pub const fn update(
         return false;
     }
     let acked = event.num_packets_acked as u32;
-    // 40 bits of delay, 20 of multiplier.
-    let limit = delay_target.0 * parameters.plb_target_delay_multiplier.0 as u64;
-    let congested = smoothed_delay.0 << Fraction::BITS > limit;
+    let congested = is_congested(parameters, smoothed_delay, delay_target);
     let packets = saturated(state.packets_acknowledged as u32 + acked);
     let congested_packets =
         saturated(state.packets_congestion_acknowledged as u32 + if congested { acked } else { 0 });

@@ -27,10 +27,10 @@ pub struct Outcome {
     pub cc_metadata: u32,
     /// Fabric window, 21 bits in the format 11.10 (D-79).
     pub fcwnd: Fcwnd,
-    /// Inter-packet gap in units of 512 ns, 20 bits; 0 while `fcwnd` is at least 1 (D-63).
-    pub inter_packet_gap: u32,
     /// Retransmission timeout, 24 bits (D-69).
     pub retransmit_timeout: Ticks,
+    /// Inter-packet gap in units of 512 ns, 20 bits; 0 while `fcwnd` is at least 1 (D-63).
+    pub inter_packet_gap: u32,
     /// Guard of the fabric window.
     pub fabric_window_time_marker: NicTime,
     /// Guard of the NIC window.
@@ -43,16 +43,16 @@ pub struct Outcome {
     pub rtt_state: Ticks,
     /// NIC window in packets, 11 bits.
     pub ncwnd: u16,
+    /// See [`super::event::Direction`], 1 bit.
+    pub ncwnd_direction: u8,
+    /// Delay selection, as in the event (D-74).
+    pub delay_select: u8,
+    /// For the engine's own use, 2 bits.
+    pub cc_opaque: u8,
     /// 1 asks for another path, once (D-80).
     pub randomize_path: u8,
     /// Event queue, as in the event (D-74).
     pub event_queue_select: u8,
-    /// Delay selection, as in the event (D-74).
-    pub delay_select: u8,
-    /// See [`super::event::Direction`], 1 bit.
-    pub ncwnd_direction: u8,
-    /// For the engine's own use, 2 bits.
-    pub cc_opaque: u8,
     /// 0.
     pub reserved: u8,
 }
@@ -127,37 +127,57 @@ impl Outcome {
     /// algorithm starts from it and overwrites what it decides.
     #[inline(always)]
     pub const fn carry_over(&mut self, event: &Event) {
-        self.connection_id = event.connection_id;
+        self.carry_over_fixed(event);
         self.randomize_path = 0;
-        self.cc_metadata = event.cc_metadata & PASSED_METADATA_MASK;
         self.fcwnd = event.fcwnd;
         self.inter_packet_gap = event.inter_packet_gap;
         self.ncwnd = event.ncwnd;
         self.retransmit_timeout = event.retransmit_timeout;
-        self.event_queue_select = event.event_queue_select;
-        self.delay_select = event.delay_select;
         self.fabric_window_time_marker = event.fabric_window_time_marker;
         self.nic_window_time_marker = event.nic_window_time_marker;
         self.ncwnd_direction = event.ncwnd_direction;
-        self.base_delay_target = event.base_delay_target;
         self.delay_state = event.delay_state;
         self.rtt_state = event.rtt_state;
+    }
+
+    /// The part of [`Self::carry_over`] that algorithms rarely decide: all but the path, the windows with their markers
+    /// and direction, gap, timeout, smoothed delay and RTT. For an algorithm that decides all of these.
+    #[inline(always)]
+    pub const fn carry_over_fixed(&mut self, event: &Event) {
+        self.connection_id = event.connection_id;
+        self.cc_metadata = event.cc_metadata & PASSED_METADATA_MASK;
+        self.event_queue_select = event.event_queue_select;
+        self.delay_select = event.delay_select;
+        self.base_delay_target = event.base_delay_target;
         self.cc_opaque = event.cc_opaque;
         self.reserved = 0;
     }
 
-    /// True if [`Self::sanitize`] would find nothing.
+    /// True if [`Self::sanitize`] has nothing to repair. Nearly every result is legal: the fields are looked at together,
+    /// without a branch for each.
+    #[inline(always)]
     pub const fn is_legal(&self, parameters: &Parameters) -> bool {
-        let mut copy = *self;
-        copy.sanitize(parameters).is_none()
+        let (timeout, ncwnd) = (self.retransmit_timeout.0, self.ncwnd as u32);
+        // What must not be 0 is looked at with 1 less beside it: all bits are set then.
+        let wide = (self.times() | timeout | timeout.wrapping_sub(1)) >> NicTime::BITS
+            | self.inter_packet_gap >> MAX_INTER_PACKET_GAP.trailing_ones()
+            | (ncwnd | ncwnd.wrapping_sub(1)) >> MAX_NCWND.trailing_ones()
+            | self.cc_metadata & !METADATA_MASK
+            | (self.bits() >> 1 | self.pairs() >> 2) as u32;
+        wide == 0 && self.fcwnd.0 != 0 && self.fcwnd.0 <= largest_fcwnd(parameters).0
     }
 
     /// Makes the result of an engine that is not trusted legal, and says what was wrong with it. Windows, gap and
     /// timeout go to the nearest legal value, state is cut to its width. The caller checks the connection.
     #[inline(always)]
     pub const fn sanitize(&mut self, parameters: &Parameters) -> Faults {
+        if self.is_legal(parameters) { Faults(0) } else { self.repair(parameters) }
+    }
+
+    #[inline(never)]
+    const fn repair(&mut self, parameters: &Parameters) -> Faults {
         let mut faults = 0;
-        let most = if parameters.max_fcwnd.0 > Fcwnd::MAX.0 { Fcwnd::MAX } else { parameters.max_fcwnd };
+        let most = largest_fcwnd(parameters);
         if self.fcwnd.0 > most.0 {
             self.fcwnd = most;
             faults |= Faults::FCWND;
@@ -196,17 +216,32 @@ impl Outcome {
         Faults(faults)
     }
 
-    /// Cuts what the datapath only keeps for the engine to the width of its fields; true if that lost anything.
+    /// Fields of state of 24 bits, one over the other.
     #[inline(always)]
-    const fn cut_state(&mut self) -> bool {
-        let times = self.fabric_window_time_marker.0
+    const fn times(&self) -> u32 {
+        self.fabric_window_time_marker.0
             | self.nic_window_time_marker.0
             | self.base_delay_target.0
             | self.delay_state.0
-            | self.rtt_state.0;
-        let bits = self.ncwnd_direction | self.randomize_path;
-        let pairs = self.event_queue_select | self.delay_select | self.cc_opaque;
-        if times <= NicTime::MASK && bits <= 1 && pairs <= 3 {
+            | self.rtt_state.0
+    }
+
+    /// Fields of one bit, one over the other.
+    #[inline(always)]
+    const fn bits(&self) -> u8 {
+        self.ncwnd_direction | self.randomize_path
+    }
+
+    /// Fields of two bits, one over the other.
+    #[inline(always)]
+    const fn pairs(&self) -> u8 {
+        self.event_queue_select | self.delay_select | self.cc_opaque
+    }
+
+    /// Cuts what the datapath only keeps for the engine to the width of its fields; true if that lost anything.
+    #[inline(always)]
+    const fn cut_state(&mut self) -> bool {
+        if self.times() <= NicTime::MASK && self.bits() <= 1 && self.pairs() <= 3 {
             return false;
         }
         self.fabric_window_time_marker.0 &= NicTime::MASK;
@@ -221,6 +256,12 @@ impl Outcome {
         self.cc_opaque &= 3;
         true
     }
+}
+
+/// Largest fabric window of a result.
+#[inline(always)]
+const fn largest_fcwnd(parameters: &Parameters) -> Fcwnd {
+    if parameters.max_fcwnd.0 > Fcwnd::MAX.0 { Fcwnd::MAX } else { parameters.max_fcwnd }
 }
 
 /// What [`Outcome::sanitize`] had to repair, a set of bits.

@@ -1,7 +1,8 @@
 //! Swift: fabric delay steers the fabric window, the peer's buffer level the NIC window (10.3).
 //!
-//! One function without loops: a dozen multiplications for 1 / sqrt(fcwnd), one division where the fabric window grows
-//! and two where it falls, one more where packets are paced, one where the NIC window falls.
+//! One function without loops: one division where the fabric window grows and two where it falls, one more where packets
+//! are paced, one where the NIC window falls. The dozen multiplications for 1 / sqrt(fcwnd) are spared where they change
+//! nothing.
 //!
 //! The smoothed delay and the target delay are compared with 16 bits behind the point; the windows as they are stored,
 //! so that the fabric window "fell" if the stored one did (D-79).
@@ -19,9 +20,27 @@ use crate::units::Fcwnd;
 #[inline(always)]
 pub const fn delay_target(event: &Event, parameters: &Prepared) -> FineTicks {
     let flow = parameters.flow_scaling().adder(event.fcwnd).0;
-    let topology = event.forward_hops as u64 * parameters.parameters().topology_scaling_per_hop.0 as u64;
-    let whole = event.base_delay_target.0 as u64 + topology;
-    FineTicks::saturating((whole << FineTicks::BITS) + flow)
+    FineTicks::saturating(unscaled_target(event, parameters.parameters()) + flow)
+}
+
+/// Base + topology scaling in fine ticks, not saturated: what flow scaling adds to, at most 29 bits of ticks.
+#[inline(always)]
+const fn unscaled_target(event: &Event, p: &Parameters) -> u64 {
+    let topology = event.forward_hops as u64 * p.topology_scaling_per_hop.0 as u64;
+    (event.base_delay_target.0 as u64 + topology) << FineTicks::BITS
+}
+
+/// What the smoothed delay has to be compared with: [`delay_target`], or the part of it without flow scaling where
+/// that part alone decides. Flow scaling only raises the target, so that a delay which is fine without it is fine with
+/// it: most acknowledgements are spared the root of their window, and every comparison turns out the same.
+#[inline(always)]
+const fn delay_bound(event: &Event, parameters: &Prepared, delay: FineTicks) -> FineTicks {
+    let p = parameters.parameters();
+    let unscaled = FineTicks::saturating(unscaled_target(event, p));
+    if delay.0 <= unscaled.0 && !plb::is_congested(p, delay, unscaled) {
+        return unscaled;
+    }
+    delay_target(event, parameters)
 }
 
 /// Swift with PLB: the result of one event.
@@ -32,17 +51,21 @@ pub const fn delay_target(event: &Event, parameters: &Prepared) -> FineTicks {
 #[inline(never)]
 pub fn swift(event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
     let p = parameters.parameters();
-    outcome.carry_over(event);
-    let delay = smooth(event, p, outcome);
     if event.is_acknowledgement() {
-        let target = delay_target(event, parameters);
-        acknowledged(event, p, delay, target, outcome);
-        outcome.randomize_path = plb::update(&mut engine.plb, event, p, delay, target) as u8;
-    } else if event.event_type == EventType::RETRANSMIT {
+        outcome.carry_over_fixed(event); // the rest is decided
+        let delay = smooth(event, p, outcome);
+        let bound = delay_bound(event, parameters, delay);
+        acknowledged(event, p, delay, bound, outcome);
+        outcome.randomize_path = plb::update(&mut engine.plb, event, p, delay, bound) as u8;
+        pace(event, p, outcome);
+        update_ncwnd(event, p, outcome);
+        return;
+    }
+    outcome.carry_over(event);
+    if event.event_type == EventType::RETRANSMIT {
         retransmitted(event, p, outcome);
     }
     pace(event, p, outcome);
-    update_ncwnd(event, p, outcome);
 }
 
 /// ComputeAckFabricCongestionWindow (F-10.3.1-1 to F-10.3.1-5).

@@ -74,7 +74,6 @@ pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut 
     let (now, rtt, marker) = (event.now(), event.rtt(), event.nic_window_time_marker);
     let elapsed = now.has_elapsed(marker, rtt);
     let (level, target) = (event.rx_buffer_level as u32, parameters.target_rx_buffer_level);
-    let kept = parameters.max_nic_multiplicative_decrease_factor.complement();
     let previous = event.ncwnd as u32;
     let exhausted = event.is_resource_exhaustion();
 
@@ -83,7 +82,7 @@ pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut 
     if exhausted {
         // F-10.3.3-1
         if event.ncwnd_direction == Direction::INCREASE || elapsed {
-            window = kept.of(previous);
+            window = parameters.max_nic_multiplicative_decrease_factor.complement().of(previous);
             cut = true;
         }
     } else if level < target {
@@ -95,7 +94,7 @@ pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut 
         // F-10.3.1-7: both sides of the maximum are multiplied by level, which is positive here.
         let factor = parameters.nic_multiplicative_decrease_factor.0;
         let measured = (level * Fraction::ONE.0).saturating_sub(factor.saturating_mul(level - target));
-        let bound = kept.0 * level;
+        let bound = parameters.max_nic_multiplicative_decrease_factor.complement().0 * level;
         let scaled = if measured > bound { measured } else { bound };
         window = divide(previous as u64 * scaled as u64, (level * Fraction::ONE.0) as u64);
     }
@@ -104,14 +103,13 @@ pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut 
     let window = if window < least { least } else { window };
 
     outcome.ncwnd = window as u16;
-    if cut || window < previous || window == least {
-        outcome.nic_window_time_marker = now;
-        outcome.ncwnd_direction = Direction::DECREASE;
+    (outcome.nic_window_time_marker, outcome.ncwnd_direction) = if cut || window < previous || window == least
+    {
+        (now, Direction::DECREASE)
     } else if window > previous || window == most {
-        outcome.nic_window_time_marker = now;
         // D-66: after the NACK of an exhausted receiver the direction is down, even at the largest window.
-        outcome.ncwnd_direction = if exhausted { Direction::DECREASE } else { Direction::INCREASE };
+        (now, if exhausted { Direction::DECREASE } else { Direction::INCREASE })
     } else {
-        outcome.nic_window_time_marker = now.drag(marker, rtt);
-    }
+        (now.drag(marker, rtt), event.ncwnd_direction)
+    };
 }

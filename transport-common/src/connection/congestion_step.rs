@@ -1,9 +1,12 @@
 //! Between the datapath and the rate update engine: events, results, pacing (section 10).
 
-use super::{Connection, DelayRecord, Entry, state, timer};
+use core::mem::offset_of;
+
+use super::{Congestion, Connection, DelayRecord, Entry, state, timer};
 use crate::congestion::algorithm::Algorithm;
 use crate::congestion::event::{Event, EventType, RetransmitReason};
 use crate::congestion::nic_time::{Delays, NicTime};
+use crate::congestion::result::Outcome;
 use crate::congestion::settings::{Placement, Settings};
 use crate::counters::Counter;
 use crate::datapath::Scratch;
@@ -126,21 +129,27 @@ impl Entry {
     #[inline(always)]
     fn describe(&self, event: &mut Event, settings: &Settings) {
         let c = &self.connection.congestion;
+        // Read together and written together, in the order of both structs: the compiler moves pairs of words.
+        let (gap, fabric_marker, nic_marker) =
+            (c.inter_packet_gap, c.fabric_window_time_marker, c.nic_window_time_marker);
+        let (base_delay_target, delay_state, rtt_state) = (c.base_delay_target, c.delay_state, c.rtt_state);
+        let (acked, direction, delay_select, opaque) =
+            (c.packets_acked, c.ncwnd_direction, c.delay_select, c.cc_opaque);
+        event.inter_packet_gap = gap;
+        event.fabric_window_time_marker = fabric_marker;
+        event.nic_window_time_marker = nic_marker;
+        event.base_delay_target = base_delay_target;
+        event.delay_state = delay_state;
+        event.rtt_state = rtt_state;
         event.connection_id = self.connection.config.local_cid.0;
         event.fcwnd = c.fcwnd;
-        event.inter_packet_gap = c.inter_packet_gap;
         event.retransmit_timeout = c.rto;
-        event.fabric_window_time_marker = c.fabric_window_time_marker;
-        event.nic_window_time_marker = c.nic_window_time_marker;
-        event.base_delay_target = c.base_delay_target;
-        event.delay_state = c.delay_state;
-        event.rtt_state = c.rtt_state;
         event.ncwnd = c.ncwnd as u16;
-        event.num_packets_acked = c.packets_acked;
+        event.num_packets_acked = acked;
+        event.ncwnd_direction = direction;
+        event.delay_select = delay_select;
+        event.cc_opaque = opaque;
         event.event_queue_select = (settings.event_queue & 3) as u8;
-        event.delay_select = c.delay_select;
-        event.ncwnd_direction = c.ncwnd_direction;
-        event.cc_opaque = c.cc_opaque;
         event.generation = 0;
         event.reserved = 0;
     }
@@ -171,28 +180,14 @@ impl Entry {
     /// Takes over the result in the scratch, whoever wrote it: what is not legal is made so (F-10.6.2.2-5).
     #[inline(always)]
     fn apply_outcome(&mut self, s: &mut Scratch, settings: &Settings, now: Picoseconds) {
+        self.tables.statistics.congestion_results += 1;
         let faults = s.outcome.sanitize(settings.prepared.parameters());
-        let statistics = &mut self.tables.statistics;
-        statistics.congestion_results += 1;
         if !faults.is_none() {
-            statistics.congestion_repairs += 1;
+            self.tables.statistics.congestion_repairs += 1;
             s.count_congestion(Counter::CongestionResultRepaired as u32);
         }
-        let outcome = &s.outcome;
-        let c = &mut self.connection.congestion;
-        c.fcwnd = outcome.fcwnd;
-        c.ncwnd = outcome.ncwnd as u32;
-        c.inter_packet_gap = outcome.inter_packet_gap;
-        c.fabric_window_time_marker = outcome.fabric_window_time_marker;
-        c.nic_window_time_marker = outcome.nic_window_time_marker;
-        c.base_delay_target = outcome.base_delay_target;
-        c.delay_state = outcome.delay_state;
-        c.rtt_state = outcome.rtt_state;
-        c.ncwnd_direction = outcome.ncwnd_direction;
-        c.delay_select = outcome.delay_select;
-        c.cc_opaque = outcome.cc_opaque;
-        c.cc_metadata = outcome.cc_metadata;
-        let (rto, randomize) = (outcome.retransmit_timeout, outcome.randomize_path != 0);
+        self.connection.congestion.take_over(&s.outcome);
+        let (rto, randomize) = (s.outcome.retransmit_timeout, s.outcome.randomize_path != 0);
         self.connection.set_rto(rto);
         if randomize {
             self.tables.statistics.path_changes += 1;
@@ -247,6 +242,45 @@ impl Entry {
         self.connection.report.rx_buffer_level = if packets > buffers { packets } else { buffers };
     }
 }
+
+impl Congestion {
+    /// Takes over what a result says of windows and state; timeout and path are the caller's.
+    #[inline(always)]
+    fn take_over(&mut self, outcome: &Outcome) {
+        self.fcwnd = outcome.fcwnd;
+        self.ncwnd = outcome.ncwnd as u32;
+        self.cc_metadata = outcome.cc_metadata;
+        // In blocks: they move as large words, and what was read to look at each field need not stay in registers.
+        let (from, to) = (core::ptr::from_ref(outcome), core::ptr::from_mut(self));
+        // SAFETY: what a block covers stands in both structs in the same order and without gaps, see `same_order`.
+        unsafe {
+            let times = (&raw mut (*to).inter_packet_gap).cast::<[u32; 6]>();
+            times.copy_from_nonoverlapping((&raw const (*from).inter_packet_gap).cast(), 1);
+            let bits = (&raw mut (*to).ncwnd_direction).cast::<[u8; 3]>();
+            bits.copy_from_nonoverlapping((&raw const (*from).ncwnd_direction).cast(), 1);
+        }
+    }
+}
+
+/// Asserts that fields of `$size` bytes follow each other in connection and result alike.
+macro_rules! same_order {
+    ($size:literal: $first:ident $(, $field:ident)*) => {
+        let mut distance = 0;
+        $(
+            distance += $size;
+            assert!(offset_of!(Congestion, $field) - offset_of!(Congestion, $first) == distance);
+            assert!(offset_of!(Outcome, $field) - offset_of!(Outcome, $first) == distance);
+        )*
+    };
+}
+
+const _: () = {
+    same_order!(
+        4: inter_packet_gap, fabric_window_time_marker, nic_window_time_marker, base_delay_target, delay_state,
+        rtt_state
+    );
+    same_order!(1: ncwnd_direction, delay_select, cc_opaque);
+};
 
 impl Connection {
     /// A new timeout holds for timers that run already (F-10.6.2.1-8, D-69).

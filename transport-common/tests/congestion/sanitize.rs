@@ -66,6 +66,57 @@ fn several_faults_are_all_named() {
     assert!(!faults.is_none());
 }
 
+/// Picks a field.
+type FieldOf<T> = fn(&mut Outcome) -> &mut T;
+
+/// The quick look and the repair agree on every bit of every field.
+#[test]
+fn a_bit_beyond_any_field_is_seen() {
+    let p = Parameters::DEFAULT;
+    let legal = Outcome { cc_metadata: 0, ..run(&ack(1000, 100), &plain()) };
+    let words: [(u32, FieldOf<u32>); 7] = [
+        (20, |o| &mut o.inter_packet_gap),
+        (24, |o| &mut o.retransmit_timeout.0),
+        (24, |o| &mut o.fabric_window_time_marker.0),
+        (24, |o| &mut o.nic_window_time_marker.0),
+        (24, |o| &mut o.base_delay_target.0),
+        (24, |o| &mut o.delay_state.0),
+        (24, |o| &mut o.rtt_state.0),
+    ];
+    let bytes: [(u32, FieldOf<u8>); 5] = [
+        (1, |o| &mut o.ncwnd_direction),
+        (1, |o| &mut o.randomize_path),
+        (2, |o| &mut o.event_queue_select),
+        (2, |o| &mut o.delay_select),
+        (2, |o| &mut o.cc_opaque),
+    ];
+    let mut cases = Vec::new();
+    for bit in 0..u32::BITS {
+        for (width, field) in words {
+            let mut outcome = legal;
+            *field(&mut outcome) |= 1 << bit;
+            cases.push((bit < width, outcome));
+        }
+        cases.push(((2..24).contains(&bit), Outcome { cc_metadata: 1 << bit, ..legal }));
+        cases.push((1 << bit <= p.max_fcwnd.0, Outcome { fcwnd: Fcwnd(1 << bit), ..legal }));
+    }
+    for bit in 0..u8::BITS {
+        for (width, field) in bytes {
+            let mut outcome = legal;
+            *field(&mut outcome) |= 1 << bit;
+            cases.push((bit < width, outcome));
+        }
+    }
+    for ncwnd in 0..=u16::MAX {
+        cases.push(((1..=2047).contains(&ncwnd), Outcome { ncwnd, ..legal }));
+    }
+    for (fits, mut outcome) in cases {
+        assert_eq!(outcome.is_legal(&p), fits, "{outcome:?}");
+        assert_eq!(outcome.sanitize(&p).is_none(), fits, "{outcome:?}");
+        assert!(outcome.is_legal(&p), "{outcome:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5000, failure_persistence: None, ..ProptestConfig::default() })]
 
