@@ -48,7 +48,7 @@ const fn delay_bound(event: &Event, parameters: &Prepared, delay: FineTicks) -> 
 /// ACK and NACK (F-10.3.1-9): smoothing, fabric window, gap, NIC window, in that order. Retransmission
 /// (F-10.3.2-1 to F-10.3.2-4): the fabric window alone. Every result carries a gap and a timeout (D-67, D-69). An
 /// event of the reserved type changes no window.
-#[inline(never)]
+#[inline(always)]
 pub fn swift(event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
     let p = parameters.parameters();
     if event.is_acknowledgement() {

@@ -104,7 +104,8 @@ impl<'a> Bench<'a> {
         let figures = FIGURES.iter().filter(|figure| options.wants(figure)).map(|figure| figure.measure);
         let each_round: Vec<Measure> = raw.chain(figures.clone()).chain(figures).collect();
         let counted = each_round.iter().filter(|measure| has_cost(**measure)).count();
-        let steps = options.rounds() as usize * each_round.len() + counted + options.wants_all() as usize;
+        let steps =
+            options.rounds() as usize * each_round.len() + counted + options.wants_acknowledgement() as usize;
         // indicatif draws on the standard error stream, and not at all when that is no terminal.
         let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
         let style = style.expect("the template is well-formed");
@@ -126,7 +127,7 @@ impl<'a> Bench<'a> {
                 pair = self.tiercel(pair, *checksum, measured, last)?;
             }
         }
-        let acknowledgement = match self.options.wants_all() {
+        let acknowledgement = match self.options.wants_acknowledgement() {
             true => Some(self.step("congestion control", "ACK", || ack::measure(&pair))?),
             false => None,
         };

@@ -8,6 +8,9 @@ use clap::builder::PossibleValuesParser;
 
 use crate::figures::{FIGURES, Figure};
 
+/// Name of what congestion control adds to an acknowledgement, which is no figure of an operation.
+const ACKNOWLEDGEMENT: &str = "acknowledgement";
+
 /// Measures Tiercel between two hosts joined by a veth at MTU 3498, and in the same run the raw limit of this machine:
 /// the same engine and the same cable without a protocol.
 ///
@@ -65,14 +68,14 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|name| name == figure.name)
     }
 
-    /// Whether everything is.
-    pub(crate) fn wants_all(&self) -> bool {
-        self.only.is_empty()
+    /// Whether the handling of an acknowledgement is.
+    pub(crate) fn wants_acknowledgement(&self) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == ACKNOWLEDGEMENT)
     }
 }
 
 fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(FIGURES.map(|figure| figure.name))
+    PossibleValuesParser::new(FIGURES.map(|figure| figure.name).into_iter().chain([ACKNOWLEDGEMENT]))
 }
 
 #[cfg(test)]
@@ -95,7 +98,10 @@ mod tests {
         let some = Options::parse_from(["bench", "--only", "write_64_rate,read_64_latency"]);
         let wanted: Vec<_> = FIGURES.iter().filter(|figure| some.wants(figure)).map(|f| f.name).collect();
         assert_eq!(wanted, ["write_64_rate", "read_64_latency"]);
+        assert!(!some.wants_acknowledgement());
         assert!(FIGURES.iter().all(|figure| Options::parse_from(["bench"]).wants(figure)));
+        let acknowledgement = Options::parse_from(["bench", "--only", ACKNOWLEDGEMENT]);
+        assert!(acknowledgement.wants_acknowledgement() && !FIGURES.iter().any(|f| acknowledgement.wants(f)));
         assert!(Options::try_parse_from(["bench", "--only", "write_65_rate"]).is_err());
     }
 }

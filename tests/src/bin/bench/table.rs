@@ -25,10 +25,11 @@ pub(crate) fn show(report: &Report) -> String {
     }
     sections.push(("Targets".to_owned(), targets(report)));
     let indent = |body: &str| body.lines().map(|line| format!("  {line}\n")).collect::<String>();
-    sections.iter().map(|(title, body)| format!("\n{title}\n{}", indent(body))).collect()
+    let told = sections.iter().filter(|(_, body)| !body.is_empty());
+    told.map(|(title, body)| format!("\n{title}\n{}", indent(body))).collect()
 }
 
-/// A table whose first `left` columns are words and whose others are numbers.
+/// A table whose first `left` columns are words and whose others are numbers; nothing if it has no rows.
 fn table<const N: usize>(
     header: [&str; N],
     left: usize,
@@ -39,6 +40,9 @@ fn table<const N: usize>(
     table.set_header(header);
     for row in rows {
         table.add_row(row);
+    }
+    if table.row_count() == 0 {
+        return String::new();
     }
     for column in table.column_iter_mut().skip(left) {
         column.set_cell_alignment(CellAlignment::Right);
