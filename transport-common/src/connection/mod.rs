@@ -207,8 +207,8 @@ pub struct Congestion {
     pub delays: [DelayRecord; 4],
     /// When the window of the smallest delays began.
     pub delays_since: FalconTime,
-    /// 0.
-    pub reserved2: u32,
+    /// T1 of the last acknowledgement: one that repeats it measures nothing new.
+    pub last_t1: FalconTime,
 }
 
 /// One of the four delays, as people want to see it.

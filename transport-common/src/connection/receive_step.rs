@@ -13,6 +13,7 @@ use crate::transaction::{CompletionCode, NO_REQUEST, request_state};
 use crate::ulp::Answer;
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
+use crate::wire::nack::NackCode;
 
 /// Both ends send with this TTL or hop limit (D-14).
 pub const INITIAL_HOP_LIMIT: u8 = 255;
@@ -104,8 +105,17 @@ impl Entry {
             AckVerdict::Invalid => return s.count(Counter::AckInvalid),
         }
         self.tables.statistics.acks_received += 1;
-        let rtt = Picoseconds(s.packet.arrival).ticks().since(FalconTime(s.packet.t1));
-        self.sample_rtt(rtt);
+        let t1 = FalconTime(s.packet.t1);
+        let rtt = Picoseconds(s.packet.arrival).ticks().since(t1);
+        // A target that offers a held request to its ULP again says RNR again, with the times of the packet that came
+        // last: from then on it is the ULP that is measured, not the network.
+        let repeated = s.packet.kind == NACK
+            && s.packet.nack_code == NackCode::RNR
+            && t1 == self.connection.congestion.last_t1;
+        self.connection.congestion.last_t1 = t1;
+        if !repeated {
+            self.sample_rtt(rtt);
+        }
         let mut eack_drop = false;
         match s.packet.kind {
             EACK => eack_drop = self.retransmit_early(&s.packet.acknowledgement, now, rtt),
@@ -117,7 +127,9 @@ impl Entry {
             }
             _ => {}
         }
-        self.acknowledgement_event(s, eack_drop as u32, now);
+        if !repeated {
+            self.acknowledgement_event(s, eack_drop as u32, now);
+        }
     }
 
     /// F-9.2.3-4; a sample of more than half the wrap is no round trip time.

@@ -208,7 +208,8 @@ impl Entry {
         let before = *self.packet(resend.window, resend.psn);
         self.book_retransmission(resend, ticks);
         self.connection.departed(now);
-        if before.flags & packet_flag::UNSENT == 0 {
+        // A copy that an RNR NACK asked for says nothing about the network: its timer is the target's wish.
+        if before.flags & (packet_flag::UNSENT | packet_flag::ASKED_FOR) == 0 {
             self.retransmission_event(s, &before);
         }
         let packet = *self.packet(resend.window, resend.psn);

@@ -127,7 +127,10 @@ impl Entry {
         }
         // The copy that an RNR NACK asked for leaves whatever M is: the peer is alive and wants it (D-41, F-6.4-1).
         let asked_for = packet.flags & packet_flag::RNR != 0;
-        packet.flags &= !(packet_flag::RNR | packet_flag::EARLY);
+        packet.flags &= !(packet_flag::RNR | packet_flag::EARLY | packet_flag::ASKED_FOR);
+        if asked_for {
+            packet.flags |= packet_flag::ASKED_FOR;
+        }
         if packet.attempts as u32 >= limit && !asked_for {
             if packet.flags & packet_flag::RESYNC != 0 {
                 // F-11-6: the Resync is exhausted as well. Pull Data carries the peer's RSN, not one of ours.
@@ -225,7 +228,7 @@ impl Entry {
         } else {
             statistics.retransmitted_timeout += 1;
         }
-        packet.flags &= !(packet_flag::EARLY | packet_flag::UNSENT);
+        packet.flags &= !(packet_flag::EARLY | packet_flag::UNSENT | packet_flag::ASKED_FOR);
         let deadline = now.after(packet.timeout(rto));
         self.connection.timers.arm_retransmit(deadline);
     }

@@ -29,6 +29,8 @@ pub mod packet_flag {
     pub const RESYNC_SENT: u8 = 16;
     /// The copy that was booked last never left: sending it again is no retransmission.
     pub const UNSENT: u8 = 32;
+    /// The copy queued is one that an RNR NACK asked for: no sign of a loss.
+    pub const ASKED_FOR: u8 = 64;
 }
 
 /// State of one outstanding packet; what it carries is found through its transaction or response.

@@ -11,7 +11,7 @@ use crate::connection::Entry;
 pub const MAGIC: [u8; 8] = *b"TIERCELT";
 /// Version of this layout and of the notes, and of the order in which the datapath asks and decides: raised when a trace of
 /// before can no longer be replayed.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Kinds of chunks ([`ChunkHead::kind`]).
 pub mod chunk {

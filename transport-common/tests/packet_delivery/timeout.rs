@@ -1,6 +1,7 @@
 //! Retransmission by timeout, RNR, exhaustion (F-9.1.5, F-11-4..8, D-40, D-41, D-44, D-46, D-89).
 
 use transport_common::bitmap::Bitmap128;
+use transport_common::congestion::settings::Settings;
 use transport_common::connection::state;
 use transport_common::counters::Counter;
 use transport_common::packet_delivery::{Window, packet_flag};
@@ -393,4 +394,40 @@ fn copies_equal_the_original() {
         assert_eq!(same, first);
     }
     assert_ne!(node.entry.tables.data_packets[20].flags & packet_flag::RETRANSMITTED, 0);
+}
+
+/// A target whose ULP stays not ready says RNR again and again, with the times of the packet that came last, and asks
+/// for copies: neither is a sign of the network. The first NACK is measured (F-9.2.4-2), what repeats it is not.
+#[test]
+fn waiting_for_a_receive_is_no_congestion() {
+    let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
+    p.settings = Settings::SWIFT;
+    p.config.transaction_timeout = Ticks::from_nanos(100_000_000_000);
+    let mut node = Node::new(&p);
+    node.post(write(0, 4));
+    assert_eq!(node.drain(at(0)).len(), 1);
+    let mut first = nack(&node, Window::Data, 20, RNR, at(5));
+    first.packet.rnr_timeout_code = 20; // 10.24 ms
+    node.receive(&first, at(12));
+    let reached = node.entry.connection.congestion;
+    assert_eq!(node.entry.tables.statistics.congestion_events, 1);
+    let mut copies = 0;
+    for now in (100..1_000_000).step_by(100) {
+        let mut again = first.clone();
+        again.packet.iv = at(now).0;
+        node.receive(&again, at(now + 7));
+        copies += node.drain(at(now + 8)).len();
+    }
+    let congestion = node.entry.connection.congestion;
+    assert_eq!(copies, 0, "each RNR NACK puts the copy off (D-40)");
+    assert_eq!(node.entry.tables.statistics.congestion_events, 1);
+    assert_eq!((congestion.fcwnd, congestion.rto), (reached.fcwnd, reached.rto));
+    assert_eq!((congestion.rtt, congestion.delays), (reached.rtt, reached.delays));
+
+    // Nobody says no any more: the copy asked for leaves, and is not held to be a loss. The next one is a timeout.
+    let sent = into_nothing(&mut node, 1_000_000, 1_011_000);
+    assert_eq!((sent.len(), node.entry.tables.statistics.congestion_events), (1, 1));
+    let sent = into_nothing(&mut node, 1_011_000, 1_100_000);
+    assert!(!sent.is_empty() && node.entry.tables.statistics.congestion_events > 1);
+    assert!(node.entry.connection.congestion.fcwnd < reached.fcwnd);
 }
