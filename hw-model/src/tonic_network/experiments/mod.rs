@@ -80,7 +80,7 @@ fn tcp(hosts: u16, flows: u16, seed: u64) -> Scenario {
         spread: Span::ZERO,
         drops: DropPattern::none(),
         red: None,
-        flow_control: false,
+        flow_control: None,
         dcqcn: Dcqcn::new(10e9),
         outstanding: 16,
         watched: None,
