@@ -12,6 +12,7 @@
 mod compare;
 mod dcqcn;
 mod dcqcn_flows;
+mod dcqcn_free;
 mod delivery;
 mod new_reno;
 mod new_reno_flows;
