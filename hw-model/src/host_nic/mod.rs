@@ -7,6 +7,7 @@
 mod access;
 mod doorbells;
 mod platform;
+pub(crate) mod testbed;
 
 #[cfg(test)]
 mod tests;

@@ -1,72 +1,28 @@
 //! The card alone: bounds, frames, and one WRITE between two cards.
 
 use super::*;
-use transport_common::congestion::settings::Settings;
-use transport_common::connection::{Config, Initial, Path};
 use transport_common::datapath::Platform;
-use transport_common::ids::{Cid, Psn, Spi};
 use transport_common::queues::{MEMORY_GUARD, access, flag, opcode};
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::Ticks;
 
-const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
-const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
+use super::testbed::{connection, node};
+
+/// The slot of the connection.
+const SLOT: usize = 5;
 
 fn nic(side: usize) -> HostNic {
-    HostNic::new(HostConfig::new(node_config(MACS[side], ADDRESSES[side], [0; 16])))
-}
-
-fn address(v4: [u8; 4]) -> [u8; 16] {
-    let mut address = [0; 16];
-    address[..4].copy_from_slice(&v4);
-    address
+    HostNic::new(HostConfig::new(node(side)))
 }
 
 fn parameters(side: usize) -> Parameters {
-    let peer = 1 - side;
-    let start = |side: usize| Initial { request_psn: Psn(100), data_psn: Psn(side as u32), rsn: Rsn(7) };
-    Parameters {
-        config: Config {
-            path: Path {
-                source: address(ADDRESSES[side]),
-                destination: address(ADDRESSES[peer]),
-                source_mac: MACS[side],
-                destination_mac: MACS[peer],
-                source_port: 50_000,
-                ip_version: 4,
-                ..Path::default()
-            },
-            local_cid: Cid(5),
-            peer_cid: Cid(5),
-            checksum: 1,
-            ack_request_threshold: 2,
-            ooo_threshold: 3,
-            max_retransmit_attempts: 3,
-            ack_coalescing: Ticks(61),
-            transaction_timeout: Ticks(7_000_000),
-            max_segment: 1024,
-            replay_margin: 100_000_000_000,
-            ..Config::default()
-        },
-        psp_version: 15,
-        tx_spi: Spi(1),
-        rx_spi: Spi(1),
-        remote_time: None,
-        tx: start(side),
-        rx: start(peer),
-        request_window: 64,
-        data_window: 128,
-        fcwnd: Fcwnd::from_packets(32),
-        ncwnd: 64,
-        rto: Ticks(7629),
-        settings: Settings::CONSTANT,
-    }
+    connection(side, SLOT)
 }
 
 #[test]
 fn write_is_placed_acknowledged_and_completed() {
     let (mut a, mut b) = (nic(0), nic(1));
-    a.open(5, &parameters(0));
-    b.open(5, &parameters(1));
+    a.open(SLOT, &parameters(0));
+    b.open(SLOT, &parameters(1));
     b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
     a.memory_mut()[..100].copy_from_slice(&[0xa5; 100]);
     let work = WorkRequest {
@@ -78,16 +34,16 @@ fn write_is_placed_acknowledged_and_completed() {
         wr_id: 42,
         ..WorkRequest::default()
     };
-    assert_eq!(a.post(5, work), Ok(Rsn(7)));
+    assert_eq!(a.post(SLOT, work), Ok(parameters(0).tx.rsn));
     let (verdict, frame) = a.engine_frame().expect("the doorbell was rung");
     assert_eq!(verdict, Verdict::Transmit);
     let (verdict, answer) = b.receive(frame);
     assert_eq!(b.memory()[8192 + 49..8192 + 151], [&[0][..], &[0xa5; 100], &[0]].concat());
     assert_eq!(verdict, Verdict::Transmit, "the last of a burst asks for its ACK (F-9.1.3.1-1)");
     assert_eq!(a.receive(answer).0, Verdict::Drop);
-    let completion = a.poll_completion(5).expect("acknowledged");
-    assert_eq!((completion.wr_id, completion.status, completion.rsn), (42, 0, 7));
-    assert_eq!(a.poll_completion(5), None);
+    let completion = a.poll_completion(SLOT).expect("acknowledged");
+    assert_eq!((completion.wr_id, completion.status, completion.rsn), (42, 0, parameters(0).tx.rsn.0));
+    assert_eq!(a.poll_completion(SLOT), None);
     assert_eq!(b.counter(Counter::SentInReceivedFrame), 1);
 }
 
@@ -96,21 +52,21 @@ fn write_is_placed_acknowledged_and_completed() {
 fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     let at = |ticks: u64| Picoseconds(ticks << 17);
     let (mut a, mut b) = (nic(0), nic(1));
-    a.open(5, &parameters(0));
-    b.open(5, &parameters(1));
+    a.open(SLOT, &parameters(0));
+    b.open(SLOT, &parameters(1));
     b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
     a.set_time(at(1_000));
     let work = WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
-    a.post(5, work).expect("the queue is empty");
+    a.post(SLOT, work).expect("the queue is empty");
     let (_, frame) = a.engine_frame().expect("the doorbell was rung");
     b.set_time(at(1_100));
     b.set_rx_buffer_level(20);
     let (_, answer) = b.receive_waited(frame, at(1_010));
     a.set_time(at(1_130));
     a.receive_waited(answer, at(1_120));
-    let delays = a.entry(5).connection.congestion.delays.map(|delay| delay.last.0);
+    let delays = a.entry(SLOT).connection.congestion.delays.map(|delay| delay.last.0);
     assert_eq!(delays, [120, 30, 10, 20], "full, fabric, forward, reverse");
-    assert_eq!(a.entry(5).connection.congestion.rtt, Ticks(120));
+    assert_eq!(a.entry(SLOT).connection.congestion.rtt, Ticks(120));
     assert_eq!(a.scratch.event.rx_buffer_level, 20, "F-10.2-3");
 }
 
@@ -119,14 +75,14 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
 fn a_damaged_ipv4_header_length_is_told_from_options() {
     let counted = |frame: &[u8], counter: Counter, verdict: Verdict| {
         let mut b = nic(1);
-        b.open(5, &parameters(1));
+        b.open(SLOT, &parameters(1));
         assert_eq!(b.receive(frame.to_vec()).0, verdict, "{}", counter.name());
         assert_eq!(b.counter(counter), 1, "{}", counter.name());
     };
     let mut a = nic(0);
-    a.open(5, &parameters(0));
+    a.open(SLOT, &parameters(0));
     let work = WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
-    a.post(5, work).expect("the queue is empty");
+    a.post(SLOT, work).expect("the queue is empty");
     let (_, frame) = a.engine_frame().expect("the doorbell was rung");
     let tagged = [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
     for (frame, ip) in [(&frame, 14), (&tagged, 18)] {

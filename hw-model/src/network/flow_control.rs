@@ -15,19 +15,28 @@ const PRIORITY: usize = 3;
 const ENABLED: usize = 14 + 2 + 1;
 const TIMES: usize = 14 + 4;
 
-/// When a switch pauses the hosts at its ports, on dynamic thresholds as in section 4 of Zhu et al., "Congestion
-/// control for large-scale RDMA deployments", SIGCOMM 2015.
-///
-/// What counts is the frames a host has in the switch's memory, to wherever they go. Above `alpha` times the memory that
-/// is neither used nor headroom the host is paused, and `hysteresis` below it goes on.
+/// How much a host may have in a switch's memory, to wherever its frames go, before it is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseThreshold {
+    /// Section 4 of Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015: what is free sets
+    /// it, `alpha` times the memory that is neither used nor headroom.
+    Dynamic {
+        /// Memory of each switch.
+        buffer: ByteCount,
+        /// Of it, what is kept for frames that come before a pause takes effect, all ports together.
+        headroom: ByteCount,
+        /// Share of the free memory.
+        alpha: Alpha,
+    },
+    /// So much, whatever is free.
+    Static(ByteCount),
+}
+
+/// When a switch pauses the hosts at its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowControl {
-    /// Memory of each switch.
-    pub buffer: ByteCount,
-    /// Of it, what is kept for frames that come before a pause takes effect, all ports together.
-    pub headroom: ByteCount,
-    /// Share of the free memory.
-    pub alpha: Alpha,
+    /// Above it a host is paused.
+    pub threshold: PauseThreshold,
     /// How far below the threshold a paused host goes on: two frames in the paper.
     pub hysteresis: ByteCount,
 }
@@ -47,7 +56,10 @@ impl IngressMemory {
     }
 
     fn threshold(&self) -> u64 {
-        let FlowControl { buffer, headroom, alpha, .. } = self.config;
+        let (buffer, headroom, alpha) = match self.config.threshold {
+            PauseThreshold::Dynamic { buffer, headroom, alpha } => (buffer, headroom, alpha),
+            PauseThreshold::Static(bytes) => return bytes.0,
+        };
         let free = buffer.0.saturating_sub(headroom.0 + self.used);
         let scaled = u128::from(free) * u128::from(alpha.numerator) / u128::from(alpha.denominator.get());
         u64::try_from(scaled).unwrap_or(u64::MAX)

@@ -66,7 +66,7 @@ pub use buffer::{Alpha, SharedBuffer};
 pub use config::{ConfigError, FabricConfig};
 pub use fabric::{Delivery, Fabric, Port};
 pub use flow::FlowHash;
-pub use flow_control::{FlowControl, pauses};
+pub use flow_control::{FlowControl, PauseThreshold, pauses};
 pub use header::is_trimmed;
 pub use impairments::{Burst, EcnMark, Impairments, Outage, Scope};
 pub use quantity::{ByteCount, Probability, QuantityError, Rate};

@@ -4,7 +4,7 @@ use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::network::{Alpha, ByteCount, FlowControl, Impairments, Rate, Span, Time};
+use crate::network::{Alpha, ByteCount, FlowControl, Impairments, PauseThreshold, Rate, Span, Time};
 use crate::reference_senders::{Dcqcn, NewRenoConfig, Red, TimeoutBounds};
 use crate::tonic::protocols::{NewReno, RoceDcqcn, Tcp};
 use crate::tonic::{Frequency, Parameters, Tonic};
@@ -35,15 +35,12 @@ const NOTIFICATION_INTERVAL: Span = Span::from_micros(50);
 /// RoCE's retransmission timeout, milliseconds.
 const ROCE_TIMEOUT: u64 = 1;
 
-/// The switch's flow control: section 4 of the DCQCN paper, with 22.4 KB of headroom a port, and two frames of
+/// Flow control on dynamic thresholds: section 4 of the DCQCN paper, with 22.4 KB of headroom a port, and two frames of
 /// hysteresis. One priority is in use, so that beta = 8 over 8 priorities is an alpha of 1.
-fn flow_control(ports: u16) -> FlowControl {
-    FlowControl {
-        buffer: BUFFER,
-        headroom: ByteCount(22_400 * u64::from(ports)),
-        alpha: Alpha::default(),
-        hysteresis: ByteCount(2 * u64::from(SEGMENT)),
-    }
+pub fn dynamic_flow_control(ports: u16) -> FlowControl {
+    let headroom = ByteCount(22_400 * u64::from(ports));
+    let threshold = PauseThreshold::Dynamic { buffer: BUFFER, headroom, alpha: Alpha::default() };
+    FlowControl { threshold, hysteresis: ByteCount(2 * u64::from(SEGMENT)) }
 }
 
 /// Whose senders.
@@ -90,8 +87,8 @@ pub struct Scenario {
     pub drops: DropPattern,
     /// How the switch marks.
     pub red: Option<Red>,
-    /// The switch pauses hosts rather than to drop.
-    pub flow_control: bool,
+    /// When the switch pauses hosts; `None`: it drops.
+    pub flow_control: Option<FlowControl>,
     /// DCQCN's reaction point, under both kinds of senders.
     pub dcqcn: Dcqcn,
     /// N of Tonic: segment addresses of a flow that wait for credit; 16 or more, the output queue has as many places.
@@ -153,7 +150,7 @@ impl Scenario {
             processing: self.processing,
             delay: Span(self.round_trip.0 / 4),
             buffer: BUFFER,
-            flow_control: self.flow_control.then(|| flow_control(self.hosts + 1)),
+            flow_control: self.flow_control,
             red: self.red,
             impairments: Impairments::default(),
             drops: self.drops.clone(),

@@ -131,8 +131,11 @@ impl Bench {
         }
     }
 
-    /// What the peer does up to an instant: it takes no time, but its line does.
+    /// What the peer does in a cycle: it takes no time, but its line does. A frame begins where the one before ended,
+    /// which is seldom at a cycle's begin: else the line would stand still to the next, at 200 Gb/s for a tenth of the
+    /// time with short frames.
     fn serve_peer(&mut self, now: Picoseconds) {
+        let end = now.0 + self.card.pipeline().parameters().period;
         while self.to_peer.front().is_some_and(|(at, _)| at.0 <= now.0) {
             let Some((at, frame)) = self.to_peer.pop_front() else { return };
             self.peer.set_time(at);
@@ -141,7 +144,7 @@ impl Bench {
             }
         }
         let mut idle = 0;
-        while self.line_free <= now.0 && idle < IDLE_TURNS {
+        while self.line_free < end && idle < IDLE_TURNS {
             self.peer.set_time(now);
             let due = self
                 .peer

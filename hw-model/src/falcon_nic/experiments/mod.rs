@@ -43,6 +43,8 @@ pub(crate) const ALL: &[Named] = &[
 
 /// Cycles of a run, unless a limit is given.
 const CYCLES: u64 = 100_000;
+/// Part of the time from which on a block is always busy.
+const BUSY: f64 = 0.95;
 /// Bytes of user data of a long operation: with its headers it fits an MTU of 1500.
 const LONG: u32 = 1024;
 /// Bytes of a short one.

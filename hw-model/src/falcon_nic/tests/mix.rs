@@ -7,6 +7,7 @@ use transport_common::queues::{CELLS, ReceiveRequest, Region, WorkRequest, acces
 use super::super::testbed::{self, Traffic};
 use super::super::*;
 use crate::clocked::Cycle;
+use crate::host_nic::testbed::{LONGEST_SEGMENT, mac};
 use crate::network::{Fabric, Port};
 
 /// Operations each end of a connection asks for; as many as fit the areas below.
@@ -51,7 +52,7 @@ fn plan(seed: u64, connections: usize, count: usize) -> Vec<(usize, Vec<Operatio
         for slot in 0..connections {
             let (mut sum, mut swapped, mut sends) = (0, 0, 0);
             let operations = (0..count).map(|number| {
-                let length = random.random_range(1..=testbed::LONGEST_SEGMENT);
+                let length = random.random_range(1..=LONGEST_SEGMENT);
                 let from = SOURCE + random.random_range(0..AREA - PLACE as u64);
                 let mut work = WorkRequest {
                     flags: flag::SIGNALED,
@@ -198,7 +199,7 @@ pub(super) fn run(
     let mut of = Fabric::new(2, fabric.parse().expect("a configuration")).expect("two ports");
     let traffic = Traffic { rto: 100_000, ..Traffic::CONSTANT };
     let cards = (0..2).map(|side| {
-        of.learn(testbed::address(side), Port(side as u16));
+        of.learn(mac(side), Port(side as u16));
         let card = FalconNic::new(testbed::host_config(side), parameters.clone()).expect("possible");
         testbed::open(&mut card.host_mut(), side, connections, traffic);
         card

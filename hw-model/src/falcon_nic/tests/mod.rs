@@ -9,13 +9,14 @@ use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
 
 use super::testbed::{self, Traffic};
 use super::*;
+use crate::host_nic::testbed::mac;
 use crate::network::{Fabric, Port};
 
 /// Two cards with so many connections between them, on a fabric.
 fn pair(parameters: &Parameters, connections: usize, traffic: Traffic, fabric: &str) -> Joined {
     let mut fabric = Fabric::new(2, fabric.parse().expect("a configuration")).expect("two ports");
     let cards = (0..2).map(|side| {
-        fabric.learn(testbed::address(side), Port(side as u16));
+        fabric.learn(mac(side), Port(side as u16));
         let card = FalconNic::new(testbed::host_config(side), parameters.clone()).expect("possible");
         testbed::open(&mut card.host_mut(), side, connections, traffic);
         card

@@ -12,6 +12,7 @@
 mod compare;
 mod dcqcn;
 mod dcqcn_flows;
+mod dcqcn_free;
 mod delivery;
 mod new_reno;
 mod new_reno_flows;
@@ -80,7 +81,7 @@ fn tcp(hosts: u16, flows: u16, seed: u64) -> Scenario {
         spread: Span::ZERO,
         drops: DropPattern::none(),
         red: None,
-        flow_control: false,
+        flow_control: None,
         dcqcn: Dcqcn::new(10e9),
         outstanding: 16,
         watched: None,

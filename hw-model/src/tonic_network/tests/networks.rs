@@ -2,7 +2,7 @@
 
 use crate::network::{ByteCount, Impairments, Probability, Rate, Span, Time};
 use crate::reference_senders::{Dcqcn, Red};
-use crate::tonic_network::scenario::{Scenario, Senders};
+use crate::tonic_network::scenario::{Scenario, Senders, dynamic_flow_control};
 use crate::tonic_network::{Cabling, DropPattern, LossKind, NetworkError, SenderLog, TonicNetwork};
 
 fn scenario(hosts: u16, flows: u16, gigabits: u64, round_trip_us: u64) -> Scenario {
@@ -16,7 +16,7 @@ fn scenario(hosts: u16, flows: u16, gigabits: u64, round_trip_us: u64) -> Scenar
         spread: Span::from_micros(100),
         drops: DropPattern::none(),
         red: None,
-        flow_control: false,
+        flow_control: None,
         dcqcn: Dcqcn::new(gigabits as f64 * 1e9),
         outstanding: 64,
         watched: Some(0),
@@ -56,7 +56,11 @@ fn how_time_is_cut_changes_nothing() {
     let new_reno =
         Scenario { drops: DropPattern::none().with(0, 90, 1).with(0, 95, 1), ..scenario(2, 3, 10, 10) };
     let new_reno = Scenario { clock_tolerance: 100, processing: Span::from_nanos(800), ..new_reno };
-    let dcqcn = Scenario { red: Some(Red::DCQCN), flow_control: true, ..scenario(2, 3, 40, 4) };
+    let dcqcn = Scenario {
+        red: Some(Red::DCQCN),
+        flow_control: Some(dynamic_flow_control(3)),
+        ..scenario(2, 3, 40, 4)
+    };
     for senders in Senders::BOTH {
         for (name, make) in [
             ("NewReno", Box::new(|| new_reno.new_reno(senders)) as Box<dyn Fn() -> _>),
@@ -133,7 +137,7 @@ fn flow_control_drops_nothing() {
             let network = scenario.dcqcn(senders).expect("a network");
             scenario.run(network, Span::from_millis(3), 3, |_| {})
         };
-        let (paused, dropped) = (run(true), run(false));
+        let (paused, dropped) = (run(Some(dynamic_flow_control(3))), run(None));
         assert_eq!(paused.dropped, 0, "{senders:?}");
         assert!(paused.pauses >= 2, "{senders:?}: {}", paused.pauses);
         assert!(paused.queue_peak < 5_500_000);
