@@ -474,6 +474,7 @@ fn packets_are_decoded_without_a_node() -> Result<()> {
     let cut = tiercel(&["decode", "--hex", FRAME])?;
     assert_eq!(cut.code, 5, "{cut:?}");
     assert!(cut.stdout.contains("02:00:00:00:00:01") && !cut.stderr.is_empty(), "{cut:?}");
+    assert!(!cut.stdout.contains("Error"), "said once: {cut:?}");
     let no_bytes = tiercel(&["decode", "--hex", "xyz"])?;
     assert_eq!(no_bytes.code, 2, "{no_bytes:?}");
     let no_file = tiercel(&["decode", "/nonexistent.pcap"])?;

@@ -97,6 +97,14 @@ pub fn decode_falcon(bytes: &[u8]) -> Decoded {
     layers::decode(bytes, layers::bare_falcon)
 }
 
+impl Decoded {
+    /// Whether the Falcon port was reached: a Falcon packet, or one that was meant to be.
+    pub fn is_falcon(&self) -> bool {
+        let in_error = self.error.as_ref().is_some_and(|error| error.layer == "PSP");
+        in_error || self.layers.iter().any(|layer| layer.name == "PSP" || layer.name.starts_with("Falcon"))
+    }
+}
+
 impl fmt::Display for Decoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for layer in &self.layers {

@@ -104,7 +104,8 @@ pub fn describe(code: u8, ulp_code: u8) -> String {
             "the peer's ULP does not know the connection (kCmplTargetNackCID)"
         }
         Some(CompletionCode::LocalTimeout) => {
-            "no answer in time (kCmplLocalTO): see whether the peer runs and the link is up"
+            "no answer in time (kCmplLocalTO): see whether the peer runs and the link is up, and for a SEND or immediate \
+             data whether the peer has posted a receive (`tiercel recv post`); the operation may still take effect"
         }
         Some(CompletionCode::OperationError) => "malformed request or response (kCmplOpErr)",
         Some(CompletionCode::DeadConnection) => {
@@ -134,6 +135,7 @@ mod tests {
             assert!(text.ends_with(&format!("(completion code {code:#x})")), "{text}");
         }
         assert!(texts[0x8].contains("kCmplLocalTO") && texts[0xa].contains("kCmplDeadConn"));
+        assert!(texts[0x8].contains("`tiercel recv post`") && texts[0x8].contains("may still take effect"));
         assert!(texts[0x2].starts_with("reserved") && texts[0xe].starts_with("reserved"));
     }
 

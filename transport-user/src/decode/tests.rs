@@ -42,6 +42,18 @@ fn names(decoded: &Decoded) -> Vec<&str> {
 }
 
 #[test]
+fn what_reaches_the_falcon_port_is_told_from_the_rest() {
+    assert!(decode_frame(&frame()).is_falcon());
+    assert!(decode_falcon(&parse_hex(EACK).unwrap()).is_falcon());
+    let (mut other, mut cut) = (frame(), frame());
+    other[36] ^= 1; // the UDP destination port
+    assert!(!decode_frame(&other).is_falcon());
+    assert!(!decode_frame(&[0]).is_falcon());
+    cut[43] |= 2; // the header extension of PSP
+    assert!(decode_frame(&cut).is_falcon());
+}
+
+#[test]
 fn every_layer_of_a_write() {
     let decoded = decode_frame(&frame());
     assert_eq!(decoded.error, None, "{decoded}");

@@ -70,11 +70,29 @@ Examples:
         #[command(flatten)]
         json: Json,
     },
-    /// Connections: list, show, connect, close.
-    #[command(subcommand)]
+    /// Connections: list, show, connect, congestion control (cc), watch, close.
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tiercel conn connect 10.7.0.2
+  tiercel conn list
+  tiercel conn cc 5 --cc dcqcn
+  tiercel conn watch 5
+  tiercel conn close 5"
+    )]
     Conn(Conn),
     /// Memory regions: register, deregister, list, read, write.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tiercel mr register 64MiB --name table
+  tiercel mr list
+  tiercel mr write 1 --data hello
+  tiercel mr read 1 --length 64
+  tiercel mr deregister 1"
+    )]
     Mr(Mr),
     /// RDMA WRITE into a peer's region.
     #[command(after_help = "\
@@ -124,10 +142,22 @@ Examples:
         json: Json,
     },
     /// Receives: post some, list what arrived.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tiercel recv post 5 --count 4 --length 64KiB
+  tiercel recv list 5"
+    )]
     Recv(Recv),
     /// Atomic operations on 8 bytes of a peer's region.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tiercel atomic fetch-add 5 --rkey 1 --address 64 --add 1
+  tiercel atomic compare-swap 5 --rkey 1 --address 64 --compare 0 --swap 7"
+    )]
     Atomic(AtomicCommand),
     /// Copy a file to or from the node at the other end of a connection.
     ///
@@ -177,6 +207,9 @@ Examples:
         json: Json,
     },
     /// Show what packets say: bytes in hexadecimal, or a pcap or pcapng file.
+    ///
+    /// A capture taken on a node's own interface holds no Falcon packet: the node takes and sends them in XDP, which comes before
+    /// the taps of tcpdump. Capture on the way, at a switch or a mirror port.
     #[command(after_help = "\
 Examples:
   tiercel decode capture.pcap

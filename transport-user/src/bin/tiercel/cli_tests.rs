@@ -20,7 +20,6 @@ fn every_subcommand_has_examples() {
             let path = format!("{path} {}", sub.get_name());
             if sub.has_subcommands() {
                 check(sub, &path);
-                continue;
             }
             let examples = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(examples.contains(&path), "`{path} --help` has no example");

@@ -10,6 +10,11 @@ use crate::cli::Json;
 use crate::exit::Exit;
 use crate::output::{print, print_json};
 
+/// For who wonders where the packets are.
+const NO_FALCON: &str = "\
+note: no Falcon packet is in this file. A capture taken on a node's own interface holds none: the node takes and sends
+them in XDP, which comes before the taps of tcpdump. Capture on the way, at a switch or a mirror port.";
+
 pub(crate) fn decode(
     file: Option<PathBuf>,
     hex: Option<String>,
@@ -37,7 +42,8 @@ fn decode_hex(hex: String, falcon: bool, json: Json) -> Result<(), Exit> {
     let decoded = if falcon { decode_falcon(&bytes) } else { decode_frame(&bytes) };
     match json.json {
         true => print_json(&to_value(&decoded)?),
-        false => print(decoded.to_string().trim_end()),
+        // The error that ends it stands on stderr, once.
+        false => print(Decoded { error: None, ..decoded.clone() }.to_string().trim_end()),
     }
     match decoded.error {
         None => Ok(()),
@@ -50,6 +56,7 @@ fn decode_capture(file: &Path, json: Json) -> Result<(), Exit> {
     let in_file = |error| Exit::file(format!("{}: {error}", file.display()));
     let mut all = Vec::new();
     let mut outcome = Ok(());
+    let mut has_falcon = false;
     for frame in Capture::open(file).map_err(Exit::file)? {
         let frame = match frame {
             Ok(frame) => frame,
@@ -59,6 +66,7 @@ fn decode_capture(file: &Path, json: Json) -> Result<(), Exit> {
             }
         };
         let decoded = decode_frame(&frame.data);
+        has_falcon |= decoded.is_falcon();
         if json.json {
             let seconds = frame.timestamp.map(|timestamp| timestamp.as_secs_f64());
             let mut value = to_value(&decoded)?;
@@ -74,6 +82,9 @@ fn decode_capture(file: &Path, json: Json) -> Result<(), Exit> {
     }
     if json.json {
         print_json(&Value::Array(all));
+    }
+    if !has_falcon {
+        eprintln!("{NO_FALCON}");
     }
     outcome
 }

@@ -46,10 +46,15 @@ pub(crate) fn table(rows: &[Value], columns: &[Column<'_>]) -> String {
 
 /// Names and values below one another; nested fields get dotted names.
 pub(crate) fn fields(value: &Value) -> String {
+    fields_of(std::slice::from_ref(value))
+}
+
+/// The fields of several values, one after the other.
+pub(crate) fn fields_of(values: &[Value]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     let mut rows = Vec::new();
-    flatten("", value, &mut rows);
+    values.iter().for_each(|value| flatten("", value, &mut rows));
     for (name, cell) in rows {
         table.add_row([name, cell]);
     }

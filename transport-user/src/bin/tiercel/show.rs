@@ -6,7 +6,7 @@ use transport_user::control::Request;
 use crate::cli::Json;
 use crate::connection_arguments::Conn;
 use crate::exit::Exit;
-use crate::output::{fields, print, print_json, size, table, text};
+use crate::output::{fields, fields_of, print, print_json, size, table, text};
 use crate::talk::Node;
 use crate::watch::watch;
 
@@ -23,7 +23,10 @@ pub(crate) async fn status(node: &Node, json: Json) -> Result<(), Exit> {
         return Ok(());
     }
     let events = status.as_object_mut().and_then(|status| status.remove("events")).unwrap_or_default();
-    print(fields(&status));
+    for group in ["pools", "rate_update"] {
+        retain_counted(&mut status[group]);
+    }
+    print(fields_of(&in_order(status, &FIRST)));
     if let Some(events) = events.as_array().filter(|events| !events.is_empty()) {
         print("\nLatest events of the connection manager:");
         for event in events.iter().rev().take(10).rev() {
@@ -47,22 +50,57 @@ pub(crate) async fn stats(node: &Node, all: bool, json: Json) -> Result<(), Exit
     }
     let delays = stats.as_object_mut().and_then(|stats| stats.remove("delays")).unwrap_or_default();
     if !all {
-        let verdicts = &mut stats["rate_update"]["verdicts"];
-        retain_counted(verdicts);
-        for group in ["counters", "connections", "connection_manager"] {
-            retain_counted(&mut stats[group]);
-        }
+        retain_counted(&mut stats);
     }
     print(fields(&stats));
     print_delays(&delays);
     Ok(())
 }
 
-/// Drops what is zero.
-fn retain_counted(group: &mut Value) {
-    if let Some(counters) = group.as_object_mut() {
-        counters.retain(|_, count| count != 0);
+/// Drops what is zero, and what holds nothing else.
+fn retain_counted(value: &mut Value) {
+    let counts = |value: &mut Value| {
+        let was_empty = is_empty(value);
+        retain_counted(value);
+        *value != 0 && (was_empty || !is_empty(value))
+    };
+    match value {
+        Value::Object(group) => group.retain(|_, value| counts(value)),
+        // Numbers keep their place in a list.
+        Value::Array(list) if list.iter().any(Value::is_object) => list.iter_mut().for_each(retain_counted),
+        _ => {}
     }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(group) => group.is_empty(),
+        Value::Array(list) => list.iter().all(|element| element.is_object() && is_empty(element)),
+        _ => false,
+    }
+}
+
+/// What `status` begins with.
+const FIRST: [&str; 8] = [
+    "name",
+    "uptime_s",
+    "device",
+    "attach",
+    "engine",
+    "connection_manager",
+    "receive_timestamps",
+    "receive_directory",
+];
+
+/// The fields of these names one by one, then the others.
+fn in_order(mut value: Value, names: &[&str]) -> Vec<Value> {
+    let mut parts = Vec::new();
+    if let Some(fields) = value.as_object_mut() {
+        let first = names.iter().filter_map(|name| fields.remove_entry(*name));
+        parts.extend(first.map(|field| Value::Object([field].into_iter().collect())));
+    }
+    parts.push(value);
+    parts
 }
 
 /// The histograms of the four delays as percentiles.
@@ -231,7 +269,31 @@ fn right_name(right: transport_user::control::Right) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn zeros_are_left_out_wherever_they_stand() {
+        let mut value = json!({
+            "pools": { "cells": 2048, "cells_in_use": 0 },
+            "rate_update": { "state": "off", "queues": [{ "events": 0 }, { "events": 0 }], "verdicts": { "a": 0 } },
+            "events": [], "limits": [0, 768], "cpu": null, "yes": false,
+        });
+        retain_counted(&mut value);
+        let kept = json!({
+            "pools": { "cells": 2048 }, "rate_update": { "state": "off" },
+            "events": [], "limits": [0, 768], "cpu": null, "yes": false,
+        });
+        assert_eq!(value, kept);
+    }
+
+    #[test]
+    fn the_first_fields_come_before_the_others() {
+        let parts =
+            in_order(json!({ "a": 1, "name": "veth0", "z": 2, "engine": 3 }), &["name", "missing", "engine"]);
+        assert_eq!(parts, [json!({ "name": "veth0" }), json!({ "engine": 3 }), json!({ "a": 1, "z": 2 })]);
+    }
 
     #[test]
     fn events_show_the_time_of_day() {

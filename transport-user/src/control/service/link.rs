@@ -49,7 +49,7 @@ impl Verbs for Link {
     }
 
     fn take_receives(&self) -> Result<ReceivePermit, Failure> {
-        self.service.inner.receives.take(self.connection.cid())
+        self.service.inner.receives.take(&self.connection)
     }
 
     fn post_receive(&self, buffer: &MemoryRegion, span: Span, id: u64) -> Result<(), Failure> {

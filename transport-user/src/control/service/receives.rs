@@ -46,8 +46,10 @@ struct Entry {
 
 impl Receives {
     /// Takes the receive side of a connection for a file transfer.
-    pub(super) fn take(&self, cid: Cid) -> Result<OwnedSemaphorePermit, Failure> {
-        Arc::clone(&self.book(cid).user).try_acquire_owned().map_err(|_| in_use(cid))
+    pub(super) fn take(&self, connection: &Connection) -> Result<OwnedSemaphorePermit, Failure> {
+        let cid = connection.cid();
+        let taken = Arc::clone(&self.book(cid).user).try_acquire_owned();
+        taken.map_err(|_| in_use(cid, connection.is_ordered()))
     }
 
     /// Forgets a connection that has ended.
@@ -62,10 +64,15 @@ impl Receives {
     }
 }
 
-fn in_use(cid: Cid) -> Failure {
+fn in_use(cid: Cid, ordered: bool) -> Failure {
+    // What is left over of a failed transfer holds up everything behind it, where requests keep their order.
+    let remedy = match ordered {
+        true => "close the connection to clear them, and connect anew",
+        false => "close the connection to clear them and connect anew, or copy with --via write",
+    };
     Failure::invalid(format!(
         "the receives of connection {0} are in use: by `tiercel recv post` (see `tiercel recv list {0}`), by a file \
-         transfer, or left over from one that failed; close the connection to clear them, or copy with --via write",
+         transfer, or left over from one that failed; {remedy}",
         cid.0
     ))
 }
@@ -115,7 +122,11 @@ impl Book {
         let mut state = lock(&self.state);
         let permit = match state.collecting {
             true => None,
-            false => Some(Arc::clone(&self.user).try_acquire_owned().map_err(|_| in_use(connection.cid()))?),
+            false => Some(
+                Arc::clone(&self.user)
+                    .try_acquire_owned()
+                    .map_err(|_| in_use(connection.cid(), connection.is_ordered()))?,
+            ),
         };
         let mut ids = Vec::new();
         let mut outcome = Ok(());
@@ -238,4 +249,16 @@ impl Entry {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_way_to_copy_is_named_only_where_it_is_not_blocked_as_well() {
+        assert!(in_use(Cid(5), false).text.ends_with("or copy with --via write"));
+        let ordered = in_use(Cid(5), true).text;
+        assert!(ordered.ends_with("connect anew") && !ordered.contains("--via"), "{ordered}");
+    }
 }

@@ -40,6 +40,8 @@ const MOST_SLOTS: u32 = 128;
 const MOST_MEMORY: u64 = 64 << 20;
 /// A peer that takes no step for so long has given up.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long operations of a transfer that has failed may still take before they are left to themselves.
+const RELEASE: Duration = Duration::from_secs(2);
 /// Longest name of a file.
 const LONGEST_NAME: usize = 200;
 
@@ -124,6 +126,18 @@ impl Steps<'_> {
         self.key.1
     }
 
+    /// Adds to a failure that `left` work requests ("operations", "receives") outlive the transfer, and what to do.
+    fn with_leftovers(&self, mut failure: Failure, left: u64, what: &str) -> Failure {
+        if left > 0 {
+            failure.text.push_str(&format!(
+                "; the transfer leaves {left} of its {what} outstanding, which blocks connection {0}: close it with \
+                 `tiercel conn close {0}`, then connect anew",
+                self.key.0.0
+            ));
+        }
+        failure
+    }
+
     /// The next step of the peer.
     ///
     /// # Errors
@@ -206,7 +220,8 @@ async fn tell<V: Verbs>(verbs: &V, step: FileMessage) -> Result<(), Failure> {
 fn out_of_step() -> Failure {
     Failure::new(
         FailureKind::File,
-        "the peer broke the order of a transfer: install the same release on both nodes",
+        "the peer broke the order of a transfer: an older SEND of this connection may have come between, then close \
+         the connection and connect anew; if it happens again, install the same release on both nodes",
     )
 }
 

@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use sha2::{Digest, Sha256};
+use tokio::time::timeout;
 
 use super::part::{self, Part};
 use super::verbs::{Arrival, Buffer, ReceivePermit, Span, Verbs};
-use super::{Chunks, CopyReport, MOST_MEMORY, MOST_SLOTS, Steps, out_of_step, tell, unwanted};
+use super::{Chunks, CopyReport, MOST_MEMORY, MOST_SLOTS, RELEASE, Steps, out_of_step, tell, unwanted};
 use crate::connection_manager::{FileMessage, Via, shortened};
 use crate::control::protocol::{Failure, FailureKind};
 use crate::control::server::ProgressSender;
@@ -45,11 +46,14 @@ pub(in super::super) async fn sink<V: Verbs>(
     progress: &ProgressSender,
 ) -> Result<CopyReport, Failure> {
     let transfer = steps.transfer();
-    let outcome = take(verbs, steps, what, progress).await;
+    let receives = what.via == Via::Send;
+    let mut left = 0;
+    let outcome = take(verbs, steps, what, progress, &mut left).await;
     if let Err(failure) = &outcome {
         verbs.tell(FileMessage::Abort { transfer, text: shortened(&failure.text) }).await;
     }
-    outcome
+    let kind = if receives { "receives" } else { "READs" };
+    outcome.map_err(|failure| steps.with_leftovers(failure, left, kind))
 }
 
 async fn take<V: Verbs>(
@@ -57,6 +61,7 @@ async fn take<V: Verbs>(
     steps: &mut Steps<'_>,
     what: Sink,
     progress: &ProgressSender,
+    left: &mut u64,
 ) -> Result<CopyReport, Failure> {
     let started = Instant::now();
     check_target(&what.file, what.overwrite)?;
@@ -82,11 +87,11 @@ async fn take<V: Verbs>(
     let stored = match what.via {
         Via::Send => {
             let permit = verbs.take_receives()?;
-            by_send(intake, steps, &mut part, progress, permit).await
+            by_send(intake, steps, &mut part, progress, (permit, left)).await
         }
         Via::Write | Via::Read => {
             tell(verbs, FileMessage::Ready { transfer: steps.transfer(), rkey }).await?;
-            one_sided(intake, steps, &what, &mut part, progress).await
+            one_sided(intake, steps, &what, &mut part, (progress, left)).await
         }
     };
     let sha256 = stored?;
@@ -175,7 +180,7 @@ async fn one_sided<V: Verbs>(
     steps: &mut Steps<'_>,
     what: &Sink,
     part: &mut Part,
-    progress: &ProgressSender,
+    (progress, left): (&ProgressSender, &mut u64),
 ) -> Result<String, Failure> {
     let transfer = steps.transfer();
     let (verbs, buffer, chunks) = (intake.verbs, intake.buffer.clone(), intake.chunks);
@@ -207,8 +212,13 @@ async fn one_sided<V: Verbs>(
         Ok(())
     }
     .await;
-    // READs under way still write into the buffer: wait for them whatever happened.
-    while reads.next().await.is_some() {}
+    // READs under way are waited for; those that do not end the connection carries on, with their memory.
+    while !reads.is_empty() {
+        if timeout(RELEASE, reads.next()).await.is_err() {
+            *left = reads.len() as u64;
+            break;
+        }
+    }
     drop(reads);
     outcome.map(|()| intake.digest())
 }
@@ -219,7 +229,7 @@ async fn by_send<V: Verbs>(
     steps: &mut Steps<'_>,
     part: &mut Part,
     progress: &ProgressSender,
-    permit: ReceivePermit,
+    (permit, left): (ReceivePermit, &mut u64),
 ) -> Result<String, Failure> {
     let transfer = steps.transfer();
     let outcome = async {
@@ -249,6 +259,7 @@ async fn by_send<V: Verbs>(
     }
     .await;
     if intake.posted > 0 {
+        *left = intake.posted;
         intake.verbs.park(intake.buffer.clone(), permit);
     }
     outcome.map(|()| intake.digest())

@@ -3,13 +3,14 @@
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::verbs::{Buffer, Verbs};
-use super::{Chunks, CopyReport, Steps, file_failure, out_of_step, tell, unwanted};
+use super::{Chunks, CopyReport, PATIENCE, RELEASE, Steps, file_failure, out_of_step, tell, unwanted};
 use crate::connection_manager::{FileMessage, Via, shortened};
 use crate::control::protocol::{Failure, FailureKind};
 use crate::control::server::ProgressSender;
@@ -41,11 +42,12 @@ pub(in super::super) async fn source<V: Verbs>(
     progress: &ProgressSender,
 ) -> Result<CopyReport, Failure> {
     let transfer = steps.transfer();
-    let outcome = offer(verbs, steps, what, progress).await;
+    let mut left = 0;
+    let outcome = offer(verbs, steps, what, progress, &mut left).await;
     if let Err(failure) = &outcome {
         verbs.tell(FileMessage::Abort { transfer, text: shortened(&failure.text) }).await;
     }
-    outcome
+    outcome.map_err(|failure| steps.with_leftovers(failure, left, "operations"))
 }
 
 async fn offer<V: Verbs>(
@@ -53,6 +55,7 @@ async fn offer<V: Verbs>(
     steps: &mut Steps<'_>,
     what: Source,
     progress: &ProgressSender,
+    left: &mut u64,
 ) -> Result<CopyReport, Failure> {
     let started = Instant::now();
     let unreadable = |error| file_failure(&what.file, "read", &error);
@@ -82,8 +85,8 @@ async fn offer<V: Verbs>(
     let FileMessage::Ready { rkey, .. } = steps.next().await? else { return Err(out_of_step()) };
     let mut under_way = UnderWay { verbs, buffer, chunks, via: what.via, rkey, operations: JoinSet::new() };
     let sent = send_all(&mut under_way, steps, &file, &what, progress).await;
-    // The datapath still reads the buffer for operations under way: wait for them whatever happened.
-    let rest = under_way.finish().await;
+    // Where all is stored they are about to complete. Where the peer has given up, they may never.
+    let rest = under_way.finish(if sent.is_ok() { PATIENCE } else { RELEASE }, left).await;
     let sha256 = sent?;
     rest?;
     tell(verbs.as_ref(), FileMessage::End { transfer: steps.transfer(), sha256: sha256.clone() }).await?;
@@ -128,11 +131,20 @@ impl<V: Verbs> UnderWay<'_, V> {
         });
     }
 
-    /// Waits for all operations; the first failure is the answer.
-    async fn finish(mut self) -> Result<(), Failure> {
+    /// Waits for all operations, at most `patience` for each; the first failure is the answer. Those that do not end are
+    /// counted in `left`: the connection carries them on, with their memory, until it is closed.
+    async fn finish(mut self, patience: Duration, left: &mut u64) -> Result<(), Failure> {
         let mut outcome = Ok(());
-        while let Some(ended) = self.operations.join_next().await {
-            outcome = outcome.and(flatten(ended).map(drop));
+        while !self.operations.is_empty() {
+            match timeout(patience, self.operations.join_next()).await {
+                Ok(Some(ended)) => outcome = outcome.and(flatten(ended).map(drop)),
+                Ok(None) => break,
+                Err(_) => {
+                    *left = self.operations.len() as u64;
+                    let text = format!("no operation completed for {} s", patience.as_secs());
+                    return outcome.and(Err(Failure::new(FailureKind::Connect, text)));
+                }
+            }
         }
         outcome
     }

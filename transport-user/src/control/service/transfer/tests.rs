@@ -22,6 +22,8 @@ struct World {
     fails_after: AtomicUsize,
     /// Flips a bit of what crosses.
     corrupts: AtomicBool,
+    /// Operations never complete.
+    stuck: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -80,6 +82,9 @@ struct FakeLink {
 impl FakeLink {
     /// Takes its time, differently each time, so that operations overtake one another.
     async fn cross(&self, span: Span) -> Result<(), Failure> {
+        if self.world.stuck.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         for _ in 0..(span.offset / 1000 * 7919) % 5 {
             tokio::task::yield_now().await;
         }
@@ -325,6 +330,48 @@ async fn an_operation_in_error_ends_both_ends_and_keeps_its_code() {
         assert_eq!(scene.right.own.parked.load(Ordering::Relaxed), posted);
         assert_eq!(posted, via == Via::Send);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_that_never_complete_end_both_ends() {
+    for via in WAYS {
+        let mut scene = Scene::new();
+        std::fs::write(scene.path("from"), content(10_000)).unwrap();
+        scene.world.stuck.store(true, Ordering::Relaxed);
+        let (left, right) = scene.copy(via, false).await;
+        let blocked = |outcome: &Result<CopyReport, Failure>| {
+            let text = &outcome.as_ref().unwrap_err().text;
+            text.contains("blocks connection 5") && text.contains("`tiercel conn close 5`")
+        };
+        // Who has work requests outstanding is told to close the connection.
+        assert_eq!(blocked(&left), via != Via::Read, "{via:?} {left:?}");
+        assert_eq!(blocked(&right), via != Via::Write, "{via:?} {right:?}");
+        assert_eq!(scene.names(), ["from"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_gives_up_ends_operations_that_never_complete() {
+    let scene = Scene::new();
+    std::fs::write(scene.path("from"), content(10_000)).unwrap();
+    scene.world.stuck.store(true, Ordering::Relaxed);
+    let (progress, _wanted) = ProgressSender::detached();
+    let mut steps = scene.left_transfers.enter(CID, 1).unwrap();
+    for step in [
+        FileMessage::Ready { transfer: 1, rkey: 1 },
+        FileMessage::Abort { transfer: 1, text: "no room".into() },
+    ] {
+        assert_eq!(scene.left_transfers.deliver(CID, step), None);
+    }
+    let what = Source { file: scene.path("from"), name: "to".into(), via: Via::Send, overwrite: false };
+    let started = tokio::time::Instant::now();
+    let failure = source(&scene.left, &mut steps, what, &progress).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(5), "it does not wait for its own patience");
+    assert!(
+        failure.text.starts_with("the peer gave up: no room; the transfer leaves 4 of its operations"),
+        "{}",
+        failure.text
+    );
 }
 
 #[tokio::test]
