@@ -14,7 +14,17 @@ use lab_report::Report;
 
 /// The network card in cycles: experiments with the hardware model.
 #[derive(Debug, Parser)]
-#[command(name = "tiercel model", bin_name = "tiercel model", version, max_term_width = 110)]
+#[command(
+    name = "tiercel model",
+    bin_name = "tiercel model",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Examples:
+  tiercel model experiment
+  tiercel model experiment tonic-hardware --json
+  tiercel model replay run.trace --rate 200Gbps"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -58,8 +58,9 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Fabric window, in packets: constant, for no congestion control moves it yet
-    #[arg(long, value_name = "PACKETS", default_value_t = 64.0)]
+    /// Fabric window, in packets, 1 to 128: constant, for the demo runs without congestion control on purpose, so that
+    /// nothing but the fabric decides what is lost
+    #[arg(long, value_name = "PACKETS", default_value_t = 64.0, value_parser = parse_window)]
     pub(crate) fcwnd: f64,
 
     /// Retransmission timeout: above the time a full window takes through the fabric on a busy machine
@@ -77,6 +78,12 @@ pub(crate) struct Options {
     /// Write the report there as well, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// The sliding windows hold 128 packets.
+fn parse_window(text: &str) -> Result<f64, String> {
+    let packets = text.parse().map_err(|_| format!("\"{text}\" is no number of packets"))?;
+    if (1.0..=128.0).contains(&packets) { Ok(packets) } else { Err("a window has 1 to 128 packets".into()) }
 }
 
 impl Options {
@@ -131,6 +138,17 @@ mod tests {
         let fabric = "seed=1,reorder=1%,duplicate=0.1%,corrupt=0.1%,delay=50us,rate=1Gbps,scope=udp".parse();
         assert_eq!(Ok(options.fabric()), fabric);
         assert!(options.check().is_ok());
+    }
+
+    #[test]
+    fn windows_are_what_the_connection_can_hold() {
+        for window in ["1", "64.5", "128"] {
+            assert!(Options::try_parse_from(["demo", "--fcwnd", window]).is_ok(), "{window}");
+        }
+        for window in ["0", "0.5", "129", "NaN", "-1", "many"] {
+            let error = Options::try_parse_from(["demo", &format!("--fcwnd={window}")]).expect_err(window);
+            assert!(error.to_string().contains("packets"), "{error}");
+        }
     }
 
     #[test]
