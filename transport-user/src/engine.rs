@@ -93,6 +93,13 @@ impl EngineOptions {
         }
         Ok(())
     }
+
+    /// # Errors
+    /// The engine cannot run on the CPU asked for.
+    pub(crate) fn check_cpu(&self) -> Result<(), Error> {
+        // On a thread of its own, which keeps what is tried.
+        std::thread::scope(|scope| scope.spawn(|| pin(self.cpu)).join()).expect("it does not panic")
+    }
 }
 
 /// What the engine thread is doing.
@@ -452,8 +459,8 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_refused() {
-        std::thread::spawn(|| assert!(matches!(pin(Some(1000)), Err(Error::Cpu { cpu: 1000, .. }))))
-            .join()
-            .expect("no panic");
+        let absent = EngineOptions { cpu: Some(1000), ..EngineOptions::default() };
+        assert!(matches!(absent.check_cpu(), Err(Error::Cpu { cpu: 1000, .. })));
+        assert!(EngineOptions::default().check_cpu().is_ok());
     }
 }

@@ -55,7 +55,7 @@ pub enum Error {
     /// Native XDP gives each frame one page; a larger MTU does not fit.
     #[error(
         "interface \"{name}\" has MTU {mtu}, native XDP takes at most {limit}: `ip link set dev {name} mtu {limit}` \
-         (on a veth pair, both ends), or attach in generic mode"
+         (on a veth pair, both ends), or attach in generic mode (--generic)"
     )]
     InterfaceMtu {
         /// The interface.
@@ -156,8 +156,7 @@ pub enum Error {
     Object(&'static str),
     /// The kernel knows no live frames in test runs.
     #[error(
-        "this kernel cannot run XDP on live frames (BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18 and later): {0}. Use a \
-         newer kernel"
+        "this kernel cannot run XDP on live frames (BPF_F_TEST_XDP_LIVE_FRAMES): {0}. Boot Linux 6.9 or later"
     )]
     NoLiveFrames(io::Error),
     /// The options ask for the card's receive timestamps, and there are none.
@@ -333,7 +332,7 @@ pub enum Error {
 }
 
 const LOAD_HINT: &str =
-    "Tiercel needs Linux 5.18 or later with BTF (/sys/kernel/btf/vmlinux) and the BPF JIT";
+    "Tiercel needs Linux 6.9 or later (may_goto) with BTF (/sys/kernel/btf/vmlinux) and the BPF JIT";
 
 impl Error {
     /// A failed system call; `EPERM` and `EACCES` become [`Error::NotPermitted`].

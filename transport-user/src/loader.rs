@@ -229,7 +229,7 @@ impl Loaded {
         let link = FdLink::try_from(link).map_err(|_| Error::Attach {
             interface: interface.name.clone(),
             mode: mode.name(),
-            hint: "Use Linux 5.18 or later",
+            hint: "Use Linux 6.9 or later",
             source: io::Error::other("the kernel has no links for XDP"),
         })?;
         Ok(Link::Wire { _link: link })
@@ -243,7 +243,7 @@ fn fill_error(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 /// Kernels before 5.11 count maps against this limit; later ones ignore it, so a refusal may not matter.
 fn raise_memory_limit() {
     if let Err(error) = setrlimit(Resource::RLIMIT_MEMLOCK, libc::RLIM_INFINITY, libc::RLIM_INFINITY) {
-        tracing::warn!(%error, "could not raise the limit of locked memory");
+        tracing::debug!(%error, "could not raise the limit of locked memory");
     }
 }
 
@@ -331,11 +331,11 @@ fn attach_error(interface: &Interface, mode: AttachMode, error: &(dyn std::error
     let hint = match (code, mode) {
         (Some(libc::EPERM), _) => return Error::NotPermitted { action: "attach an XDP program" },
         (Some(libc::EOPNOTSUPP), AttachMode::Native) => {
-            "The driver has no native XDP: attach in generic mode"
+            "The driver has no native XDP: attach in generic mode (--generic)"
         }
         (Some(libc::ERANGE | libc::EINVAL), AttachMode::Native) => {
             "The driver wants a smaller MTU (on a veth pair, at both ends) or other offloads for native XDP: lower it, or \
-             attach in generic mode"
+             attach in generic mode (--generic)"
         }
         (Some(libc::EBUSY | libc::EEXIST), _) => {
             "Another XDP program was attached meanwhile: detach it, or replace it with --force"
@@ -405,8 +405,8 @@ mod tests {
             }
             other => panic!("{other}"),
         };
-        assert!(hint(libc::EOPNOTSUPP, AttachMode::Native).contains("generic"));
-        assert!(hint(libc::ERANGE, AttachMode::Native).contains("MTU"));
+        assert!(hint(libc::EOPNOTSUPP, AttachMode::Native).contains("--generic"));
+        assert!(hint(libc::ERANGE, AttachMode::Native).contains("--generic"));
         assert!(hint(libc::EBUSY, AttachMode::Generic).contains("--force"));
         let denied = attach_error(&interface(), AttachMode::Native, &refused(libc::EPERM));
         assert!(matches!(denied, Error::NotPermitted { .. }));

@@ -117,14 +117,36 @@ impl Node {
     /// # Errors
     /// See [`Error`]; nothing is left behind then.
     pub fn up(options: NodeOptions) -> Result<Self, Error> {
+        Self::up_after(options, |_| Ok(())).map(|(node, ())| node)
+    }
+
+    /// As [`Self::up`], with something else that may fail: it is done before any program is touched, so that a failure
+    /// costs a node that is to be replaced nothing.
+    pub(crate) fn up_after<T, E: From<Error>>(
+        options: NodeOptions,
+        prepare: impl FnOnce(&Device) -> Result<T, E>,
+    ) -> Result<(Self, T), E> {
         options.engine.check()?;
+        options.engine.check_cpu()?;
         let rate_update = RateUpdate::new(options.rate_update, options.algorithms.clone())?;
         let netlink = Netlink::open().map_err(|e| Error::system("open a netlink socket", e))?;
         let (interface, device) = inspect(&netlink, &options)?;
         if !options.force {
             loader::clear(&netlink, &interface, false)?;
         }
-        let mut plan = Plan::new(options.hardware_timestamps, options.attach, &interface)?;
+        let prepared = prepare(&device)?;
+        let node = Self::attach(options, rate_update, netlink, &interface, device)?;
+        Ok((node, prepared))
+    }
+
+    fn attach(
+        options: NodeOptions,
+        rate_update: RateUpdate,
+        netlink: Netlink,
+        interface: &Interface,
+        device: Device,
+    ) -> Result<Self, Error> {
+        let mut plan = Plan::new(options.hardware_timestamps, options.attach, interface)?;
         let mut loaded = match Loaded::load(node_config(&device), plan.asks_driver()) {
             Err(Error::Bind(reason)) if options.hardware_timestamps.is_none() => {
                 plan.give_up(reason);
@@ -134,11 +156,11 @@ impl Node {
         };
         let wire = loaded.wire()?;
         // Late, so that a failure until here has taken nothing away.
-        loader::clear(&netlink, &interface, options.force)?;
+        loader::clear(&netlink, interface, options.force)?;
         let veth = interface.kind.as_deref() == Some("veth");
         let gro =
             if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
-        let (attachment, maps, wake) = loaded.attach(&interface, options.attach)?;
+        let (attachment, maps, wake) = loaded.attach(interface, options.attach)?;
         // One frame through the programs shows whether the kernel can do it at all.
         bpf_call::run_live(wire.as_fd(), 1, 1).map_err(Error::NoLiveFrames)?;
         if maps.node().frames.load(SeqCst) == 0 {

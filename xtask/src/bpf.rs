@@ -18,6 +18,7 @@ const XDP_DROP: i32 = 1;
 
 /// One instruction, as in `struct bpf_insn`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Instruction {
     code: u8,
     registers: u8,
@@ -30,6 +31,10 @@ const DROP: [Instruction; 2] = [
     Instruction { code: 0xb7, registers: 0, offset: 0, immediate: XDP_DROP },
     Instruction { code: 0x95, registers: 0, offset: 0, immediate: 0 },
 ];
+
+/// `may_goto +0; r0 = XDP_DROP; exit`. The instruction (`BPF_JMP | BPF_JCOND`) is Linux 6.9's.
+const DROP_AFTER_MAY_GOTO: [Instruction; 3] =
+    [Instruction { code: 0xe5, registers: 0, offset: 0, immediate: 0 }, DROP[0], DROP[1]];
 
 /// Attributes of `BPF_PROG_LOAD` up to the last field used.
 #[repr(C)]
@@ -86,10 +91,19 @@ pub(crate) struct DropProgram(OwnedFd);
 impl DropProgram {
     /// Loads it.
     pub(crate) fn load() -> io::Result<Self> {
+        Self::load_instructions(&DROP)
+    }
+
+    /// Loads it with a `may_goto` in it, as Tiercel's programs have.
+    pub(crate) fn load_with_may_goto() -> io::Result<Self> {
+        Self::load_instructions(&DROP_AFTER_MAY_GOTO)
+    }
+
+    fn load_instructions(instructions: &[Instruction]) -> io::Result<Self> {
         let attributes = Load {
             kind: BPF_PROG_TYPE_XDP,
-            instruction_count: DROP.len() as u32,
-            instructions: DROP.as_ptr() as u64,
+            instruction_count: instructions.len() as u32,
+            instructions: instructions.as_ptr() as u64,
             license: c"Dual MIT/GPL".as_ptr() as u64,
             attach_type: BPF_XDP,
             ..Load::default()

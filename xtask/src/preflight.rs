@@ -40,11 +40,14 @@ pub(crate) enum Unfit {
     Forbidden,
 
     #[error(
-        "the kernel does not load an XDP program ({0}). Boot Linux 5.18 or newer with CONFIG_BPF_SYSCALL=y"
+        "the kernel does not load an XDP program ({0}). Boot Linux 6.9 or newer with CONFIG_BPF_SYSCALL=y"
     )]
     NoXdp(io::Error),
 
-    #[error("Linux {release} cannot run XDP programs over live frames ({source}). Boot Linux 5.18 or newer")]
+    #[error("Linux {release} does not know the BPF instruction may_goto ({source}). Boot Linux 6.9 or newer")]
+    NoMayGoto { release: String, source: io::Error },
+
+    #[error("Linux {release} cannot run XDP programs over live frames ({source}). Boot Linux 6.9 or newer")]
     NoLiveFrames { release: String, source: io::Error },
 
     #[error("a network namespace cannot be made ({0}). Run outside the container, or give it CAP_SYS_ADMIN")]
@@ -56,7 +59,7 @@ pub(crate) enum Unfit {
     NoVeth(String),
 
     #[error(
-        "the veth driver of Linux {release} does not take XDP programs ({source}). Boot Linux 5.18 or newer"
+        "the veth driver of Linux {release} does not take XDP programs ({source}). Boot Linux 6.9 or newer"
     )]
     NoVethXdp { release: String, source: io::Error },
 }
@@ -73,6 +76,7 @@ pub(crate) fn kernel() -> Result<(), Unfit> {
         return Err(Unfit::NoBtf);
     }
     let program = DropProgram::load().map_err(refused)?;
+    DropProgram::load_with_may_goto().map_err(|source| Unfit::NoMayGoto { release: release(), source })?;
     program.run_live_frame().map_err(|source| Unfit::NoLiveFrames { release: release(), source })
 }
 

@@ -158,6 +158,9 @@ pub enum FileError {
     /// It is too long to be one.
     #[error("{} is larger than 1 MiB and thus no node file; check the path given to --config", .0.display())]
     TooLong(PathBuf),
+    /// It is not one.
+    #[error("{} is not a text file (UTF-8) and thus no node file; check the path given to --config", .0.display())]
+    NotText(PathBuf),
     /// It holds mistakes.
     #[error("{} cannot be used:\n{}", path.display(), Lines(path, complaints))]
     Invalid {
@@ -199,7 +202,8 @@ impl NodeFile {
         if std::fs::metadata(path).map_err(unreadable)?.len() > LARGEST_FILE {
             return Err(FileError::TooLong(path.to_owned()));
         }
-        let source = std::fs::read_to_string(path).map_err(unreadable)?;
+        let source = std::fs::read(path).map_err(unreadable)?;
+        let source = String::from_utf8(source).map_err(|_| FileError::NotText(path.to_owned()))?;
         Self::parse_with(&source, algorithms)
             .map_err(|complaints| FileError::Invalid { path: path.to_owned(), complaints })
     }
@@ -285,8 +289,9 @@ impl NodeSection {
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
         let tuning = read_tuning(table, Tuning::default(), names);
         let rate_update = table.table("rate_update", congestion::read_rate_update);
-        let (interface, address) = (interface?, address?);
-        if interface.is_empty() || interface.len() > LONGEST_INTERFACE || interface.contains(['/', ' ']) {
+        let is_interface =
+            |name: &str| !name.is_empty() && name.len() <= LONGEST_INTERFACE && !name.contains(['/', ' ']);
+        if interface.as_deref().is_some_and(|name| !is_interface(name)) {
             table.complain("interface", "is no name of an interface: take one that `ip link` shows");
         }
         if name.as_deref().is_some_and(|name| !is_name(name)) {
@@ -297,6 +302,7 @@ impl NodeSection {
                 ),
             );
         }
+        let (interface, address) = (interface?, address?);
         Some(Self {
             name: name.unwrap_or_else(|| interface.clone()),
             mtu,

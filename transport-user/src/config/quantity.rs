@@ -1,5 +1,6 @@
 //! Durations, sizes and numbers as people write them: `8us`, `64MiB`, `0x1000`.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
 /// Units of a duration, in nanoseconds.
@@ -44,6 +45,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A sentence that says what is expected.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     scaled(text, &SIZE_UNITS).ok_or_else(|| {
+        if too_large(text.trim()) {
+            return format!("\"{text}\" does not fit 64 bits: the largest is {}", u64::MAX);
+        }
         format!("\"{text}\" is no size: write bytes, or a number and a unit such as \"64KiB\" or \"1M\"")
     })
 }
@@ -57,8 +61,27 @@ pub fn parse_integer(text: &str) -> Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed
-        .map_err(|_| format!("\"{text}\" is no number: write decimal digits, or hexadecimal ones behind 0x"))
+    parsed.map_err(|error| match error.kind() {
+        IntErrorKind::PosOverflow => format!("\"{text}\" does not fit 64 bits: the largest is {}", u64::MAX),
+        _ => format!("\"{text}\" is no number: write decimal digits, or hexadecimal ones behind 0x"),
+    })
+}
+
+/// Whether `text` is a number, with a size's unit or in hexadecimal or without either, that only lacks room.
+fn too_large(text: &str) -> bool {
+    let overflows = |number: Result<u64, ParseIntError>| {
+        number.is_err_and(|error| *error.kind() == IntErrorKind::PosOverflow)
+    };
+    if let Some(digits) = text.strip_prefix("0x") {
+        return overflows(u64::from_str_radix(digits, 16));
+    }
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let Some((_, scale)) = SIZE_UNITS.iter().find(|(name, _)| *name == unit.trim_start()) else {
+        return false;
+    };
+    let number = number.parse::<u64>();
+    number.as_ref().is_ok_and(|number| number.checked_mul(*scale).is_none()) || overflows(number)
 }
 
 /// Writes a duration with the largest unit in which it is a whole number.
@@ -119,6 +142,19 @@ mod tests {
         assert_eq!(parse_size("1.5KiB"), Ok(1536));
         for wrong in ["", "MiB", "-1", "1TiB", "99999999999999GiB", "1 2"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_told_from_what_is_no_number() {
+        let large =
+            ["99999999999999999999", "99999999999999GiB", "0x10000000000000000", "99999999999999999999 B"];
+        for text in large {
+            assert!(parse_size(text).unwrap_err().contains("64 bits"), "{text}");
+        }
+        assert!(parse_integer("99999999999999999999").unwrap_err().contains("64 bits"));
+        for text in ["", "MiB", "-1", "1TiB", "1 2", "0x"] {
+            assert!(parse_size(text).unwrap_err().contains("is no size"), "{text}");
         }
     }
 

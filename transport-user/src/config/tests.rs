@@ -236,3 +236,24 @@ fn names_of_nodes_are_safe_names_of_files() {
         assert!(!is_name(name), "{name}");
     }
 }
+
+#[test]
+fn a_bad_address_hides_no_other_mistake_of_the_node() {
+    let source =
+        "[node]\ninterface = \"abcdefghijklmnopqrstuvwxyz0\"\naddress = \"10.7.0.300\"\nname = \".x\"\n";
+    let complaints = NodeFile::parse(source).expect_err("three mistakes");
+    let text = complaints.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert_eq!(complaints.len(), 3, "{text}");
+    for field in ["interface", "address", "name"] {
+        assert!(text.contains(field), "{field}: {text}");
+    }
+}
+
+#[test]
+fn a_binary_file_is_no_node_file() {
+    let file = std::env::temp_dir().join(format!("tiercel-binary-{}.toml", std::process::id()));
+    std::fs::write(&file, [0x7f, b'E', b'L', b'F', 0xff, 0xfe]).expect("a temporary file");
+    let refused = NodeFile::load(&file);
+    std::fs::remove_file(&file).expect("it was written");
+    assert!(refused.expect_err("binary").to_string().contains("is not a text file"));
+}

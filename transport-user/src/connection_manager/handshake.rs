@@ -1,5 +1,6 @@
 //! The handshake, both ends of it.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub enum ConnectError {
         peer: SocketAddr,
     },
     /// The network did not let it happen.
-    #[error("cannot connect to {peer}: {source}")]
+    #[error("cannot connect to {peer}: {source}; {}", remedy(source))]
     Network {
         /// The peer.
         peer: SocketAddr,
@@ -160,9 +161,22 @@ async fn dial(own_end: SocketAddr, peer: SocketAddr) -> std::io::Result<TcpStrea
 
 fn classify(peer: SocketAddr, source: std::io::Error) -> ConnectError {
     match source.kind() {
-        std::io::ErrorKind::ConnectionRefused => ConnectError::Refused { peer },
-        std::io::ErrorKind::TimedOut => ConnectError::Timeout { peer },
+        ErrorKind::ConnectionRefused => ConnectError::Refused { peer },
+        ErrorKind::TimedOut => ConnectError::Timeout { peer },
         _ => ConnectError::Network { peer, source },
+    }
+}
+
+fn remedy(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::HostUnreachable => {
+            "nobody answers for this address: check that the host is up, on the same network and has this address"
+        }
+        ErrorKind::NetworkUnreachable => "there is no way to it: see `ip route get`, and add a route",
+        ErrorKind::AddrNotAvailable => {
+            "the node's own address is no longer on its interface: add it again (`ip address add`)"
+        }
+        _ => "check the interface (`ip link`), the route to the peer (`ip route get`) and the firewall",
     }
 }
 
@@ -255,5 +269,18 @@ async fn reject<H: Host>(shared: &Shared<H>, stream: &mut TcpStream, reason: Rej
     let message = Message::Reject { reason, text: shortened(text) };
     if write_message(stream, &message, shared.timing.patience).await.is_ok() {
         let _ = stream.shutdown().await; // it may be gone already, which is as good
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_out_of_reach_has_its_remedy() {
+        let peer = SocketAddr::from(([10, 7, 0, 9], 4792));
+        let text = |code| classify(peer, std::io::Error::from_raw_os_error(code)).to_string();
+        assert!(text(libc::EHOSTUNREACH).contains("check that the host is up"));
+        assert!(text(libc::ENETUNREACH).contains("ip route get"));
     }
 }

@@ -10,11 +10,12 @@
 //! port can connect. Bind the node to a network that is trusted.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use transport_common::ids::Cid;
@@ -47,6 +48,8 @@ use crate::parameters::Tuning;
 
 /// Handshakes under way at once; more are dropped.
 const HANDSHAKES: usize = 32;
+/// Peers that may wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// File steps that may wait for the node.
 const NOTICES: usize = 1024;
 
@@ -81,15 +84,52 @@ pub enum Notice {
 
 /// Why the manager could not start.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot listen on {address} for the connection manager: {source}; is the address on the interface, and the port \
-     free? (`node.control_port` chooses another)"
-)]
+#[error("cannot listen on {address} for the connection manager: {source}; {}", self.remedy())]
 pub struct StartError {
     /// Where it should have listened.
     pub address: SocketAddr,
     /// Why not.
     pub source: std::io::Error,
+}
+
+impl StartError {
+    fn remedy(&self) -> &'static str {
+        match self.source.kind() {
+            ErrorKind::AddrNotAvailable => {
+                "the interface does not have this address: give one that `ip address` shows on it, or add this one"
+            }
+            ErrorKind::AddrInUse => {
+                "something else listens there, perhaps another node (`tiercel down` stops it): choose another port \
+                 with --control-port or node.control_port"
+            }
+            ErrorKind::PermissionDenied => {
+                "run as root, or choose a port above 1023 with --control-port or node.control_port"
+            }
+            _ => "choose another port with --control-port or node.control_port",
+        }
+    }
+}
+
+/// Where a manager is going to listen: peers that come early wait.
+pub(crate) struct ListeningPlace {
+    listener: TcpListener,
+    local: SocketAddr,
+}
+
+impl ListeningPlace {
+    /// Takes it. Needs a runtime.
+    pub(crate) fn take(address: IpAddr, port: u16, interface_index: u32) -> Result<Self, StartError> {
+        let address = socket_address(address, port, interface_index);
+        let listen = || {
+            let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            let listener = socket.listen(BACKLOG)?;
+            let local = listener.local_addr()?;
+            Ok(Self { listener, local })
+        };
+        listen().map_err(|source| StartError { address, source })
+    }
 }
 
 /// What all tasks of the manager share.
@@ -122,10 +162,17 @@ impl<H: Host> ConnectionManager<H> {
         options: ManagerOptions,
     ) -> Result<(Self, mpsc::Receiver<Notice>), StartError> {
         let end = host.local();
-        let address = socket_address(end.address, options.port, end.interface_index);
-        let failed = |source| StartError { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let local = listener.local_addr().map_err(failed)?;
+        let place = ListeningPlace::take(end.address, options.port, end.interface_index)?;
+        Ok(Self::start_at(place, host, options))
+    }
+
+    /// Starts listening where a place was taken before there was a node.
+    pub(crate) fn start_at(
+        place: ListeningPlace,
+        host: H,
+        options: ManagerOptions,
+    ) -> (Self, mpsc::Receiver<Notice>) {
+        let ListeningPlace { listener, local } = place;
         let (notices, receiver) = mpsc::channel(NOTICES);
         let shared = Arc::new(Shared {
             host,
@@ -138,7 +185,7 @@ impl<H: Host> ConnectionManager<H> {
             notices,
         });
         let listener = tokio::spawn(listen(Arc::clone(&shared), listener));
-        Ok((Self { shared, local, listener }, receiver))
+        (Self { shared, local, listener }, receiver)
     }
 
     /// Where it listens.

@@ -357,7 +357,18 @@ async fn an_address_that_is_not_ours_cannot_be_listened_on() {
     let node = FakeNode::new("192.0.2.1", 1500);
     let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing: Timing::default() };
     let Err(error) = ConnectionManager::start(node, options).await else { panic!("not our address") };
-    assert!(error.to_string().starts_with("cannot listen on 192.0.2.1:0 for the connection manager: "));
+    let text = error.to_string();
+    assert!(text.starts_with("cannot listen on 192.0.2.1:0 for the connection manager: "), "{text}");
+    assert!(text.contains("does not have this address"), "{text}");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_refused_and_named() {
+    let address = LEFT.parse().unwrap();
+    let first = ListeningPlace::take(address, 0, 1).expect("any port");
+    let second = ListeningPlace::take(address, first.local.port(), 1);
+    let text = second.err().expect("it is taken").to_string();
+    assert!(text.contains(&first.local.to_string()) && text.contains("--control-port"), "{text}");
 }
 
 #[test]

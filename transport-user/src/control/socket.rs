@@ -36,6 +36,14 @@ pub enum SocketError {
         /// Why.
         source: io::Error,
     },
+    /// Only root, or the directory's owner, may put a socket there.
+    #[error("cannot use {}: {source}; run as root, which a node needs anyway", path.display())]
+    NotAllowed {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// No node was found.
     #[error("no node is running (no socket in {}): start one with `tiercel up`, or name its socket with --socket", .0.display())]
     None(PathBuf),
@@ -50,7 +58,7 @@ pub enum SocketError {
 /// # Errors
 /// See [`SocketError`].
 pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
-    let unusable = |source| SocketError::Unusable { path: path.to_owned(), source };
+    let unusable = |source| unusable(path, source, nix::unistd::geteuid().is_root());
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
@@ -71,6 +79,14 @@ pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     let listener = UnixListener::bind(path).map_err(unusable)?;
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(unusable)?;
     Ok(listener)
+}
+
+fn unusable(path: &Path, source: io::Error, root: bool) -> SocketError {
+    let path = path.to_owned();
+    match source.kind() {
+        ErrorKind::PermissionDenied if !root => SocketError::NotAllowed { path, source },
+        _ => SocketError::Unusable { path, source },
+    }
 }
 
 /// Whether somebody listens on the socket: a killed process leaves one that refuses.
@@ -101,5 +117,18 @@ pub fn find(directory: &Path) -> Result<PathBuf, SocketError> {
             let name = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
             Err(SocketError::Several(live.iter().filter_map(name).collect()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_not_root_is_told_to_be() {
+        let denied = || io::Error::from_raw_os_error(libc::EACCES);
+        let text = |root| unusable(Path::new("/run/tiercel/a.sock"), denied(), root).to_string();
+        assert!(text(false).contains("run as root"), "{}", text(false));
+        assert!(text(true).contains("--socket"), "{}", text(true));
     }
 }

@@ -59,10 +59,8 @@ impl From<SocketError> for Exit {
 
 impl From<ServeError> for Exit {
     fn from(error: ServeError) -> Self {
-        match error {
-            ServeError::Socket(error) => error.into(),
-            other => Self::node(other),
-        }
+        // A socket as well: not 6, for nobody was to answer there.
+        Self::node(error)
     }
 }
 
@@ -79,6 +77,8 @@ mod tests {
         assert_eq!(code(FailureKind::Connect), 4);
         assert_eq!(code(FailureKind::File), 5);
         assert_eq!(code(FailureKind::Node), 1);
+        let taken = || SocketError::Live("/run/x.sock".into());
+        assert_eq!(Exit::from(ServeError::Socket(taken())).code, 1);
         assert_eq!(Exit::from(ClientError::NoNode("/run/x.sock".into())).code, 6);
     }
 }

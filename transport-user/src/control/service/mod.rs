@@ -16,7 +16,8 @@ use super::protocol::{Failure, FailureKind, Request, VERSION};
 use super::server::{Handler, ProgressSender};
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters};
 use crate::connection_manager::{
-    ConnectError, ConnectionManager, FileMessage, ManagerOptions, NodeHost, Notice, StartError, shortened,
+    ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
+    StartError, shortened,
 };
 use crate::{Connection, Error, Node, OperationError};
 
@@ -78,10 +79,18 @@ impl NodeService {
     ///
     /// # Errors
     /// The connection manager cannot listen.
+    #[expect(clippy::unused_async, reason = "it needs a runtime")]
     pub async fn start(node: Node, options: ServiceOptions) -> Result<Self, StartError> {
+        let device = node.device();
+        let place = ListeningPlace::take(device.address, options.manager.port, device.index)?;
+        Ok(Self::start_at(place, node, options))
+    }
+
+    /// As [`Self::start`], where a place was taken before.
+    fn start_at(place: ListeningPlace, node: Node, options: ServiceOptions) -> Self {
         let host = NodeHost::new(node);
         let congestion = options.manager.tuning.congestion;
-        let (manager, notices) = ConnectionManager::start(host.clone(), options.manager).await?;
+        let (manager, notices) = ConnectionManager::start_at(place, host.clone(), options.manager);
         let inner = Arc::new(Inner {
             name: options.name,
             started: Instant::now(),
@@ -96,7 +105,7 @@ impl NodeService {
             down: Notify::new(),
         });
         tokio::spawn(take_notices(Arc::downgrade(&inner), notices));
-        Ok(Self { inner })
+        Self { inner }
     }
 
     /// Comes back when a client asked the node to go down.

@@ -8,9 +8,9 @@ use tracing::{info, warn};
 
 use super::{NodeService, ServiceOptions};
 use crate::config::NodeFile;
-use crate::connection_manager::{ManagerOptions, StartError, Timing};
+use crate::connection_manager::{ListeningPlace, ManagerOptions, StartError, Timing};
 use crate::control::{Server, SocketError, bind};
-use crate::{Error, LocalCid, Node, NodeOptions};
+use crate::{Device, Error, LocalCid, Node, NodeOptions};
 
 /// Why a node could not be brought up and served.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ impl ServedNode {
     ) -> Result<Self, ServeError> {
         // The socket first: a second node of the same name ends here, before it touches the interface.
         let listener = bind(&socket)?;
-        let started = start_service(file, options, receive_directory).await;
+        let started = start_service(file, options, receive_directory);
         let service = started.inspect_err(|_| unbind(&socket))?;
         let manager = service.manager().address();
         info!("connection manager on {manager}, control socket {}", socket.display());
@@ -97,13 +97,17 @@ impl ServedNode {
     }
 }
 
-async fn start_service(
+fn start_service(
     file: &NodeFile,
     options: NodeOptions,
     receive_directory: Option<PathBuf>,
 ) -> Result<NodeService, ServeError> {
     let section = &file.node;
-    let node = Node::up(options)?;
+    // The port as well: what fails from here on may have cut off the node that `force` replaces.
+    let take = |device: &Device| -> Result<_, ServeError> {
+        Ok(ListeningPlace::take(device.address, section.control_port, device.index)?)
+    };
+    let (node, place) = Node::up_after(options, take)?;
     let device = node.device();
     info!(
         "{} is up on {} ({}, MTU {}, up to {} bytes a transaction)",
@@ -125,7 +129,7 @@ async fn start_service(
         receive_directory,
         profiles: file.profiles.clone(),
     };
-    Ok(NodeService::start(node, options).await?)
+    Ok(NodeService::start_at(place, node, options))
 }
 
 /// A node that does not come up leaves no socket.
