@@ -207,7 +207,7 @@ pub struct Congestion {
     pub delays: [DelayRecord; 4],
     /// When the window of the smallest delays began.
     pub delays_since: FalconTime,
-    /// T1 of the last acknowledgement: one that repeats it measures nothing new.
+    /// T1 of the last acknowledgement: an RNR NACK that repeats it measures nothing new.
     pub last_t1: FalconTime,
 }
 
