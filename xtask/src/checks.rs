@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 
-use crate::shell::{Progress, cargo, run, target_dir, workspace};
+use crate::{
+    clauses,
+    shell::{Progress, cargo, run, target_dir, workspace},
+};
 
 /// One thing that must be clean.
 pub(crate) struct Check {
@@ -13,8 +16,9 @@ pub(crate) struct Check {
 }
 
 /// What `cargo xtask lint` checks.
-pub(crate) const LINTS: [Check; 3] = [
+pub(crate) const LINTS: [Check; 4] = [
     Check { name: "format", perform: format_is_kept },
+    Check { name: "citations", perform: citations_resolve },
     Check { name: "clippy", perform: clippy_on_host },
     Check { name: "clippy for BPF", perform: clippy_on_programs },
 ];
@@ -47,6 +51,11 @@ fn format_is_kept(progress: &Progress) -> Result<()> {
     progress.say("checking the format");
     run(cargo().args(["fmt", "--all", "--check"]))?;
     run(cargo().arg("fmt").args(PROGRAMS_MANIFEST).arg("--check"))
+}
+
+fn citations_resolve(progress: &Progress) -> Result<()> {
+    progress.say("checking the citations of the specification");
+    clauses::check(workspace())
 }
 
 fn clippy_on_host(progress: &Progress) -> Result<()> {

@@ -1,7 +1,9 @@
-//! Everything a person types: `cargo xtask setup · run · test · bench · experiment · build · fmt · lint · doc`.
+//! Everything a person types: `cargo xtask setup · run · test · bench · experiment · build · fmt · lint · doc ·
+//! clauses`.
 
 mod bpf;
 mod checks;
+mod clauses;
 mod preflight;
 mod setup;
 mod shell;
@@ -48,6 +50,8 @@ enum Task {
     Lint,
     /// Build the documentation; warnings are errors
     Doc,
+    /// Check every citation of the specification and write docs/spec/coverage.md: clause, code, test
+    Clauses,
 }
 
 /// What goes to the program that is started.
@@ -106,6 +110,7 @@ fn perform(task: Task) -> Result<ExitCode> {
             setup::setup(Scope::Build, &progress)?;
             checks::document(&progress)?;
         }
+        Task::Clauses => clauses::write(workspace(), &progress)?,
     }
     progress.say("done");
     Ok(ExitCode::SUCCESS)

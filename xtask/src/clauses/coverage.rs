@@ -1,0 +1,269 @@
+//! The generated page: clause, code, test. It names files and items and no line numbers, so that it stays true
+//! when lines move.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    citation::{self, Citation},
+    inventory::{Definition, Id, Inventory},
+    items::{self, Item},
+    sources::{Kind, Source},
+};
+
+const INTRODUCTION: &str = "\
+# Clause, code, test
+
+<!-- Written by `cargo xtask clauses`. Do not edit. -->
+
+Which code and which test cites each requirement and decision of rev 0.9. `cargo xtask clauses` writes this page from
+the citations in the sources; `cargo xtask lint` fails when it is out of date. A citation shows where to look. It proves
+nothing by itself, and a clause without one may still be obeyed: code cites a clause where a reader would ask for it.
+
+A place is a file and the item in it. A citation of a whole section stands in the row of the section and is not
+counted for its clauses.
+";
+
+/// Where an id is cited.
+#[derive(Default)]
+struct Places {
+    code: BTreeSet<Place>,
+    tests: BTreeSet<Place>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    path: PathBuf,
+    item: String,
+}
+
+impl Places {
+    fn add(&mut self, source: &Source, item: &Item) {
+        let place = Place { path: source.path.clone(), item: item.name.clone() };
+        let is_test = source.kind == Kind::Test || item.is_test;
+        if is_test {
+            self.tests.insert(place)
+        } else {
+            self.code.insert(place)
+        };
+    }
+}
+
+/// Every citation that counts.
+#[derive(Default)]
+struct Citations<'a> {
+    ids: BTreeMap<&'a Id, Places>,
+    /// By the number of the section, such as `9.1.2`.
+    sections: BTreeMap<Vec<u32>, Places>,
+}
+
+impl<'a> Citations<'a> {
+    fn collect(inventory: &'a Inventory, sources: &[Source]) -> Self {
+        let mut citations = Self::default();
+        for source in sources.iter().filter(|source| source.kind != Kind::Document) {
+            let is_rust = source.path.extension().is_some_and(|it| it == "rs");
+            let items = if is_rust { items::of_lines(&source.text) } else { vec![] };
+            for (line, citation) in citation::in_text(&source.text) {
+                let item = items.get(line - 1).cloned().unwrap_or_default();
+                citations.add(inventory, &citation, source, &item);
+            }
+        }
+        citations
+    }
+
+    fn add(&mut self, inventory: &'a Inventory, citation: &Citation, source: &Source, item: &Item) {
+        if let Citation::Section(section) = citation {
+            let section = section.split('.').filter_map(|part| part.parse().ok()).collect();
+            self.sections.entry(section).or_default().add(source, item);
+            return;
+        }
+        for id in inventory.resolve(citation).unwrap_or_default() {
+            self.ids.entry(id).or_default().add(source, item);
+        }
+    }
+
+    fn in_code(&self, id: &Id) -> bool {
+        self.ids.get(id).is_some_and(|places| !places.code.is_empty())
+    }
+
+    fn in_tests(&self, id: &Id) -> bool {
+        self.ids.get(id).is_some_and(|places| !places.tests.is_empty())
+    }
+
+    /// The ids among `ids` that nobody cites.
+    fn uncited<'b>(&self, ids: &[&'b Id]) -> Vec<&'b Id> {
+        ids.iter().copied().filter(|id| !self.in_code(id) && !self.in_tests(id)).collect()
+    }
+}
+
+/// The page.
+pub(super) fn page(inventory: &Inventory, sources: &[Source]) -> String {
+    let citations = Citations::collect(inventory, sources);
+    let sections = inventory.sections();
+    let mut page = INTRODUCTION.to_owned();
+    // Writing into a String cannot fail.
+    let _ = summary(&mut page, &sections, &citations);
+    let _ = uncited(&mut page, &sections, inventory, &citations);
+    for (definition, ids) in &sections {
+        let _ = table(&mut page, definition, ids, inventory, &citations);
+    }
+    let _ = whole_sections(&mut page, &citations);
+    page
+}
+
+fn summary(
+    page: &mut String,
+    sections: &[(&Definition, Vec<&Id>)],
+    citations: &Citations<'_>,
+) -> std::fmt::Result {
+    writeln!(page, "\n## How many\n\n| section | clauses | cited by code | cited by tests | by neither |")?;
+    writeln!(page, "| --- | ---: | ---: | ---: | ---: |")?;
+    let mut total = [0; 4];
+    for (definition, ids) in sections {
+        let counts = [
+            ids.len(),
+            ids.iter().filter(|id| citations.in_code(id)).count(),
+            ids.iter().filter(|id| citations.in_tests(id)).count(),
+            citations.uncited(ids).len(),
+        ];
+        for (sum, count) in total.iter_mut().zip(counts) {
+            *sum += count;
+        }
+        let [all, code, tests, neither] = counts;
+        writeln!(page, "| {} | {all} | {code} | {tests} | {neither} |", title(definition))?;
+    }
+    let [all, code, tests, neither] = total;
+    writeln!(page, "| **all** | **{all}** | **{code}** | **{tests}** | **{neither}** |")
+}
+
+fn uncited(
+    page: &mut String,
+    sections: &[(&Definition, Vec<&Id>)],
+    inventory: &Inventory,
+    citations: &Citations<'_>,
+) -> std::fmt::Result {
+    writeln!(page, "\n## Cited by neither code nor tests\n")?;
+    for (definition, ids) in sections {
+        let links: Vec<String> =
+            citations.uncited(ids).into_iter().map(|id| link_to(id, inventory)).collect();
+        if !links.is_empty() {
+            writeln!(page, "- {}: {}", title(definition), links.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+fn table(
+    page: &mut String,
+    definition: &Definition,
+    ids: &[&Id],
+    inventory: &Inventory,
+    citations: &Citations<'_>,
+) -> std::fmt::Result {
+    writeln!(page, "\n## {}\n\n| clause | code | test |\n| --- | --- | --- |", title(definition))?;
+    for id in ids {
+        let places = citations.ids.get(id);
+        let code = places.map_or_else(String::new, |it| list(&it.code));
+        let tests = places.map_or_else(String::new, |it| list(&it.tests));
+        writeln!(page, "| {} | {code} | {tests} |", link_to(id, inventory))?;
+    }
+    Ok(())
+}
+
+fn whole_sections(page: &mut String, citations: &Citations<'_>) -> std::fmt::Result {
+    writeln!(page, "\n## Whole sections\n\n| section | code | test |\n| --- | --- | --- |")?;
+    for (section, places) in &citations.sections {
+        let section: Vec<String> = section.iter().map(u32::to_string).collect();
+        writeln!(page, "| F-{} | {} | {} |", section.join("."), list(&places.code), list(&places.tests))?;
+    }
+    Ok(())
+}
+
+/// A section of the specification, or the subject of a page of decisions.
+fn title(definition: &Definition) -> String {
+    let page = &definition.page;
+    match page.strip_prefix("decisions-").and_then(|rest| rest.strip_suffix(".md")) {
+        Some(subject) => format!("[Decisions: {}]({page})", subject.replace('-', " ")),
+        None => format!("[{}]({page})", definition.heading),
+    }
+}
+
+fn link_to(id: &Id, inventory: &Inventory) -> String {
+    let text = id.text();
+    let page = inventory.all().find(|(known, _)| *known == id).map_or("", |(_, it)| it.page.as_str());
+    format!("[{text}]({page}#{text})")
+}
+
+/// The places, those of one file together.
+fn list(places: &BTreeSet<Place>) -> String {
+    let mut files: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
+    for place in places {
+        files.entry(&place.path).or_default().push(&place.item);
+    }
+    let of_file = |(path, items): (&Path, Vec<&str>)| {
+        let items: Vec<String> =
+            items.into_iter().filter(|item| !item.is_empty()).map(|item| format!("`{item}`")).collect();
+        let link = format!("[{}](../../{})", shown(path), path.display());
+        if items.is_empty() { link } else { format!("{link} {}", items.join(", ")) }
+    };
+    files.into_iter().map(of_file).collect::<Vec<_>>().join("<br>")
+}
+
+/// A path as short as it is still clear: without `src`, and without the end of a Rust file.
+fn shown(path: &Path) -> String {
+    let parts: Vec<String> =
+        path.iter().map(|part| part.to_string_lossy().into_owned()).filter(|part| part != "src").collect();
+    let text = parts.join("/");
+    text.strip_suffix("/mod.rs").or_else(|| text.strip_suffix(".rs")).unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page_of(sources: &[(&str, &str)]) -> String {
+        let mut inventory = Inventory::default();
+        let rows =
+            ["F-9.1.2-1", "F-9.1.2-2", "F-9.1.2-3"].map(|id| format!("| <a id=\"{id}\"></a>{id} | must |\n"));
+        inventory.add("chapter-9.md", &format!("## 9.1 Transmitter\n{}", rows.concat())).unwrap();
+        inventory.add("decisions-windows.md", "<a id=\"D-26\"></a>\n").unwrap();
+        let sources: Vec<Source> =
+            sources.iter().map(|(path, text)| Source::new(path.into(), (*text).to_owned())).collect();
+        page(&inventory, &sources)
+    }
+
+    #[test]
+    fn names_code_and_test_of_each_clause() {
+        let page = page_of(&[
+            ("core/src/window.rs", "/// The gate (F-9.1.2-1..2, D-26).\nfn gate() {}\n"),
+            ("core/tests/window.rs", "//! Windows.\n\n/// F-9.1.2-1.\n#[test]\nfn shut() {}\n"),
+            ("docs/architecture.md", "The gate (F-9.1.2-3)."),
+        ]);
+        let row = "| [F-9.1.2-1](chapter-9.md#F-9.1.2-1) | [core/window](../../core/src/window.rs) `gate` | \
+                   [core/tests/window](../../core/tests/window.rs) `shut` |";
+        assert!(page.contains(row), "{page}");
+        assert!(page.contains("| [9.1 Transmitter](chapter-9.md) | 3 | 2 | 1 | 1 |"), "{page}");
+        assert!(page.contains("| [Decisions: windows](decisions-windows.md) | 1 | 1 | 0 | 0 |"), "{page}");
+        assert!(
+            page.contains("- [9.1 Transmitter](chapter-9.md): [F-9.1.2-3](chapter-9.md#F-9.1.2-3)\n"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_citation_of_a_section_counts_for_no_clause() {
+        let page = page_of(&[("core/src/window.rs", "//! One side of a window (F-9.1).\n")]);
+        assert!(page.contains("| [9.1 Transmitter](chapter-9.md) | 3 | 0 | 0 | 3 |"), "{page}");
+        assert!(page.contains("| F-9.1 | [core/window](../../core/src/window.rs) |  |"), "{page}");
+    }
+
+    #[test]
+    fn moved_lines_change_nothing() {
+        let text = "/// The gate (F-9.1.2-1).\nfn gate() {}\n";
+        let moved = format!("use core::fmt;\n\nconst N: u32 = 1;\n\n{text}");
+        assert_eq!(page_of(&[("core/src/window.rs", text)]), page_of(&[("core/src/window.rs", &moved)]));
+    }
+}

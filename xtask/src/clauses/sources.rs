@@ -1,0 +1,111 @@
+//! The files that may cite an id.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use super::SPEC;
+
+/// What citations are looked for in, by the end of the name.
+const EXTENSIONS: [&str; 9] = ["c", "cc", "h", "md", "p4", "py", "rs", "sh", "toml"];
+
+/// Not read: the ids in the tests of this check are made up.
+const OWN: &str = "xtask/src/clauses";
+
+/// What a file is to the table of clauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Code,
+    Test,
+    /// Documentation; it is checked, and is no evidence.
+    Document,
+}
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// Seen from the root of the repository.
+    pub(super) path: PathBuf,
+    pub(super) kind: Kind,
+    pub(super) text: String,
+}
+
+impl Source {
+    pub(super) fn new(path: PathBuf, text: String) -> Self {
+        let kind = kind(&path);
+        Self { path, kind, text }
+    }
+}
+
+/// Every file of the repository that may cite an id, in the order of their paths.
+///
+/// # Errors
+/// If one cannot be read.
+pub(super) fn read(root: &Path) -> Result<Vec<Source>> {
+    let mut paths = vec![];
+    collect(root, &mut paths).with_context(|| format!("cannot list the files in {}", root.display()))?;
+    paths.retain(|path| !path.starts_with(root.join(OWN)));
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text = String::from_utf8_lossy(&text).into_owned();
+            Ok(Source::new(path.strip_prefix(root).unwrap_or(&path).to_owned(), text))
+        })
+        .collect()
+}
+
+fn collect(directory: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let path = entry.path();
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if entry.file_type()?.is_dir() {
+            // What builds leave behind, marked as cargo does, and what is no source, such as `.git`.
+            if !name.starts_with('.') && name != "target" && !path.join("CACHEDIR.TAG").is_file() {
+                collect(&path, paths)?;
+            }
+        } else if path.extension().is_some_and(|it| EXTENSIONS.iter().any(|known| it == *known)) {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Tests stand in a directory or a file named after them; those inside a source file are found by their module.
+fn kind(path: &Path) -> Kind {
+    if path.starts_with(SPEC) || path.extension().is_some_and(|it| it == "md") {
+        return Kind::Document;
+    }
+    let mut names = path.iter().map(|name| name.to_string_lossy());
+    let in_tests = names.any(|name| {
+        matches!(&*name, "tests" | "fuzz" | "tests.rs" | "examples") || name.ends_with("_tests.rs")
+    });
+    if in_tests { Kind::Test } else { Kind::Code }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_tests_from_code_by_the_path() {
+        for (path, expected) in [
+            ("transport-common/src/wire/ack.rs", Kind::Code),
+            ("transport-common/tests/windows.rs", Kind::Test),
+            ("transport-user/src/config/tests.rs", Kind::Test),
+            ("transport-user/src/queue_pair_tests.rs", Kind::Test),
+            ("tests/src/simulation/oracle.rs", Kind::Test),
+            ("hw-model/p4/swift.p4", Kind::Code),
+            ("tests/README.md", Kind::Document),
+            ("docs/spec/chapter-9.md", Kind::Document),
+        ] {
+            assert_eq!(kind(Path::new(path)), expected, "{path}");
+        }
+    }
+}
