@@ -31,9 +31,17 @@ pub fn example(name: &str) -> Result<PathBuf> {
     build("--example", name)
 }
 
-/// Cargo names a package's programs to that package's own tests only, so it is asked again. That costs a moment when
-/// nothing has changed.
+/// Names the directory where the programs lie, if they have been built: `cargo xtask test` sets it.
+const PROGRAMS_VAR: &str = "TIERCEL_PROGRAMS";
+
+/// Cargo names a package's programs to that package's own tests only, so it is asked again, unless the programs are
+/// there. A call for one package alone chooses other features for what it depends on, and compiles it anew.
 fn build(kind: &str, name: &str) -> Result<PathBuf> {
+    if let Some(programs) = std::env::var_os(PROGRAMS_VAR).map(PathBuf::from) {
+        let built = if kind == "--bin" { programs.join(name) } else { programs.join("examples").join(name) };
+        ensure!(built.is_file(), "{} is missing from {PROGRAMS_VAR}", built.display());
+        return Ok(built);
+    }
     let test = std::env::current_exe()?;
     // <target>/<profile>/deps/<this test>
     let profile = test.ancestors().nth(2).context("tests run from cargo's target directory")?;

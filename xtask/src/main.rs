@@ -1,6 +1,7 @@
 //! Everything a person types: `cargo xtask setup · run · test · bench · experiment · build · fmt · lint · doc ·
 //! clauses`.
 
+mod ahead;
 mod bpf;
 mod checks;
 mod clauses;
@@ -15,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
+    ahead::BuildAhead,
     setup::Scope,
     shell::{Progress, cargo, run, target_dir, workspace},
 };
@@ -83,31 +85,30 @@ fn perform(task: Task) -> Result<ExitCode> {
     let progress = Progress::start();
     match task {
         Task::Setup => {
-            setup::setup(Scope::Checks, &progress)?;
+            setup::setup(Scope::Checks, &mut BuildAhead::of(&[]), &progress)?;
         }
         Task::Run(passed) => return start_with_packets("demo", &passed, &progress),
         Task::Bench(passed) => return start_with_packets("bench", &passed, &progress),
-        Task::Experiment(passed) => {
-            setup::setup(Scope::Build, &progress)?;
-            return start("experiment", &passed, &progress);
-        }
+        Task::Experiment(passed) => return start("experiment", &passed, &progress, || Ok(())),
         Task::Test(options) => return test::test(&options, &progress),
         Task::Build => {
-            setup::setup(Scope::Build, &progress)?;
-            build_programs(&progress)?;
+            let arguments = ["build", "--release", "--workspace"];
+            let mut ahead = BuildAhead::of(&arguments);
+            setup::setup(Scope::Build, &mut ahead, &progress)?;
+            build_programs(ahead, &progress)?;
             progress.say("building the workspace");
-            run(cargo().args(["build", "--release", "--workspace"]))?;
+            run(cargo().args(arguments))?;
         }
         Task::Fmt => checks::format(&progress)?,
         Task::Lint => {
-            setup::setup(Scope::Checks, &progress)?;
+            setup::setup(Scope::Checks, &mut BuildAhead::of(&[]), &progress)?;
             let complaints = checks::complaints(checks::LINTS, &progress);
             if !complaints.is_empty() {
                 bail!("{}", complaints.join("; "));
             }
         }
         Task::Doc => {
-            setup::setup(Scope::Build, &progress)?;
+            setup::setup(Scope::Build, &mut BuildAhead::of(&[]), &progress)?;
             checks::document(&progress)?;
         }
         Task::Clauses => clauses::write(workspace(), &progress)?,
@@ -116,27 +117,34 @@ fn perform(task: Task) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds and starts a program of the tests crate with the arguments passed; its exit code becomes ours.
-fn start(program: &str, passed: &Passed, progress: &Progress) -> Result<ExitCode> {
-    build_programs(progress)?;
+/// Builds and starts a program of the tests crate with the arguments passed; its exit code becomes ours. `fit` is asked
+/// whether the machine can run it, as soon as the tools are there.
+fn start(
+    program: &'static str,
+    passed: &Passed,
+    progress: &Progress,
+    fit: impl FnOnce() -> Result<()>,
+) -> Result<ExitCode> {
     let package = ["--release", "--package", "tiercel-tests", "--bin", program];
+    let build: Vec<&str> = ["build"].into_iter().chain(package).collect();
+    let mut ahead = BuildAhead::of(&build);
+    setup::setup(Scope::Build, &mut ahead, progress)?;
+    fit()?;
+    build_programs(ahead, progress)?;
     progress.say(&format!("building the program `{program}`"));
-    run(cargo().arg("build").args(package))?;
+    run(cargo().args(build))?;
     progress.say(&format!("starting the program `{program}`"));
     let status = cargo().args(["run", "--quiet"]).args(package).arg("--").args(&passed.args).status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { exit_code(status.code()) })
 }
 
 /// Likewise a program that needs what the kernel has to have.
-fn start_with_packets(program: &str, passed: &Passed, progress: &Progress) -> Result<ExitCode> {
-    if !passed.asks_for_help() {
-        preflight::kernel()?;
+fn start_with_packets(program: &'static str, passed: &Passed, progress: &Progress) -> Result<ExitCode> {
+    if passed.asks_for_help() {
+        return start(program, passed, progress, || Ok(()));
     }
-    setup::setup(Scope::Build, progress)?;
-    if !passed.asks_for_help() {
-        preflight::veth()?;
-    }
-    start(program, passed, progress)
+    preflight::kernel()?;
+    start(program, passed, progress, || Ok(preflight::veth()?))
 }
 
 /// The code of a failed child; 1 when a signal ended it.
@@ -145,11 +153,12 @@ fn exit_code(code: Option<i32>) -> ExitCode {
 }
 
 /// Builds the XDP programs by themselves first, so that their compiler can be watched; the build script of
-/// transport-user then finds everything done.
-fn build_programs(progress: &Progress) -> Result<()> {
+/// transport-user then finds everything done. What was begun ahead is over then, too.
+fn build_programs(ahead: BuildAhead, progress: &Progress) -> Result<()> {
     progress.say("building the XDP programs");
     let out_dir = target_dir();
     std::fs::create_dir_all(&out_dir).with_context(|| format!("cannot create {}", out_dir.display()))?;
     bpf_build::build(&workspace().join("transport-ebpf"), &out_dir)?;
+    ahead.finish(progress);
     Ok(())
 }

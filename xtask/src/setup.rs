@@ -7,7 +7,10 @@ use bpf_build::{
     BuildError, LINKER_VAR, NEWEST_LINKER_LLVM, OLDEST_LINKER_LLVM, TOOLCHAIN_VAR, Toolchain, Tools,
 };
 
-use crate::shell::{Progress, cargo, is_on_path, is_root, run, succeeds};
+use crate::{
+    ahead::BuildAhead,
+    shell::{Progress, cargo, is_on_path, is_root, run, succeeds},
+};
 
 /// The bpf-linker that is built here; its features name the LLVM versions it can stand on.
 const LINKER_VERSION: &str = "0.13.0";
@@ -29,13 +32,14 @@ pub(crate) enum Scope {
     Checks,
 }
 
-/// Makes sure that all is there for `scope`, installing what is missing.
+/// Makes sure that all is there for `scope`, installing what is missing. Where the toolchain or the linker is, `ahead`
+/// begins meanwhile.
 ///
 /// # Errors
 /// Says what could not be installed, and what to do.
-pub(crate) fn setup(scope: Scope, progress: &Progress) -> Result<()> {
+pub(crate) fn setup(scope: Scope, ahead: &mut BuildAhead, progress: &Progress) -> Result<()> {
     progress.say("looking for the toolchain and the tools");
-    let mut installer = Installer { progress, lists_are_fresh: false, download_failed: false };
+    let mut installer = Installer { progress, ahead, lists_are_fresh: false, download_failed: false };
     let tools = installer.all(scope).map_err(|failure| {
         if installer.download_failed { anyhow!("{failure:#}. {}", network_hint()) } else { failure }
     })?;
@@ -53,6 +57,7 @@ enum Source {
 
 struct Installer<'a> {
     progress: &'a Progress,
+    ahead: &'a mut BuildAhead,
     /// Whether `apt-get update` was run.
     lists_are_fresh: bool,
     /// Whether something that comes over the network did not.
@@ -87,6 +92,7 @@ impl Installer<'_> {
             other => return Err(other.into()),
         };
         self.progress.say(&format!("installing {what}"));
+        self.ahead.begin(self.progress);
         let mut failures: Vec<String> = vec![];
         for source in [Source::Present, Source::Rustup, Source::Debian] {
             if let Err(failure) = self.toolchain(source).and_then(|()| self.linker()) {
@@ -168,6 +174,8 @@ impl Installer<'_> {
             .args(["--no-default-features", "--features", &format!("llvm-{llvm}"), "--root"])
             .arg(root)
             .env("LLVM_PREFIX", format!("/usr/lib/llvm-{llvm}"))
+            // LLVM, a shared library, does the work.
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
             .env_remove("CARGO_TARGET_DIR");
         self.download(&format!("bpf-linker {LINKER_VERSION} on LLVM {llvm} (about a minute)"), &mut install)
     }

@@ -11,9 +11,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::{
+    ahead::BuildAhead,
     build_programs, checks, preflight,
     setup::{self, Scope},
-    shell::{Progress, cargo, run},
+    shell::{Progress, cargo, run, target_dir},
 };
 
 /// Options of `cargo xtask test`.
@@ -24,6 +25,14 @@ pub(crate) struct Options {
     filter: Option<String>,
 }
 
+/// Builds all that `cargo test` builds, and the programs as well: the tests start them. In one call, so that features
+/// and profile are the same and nothing is compiled twice.
+const BUILD: [&str; 8] =
+    ["build", "--workspace", "--profile", "test", "--lib", "--bins", "--tests", "--examples"];
+
+/// Tells the tests where the programs lie that were built for them.
+const PROGRAMS_VAR: &str = "TIERCEL_PROGRAMS";
+
 /// Runs everything to the end, whatever fails on the way. The last line is `N passed, N failed, N skipped`:
 /// tests passed, tests and other checks failed, tests ignored or filtered out.
 ///
@@ -32,9 +41,10 @@ pub(crate) struct Options {
 pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     preflight::kernel()?;
     let scope = if options.filter.is_some() { Scope::Build } else { Scope::Checks };
-    setup::setup(scope, progress)?;
+    let mut ahead = BuildAhead::of(&BUILD);
+    setup::setup(scope, &mut ahead, progress)?;
     preflight::veth()?;
-    build_programs(progress)?;
+    build_programs(ahead, progress)?;
 
     let mut complaints = vec![];
     if options.filter.is_none() {
@@ -61,18 +71,14 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
 /// Builds all test programs, then runs them and the documentation tests; what they counted, and what went wrong
 /// beside failed tests.
 fn build_and_run_tests(options: &Options, progress: &Progress) -> Result<(Tally, Option<String>)> {
-    let command = || {
-        let mut command = cargo();
-        command.args(["test", "--workspace", "--no-fail-fast"]);
-        command
-    };
     progress.say("building the tests");
-    if let Err(error) = run(command().arg("--no-run")) {
+    if let Err(error) = run(cargo().args(BUILD)) {
         return Ok((Tally::default(), Some(format!("tests: {error:#}"))));
     }
     progress.say("running the tests");
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--no-fail-fast"]).env(PROGRAMS_VAR, target_dir().join("debug"));
     // Plain `cargo test` leaves out the tests that need root; they are marked ignored.
-    let mut command = command();
     command.args(["--", "--include-ignored"]).args(&options.filter);
     let (tally, in_order) = watch_tests(command)?;
     let died = !in_order && tally.failed == 0;
