@@ -174,10 +174,14 @@ impl Installer<'_> {
             .args(["--no-default-features", "--features", &format!("llvm-{llvm}"), "--root"])
             .arg(root)
             .env("LLVM_PREFIX", format!("/usr/lib/llvm-{llvm}"))
-            // LLVM, a shared library, does the work.
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+            // LLVM, a shared library, does the work. Not optimised, and without the debug information that its manifest
+            // asks for, bpf-linker compiles in a third of the time and links as fast.
+            .envs([("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), ("CARGO_PROFILE_RELEASE_DEBUG", "0")])
             .env_remove("CARGO_TARGET_DIR");
-        self.download(&format!("bpf-linker {LINKER_VERSION} on LLVM {llvm} (about a minute)"), &mut install)
+        self.download(
+            &format!("bpf-linker {LINKER_VERSION} on LLVM {llvm} (about half a minute)"),
+            &mut install,
+        )
     }
 
     /// rustfmt and clippy for the host's crates.
