@@ -17,12 +17,14 @@
 pub mod account;
 pub mod checks;
 pub mod cli;
+#[cfg(feature = "model")]
 pub mod differential;
 pub mod live_fabric;
 pub mod namespace;
 pub mod nodes;
 pub mod operations;
 pub mod raw_peer;
+#[cfg(feature = "model")]
 pub mod simulation;
 pub mod veth;
 
