@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::{
-    clauses,
+    clauses, links,
     shell::{Progress, cargo, run, target_dir, workspace},
 };
 
@@ -16,9 +16,10 @@ pub(crate) struct Check {
 }
 
 /// What `cargo xtask lint` checks.
-pub(crate) const LINTS: [Check; 4] = [
+pub(crate) const LINTS: [Check; 5] = [
     Check { name: "format", perform: format_is_kept },
     Check { name: "citations", perform: citations_resolve },
+    Check { name: "links", perform: links_lead_somewhere },
     Check { name: "clippy", perform: clippy_on_host },
     Check { name: "clippy for BPF", perform: clippy_on_programs },
 ];
@@ -56,6 +57,11 @@ fn format_is_kept(progress: &Progress) -> Result<()> {
 fn citations_resolve(progress: &Progress) -> Result<()> {
     progress.say("checking the citations of the specification");
     clauses::check(workspace())
+}
+
+fn links_lead_somewhere(progress: &Progress) -> Result<()> {
+    progress.say("checking the links between pages");
+    links::check(workspace())
 }
 
 fn clippy_on_host(progress: &Progress) -> Result<()> {

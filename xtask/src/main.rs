@@ -5,6 +5,7 @@ mod ahead;
 mod bpf;
 mod checks;
 mod clauses;
+mod links;
 mod preflight;
 mod setup;
 mod shell;

@@ -5,7 +5,7 @@ mod citation;
 mod coverage;
 mod inventory;
 mod items;
-mod sources;
+pub(crate) mod sources;
 
 use std::{fmt, fs, path::Path};
 

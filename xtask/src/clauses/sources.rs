@@ -17,7 +17,7 @@ const OWN: &str = "xtask/src/clauses";
 
 /// What a file is to the table of clauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Code,
     Test,
     /// Documentation; it is checked, and is no evidence.
@@ -26,15 +26,15 @@ pub(super) enum Kind {
 
 /// One file.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// Seen from the root of the repository.
-    pub(super) path: PathBuf,
-    pub(super) kind: Kind,
-    pub(super) text: String,
+    pub(crate) path: PathBuf,
+    pub(crate) kind: Kind,
+    pub(crate) text: String,
 }
 
 impl Source {
-    pub(super) fn new(path: PathBuf, text: String) -> Self {
+    pub(crate) fn new(path: PathBuf, text: String) -> Self {
         let kind = kind(&path);
         Self { path, kind, text }
     }
@@ -44,7 +44,7 @@ impl Source {
 ///
 /// # Errors
 /// If one cannot be read.
-pub(super) fn read(root: &Path) -> Result<Vec<Source>> {
+pub(crate) fn read(root: &Path) -> Result<Vec<Source>> {
     let mut paths = vec![];
     collect(root, &mut paths).with_context(|| format!("cannot list the files in {}", root.display()))?;
     paths.retain(|path| !path.starts_with(root.join(OWN)));

@@ -1,0 +1,148 @@
+//! Links between the pages of the repository: each must lead to a file, and to a heading or anchor in it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Component, Path, PathBuf},
+};
+
+use anyhow::{Result, bail};
+
+use crate::clauses::sources;
+
+/// Fails, naming each place, if a link of a page leads nowhere.
+///
+/// # Errors
+/// Also if a file cannot be read.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    let pages: BTreeMap<PathBuf, String> = sources::read(root)?
+        .into_iter()
+        .filter(|source| source.path.extension().is_some_and(|it| it == "md"))
+        .map(|source| (source.path, source.text))
+        .collect();
+    let broken: Vec<String> =
+        pages.iter().flat_map(|(page, text)| broken(root, &pages, page, text)).collect();
+    if !broken.is_empty() {
+        bail!("{} links lead nowhere:\n  {}", broken.len(), broken.join("\n  "));
+    }
+    Ok(())
+}
+
+/// What is wrong with the links of a page.
+fn broken(root: &Path, pages: &BTreeMap<PathBuf, String>, page: &Path, text: &str) -> Vec<String> {
+    let mut complaints = vec![];
+    for (line, target) in links(text) {
+        let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+        let path =
+            if file.is_empty() { page.to_owned() } else { resolved(page.parent().unwrap_or(page), file) };
+        let reason = if !pages.contains_key(&path) && !root.join(&path).exists() {
+            "there is no such file"
+        } else if !anchor.is_empty() && pages.get(&path).is_some_and(|text| !anchors(text).contains(anchor)) {
+            "that page has no such heading or anchor"
+        } else {
+            continue;
+        };
+        complaints.push(format!("{}:{line}: {target}: {reason}", page.display()));
+    }
+    complaints
+}
+
+/// `directory` with `link`, without `.` and `..`.
+fn resolved(directory: &Path, link: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for part in directory.join(link).components() {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::CurDir => {}
+            other => path.push(other),
+        }
+    }
+    path
+}
+
+/// Lines of a page that are no code, counted from 1.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_code = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        (!in_code && !fence).then_some((index + 1, line))
+    })
+}
+
+/// Links to files of the repository, with their lines. A link may be broken over two lines only in its text.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut found = vec![];
+    for (number, line) in prose(text) {
+        for rest in line.split("](").skip(1) {
+            let Some((target, _)) = rest.split_once(')') else { continue };
+            let elsewhere = target.contains("://") || target.starts_with("mailto:");
+            if !elsewhere && !target.is_empty() {
+                found.push((number, target.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// What a link into a page may name: its anchors, and its headings as GitHub names them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    for (_, line) in prose(text) {
+        for rest in line.split("<a id=\"").skip(1) {
+            anchors.extend(rest.split_once('"').map(|(id, _)| id.to_owned()));
+        }
+        let title = line.trim_start_matches('#');
+        if title.len() < line.len() && title.starts_with(' ') {
+            anchors.insert(slug(title));
+        }
+    }
+    anchors
+}
+
+/// The anchor that GitHub gives a heading.
+fn slug(heading: &str) -> String {
+    heading
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# The lock of `wire`\n\n<a id=\"D-26\"></a>\n\nSee [itself](#the-lock-of-wire), [the \
+                        rule](#D-26), [elsewhere](https://example.org/x).\n";
+
+    fn complaints(page: &str) -> Vec<String> {
+        let path = PathBuf::from("docs/page.md");
+        let pages = BTreeMap::from([(path.clone(), page.to_owned())]);
+        broken(crate::shell::workspace(), &pages, &path, page)
+    }
+
+    #[test]
+    fn headings_and_anchors_are_found() {
+        assert_eq!(complaints(PAGE), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_planted_link_that_leads_nowhere_is_named_with_its_place() {
+        let page =
+            format!("{PAGE}\n[a](#the-door)\n[b](nothing.md)\n[c](../README.md), [d](spec/README.md)\n");
+        assert_eq!(
+            complaints(&page),
+            [
+                "docs/page.md:7: #the-door: that page has no such heading or anchor",
+                "docs/page.md:8: nothing.md: there is no such file",
+            ]
+        );
+    }
+
+    #[test]
+    fn code_holds_no_links() {
+        assert_eq!(links("```\nx[0](y)\n```\nand [one](two.md)\n"), [(4, "two.md".to_owned())]);
+    }
+}
