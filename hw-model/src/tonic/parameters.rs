@@ -12,8 +12,10 @@ pub enum Rules {
     /// The paper's: a flow generates while fewer than N addresses are outstanding (section 3.1).
     #[default]
     Paper,
-    /// What the published hardware does: it stops at N-5 and restarts below N-6, and forgets marks outside the
-    /// window. For comparison with its traces.
+    /// What the published hardware does, for comparison with its traces. It stops at N-5 and restarts below N-6. It
+    /// forgets marks and selective acknowledgments outside of the window, but takes such a mark for something to send
+    /// until then. A flow that is processed with nothing to send, as its window shrank while it waited, has an address
+    /// counted as outstanding that is never given back: enough of these and the flow stalls.
     Published,
 }
 

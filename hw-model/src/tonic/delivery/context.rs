@@ -3,6 +3,7 @@
 
 use crate::clocked::{Cycle, RingBitmap};
 use crate::tonic::packet::Segment;
+use crate::tonic::parameters::Rules;
 
 /// The segments. Touched by both stages of Incoming, Periodic Updates and Segment Generation.
 #[derive(Clone, Copy, Debug)]
@@ -76,10 +77,15 @@ impl<const WORDS: usize> Window<WORDS> {
         self.in_flight() == 0 && self.data_end == Some(self.next_new)
     }
 
-    /// Nothing can be generated: no mark inside the window and no new segment.
+    /// Nothing can be generated: no mark inside the window and no new segment. The published hardware looks at every
+    /// mark, also at those outside of the window.
     #[inline(always)]
-    pub(crate) fn is_idle(&self) -> bool {
-        self.new_left() == 0 && self.first_marked().is_none()
+    pub(crate) fn is_idle(&self, rules: Rules) -> bool {
+        let has_mark = match rules {
+            Rules::Paper => self.first_marked().is_some(),
+            Rules::Published => !self.marked.is_empty(),
+        };
+        self.new_left() == 0 && !has_mark
     }
 
     /// How often a segment of the window was retransmitted; 3 stands for more too.

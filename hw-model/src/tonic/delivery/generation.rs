@@ -4,29 +4,24 @@ use crate::tonic::packet::{FlowId, SegmentAddress};
 
 use super::context::Window;
 
-/// What Segment Generation decides for the flow in its turn.
+/// What Segment Generation decides for the flow in its turn. Whether the flow can send more is decided behind it, of
+/// the merged state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Generation {
     pub(crate) flow: FlowId,
     /// The address, if there is anything to send.
     pub(crate) address: Option<SegmentAddress>,
-    /// There is more to send.
-    pub(crate) has_more: bool,
 }
 
 /// Chooses the next segment of a flow.
 #[inline(always)]
 pub(crate) fn generate<const WORDS: usize>(flow: FlowId, window: &Window<WORDS>) -> Generation {
     let new = SegmentAddress { flow, segment: window.next_new, retransmission: false };
-    if let Some(segment) = window.first_marked() {
-        let mut behind = *window;
-        behind.marked.clear(segment.0);
-        let address = SegmentAddress { segment, retransmission: true, ..new };
-        return Generation { flow, address: Some(address), has_more: !behind.is_idle() };
-    }
-    // Nothing is marked inside the window.
-    let left = window.new_left();
-    Generation { flow, address: (left > 0).then_some(new), has_more: left > 1 }
+    let address = match window.first_marked() {
+        Some(segment) => Some(SegmentAddress { segment, retransmission: true, ..new }),
+        None => (window.new_left() > 0).then_some(new),
+    };
+    Generation { flow, address }
 }
 
 /// What Segment Generation writes of the window.

@@ -5,6 +5,7 @@ use transport_common::bitmap::Bitmap128;
 use crate::clocked::{Cycle, RingBitmap};
 use crate::tonic::logic::{Plain, Value};
 use crate::tonic::packet::{ControlPacket, Kind, Segment};
+use crate::tonic::parameters::Rules;
 use crate::tonic::protocol::{Incoming, Periodic, View};
 
 use super::context::{Schedule, Window};
@@ -17,21 +18,26 @@ pub(crate) struct Acknowledged {
     pub(crate) old_start: Segment,
     /// and behind it.
     pub(crate) new_start: Segment,
-    /// The selective acknowledgment, if it is inside the window.
+    /// Size of the window before this packet.
+    pub(crate) size: u32,
+    /// The selective acknowledgment, if it is inside the window and beyond `new_start`.
     pub(crate) selective: Option<Segment>,
     /// It was not known.
     pub(crate) newly_selective: bool,
-    /// The bitmap, as far as it lies inside the window: from `new_start` on.
+    /// The bitmap, as far as it lies inside the window: bit 0 is `new_start`, which cannot have arrived.
     pub(crate) bitmap: [u64; 2],
     /// Segments that were not known to have arrived.
     pub(crate) newly_acked: u32,
 }
 
-/// The fixed stage. An acknowledgment of what was never sent acknowledges nothing.
+/// The fixed stage. An acknowledgment of what was never sent acknowledges nothing, and neither does one that says of
+/// the new window start that it has arrived: if it had, the window would start behind it. Believed, it would never be
+/// sent again. The published hardware also drops a selective acknowledgment beyond the window's size.
 #[inline(always)]
 pub(crate) fn acknowledge<const WORDS: usize>(
     window: &Window<WORDS>,
     packet: &ControlPacket,
+    rules: Rules,
 ) -> Acknowledged {
     let acknowledges = matches!(packet.kind, Kind::Ack | Kind::Nack);
     let advance = packet.cumulative.after(window.start);
@@ -39,7 +45,9 @@ pub(crate) fn acknowledge<const WORDS: usize>(
     let advance = if is_current { advance } else { 0 };
     let new_start = window.start.plus(advance);
     let selective = packet.selective.filter(|segment| {
-        acknowledges && window.is_in_flight(*segment) && segment.after(window.start) >= advance
+        let offset = segment.after(window.start);
+        let in_reach = rules == Rules::Paper || offset < advance + window.size;
+        acknowledges && window.is_in_flight(*segment) && offset > advance && in_reach
     });
     let newly_selective = selective.is_some_and(|segment| !window.acked.get(segment.0));
     // Those passed over, but for the ones that were acknowledged selectively before.
@@ -60,6 +68,7 @@ pub(crate) fn acknowledge<const WORDS: usize>(
         packet: *packet,
         old_start: window.start,
         new_start,
+        size: window.size,
         selective,
         newly_selective,
         bitmap,
@@ -67,16 +76,25 @@ pub(crate) fn acknowledge<const WORDS: usize>(
     }
 }
 
-/// The lowest `length` bits.
+/// The lowest `length` bits but the first, which is the window's start.
 #[inline(always)]
 const fn inside(bits: [u64; 2], length: u32) -> [u64; 2] {
     let mask = Bitmap128::low_mask(length);
-    [bits[0] & mask.low, bits[1] & mask.high]
+    [bits[0] & mask.low & !1, bits[1] & mask.high]
 }
 
 /// What the fixed stage writes: the window moves, the bits it leaves behind are cleared for their next use.
+///
+/// The published hardware keeps marks in its other memory, which this stage does not write: they stay until the next
+/// generation, or until the programmable stage finds their segments acknowledged. And it forgets selective
+/// acknowledgments beyond the window's size.
 #[inline(always)]
-pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, acknowledged: &Acknowledged) {
+pub(crate) fn apply<const WORDS: usize>(
+    window: &mut Window<WORDS>,
+    acknowledged: &Acknowledged,
+    rules: Rules,
+) {
+    let marked = window.marked;
     let advance = acknowledged.new_start.after(window.start);
     if advance > 0 {
         let [low, high] = &mut window.retransmissions;
@@ -95,6 +113,10 @@ pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, acknowledged
         let arrived = RingBitmap::placed(acknowledged.new_start.0, acknowledged.bitmap);
         window.acked = window.acked.or(&arrived);
         window.marked = window.marked.and_not(&arrived);
+    }
+    if rules == Rules::Published {
+        window.marked = marked;
+        window.acked = window.acked.and(&RingBitmap::range(window.start.0, acknowledged.size));
     }
 }
 

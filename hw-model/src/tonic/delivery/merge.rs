@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | outstanding | Segment Generation, Segment Transmitted | together they leave it as it is |
 //! | window, its bitmaps | Incoming (fixed) | moves last: what it leaves behind is cleared |
+//! | idle, active | Segment Generation, Incoming, Periodic Updates | of the window as all of the cycle leave it |
 //! | marks | Incoming, Periodic Updates, Segment Generation | new marks, less the segment generated |
 //! | window size, timer period | Incoming, Periodic Updates | acknowledgment and timeout exclude each other |
 //! | retransmission timer | Segment Transmitted, Incoming, Periodic Updates | a reset counts, else an expiry, else a start |
@@ -39,6 +40,7 @@ pub(super) fn record<const WORDS: usize>(
         window_size_before: window.size,
         next_new_seen: window.next_new,
         newly_acked: acknowledged.newly_acked,
+        newly_selective: acknowledged.newly_selective,
         mark: decision.mark.then(|| (segment(decision.mark_from), segment(decision.mark_to))),
         reset_timer: decision.reset_timer,
         window_size_after: capped::<WORDS>(decision.window_size),
@@ -107,19 +109,20 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let addresses = [generated, visited, updated, next.decrement.map(index)];
         let mut schedules = self.schedules.write_ports(addresses);
         merge_windows(&mut windows, next, self.rules);
-        let restarted = merge_counts(&mut schedules, next, self.stop_at, self.restart_below);
-        let timer = merge_events(now, &mut schedules, &mut windows, next);
+        let limits = Limits { rules: self.rules, stop_at: self.stop_at, restart_below: self.restart_below };
+        let restarted = merge_counts(&mut schedules, &mut windows, next, &limits);
+        let timer = merge_events(now, &mut schedules, &mut windows, next, self.rules);
         self.no_timer_before = self.no_timer_before.min(timer);
 
-        // The flow just processed goes straight back to processing if it can send more and no other flow is in
-        // lookup; else it waits its turn in the set. Behind it: what a transmission, a packet and a timeout have
-        // made active.
+        // The flow just processed goes straight back to processing if it can send more, what the packets of this
+        // cycle have acknowledged included, and no other flow is in lookup; else it waits its turn in the set. Behind
+        // it: what a transmission, a packet and a timeout have made active.
         let mut straight_back = None;
         let mut entering = [None; 4];
         if let Some(generation) = &next.generation
             && let Some(schedule) = schedules.word(GENERATION)
         {
-            schedule.active = generation.has_more && !schedule.idle && !schedule.stopped;
+            schedule.active = !schedule.idle && !schedule.stopped;
             let entry = schedule.active.then_some(generation.flow);
             if self.lookup.is_none() {
                 straight_back = entry;
@@ -205,6 +208,9 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
             && let Some(window) = windows.word(port)
         {
             mark(window, &update.decision);
+            if rules == Rules::Published {
+                window.marked = window.marked.and_not(&window.acked);
+            }
             has_marks |= generated == Some(update.flow);
         }
     };
@@ -213,8 +219,16 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
     if let Some(generation) = &next.generation
         && let Some(window) = windows.word(GENERATION)
     {
-        if rules == Rules::Published && !has_marks {
-            window.marked = window.marked.and(&RingBitmap::range(window.start.0, window.size));
+        match rules {
+            Rules::Paper => {}
+            // The event's marks stand, less the place of the segment generated, or of the window's end if none was.
+            Rules::Published if has_marks => {
+                let end = window.start.plus(window.size);
+                window.marked.clear(generation.address.map_or(end, |address| address.segment).0);
+            }
+            Rules::Published => {
+                window.marked = window.marked.and(&RingBitmap::range(window.start.0, window.size));
+            }
         }
         if let Some(address) = &generation.address {
             generation::apply(window, address);
@@ -233,33 +247,44 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
     if let Some(acknowledged) = &next.acknowledged
         && let Some(window) = windows.word(FIXED)
     {
-        incoming::apply(window, acknowledged);
+        incoming::apply(window, acknowledged, rules);
     }
 }
 
-/// Counts outstanding addresses. True if the transmission has restarted its flow.
+/// What bounds the addresses of a flow that wait for credit.
+struct Limits {
+    rules: Rules,
+    stop_at: u8,
+    restart_below: u8,
+}
+
+/// Counts outstanding addresses, and finds whether the flow just processed can send more: of its merged window. True
+/// if the transmission has restarted its flow.
 #[inline(always)]
 fn merge_counts<P: Protocol, const WORDS: usize>(
     schedules: &mut Schedules<'_>,
+    windows: &mut Windows<'_, WORDS>,
     next: &DeliveryNext<P, WORDS>,
-    stop_at: u8,
-    restart_below: u8,
+    limits: &Limits,
 ) -> bool {
     let mut generated = None;
     if let Some(generation) = &next.generation
-        && let Some(schedule) = schedules.word(GENERATION)
+        && let (Some(schedule), Some(window)) = (schedules.word(GENERATION), windows.word(GENERATION))
     {
-        schedule.idle = !generation.has_more;
-        generated = generation.address.is_some().then_some(generation.flow);
-        if generated.is_some() && generated != next.decrement {
+        schedule.idle = window.is_idle(limits.rules);
+        // The published hardware counts an address even if the window shrank while the flow waited for its turn and
+        // there is none. That one is never given back.
+        let counts = generation.address.is_some() || limits.rules == Rules::Published;
+        generated = counts.then_some(generation.flow);
+        if counts && generated != next.decrement {
             schedule.outstanding += 1;
-            schedule.stopped = schedule.outstanding >= stop_at;
+            schedule.stopped = schedule.outstanding >= limits.stop_at;
         }
     }
     match schedules.word(TRANSMITTED) {
         Some(schedule) if generated != next.decrement => {
             schedule.outstanding -= 1;
-            let restarts = schedule.stopped && schedule.outstanding < restart_below;
+            let restarts = schedule.stopped && schedule.outstanding < limits.restart_below;
             schedule.stopped &= !restarts;
             restarts
         }
@@ -274,6 +299,7 @@ fn merge_events<P: Protocol, const WORDS: usize>(
     schedules: &mut Schedules<'_>,
     windows: &mut Windows<'_, WORDS>,
     next: &DeliveryNext<P, WORDS>,
+    rules: Rules,
 ) -> Cycle {
     let mut earliest = Cycle::NEVER;
     if let Some(schedule) = schedules.word(TRANSMITTED)
@@ -290,18 +316,19 @@ fn merge_events<P: Protocol, const WORDS: usize>(
     if let Some((update, expired)) = &next.periodic
         && let (Some(schedule), Some(window)) = (schedules.word(PERIODIC), windows.word(PERIODIC))
     {
+        schedule.idle = window.is_idle(rules);
         earliest = earliest.min(after_event(now, schedule, window, &update.decision, *expired));
     }
     if let Some(update) = &next.incoming
         && let (Some(schedule), Some(window)) = (schedules.word(INCOMING), windows.word(INCOMING))
     {
+        schedule.idle = window.is_idle(rules);
         earliest = earliest.min(after_event(now, schedule, window, &update.decision, false));
     }
     earliest
 }
 
-/// Sets a flow's timer behind a packet or a timeout, and whether it has something to send: when the timer expires, if
-/// it was started.
+/// Sets a flow's timer behind a packet or a timeout: when the timer expires, if it was started.
 #[inline(always)]
 fn after_event<const WORDS: usize>(
     now: Cycle,
@@ -311,7 +338,6 @@ fn after_event<const WORDS: usize>(
     expired: bool,
 ) -> Cycle {
     schedule.timer_period = decision.timer_period.0;
-    schedule.idle = window.is_idle();
     if window.is_finished() {
         schedule.timer = Cycle::NEVER;
     } else if decision.reset_timer {

@@ -41,6 +41,8 @@ pub struct IncomingRecord {
     pub next_new_seen: Segment,
     /// Segments newly acknowledged.
     pub newly_acked: u32,
+    /// One of them by the selective acknowledgment.
+    pub newly_selective: bool,
     /// The segments marked for retransmission: the first, and one behind the last.
     pub mark: Option<(Segment, Segment)>,
     /// The retransmission timer was started anew.
@@ -177,7 +179,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         });
         let acknowledged = self.packets.output().map(|packet| {
             let window = windows.read(packet.flow.index()).expect(read);
-            incoming::acknowledge(window, packet)
+            incoming::acknowledge(window, packet, self.rules)
         });
         let (mut incoming, mut record) = (None, None);
         if let Some(acknowledged) = &self.acknowledged {
@@ -342,7 +344,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
 
     /// Puts a flow into the active set if it has something to send, from outside.
     fn wake(&mut self, flow: FlowId) {
-        let idle = self.windows.peek(flow.index()).is_idle();
+        let idle = self.windows.peek(flow.index()).is_idle(self.rules);
         let schedule = self.schedules.poke(flow.index());
         schedule.idle = idle;
         if !idle && !schedule.stopped && !schedule.active {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::clocked::Cycle;
 use crate::tonic::{FlowId, IncomingRecord, Protocol, SegmentAddress, Tonic, TonicOutput};
 
-use super::data::{Data, DataError, Latency, RateRun, Trace};
+use super::data::{Data, DataError, Latency, RateRun, Selective, Trace};
 use super::run::{Events, Setup, run};
 use super::user_logic::{PublishedNewReno, Replay};
 
@@ -116,14 +116,23 @@ pub fn compare(data: &Data) -> Result<Comparison, DataError> {
     for of in &data.rates.runs {
         rates.push(compare_rates(of, &data.rates.one_flow_first_transmit_cycles)?);
     }
-    let mut traces = Vec::new();
-    for trace in &data.traces {
-        traces.push(compare_recorded(trace)?);
+    let traces = compare_traces(&data.traces)?;
+    Ok(Comparison { latency: compare_latency(&data.latency)?, rates, traces })
+}
+
+/// Compares traces: each with the recorded decisions, and one of the user logic that is known here with that too.
+///
+/// # Errors
+/// A trace with parameters no hardware has.
+pub fn compare_traces(traces: &[Trace]) -> Result<Vec<TraceComparison>, DataError> {
+    let mut compared = Vec::new();
+    for trace in traces {
+        compared.push(compare_recorded(trace)?);
         if trace.protocol == PublishedNewReno::NAME {
-            traces.push(compare_published(trace)?);
+            compared.push(compare_published(trace)?);
         }
     }
-    Ok(Comparison { latency: compare_latency(&data.latency)?, rates, traces })
+    Ok(compared)
 }
 
 /// The hardware's NewReno of the runs that do not say otherwise.
@@ -141,6 +150,7 @@ fn compare_latency(latency: &Latency) -> Result<LatencyComparison, DataError> {
         ack_delay: 30,
         cycles: last + 1,
         loss: Vec::new(),
+        selective: Selective::None,
     };
     let events: Events<()> = run(&setup, new_reno(1), |_| 0, |_, _| None)?;
     let mut model = Vec::new();
@@ -196,6 +206,7 @@ fn compare_rates(of: &RateRun, first_of_one: &[u64]) -> Result<RateComparison, D
         ack_delay: of.ack_delay,
         cycles: of.cycles,
         loss: Vec::new(),
+        selective: Selective::None,
     };
     let events: Events<()> = run(&setup, new_reno(of.window), |_| 0, |_, _| None)?;
     let rows = events.rows(|output| output.transmit);
@@ -222,6 +233,7 @@ impl Trace {
             ack_delay: self.ack_delay,
             cycles: self.cycles,
             loss: self.loss.clone(),
+            selective: self.selective,
         }
     }
 
@@ -257,8 +269,11 @@ impl Trace {
     }
 }
 
-/// Inputs and outputs of the programmable stage, as the data has them.
+/// Inputs and outputs of the programmable stage, as the data has them: newly acknowledged are those of the cumulative
+/// acknowledgment.
 fn user_row(now: Cycle, record: &IncomingRecord) -> Vec<u64> {
+    let newly_acked = record.newly_acked - u32::from(record.newly_selective);
+    let record = IncomingRecord { newly_acked, ..*record };
     [now.0].into_iter().chain(record.fields()).collect()
 }
 

@@ -79,18 +79,32 @@ pub struct Trace {
     pub rto: u64,
     /// Flow, segment, k: the k-th transmission of the segment is lost.
     pub loss: Vec<(u16, u32, u32)>,
+    /// What acknowledgments say selectively.
+    #[serde(default)]
+    pub selective: Selective,
     /// Cycle, flow, segment, is a retransmission, lost.
     pub transmit: Vec<(u64, u16, u32, u8, u8)>,
     /// Cycle, flow, segment, is a retransmission.
     pub generate: Vec<(u64, u16, u32, u8)>,
-    /// Cycle, flow, cumulative acknowledgment, at the input pins.
-    pub acks: Vec<(u64, u16, u32)>,
     /// The programmable stage, see the data's columns.
     pub user: Vec<Vec<u64>>,
     /// Timeouts: cycle, flow, and more that is not compared.
     pub timeout: Vec<Vec<u64>>,
     /// About the whole run.
     pub summary: Summary,
+}
+
+/// What the receiver of a run acknowledges selectively.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Selective {
+    /// Nothing.
+    #[default]
+    None,
+    /// The segment received.
+    Received,
+    /// The lowest segment not received, which contradicts the cumulative acknowledgment: the hardware ignores it.
+    WindowStart,
 }
 
 /// About a whole run.
@@ -143,14 +157,30 @@ impl Data {
     /// [`DataError::Form`], [`DataError::Columns`].
     pub fn parse(text: &str) -> Result<Self, DataError> {
         let data: Self = serde_json::from_str(text)?;
-        for trace in &data.traces {
-            for (list, rows, needed) in [("user", &trace.user, 10), ("timeout", &trace.timeout, 2)] {
-                if let Some(row) = rows.iter().find(|row| row.len() < needed) {
-                    let (trace, columns) = (trace.name.clone(), row.len());
-                    return Err(DataError::Columns { trace, list, columns, needed });
-                }
+        data.traces.iter().try_for_each(Trace::check)?;
+        Ok(data)
+    }
+}
+
+impl Trace {
+    /// Reads a list of traces.
+    ///
+    /// # Errors
+    /// [`DataError::Form`], [`DataError::Columns`].
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, DataError> {
+        let traces: Vec<Self> = serde_json::from_str(text)?;
+        traces.iter().try_for_each(Self::check)?;
+        Ok(traces)
+    }
+
+    /// Rows have the columns that are compared.
+    fn check(&self) -> Result<(), DataError> {
+        for (list, rows, needed) in [("user", &self.user, 10), ("timeout", &self.timeout, 2)] {
+            if let Some(row) = rows.iter().find(|row| row.len() < needed) {
+                let (trace, columns) = (self.name.clone(), row.len());
+                return Err(DataError::Columns { trace, list, columns, needed });
             }
         }
-        Ok(data)
+        Ok(())
     }
 }

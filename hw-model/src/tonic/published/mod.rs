@@ -11,8 +11,9 @@ mod user_logic;
 
 pub use compare::{
     Comparison, Difference, LatencyComparison, RateComparison, TraceComparison, UserLogic, compare,
+    compare_traces,
 };
-pub use data::{Data, DataError, Latency, RateRun, Rates, Summary, Trace};
+pub use data::{Data, DataError, Latency, RateRun, Rates, Selective, Summary, Trace};
 
 /// The data that comes with the model.
 pub const OPEN_SET: &str = include_str!("../../../data/tonic-open.json");

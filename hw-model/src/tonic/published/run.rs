@@ -11,7 +11,7 @@ use crate::tonic::{
     TonicOutput,
 };
 
-use super::data::DataError;
+use super::data::{DataError, Selective};
 
 /// A run's parameters.
 #[derive(Clone, Debug)]
@@ -24,15 +24,24 @@ pub(super) struct Setup {
     pub(super) cycles: u64,
     /// Flow, segment, k: the k-th transmission of the segment is lost.
     pub(super) loss: Vec<(u16, u32, u32)>,
+    pub(super) selective: Selective,
 }
 
-/// Acknowledges each segment that is not lost, cumulatively, `ack_delay` cycles later.
+/// An acknowledgment.
+struct Answer {
+    flow: u16,
+    cumulative: u32,
+    selective: Option<u32>,
+}
+
+/// Acknowledges each segment that is not lost, `ack_delay` cycles later.
 struct Receiver<'a> {
     setup: &'a Setup,
     transmissions: BTreeMap<(u16, u32), u32>,
     /// By flow: the lowest segment not received, and those received beyond it.
     received: BTreeMap<u16, (u32, Vec<u32>)>,
-    under_way: VecDeque<(Cycle, u16, u32)>,
+    /// With the cycle in which they arrive.
+    under_way: VecDeque<(Cycle, Answer)>,
 }
 
 impl Receiver<'_> {
@@ -50,7 +59,13 @@ impl Receiver<'_> {
         }
         let lowest = *next;
         beyond.retain(|segment| *segment >= lowest);
-        self.under_way.push_back((now + self.setup.ack_delay, flow, lowest));
+        let selective = match self.setup.selective {
+            Selective::None => None,
+            Selective::Received => Some(segment),
+            Selective::WindowStart => Some(lowest),
+        };
+        let answer = Answer { flow, cumulative: lowest, selective };
+        self.under_way.push_back((now + self.setup.ack_delay, answer));
     }
 }
 
@@ -91,12 +106,12 @@ pub(super) fn run<P: Protocol, S>(
     let mut cycles = Vec::new();
     while clock.now() < Cycle(setup.cycles) {
         let now = clock.now();
-        let ack = receiver.under_way.pop_front_if(|(due, _, _)| *due == now);
-        let packet = ack.map(|(_, flow, cumulative)| ControlPacket {
+        let ack = receiver.under_way.pop_front_if(|(due, _)| *due == now);
+        let packet = ack.map(|(_, Answer { flow, cumulative, selective })| ControlPacket {
             flow: FlowId(flow),
             kind: Kind::Ack,
             cumulative: Segment(cumulative),
-            selective: None,
+            selective: selective.map(Segment),
             bitmap: [0; 2],
             data: data(flow),
         });

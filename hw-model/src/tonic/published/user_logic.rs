@@ -71,7 +71,8 @@ impl Protocol for PublishedNewReno {
         let ssthresh = fast.choose(halved, state.ssthresh);
         let grows = is_new & !in_recovery;
         let linear = state.increase_counter.below(state.cwnd).choose(state.cwnd, state.cwnd + one);
-        let grown = state.cwnd.below(ssthresh).choose(state.cwnd + input.newly_acked, linear);
+        let cumulatively = input.newly_acked - input.newly_selective.word();
+        let grown = state.cwnd.below(ssthresh).choose(state.cwnd + cumulatively, linear);
         let reduced = sent.at_most(L::word(5)).choose(one, (sent >> 1) - one);
         let cwnd = fast.choose(reduced, grows.choose(grown, state.cwnd));
         let held = flight.below(state.cwnd).choose(state.cwnd + dup_acks, sent);

@@ -96,6 +96,23 @@ fn a_timeout_is_put_off_by_a_packet_that_acknowledges_nothing() {
     assert_eq!(timeout(&outputs), Some(fired + 8));
 }
 
+/// What says of the window's new start that it has arrived contradicts itself: the window would start behind it. It is
+/// not believed, for a segment that counts as arrived is never sent again.
+#[test]
+fn the_window_start_is_not_acknowledged_selectively() {
+    let selective = ControlPacket { selective: Some(Segment(1)), ..ack(1, 0) };
+    let bitmap = ControlPacket { bitmap: [0b101, 0], ..ack(1, 0) };
+    for (packet, arrived) in [(selective, 0), (bitmap, 1)] {
+        let mut clock = clock(fixed_window(8), 8);
+        let outputs = run(&mut clock, 60, (40, Some(packet)));
+        let record = outputs.iter().find_map(|(_, output)| output.incoming).expect("it was processed");
+        assert_eq!(record.newly_acked, 1 + arrived, "segment 0, and what the bitmap says of segment 3");
+        let outputs = run(&mut clock, 80, (60, Some(ack(2, 0))));
+        let record = outputs.iter().find_map(|(_, output)| output.incoming).expect("it was processed");
+        assert_eq!(record.newly_acked, 1, "segment 1 arrives only now");
+    }
+}
+
 /// In the cycles in which a segment is generated and another of the flow leaves the credit engine, the number of
 /// outstanding addresses stays.
 #[test]

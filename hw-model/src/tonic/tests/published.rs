@@ -1,6 +1,6 @@
 //! The hardware's data.
 
-use crate::tonic::published::{Data, DataError, OPEN_SET, UserLogic, compare};
+use crate::tonic::published::{Data, DataError, OPEN_SET, Trace, UserLogic, compare, compare_traces};
 
 fn open_set() -> Data {
     Data::parse(OPEN_SET).expect("the data is well-formed")
@@ -48,6 +48,22 @@ fn traces_are_cycle_exact() {
         ]
     );
     assert!(comparison.traces.iter().all(|trace| trace.difference.is_none()));
+}
+
+/// Further traces of the hardware, see `data/README.md`.
+const TRACES: &str = include_str!("../../../data/tonic-traces.json");
+
+/// Several events of a flow in one cycle, losses, timeouts, selective acknowledgments, a window that shrinks while its
+/// flow waits to be processed.
+#[test]
+fn further_traces_are_cycle_exact() {
+    let traces = Trace::parse_list(TRACES).expect("the data is well-formed");
+    assert_eq!(traces.len(), 30);
+    let compared = compare_traces(&traces).expect("hardware that exists");
+    let of_published = traces.iter().filter(|trace| trace.protocol == "nreno_1").count();
+    assert_eq!(compared.len(), 30 + of_published, "those of `nreno_1` with their user logic too");
+    let differ: Vec<_> = compared.iter().filter(|of| !of.digest_equal || of.difference.is_some()).collect();
+    assert!(differ.is_empty(), "{} differ: {differ:#?}", differ.len());
 }
 
 /// The comparison sees what it is to see.
