@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hw_model::network::{Corruption, LinkStats, Port};
+use fabric_model::{Corruption, LinkStats, Port};
 use transport_common::counters::Counter;
 use transport_common::wire::udp::IP_PROTOCOL_UDP;
 use transport_user::{Connection, Node};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
-use hw_model::network::FlowHash;
+use fabric_model::FlowHash;
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn};
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};

@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use hw_model::falcon_nic::Parameters;
-use hw_model::replay::{self, Request};
+use falcon_nic::Parameters;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tiercel_tests::checks::{PATIENCE, pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, Outcome, tiercel};
 use tiercel_tests::{Host, Pair, need_root};
+use trace_replay::Request;
 use transport_user::config::DEFAULT_CONTROL_PORT;
 
 /// Two nodes of the program, connected by its connection manager.
@@ -199,7 +199,7 @@ fn trace(nodes: &Nodes, key: &str) -> Result<()> {
         (&json!(0), Some(std::fs::metadata(&file)?.len()))
     );
     let request = Request { trace: file.clone().into(), parameters: Parameters::default(), events: None };
-    let tables = replay::report(&request, |_, _| {})?;
+    let tables = trace_replay::report(&request, |_, _| {})?;
     assert_eq!(tables.len(), 4);
     assert!(tables.iter().flat_map(|table| &table.verdicts).all(|verdict| verdict.holds), "{tables:#?}");
     let events = tables[0].cases[0].value("events");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use hw_model::network::{Fabric, FabricConfig, LinkStats, Port, Time};
+use fabric_model::{Fabric, FabricConfig, LinkStats, Port, Time};
 use tiercel_tests::{Bridge, Host, LiveFabric, Namespace, Network, Pair};
 
 const A: Port = Port(0);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use hw_model::network::Port;
+use fabric_model::Port;
 use tiercel_tests::account::{account, stand_still};
 use tiercel_tests::checks::{block_on, contents, counter, fill, given_back, pools, settle, wait_until};
 use tiercel_tests::nodes::{Setup, TwoNodes};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hw_model::host_nic::{HostConfig, HostNic};
+use host_nic::{HostConfig, HostNic};
 use tiercel_tests::simulation::node_config_of;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Parameters, Path, state};

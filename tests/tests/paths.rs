@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use anyhow::{Context, Result};
-use hw_model::network::{Egress, LinkStats, Port, Topology};
+use fabric_model::{Egress, LinkStats, Port, Topology};
 use tiercel_tests::account::stand_still;
 use tiercel_tests::checks::{block_on, contents, fill, info, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes, flow_hash};

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hw_model::replay::{Decisions, Summary, TraceReader};
 use tempfile::TempDir;
 use tiercel_tests::checks::block_on;
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::operations::{BULK, Regions, atomics, sends, there_and_back};
 use tiercel_tests::{Pair, need_root};
+use trace_replay::{Decisions, Summary, TraceReader};
 use transport_common::ids::Cid;
 use transport_common::queues::{Completion, WorkRequest, flag, opcode};
 use transport_common::tape::file::{ChunkHead, Head, chunk};

@@ -1,6 +1,6 @@
 //! A case: the state before, and what happens.
 
-use hw_model::host_nic::HostNic;
+use host_nic::HostNic;
 use transport_common::connection::Entry;
 use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
 use transport_common::transaction::request_state;

@@ -4,7 +4,7 @@ use core::fmt::{self, Debug, Formatter};
 use core::sync::atomic::Ordering::Relaxed;
 
 use anyhow::{Result, ensure};
-use hw_model::host_nic::{HostConfig, HostNic};
+use host_nic::{HostConfig, HostNic};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

@@ -2,7 +2,7 @@
 //!
 //! The simulation supplies contexts as they occur, in the middle of whatever they are doing; `mutate` bends contexts
 //! and frames further. Each [`Case`] is then played twice, by the XDP programs in the kernel ([`Kernel`]) and by a
-//! [`HostNic`](hw_model::host_nic::HostNic), from the same state and at the same time, and everything is compared:
+//! [`HostNic`](host_nic::HostNic), from the same state and at the same time, and everything is compared:
 //! verdict, frame, context, queues, memory, cells, doorbells, counters.
 
 mod case;

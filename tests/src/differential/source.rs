@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::Result;
-use hw_model::host_nic::HostNic;
+use host_nic::HostNic;
 use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::queues::CONNECTIONS;

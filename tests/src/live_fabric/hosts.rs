@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 
 use anyhow::{Context, ensure};
-use hw_model::network::{Fabric, FabricConfig, Port, Topology};
+use fabric_model::{Fabric, FabricConfig, Port, Topology};
 
 use super::switch::LiveFabric;
 use crate::Namespace;
@@ -126,7 +126,7 @@ impl Pair {
     }
 
     /// Two hosts at the switches of `topology`, which has two ports. A path between them is chosen by the hash of what
-    /// is in the packets, see [`FlowHash`](hw_model::network::FlowHash); the switches stand in one place, and one
+    /// is in the packets, see [`FlowHash`](fabric_model::FlowHash); the switches stand in one place, and one
     /// thread serves them all.
     ///
     /// # Errors

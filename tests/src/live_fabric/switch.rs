@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hw_model::network::{Corruption, Egress, Fabric, FabricStats, FlowHash, Impairments, Port, Time};
+use fabric_model::{Corruption, Egress, Fabric, FabricStats, FlowHash, Impairments, Port, Time};
 use serde::Serialize;
 
 use super::pass_program::PassProgram;

@@ -1,6 +1,6 @@
 //! The applications: one [`Flow`] is everything one end of a link asks of the other, and what came of it.
 
-use hw_model::host_nic::HostNic;
+use host_nic::HostNic;
 use rand::Rng;
 use rand::distr::weighted::WeightedIndex;
 use rand::rngs::StdRng;

@@ -1,6 +1,6 @@
 //! Congestion control in a simulation: drawn settings, and an engine behind the queues that is not always sane.
 
-use hw_model::host_nic::HostNic;
+use host_nic::HostNic;
 use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::congestion::admission::Admission;

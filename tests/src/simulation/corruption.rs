@@ -1,7 +1,7 @@
 //! Every corrupted frame that arrived has to be found in the counters, under the name of what it broke.
 
-use hw_model::host_nic::HostNic;
-use hw_model::network::Corruption;
+use fabric_model::Corruption;
+use host_nic::HostNic;
 use transport_common::counters::Counter;
 
 const ETHERNET: usize = 14;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use hw_model::host_nic::HostNic;
+use host_nic::HostNic;
 use transport_common::queues::{Completion, access, flag, opcode};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::UlpCode;

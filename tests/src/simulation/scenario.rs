@@ -1,7 +1,7 @@
 //! What a seed decides before the first packet: hosts, links between them, the fabric.
 
-use hw_model::host_nic::node_config;
-use hw_model::network::FabricConfig;
+use fabric_model::FabricConfig;
+use host_nic::node_config;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use transport_common::connection::{Config, Initial, Parameters, Path};

@@ -1,7 +1,7 @@
 //! The course of a run: whose turn it is, and what follows from it.
 
-use hw_model::host_nic::{HostConfig, HostNic};
-use hw_model::network::{Fabric, Port, Span, Time};
+use fabric_model::{Fabric, Port, Span, Time};
+use host_nic::{HostConfig, HostNic};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use transport_common::connection::{TRANSACTIONS, state, timer};

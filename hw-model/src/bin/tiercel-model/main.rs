@@ -8,9 +8,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
-use hw_model::experiments::{self, Named, Options, SEED};
+use hw_model::experiments;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab_report::Report;
+use model_experiment::{Named, Options, SEED};
 
 /// The network card in cycles: experiments with the hardware model.
 #[derive(Debug, Parser)]

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use hw_model::falcon_nic::Parameters;
-use hw_model::network::Rate;
-use hw_model::replay::{self, Request};
+use fabric_model::Rate;
+use falcon_nic::Parameters;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab_report::Report;
+use trace_replay::Request;
 
 /// `replay`.
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ pub(crate) fn replay(arguments: &Replay) -> Result<bool> {
     let request = Request { trace: arguments.trace.clone(), parameters, events: arguments.events };
     let bar = ProgressBar::new_spinner();
     bar.set_style(ProgressStyle::with_template("{spinner} {msg:<12} {human_pos} events  {per_sec}")?);
-    let made = replay::report(&request, |what, done| {
+    let made = trace_replay::report(&request, |what, done| {
         if bar.message() != what {
             bar.set_message(what);
             bar.reset();

@@ -2,7 +2,7 @@
 //! program, with constant windows and with Swift in turn, and the kernel's own count of the time in it.
 
 use anyhow::{Result, ensure};
-use hw_model::host_nic::{HostConfig, HostNic, node_config};
+use host_nic::{HostConfig, HostNic, node_config};
 use serde::Serialize;
 use tiercel_tests::differential::{Kernel, Program};
 use tiercel_tests::{Host, Pair, veth};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use hw_model::network::{BitFlip, Corruption, LinkStats, Port};
+use fabric_model::{BitFlip, Corruption, LinkStats, Port};
 use tiercel_tests::LiveFabric;
 use transport_common::connection::Statistics;
 use transport_common::counters::Counter;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use hw_model::network::{FabricConfig, Impairments, Probability, Scope, Span};
+use fabric_model::{FabricConfig, Impairments, Probability, Scope, Span};
 use tiercel_tests::nodes::Setup;
 use transport_user::Tuning;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use hw_model::network::FabricConfig;
+use fabric_model::FabricConfig;
 use serde::Serialize;
 use tiercel_tests::LiveStats;
 use tiercel_tests::nodes::TwoNodes;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Parser, ValueEnum};
-use hw_model::datacentre::Tuning;
-use hw_model::network::{Rate, Span};
+use datacentre::Tuning;
+use fabric_model::{Rate, Span};
 use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::settings::{Placement, Settings};

@@ -6,8 +6,8 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use fabric_model::{Egress, LinkStats, Port, Rate, Topology};
 use futures_util::future::try_join_all;
-use hw_model::network::{Egress, LinkStats, Port, Rate, Topology};
 use tiercel_tests::nodes::{self, Setup, flow_hash};
 use tiercel_tests::veth::DEFAULT_MTU;
 use tiercel_tests::{LiveFabric, Network};

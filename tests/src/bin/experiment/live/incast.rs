@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use fabric_model::Port;
 use futures_util::future::try_join_all;
-use hw_model::network::Port;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::course::{self, LINK, Live, block_on};

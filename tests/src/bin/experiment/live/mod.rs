@@ -14,7 +14,7 @@ mod series;
 mod single_flow;
 
 use anyhow::{Context, Result, bail, ensure};
-use hw_model::network::Rate;
+use fabric_model::Rate;
 use lab_report::Experiment;
 
 use crate::options::{Name, Options};

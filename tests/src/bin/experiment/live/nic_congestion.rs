@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use fabric_model::Port;
 use futures_util::future::try_join_all;
-use hw_model::network::Port;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean};
 use tokio::time::MissedTickBehavior;
 use transport_common::counters::Counter;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use fabric_model::{Egress, Rate, Topology, Trunk};
 use futures_util::future::try_join_all;
-use hw_model::network::{Egress, Rate, Topology, Trunk};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 use transport_user::CongestionControl;
 

@@ -1,8 +1,8 @@
 //! Flows that share a bottleneck, and one that joins them.
 
 use anyhow::Result;
-use hw_model::datacentre::{DataCentre, Record, entropy_ports};
-use hw_model::network::{Span, Time};
+use datacentre::{DataCentre, Record, entropy_ports};
+use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, jain, mean};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -1,8 +1,8 @@
 //! A flow that pauses and resumes, beside one that does not.
 
 use anyhow::Result;
-use hw_model::datacentre::{DataCentre, FlowPlan, Message};
-use hw_model::network::{Span, Time};
+use datacentre::{DataCentre, FlowPlan, Message};
+use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::measure::{mark, since};

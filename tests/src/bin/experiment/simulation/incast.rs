@@ -1,8 +1,8 @@
 //! Many hosts write to one, all at once.
 
 use anyhow::Result;
-use hw_model::datacentre::{DataCentre, Record};
-use hw_model::network::{Span, Time};
+use datacentre::{DataCentre, Record};
+use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean};
 
 use super::measure::{self, mark, since};
@@ -50,7 +50,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
 
 fn write(options: &Options, count: u16) -> Result<(Case, Vec<Figure>)> {
     let mut plan = setup::star(options, count + 1, None)?;
-    plan.flows = hw_model::datacentre::incast(count, BYTES, options.seed);
+    plan.flows = datacentre::incast(count, BYTES, options.seed);
     plan.flows.iter_mut().for_each(|flow| flow.tuning = options.tuning());
     plan.watch = vec![setup::FIRST_HOST];
     let all = setup::wire_time(options, options.rate(), BYTES).0 * u64::from(count);

@@ -1,9 +1,9 @@
 //! Random loss, beside go-back-N on the same losses.
 
 use anyhow::Result;
-use hw_model::datacentre::go_back_n::{self, Outcome, Transfer};
-use hw_model::datacentre::{DataCentre, FlowPlan, Message};
-use hw_model::network::{Span, Time};
+use datacentre::go_back_n::{self, Outcome, Transfer};
+use datacentre::{DataCentre, FlowPlan, Message};
+use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::series::{self, Points, TIME};

@@ -1,7 +1,7 @@
 //! Numbers from a part of a run.
 
-use hw_model::datacentre::{DataCentre, FlowSample, Record};
-use hw_model::network::{Egress, LinkStats, Rate, Time};
+use datacentre::{DataCentre, FlowSample, Record};
+use fabric_model::{Egress, LinkStats, Rate, Time};
 use lab_report::mean;
 
 use super::series::{micros, packets};

@@ -1,8 +1,8 @@
 //! A ULP that takes data more slowly than it comes.
 
 use anyhow::Result;
-use hw_model::datacentre::{DataCentre, HostModel, SlowUlp};
-use hw_model::network::{ByteCount, Span, Time};
+use datacentre::{DataCentre, HostModel, SlowUlp};
+use fabric_model::{ByteCount, Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean};
 
 use super::measure::samples;

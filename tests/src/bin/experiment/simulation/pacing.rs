@@ -1,8 +1,8 @@
 //! Thousands of connections whose packets leave by the timing wheel.
 
 use anyhow::{Context, Result, anyhow};
-use hw_model::datacentre::{DataCentre, FlowPlan, Message, PacketDeparture};
-use hw_model::network::{Span, Time};
+use datacentre::{DataCentre, FlowPlan, Message, PacketDeparture};
+use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 use transport_common::congestion::algorithm::AlgorithmId;
 use transport_common::congestion::parameters::Parameters;

@@ -1,8 +1,8 @@
 //! Many hosts in pairs, over leaf and spine switches.
 
 use anyhow::Result;
-use hw_model::datacentre::{DataCentre, permutation};
-use hw_model::network::{Egress, Port, Span, Time, Trunk};
+use datacentre::{DataCentre, permutation};
+use fabric_model::{Egress, Port, Span, Time, Trunk};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 
 use super::series::{self, TIME, micros};

@@ -1,8 +1,8 @@
 //! Flows that an unlucky hash has put on one of two paths.
 
 use anyhow::{Result, anyhow, ensure};
-use hw_model::datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
-use hw_model::network::{Egress, Span, Time, Trunk};
+use datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
+use fabric_model::{Egress, Span, Time, Trunk};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, mean, quantile};
 use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::parameters::Parameters;
@@ -131,7 +131,7 @@ fn try_seeds(options: &Options, progress: &Progress, name: &str, tuning: Tuning)
     Ok((case, figure))
 }
 
-fn host_rate(options: &Options) -> Result<hw_model::network::Rate> {
+fn host_rate(options: &Options) -> Result<fabric_model::Rate> {
     setup::part(setup::times(options.rate(), HOST_PART.0)?, HOST_PART.1)
 }
 

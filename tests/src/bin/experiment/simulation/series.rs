@@ -1,7 +1,7 @@
 //! Lines for figures, from the record of a run. Times are milliseconds.
 
-use hw_model::datacentre::{FlowSample, Record};
-use hw_model::network::{Span, Time};
+use datacentre::{FlowSample, Record};
+use fabric_model::{Span, Time};
 use transport_common::units::Fcwnd;
 
 /// Points of a line.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use hw_model::datacentre::{FlowPlan, HostModel, Message, Plan};
-use hw_model::network::{Egress, FabricConfig, Port, Rate, Span, Time, Topology, Trunk};
+use datacentre::{FlowPlan, HostModel, Message, Plan};
+use fabric_model::{Egress, FabricConfig, Port, Rate, Span, Time, Topology, Trunk};
 use transport_common::connection::INITIAL_HOP_LIMIT;
 
 use crate::options::Options;

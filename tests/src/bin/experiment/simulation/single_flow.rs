@@ -1,8 +1,8 @@
 //! One flow through a bottleneck.
 
 use anyhow::Result;
-use hw_model::datacentre::DataCentre;
-use hw_model::network::{Span, Time};
+use datacentre::DataCentre;
+use fabric_model::{Span, Time};
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 
 use super::measure::{self, mark, samples, since};

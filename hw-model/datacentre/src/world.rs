@@ -1,0 +1,326 @@
+//! The course of a run: what happens next.
+
+use core::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use fabric_model::{ConfigError, Delivery, Egress, Fabric, FabricStats, Port, Span, Time};
+use host_nic::HostNic;
+use transport_common::connection::Path;
+use transport_common::ids::Cid;
+
+use super::address::flow_hash;
+use super::flow::{End, Flow};
+use super::host::{Arrival, Departure, Host, HostStats, slot_of};
+use super::plan::{FlowPlan, Plan};
+use super::record::{PacketDeparture, Record};
+use super::tap;
+
+/// What happens at an instant, other than in the fabric.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A frame from a host reaches its switch.
+    Enter { host: u16, frame: Vec<u8> },
+    /// A slow ULP has taken a frame.
+    Taken { host: u16 },
+    /// The engine of a card is looked at.
+    Engine { host: u16, card: usize },
+    /// An application has something to post.
+    Post { flow: usize },
+    /// A sample is taken.
+    Sample,
+}
+
+/// A data centre at work. See the module.
+pub struct DataCentre {
+    now: Time,
+    fabric: Fabric,
+    hosts: Vec<Host>,
+    flows: Vec<Flow>,
+    /// Ordered by time, then by when it was decided.
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    next_number: u64,
+    sample_every: Span,
+    watch: Vec<Egress>,
+    /// Hosts with a slow ULP.
+    slow: Vec<u16>,
+    /// The flow that ends there, if departures are recorded.
+    by_destination: HashMap<End, usize>,
+    record: Record,
+}
+
+impl DataCentre {
+    /// Everything in its place, all connections open, time 0.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoSuchPort`] if the fabric's configuration has a section for a port without a host.
+    ///
+    /// # Panics
+    /// If a flow is between hosts that are not there, or its tuning is out of range.
+    pub fn new(plan: Plan) -> Result<Self, ConfigError> {
+        let host = |port| Host::new(port, *plan.hosts.get(&port).unwrap_or(&plan.host));
+        let ports = 0..plan.topology.hosts();
+        let slow_ulp = |port: &u16| plan.hosts.get(port).unwrap_or(&plan.host).slow_ulp.is_some();
+        let mut data_centre = Self {
+            now: Time::ZERO,
+            hosts: ports.clone().map(host).collect(),
+            slow: ports.filter(slow_ulp).collect(),
+            fabric: Fabric::with_topology(plan.topology, plan.fabric)?,
+            flows: vec![],
+            events: BinaryHeap::new(),
+            next_number: 0,
+            sample_every: plan.sample_every,
+            watch: plan.watch,
+            by_destination: HashMap::new(),
+            record: Record::default(),
+        };
+        plan.flows.into_iter().for_each(|flow| data_centre.open(flow));
+        for (port, host) in (0..).map(Port).zip(&data_centre.hosts) {
+            (0..host.cards.len()).for_each(|card| data_centre.fabric.learn(host.address(card).mac(), port));
+        }
+        if plan.record_departures {
+            let flows = data_centre.flows.iter().enumerate();
+            data_centre.by_destination = flows.map(|(number, flow)| (flow.destination, number)).collect();
+            data_centre.record.departures = vec![vec![]; data_centre.flows.len()];
+        }
+        data_centre.record.flows = vec![vec![]; data_centre.flows.len()];
+        data_centre.record.queues = vec![vec![]; data_centre.watch.len()];
+        data_centre.record.buffers = vec![vec![]; data_centre.slow.len()];
+        if data_centre.sample_every > Span::ZERO {
+            data_centre.happens(Time::ZERO, Event::Sample);
+        }
+        Ok(data_centre)
+    }
+
+    /// Opens both ends of a flow's connection.
+    fn open(&mut self, plan: FlowPlan) {
+        let number = self.flows.len();
+        let mut end = |host: u16, flow| {
+            let (card, slot) = self.hosts[usize::from(host)].take_slot(flow);
+            End { host, card, slot }
+        };
+        let ends = [end(plan.source, Some(number)), end(plan.destination, None)];
+        let address = |end: End| self.hosts[usize::from(end.host)].address(end.card);
+        let addresses = ends.map(address);
+        let cids = ends.map(|end| Cid(end.slot as u32));
+        for (own, peer) in [(0, 1), (1, 0)] {
+            let path = addresses[own].path_to(addresses[peer], plan.ip_version, plan.entropy);
+            let parameters = plan.tuning.parameters(path, [cids[own], cids[peer]]);
+            assert_eq!(parameters.check(), Ok(()), "flow {number}");
+            let End { host, card, slot } = ends[own];
+            self.hosts[usize::from(host)].cards[card].nic.open(slot, &parameters);
+        }
+        for message in &plan.messages {
+            self.happens(message.at, Event::Post { flow: number });
+        }
+        self.flows.push(Flow::new(plan, ends[0], ends[1]));
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Lets everything happen that happens until `end`, inclusive.
+    pub fn run_until(&mut self, end: Time) {
+        while self.next_event().is_some_and(|time| time <= end) {
+            self.step();
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Runs until every message of every flow is complete, or until `limit`. True if all are.
+    pub fn run_to_completion(&mut self, limit: Time) -> bool {
+        // Most steps complete nothing: a flow that is not complete is remembered and looked at first.
+        let mut waits_for = 0;
+        while let Some(flow) = self.flows.get(waits_for) {
+            if flow.is_complete() {
+                waits_for += 1;
+            } else if self.next_event().is_some_and(|time| time <= limit) {
+                self.step();
+            } else {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A flow, by its place in the plan.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    #[must_use]
+    pub fn flow(&self, number: usize) -> &Flow {
+        &self.flows[number]
+    }
+
+    /// All flows, in the order of the plan.
+    #[must_use]
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// The samples so far.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The fabric's counters.
+    #[must_use]
+    pub fn fabric_stats(&self) -> FabricStats {
+        self.fabric.stats()
+    }
+
+    /// What the cards of each host did.
+    #[must_use]
+    pub fn host_stats(&self) -> Vec<HostStats> {
+        self.hosts.iter().map(|host| host.stats).collect()
+    }
+
+    /// The card at the sending end of a flow, and the slot of its connection there.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    #[must_use]
+    pub fn sender(&self, flow: usize) -> (&HostNic, usize) {
+        let End { host, card, slot } = self.flows[flow].source;
+        (&self.hosts[usize::from(host)].cards[card].nic, slot)
+    }
+
+    /// Addresses, port and label of the packets that the sending end of a flow sends at present.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    #[must_use]
+    pub fn path(&self, flow: usize) -> Path {
+        let (nic, slot) = self.sender(flow);
+        nic.entry(slot).connection.config.path
+    }
+
+    /// The links that a flow's packets take at present.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    #[must_use]
+    pub fn route(&self, flow: usize) -> Vec<Egress> {
+        let hash = flow_hash(&self.path(flow));
+        let Flow { source, destination, .. } = &self.flows[flow];
+        self.fabric.route(Port(source.host), Port(destination.host), hash)
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let own = self.events.peek().map(|Reverse((time, ..))| *time);
+        own.into_iter().chain(self.fabric.next_event()).min()
+    }
+
+    fn happens(&mut self, time: Time, event: Event) {
+        self.events.push(Reverse((time, self.next_number, event)));
+        self.next_number += 1;
+    }
+
+    fn step(&mut self) {
+        let own = self.events.peek().map(|Reverse((time, ..))| *time);
+        // What comes from the fabric goes first: it cannot depend on what hosts do at the same instant.
+        if let Some(time) = self.fabric.next_event().filter(|time| own.is_none_or(|own| *time <= own)) {
+            self.now = self.now.max(time);
+            if let Some(delivery) = self.fabric.poll(self.now) {
+                self.arrive(delivery);
+            }
+            return;
+        }
+        let Some(Reverse((time, _, event))) = self.events.pop() else { return };
+        self.now = self.now.max(time);
+        match event {
+            Event::Enter { host, frame } => self.fabric.offer(self.now, Port(host), frame),
+            Event::Taken { host } => self.taken(host),
+            Event::Engine { host, card } => {
+                let departure = self.hosts[usize::from(host)].turn_engine(card, self.now);
+                self.depart(host, departure);
+                self.plan_engine(host, card);
+            }
+            Event::Post { flow } => self.attend(flow, Flow::post),
+            Event::Sample => self.sample(),
+        }
+    }
+
+    fn arrive(&mut self, delivery: Delivery) {
+        let Delivery { port: Port(host), frame, .. } = delivery;
+        let card = usize::from(frame[5]); // of the card's MAC address
+        match self.hosts[usize::from(host)].arrive(card, self.now, frame) {
+            Arrival::Ready(frame) => self.receive(host, card, frame, self.now),
+            Arrival::Begins(takes) => self.happens(self.now + takes, Event::Taken { host }),
+            Arrival::Waits | Arrival::Dropped => {}
+        }
+    }
+
+    fn taken(&mut self, host: u16) {
+        let Some(taken) = self.hosts[usize::from(host)].take_buffered() else { return };
+        if let Some(takes) = taken.next {
+            self.happens(self.now + takes, Event::Taken { host });
+        }
+        self.receive(host, taken.card, taken.frame, taken.arrival);
+    }
+
+    fn receive(&mut self, host: u16, card: usize, frame: Vec<u8>, arrival: Time) {
+        let receiver = &mut self.hosts[usize::from(host)];
+        let (departure, acknowledged) = receiver.receive(card, self.now, frame, arrival);
+        self.depart(host, departure);
+        self.plan_engine(host, card);
+        if let Some(acknowledged) = acknowledged {
+            self.flows[acknowledged.flow].sample_delay(acknowledged.delay);
+            self.attend(acknowledged.flow, Flow::progress);
+        }
+    }
+
+    fn depart(&mut self, host: u16, departure: Option<Departure>) {
+        if let Some(Departure { arrival, frame }) = departure {
+            self.note_departure(&frame);
+            self.happens(arrival, Event::Enter { host, frame });
+        }
+    }
+
+    /// Records the departure of a frame, if that is asked for.
+    fn note_departure(&mut self, frame: &[u8]) {
+        if self.by_destination.is_empty() {
+            return;
+        }
+        let Some(packet) = tap::read(frame).filter(|packet| packet.acknowledgement.is_none()) else { return };
+        // Host and card of the MAC address it goes to.
+        let (host, card) = (u16::from_be_bytes([frame[3], frame[4]]), usize::from(frame[5]));
+        let end = End { host, card, slot: slot_of(packet.cid) };
+        if let Some(&flow) = self.by_destination.get(&end) {
+            let (nic, slot) = self.sender(flow);
+            let inter_packet_gap = nic.entry(slot).connection.congestion.inter_packet_gap;
+            let departure = PacketDeparture { at: Time(packet.left.0), inter_packet_gap };
+            self.record.departures[flow].push(departure);
+        }
+    }
+
+    fn plan_engine(&mut self, host: u16, card: usize) {
+        if let Some(time) = self.hosts[usize::from(host)].plan_engine(card, self.now) {
+            self.happens(time, Event::Engine { host, card });
+        }
+    }
+
+    /// Lets the application of a flow do something.
+    fn attend(&mut self, flow: usize, what: fn(&mut Flow, &mut HostNic, Time)) {
+        let End { host, card, .. } = self.flows[flow].source;
+        what(&mut self.flows[flow], self.hosts[usize::from(host)].card_at(card, self.now), self.now);
+        self.plan_engine(host, card);
+    }
+
+    fn sample(&mut self) {
+        self.record.times.push(self.now);
+        for (flow, samples) in self.flows.iter_mut().zip(&mut self.record.flows) {
+            samples.push(flow.sample(&self.hosts));
+        }
+        for (egress, samples) in self.watch.iter().zip(&mut self.record.queues) {
+            samples.push(self.fabric.queued_bytes(*egress, self.now));
+        }
+        for (host, samples) in self.slow.iter().zip(&mut self.record.buffers) {
+            samples.push(self.hosts[usize::from(*host)].buffered_bytes());
+        }
+        self.happens(self.now + self.sample_every, Event::Sample);
+    }
+}

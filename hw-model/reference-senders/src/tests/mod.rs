@@ -1,0 +1,23 @@
+//! Examples worked by hand from the RFCs and the paper, and properties against slow oracles.
+
+mod dcqcn;
+mod go_back_n;
+mod new_reno;
+mod retransmission_timer;
+mod tcp_receiver;
+
+use fabric_model::{Span, Time};
+
+use super::TimeoutBounds;
+
+/// One second at first, then 200 ms to a minute.
+const TIMEOUT: TimeoutBounds = TimeoutBounds {
+    initial: Span::from_millis(1_000),
+    min: Span::from_millis(200),
+    max: Span::from_millis(60_000),
+};
+
+/// Microseconds from the beginning.
+fn at(micros: u64) -> Time {
+    Time::ZERO + Span::from_micros(micros)
+}

@@ -1,0 +1,183 @@
+//! DCQCN: two flows that come to one rate (section 6.2.2, figure 4).
+
+use std::slice;
+
+use anyhow::Result;
+use fabric_model::{Rate, Span, Time};
+use lab_report::{Bound, Experiment, Figure, Look, Verdict};
+use model_experiment::{Options, Progress};
+use reference_senders::{Dcqcn, ReactionPoint, Red};
+
+use crate::scenario::{Outcome, SEGMENT, Scenario, Senders};
+use crate::sender::SenderLog;
+
+use super::dcqcn_free;
+use super::{binned_mean, case, experiment, root_mean_square, tcp, time};
+
+pub(super) const LINE: u64 = 40_000_000_000;
+const STEPS: u64 = 50;
+/// What a rate is averaged over.
+const BIN: Span = Span::from_millis(1);
+/// What figures show of it.
+const SHOWN: Span = Span::from_millis(200);
+/// How late answers are at most in runs that are to differ by luck alone.
+pub(super) const NUDGE: Span = Span::from_nanos(1);
+
+pub(super) const SHARE: &str = "% of 20 Gb/s";
+
+/// A rate as means of a millisecond, Gb/s.
+pub(super) fn trace(rates: &[(Time, f64)], end: Time) -> Vec<f64> {
+    binned_mean(rates, LINE as f64, BIN, end).into_iter().map(|rate| rate / 1e9).collect()
+}
+
+/// How far two such rates are from one another, percent of a flow's share.
+pub(super) fn distance(a: &[f64], b: &[f64]) -> Option<f64> {
+    root_mean_square(a, b).map(|rms| 100.0 * rms / 20.0)
+}
+
+/// The part of such a rate that figures show, over milliseconds.
+pub(super) fn line(trace: &[f64]) -> Vec<[f64; 2]> {
+    let shown = trace.iter().take((SHOWN.0 / BIN.0) as usize).enumerate();
+    shown.map(|(bin, rate)| [bin as f64 * BIN.0 as f64 / 1e9, *rate]).collect()
+}
+
+pub(super) fn scenario(flows: u16, seed: u64) -> Scenario {
+    Scenario {
+        rate: Rate::from_bits_per_second(LINE).expect("not zero"),
+        round_trip: Span::from_micros(4),
+        red: Some(Red::DCQCN),
+        dcqcn: Dcqcn::new(LINE as f64),
+        watched: Some(0),
+        ..tcp(2, flows, seed)
+    }
+}
+
+pub(super) fn settings(experiment: &mut Experiment) {
+    let Red { min, max, probability } = Red::DCQCN;
+    experiment.congestion_control = Some("DCQCN".to_owned());
+    experiment.settings.insert("marking", format!("{min}B to {max}B, {}%", probability * 100.0));
+    experiment.settings.insert("notifications", "one a flow in 50us".to_owned());
+    experiment.settings.insert("timers K, T", "55us".to_owned());
+    experiment.settings.insert("B, F, g", "10MB, 5, 1/256".to_owned());
+    experiment.settings.insert("R_AI, R_HAI", "40Mbps, 400Mbps".to_owned());
+}
+
+/// R_C of the reference's reaction point, told what the watched flow of a log was told and sent, at the same instants.
+#[must_use]
+pub fn replayed(parameters: Dcqcn, log: &SenderLog) -> Vec<(Time, f64)> {
+    let mut point = ReactionPoint::new(parameters);
+    let mut rates = vec![];
+    let notifications = log.notified.iter().map(|time| (*time, true));
+    let mut happened: Vec<_> =
+        log.transmissions.iter().map(|(time, ..)| (*time, false)).chain(notifications).collect();
+    happened.sort_by_key(|(time, _)| *time);
+    for (time, is_notification) in happened {
+        while let Some(due) = point.timer().filter(|due| *due <= time) {
+            point.on_timer(due);
+            rates.push((due, point.rate()));
+        }
+        if is_notification {
+            point.on_notification(time);
+        } else {
+            point.on_sent(SEGMENT.into());
+        }
+        rates.push((time, point.rate()));
+    }
+    rates.dedup_by_key(|(_, rate)| *rate);
+    rates
+}
+
+/// Two hosts, a flow each.
+pub(super) fn pair(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
+    let scenario = scenario(1, options.seed);
+    let time = time(options, Span::from_millis(1_000));
+    let steps = 3 * STEPS + dcqcn_free::STEPS;
+    let mut done = 0;
+    let mut step = || {
+        done += 1;
+        progress(done, steps as usize);
+    };
+    let mut run = |scenario: &Scenario, senders| -> Result<Outcome> {
+        Ok(scenario.run(scenario.dcqcn(senders)?, time, STEPS, |_| step()))
+    };
+    let nudged = Scenario { processing: NUDGE, ..scenario.clone() };
+    let outcomes = [
+        run(&scenario, Senders::Tonic)?,
+        run(&scenario, Senders::Reference)?,
+        run(&nudged, Senders::Reference)?,
+    ];
+    let mut experiment = experiment(
+        "tonic-dcqcn",
+        &scenario,
+        time,
+        "Two hosts send one flow each to a third, both at line rate from the beginning. The rate is R_C of the first \
+         flow, averaged over a millisecond. \"Same notifications\" is the reference's reaction point that is told at the \
+         same instants what Tonic's first flow was told and sent: what the rate control alone makes of them. Free runs \
+         have each its own notifications, and part by chance: the reference beside itself, its answers up to a \
+         nanosecond late, parts as far. So sets of free runs are compared, which differ in marks and in answers up to \
+         a nanosecond late: the mean of Tonic's with that of the reference's, beside another set of the reference's.",
+    );
+    settings(&mut experiment);
+    let end = Time::ZERO + time;
+    let traces = outcomes.each_ref().map(|outcome| trace(&outcome.logs[0].rates, end));
+    let same = replayed(scenario.dcqcn, &outcomes[0].logs[0]);
+    let same_trace = trace(&same, end);
+    let names = [Senders::Tonic.name(), Senders::Reference.name(), "reference, answers up to 1 ns late"];
+    for (number, name) in names.into_iter().enumerate() {
+        // The second half: the paper's figure shows convergence long before.
+        let settled = &traces[number][traces[number].len() / 2..];
+        let farthest = settled.iter().map(|rate| (rate - 20.0).abs()).reduce(f64::max);
+        let apart = distance(&traces[number], &traces[1]).filter(|_| number != 1);
+        let case = case(name, slice::from_ref(&outcomes[number]))
+            .with("mean rate, second half", lab_report::mean(settled.iter().copied()), "Gb/s")
+            .with("farthest millisecond from 20 Gb/s, second half", farthest, "Gb/s")
+            .with("notifications of the first flow", outcomes[number].logs[0].notifications[0] as f64, "")
+            .with("rate's distance from the reference", apart, SHARE);
+        experiment.cases.push(case);
+    }
+    let off = |number: usize| {
+        let flows = outcomes[number].megabits();
+        let mean = experiment.cases[number].value("mean rate, second half");
+        let rate = mean.map(|mean| (mean / 20.0 - 1.0).abs());
+        let worst = flows.iter().map(|flow| (flow / 20_000.0 - 1.0).abs()).fold(0.0, f64::max);
+        rate.map(|rate| 100.0 * rate.max(worst))
+    };
+    experiment.verdicts = vec![
+        Verdict::new("Tonic: rate and throughputs are off 20 Gb/s by", off(0), "%", Bound::AtMost(5.0)),
+        Verdict::new("reference: rate and throughputs are off 20 Gb/s by", off(1), "%", Bound::AtMost(5.0)),
+        Verdict::new(
+            "root mean square distance of the rates, same notifications",
+            distance(&traces[0], &same_trace),
+            SHARE,
+            Bound::AtMost(5.0),
+        ),
+    ];
+    let raw = |rates: &[(Time, f64)]| -> Vec<[f64; 2]> {
+        let shown = rates.iter().take_while(|(time, _)| time.0 < 3_000_000_000);
+        shown.map(|(time, rate)| [time.0 as f64 / 1e9, rate / 1e9]).collect()
+    };
+    experiment.figures = vec![
+        Figure::new(
+            "rate",
+            "Rate of one of two flows under the same notifications, means of 1 ms",
+            "ms",
+            "Gb/s",
+        )
+        .line(Look::Main, "Tonic", line(&traces[0]))
+        .line(Look::Reference, "reference", line(&same_trace)),
+        Figure::new("single", "Rate of one of two flows, each run by itself, means of 1 ms", "ms", "Gb/s")
+            .line(Look::Main, "Tonic", line(&traces[0]))
+            .line(Look::Reference, "reference", line(&traces[1]))
+            .line(Look::Main, "reference, 1 ns", line(&traces[2])),
+        Figure::new("start", "R_C in the first three milliseconds", "ms", "Gb/s")
+            .line(Look::Main, "Tonic", raw(&outcomes[0].logs[0].rates))
+            .line(Look::Reference, "reference", raw(&outcomes[1].logs[0].rates)),
+    ];
+    experiment.details = serde_json::json!({
+        "tonic_gbps": traces[0],
+        "reference_gbps": traces[1],
+        "reference_same_notifications_gbps": same_trace,
+    });
+    dcqcn_free::add(&mut experiment, time, &mut step)?;
+    Ok(experiment)
+}

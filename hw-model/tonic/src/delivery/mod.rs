@@ -1,0 +1,367 @@
+//! The data delivery engine: which segment next (section 3.2).
+
+mod context;
+mod generation;
+mod incoming;
+mod merge;
+
+use clocked::{Cycle, DelayLine, Fifo, Memory};
+
+use super::logic::{Plain, Value};
+use super::packet::{ControlPacket, FlowId, Segment, SegmentAddress};
+use super::parameters::{Parameters, Rules};
+use super::protocol::{Decision, Initial, Protocol};
+
+pub(super) use context::{Schedule, Window};
+use generation::Generation;
+use incoming::Acknowledged;
+
+type State<P, const WORDS: usize> = <P as Protocol>::State<Plain<WORDS>>;
+
+/// Parameters on their way to the credit engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CreditUpdate {
+    pub(super) flow: FlowId,
+    /// The new rate.
+    pub(super) rate: Option<u32>,
+    /// Tokens to add.
+    pub(super) tokens: u16,
+}
+
+/// What the programmable stage of Incoming saw and decided, for traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IncomingRecord {
+    /// The packet.
+    pub packet: ControlPacket,
+    /// Start of the window before this packet.
+    pub window_start_before: Segment,
+    /// Size of the window before this packet.
+    pub window_size_before: u32,
+    /// The next new segment, as seen.
+    pub next_new_seen: Segment,
+    /// Segments newly acknowledged.
+    pub newly_acked: u32,
+    /// One of them by the selective acknowledgment.
+    pub newly_selective: bool,
+    /// The segments marked for retransmission: the first, and one behind the last.
+    pub mark: Option<(Segment, Segment)>,
+    /// The retransmission timer was started anew.
+    pub reset_timer: bool,
+    /// Size of the window from now on.
+    pub window_size_after: u32,
+}
+
+impl IncomingRecord {
+    /// Its fields in the order in which traces and the published data have them.
+    pub(crate) fn fields(&self) -> [u64; 9] {
+        [
+            self.packet.flow.0.into(),
+            self.packet.cumulative.0.into(),
+            self.window_start_before.0.into(),
+            self.window_size_before.into(),
+            self.next_new_seen.0.into(),
+            self.newly_acked.into(),
+            self.mark.is_some().into(),
+            self.reset_timer.into(),
+            self.window_size_after.into(),
+        ]
+    }
+}
+
+/// What user logic changes of a flow.
+pub(super) struct UserUpdate<P: Protocol, const WORDS: usize> {
+    flow: FlowId,
+    decision: Decision<Plain<WORDS>>,
+    state: State<P, WORDS>,
+}
+
+/// What the engine finds in a cycle: what stands on its outputs, and what it takes over at the clock edge.
+pub(super) struct DeliveryNext<P: Protocol, const WORDS: usize> {
+    packet: Option<ControlPacket>,
+    pub(super) selected: Option<FlowId>,
+    generation: Option<Generation>,
+    pub(super) decrement: Option<FlowId>,
+    acknowledged: Option<Acknowledged>,
+    incoming: Option<UserUpdate<P, WORDS>>,
+    pub(super) record: Option<IncomingRecord>,
+    /// With: the retransmission timer has expired.
+    periodic: Option<(UserUpdate<P, WORDS>, bool)>,
+    /// The retransmission timer of a finished flow expired.
+    timer_off: Option<FlowId>,
+}
+
+impl<P: Protocol, const WORDS: usize> DeliveryNext<P, WORDS> {
+    /// The segment address generated.
+    pub(super) fn generated(&self) -> Option<SegmentAddress> {
+        self.generation.as_ref()?.address
+    }
+
+    /// The flow whose retransmission timer fires.
+    pub(super) fn timeout(&self) -> Option<FlowId> {
+        self.periodic.as_ref().filter(|(_, expired)| *expired).map(|(update, _)| update.flow)
+    }
+
+    /// Parameters for the credit engine, from Incoming and from Periodic Updates.
+    #[inline(always)]
+    pub(super) fn credit_updates(&self) -> [Option<CreditUpdate>; 2] {
+        let periodic = self.periodic.as_ref().map(|(update, _)| update);
+        [self.incoming.as_ref(), periodic].map(|update| update.and_then(merge::credit_update))
+    }
+}
+
+/// The engine. Its state is `Self`.
+pub(super) struct DeliveryEngine<P: Protocol, const WORDS: usize> {
+    protocol: P,
+    rules: Rules,
+    flows: u16,
+    stop_at: u8,
+    restart_below: u8,
+    /// Four modules touch each of the two groups of fixed state, and each has a read and a write port there.
+    windows: Memory<Window<WORDS>, 4, 4>,
+    schedules: Memory<Schedule, 4, 4>,
+    /// The user state has the programmable stage of Incoming and Periodic Updates.
+    users: Memory<State<P, WORDS>, 2, 2>,
+    active_set: Fifo<FlowId>,
+    /// Context lookup and processing behind the selection from the active set.
+    lookup: Option<FlowId>,
+    processing: Option<FlowId>,
+    packets: DelayLine<ControlPacket>,
+    acknowledged: Option<Acknowledged>,
+    /// No timer, neither the retransmission timers nor those of the user, expires before this cycle.
+    no_timer_before: Cycle,
+    /// When `no_timer_before` was found by a look at all timers.
+    looked_at_timers: Cycle,
+}
+
+impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
+    /// Bytes of a flow's contexts.
+    pub(super) const CONTEXT_BYTES: usize =
+        size_of::<Window<WORDS>>() + size_of::<Schedule>() + size_of::<State<P, WORDS>>();
+
+    pub(super) fn new(protocol: P, parameters: &Parameters) -> Self {
+        let depth = usize::from(parameters.flows);
+        let initial = protocol.initial::<Plain<WORDS>>(Value(0));
+        Self {
+            rules: parameters.rules,
+            flows: parameters.flows,
+            stop_at: parameters.stop_at(),
+            restart_below: parameters.restart_below(),
+            windows: Memory::new(depth, &Window::new(Segment(0), 0, Some(Segment(0)))),
+            schedules: Memory::new(depth, &Schedule::CLOSED),
+            users: Memory::new(depth, &initial.state),
+            active_set: Fifo::new(depth),
+            lookup: None,
+            processing: None,
+            packets: DelayLine::new(parameters.latencies.incoming),
+            acknowledged: None,
+            no_timer_before: Cycle::NEVER,
+            looked_at_timers: Cycle::ZERO,
+            protocol,
+        }
+    }
+
+    /// The logic of a cycle. `transmitted` is a flow of which the credit engine has sent a segment.
+    #[inline(always)]
+    pub(super) fn evaluate(
+        &self,
+        now: Cycle,
+        packet: Option<ControlPacket>,
+        transmitted: Option<FlowId>,
+    ) -> DeliveryNext<P, WORDS> {
+        let mut windows = self.windows.read_ports();
+        let mut schedules = self.schedules.read_ports();
+        let mut users = self.users.read_ports();
+        let read = "each module has a port of its own";
+
+        let generation = self.processing.map(|flow| {
+            let window = windows.read(flow.index()).expect(read);
+            generation::generate(flow, window)
+        });
+        let acknowledged = self.packets.output().map(|packet| {
+            let window = windows.read(packet.flow.index()).expect(read);
+            incoming::acknowledge(window, packet, self.rules)
+        });
+        let (mut incoming, mut record) = (None, None);
+        if let Some(acknowledged) = &self.acknowledged {
+            let flow = acknowledged.packet.flow;
+            let window = windows.read(flow.index()).expect(read);
+            let schedule = schedules.read(flow.index()).expect(read);
+            let state = users.read(flow.index()).expect(read);
+            if schedule.open {
+                let input = incoming::incoming(now, acknowledged, window, schedule);
+                let (decision, state) = self.protocol.incoming(&input, state);
+                record = Some(merge::record(acknowledged, window, &decision));
+                incoming = Some(UserUpdate { flow, decision, state });
+            }
+        }
+        let (periodic, timer_off) = self.visit(now, |flow| {
+            let window = windows.read(flow.index()).expect(read);
+            let schedule = schedules.read(flow.index()).expect(read);
+            (window, schedule, users.read(flow.index()).expect(read))
+        });
+        DeliveryNext {
+            packet,
+            selected: self.active_set.head().copied(),
+            generation,
+            decrement: transmitted,
+            acknowledged,
+            incoming,
+            record,
+            periodic,
+            timer_off,
+        }
+    }
+
+    /// The flow whose turn it is in Periodic Updates: each once in as many cycles as there are flows. The phase
+    /// is that of the published hardware, which does not matter otherwise.
+    const fn visited(&self, now: Cycle) -> FlowId {
+        let flows = self.flows as u64;
+        FlowId(((now.0 + flows - 3 % flows) % flows) as u16)
+    }
+
+    /// Periodic Updates. A packet of the flow in either stage of Incoming postpones a timeout (section 3.4).
+    #[inline(always)]
+    fn visit<'a>(
+        &'a self,
+        now: Cycle,
+        mut read: impl FnMut(FlowId) -> (&'a Window<WORDS>, &'a Schedule, &'a State<P, WORDS>),
+    ) -> (Option<(UserUpdate<P, WORDS>, bool)>, Option<FlowId>) {
+        if now < self.no_timer_before {
+            return (None, None);
+        }
+        let flow = self.visited(now);
+        let (window, schedule, state) = read(flow);
+        let has_packet = |packet: Option<&ControlPacket>| packet.is_some_and(|packet| packet.flow == flow);
+        let has_packet =
+            has_packet(self.packets.output()) || has_packet(self.acknowledged.as_ref().map(|of| &of.packet));
+        let expired = schedule.timer <= now && !has_packet;
+        if expired && window.is_finished() {
+            return (None, Some(flow));
+        }
+        let due = schedule.open && self.protocol.due::<Plain<WORDS>>(state).0 <= now.0;
+        if !expired && !due {
+            return (None, None);
+        }
+        let input = incoming::periodic(now, expired, window, schedule);
+        let (decision, state) = self.protocol.periodic(&input, state);
+        (Some((UserUpdate { flow, decision, state }, expired)), None)
+    }
+
+    /// The first cycle from `now` on in which something happens without a packet or a transmission.
+    pub(super) fn next_event(&self, now: Cycle) -> Option<Cycle> {
+        let busy = self.lookup.is_some()
+            || self.processing.is_some()
+            || self.acknowledged.is_some()
+            || !self.packets.is_empty()
+            || !self.active_set.is_empty();
+        if busy {
+            return Some(now);
+        }
+        if self.no_timer_before == Cycle::NEVER {
+            return None;
+        }
+        if self.no_timer_before > now {
+            return Some(self.no_timer_before);
+        }
+        // The first visit of a flow at or after its timer's expiry.
+        let flows = u64::from(self.flows);
+        let visit = |flow: usize| {
+            let earliest = self.expiry(flow).max(now).0;
+            let phase = (flow as u64 + 3) % flows;
+            Cycle(earliest) + (phase + flows - earliest % flows) % flows
+        };
+        let armed = (0..usize::from(self.flows)).filter(|flow| self.expiry(*flow) != Cycle::NEVER);
+        armed.map(visit).min()
+    }
+
+    /// The first cycle in which Periodic Updates has something to do for a flow.
+    fn expiry(&self, flow: usize) -> Cycle {
+        let schedule = self.schedules.peek(flow);
+        if !schedule.open {
+            return Cycle::NEVER;
+        }
+        schedule.timer.min(Cycle(self.protocol.due::<Plain<WORDS>>(self.users.peek(flow)).0))
+    }
+
+    /// It is time to look at all timers again: some may expire, and the last look is a round of visits ago.
+    #[inline(always)]
+    fn timer_bound_is_old(&self, now: Cycle) -> bool {
+        self.no_timer_before <= now && now - self.looked_at_timers >= self.flows.into()
+    }
+
+    /// Looks at all timers.
+    fn raise_timer_bound(&mut self, now: Cycle) {
+        let earliest = (0..usize::from(self.flows)).map(|flow| self.expiry(flow)).min();
+        self.no_timer_before = earliest.unwrap_or(Cycle::NEVER);
+        self.looked_at_timers = now;
+    }
+
+    /// How a flow starts.
+    pub(super) fn initial(&self, first: Segment) -> Initial<State<P, WORDS>> {
+        self.protocol.initial::<Plain<WORDS>>(Value(first.0.into()))
+    }
+
+    /// A flow is added, with its window as given. False if there is one with this number.
+    pub(super) fn open(
+        &mut self,
+        now: Cycle,
+        flow: FlowId,
+        initial: &Initial<State<P, WORDS>>,
+        window: Window<WORDS>,
+    ) -> bool {
+        let schedule = self.schedules.poke(flow.index());
+        if schedule.open {
+            return false;
+        }
+        *schedule = Schedule { open: true, timer_period: initial.timer_period, ..Schedule::CLOSED };
+        *self.windows.poke(flow.index()) = window;
+        *self.users.poke(flow.index()) = initial.state;
+        self.no_timer_before = self.no_timer_before.min(self.expiry(flow.index()).max(now));
+        self.wake(flow);
+        true
+    }
+
+    /// A flow has data up to `end`. False if there is no such flow.
+    pub(super) fn supply(&mut self, flow: FlowId, end: Option<Segment>) -> bool {
+        let open = self.schedules.peek(flow.index()).open;
+        if open {
+            self.windows.poke(flow.index()).data_end = end;
+            self.wake(flow);
+        }
+        open
+    }
+
+    /// A flow is removed. False if it is in use: it has segments to send, or some that wait for credit.
+    pub(super) fn close(&mut self, flow: FlowId) -> bool {
+        let schedule = self.schedules.poke(flow.index());
+        let free = !schedule.active && schedule.outstanding == 0;
+        if free {
+            *schedule = Schedule::CLOSED;
+            *self.windows.poke(flow.index()) = Window::new(Segment(0), 0, Some(Segment(0)));
+        }
+        free
+    }
+
+    /// Puts a flow into the active set if it has something to send, from outside.
+    fn wake(&mut self, flow: FlowId) {
+        let idle = self.windows.peek(flow.index()).is_idle(self.rules);
+        let schedule = self.schedules.poke(flow.index());
+        schedule.idle = idle;
+        if !idle && !schedule.stopped && !schedule.active {
+            schedule.active = true;
+            self.active_set.commit(false, [flow]).expect("the set has room for every flow");
+        }
+    }
+
+    pub(super) fn window(&self, flow: FlowId) -> &Window<WORDS> {
+        self.windows.peek(flow.index())
+    }
+
+    pub(super) fn schedule(&self, flow: FlowId) -> &Schedule {
+        self.schedules.peek(flow.index())
+    }
+
+    pub(super) fn user_state(&self, flow: FlowId) -> &State<P, WORDS> {
+        self.users.peek(flow.index())
+    }
+}

@@ -1,0 +1,164 @@
+//! Experiments with Tonic: each a function with a serialisable result, and what is claimed of it.
+//!
+//! | name | question |
+//! |---|---|
+//! | `tonic-hardware` | does the model take the published hardware's steps? |
+//! | `tonic-saturation` | how many segments a second, with how many flows and outstanding addresses? |
+//! | `tonic-rate-limiter` | how precise is a rate of integers? |
+//! | `tonic-conflicts` | what becomes of events of one flow in one cycle? |
+//! | `tonic-protocols` | what does a protocol cost, and does it fit? |
+//! | `tonic-delivery` | does every protocol deliver every segment? |
+//! | `tonic-speed` | how fast is the model itself? |
+
+mod conflicts;
+mod delivery;
+mod rate_limiter;
+mod saturation;
+mod speed;
+mod tables;
+mod trace;
+
+use serde::{Deserialize, Serialize};
+
+use super::published::{self, Comparison, Data, DataError};
+use super::report::{self, ProtocolReport};
+
+pub use conflicts::{Conflicts, TimeoutRace};
+pub use delivery::{Delivery, DeliveryRow};
+pub use rate_limiter::{RateLimiter, RateRow};
+pub use saturation::{RateLimitedRow, Saturation, SaturationRow};
+pub use speed::{Speed, SpeedRow};
+pub use tables::ALL;
+pub use trace::record;
+
+/// Names of the experiments.
+pub const NAMES: [&str; 7] = [
+    "tonic-hardware",
+    "tonic-saturation",
+    "tonic-rate-limiter",
+    "tonic-conflicts",
+    "tonic-protocols",
+    "tonic-delivery",
+    "tonic-speed",
+];
+
+/// Something that is to hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// In words.
+    pub claim: String,
+    /// It holds.
+    pub holds: bool,
+}
+
+impl Claim {
+    fn new(claim: impl Into<String>, holds: bool) -> Self {
+        Self { claim: claim.into(), holds }
+    }
+}
+
+/// An experiment's result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Results {
+    /// `tonic-hardware`
+    Hardware(Comparison),
+    /// `tonic-saturation`
+    Saturation(Saturation),
+    /// `tonic-rate-limiter`
+    RateLimiter(RateLimiter),
+    /// `tonic-conflicts`
+    Conflicts(Conflicts),
+    /// `tonic-protocols`
+    Protocols(Vec<ProtocolReport>),
+    /// `tonic-delivery`
+    Delivery(Delivery),
+    /// `tonic-speed`
+    Speed(Speed),
+}
+
+/// What an experiment found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Its name.
+    pub experiment: String,
+    /// What is claimed, and whether it holds.
+    pub claims: Vec<Claim>,
+    /// The numbers.
+    pub results: Results,
+}
+
+/// Why an experiment could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// No such name.
+    #[error("there is no experiment `{0}`; there are {known}", known = NAMES.join(", "))]
+    Unknown(String),
+    /// The data to compare with is not usable.
+    #[error(transparent)]
+    Data(#[from] DataError),
+}
+
+/// How far a long experiment is: steps done, and all of them.
+pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
+
+/// Makes an experiment. `seed` is that of the impaired paths; nothing else is random.
+///
+/// # Errors
+/// [`ExperimentError::Unknown`].
+pub fn run(name: &str, seed: u64, progress: Progress<'_>) -> Result<Report, ExperimentError> {
+    let (claims, results) = match name {
+        "tonic-hardware" => hardware(published::OPEN_SET)?,
+        "tonic-saturation" => saturation::run(progress),
+        "tonic-rate-limiter" => rate_limiter::run(progress),
+        "tonic-conflicts" => conflicts::run(),
+        "tonic-protocols" => protocols(),
+        "tonic-delivery" => delivery::run(seed, progress),
+        "tonic-speed" => speed::run(progress),
+        unknown => return Err(ExperimentError::Unknown(unknown.to_owned())),
+    };
+    Ok(Report { experiment: name.to_owned(), claims, results })
+}
+
+/// Compares with a file of measured data, given as its text.
+///
+/// # Errors
+/// [`ExperimentError::Data`].
+pub fn compare_with(text: &str) -> Result<Report, ExperimentError> {
+    let (claims, results) = hardware(text)?;
+    Ok(Report { experiment: NAMES[0].to_owned(), claims, results })
+}
+
+fn hardware(text: &str) -> Result<(Vec<Claim>, Results), ExperimentError> {
+    let comparison = published::compare(&Data::parse(text)?)?;
+    let claims = vec![
+        Claim::new("every latency and every event of a lone segment is the hardware's", {
+            let equal = comparison.latency.cycles.values().all(|(model, data)| model == data);
+            equal && comparison.latency.difference.is_none()
+        }),
+        Claim::new(
+            "one, two and four flows send as many segments as the hardware, in its order and its cycles",
+            comparison
+                .rates
+                .iter()
+                .all(|run| run.digest_equal && run.segments.values().all(|(model, data)| model == data)),
+        ),
+        Claim::new(
+            "every row of every trace is the hardware's, in its cycle",
+            comparison.traces.iter().all(|trace| trace.digest_equal && trace.difference.is_none()),
+        ),
+    ];
+    Ok((claims, Results::Hardware(comparison)))
+}
+
+fn protocols() -> (Vec<Claim>, Results) {
+    let reports = report::reports();
+    let claims = vec![
+        Claim::new("each protocol has less than 200 lines", reports.iter().all(|of| of.lines < 200)),
+        Claim::new(
+            "each user state is within table 4",
+            reports.iter().all(|of| of.state_bytes <= of.state_limit),
+        ),
+    ];
+    (claims, Results::Protocols(reports))
+}

@@ -1,0 +1,42 @@
+//! Tonic from outside: packets in, segment addresses out.
+
+mod conflicts;
+mod credit;
+mod experiments;
+mod flows;
+mod impairments;
+mod logic;
+mod parameters;
+mod protocols;
+mod published;
+mod report;
+mod rules;
+
+use clocked::Cycle;
+
+use super::protocols::{NewReno, Tcp};
+use super::{Answer, FlowId, Frequency, Parameters, Path, Protocol, Receiver, Segment, Testbed, Tonic};
+
+const CLOCK: Frequency = Frequency { hertz: 100_000_000 };
+
+/// A Tonic on a path, with flows 0 to `flows` - 1 that begin with segment `first` and have `segments` each.
+fn testbed<P: Protocol>(
+    protocol: P,
+    parameters: &Parameters,
+    answer: Answer,
+    path: Path,
+    (flows, first, segments): (u16, Segment, Option<u32>),
+) -> Testbed<P> {
+    let tonic = Tonic::new(protocol, parameters).expect("hardware that exists");
+    let receiver = Receiver::new(answer, flows.into(), first, CLOCK.cycles(50_000));
+    let mut testbed = Testbed::new(tonic, receiver, path);
+    for flow in 0..flows {
+        testbed.tonic_mut().open(Cycle::ZERO, FlowId(flow), first, segments).expect("a new flow");
+    }
+    testbed
+}
+
+/// A NewReno that starts with a window of `window` segments and stays there, as slow start begins beyond it.
+fn fixed_window(window: u16) -> NewReno {
+    NewReno(Tcp { initial_window: window, max_window: window, ..Tcp::new(CLOCK) })
+}
