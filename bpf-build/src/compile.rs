@@ -42,14 +42,14 @@ const DOWNLOAD_MARKS: [&str; 3] = ["failed to download", "Could not resolve host
 /// compiler says goes to standard error.
 ///
 /// Intermediate files live in [`shared_target_dir`] of `out_dir`, so that all profiles share them. Calls from
-/// several processes take turns.
+/// several processes run one after another.
 ///
 /// # Errors
 /// Each says what to do.
 pub fn build(crate_dir: &Path, out_dir: &Path) -> Result<(), BuildError> {
     let tools = Tools::find()?;
     let target_dir = shared_target_dir(out_dir);
-    let _turn = take_turn(&target_dir)?;
+    let _lock = lock(&target_dir)?;
     let mut command = Command::new(tools.toolchain.cargo());
     command.arg("build");
     prepare(&mut command, &tools, crate_dir, &target_dir);
@@ -81,7 +81,7 @@ pub fn clippy(crate_dir: &Path, near: &Path) -> Result<(), BuildError> {
         return Err(BuildError::NoClippy(tools.toolchain.name));
     };
     let target_dir = shared_target_dir(near);
-    let _turn = take_turn(&target_dir)?;
+    let _lock = lock(&target_dir)?;
     let mut command = Command::new(program);
     command.arg("clippy");
     prepare(&mut command, &tools, crate_dir, &target_dir);
@@ -102,9 +102,9 @@ pub fn shared_target_dir(path: &Path) -> PathBuf {
 
 /// Holds off other builds of the same target directory until dropped. Cargo's own lock ends with cargo, but
 /// the object must not change between its check and its copy either.
-fn take_turn(target_dir: &Path) -> Result<File, BuildError> {
+fn lock(target_dir: &Path) -> Result<File, BuildError> {
     fs::create_dir_all(target_dir).map_err(BuildError::io("create", target_dir))?;
-    let path = target_dir.join(".turn");
+    let path = target_dir.join(".lock");
     let file = File::create(&path).map_err(BuildError::io("create", &path))?;
     file.lock().map_err(BuildError::io("lock", &path))?;
     Ok(file)

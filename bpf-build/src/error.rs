@@ -74,7 +74,7 @@ pub enum BuildError {
     #[error("{0} has no clippy. Run `cargo xtask setup`, which adds it")]
     NoClippy(String),
 
-    /// Clippy has something to say about the programs; it stands on standard error.
+    /// Clippy found faults in the programs; they are on standard error.
     #[error("clippy found faults in transport-ebpf. Correct what it says above")]
     Lints,
 

@@ -22,7 +22,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let broken: Vec<String> =
         pages.iter().flat_map(|(page, text)| broken(root, &pages, page, text)).collect();
     if !broken.is_empty() {
-        bail!("{} links lead nowhere:\n  {}", broken.len(), broken.join("\n  "));
+        bail!("{} links between pages are broken:\n  {}", broken.len(), broken.join("\n  "));
     }
     Ok(())
 }

@@ -122,7 +122,7 @@ impl Installer<'_> {
     /// Installs a nightly under its date, beside the toolchains that are there: other work may stand on those.
     fn rustup_toolchain(&mut self) -> Result<()> {
         if !is_on_path("rustup") {
-            bail!("there is no rustup");
+            bail!("rustup is not installed");
         }
         let mut rustup = Command::new("rustup");
         rustup.args(["toolchain", "install", NIGHTLY, "--no-self-update", "--profile", "minimal"]);
@@ -137,7 +137,7 @@ impl Installer<'_> {
         }
         let (toolchains, _) = bpf_build::toolchains()?;
         if toolchains.is_empty() {
-            bail!("no toolchain here has rust-src");
+            bail!("no installed toolchain has the component rust-src");
         }
         for toolchain in &toolchains {
             for llvm in toolchain.llvm.max(OLDEST_LINKER_LLVM)..=NEWEST_LINKER_LLVM {
@@ -146,7 +146,7 @@ impl Installer<'_> {
                 }
             }
         }
-        bail!("no LLVM for it was found: {}", toolchains[0].name)
+        bail!("neither this machine nor Debian has an LLVM that fits {}", toolchains[0].name)
     }
 
     /// Whether the development files of this LLVM are here or among Debian's packages.
@@ -216,8 +216,8 @@ impl Installer<'_> {
         let list = packages.join(" ");
         if !is_on_path("apt-get") {
             bail!(
-                "this is no Debian; install by hand what it has in the packages {list} (see {TOOLCHAIN_VAR} and \
-                 {LINKER_VAR} if it lies in an unusual place)"
+                "this is not Debian. Install by hand what Debian has in the packages {list}; {TOOLCHAIN_VAR} and \
+                 {LINKER_VAR} name a toolchain and a bpf-linker in unusual places"
             );
         }
         if !is_root() {

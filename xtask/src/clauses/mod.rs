@@ -29,7 +29,7 @@ struct Cited<'a> {
     citation: Citation,
 }
 
-/// A citation that leads nowhere.
+/// A citation of an id that does not exist.
 struct Unresolved<'a> {
     cited: Cited<'a>,
     reason: String,
@@ -63,7 +63,7 @@ impl Clauses {
         })
     }
 
-    /// Every citation that leads nowhere.
+    /// Every citation of an id that does not exist.
     fn unresolved(&self) -> Vec<Unresolved<'_>> {
         self.cited()
             .filter_map(|cited| {
