@@ -4,42 +4,9 @@ use clocked::Cycle;
 use transport_common::ids::Cid;
 
 use super::cache::{ContextCache, FlushStage};
+use super::choice::{Arbitration, Choice, Stall};
 use super::command::{CacheInput, Context, Source};
 use super::pipeline::{Slot, Work};
-
-/// A connection that may not enter the pipeline again before a cycle.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stall {
-    cid: Cid,
-    until: Cycle,
-    /// Its write completion has entered.
-    deallocation: bool,
-}
-
-/// What enters the pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
-    Completion,
-    SecondPass,
-    Flush,
-    Result,
-    Evict(Cid),
-    Ulp,
-    Network,
-}
-
-/// What the arbiter found.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Arbitration {
-    pub(super) choice: Option<Choice>,
-    /// The first of the ready miss queues is stalled.
-    pub(super) rotate: bool,
-    /// The policy looks at another entry.
-    pub(super) next_candidate: bool,
-    pub(super) stalled_same_connection: bool,
-    pub(super) stalled_deallocation: bool,
-    pub(super) stalled_miss_queue: bool,
-}
 
 impl<C: Context, T: Copy> ContextCache<C, T> {
     /// What stalls a connection: `None`, nothing.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use clocked::{Block, Cycle, DelayLine};
 use transport_common::ids::Cid;
 
-use super::arbiter::{Arbitration, Choice, Stall};
+use super::choice::{Arbitration, Choice, Stall};
 use super::command::{
     Accepted, CacheInput, CacheOutput, Context, Counter, Flush, Issued, Operation, Processed, Transition,
 };

@@ -48,6 +48,7 @@
 
 mod arbiter;
 mod cache;
+mod choice;
 mod command;
 mod decision;
 mod effects;

@@ -1,5 +1,5 @@
-//! Data centres on virtual time: hosts with the very datapath of [`host_nic`](host_nic), the switches of
-//! [`network`](fabric_model) between them, and flows of RDMA WRITEs.
+//! Data centres on virtual time: hosts with the very datapath of [`host_nic`], the switches of
+//! [`fabric_model`] between them, and flows of RDMA WRITEs.
 //!
 //! What is modelled beside protocol and fabric is the card: the time a turn of its engine takes, the rate of its
 //! wire, the cable to the switch, and a ULP that takes data no faster than it can ([`HostModel`]). There is no randomness
@@ -32,7 +32,7 @@ mod world;
 
 pub use flow::Flow;
 pub use host::HostStats;
-pub use plan::{FlowPlan, HostModel, Message, Plan, SlowUlp, Tuning};
+pub use plan::{FIRST_ENTROPY_PORT, FlowPlan, HostModel, Message, Plan, SlowUlp, Tuning};
 pub use record::{FlowSample, PacketDeparture, Record};
-pub use traffic::{FIRST_ENTROPY_PORT, entropy_ports, incast, permutation};
+pub use traffic::{entropy_ports, incast, permutation};
 pub use world::DataCentre;

@@ -8,6 +8,9 @@ use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Pat
 use transport_common::ids::{Cid, Spi};
 use transport_common::units::{Fcwnd, Ticks};
 
+/// First port of the range that path entropy is drawn from (D-80).
+pub const FIRST_ENTROPY_PORT: u16 = 49_152;
+
 /// A ULP that takes data at a limited rate: what has arrived waits in the card's receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowUlp {
@@ -168,7 +171,7 @@ impl FlowPlan {
             destination,
             messages,
             until: Time(u64::MAX),
-            entropy: super::FIRST_ENTROPY_PORT,
+            entropy: FIRST_ENTROPY_PORT,
             ip_version: 4,
             tuning: Tuning::default(),
         }

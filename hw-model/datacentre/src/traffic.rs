@@ -5,10 +5,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-use super::plan::{FlowPlan, Message};
-
-/// First port of the range that path entropy is drawn from (D-80).
-pub const FIRST_ENTROPY_PORT: u16 = 49_152;
+use super::plan::{FIRST_ENTROPY_PORT, FlowPlan, Message};
 
 /// Source ports that a seed draws, one after another without end.
 pub fn entropy_ports(seed: u64) -> impl Iterator<Item = u16> {

@@ -6,8 +6,8 @@ use core::num::NonZeroU32;
 use core::str::FromStr;
 use std::collections::BinaryHeap;
 
-use super::config::{ConfigError, bad_value, items, pair, store, unknown_key, value};
 use super::quantity::ByteCount;
+use super::text::{ConfigError, bad_value, items, pair, store, unknown_key, value};
 use super::time::Time;
 
 /// How much of the free memory one queue may take: a fraction, more than 1 if the numerator is larger. Switch chips

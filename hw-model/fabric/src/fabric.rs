@@ -8,28 +8,21 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use slab::Slab;
 
 use super::buffer::Memory;
-use super::config::{ConfigError, FabricConfig};
+use super::config::FabricConfig;
 use super::flow::FlowHash;
 use super::flow_control::IngressMemory;
 use super::header::{self, Address};
 use super::impairments::Impairments;
-use super::link::{Admission, Held, Link, Name, Outgoing, Way};
+use super::link::{Admission, Held, Link};
+use super::outgoing::{Name, Outgoing, Way};
+use super::port::Port;
 use super::stats::{Corruption, FabricStats};
+use super::text::ConfigError;
 use super::time::Time;
 use super::topology::{Egress, Topology, Trunk};
 
 /// Addresses the switch learns at most; what it does not know it floods.
 const ADDRESS_LIMIT: usize = 1 << 16;
-
-/// A place where a host is attached, counted from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Port(pub u16);
-
-impl Port {
-    const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A frame that has reached a host.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,17 @@
 //! What a switch reads and rewrites in a frame's Ethernet and IP headers.
 
-use super::impairments::EcnMark;
+pub(super) use at::ETHERNET;
 
-/// Length of an Ethernet header in bytes: destination, source, type.
-pub(super) const ETHERNET: usize = 14;
+/// Which frames a full queue may mark congestion experienced (CE).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnMark {
+    /// Those that say they are ECN-capable (RFC 3168).
+    #[default]
+    Ect,
+    /// All IP frames.
+    Always,
+}
+
 /// Length of an Ethernet address in bytes.
 const ADDRESS: usize = 6;
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
@@ -11,7 +19,8 @@ const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
 
 /// Offsets in the frame (RFC 791, RFC 8200).
 mod at {
-    use super::ETHERNET;
+    /// Length of an Ethernet header in bytes: destination, source, type.
+    pub(crate) const ETHERNET: usize = 14;
     pub(super) const ETHERTYPE: usize = 12;
     pub(super) const IPV4_VERSION: usize = ETHERNET;
     pub(super) const IPV4_TOS: usize = ETHERNET + 1;

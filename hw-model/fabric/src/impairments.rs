@@ -4,9 +4,9 @@ use core::fmt;
 use core::num::{NonZeroU8, NonZeroU32};
 use core::str::FromStr;
 
-use super::config::{ConfigError, bad_value, items, pair, store, unknown_key, value};
-use super::header::LEAST_TRIMMED;
+use super::header::{EcnMark, LEAST_TRIMMED};
 use super::quantity::{ByteCount, Probability, Rate};
+use super::text::{ConfigError, bad_value, items, pair, store, unknown_key, value};
 use super::time::{Span, Time};
 
 /// Loss in bursts after Gilbert and Elliott: a good and a bad state, one step a frame.
@@ -28,16 +28,6 @@ pub struct Outage {
     pub from: Time,
     /// up again at this one.
     pub until: Time,
-}
-
-/// Which frames a full queue may mark congestion experienced (CE).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EcnMark {
-    /// Those that say they are ECN-capable (RFC 3168).
-    #[default]
-    Ect,
-    /// All IP frames.
-    Always,
 }
 
 /// Which frames are impaired and take an ordinal. Housekeeping never is (see the module).

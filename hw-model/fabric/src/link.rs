@@ -4,9 +4,9 @@ use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::buffer::Memory;
-use super::fabric::Port;
 use super::header::{self, Class};
 use super::impairments::{Impairments, Scope};
+use super::outgoing::{Name, Outgoing};
 use super::priority::PriorityQueues;
 use super::random::{Decision, Draws};
 use super::stats::{BitFlip, Corruption, LinkStats};
@@ -55,40 +55,6 @@ impl Direction {
         let reordered = self.highest_delivered.is_some_and(|highest| highest > ordinal);
         self.highest_delivered = self.highest_delivered.max(Some(ordinal));
         reordered
-    }
-}
-
-/// An impairable frame's name, of which all decisions about it are a function.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Name {
-    pub(super) ingress: u16,
-    pub(super) ordinal: u64,
-    pub(super) copy: u8,
-    /// The burst chain is in its bad state at this frame.
-    pub(super) in_burst: bool,
-}
-
-/// When a frame stands at a switch, and from where to where it goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    pub(super) time: Time,
-    pub(super) ingress: Port,
-    pub(super) destination: Port,
-}
-
-/// A frame, or one copy of it, that is to leave by a link.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    pub(super) way: Way,
-    pub(super) frame: Vec<u8>,
-    pub(super) class: Class,
-    /// `None` if it is not to be impaired.
-    pub(super) name: Option<Name>,
-}
-
-impl Outgoing {
-    pub(super) fn bytes(&self) -> u64 {
-        self.frame.len() as u64
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::link::Outgoing;
+use super::outgoing::Outgoing;
 
 /// Headers sent in a row while data waits; then one frame of data goes. Without it an incast of headers would leave
 /// nothing of the link for data (Handley et al., "Re-architecting datacenter networks and stacks for low latency and

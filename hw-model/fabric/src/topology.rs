@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::fabric::Port;
 use super::flow::FlowHash;
+use super::port::Port;
 use super::random::GOLDEN;
 
 /// One direction of a cable between two switches, counted from 0.

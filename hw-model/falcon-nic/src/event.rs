@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use transport_common::datapath::{Scratch, Verdict, operation};
 use transport_common::wire::PacketType;
 
-use super::run::Task;
+use super::task::Task;
 use super::work::StepWork;
 
 /// The kind of a run: what statistics are kept by.

@@ -11,10 +11,12 @@ use transport_common::timing_wheel::{self, NANOS_PER_TICK};
 use transport_common::units::Picoseconds;
 
 use super::backend::LiveFrame;
+use super::offer::{Offer, Source};
 use super::parameters::{ParameterError, Parameters};
-use super::pipeline::{Offer, Pipeline, Source};
-use super::run::{Finished, Task};
+use super::pipeline::Pipeline;
+use super::run::Finished;
 use super::statistics::Statistics;
+use super::task::Task;
 
 /// Levels of a receive buffer (F-10.2-3).
 const LEVELS: u64 = 32;

@@ -8,44 +8,19 @@ use transport_common::units::Picoseconds;
 
 use super::backend::Backend;
 use super::block::Block;
+use super::course::Spares;
 use super::event::Event;
 use super::lookup::{Asked, Lookup, Origin};
+use super::offer::Offer;
 use super::parameters::{ParameterError, Parameters};
 use super::request::Request;
-use super::run::{Finished, Run, Spares, Task};
-use super::script::Script;
+use super::run::{Finished, Run};
 use super::station::{Channel, Station};
 use super::statistics::{Admission, Recorder, Statistics};
+use super::task::Task;
 use super::work::StepWork;
 
-/// A frame for the card.
-pub struct Offer<B> {
-    /// What it is for.
-    pub task: Task,
-    /// Where what it does comes from.
-    pub source: Source<B>,
-    /// Bytes of the frame as it came off the line, without preamble, check sequence and gap; 0 for a turn.
-    pub bytes: u32,
-}
-
-/// Where what a run does comes from.
-pub enum Source<B> {
-    /// The datapath makes it at the cycles in which the blocks have served it, on this platform.
-    Backend(B),
-    /// It was made already; the blocks serve what it asked for.
-    Script(Script<B>),
-}
-
-impl<B> Source<B> {
-    fn into_backend(self) -> B {
-        match self {
-            Self::Backend(backend) => backend,
-            Self::Script(script) => script.into_parts().1.backend,
-        }
-    }
-}
-
-/// The blocks. See the module [`falcon_nic`](super).
+/// The blocks. See the module [`falcon_nic`](crate).
 pub struct Pipeline<B: Backend> {
     parameters: Parameters,
     now: Cycle,

@@ -10,9 +10,9 @@ use corosensei::CoroutineResult;
 use transport_common::units::Picoseconds;
 
 use super::backend::Backend;
+use super::course::{Course, Done, Spares, course};
 use super::request::Request;
-use super::run::Spares;
-use super::run::{Course, Done, Task, course};
+use super::task::Task;
 
 /// What a run asked the blocks for, in order, and what came of it.
 pub struct Script<B> {

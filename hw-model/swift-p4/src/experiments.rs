@@ -131,7 +131,7 @@ pub fn swift(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
 pub fn cost(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let mut report = experiment("p4-cost", "What does Swift as a P4 program cost in hardware?", options.seed);
     report.description = format!(
-        "Operations, depth and memory of p4/swift.p4. A stage of the estimate does one operation, one lookup or one \
+        "Operations, depth and memory of swift.p4. A stage of the estimate does one operation, one lookup or one \
          access to a register after the other; a multiplier takes one for every {MULTIPLIER_BITS_A_STAGE} bits of its \
          narrower factor."
     );

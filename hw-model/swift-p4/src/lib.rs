@@ -1,4 +1,8 @@
 //! Swift as a P4 program: what it takes and gives in the words of `transport-common`, and how it is compared with it.
+//!
+//! [`SOURCE`] is the program, for the P4 subset of [`p4_subset`]. [`SwiftProgram`] runs it on a connection's events;
+//! [`differential`] compares every bit of every result with the datapath's own Swift; [`generate`] makes the program's
+//! tables from the datapath's constants; [`experiments`] say what is equal and what it costs in hardware.
 
 pub mod differential;
 mod events;
@@ -33,7 +37,7 @@ pub enum SwiftError {
     #[error(transparent)]
     Program(#[from] Error),
     /// Its entry control has no such number.
-    #[error("the program's entry control has no `{0}`: take the parameters from p4/swift.p4")]
+    #[error("the program's entry control has no `{0}`: take the parameters from swift.p4")]
     Port(&'static str),
     /// It lacks a table or register.
     #[error(transparent)]

@@ -8,7 +8,7 @@ use transport_common::connection::{Connection, Tables};
 
 use crate::Parameters;
 
-use super::{MILLION, experiment};
+use super::common::{MILLION, experiment};
 
 /// Bits of an entry's tag: the CID (24), the state (2), a write under way (1), two pending counters (16 each).
 const TAG_BITS: u64 = 24 + 2 + 1 + 2 * 16;

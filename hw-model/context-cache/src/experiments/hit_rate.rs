@@ -6,8 +6,8 @@ use model_experiment::{Options, Progress};
 
 use crate::{Eviction, Parameters};
 
+use super::common::{MILLION, case, experiment, limit, mega, percent};
 use super::load::{IndependentReferences, Load, measure};
-use super::{MILLION, case, experiment, limit, percent};
 
 /// One command in so many cycles: the memory is not the bottleneck, so that no entry waits for it.
 const UNHURRIED: u64 = 100;
@@ -142,8 +142,8 @@ pub fn skew(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
                 furthest = f64::INFINITY;
             }
             expected[of].push([skew, 100.0 * ideal]);
-            throughput[of].extend(super::mega(saturated.throughput()).map(|rate| [skew, rate]));
-            let rate = super::mega(saturated.throughput());
+            throughput[of].extend(mega(saturated.throughput()).map(|rate| [skew, rate]));
+            let rate = mega(saturated.throughput());
             let case = case(format!("{name}, exponent {skew}"), &unhurried)
                 .with("independent references", 100.0 * ideal, "%")
                 .with("saturated", rate, "M/s");

@@ -17,7 +17,7 @@ use crate::solicitation::{
 };
 use crate::{CacheInput, Command, ContextCache, Parameters, Source};
 
-use super::{experiment, limit};
+use super::common::{experiment, limit};
 
 /// Initiators push to a target whose messages go through a context cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

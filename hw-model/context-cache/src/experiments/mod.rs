@@ -1,18 +1,13 @@
 //! Experiments with the cache.
 
 mod bytes;
+mod common;
 mod hit_rate;
 mod incast;
 mod load;
 mod throughput;
 
-use std::collections::BTreeMap;
-
-use clocked::Cycle;
-use lab_report::{Case, Experiment, World};
-use model_experiment::{Named, Options};
-
-use super::parameters::Parameters;
+use model_experiment::Named;
 
 pub use bytes::{OnChipBytes, bytes, on_chip_bytes};
 pub use hit_rate::{resident, skew, uniform};
@@ -38,74 +33,3 @@ pub const ALL: &[Named] = &[
     Named { name: "cache-bytes", question: "What does a connection cost in on-chip memory?", run: bytes },
     Named { name: "cache-push", question: "What does asking before pushing do for the target?", run: push },
 ];
-
-/// The clock to which cycles are converted.
-const GIGAHERTZ: f64 = 1.0;
-
-/// A million connections.
-const MILLION: u32 = 1_000_000;
-
-fn limit(options: &Options) -> Cycle {
-    options.limit_us.map_or(Cycle::NEVER, |us| Cycle(us.saturating_mul((GIGAHERTZ * 1000.0) as u64)))
-}
-
-/// Millions a second out of as many a cycle.
-fn mega(per_cycle: Option<f64>) -> Option<f64> {
-    per_cycle.map(|per_cycle| per_cycle * GIGAHERTZ * 1000.0)
-}
-
-fn percent(part: Option<f64>) -> Option<f64> {
-    part.map(|part| part * 100.0)
-}
-
-/// What all of them tell of a run.
-fn case(name: impl Into<String>, outcome: &Outcome) -> Case {
-    let of = &outcome.statistics;
-    Case::new(name)
-        .with("commands", of.processed as f64, "")
-        .with("hits", percent(outcome.hit_rate()), "%")
-        .with("misses", of.misses as f64, "")
-        .with("throughput", mega(outcome.throughput()), "M/s")
-        .with("median", outcome.median as f64, "cycles")
-        .with("99 of 100", outcome.percentile_99 as f64, "cycles")
-        .with("memory reads", of.memory_reads as f64, "")
-        .with("memory writes", of.memory_writes as f64, "")
-}
-
-fn settings(parameters: &Parameters) -> BTreeMap<&'static str, String> {
-    let memory = &parameters.off_chip;
-    let outstanding = memory.outstanding;
-    [
-        ("clock", format!("{GIGAHERTZ} GHz")),
-        ("entries", parameters.entries.to_string()),
-        ("threshold", parameters.threshold.to_string()),
-        ("context", format!("{} B", parameters.context_bytes)),
-        ("miss queue", parameters.miss_queue.to_string()),
-        ("memory latency", format!("{} to {} cycles", memory.latency, memory.latency + memory.jitter)),
-        ("memory bandwidth", format!("{} B/cycle, {outstanding} outstanding", memory.bytes_per_cycle)),
-    ]
-    .into()
-}
-
-/// An experiment without numbers yet.
-fn experiment(
-    name: &'static str,
-    title: &'static str,
-    description: &str,
-    options: &Options,
-    parameters: &Parameters,
-) -> Experiment {
-    Experiment {
-        name,
-        title,
-        description: description.to_owned(),
-        world: World::Cycles,
-        seed: options.seed,
-        congestion_control: None,
-        settings: settings(parameters),
-        cases: vec![],
-        verdicts: vec![],
-        figures: vec![],
-        details: serde_json::Value::Null,
-    }
-}

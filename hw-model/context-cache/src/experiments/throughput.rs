@@ -6,8 +6,8 @@ use model_experiment::{Options, Progress};
 
 use crate::{MemoryParameters, Parameters};
 
+use super::common::{MILLION, case, experiment, limit, mega, percent};
 use super::load::{Load, Outcome, measure};
-use super::{MILLION, case, experiment, limit, mega, percent};
 
 /// The most commands a cycle that pipeline and memory can carry at the hit rate that was measured. A miss is five
 /// passes through the pipeline: first, read completion, second, eviction, write completion; and a read and a write.

@@ -7,6 +7,8 @@
 mod calls;
 mod controls;
 mod expressions;
+mod layout;
+mod names;
 mod numbers;
 mod scope;
 mod statements;

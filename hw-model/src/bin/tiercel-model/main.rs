@@ -1,9 +1,10 @@
 //! `tiercel-model`, reached as `tiercel model`: the hardware model at the command line.
 
+mod output;
 mod replay;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +13,8 @@ use hw_model::experiments;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab_report::Report;
 use model_experiment::{Named, Options, SEED};
+
+use output::{prepare, tell};
 
 /// The network card in cycles: experiments with the hardware model.
 #[derive(Debug, Parser)]
@@ -121,31 +124,6 @@ fn experiment(arguments: &Experiments) -> Result<bool> {
         done.push(make(named, &options)?);
     }
     tell(&Report::new(done), arguments.json, arguments.out.as_deref())
-}
-
-/// Makes the directory before the work, so that none is lost for a misspelt path.
-fn prepare(directory: Option<&Path>) -> Result<()> {
-    let Some(directory) = directory else { return Ok(()) };
-    std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))
-}
-
-/// Prints the report, and writes its page and pictures into the directory; false when a promise was not kept.
-fn tell(report: &Report, json: bool, directory: Option<&Path>) -> Result<bool> {
-    let mut output = io::stdout().lock();
-    if json {
-        serde_json::to_writer(&mut output, report).map_err(io::Error::from)?;
-        writeln!(output)?;
-    } else {
-        write!(output, "{}", lab_report::show(report))?;
-    }
-    if let Some(directory) = directory {
-        let page = report.write(directory)?;
-        if !json {
-            writeln!(output, "\n{} and the plots beside it show the course of each.", page.display())?;
-        }
-    }
-    Ok(report.holds())
 }
 
 fn list(output: &mut impl Write, json: bool) -> Result<()> {

@@ -10,6 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab_report::Report;
 use trace_replay::Request;
 
+use crate::output;
+
 /// `replay`.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
@@ -60,7 +62,7 @@ fn period(text: &str) -> Result<Period, String> {
 
 /// False when something that was promised does not hold, which the tables then say.
 pub(crate) fn replay(arguments: &Replay) -> Result<bool> {
-    crate::prepare(arguments.out.as_deref())?;
+    output::prepare(arguments.out.as_deref())?;
     let mut parameters =
         Parameters { period: arguments.clock.0, rate: arguments.rate, ..Parameters::default() };
     if let Some(entries) = arguments.cache {
@@ -77,7 +79,7 @@ pub(crate) fn replay(arguments: &Replay) -> Result<bool> {
         bar.set_position(done);
     });
     bar.finish_and_clear();
-    crate::tell(&Report::new(made?), arguments.json, arguments.out.as_deref())
+    output::tell(&Report::new(made?), arguments.json, arguments.out.as_deref())
 }
 
 #[cfg(test)]

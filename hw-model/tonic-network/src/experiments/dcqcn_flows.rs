@@ -10,8 +10,9 @@ use reference_senders::{Dcqcn, Red};
 
 use crate::scenario::{Outcome, Scenario, Senders, dynamic_flow_control};
 
-use super::dcqcn::{LINE, scenario, settings};
-use super::{by_flow, case, distribution, experiment, kolmogorov_smirnov, time};
+use super::common::{by_flow, case, distribution, experiment, time};
+use super::compare::kolmogorov_smirnov;
+use super::dcqcn_setting::{LINE, scenario, settings};
 
 const FLOWS: u16 = 100;
 /// Ports of the switch.

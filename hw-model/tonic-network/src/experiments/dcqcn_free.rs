@@ -9,7 +9,7 @@ use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 
 use crate::scenario::{Scenario, Senders};
 
-use super::dcqcn::{NUDGE, SHARE, distance, line, scenario, trace};
+use super::dcqcn_setting::{NUDGE, SHARE, distance, line, scenario, trace};
 
 /// Runs of a set. Single runs differ by some 10 %, so that the means of two sets of one sender differ by a fifth of that.
 const RUNS: u64 = 24;

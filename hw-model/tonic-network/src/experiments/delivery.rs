@@ -14,7 +14,7 @@ use crate::receiving::TonicReceiving;
 use crate::scenario::{BUFFER, CLOCK, SEGMENT};
 use crate::world::{Cabling, TonicNetwork};
 
-use super::{experiment, tcp, time};
+use super::common::{experiment, tcp, time};
 
 const HOSTS: u16 = 2;
 const FLOWS: u16 = 4;

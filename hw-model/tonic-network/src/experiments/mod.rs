@@ -9,10 +9,12 @@
 //! | `tonic-dcqcn-flows` | how evenly do 200 flows share a link? |
 //! | `tonic-network-delivery` | does every protocol deliver every segment over a bad fabric? |
 
+mod common;
 mod compare;
 mod dcqcn;
 mod dcqcn_flows;
 mod dcqcn_free;
+mod dcqcn_setting;
 mod delivery;
 mod new_reno;
 mod new_reno_flows;
@@ -21,144 +23,21 @@ mod outside;
 pub use compare::{binned_mean, kolmogorov_smirnov, root_mean_square};
 pub use dcqcn::replayed;
 
-use lab_report::{Case, Experiment, World};
+use model_experiment::{Named, Run};
 
-use fabric_model::{Rate, Span};
-use model_experiment::{Named, Options};
-use reference_senders::Dcqcn;
-
-use super::drops::DropPattern;
-use super::scenario::{ACK_DELAY, BUFFER, Outcome, SEGMENT, Scenario, TCP_WINDOW};
+use common::LIST;
 
 /// All of them.
 pub const ALL: &[Named] = &[
-    Named {
-        name: "tonic-new-reno",
-        question: "Does Tonic's NewReno lose and recover as the RFCs' does?",
-        run: new_reno::single,
-    },
-    Named {
-        name: "tonic-new-reno-flows",
-        question: "Do 200 NewReno flows on Tonics share a link as with the RFCs' sender?",
-        run: new_reno_flows::run,
-    },
-    Named {
-        name: "tonic-new-reno-ns3",
-        question: "Does NewReno on Tonic behave as in ns-3?",
-        run: outside::run,
-    },
-    Named {
-        name: "tonic-dcqcn",
-        question: "Do two DCQCN flows on Tonics take the rates of the paper's reaction point?",
-        run: dcqcn::pair,
-    },
-    Named {
-        name: "tonic-dcqcn-flows",
-        question: "How evenly do 200 DCQCN flows on Tonics share a link?",
-        run: dcqcn_flows::run,
-    },
-    Named {
-        name: "tonic-network-delivery",
-        question: "Does every protocol deliver every segment over a bad fabric?",
-        run: delivery::run,
-    },
+    named(0, new_reno::single),
+    named(1, new_reno_flows::run),
+    named(2, outside::run),
+    named(3, dcqcn::pair),
+    named(4, dcqcn_flows::run),
+    named(5, delivery::run),
 ];
 
-/// The time to simulate: what the question needs, or less if the options say so.
-fn time(options: &Options, needed: Span) -> Span {
-    options.limit_us.map_or(needed, |limit| needed.min(Span::from_micros(limit)))
-}
-
-/// The settings of section 6.2.1: 10 Gb/s and 10 us.
-fn tcp(hosts: u16, flows: u16, seed: u64) -> Scenario {
-    Scenario {
-        hosts,
-        flows,
-        rate: Rate::from_bits_per_second(10_000_000_000).expect("not zero"),
-        clock_tolerance: 0,
-        processing: Span::ZERO,
-        round_trip: Span::from_micros(10),
-        spread: Span::ZERO,
-        drops: DropPattern::none(),
-        red: None,
-        flow_control: None,
-        dcqcn: Dcqcn::new(10e9),
-        outstanding: 16,
-        watched: None,
-        seed,
-    }
-}
-
-/// An experiment of the list without results yet.
-fn experiment(name: &str, scenario: &Scenario, time: Span, description: &str) -> Experiment {
-    let named = ALL.iter().find(|named| named.name == name).expect("it is in the list");
-    let settings = [
-        ("simulated", format!("{time}")),
-        ("link", scenario.rate.to_string()),
-        ("round-trip time", scenario.round_trip.to_string()),
-        ("switch buffer", BUFFER.to_string()),
-        ("segment", format!("{SEGMENT}B")),
-        ("hosts that send", scenario.hosts.to_string()),
-        ("flows a host", scenario.flows.to_string()),
-        ("flows start within", scenario.spread.to_string()),
-        ("outstanding addresses a flow (N)", scenario.outstanding.to_string()),
-    ];
-    Experiment {
-        name: named.name,
-        title: named.question,
-        description: description.to_owned(),
-        world: World::Cycles,
-        seed: scenario.seed,
-        congestion_control: None,
-        settings: settings.into(),
-        cases: vec![],
-        verdicts: vec![],
-        figures: vec![],
-        details: serde_json::Value::Null,
-    }
-}
-
-/// What TCP adds to the settings.
-fn tcp_settings(experiment: &mut Experiment) {
-    experiment.settings.insert("window at most", format!("{TCP_WINDOW} segments"));
-    experiment.settings.insert("acknowledgments", format!("every second segment, or after {ACK_DELAY}"));
-}
-
-/// The numbers of runs' flows taken together, Mb/s.
-fn case(name: impl Into<String>, outcomes: &[Outcome]) -> Case {
-    let rates: Vec<_> = outcomes.iter().flat_map(Outcome::megabits).collect();
-    let mean = lab_report::mean(rates.iter().copied());
-    let deviation = mean.map(|mean| {
-        let squares = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
-        (squares / rates.len() as f64).sqrt()
-    });
-    let logs = || outcomes.iter().flat_map(|outcome| &outcome.logs);
-    let sum = |count: fn(&super::SenderLog) -> u64| logs().map(count).sum::<u64>() as f64;
-    let all = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>() as f64;
-    let peak = outcomes.iter().map(|outcome| outcome.queue_peak).max();
-    Case::new(name)
-        .with("mean throughput", mean, "Mb/s")
-        .with("standard deviation", deviation, "Mb/s")
-        .with("least", rates.iter().copied().reduce(f64::min), "Mb/s")
-        .with("most", rates.iter().copied().reduce(f64::max), "Mb/s")
-        .with("segments sent", sum(|log| log.transmitted), "")
-        .with("retransmissions", sum(|log| log.retransmissions.iter().sum()), "")
-        .with("timeouts", sum(|log| log.timeouts), "")
-        .with("dropped by the switch", all(|outcome| outcome.dropped), "")
-        .with("queue peak", peak.map(|peak| peak as f64 / 1e3), "KB")
-        .with("cycles computed", all(|outcome| outcome.cycles) / 1e6, "million")
-}
-
-/// The part of values up to each of them.
-fn distribution(values: &[f64]) -> Vec<[f64; 2]> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let count = sorted.len() as f64;
-    sorted.iter().enumerate().map(|(rank, value)| [*value, (rank + 1) as f64 / count]).collect()
-}
-
-/// What each host's log has by flow, for every flow of the runs.
-fn by_flow(outcomes: &[Outcome], counts: fn(&super::SenderLog) -> &[u64]) -> Vec<f64> {
-    let logs = outcomes.iter().flat_map(|outcome| &outcome.logs);
-    logs.flat_map(counts).map(|count| *count as f64).collect()
+const fn named(place: usize, run: Run) -> Named {
+    let (name, question) = LIST[place];
+    Named { name, question, run }
 }

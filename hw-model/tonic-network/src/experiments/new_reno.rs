@@ -8,10 +8,10 @@ use lab_report::{Bound, Experiment, Figure, Look, Verdict};
 use model_experiment::{Options, Progress};
 
 use crate::drops::DropPattern;
-use crate::scenario::{Outcome, Senders};
+use crate::scenario::{Outcome, Scenario, Senders};
 use crate::sender::{Loss, LossKind};
 
-use super::{case, experiment, tcp, tcp_settings, time};
+use super::common::{case, experiment, tcp, tcp_settings, time};
 
 /// One segment in a thousand.
 const LOSS: Probability = match Probability::from_parts_per_billion(1_000_000) {
@@ -37,7 +37,7 @@ fn same(a: &Loss, b: &Loss) -> bool {
 /// One flow from one host to another whose card drops segments at random.
 pub(super) fn single(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let drops = drops(options.seed);
-    let scenario = super::Scenario { drops, watched: Some(0), outstanding: 64, ..tcp(1, 1, options.seed) };
+    let scenario = Scenario { drops, watched: Some(0), outstanding: 64, ..tcp(1, 1, options.seed) };
     let time = time(options, Span::from_millis(1_000));
     let mut outcomes = vec![];
     for (number, senders) in (0..).zip(Senders::BOTH) {

@@ -9,7 +9,8 @@ use model_experiment::{Options, Progress};
 
 use crate::scenario::{Outcome, SEGMENT, Scenario, Senders};
 
-use super::{by_flow, case, distribution, experiment, kolmogorov_smirnov, tcp, tcp_settings, time};
+use super::common::{by_flow, case, distribution, experiment, tcp, tcp_settings, time};
+use super::compare::kolmogorov_smirnov;
 
 /// Runs of each kind of senders, with seeds that follow each other: a single one is a single draw.
 const RUNS: u64 = 5;

@@ -12,7 +12,8 @@ use crate::drops::DropPattern;
 use crate::scenario::{Scenario, Senders};
 use crate::sender::{Loss, LossKind};
 
-use super::{case, experiment, new_reno, tcp, tcp_settings, time};
+use super::common::{case, experiment, tcp, tcp_settings, time};
+use super::new_reno;
 
 /// The rows of a run with one flow, see `hw-model/tonic-network/ns3/new-reno.cc`.
 const SINGLE: &str = include_str!("../../data/ns3-new-reno-single.csv");
@@ -104,16 +105,16 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
         .with("mean throughput", f64::from(last) * 8e3 / (TIME.0 as f64 / 1e6), "Mb/s")
         .with("loss episodes", record.losses.len() as f64, "")
         .with("mean ssthresh of those in common", theirs, "segments");
-    let case = case(Senders::Tonic.name(), slice::from_ref(&outcome))
+    let case_of_tonic = case(Senders::Tonic.name(), slice::from_ref(&outcome))
         .with("loss episodes", ours.len() as f64, "")
         .with("mean ssthresh of those in common", mine, "segments");
-    let rates = [&case, &case_of_ns3].map(|case| case.value("mean throughput"));
-    let case_of_reference = super::case(Senders::Reference.name(), slice::from_ref(&reference)).with(
+    let rates = [&case_of_tonic, &case_of_ns3].map(|case| case.value("mean throughput"));
+    let case_of_reference = case(Senders::Reference.name(), slice::from_ref(&reference)).with(
         "loss episodes",
         references.len() as f64,
         "",
     );
-    experiment.cases = vec![case, case_of_reference, case_of_ns3];
+    experiment.cases = vec![case_of_tonic, case_of_reference, case_of_ns3];
     let apart = rates[0].zip(rates[1]).map(|(ours, theirs)| 100.0 * (ours / theirs - 1.0).abs());
     experiment.verdicts = vec![
         Verdict::new(

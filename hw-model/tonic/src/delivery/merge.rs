@@ -12,52 +12,14 @@
 
 use clocked::{Cycle, RingBitmap, WritePorts};
 
-use crate::logic::{Plain, UserState, Value};
+use crate::logic::{Plain, UserState};
 use crate::packet::{FlowId, Segment};
 use crate::parameters::Rules;
 use crate::protocol::{Decision, Protocol};
 
 use super::context::{Schedule, Window};
-use super::incoming::Acknowledged;
-use super::{
-    CreditUpdate, DeliveryEngine, DeliveryNext, IncomingRecord, State, UserUpdate, generation, incoming,
-};
-
-/// The window size user logic asks for, as far as the bitmaps reach.
-fn capped<const WORDS: usize>(size: Value) -> u32 {
-    size.0.min(RingBitmap::<WORDS>::BITS.into()) as u32
-}
-
-#[inline(always)]
-pub(super) fn record<const WORDS: usize>(
-    acknowledged: &Acknowledged,
-    window: &Window<WORDS>,
-    decision: &Decision<Plain<WORDS>>,
-) -> IncomingRecord {
-    let segment = |value: Value| Segment(value.segment());
-    IncomingRecord {
-        packet: acknowledged.packet,
-        window_start_before: acknowledged.old_start,
-        window_size_before: window.size,
-        next_new_seen: window.next_new,
-        newly_acked: acknowledged.newly_acked,
-        newly_selective: acknowledged.newly_selective,
-        mark: decision.mark.then(|| (segment(decision.mark_from), segment(decision.mark_to))),
-        reset_timer: decision.reset_timer,
-        window_size_after: capped::<WORDS>(decision.window_size),
-    }
-}
-
-/// What the credit engine has to know of a decision.
-#[inline(always)]
-pub(super) fn credit_update<P: Protocol, const WORDS: usize>(
-    update: &UserUpdate<P, WORDS>,
-) -> Option<CreditUpdate> {
-    let decision = &update.decision;
-    let rate = decision.set_rate.then_some(decision.rate.0 as u32);
-    let tokens = decision.tokens.0 as u16;
-    (rate.is_some() || tokens > 0).then_some(CreditUpdate { flow: update.flow, rate, tokens })
-}
+use super::decided::{State, UserUpdate, capped};
+use super::{DeliveryEngine, DeliveryNext, generation, incoming};
 
 /// Marks what the decision says.
 #[inline(always)]

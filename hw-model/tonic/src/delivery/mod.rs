@@ -1,6 +1,7 @@
 //! The data delivery engine: which segment next (section 3.2).
 
 mod context;
+mod decided;
 mod generation;
 mod incoming;
 mod merge;
@@ -10,70 +11,15 @@ use clocked::{Cycle, DelayLine, Fifo, Memory};
 use super::logic::{Plain, Value};
 use super::packet::{ControlPacket, FlowId, Segment, SegmentAddress};
 use super::parameters::{Parameters, Rules};
-use super::protocol::{Decision, Initial, Protocol};
+use super::protocol::{Initial, Protocol};
+
+pub use decided::IncomingRecord;
 
 pub(super) use context::{Schedule, Window};
+pub(super) use decided::CreditUpdate;
+use decided::{State, UserUpdate};
 use generation::Generation;
 use incoming::Acknowledged;
-
-type State<P, const WORDS: usize> = <P as Protocol>::State<Plain<WORDS>>;
-
-/// Parameters on their way to the credit engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CreditUpdate {
-    pub(super) flow: FlowId,
-    /// The new rate.
-    pub(super) rate: Option<u32>,
-    /// Tokens to add.
-    pub(super) tokens: u16,
-}
-
-/// What the programmable stage of Incoming saw and decided, for traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IncomingRecord {
-    /// The packet.
-    pub packet: ControlPacket,
-    /// Start of the window before this packet.
-    pub window_start_before: Segment,
-    /// Size of the window before this packet.
-    pub window_size_before: u32,
-    /// The next new segment, as seen.
-    pub next_new_seen: Segment,
-    /// Segments newly acknowledged.
-    pub newly_acked: u32,
-    /// One of them by the selective acknowledgment.
-    pub newly_selective: bool,
-    /// The segments marked for retransmission: the first, and one behind the last.
-    pub mark: Option<(Segment, Segment)>,
-    /// The retransmission timer was started anew.
-    pub reset_timer: bool,
-    /// Size of the window from now on.
-    pub window_size_after: u32,
-}
-
-impl IncomingRecord {
-    /// Its fields in the order in which traces and the published data have them.
-    pub(crate) fn fields(&self) -> [u64; 9] {
-        [
-            self.packet.flow.0.into(),
-            self.packet.cumulative.0.into(),
-            self.window_start_before.0.into(),
-            self.window_size_before.into(),
-            self.next_new_seen.0.into(),
-            self.newly_acked.into(),
-            self.mark.is_some().into(),
-            self.reset_timer.into(),
-            self.window_size_after.into(),
-        ]
-    }
-}
-
-/// What user logic changes of a flow.
-pub(super) struct UserUpdate<P: Protocol, const WORDS: usize> {
-    flow: FlowId,
-    decision: Decision<Plain<WORDS>>,
-    state: State<P, WORDS>,
-}
 
 /// What the engine finds in a cycle: what stands on its outputs, and what it takes over at the clock edge.
 pub(super) struct DeliveryNext<P: Protocol, const WORDS: usize> {
@@ -105,7 +51,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryNext<P, WORDS> {
     #[inline(always)]
     pub(super) fn credit_updates(&self) -> [Option<CreditUpdate>; 2] {
         let periodic = self.periodic.as_ref().map(|(update, _)| update);
-        [self.incoming.as_ref(), periodic].map(|update| update.and_then(merge::credit_update))
+        [self.incoming.as_ref(), periodic].map(|update| update.and_then(decided::credit_update))
     }
 }
 
@@ -190,7 +136,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             if schedule.open {
                 let input = incoming::incoming(now, acknowledged, window, schedule);
                 let (decision, state) = self.protocol.incoming(&input, state);
-                record = Some(merge::record(acknowledged, window, &decision));
+                record = Some(decided::record(acknowledged, window, &decision));
                 incoming = Some(UserUpdate { flow, decision, state });
             }
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocols::{NewReno, Tcp};
 use crate::{ControlPacket, FlowId, Frequency, Kind, Parameters, Segment, Tonic, TonicInput};
 
-use super::{Claim, Results};
+use super::claim::Claim;
 
 /// An acknowledgment that comes so many cycles before the timer would fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ fn first_timeout(at: Option<Cycle>, end: Cycle) -> Option<Cycle> {
     None
 }
 
-pub(super) fn run() -> (Vec<Claim>, Results) {
+pub(super) fn run() -> (Vec<Claim>, Conflicts) {
     let fires = first_timeout(None, Cycle(5_000)).unwrap_or(Cycle::NEVER);
     let races: Vec<_> = (0..=6)
         .map(|cycles_before| TimeoutRace {
@@ -92,5 +92,5 @@ pub(super) fn run() -> (Vec<Claim>, Results) {
             generated_and_transmitted > 0 && count_stayed == generated_and_transmitted,
         ),
     ];
-    (claims, Results::Conflicts(Conflicts { races, generated_and_transmitted, count_stayed }))
+    (claims, Conflicts { races, generated_and_transmitted, count_stayed })
 }

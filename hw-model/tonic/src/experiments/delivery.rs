@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocols::{Falcon, Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Swift, SwiftWindow, Tcp};
 use crate::{Answer, FlowId, Frequency, Parameters, Path, Protocol, Receiver, Segment, Testbed, Tonic};
 
-use super::{Claim, Progress, Results};
+use super::claim::{Claim, Progress};
 
 /// A protocol on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ fn deliver<P: Protocol>(protocol: P, answer: Answer, name: &str, path: Path) -> 
     }
 }
 
-pub(super) fn run(seed: u64, progress: Progress<'_>) -> (Vec<Claim>, Results) {
+pub(super) fn run(seed: u64, progress: Progress<'_>) -> (Vec<Claim>, Delivery) {
     // Timeouts for a data center: a millisecond instead of the 200 of a wide area.
     let tcp = Tcp { initial_rto: 100_000, min_rto: 100_000, ..Tcp::new(CLOCK) };
     let rate = 100_000_000_000;
@@ -116,5 +116,5 @@ pub(super) fn run(seed: u64, progress: Progress<'_>) -> (Vec<Claim>, Results) {
             rows.iter().filter(|row| row.path == "clean").all(|row| row.transmitted == row.segments),
         ),
     ];
-    (claims, Results::Delivery(Delivery { rows }))
+    (claims, Delivery { rows })
 }

@@ -10,6 +10,7 @@
 //! | `tonic-delivery` | does every protocol deliver every segment? |
 //! | `tonic-speed` | how fast is the model itself? |
 
+mod claim;
 mod conflicts;
 mod delivery;
 mod rate_limiter;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::published::{self, Comparison, Data, DataError};
 use super::report::{self, ProtocolReport};
 
+pub use claim::{Claim, Progress};
 pub use conflicts::{Conflicts, TimeoutRace};
 pub use delivery::{Delivery, DeliveryRow};
 pub use rate_limiter::{RateLimiter, RateRow};
@@ -41,21 +43,6 @@ pub const NAMES: [&str; 7] = [
     "tonic-delivery",
     "tonic-speed",
 ];
-
-/// Something that is to hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    /// In words.
-    pub claim: String,
-    /// It holds.
-    pub holds: bool,
-}
-
-impl Claim {
-    fn new(claim: impl Into<String>, holds: bool) -> Self {
-        Self { claim: claim.into(), holds }
-    }
-}
 
 /// An experiment's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,9 +86,6 @@ pub enum ExperimentError {
     Data(#[from] DataError),
 }
 
-/// How far a long experiment is: steps done, and all of them.
-pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
-
 /// Makes an experiment. `seed` is that of the impaired paths; nothing else is random.
 ///
 /// # Errors
@@ -109,15 +93,20 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 pub fn run(name: &str, seed: u64, progress: Progress<'_>) -> Result<Report, ExperimentError> {
     let (claims, results) = match name {
         "tonic-hardware" => hardware(published::OPEN_SET)?,
-        "tonic-saturation" => saturation::run(progress),
-        "tonic-rate-limiter" => rate_limiter::run(progress),
-        "tonic-conflicts" => conflicts::run(),
+        "tonic-saturation" => wrap(saturation::run(progress), Results::Saturation),
+        "tonic-rate-limiter" => wrap(rate_limiter::run(progress), Results::RateLimiter),
+        "tonic-conflicts" => wrap(conflicts::run(), Results::Conflicts),
         "tonic-protocols" => protocols(),
-        "tonic-delivery" => delivery::run(seed, progress),
-        "tonic-speed" => speed::run(progress),
+        "tonic-delivery" => wrap(delivery::run(seed, progress), Results::Delivery),
+        "tonic-speed" => wrap(speed::run(progress), Results::Speed),
         unknown => return Err(ExperimentError::Unknown(unknown.to_owned())),
     };
     Ok(Report { experiment: name.to_owned(), claims, results })
+}
+
+/// What was found as one of the results there are.
+fn wrap<T>((claims, found): (Vec<Claim>, T), results: fn(T) -> Results) -> (Vec<Claim>, Results) {
+    (claims, results(found))
 }
 
 /// Compares with a file of measured data, given as its text.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocols::Irn;
 use crate::{Answer, FlowId, Frequency, Parameters, Path, RATE_CYCLES, Receiver, Segment, Testbed, Tonic};
 
-use super::{Claim, Progress, Results};
+use super::claim::{Claim, Progress};
 
 /// One flow at one rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub(super) fn measure(bits_per_second: u64, parameters: &Parameters, segments: u
     }
 }
 
-pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Results) {
+pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, RateLimiter) {
     // Doubling from the least rate, the most, and some that no quantum represents exactly.
     let mut rates: Vec<u64> = (0..16).map(|doubling| 1_562_500 << doubling).collect();
     rates.extend([3_333_333, 123_456_789, 800_000_001, 1_234_567_890, 7_777_777_777, 20_000_000_000]);
@@ -120,5 +120,5 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Results) {
         ),
     ];
     let results = RateLimiter { quanta: parameters.quanta, rates: rows, single_precision };
-    (claims, Results::RateLimiter(results))
+    (claims, results)
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocols::{NewReno, RoceDcqcn, Tcp};
 use crate::{Answer, FlowId, Frequency, Parameters, Path, Receiver, Rules, Segment, Testbed, Tonic};
 
-use super::{Claim, Progress, Results};
+use super::claim::{Claim, Progress};
 
 /// Flows that always have something to send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ fn rate_limited(bits_per_second: u64, cycles: u64) -> RateLimitedRow {
     }
 }
 
-pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Results) {
+pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Saturation) {
     let paper = [(16, 1), (18, 1), (32, 1), (16, 2), (16, 4), (16, 1024), (16, 2048)];
     let published = [(16, 1), (16, 2), (32, 1)];
     let mut runs: Vec<_> = paper.iter().map(|(n, flows)| (Rules::Paper, *n, *flows)).collect();
@@ -158,5 +158,5 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Results) {
             rate_limited[1].segments + 16 >= rate_limited[1].cycles,
         ),
     ];
-    (claims, Results::Saturation(Saturation { hertz: CLOCK.hertz, rows, rate_limited }))
+    (claims, Saturation { hertz: CLOCK.hertz, rows, rate_limited })
 }

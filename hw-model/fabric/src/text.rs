@@ -1,0 +1,75 @@
+//! What all configurations as text have in common: items `key=value`, and what can be wrong with them.
+
+use core::fmt;
+use core::str::FromStr;
+
+/// Why a configuration could not be read. Each message names the item at fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Not `key=value`.
+    #[error("`{0}` is not of the form key=value")]
+    NotAPair(String),
+    /// No such key.
+    #[error("unknown key `{key}`; known are {known}")]
+    UnknownKey {
+        /// The key as given.
+        key: String,
+        /// All keys, separated by commas.
+        known: String,
+    },
+    /// The same key twice in one section.
+    #[error("`{0}` is given twice")]
+    Repeated(String),
+    /// A value that does not fit its key.
+    #[error("{key}: `{value}` {reason}")]
+    Value {
+        /// The key.
+        key: String,
+        /// The value as given.
+        value: String,
+        /// What is wrong with it, as the end of a sentence.
+        reason: String,
+    },
+    /// A section that begins neither with a port nor with `trunks` or `switches`, or a second one for the same.
+    #[error(
+        "section `{0}` must begin with a port number of its own and a colon, as in `1:loss=5%`, or with `trunks:` or \
+         `switches:`"
+    )]
+    Section(String),
+    /// A section for a port the fabric does not have.
+    #[error("section {port}: the fabric has ports 0 to {last}")]
+    NoSuchPort {
+        /// The port named.
+        port: u16,
+        /// The last port there is.
+        last: u16,
+    },
+}
+
+pub(super) fn value<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+pub(super) fn store<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *field = value?;
+    Ok(())
+}
+
+pub(super) fn pair(item: &str) -> Result<(&str, &str), ConfigError> {
+    let (key, value) = item.split_once('=').ok_or_else(|| ConfigError::NotAPair(item.to_owned()))?;
+    Ok((key.trim(), value.trim()))
+}
+
+pub(super) fn bad_value(key: &str, value: &str, reason: impl fmt::Display) -> ConfigError {
+    ConfigError::Value { key: key.to_owned(), value: value.to_owned(), reason: reason.to_string() }
+}
+
+pub(super) fn unknown_key<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> ConfigError {
+    let known: Vec<_> = known.into_iter().collect();
+    ConfigError::UnknownKey { key: key.to_owned(), known: known.join(", ") }
+}
+
+/// The items of a comma-separated list; none if it is blank.
+pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(move |_| !text.trim().is_empty())
+}

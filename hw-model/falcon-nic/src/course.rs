@@ -1,0 +1,92 @@
+//! One frame's way through the datapath, as a coroutine that stops at every block.
+
+use corosensei::Coroutine;
+use corosensei::stack::DefaultStack;
+use transport_common::datapath::{self, Scratch, Turn, Verdict};
+use transport_common::units::Picoseconds;
+
+use super::backend::Backend;
+use super::card::Card;
+use super::event::Event;
+use super::request::Request;
+use super::task::Task;
+use super::work::StepWork;
+
+/// Bytes of a run's stack. The datapath's own need is a few kilobytes, as it has to fit the BPF target's.
+const STACK_BYTES: usize = 128 << 10;
+
+/// What a coroutine returns.
+pub(super) struct Done<B> {
+    pub(super) backend: B,
+    pub(super) verdict: Verdict,
+    pub(super) idle: bool,
+    pub(super) event: Event,
+    pub(super) work: StepWork,
+    pub(super) steps: u32,
+    pub(super) readings: Vec<Picoseconds>,
+    /// Bytes of the frame.
+    pub(super) bytes: u32,
+    pub(super) scratch: Option<Box<Scratch>>,
+}
+
+pub(super) type Course<B> = Coroutine<Picoseconds, Request, Done<B>>;
+
+/// Stacks and scratches that are used again.
+#[derive(Default)]
+pub struct Spares {
+    pub(super) stacks: Vec<DefaultStack>,
+    pub(super) scratches: Vec<Box<Scratch>>,
+}
+
+impl Spares {
+    pub(super) fn stack(&mut self) -> DefaultStack {
+        self.stacks.pop().unwrap_or_else(|| {
+            DefaultStack::new(STACK_BYTES).expect("the address space has room for a small stack")
+        })
+    }
+
+    pub(super) fn scratch(&mut self) -> Box<Scratch> {
+        // SAFETY: integers only; every field a step reads is written before by the same frame's processing.
+        self.scratches.pop().unwrap_or_else(|| unsafe { Box::new_zeroed().assume_init() })
+    }
+}
+
+fn finish<B: Backend>(
+    card: Card<'_, B>,
+    scratch: Box<Scratch>,
+    task: Task,
+    (verdict, idle): (Verdict, bool),
+) -> Done<B> {
+    let (backend, work, steps, readings) = card.into_parts();
+    let event = Event::of(task, &scratch, &work, steps, verdict);
+    let bytes = backend.frame_length();
+    Done { backend, verdict, idle, event, work, steps, readings, bytes, scratch: Some(scratch) }
+}
+
+/// The datapath for one frame.
+pub(super) fn course<B: Backend>(
+    task: Task,
+    backend: B,
+    stack: DefaultStack,
+    mut scratch: Box<Scratch>,
+) -> Course<B> {
+    Coroutine::with_stack(stack, move |blocks, now| {
+        let mut backend = backend;
+        backend.set_time(now);
+        let mut card = Card::new(backend, blocks, task == Task::Receive);
+        match task {
+            Task::Receive => {
+                let verdict = datapath::receive(&mut card, &mut scratch);
+                finish(card, scratch, task, (verdict, false))
+            }
+            Task::Turn { look_at_wheel } => {
+                let mut turn = datapath::engine(&mut card, &mut scratch, look_at_wheel);
+                if turn == Turn::Redeliver {
+                    turn = datapath::redeliver(&mut card, &mut scratch);
+                }
+                let verdict = if turn == Turn::Transmit { Verdict::Transmit } else { Verdict::Drop };
+                finish(card, scratch, task, (verdict, turn == Turn::Idle))
+            }
+        }
+    })
+}
