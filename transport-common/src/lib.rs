@@ -4,8 +4,8 @@
 //! arguments, what to do comes out as a value. The XDP programs, the host simulation and the hardware model
 //! compile this same crate; differential tests hold the three together.
 //!
-//! Clause numbers (`F-...`) refer to the requirement inventory, decisions (`D-...`) to the list of settled
-//! ambiguities; both are cited beside the line that obeys them.
+//! Requirements (`F-...`) and decisions (`D-...`) are cited beside the line that obeys them. `docs/spec` holds them,
+//! `docs/architecture.md` says which module owns what and follows two packets through this crate.
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 #![forbid(unsafe_op_in_unsafe_fn)]
