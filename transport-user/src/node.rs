@@ -287,18 +287,28 @@ impl Node {
         self.inner.regions.all()
     }
 
-    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, blocking.
+    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, blocking: in
+    /// async code use [`Self::next_hop`].
     ///
     /// # Errors
     /// [`Error::NoNeighbour`].
     pub fn resolve(&self, peer: IpAddr) -> Result<Mac, Error> {
-        let device = &self.inner.device;
-        let mac = self.inner.netlink.resolve(device.index, peer);
-        mac.map(Mac).map_err(|reason| Error::NoNeighbour {
-            address: peer,
-            interface: device.interface.clone(),
-            reason,
-        })
+        let mac = self.inner.netlink.resolve(self.inner.device.index, peer);
+        mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
+    }
+
+    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, without holding
+    /// the thread. Needs a runtime with timers.
+    ///
+    /// # Errors
+    /// [`Error::NoNeighbour`].
+    pub async fn next_hop(&self, peer: IpAddr) -> Result<Mac, Error> {
+        let mac = self.inner.netlink.resolve_async(self.inner.device.index, peer).await;
+        mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
+    }
+
+    fn no_neighbour(&self, address: IpAddr, reason: String) -> Error {
+        Error::NoNeighbour { address, interface: self.inner.device.interface.clone(), reason }
     }
 
     /// What the engine does.
