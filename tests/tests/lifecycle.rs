@@ -5,7 +5,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tiercel_tests::checks::wait_until;
 use tiercel_tests::cli::{NodeProcess, tiercel};
+use tiercel_tests::nodes::{Setup, node};
 use tiercel_tests::{Host, Pair, need_root};
+use transport_user::{EngineMode, EngineOptions};
 
 /// Two nodes, one a host, and how they are connected.
 struct TwoProcesses {
@@ -234,5 +236,42 @@ fn a_silent_peer_is_given_up() -> Result<()> {
     let status = nodes.a.json(&["status"])?;
     assert_eq!(status["pools"]["connections"], 0);
     assert_eq!(status["connection_manager"]["sessions"], 0);
+    Ok(())
+}
+
+/// The library takes no signal that the application handles, and an engine can be stopped whatever the application
+/// blocks.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn the_applications_signals_stay_its_own() -> Result<()> {
+    extern "C" fn handler(_: libc::c_int) {}
+    let ours = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    let handler_of = |signal| {
+        // SAFETY: an action on the stack that the call fills.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut action), 0);
+            action.sa_sigaction
+        }
+    };
+    need_root();
+    // SAFETY: a handler that does nothing, and a set on the stack that is filled before it is used.
+    unsafe {
+        assert_ne!(libc::signal(libc::SIGUSR1, ours), libc::SIG_ERR);
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        // Threads that are started from here on inherit it.
+        assert_eq!(libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut()), 0);
+    }
+    let pair = Pair::direct()?;
+    let engine = EngineOptions { mode: EngineMode::Busy, ..EngineOptions::default() };
+    let node = node(&pair.a, engine, Setup::default())?;
+    assert_eq!(handler_of(libc::SIGUSR1), ours);
+    node.down();
+    let refused = EngineOptions { signal: Some(libc::SIGUSR1), ..engine };
+    let Err(refused) = tiercel_tests::nodes::node(&pair.a, refused, Setup::default()) else {
+        panic!("no real-time signal")
+    };
+    assert!(refused.to_string().contains("real-time"), "{refused}");
     Ok(())
 }

@@ -195,6 +195,15 @@ pub enum Error {
         /// What it may be.
         range: &'static str,
     },
+    /// The signal for the engine belongs to the application.
+    #[error(
+        "the application handles or ignores signal {signal}: name another real-time signal for the engine, or none to have \
+         a free one taken"
+    )]
+    SignalTaken {
+        /// The signal.
+        signal: i32,
+    },
     /// A CID that does not fit 24 bits, or is 0.
     #[error("{0} is not a connection ID: it must lie in 1 to {max}", max = Cid::MAX)]
     BadCid(u32),

@@ -26,6 +26,7 @@ mod error;
 mod ethtool;
 mod gro;
 mod info;
+mod interrupt;
 mod loader;
 mod mac;
 mod maps;

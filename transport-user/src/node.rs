@@ -83,6 +83,14 @@ impl NodeOptions {
 
 /// A running node; clones are the same node. It is down when the last clone is dropped, or at once by
 /// [`Node::down`]; the kernel does the same when the process dies.
+///
+/// What a node takes of its process, beside memory and descriptors:
+/// - Threads: engine, poller, and what watches the interface; a rate update engine in user space has one more.
+/// - One real-time signal, for the engine threads of all nodes of the process: the kernel ends a live run early for
+///   nothing but a signal. It is the highest that has no handler, or that of
+///   [`EngineOptions::signal`](crate::EngineOptions::signal); it is given back when the last node is down. No other
+///   signal is touched, and engine threads let no other in.
+/// - `RLIMIT_MEMLOCK` is raised, for kernels that count BPF maps against it.
 #[derive(Clone, Debug)]
 pub struct Node {
     inner: Arc<Inner>,

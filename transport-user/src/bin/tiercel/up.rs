@@ -71,6 +71,7 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
             cpu: arguments.cpu,
             batch: arguments.batch,
             spin: arguments.spin.unwrap_or(default.spin),
+            signal: default.signal,
         },
         ..section.options()
     }
