@@ -150,7 +150,7 @@ fn terminate_and_down_end_in_order() -> Result<()> {
 fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
     need_root();
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
-    let first = up(&pair.a, &directory, "first", &[])?;
+    let mut first = up(&pair.a, &directory, "first", &[])?;
     let program = program_on(&pair.a)?;
     // The interface is taken; the name is taken.
     for (name, reason) in [("second", "another Tiercel node"), ("first", "a node already answers")] {
@@ -162,10 +162,30 @@ fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
     assert!(!directory.path().join("second.sock").exists());
     assert_eq!(program_on(&pair.a)?, program, "the first node is none the worse for it");
     assert_eq!(first.json(&["status"])?["pid"], first.id());
-    // By force it is replaced; it says so itself when asked to do something.
+    // By force it is replaced. It notices and ends: it would send, and hear nothing.
     let second = up(&pair.a, &directory, "second", &["--force", "--control-port", "4900"])?;
-    assert_ne!(program_on(&pair.a)?, program);
+    let taken = program_on(&pair.a)?;
+    assert_ne!(taken, program);
     assert_eq!(second.json(&["status"])?["pid"], second.id());
+    assert_eq!(first.ended()?.code(), Some(1), "{}", first.log());
+    assert!(first.log().contains("error: the node's XDP program was taken off"), "{}", first.log());
+    assert!(!first.socket().exists());
+    assert_eq!(program_on(&pair.a)?, taken, "and takes nothing away from its successor");
+    assert_eq!(second.json(&["status"])?["pid"], second.id());
+    Ok(())
+}
+
+/// A node whose interface is removed has nothing left to do.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_node_ends_with_its_interface() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let mut node = up(&pair.a, &directory, "a", &[])?;
+    pair.a.ip("link delete veth0\n")?;
+    assert_eq!(node.ended()?.code(), Some(1), "{}", node.log());
+    assert!(node.log().contains("is gone"), "{}", node.log());
+    assert!(!node.socket().exists());
     Ok(())
 }
 

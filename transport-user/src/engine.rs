@@ -17,7 +17,6 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use transport_common::queues::SLEEPERS_SLACK_NANOS;
 
-use crate::bpf_call;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::maps::WakeRing;

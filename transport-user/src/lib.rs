@@ -13,10 +13,10 @@ pub mod congestion;
 pub mod connection_manager;
 pub mod control;
 pub mod decode;
+pub mod programs;
 pub mod rate_update;
 
 mod bound_program;
-mod bpf_call;
 mod cid;
 mod completion;
 mod connection;
@@ -46,6 +46,7 @@ mod shared;
 mod statistics;
 mod telemetry;
 mod trace;
+mod watch;
 
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;
@@ -68,3 +69,4 @@ pub use region::MemoryRegion;
 pub use segmentation::LARGEST_SEGMENT;
 pub use telemetry::{NodeStats, Pools};
 pub use trace::{TraceOptions, TraceReport, Tracing};
+pub use watch::Lost;

@@ -6,17 +6,17 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
+use tokio::sync;
 use transport_common::counters::Counter;
 use transport_common::datapath::{mac_word, words};
 use transport_common::ids::{Cid, RKey};
 use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig, REGIONS};
 
-use crate::bpf_call;
 use crate::cid::{CidReservation, Cids};
 use crate::congestion::{Algorithm, AlgorithmChoice, Algorithms};
 use crate::connection::Connection;
 use crate::connections::{Connections, Core};
-use crate::engine::{Engine, EngineOptions, EngineStatus};
+use crate::engine::{Engine, EngineOptions, EngineState, EngineStatus};
 use crate::error::Error;
 use crate::gro::GroOn;
 use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
@@ -35,6 +35,7 @@ use crate::shared::Shared;
 use crate::statistics;
 use crate::telemetry::{NodeStats, Pools};
 use crate::trace::{TraceOptions, Tracing};
+use crate::watch::{Lost, Watch, Watched};
 
 /// Largest interface MTU for native XDP: a frame, its headroom and the kernel's bookkeeping share one page.
 pub const NATIVE_MTU: u32 = 3498;
@@ -107,6 +108,9 @@ struct Inner {
     regions: Arc<Regions>,
     /// None once the node is down.
     running: Mutex<Option<Running>>,
+    watch: Watch,
+    /// Why the node went down by itself.
+    lost: sync::watch::Sender<Option<Lost>>,
 }
 
 /// What makes packets move. Fields are dropped in this order.
@@ -179,7 +183,7 @@ impl Node {
         let engine = Engine::start(options.engine, wire, wake, Arc::clone(&shared))?;
         Poller::start(&shared, &connections)?;
         let stamping = plan.start(&shared.maps);
-        Ok(Self {
+        let node = Self {
             inner: Arc::new(Inner {
                 device,
                 attach: options.attach,
@@ -194,14 +198,30 @@ impl Node {
                     stamping,
                     _gro: gro,
                 })),
+                watch: Watch::default(),
+                lost: sync::watch::Sender::new(None),
             }),
-        })
+        };
+        node.inner.watch.start(Arc::downgrade(&node.inner))?;
+        Ok(node)
     }
 
     /// Detaches the programs, stops the engine, ends all connections. Handles of connections and regions stay valid
     /// and answer that they are closed. Doing it twice does no harm.
     pub fn down(&self) {
         self.inner.down();
+    }
+
+    /// Comes back when the node went down by itself, and says why: its program was taken off the interface (by another
+    /// node that was brought up by force, say), the interface is gone, or the engine has failed. A node that is brought
+    /// down by [`Self::down`] is not lost.
+    pub async fn lost(&self) -> Lost {
+        let mut lost = self.inner.lost.subscribe();
+        match lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) {
+            Ok(Some(lost)) => lost,
+            // The sender lives as long as `self`, and what is waited for is there.
+            _ => std::future::pending().await,
+        }
     }
 
     /// The interface the node runs on.
@@ -418,9 +438,47 @@ impl Inner {
         let Some(running) = self.running.lock().expect("no panic under the lock").take() else { return };
         self.shared.down.store(true, SeqCst);
         drop(running);
+        self.watch.stop();
         self.shared.poller.stop();
         self.shared.rate_update.stop();
         self.connections.release_all();
+    }
+}
+
+impl Inner {
+    /// What the node has lost since it came up.
+    fn what_is_lost(&self) -> Option<Lost> {
+        let running = self.running.lock().expect("no panic under the lock");
+        let running = running.as_ref()?;
+        if let EngineState::Failed(reason) = running.engine.status().state {
+            return Some(Lost::Engine { reason });
+        }
+        // Whoever holds it replaces the programs at this moment.
+        let attachment = running.attachment.try_lock().ok()?;
+        match attachment.is_in_place() {
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "could not see whether the node's program is attached");
+                return None;
+            }
+        }
+        let interface = self.device.interface.clone();
+        let interfaces = self.netlink.interfaces().unwrap_or_default();
+        match interfaces.into_iter().find(|there| there.index == self.device.index) {
+            Some(there) => Some(Lost::Detached { interface, by: there.xdp.map(|xdp| xdp.id) }),
+            None => Some(Lost::InterfaceGone { interface }),
+        }
+    }
+}
+
+impl Watched for Inner {
+    fn look(&self) -> bool {
+        let Some(lost) = self.what_is_lost() else { return !self.shared.is_down() };
+        tracing::error!("{lost}");
+        self.down();
+        self.lost.send_replace(Some(lost));
+        false
     }
 }
 

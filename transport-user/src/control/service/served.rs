@@ -10,7 +10,7 @@ use super::{NodeService, ServiceOptions};
 use crate::config::NodeFile;
 use crate::connection_manager::{Limits, ListeningPlace, ManagerOptions, StartError, Timing};
 use crate::control::{Server, SocketError, bind};
-use crate::{Device, Error, LocalCid, Node, NodeOptions};
+use crate::{Device, Error, LocalCid, Lost, Node, NodeOptions};
 
 /// Why a node could not be brought up and served.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +86,11 @@ impl ServedNode {
     /// Comes back when a client asked the node to go down.
     pub async fn down_requested(&self) {
         self.service.down_requested().await;
+    }
+
+    /// Comes back when the node went down by itself, and says why; see [`Node::lost`].
+    pub async fn lost(&self) -> Lost {
+        self.node().lost().await
     }
 
     /// Takes leave of all peers and brings the node down.
