@@ -6,6 +6,9 @@
 //! without system calls. A [`CompletionQueue`] gathers those of several connections. Congestion control is chosen for
 //! each connection, and changed while traffic flows: [`CongestionControl`].
 //!
+//! The types of the core that appear here ([`Cid`], [`RKey`], [`WorkRequest`], [`Completion`], ...) are re-exported: a
+//! program needs no other crate of Tiercel.
+//!
 //! Memory is shared with the datapath and, as far as [`Access`] goes, with peers: see [`MemoryRegion`].
 
 pub mod config;
@@ -24,6 +27,7 @@ mod connections;
 mod engine;
 mod error;
 mod ethtool;
+mod grace;
 mod gro;
 mod info;
 mod interrupt;
@@ -47,6 +51,10 @@ mod statistics;
 mod telemetry;
 mod trace;
 mod watch;
+
+pub use transport_common::connection::Initial;
+pub use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
+pub use transport_common::queues::{Completion, WorkRequest, flag, opcode};
 
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;

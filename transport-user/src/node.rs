@@ -202,6 +202,7 @@ impl Node {
                 lost: sync::watch::Sender::new(None),
             }),
         };
+        node.inner.shared.grace.start(Arc::downgrade(&node.inner.shared))?;
         node.inner.watch.start(Arc::downgrade(&node.inner))?;
         Ok(node)
     }
@@ -257,6 +258,27 @@ impl Node {
         let core = Core::open(&inner.shared, reservation, &open, &inner.device)?;
         inner.connections.insert(&core);
         Ok(Connection::new(core))
+    }
+
+    /// Sets a static connection back to its beginning, after its peer was started anew: a peer that starts counts its PSNs,
+    /// RSNs and IVs from the beginning, which this end takes for old packets and drops. What is under way completes with
+    /// kCmplDeadConn, and the connection is opened again under the same CID with the parameters it was opened with; it
+    /// takes the first packet's IV (D-87).
+    ///
+    /// Only somebody who knows that the peer was started anew can say so: in plaintext mode (D-83) no packet proves it, and
+    /// whoever replays old packets would say the same. Both ends have to be at their beginning. Where this end had
+    /// operations under way, it has gone on sending them to the peer's new life: then reset this end first and the peer
+    /// after it. A connection that the connection manager made has sequence numbers of its own each
+    /// time: close it and connect again.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCid`] if there is no such connection; those of [`Self::open`], with which the connection is gone.
+    pub async fn reset(&self, cid: Cid) -> Result<Connection, Error> {
+        let connection = self.connection(cid).ok_or(Error::UnknownCid(cid.0))?;
+        let open = connection.core().anew();
+        connection.close();
+        connection.released().await;
+        self.open(open)
     }
 
     /// Makes an algorithm of one's own known; connections choose it by what this returns, with placement user.
@@ -441,6 +463,9 @@ impl Inner {
         self.watch.stop();
         self.shared.poller.stop();
         self.shared.rate_update.stop();
+        // The wire program is off the interface; it may still run for a packet that came before.
+        self.shared.grace.stop();
+        self.shared.grace.wait();
         self.connections.release_all();
     }
 }
