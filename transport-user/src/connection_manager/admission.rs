@@ -30,10 +30,10 @@ impl Default for Limits {
 
 /// Whom an address belongs to: a host has one IPv4 address, but every address of an IPv6 /64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Source(IpAddr);
+pub(crate) struct Source(IpAddr);
 
 impl Source {
-    pub(super) fn of(address: IpAddr) -> Self {
+    pub(crate) fn of(address: IpAddr) -> Self {
         match address {
             // On one link every host has its addresses in the same /64.
             IpAddr::V6(v6) if !v6.is_unicast_link_local() => {

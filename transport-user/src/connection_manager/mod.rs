@@ -32,6 +32,7 @@ mod session;
 mod tests;
 
 pub use admission::Limits;
+pub(crate) use admission::Source as PeerSource;
 use admission::{Admission, Admitted, Dialing};
 pub use agreement::Agreement;
 use events::{Counters, EventLog, count};
@@ -232,6 +233,11 @@ impl<H: Host> ConnectionManager<H> {
         let mut all: Vec<_> = lock(&self.shared.sessions).values().map(|session| session.info()).collect();
         all.sort_by_key(|session| session.local_cid);
         all
+    }
+
+    /// The peer's end of a session's TCP connection.
+    pub fn peer(&self, cid: Cid) -> Option<SocketAddr> {
+        self.session(cid).map(|session| session.peer)
     }
 
     /// What it counted since it started.
