@@ -148,6 +148,11 @@ pub enum Error {
         /// The kernel's reason.
         source: io::Error,
     },
+    /// What the programs tell is asked for, and they can tell nothing.
+    #[error(
+        "this build's XDP programs tell nothing: build it with the cargo feature bpf-log (--features transport-user/bpf-log)"
+    )]
+    NoBpfLog,
     /// The programs did not load.
     #[error("the kernel refused Tiercel's BPF programs: {0}. {hint}", hint = LOAD_HINT)]
     Load(String),

@@ -20,6 +20,7 @@ pub mod programs;
 pub mod rate_update;
 
 mod bound_program;
+mod bpf_log;
 mod cid;
 mod completion;
 mod connection;

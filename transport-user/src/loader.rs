@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use transport_common::queues::{CELLS, NodeConfig};
 
 use crate::bound_program::{Bound, BoundLink};
+use crate::bpf_log::BpfLog;
 use crate::error::Error;
 use crate::maps::{Maps, WakeRing, borrowed, typed};
 use crate::netlink::{Interface, Netlink, XdpState};
@@ -67,6 +68,7 @@ pub(crate) struct Loaded {
     object: Ebpf,
     /// What is attached in the wire program's place.
     bound: Option<Bound>,
+    log: Option<BpfLog>,
     /// The node's maps.
     pub(crate) maps: Maps,
     /// Where the wire program asks for the engine.
@@ -80,6 +82,7 @@ pub(crate) struct Attachment {
     link: Link,
     /// Keeps the internal maps and programs.
     object: Ebpf,
+    log: Option<BpfLog>,
     /// The recording programs are in place.
     recording: bool,
 }
@@ -132,6 +135,13 @@ impl Attachment {
         })
     }
 
+    /// Passes on what the programs have told.
+    pub(crate) fn pass_on_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.pass_on();
+        }
+    }
+
     /// Whether a program of this node is on the interface still.
     pub(crate) fn is_in_place(&self) -> io::Result<bool> {
         bpf_call::xdp_place(self.link.descriptor()).map(|place| place.is_some())
@@ -161,12 +171,14 @@ impl Loaded {
     ///
     /// # Errors
     /// [`Error::Bind`] if that program is the one that does not load.
-    pub(crate) fn load(config: NodeConfig, bound: bool) -> Result<Self, Error> {
+    pub(crate) fn load(config: NodeConfig, bound: bool, log: bool) -> Result<Self, Error> {
         raise_memory_limit();
         warn_of_preemption();
         let config = ConfigBytes(config);
         let mut loader = EbpfLoader::new();
         loader.override_global("NODE_CONFIG", &config, true);
+        let level = if log { u8::MAX } else { 0 };
+        loader.override_global("AYA_LOG_LEVEL", &level, false);
         let mut object = loader.load(OBJECT).map_err(load_error)?;
         let engine = program(&mut object, ENGINE)?;
         engine.load().map_err(program_error)?;
@@ -199,9 +211,10 @@ impl Loaded {
             }
             false => None,
         };
+        let log = if log { Some(BpfLog::listen(&mut object)?) } else { None };
         let exchange = descriptor(&mut object, EXCHANGE)?;
         let (maps, wake) = (Maps::take(&mut object, exchange)?, typed(&mut object, "WAKE")?);
-        Ok(Self { object, bound, maps, wake })
+        Ok(Self { object, bound, log, maps, wake })
     }
 
     /// The wire program, for the engine's runs.
@@ -224,7 +237,7 @@ impl Loaded {
                 Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(failed)?)
             }
         };
-        let attachment = Attachment { link, object: self.object, recording: false };
+        let attachment = Attachment { link, object: self.object, log: self.log, recording: false };
         Ok((attachment, self.maps, self.wake))
     }
 }

@@ -57,6 +57,9 @@ pub struct NodeOptions {
     /// compared with ours. True does so wherever the driver has them and refuses to come up elsewhere; what cannot be
     /// compared is counted and not used.
     pub hardware_timestamps: Option<bool>,
+    /// Have the programs tell of rare events (packets refused, locks not had, exchanges), and pass it on as log records
+    /// of target `bpf`, four times a second. Needs the cargo feature `bpf-log`.
+    pub bpf_log: bool,
     /// The engine thread.
     pub engine: EngineOptions,
     /// The rate update engine in user space.
@@ -75,6 +78,7 @@ impl NodeOptions {
             attach: AttachMode::default(),
             force: false,
             hardware_timestamps: None,
+            bpf_log: false,
             engine: EngineOptions::default(),
             rate_update: RateUpdateOptions::default(),
             algorithms: Algorithms::new(),
@@ -159,10 +163,10 @@ impl Node {
         device: Device,
     ) -> Result<Self, Error> {
         let mut plan = Plan::new(options.hardware_timestamps, options.attach, interface)?;
-        let mut loaded = match Loaded::load(node_config(&device), plan.asks_driver()) {
+        let mut loaded = match Loaded::load(node_config(&device), plan.asks_driver(), options.bpf_log) {
             Err(Error::Bind(reason)) if options.hardware_timestamps.is_none() => {
                 plan.give_up(reason);
-                Loaded::load(node_config(&device), false)?
+                Loaded::load(node_config(&device), false, options.bpf_log)?
             }
             loaded => loaded?,
         };
@@ -479,7 +483,8 @@ impl Inner {
             return Some(Lost::Engine { reason });
         }
         // Whoever holds it replaces the programs at this moment.
-        let attachment = running.attachment.try_lock().ok()?;
+        let mut attachment = running.attachment.try_lock().ok()?;
+        attachment.pass_on_log();
         match attachment.is_in_place() {
             Ok(true) => return None,
             Ok(false) => {}

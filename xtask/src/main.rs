@@ -145,6 +145,6 @@ fn build_programs(progress: &Progress) -> Result<()> {
     progress.say("building the XDP programs");
     let out_dir = target_dir();
     std::fs::create_dir_all(&out_dir).with_context(|| format!("cannot create {}", out_dir.display()))?;
-    bpf_build::build(&workspace().join("transport-ebpf"), &out_dir)?;
+    bpf_build::build(&workspace().join("transport-ebpf"), &out_dir, &[])?;
     Ok(())
 }

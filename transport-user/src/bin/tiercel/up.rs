@@ -70,6 +70,7 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
     NodeOptions {
         attach: if arguments.generic { AttachMode::Generic } else { AttachMode::Native },
         force: arguments.force,
+        bpf_log: arguments.bpf_log,
         engine: EngineOptions {
             mode,
             cpu: arguments.cpu,
