@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     for variable in [bpf_build::TOOLCHAIN_VAR, bpf_build::LINKER_VAR] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
-    match bpf_build::build(&root.join("transport-ebpf"), &directory("OUT_DIR")) {
+    let log: &[&str] = if env::var_os("CARGO_FEATURE_BPF_LOG").is_some() { &["log"] } else { &[] };
+    match bpf_build::build(&root.join("transport-ebpf"), &directory("OUT_DIR"), log) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

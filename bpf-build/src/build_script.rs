@@ -32,7 +32,7 @@ pub fn build_script(workspace: &Path) -> ExitCode {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     let out_dir = env::var_os("OUT_DIR").map(PathBuf::from).expect("cargo sets it for build scripts");
-    match build(&workspace.join("transport-ebpf"), &out_dir) {
+    match build(&workspace.join("transport-ebpf"), &out_dir, &[]) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

@@ -42,17 +42,20 @@ const DOWNLOAD_MARKS: [&str; 3] = ["failed to download", "Could not resolve host
 /// compiler says goes to standard error.
 ///
 /// Intermediate files live in [`shared_target_dir`] of `out_dir`, so that all profiles share them. Calls from
-/// several processes run one after another.
+/// several processes run one after another. `features` are those of the crate that are switched on.
 ///
 /// # Errors
 /// Each says what to do.
-pub fn build(crate_dir: &Path, out_dir: &Path) -> Result<(), BuildError> {
+pub fn build(crate_dir: &Path, out_dir: &Path, features: &[&str]) -> Result<(), BuildError> {
     let tools = Tools::find()?;
     let target_dir = shared_target_dir(out_dir);
     let _lock = lock(&target_dir)?;
     let mut command = Command::new(tools.toolchain.cargo());
     command.arg("build");
     prepare(&mut command, &tools, crate_dir, &target_dir);
+    if !features.is_empty() {
+        command.arg("--features").arg(features.join(","));
+    }
     if let Some(stderr) = failure(&mut command)? {
         if DOWNLOAD_MARKS.iter().any(|mark| stderr.contains(mark)) {
             return Err(BuildError::Download);

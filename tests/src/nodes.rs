@@ -119,11 +119,7 @@ pub fn node(host: &Host, engine: EngineOptions, setup: Setup) -> Result<Node> {
 /// Whatever the nodes say.
 pub fn connect(ends: [(&Node, Cid); 2], setup: Setup) -> Result<[Connection; 2]> {
     let [(a, cid_a), (b, cid_b)] = ends;
-    let numbers = |n: u32| Initial {
-        request_psn: Psn(0xffff_fff0 + n),
-        data_psn: Psn(0xffff_ffe0 + n),
-        rsn: Rsn(0xffff_ffd0 + n),
-    };
+    let [from_a, from_b] = initials();
     let open = |node: &Node, cid, peer: &Node, peer_cid, tx, rx| {
         let base = OpenConnection::new(peer_cid, peer.device().address, peer.device().mac);
         node.open(OpenConnection {
@@ -136,9 +132,19 @@ pub fn connect(ends: [(&Node, Cid); 2], setup: Setup) -> Result<[Connection; 2]>
             ..base
         })
     };
-    let at_a = open(a, cid_a, b, cid_b, numbers(0), numbers(1)).context("open at A")?;
-    let at_b = open(b, cid_b, a, cid_a, numbers(1), numbers(0)).context("open at B")?;
+    let at_a = open(a, cid_a, b, cid_b, from_a, from_b).context("open at A")?;
+    let at_b = open(b, cid_b, a, cid_a, from_b, from_a).context("open at B")?;
     Ok([at_a, at_b])
+}
+
+/// The first sequence numbers of both ends of a connection, close to their wrap: those of the first node, and of the
+/// second.
+pub fn initials() -> [Initial; 2] {
+    [0, 1].map(|n| Initial {
+        request_psn: Psn(0xffff_fff0 + n),
+        data_psn: Psn(0xffff_ffe0 + n),
+        rsn: Rsn(0xffff_ffd0 + n),
+    })
 }
 
 /// What a switch hashes of the packets that a connection of `node` sends at present (D-80).

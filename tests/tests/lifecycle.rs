@@ -3,9 +3,13 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
-use tiercel_tests::checks::wait_until;
+use tiercel_tests::checks::{counter, wait_until};
 use tiercel_tests::cli::{NodeProcess, tiercel};
+use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes, node};
+use tiercel_tests::operations::{Regions, there_and_back};
 use tiercel_tests::{Host, Pair, need_root};
+use transport_common::counters::Counter;
+use transport_user::{EngineMode, EngineOptions, LocalCid, OpenConnection};
 
 /// Two nodes, one a host, and how they are connected.
 struct TwoProcesses {
@@ -148,7 +152,7 @@ fn terminate_and_down_end_in_order() -> Result<()> {
 fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
     need_root();
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
-    let first = up(&pair.a, &directory, "first", &[])?;
+    let mut first = up(&pair.a, &directory, "first", &[])?;
     let program = program_on(&pair.a)?;
     // The interface is taken; the name is taken.
     for (name, reason) in [("second", "another Tiercel node"), ("first", "a node already answers")] {
@@ -160,10 +164,30 @@ fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
     assert!(!directory.path().join("second.sock").exists());
     assert_eq!(program_on(&pair.a)?, program, "the first node is none the worse for it");
     assert_eq!(first.json(&["status"])?["pid"], first.id());
-    // By force it is replaced; it says so itself when asked to do something.
+    // By force it is replaced. It notices and ends: it would send, and hear nothing.
     let second = up(&pair.a, &directory, "second", &["--force", "--control-port", "4900"])?;
-    assert_ne!(program_on(&pair.a)?, program);
+    let taken = program_on(&pair.a)?;
+    assert_ne!(taken, program);
     assert_eq!(second.json(&["status"])?["pid"], second.id());
+    assert_eq!(first.ended()?.code(), Some(1), "{}", first.log());
+    assert!(first.log().contains("error: the node's XDP program was taken off"), "{}", first.log());
+    assert!(!first.socket().exists());
+    assert_eq!(program_on(&pair.a)?, taken, "and takes nothing away from its successor");
+    assert_eq!(second.json(&["status"])?["pid"], second.id());
+    Ok(())
+}
+
+/// A node whose interface is removed has nothing left to do.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_node_ends_with_its_interface() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    let mut node = up(&pair.a, &directory, "a", &[])?;
+    pair.a.ip("link delete veth0\n")?;
+    assert_eq!(node.ended()?.code(), Some(1), "{}", node.log());
+    assert!(node.log().contains("is gone"), "{}", node.log());
+    assert!(!node.socket().exists());
     Ok(())
 }
 
@@ -234,5 +258,134 @@ fn a_silent_peer_is_given_up() -> Result<()> {
     let status = nodes.a.json(&["status"])?;
     assert_eq!(status["pools"]["connections"], 0);
     assert_eq!(status["connection_manager"]["sessions"], 0);
+    Ok(())
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+}
+
+/// A peer that is started anew counts PSNs, RSNs and IVs from the beginning. Its static connection comes back when this
+/// end is told so.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_static_connection_comes_back_after_a_new_start_of_its_peer() -> Result<()> {
+    need_root();
+    let mut nodes = TwoNodes::up(Pair::direct()?, Setup::default())?;
+    let regions = Regions::new(&nodes, 4096)?;
+    block_on(async {
+        there_and_back(&nodes, &regions, 4096).await?;
+        nodes.at_b = nodes.b.reset(CID_B).await?;
+        nodes.at_a = nodes.a.reset(CID_A).await?;
+        assert_eq!((nodes.at_a.cid(), nodes.at_b.cid()), (CID_A, CID_B));
+        there_and_back(&nodes, &regions, 4096).await?;
+        for node in [&nodes.a, &nodes.b] {
+            assert_eq!(node.stats()?.pools.connections, 1);
+        }
+        let unknown = nodes.a.reset(CID_B).await.expect_err("A has no such connection");
+        assert!(matches!(unknown, transport_user::Error::UnknownCid(_)), "{unknown}");
+        Ok(())
+    })
+}
+
+/// D-87: what an end holds for the newest IV is forgotten with the rest. A host that was started anew has a clock that
+/// is behind what it sent before.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_peer_whose_clock_began_anew_is_heard_again() -> Result<()> {
+    need_root();
+    let mut nodes = TwoNodes::up(Pair::direct()?, Setup::default())?;
+    let regions = Regions::new(&nodes, 4096)?;
+    nodes.at_a.close();
+    block_on(async {
+        nodes.at_a.closed().await;
+        let device = nodes.b.device();
+        let mut open = OpenConnection::new(CID_B, device.address, device.mac);
+        open.local_cid = LocalCid::Given(CID_A);
+        let info = nodes.at_b.info()?;
+        assert_eq!(info.local_cid, CID_B);
+        [open.tx, open.rx] = tiercel_tests::nodes::initials();
+        open.tuning = Setup::CONSTANT;
+        // Hours ahead of B's clock.
+        open.security.remote_time = Some(u64::MAX / 4);
+        nodes.at_a = nodes.a.open(open)?;
+        let deaf = nodes.at_a.clone();
+        let write = deaf.write(&regions.local, 0, regions.remote.key(), 0, 64);
+        let both = async {
+            while counter(&nodes.a, Counter::DropReplay) == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            // In this order: what A still sends must not reach B's new life.
+            Ok::<_, transport_user::Error>((nodes.a.reset(CID_A).await?, nodes.b.reset(CID_B).await?))
+        };
+        let (write, both) = tokio::join!(write, both);
+        assert!(write.is_err(), "its acknowledgements look old");
+        (nodes.at_a, nodes.at_b) = both?;
+        there_and_back(&nodes, &regions, 4096).await
+    })
+}
+
+/// The runtime that looks for a peer's MAC address does other things meanwhile.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn looking_for_a_neighbour_holds_up_nobody() -> Result<()> {
+    need_root();
+    let pair = Pair::direct()?;
+    let node = node(&pair.a, EngineOptions::default(), Setup::default())?;
+    let absent = "10.7.0.77".parse()?;
+    let turns = std::cell::Cell::new(0);
+    let others = async {
+        loop {
+            turns.set(turns.get() + 1);
+            tokio::task::yield_now().await;
+        }
+    };
+    let found = block_on(async {
+        tokio::select! {
+            found = node.next_hop(absent) => found,
+            () = others => unreachable!("it goes on"),
+        }
+    });
+    assert!(found.is_err_and(|error| error.to_string().contains("does not answer")));
+    assert!(turns.get() > 100, "{}", turns.get());
+    let found = block_on(node.next_hop(pair.b.ipv4.into()))?;
+    assert_eq!(found, node.resolve(pair.b.ipv4.into())?);
+    Ok(())
+}
+
+/// The library takes no signal that the application handles, and an engine can be stopped whatever the application
+/// blocks.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn the_applications_signals_stay_its_own() -> Result<()> {
+    extern "C" fn handler(_: libc::c_int) {}
+    let ours = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    let handler_of = |signal| {
+        // SAFETY: an action on the stack that the call fills.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut action), 0);
+            action.sa_sigaction
+        }
+    };
+    need_root();
+    // SAFETY: a handler that does nothing, and a set on the stack that is filled before it is used.
+    unsafe {
+        assert_ne!(libc::signal(libc::SIGUSR1, ours), libc::SIG_ERR);
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        // Threads that are started from here on inherit it.
+        assert_eq!(libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut()), 0);
+    }
+    let pair = Pair::direct()?;
+    let engine = EngineOptions { mode: EngineMode::Busy, ..EngineOptions::default() };
+    let node = node(&pair.a, engine, Setup::default())?;
+    assert_eq!(handler_of(libc::SIGUSR1), ours);
+    node.down();
+    let refused = EngineOptions { signal: Some(libc::SIGUSR1), ..engine };
+    let Err(refused) = tiercel_tests::nodes::node(&pair.a, refused, Setup::default()) else {
+        panic!("no real-time signal")
+    };
+    assert!(refused.to_string().contains("real-time"), "{refused}");
     Ok(())
 }

@@ -1,14 +1,16 @@
 //! How the node reads and writes connections: in one piece, under their locks.
 
 use crate::lock::Lock;
+use crate::log::tell;
 use crate::maps;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
+use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::Relaxed;
 use transport_common::connection::{Entry, exchange};
 
 /// Does what stands in the exchange map. False if it names no slot, or if the lock was not to be had.
 #[inline(always)]
-pub(crate) fn carry_out() -> bool {
+pub(crate) fn carry_out(ctx: &XdpContext) -> bool {
     let Some(exchange) = maps::EXCHANGE.get_ptr(0) else { return false };
     // SAFETY: a valid map value of atomics and cells.
     let exchange = unsafe { &*exchange };
@@ -19,11 +21,19 @@ pub(crate) fn carry_out() -> bool {
         let lock = &raw mut (*locked).lock;
         let (slot, outside) = ((&raw mut (*locked).entry), exchange.entry.as_ptr());
         if !Lock::acquire(lock) {
+            tell!(warn, ctx, "slot {}: no exchange, its lock was not to be had", exchange.slot.load(Relaxed));
             return false;
         }
         let (from, to) = if write { (outside, slot) } else { (slot, outside) };
         let copied = bpf_probe_read_kernel(to.cast(), size_of::<Entry>() as u32, from.cast());
         Lock::release(lock);
+        tell!(
+            info,
+            ctx,
+            "slot {}: exchange, direction {}",
+            exchange.slot.load(Relaxed),
+            exchange.direction.load(Relaxed)
+        );
         copied == 0
     }
 }

@@ -7,6 +7,7 @@ mod atomic;
 mod cursor;
 mod exchange;
 mod lock;
+mod log;
 mod maps;
 mod platform;
 mod short;
@@ -121,8 +122,12 @@ pub fn redeliver_recorded(ctx: XdpContext) -> u32 {
 
 /// Run by hand: moves a connection between its slot and the map the node sees, under the connection's lock.
 #[xdp]
-pub fn exchange(_ctx: XdpContext) -> u32 {
-    if exchange::carry_out() { transport_common::connection::exchange::DONE } else { xdp_action::XDP_ABORTED }
+pub fn exchange(ctx: XdpContext) -> u32 {
+    if exchange::carry_out(&ctx) {
+        transport_common::connection::exchange::DONE
+    } else {
+        xdp_action::XDP_ABORTED
+    }
 }
 
 #[inline(always)]

@@ -3,6 +3,7 @@
 use crate::atomic::{self, opaque};
 use crate::cursor::PacketCursor;
 use crate::lock::Lock;
+use crate::log::tell;
 use crate::maps;
 use crate::short::{self, SHORT};
 use crate::stamp;
@@ -190,6 +191,9 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
 
     #[inline(always)]
     fn count(&mut self, index: u32) {
+        if (Counter::DropEthernetTruncated as u32..=Counter::DropPullDataUnknown as u32).contains(&index) {
+            tell!(info, &XdpContext::new(self.ctx), "packet refused, counter {}", index);
+        }
         if let Some(counter) = maps::COUNTERS.get_ptr_mut(index) {
             // SAFETY: this CPU's own value.
             unsafe { *counter += 1 };
@@ -395,6 +399,7 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         unsafe {
             if !Lock::acquire(&raw mut (*locked).lock) {
                 self.raise(Counter::LockTimeout);
+                tell!(warn, &XdpContext::new(self.ctx), "slot {}: its lock was not to be had", slot);
                 return None;
             }
             let result = step(&mut (*locked).entry, &*queues);

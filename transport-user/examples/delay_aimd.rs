@@ -59,11 +59,12 @@ async fn main() -> Result<()> {
     let options = NodeOptions { algorithms, ..file.node.options() };
     let mut terminate = signal(SignalKind::terminate())?;
     let node = ServedNode::start(&file, options, socket.into(), None).await.context("the node")?;
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-        () = node.down_requested() => {}
-    }
+    let lost = tokio::select! {
+        lost = node.lost() => Err(lost.into()),
+        _ = tokio::signal::ctrl_c() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+        () = node.down_requested() => Ok(()),
+    };
     node.shut_down().await;
-    Ok(())
+    lost
 }

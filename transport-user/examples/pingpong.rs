@@ -12,8 +12,7 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use transport_common::ids::Cid;
-use transport_user::{Access, Connection, LocalCid, MemoryRegion, Node, NodeOptions, OpenConnection};
+use transport_user::{Access, Cid, Connection, LocalCid, MemoryRegion, Node, NodeOptions, OpenConnection};
 
 const MESSAGE: u64 = 64;
 const ROUNDS: u32 = 1000;

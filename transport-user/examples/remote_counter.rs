@@ -9,8 +9,7 @@
 use std::env;
 
 use anyhow::{Context, Result, bail};
-use transport_common::ids::{Cid, RKey};
-use transport_user::{Access, Connection, LocalCid, Node, NodeOptions, OpenConnection};
+use transport_user::{Access, Cid, Connection, LocalCid, Node, NodeOptions, OpenConnection, RKey};
 
 /// The first region a node registers has this key (D-84).
 const KEY: RKey = RKey(1);

@@ -3,6 +3,7 @@
 //! The kernel hands a driver's receive timestamp out by a function of its own, to XDP programs that are bound to a device
 //! when they are loaded. aya can do neither: the program is loaded here, from the same object, onto the maps that aya made.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,17 +12,13 @@ use aya::Ebpf;
 use aya::maps::{Map, MapData};
 use aya_obj::Object;
 use aya_obj::btf::{Btf, BtfKind};
-use aya_obj::generated::{
-    BPF_CALL, BPF_JMP, BPF_PSEUDO_KFUNC_CALL, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, bpf_insn,
-};
+use aya_obj::generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_KFUNC_CALL, bpf_insn};
+use bpf_call::{LoadXdp, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
 use nix::sched::{CloneFlags, unshare};
 use transport_common::hardware_clock::RX_TIMESTAMP_CALL;
 
-use crate::bpf_call;
+use crate::programs::WIRE_STAMPED;
 
-/// Its name.
-pub(crate) const NAME: &str = "wire_stamped";
-const KERNEL_NAME: &std::ffi::CStr = c"wire_stamped";
 /// The kernel's function that hands the timestamp out.
 const RX_TIMESTAMP: &str = "bpf_xdp_metadata_rx_timestamp";
 /// Room for what the verifier says, and how much of its end is shown.
@@ -39,7 +36,7 @@ pub(crate) struct Bound {
 /// Its attachment; dropping it detaches.
 #[derive(Debug)]
 pub(crate) struct BoundLink {
-    _link: OwnedFd,
+    pub(crate) link: OwnedFd,
     _anchor: Anchor,
 }
 
@@ -62,7 +59,7 @@ impl Bound {
     /// Attaches it to the interface it is bound to.
     pub(crate) fn attach(self, index: u32) -> io::Result<BoundLink> {
         let link = bpf_call::link_xdp(self.program.as_fd(), index, XDP_FLAGS_DRV_MODE)?;
-        Ok(BoundLink { _link: link, _anchor: self.anchor })
+        Ok(BoundLink { link, _anchor: self.anchor })
     }
 }
 
@@ -78,7 +75,7 @@ fn load(object: &[u8], loaded: &Ebpf, index: u32) -> Result<OwnedFd, String> {
         .relocate_maps(places.into_iter(), &sections)
         .map_err(|error| format!("its maps do not fit: {error}"))?;
     object.relocate_calls(&sections).map_err(|error| format!("its parts do not fit: {error}"))?;
-    let program = object.programs.get(NAME).ok_or("it is not in the object")?;
+    let program = object.programs.get(WIRE_STAMPED).ok_or("it is not in the object")?;
     let function = object.functions.get_mut(&program.function_key()).ok_or("it has no instructions")?;
     let kernel =
         Btf::from_sys_fs().map_err(|error| format!("the kernel does not describe itself: {error}"))?;
@@ -87,13 +84,13 @@ fn load(object: &[u8], loaded: &Ebpf, index: u32) -> Result<OwnedFd, String> {
     if call_kernel(&mut function.instructions, number) == 0 {
         return Err("it does not ask for timestamps".to_owned());
     }
-    let load = |log: &mut [u8]| {
-        bpf_call::load_bound_xdp(KERNEL_NAME, &program.license, &function.instructions, index, log)
-    };
-    load(&mut []).map_err(|error| {
+    let name = CString::new(WIRE_STAMPED).expect("a name without zeros");
+    let instructions = &function.instructions;
+    let xdp = LoadXdp { name: &name, license: &program.license, instructions, bound_to: Some(index) };
+    xdp.load(&mut []).map_err(|error| {
         // Again, for the verifier's reason.
         let mut log = vec![0; LOG_BYTES];
-        let said = if load(&mut log).is_err() { end_of(&log) } else { String::new() };
+        let said = if xdp.load(&mut log).is_err() { end_of(&log) } else { String::new() };
         format!("the kernel refuses it: {error}{said}")
     })
 }

@@ -246,7 +246,7 @@ impl Connection {
             if let Some(completion) = self.core.queues().take_received() {
                 return Some(received(&completion));
             }
-            (!self.is_alive()).then_some(Err(OperationError::Closed))
+            (!self.core.may_complete()).then_some(Err(OperationError::Closed))
         };
         self.until(take).await
     }
@@ -308,6 +308,11 @@ impl Connection {
             self.core.ring();
         }
         n
+    }
+
+    /// Waits until its CID is free.
+    pub(crate) async fn released(&self) {
+        self.until(|| (self.state() == ConnectionState::Closed).then_some(())).await;
     }
 
     fn check_single(&self, what: &'static str, length: u64) -> Result<(), OperationError> {

@@ -13,6 +13,7 @@ use transport_common::queues::{QueuePair, command};
 use crate::cid::{CidReservation, slot_of};
 use crate::congestion::{CongestionControl, Placement};
 use crate::error::Error;
+use crate::grace::{Quiescence, Ticket};
 use crate::info::{ConnectionInfo, ConnectionState, Device};
 use crate::maps::closed_connection;
 use crate::parameters::OpenConnection;
@@ -36,9 +37,13 @@ pub(crate) struct Core {
     queues: Mutex<Queues>,
     /// Given back when the slot is free again.
     reservation: Mutex<Option<CidReservation>>,
+    /// What it was opened with.
+    origin: OpenConnection,
     /// Futures that wait for something the poller has to look for.
     interest: AtomicUsize,
     closing: AtomicBool,
+    /// Set once no program that begins finds the connection; when it has passed the slot is given back.
+    retiring: Mutex<Option<Ticket>>,
     /// The state that waiters were last told of.
     told: AtomicU32,
     /// The version of the settings that waiters were last told of.
@@ -68,7 +73,13 @@ impl Core {
         // The queues first: packets find the connection as soon as its entry is there.
         let pair = shared.maps.queue_pairs.get(slot);
         pair.start_settings(parameters.settings);
-        let queues = Queues::open(pair, parameters.tx.rsn, ordered, config.max_segment);
+        let queues = Queues::open(
+            pair,
+            parameters.tx.rsn,
+            ordered,
+            config.max_segment,
+            Arc::clone(&shared.grace) as Arc<dyn Quiescence>,
+        );
         let mut entry = closed_connection();
         entry.open(parameters, reservation.generation());
         let written = shared.maps.set_connection(slot, &entry);
@@ -86,8 +97,10 @@ impl Core {
             slot,
             queues: Mutex::new(queues),
             reservation: Mutex::new(Some(reservation)),
+            origin: open.with_cid(config.local_cid),
             interest: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
+            retiring: Mutex::new(None),
             told: AtomicU32::new(state::OPEN),
             told_settings: AtomicU32::new(0),
             congestion: Mutex::new(congestion),
@@ -121,6 +134,11 @@ impl Core {
             ConnectionState::Closed => ConnectionState::Closing,
             state => state,
         }
+    }
+
+    /// Whether completions may still come: it is alive, or has not told all that it has completed.
+    pub(crate) fn may_complete(&self) -> bool {
+        self.state() == ConnectionState::Open || self.queues().has_untold(self.qp())
     }
 
     fn is_released(&self) -> bool {
@@ -182,8 +200,8 @@ impl Core {
         let closing = self.closing.load(SeqCst);
         let number = self.qp().state.load(SeqCst);
         if self.shared.is_down() || (closing && number == state::CLOSED) {
-            self.release();
-            return (look, true);
+            look.needed = true;
+            return (look, self.retire());
         }
         let settings = self.qp().settings_applied.load(SeqCst);
         let is_news = self.told.swap(number, SeqCst) != number;
@@ -195,18 +213,37 @@ impl Core {
         (look, false)
     }
 
-    /// Ends what is under way and gives the slot back. The datapath is done with the connection, or is gone.
-    pub(crate) fn release(&self) {
-        let reservation = self.reservation.lock().expect("no panic under the lock").take();
-        if reservation.is_none() {
-            return;
+    /// Clears the slot, and releases the connection a grace period later; true when that is done. The datapath has ended
+    /// the connection, or the engine has failed.
+    fn retire(&self) -> bool {
+        let mut retiring = self.retiring.lock().expect("no panic under the lock");
+        let ticket = *retiring.get_or_insert_with(|| {
+            self.clear();
+            self.shared.grace.begin()
+        });
+        let passed = self.shared.grace.has_passed(ticket);
+        if passed {
+            self.release();
         }
-        self.queues().release(self.qp());
+        passed
+    }
+
+    /// Takes the connection out of its slot: no program that begins from now on finds it.
+    fn clear(&self) {
         // A closed connection's packets are dropped silently (D-50), with or without its remains; a new one starts
         // from zero in any case. So a failure here costs nothing but the remains' visibility.
         if let Err(error) = self.shared.maps.set_connection(self.slot, &closed_connection()) {
             tracing::warn!(cid = self.local_cid.0, %error, "could not clear a closed connection");
         }
+    }
+
+    /// Ends what is under way and gives the slot back. No program can reach the connection, and none that did still runs.
+    fn release(&self) {
+        let reservation = self.reservation.lock().expect("no panic under the lock").take();
+        if reservation.is_none() {
+            return;
+        }
+        self.queues().release(self.qp());
         self.shared.rate_update.unassign(self.slot);
         drop(reservation);
         self.tell();
@@ -250,6 +287,15 @@ impl Core {
         if newest && congestion.placement != Placement::User && !self.is_released() {
             self.shared.rate_update.unassign(self.slot);
         }
+    }
+
+    /// What opens it anew from its first packet on: the sequence numbers that both ends agreed on, no IV received yet, and
+    /// congestion control as it was last set.
+    pub(crate) fn anew(&self) -> OpenConnection {
+        let mut open = self.origin.with_cid(self.local_cid);
+        open.security.remote_time = None;
+        open.tuning.congestion = self.congestion();
+        open
     }
 
     /// How full its queues are.
@@ -318,9 +364,10 @@ impl Connections {
         sum
     }
 
-    /// Gives every slot back; the datapath must be gone.
+    /// Gives every slot back; the datapath must be gone, and no program of it still run.
     pub(crate) fn release_all(&self) {
         for core in self.all() {
+            core.clear();
             core.release();
             self.remove(&core);
         }

@@ -10,21 +10,18 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::pthread::{pthread_kill, pthread_self};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::pthread::pthread_self;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use transport_common::queues::SLEEPERS_SLACK_NANOS;
 
-use crate::bpf_call;
 use crate::error::Error;
+use crate::interrupt::Interrupt;
 use crate::maps::WakeRing;
 use crate::shared::Shared;
 
-/// Takes the engine out of a live run; its handler does nothing.
-const INTERRUPT: Signal = Signal::SIGUSR1;
 /// Frames of a busy run: hours of sending, yet below the kernel's 32-bit count.
 const BUSY_FRAMES: u32 = 1 << 30;
 /// How often the load of a busy engine is looked at. A run in progress keeps its batch, so it is ended when another is
@@ -64,11 +61,21 @@ pub struct EngineOptions {
     pub batch: Option<u32>,
     /// How long a sleeping engine looks for work before it sleeps again, up to 1 s.
     pub spin: Duration,
+    /// The real-time signal that ends a run of the engine before its time. The library takes it for the whole process
+    /// while a node is up, sends it to engine threads only, and gives it back. None takes the highest that nobody has a
+    /// handler on. One that the application handles or ignores is refused.
+    pub signal: Option<i32>,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { mode: EngineMode::Sleeping, cpu: None, batch: None, spin: Duration::from_micros(100) }
+        Self {
+            mode: EngineMode::Sleeping,
+            cpu: None,
+            batch: None,
+            spin: Duration::from_micros(100),
+            signal: None,
+        }
     }
 }
 
@@ -91,7 +98,7 @@ impl EngineOptions {
             let value = u64::try_from(self.spin.as_micros()).unwrap_or(u64::MAX);
             return Err(Error::EngineOption { option: "spin (us)", value, range: "0 to 1 s" });
         }
-        Ok(())
+        Interrupt::check(self.signal)
     }
 
     /// # Errors
@@ -157,6 +164,7 @@ pub(crate) struct Engine {
     shared: Arc<Shared>,
     progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,
+    interrupt: Arc<Interrupt>,
 }
 
 impl Engine {
@@ -168,14 +176,22 @@ impl Engine {
         wake: WakeRing,
         shared: Arc<Shared>,
     ) -> Result<Self, Error> {
-        install_handler()?;
+        let interrupt = Arc::new(Interrupt::take(options.signal)?);
         let progress = Arc::new(Progress::default());
         progress.next_batch.store(options.batch.unwrap_or(EngineOptions::IDLE_BATCH), SeqCst);
-        let worker =
-            Worker { options, program, wake, shared: Arc::clone(&shared), progress: Arc::clone(&progress) };
+        let worker = Worker {
+            options,
+            program,
+            wake,
+            shared: Arc::clone(&shared),
+            progress: Arc::clone(&progress),
+            interrupt: Arc::clone(&interrupt),
+        };
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("tiercel-engine".into()).spawn(move || {
-            let pinned = pin(worker.options.cpu);
+            let masked = worker.interrupt.mask_others();
+            let masked = masked.map_err(|error| Error::system("set the engine's signal mask", error));
+            let pinned = masked.and_then(|()| pin(worker.options.cpu));
             let go = pinned.is_ok();
             // The starter waits for it: it cannot have gone away.
             let _ = ready.send(pinned);
@@ -185,7 +201,7 @@ impl Engine {
         });
         let thread = thread.map_err(|e| Error::system("start the engine thread", e))?;
         let pinned = is_ready.recv().expect("the thread sends before it ends");
-        let engine = Self { options, shared, progress, thread: Some(thread) };
+        let engine = Self { options, shared, progress, thread: Some(thread), interrupt };
         pinned.map(|()| engine)
     }
 
@@ -217,7 +233,7 @@ impl Engine {
         self.shared.doorbell.wake();
         while !thread.is_finished() {
             // A signal that comes between the thread's look at `stop` and its run is lost, hence the repetition.
-            let _ = pthread_kill(thread.as_pthread_t(), INTERRUPT);
+            self.interrupt.send(thread.as_pthread_t());
             std::thread::sleep(INTERRUPT_AGAIN);
         }
         if thread.join().is_err() {
@@ -238,6 +254,7 @@ struct Worker {
     wake: WakeRing,
     shared: Arc<Shared>,
     progress: Arc<Progress>,
+    interrupt: Arc<Interrupt>,
 }
 
 impl Worker {
@@ -276,7 +293,7 @@ impl Worker {
                     load = now;
                     if self.progress.batch.load(SeqCst) != self.progress.next_batch.load(SeqCst) {
                         // One that comes just before the run is entered is lost, and sent again.
-                        let _ = pthread_kill(engine, INTERRUPT);
+                        self.interrupt.send(engine);
                     }
                 }
             });
@@ -414,16 +431,6 @@ fn pin(cpu: Option<usize>) -> Result<(), Error> {
     let mut set = CpuSet::new();
     let bound = set.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
     bound.map_err(|e| Error::Cpu { cpu, source: e.into() })
-}
-
-extern "C" fn interrupted(_: libc::c_int) {}
-
-/// A handler that does nothing, without restart: the signal then ends a live run with `EINTR`.
-fn install_handler() -> Result<(), Error> {
-    let action = SigAction::new(SigHandler::Handler(interrupted), SaFlags::empty(), SigSet::empty());
-    // SAFETY: the handler touches nothing.
-    let installed = unsafe { sigaction(INTERRUPT, &action) };
-    installed.map(drop).map_err(|e| Error::system("install the engine's signal handler", e))
 }
 
 #[cfg(test)]

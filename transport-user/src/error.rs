@@ -148,6 +148,11 @@ pub enum Error {
         /// The kernel's reason.
         source: io::Error,
     },
+    /// What the programs tell is asked for, and they can tell nothing.
+    #[error(
+        "this build's XDP programs tell nothing: build it with the cargo feature bpf-log (--features transport-user/bpf-log)"
+    )]
+    NoBpfLog,
     /// The programs did not load.
     #[error("the kernel refused Tiercel's BPF programs: {0}. {hint}", hint = LOAD_HINT)]
     Load(String),
@@ -194,6 +199,15 @@ pub enum Error {
         value: u64,
         /// What it may be.
         range: &'static str,
+    },
+    /// The signal for the engine belongs to the application.
+    #[error(
+        "the application handles or ignores signal {signal}: name another real-time signal for the engine, or none to have \
+         a free one taken"
+    )]
+    SignalTaken {
+        /// The signal.
+        signal: i32,
     },
     /// A CID that does not fit 24 bits, or is 0.
     #[error("{0} is not a connection ID: it must lie in 1 to {max}", max = Cid::MAX)]

@@ -6,6 +6,9 @@
 //! without system calls. A [`CompletionQueue`] gathers those of several connections. Congestion control is chosen for
 //! each connection, and changed while traffic flows: [`CongestionControl`].
 //!
+//! The types of the core that appear here ([`Cid`], [`RKey`], [`WorkRequest`], [`Completion`], ...) are re-exported: a
+//! program needs no other crate of Tiercel.
+//!
 //! Memory is shared with the datapath and, as far as [`Access`] goes, with peers: see [`MemoryRegion`].
 
 pub mod config;
@@ -13,10 +16,11 @@ pub mod congestion;
 pub mod connection_manager;
 pub mod control;
 pub mod decode;
+pub mod programs;
 pub mod rate_update;
 
 mod bound_program;
-mod bpf_call;
+mod bpf_log;
 mod cid;
 mod completion;
 mod connection;
@@ -24,8 +28,10 @@ mod connections;
 mod engine;
 mod error;
 mod ethtool;
+mod grace;
 mod gro;
 mod info;
+mod interrupt;
 mod loader;
 mod mac;
 mod maps;
@@ -45,6 +51,11 @@ mod shared;
 mod statistics;
 mod telemetry;
 mod trace;
+mod watch;
+
+pub use transport_common::connection::Initial;
+pub use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
+pub use transport_common::queues::{Completion, WorkRequest, flag, opcode};
 
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;
@@ -67,3 +78,4 @@ pub use region::MemoryRegion;
 pub use segmentation::LARGEST_SEGMENT;
 pub use telemetry::{NodeStats, Pools};
 pub use trace::{TraceOptions, TraceReport, Tracing};
+pub use watch::Lost;

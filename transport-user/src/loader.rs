@@ -1,31 +1,25 @@
 //! Loads the BPF object and attaches it to an interface.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use aya::maps::{DevMap, MapData, ProgramArray, Stack, loaded_maps};
-use aya::programs::links::FdLink;
-use aya::programs::{ProgramError, Xdp, XdpMode, loaded_programs};
+use aya::programs::{ProgramError, Xdp, loaded_programs};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
+use bpf_call::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace};
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
 use transport_common::queues::{CELLS, NodeConfig};
 
-use crate::bound_program::{self, Bound, BoundLink};
-use crate::bpf_call;
+use crate::bound_program::{Bound, BoundLink};
+use crate::bpf_log::BpfLog;
 use crate::error::Error;
 use crate::maps::{Maps, WakeRing, borrowed, typed};
 use crate::netlink::{Interface, Netlink, XdpState};
+use crate::programs::{ATTACHED, ENGINE, EXCHANGE, PLAIN, RECORDING, REDELIVER, WIRE};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
-const WIRE: &str = "wire";
-const ENGINE: &str = "engine";
-const REDELIVER: &str = "redeliver";
-const EXCHANGE: &str = "exchange";
-/// Wire, engine, redeliver; and those that record what they do.
-const PLAIN: [&str; 3] = [WIRE, ENGINE, REDELIVER];
-const RECORDING: [&str; 3] = ["wire_recorded", "engine_recorded", "redeliver_recorded"];
 /// Place of the engine program in the program array, and of our interface in the device map.
 const FIRST: u32 = 0;
 /// Place of the redelivery program in the program array.
@@ -51,10 +45,10 @@ impl AttachMode {
         }
     }
 
-    fn xdp(self) -> XdpMode {
+    fn flags(self) -> u32 {
         match self {
-            Self::Native => XdpMode::Driver,
-            Self::Generic => XdpMode::Skb,
+            Self::Native => XDP_FLAGS_DRV_MODE,
+            Self::Generic => XDP_FLAGS_SKB_MODE,
         }
     }
 }
@@ -74,6 +68,7 @@ pub(crate) struct Loaded {
     object: Ebpf,
     /// What is attached in the wire program's place.
     bound: Option<Bound>,
+    log: Option<BpfLog>,
     /// The node's maps.
     pub(crate) maps: Maps,
     /// Where the wire program asks for the engine.
@@ -87,7 +82,7 @@ pub(crate) struct Attachment {
     link: Link,
     /// Keeps the internal maps and programs.
     object: Ebpf,
-    interface_index: u32,
+    log: Option<BpfLog>,
     /// The recording programs are in place.
     recording: bool,
 }
@@ -99,7 +94,7 @@ impl Attachment {
         if on == self.recording {
             return if on { Err(Error::TraceRunning) } else { Ok(()) };
         }
-        if matches!(self.link, Link::Bound { .. }) {
+        if matches!(self.link, Link::Bound(_)) {
             return Err(Error::TraceWithTimestamps);
         }
         let (from, to) = if on { (PLAIN, RECORDING) } else { (RECORDING, PLAIN) };
@@ -110,7 +105,7 @@ impl Attachment {
             }
         }
         self.hand_over_to(to)?;
-        let replaced = self.replace_attached(from[0], to[0]);
+        let replaced = self.replace_attached(to[0]);
         match replaced {
             Ok(()) => self.recording = on,
             Err(_) => self.hand_over_to(from)?,
@@ -129,23 +124,45 @@ impl Attachment {
         Ok(())
     }
 
-    fn replace_attached(&mut self, from: &'static str, to: &'static str) -> Result<(), Error> {
-        let old = program(&mut self.object, from)?.info().map_err(program_error)?.id();
+    fn replace_attached(&mut self, to: &'static str) -> Result<(), Error> {
         let new = program(&mut self.object, to)?.fd().map_err(program_error)?.as_fd();
-        let failed = |error| Error::system("replace the attached program", error);
-        match bpf_call::replace_in_xdp_link(self.interface_index, old, new).map_err(failed)? {
-            true => Ok(()),
-            false => Err(failed(io::Error::other("the node's program is not attached any more"))),
+        let replaced = bpf_call::replace_in_link(self.link.descriptor(), new);
+        replaced.map_err(|error| {
+            let gone = error.raw_os_error() == Some(libc::ENOLINK);
+            let error =
+                if gone { io::Error::other("the node's program is not attached any more") } else { error };
+            Error::system("replace the attached program", error)
+        })
+    }
+
+    /// Passes on what the programs have told.
+    pub(crate) fn pass_on_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.pass_on();
         }
+    }
+
+    /// Whether a program of this node is on the interface still.
+    pub(crate) fn is_in_place(&self) -> io::Result<bool> {
+        bpf_call::xdp_place(self.link.descriptor()).map(|place| place.is_some())
     }
 }
 
 #[derive(Debug)]
 enum Link {
     /// Of the wire program.
-    Wire { _link: FdLink },
+    Wire(OwnedFd),
     /// Of the program that is bound to the interface.
-    Bound { _link: BoundLink },
+    Bound(BoundLink),
+}
+
+impl Link {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Wire(link) => link.as_fd(),
+            Self::Bound(bound) => bound.link.as_fd(),
+        }
+    }
 }
 
 impl Loaded {
@@ -154,12 +171,14 @@ impl Loaded {
     ///
     /// # Errors
     /// [`Error::Bind`] if that program is the one that does not load.
-    pub(crate) fn load(config: NodeConfig, bound: bool) -> Result<Self, Error> {
+    pub(crate) fn load(config: NodeConfig, bound: bool, log: bool) -> Result<Self, Error> {
         raise_memory_limit();
         warn_of_preemption();
         let config = ConfigBytes(config);
         let mut loader = EbpfLoader::new();
         loader.override_global("NODE_CONFIG", &config, true);
+        let level = if log { u8::MAX } else { 0 };
+        loader.override_global("AYA_LOG_LEVEL", &level, false);
         let mut object = loader.load(OBJECT).map_err(load_error)?;
         let engine = program(&mut object, ENGINE)?;
         engine.load().map_err(program_error)?;
@@ -192,9 +211,10 @@ impl Loaded {
             }
             false => None,
         };
+        let log = if log { Some(BpfLog::listen(&mut object)?) } else { None };
         let exchange = descriptor(&mut object, EXCHANGE)?;
         let (maps, wake) = (Maps::take(&mut object, exchange)?, typed(&mut object, "WAKE")?);
-        Ok(Self { object, bound, maps, wake })
+        Ok(Self { object, bound, log, maps, wake })
     }
 
     /// The wire program, for the engine's runs.
@@ -208,31 +228,17 @@ impl Loaded {
         interface: &Interface,
         mode: AttachMode,
     ) -> Result<(Attachment, Maps, WakeRing), Error> {
+        let failed = |error: io::Error| attach_error(interface, mode, &error);
         let link = match self.bound.take() {
-            Some(bound) => {
-                let link = bound.attach(interface.index);
-                Link::Bound { _link: link.map_err(|error| attach_error(interface, mode, &error))? }
+            Some(bound) => Link::Bound(bound.attach(interface.index).map_err(failed)?),
+            None => {
+                // Not by aya, whose links give no descriptor by which the attachment could be watched.
+                let wire = program(&mut self.object, WIRE)?.fd().map_err(program_error)?.as_fd();
+                Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(failed)?)
             }
-            None => self.attach_wire(interface, mode)?,
         };
-        let attachment =
-            Attachment { link, object: self.object, interface_index: interface.index, recording: false };
+        let attachment = Attachment { link, object: self.object, log: self.log, recording: false };
         Ok((attachment, self.maps, self.wake))
-    }
-
-    fn attach_wire(&mut self, interface: &Interface, mode: AttachMode) -> Result<Link, Error> {
-        let wire = program(&mut self.object, WIRE)?;
-        let failed = |error: ProgramError| attach_error(interface, mode, &error);
-        let id = wire.attach_to_if_index(interface.index, mode.xdp()).map_err(failed)?;
-        let link = wire.take_link(id).map_err(failed)?;
-        // Without links aya attaches in a way that outlives the process.
-        let link = FdLink::try_from(link).map_err(|_| Error::Attach {
-            interface: interface.name.clone(),
-            mode: mode.name(),
-            hint: "Use Linux 6.9 or later",
-            source: io::Error::other("the kernel has no links for XDP"),
-        })?;
-        Ok(Link::Wire { _link: link })
     }
 }
 
@@ -281,7 +287,9 @@ pub(crate) fn clear(netlink: &Netlink, interface: &Interface, force: bool) -> Re
         });
     }
     let failed = |error| Error::system("detach the interface's XDP program", error);
-    if !bpf_call::detach_xdp_link(interface.index, there.id).map_err(failed)? {
+    if !bpf_call::detach_xdp_link(XdpPlace { interface: interface.index, program: there.id })
+        .map_err(failed)?
+    {
         netlink.detach_xdp(interface.index, there.mode).map_err(failed)?;
     }
     tracing::warn!(interface = interface.name, id = there.id, name, "replaced the interface's XDP program");
@@ -307,8 +315,7 @@ fn describe(id: u32) -> (String, bool) {
     let maps = info.map_ids().ok().flatten().unwrap_or_default();
     let queues =
         |map: &aya::maps::MapInfo| maps.contains(&map.id()) && map.name_as_str() == Some("QUEUE_PAIRS");
-    let ours = [WIRE, bound_program::NAME, RECORDING[0]].contains(&name.as_str())
-        && loaded_maps().flatten().any(|map| queues(&map));
+    let ours = ATTACHED.contains(&name.as_str()) && loaded_maps().flatten().any(|map| queues(&map));
     (name, ours)
 }
 
@@ -391,9 +398,8 @@ mod tests {
         }
     }
 
-    fn refused(code: i32) -> ProgramError {
-        let io_error = io::Error::from_raw_os_error(code);
-        aya::sys::SyscallError { call: "bpf_link_create", io_error }.into()
+    fn refused(code: i32) -> io::Error {
+        io::Error::from_raw_os_error(code)
     }
 
     #[test]

@@ -19,7 +19,6 @@ use transport_common::counters::Counter;
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
 
-use crate::bpf_call;
 use crate::error::Error;
 
 /// An mmapable array map of `T` in this process's memory.

@@ -6,17 +6,17 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
+use tokio::sync;
 use transport_common::counters::Counter;
 use transport_common::datapath::{mac_word, words};
 use transport_common::ids::{Cid, RKey};
 use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig, REGIONS};
 
-use crate::bpf_call;
 use crate::cid::{CidReservation, Cids};
 use crate::congestion::{Algorithm, AlgorithmChoice, Algorithms};
 use crate::connection::Connection;
 use crate::connections::{Connections, Core};
-use crate::engine::{Engine, EngineOptions, EngineStatus};
+use crate::engine::{Engine, EngineOptions, EngineState, EngineStatus};
 use crate::error::Error;
 use crate::gro::GroOn;
 use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
@@ -35,6 +35,7 @@ use crate::shared::Shared;
 use crate::statistics;
 use crate::telemetry::{NodeStats, Pools};
 use crate::trace::{TraceOptions, Tracing};
+use crate::watch::{Lost, Watch, Watched};
 
 /// Largest interface MTU for native XDP: a frame, its headroom and the kernel's bookkeeping share one page.
 pub const NATIVE_MTU: u32 = 3498;
@@ -56,6 +57,9 @@ pub struct NodeOptions {
     /// compared with ours. True does so wherever the driver has them and refuses to come up elsewhere; what cannot be
     /// compared is counted and not used.
     pub hardware_timestamps: Option<bool>,
+    /// Have the programs tell of rare events (packets refused, locks not had, exchanges), and pass it on as log records
+    /// of target `bpf`, four times a second. Needs the cargo feature `bpf-log`.
+    pub bpf_log: bool,
     /// The engine thread.
     pub engine: EngineOptions,
     /// The rate update engine in user space.
@@ -74,6 +78,7 @@ impl NodeOptions {
             attach: AttachMode::default(),
             force: false,
             hardware_timestamps: None,
+            bpf_log: false,
             engine: EngineOptions::default(),
             rate_update: RateUpdateOptions::default(),
             algorithms: Algorithms::new(),
@@ -83,6 +88,14 @@ impl NodeOptions {
 
 /// A running node; clones are the same node. It is down when the last clone is dropped, or at once by
 /// [`Node::down`]; the kernel does the same when the process dies.
+///
+/// What a node takes of its process, beside memory and descriptors:
+/// - Threads: engine, poller, and what watches the interface; a rate update engine in user space has one more.
+/// - One real-time signal, for the engine threads of all nodes of the process: the kernel ends a live run early for
+///   nothing but a signal. It is the highest that has no handler, or that of
+///   [`EngineOptions::signal`](crate::EngineOptions::signal); it is given back when the last node is down. No other
+///   signal is touched, and engine threads let no other in.
+/// - `RLIMIT_MEMLOCK` is raised, for kernels that count BPF maps against it.
 #[derive(Clone, Debug)]
 pub struct Node {
     inner: Arc<Inner>,
@@ -99,6 +112,9 @@ struct Inner {
     regions: Arc<Regions>,
     /// None once the node is down.
     running: Mutex<Option<Running>>,
+    watch: Watch,
+    /// Why the node went down by itself.
+    lost: sync::watch::Sender<Option<Lost>>,
 }
 
 /// What makes packets move. Fields are dropped in this order.
@@ -147,10 +163,10 @@ impl Node {
         device: Device,
     ) -> Result<Self, Error> {
         let mut plan = Plan::new(options.hardware_timestamps, options.attach, interface)?;
-        let mut loaded = match Loaded::load(node_config(&device), plan.asks_driver()) {
+        let mut loaded = match Loaded::load(node_config(&device), plan.asks_driver(), options.bpf_log) {
             Err(Error::Bind(reason)) if options.hardware_timestamps.is_none() => {
                 plan.give_up(reason);
-                Loaded::load(node_config(&device), false)?
+                Loaded::load(node_config(&device), false, options.bpf_log)?
             }
             loaded => loaded?,
         };
@@ -171,7 +187,7 @@ impl Node {
         let engine = Engine::start(options.engine, wire, wake, Arc::clone(&shared))?;
         Poller::start(&shared, &connections)?;
         let stamping = plan.start(&shared.maps);
-        Ok(Self {
+        let node = Self {
             inner: Arc::new(Inner {
                 device,
                 attach: options.attach,
@@ -186,14 +202,31 @@ impl Node {
                     stamping,
                     _gro: gro,
                 })),
+                watch: Watch::default(),
+                lost: sync::watch::Sender::new(None),
             }),
-        })
+        };
+        node.inner.shared.grace.start(Arc::downgrade(&node.inner.shared))?;
+        node.inner.watch.start(Arc::downgrade(&node.inner))?;
+        Ok(node)
     }
 
     /// Detaches the programs, stops the engine, ends all connections. Handles of connections and regions stay valid
     /// and answer that they are closed. Doing it twice does no harm.
     pub fn down(&self) {
         self.inner.down();
+    }
+
+    /// Comes back when the node went down by itself, and says why: its program was taken off the interface (by another
+    /// node that was brought up by force, say), the interface is gone, or the engine has failed. A node that is brought
+    /// down by [`Self::down`] is not lost.
+    pub async fn lost(&self) -> Lost {
+        let mut lost = self.inner.lost.subscribe();
+        match lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) {
+            Ok(Some(lost)) => lost,
+            // The sender lives as long as `self`, and what is waited for is there.
+            _ => std::future::pending().await,
+        }
     }
 
     /// The interface the node runs on.
@@ -229,6 +262,27 @@ impl Node {
         let core = Core::open(&inner.shared, reservation, &open, &inner.device)?;
         inner.connections.insert(&core);
         Ok(Connection::new(core))
+    }
+
+    /// Sets a static connection back to its beginning, after its peer was started anew: a peer that starts counts its PSNs,
+    /// RSNs and IVs from the beginning, which this end takes for old packets and drops. What is under way completes with
+    /// kCmplDeadConn, and the connection is opened again under the same CID with the parameters it was opened with; it
+    /// takes the first packet's IV (D-87).
+    ///
+    /// Only somebody who knows that the peer was started anew can say so: in plaintext mode (D-83) no packet proves it, and
+    /// whoever replays old packets would say the same. Both ends have to be at their beginning. Where this end had
+    /// operations under way, it has gone on sending them to the peer's new life: then reset this end first and the peer
+    /// after it. A connection that the connection manager made has sequence numbers of its own each
+    /// time: close it and connect again.
+    ///
+    /// # Errors
+    /// [`Error::UnknownCid`] if there is no such connection; those of [`Self::open`], with which the connection is gone.
+    pub async fn reset(&self, cid: Cid) -> Result<Connection, Error> {
+        let connection = self.connection(cid).ok_or(Error::UnknownCid(cid.0))?;
+        let open = connection.core().anew();
+        connection.close();
+        connection.released().await;
+        self.open(open)
     }
 
     /// Makes an algorithm of one's own known; connections choose it by what this returns, with placement user.
@@ -287,18 +341,28 @@ impl Node {
         self.inner.regions.all()
     }
 
-    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, blocking.
+    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, blocking: in
+    /// async code use [`Self::next_hop`].
     ///
     /// # Errors
     /// [`Error::NoNeighbour`].
     pub fn resolve(&self, peer: IpAddr) -> Result<Mac, Error> {
-        let device = &self.inner.device;
-        let mac = self.inner.netlink.resolve(device.index, peer);
-        mac.map(Mac).map_err(|reason| Error::NoNeighbour {
-            address: peer,
-            interface: device.interface.clone(),
-            reason,
-        })
+        let mac = self.inner.netlink.resolve(self.inner.device.index, peer);
+        mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
+    }
+
+    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, without holding
+    /// the thread. Needs a runtime with timers.
+    ///
+    /// # Errors
+    /// [`Error::NoNeighbour`].
+    pub async fn next_hop(&self, peer: IpAddr) -> Result<Mac, Error> {
+        let mac = self.inner.netlink.resolve_async(self.inner.device.index, peer).await;
+        mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
+    }
+
+    fn no_neighbour(&self, address: IpAddr, reason: String) -> Error {
+        Error::NoNeighbour { address, interface: self.inner.device.interface.clone(), reason }
     }
 
     /// What the engine does.
@@ -400,9 +464,51 @@ impl Inner {
         let Some(running) = self.running.lock().expect("no panic under the lock").take() else { return };
         self.shared.down.store(true, SeqCst);
         drop(running);
+        self.watch.stop();
         self.shared.poller.stop();
         self.shared.rate_update.stop();
+        // The wire program is off the interface; it may still run for a packet that came before.
+        self.shared.grace.stop();
+        self.shared.grace.wait();
         self.connections.release_all();
+    }
+}
+
+impl Inner {
+    /// What the node has lost since it came up.
+    fn what_is_lost(&self) -> Option<Lost> {
+        let running = self.running.lock().expect("no panic under the lock");
+        let running = running.as_ref()?;
+        if let EngineState::Failed(reason) = running.engine.status().state {
+            return Some(Lost::Engine { reason });
+        }
+        // Whoever holds it replaces the programs at this moment.
+        let mut attachment = running.attachment.try_lock().ok()?;
+        attachment.pass_on_log();
+        match attachment.is_in_place() {
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "could not see whether the node's program is attached");
+                return None;
+            }
+        }
+        let interface = self.device.interface.clone();
+        let interfaces = self.netlink.interfaces().unwrap_or_default();
+        match interfaces.into_iter().find(|there| there.index == self.device.index) {
+            Some(there) => Some(Lost::Detached { interface, by: there.xdp.map(|xdp| xdp.id) }),
+            None => Some(Lost::InterfaceGone { interface }),
+        }
+    }
+}
+
+impl Watched for Inner {
+    fn look(&self) -> bool {
+        let Some(lost) = self.what_is_lost() else { return !self.shared.is_down() };
+        tracing::error!("{lost}");
+        self.down();
+        self.lost.send_replace(Some(lost));
+        false
     }
 }
 

@@ -66,6 +66,13 @@ pub struct OpenConnection {
     pub tuning: Tuning,
 }
 
+impl OpenConnection {
+    /// The same once more, with this CID.
+    pub(crate) fn with_cid(&self, cid: Cid) -> Self {
+        Self { local_cid: LocalCid::Given(cid), ..*self }
+    }
+}
+
 /// Security parameters of a connection (section 9.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionSecurity {

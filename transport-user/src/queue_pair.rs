@@ -17,6 +17,7 @@ use transport_common::queues::{
 };
 use transport_common::transaction::CompletionCode;
 
+use crate::grace::{Quiescence, Ticket};
 use crate::operation_error::{OperationError, PostError};
 use crate::segmentation::Segments;
 
@@ -105,12 +106,36 @@ pub(crate) struct Queues {
     received: VecDeque<Completion>,
     /// The slot may belong to another connection by now: hands off.
     released: bool,
+    grace: Arc<dyn Quiescence>,
+    /// Completions in the ring that wait for a grace period.
+    held: Option<Held>,
+}
+
+/// Completions of transactions that this end has ended by itself: the wire program may still copy the peer's answer into
+/// their memory at this moment, so nobody is told of them before a grace period is over.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    ticket: Ticket,
+    /// The first place in the ring behind them.
+    until: u32,
+}
+
+/// Whether a transaction may have completed without its peer having said so: it timed out, or its connection is dead.
+fn ended_here(qp: &QueuePair, status: u8) -> bool {
+    let refused = status == CompletionCode::TargetNackCie as u8 && qp.state.load(Acquire) == state::OPEN;
+    status != CompletionCode::Ack as u8 && !refused
 }
 
 impl Queues {
     /// Sets the shared counters for a connection whose first RSN is `first`, and the state to open. Nothing of the
     /// slot's former connection remains.
-    pub(crate) fn open(qp: &QueuePair, first: Rsn, ordered: bool, max_segment: u32) -> Self {
+    pub(crate) fn open(
+        qp: &QueuePair,
+        first: Rsn,
+        ordered: bool,
+        max_segment: u32,
+        grace: Arc<dyn Quiescence>,
+    ) -> Self {
         qp.start(first, state::OPEN);
         Self {
             ordered,
@@ -129,6 +154,8 @@ impl Queues {
             completed: VecDeque::new(),
             received: VecDeque::new(),
             released: false,
+            grace,
+            held: None,
         }
     }
 
@@ -305,7 +332,7 @@ impl Queues {
     /// of the application.
     pub(crate) fn collect(&mut self, qp: &QueuePair) -> bool {
         let before = self.completed.len() + self.received.len();
-        self.drain(qp, &mut []);
+        self.drain(qp, &mut [], Self::may_take);
         self.completed.len() + self.received.len() > before
     }
 
@@ -317,7 +344,14 @@ impl Queues {
             out[n] = kept;
             n += 1;
         }
-        n + self.drain(qp, &mut out[n..])
+        n + self.drain(qp, &mut out[n..], Self::may_take)
+    }
+
+    /// Whether there are completions that nobody was told of: they wait for a grace period, or the engine is about to write
+    /// them for a connection that has died.
+    pub(crate) fn has_untold(&self, qp: &QueuePair) -> bool {
+        let draining = || qp.send_consumer.load(Acquire) != self.producer.0;
+        !self.released && (draining() || uncollected(qp) != 0)
     }
 
     /// The oldest receive that completed.
@@ -325,8 +359,26 @@ impl Queues {
         self.received.pop_front()
     }
 
-    /// Takes everything out of the ring: first into `out`, then to what is kept. Returns how many went into `out`.
-    fn drain(&mut self, qp: &QueuePair, out: &mut [Completion]) -> usize {
+    /// Whether the completion at place `at` of the ring may be told: a grace period has passed since it was there.
+    fn may_take(&mut self, qp: &QueuePair, at: u32) -> bool {
+        let held = self.held.filter(|held| held.until.wrapping_sub(at) as i32 > 0);
+        let held = held.unwrap_or_else(|| {
+            // In this order: what lies before `until` was there when the period began.
+            let until = qp.completion_producer.load(Acquire);
+            Held { ticket: self.grace.begin(), until }
+        });
+        self.held = Some(held);
+        self.grace.has_passed(held.ticket)
+    }
+
+    /// Takes out of the ring what may be taken: first into `out`, then to what is kept. Returns how many went into `out`.
+    /// `may_take` says whether a completion that needs a grace period has had it.
+    fn drain(
+        &mut self,
+        qp: &QueuePair,
+        out: &mut [Completion],
+        may_take: impl Fn(&mut Self, &QueuePair, u32) -> bool,
+    ) -> usize {
         if self.released {
             return 0;
         }
@@ -335,7 +387,12 @@ impl Queues {
         let first = qp.completion_consumer.load(Relaxed);
         let mut consumer = first;
         let mut n = 0;
+        let mut held = false;
         while let Some(completion) = qp.completion(consumer) {
+            if ended_here(qp, completion.status) && !may_take(self, qp, consumer) {
+                held = true;
+                break;
+            }
             consumer = consumer.wrapping_add(1);
             if completion.wr_id & OPERATION != 0 {
                 self.segment_completed(&completion);
@@ -355,7 +412,7 @@ impl Queues {
         if consumer != first {
             qp.completion_consumer.store(consumer, Release);
         }
-        if let Some(complete) = complete {
+        if let Some(complete) = complete.filter(|_| !held) {
             self.finish_failed(complete);
         }
         n
@@ -422,10 +479,10 @@ impl Queues {
         }
     }
 
-    /// The connection is gone: what is under way ends, and the queue pair is never touched again. What completed
-    /// before can still be collected.
+    /// The connection is gone, and a grace period over since: what is under way ends, and the queue pair is never touched
+    /// again. What completed before can still be collected.
     pub(crate) fn release(&mut self, qp: &QueuePair) {
-        self.drain(qp, &mut []);
+        self.drain(qp, &mut [], |_, _, _| true);
         self.released = true;
         self.waiting.clear();
         self.failed.clear();

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use transport_common::queues::{Queues as _, flag};
 
 use super::*;
+use crate::grace::tests::ByHand;
 use crate::segmentation::Verb;
 
 const FIRST: Rsn = Rsn(u32::MAX - 3); // counters wrap soon
@@ -20,9 +21,13 @@ struct Kernel {
 
 impl Kernel {
     fn new(ordered: bool) -> (Self, Queues) {
+        Self::with_grace(ordered, ByHand::over())
+    }
+
+    fn with_grace(ordered: bool, grace: Arc<ByHand>) -> (Self, Queues) {
         // SAFETY: integers and atomics; zero is valid.
         let qp: Box<QueuePair> = unsafe { Box::new_zeroed().assume_init() };
-        let queues = Queues::open(&qp, FIRST, ordered, SEGMENT);
+        let queues = Queues::open(&qp, FIRST, ordered, SEGMENT, grace);
         (Self { qp, receive: 0 }, queues)
     }
 
@@ -164,6 +169,64 @@ fn a_failed_operation_keeps_its_buffer_until_everything_posted_has_ended() {
     assert!(!queues.pump(&kernel.qp), "nothing more is posted");
     assert!(outcome.try_recv().is_err() && Arc::strong_count(&buffer) == 2);
     kernel.succeed(SEND_QUEUE_DEPTH - 1);
+    queues.collect(&kernel.qp);
+    assert_eq!(outcome.try_recv(), Ok(Err(OperationError::Completion { code: 1, ulp_code: 0 })));
+    assert_eq!(Arc::strong_count(&buffer), 1);
+}
+
+/// The engine completes what a dead connection has outstanding; the wire program may still copy into its memory.
+#[test]
+fn what_this_end_has_ended_is_told_after_a_grace_period() {
+    let grace = Arc::new(ByHand::default());
+    let (kernel, mut queues) = Kernel::with_grace(true, Arc::clone(&grace));
+    let buffer: Keep = keep();
+    let (dead, late) = (CompletionCode::DeadConnection as u8, CompletionCode::LocalTimeout as u8);
+    let mut done = submit(&mut queues, &kernel.qp, WRITE, 8, keep());
+    let mut ended = submit(&mut queues, &kernel.qp, WRITE, 8, Arc::clone(&buffer));
+    queues.post(&kernel.qp, own(7)).expect("room");
+    kernel.complete(FIRST, 0);
+    kernel.complete(FIRST.add(1), dead);
+    kernel.complete(FIRST.add(2), dead);
+    kernel.advance(FIRST.add(3));
+    queues.collect(&kernel.qp);
+    assert_eq!(done.try_recv(), Ok(Ok(())), "what the peer acknowledged needs none");
+    assert!(ended.try_recv().is_err() && Arc::strong_count(&buffer) == 2);
+    let mut out = [Completion::default(); 4];
+    assert_eq!(queues.poll(&kernel.qp, &mut out), 0);
+    grace.pass();
+    assert_eq!(queues.poll(&kernel.qp, &mut out), 1);
+    assert_eq!((out[0].wr_id, out[0].status), (7, dead));
+    queues.collect(&kernel.qp);
+    assert_eq!(ended.try_recv(), Ok(Err(OperationError::Completion { code: dead, ulp_code: 0 })));
+    assert_eq!(Arc::strong_count(&buffer), 1);
+
+    // What ends later needs a grace period of its own.
+    queues.post(&kernel.qp, own(8)).expect("room");
+    kernel.complete(FIRST.add(3), late);
+    kernel.advance(FIRST.add(4));
+    assert_eq!(queues.poll(&kernel.qp, &mut out), 0);
+    grace.pass();
+    assert_eq!(queues.poll(&kernel.qp, &mut out), 1);
+    assert_eq!((out[0].wr_id, out[0].status), (8, late));
+}
+
+/// Of an operation that has failed, what was drained still counts as under way.
+#[test]
+fn a_failed_operation_waits_for_the_grace_period_of_what_was_drained() {
+    let grace = Arc::new(ByHand::default());
+    let (kernel, mut queues) = Kernel::with_grace(true, Arc::clone(&grace));
+    let buffer: Keep = keep();
+    let length = 2 * u64::from(SEGMENT);
+    let mut outcome = submit(&mut queues, &kernel.qp, WRITE, length, Arc::clone(&buffer));
+    kernel.complete(FIRST, CompletionCode::TargetNackCie as u8);
+    kernel.complete(FIRST.add(1), CompletionCode::DeadConnection as u8);
+    kernel.advance(FIRST.add(2));
+    for _ in 0..2 {
+        queues.collect(&kernel.qp);
+        assert!(outcome.try_recv().is_err() && Arc::strong_count(&buffer) == 2);
+    }
+    grace.pass();
+    queues.collect(&kernel.qp);
     queues.collect(&kernel.qp);
     assert_eq!(outcome.try_recv(), Ok(Err(OperationError::Completion { code: 1, ulp_code: 0 })));
     assert_eq!(Arc::strong_count(&buffer), 1);

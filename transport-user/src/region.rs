@@ -102,13 +102,7 @@ fn retract(shared: &Shared, key: RKey) {
     if shared.is_down() {
         return;
     }
-    // MEMBARRIER_CMD_GLOBAL waits for an RCU grace period, and XDP programs run in RCU read-side sections.
-    // SAFETY: the call takes no pointers.
-    let waited = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
-    if waited != 0 {
-        // Refused on kernels with tickless CPUs. A packet takes microseconds: wait far longer.
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    shared.grace.wait();
 }
 
 /// An entry of the region table, cleared on drop.

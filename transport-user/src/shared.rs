@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::Error;
+use crate::grace::GracePeriods;
 use crate::maps::Maps;
 use crate::memory::Pool;
 use crate::poller::Poller;
@@ -20,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Arc<Pool>,
     pub(crate) doorbell: Doorbell,
     pub(crate) poller: Poller,
+    /// Waits for programs that still copy for what has ended.
+    pub(crate) grace: Arc<GracePeriods>,
     /// The rate update engine in user space.
     pub(crate) rate_update: RateUpdate,
     /// The node was brought down, or its engine has failed for good.
@@ -34,6 +37,7 @@ impl Shared {
             pool: Arc::new(Pool::new()),
             doorbell: Doorbell::new()?,
             poller: Poller::default(),
+            grace: GracePeriods::new()?,
             rate_update,
             down: AtomicBool::new(false),
         }))

@@ -172,7 +172,7 @@ fn build_programs(ahead: BuildAhead, progress: &Progress) -> Result<()> {
     progress.say("building the XDP programs");
     let out_dir = target_dir();
     std::fs::create_dir_all(&out_dir).with_context(|| format!("cannot create {}", out_dir.display()))?;
-    bpf_build::build(&workspace().join("transport-ebpf"), &out_dir)?;
+    bpf_build::build(&workspace().join("transport-ebpf"), &out_dir, &[])?;
     ahead.finish(progress);
     Ok(())
 }

@@ -12,6 +12,7 @@ use transport_common::queues::{
     CELL_BYTES, CELLS, CONNECTIONS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair, REGIONS, Region,
 };
 use transport_common::timing_wheel::TimingWheel;
+use transport_user::programs::{ENGINE, REDELIVER, WIRE};
 
 use super::mapping::Mapping;
 
@@ -124,12 +125,12 @@ impl Kernel {
         let mut loader = EbpfLoader::new();
         let mut object = loader.override_global("NODE_CONFIG", &config, true).load(OBJECT)?;
         let mut programs: ProgramArray<MapData> = take(&mut object, "PROGRAMS")?;
-        for (place, name) in ["engine", "redeliver"].into_iter().enumerate() {
+        for (place, name) in [ENGINE, REDELIVER].into_iter().enumerate() {
             let target = program(&mut object, name)?;
             target.load().with_context(|| format!("load {name}"))?;
             programs.set(place as u32, target.fd()?, 0)?;
         }
-        program(&mut object, "wire")?.load().context("load wire")?;
+        program(&mut object, WIRE)?.load().context("load wire")?;
         let mut port: DevMap<MapData> = take(&mut object, "PORT")?;
         port.set(0, interface, None, 0)?;
         let mut context = [0; 24];
@@ -165,7 +166,7 @@ impl Kernel {
     /// # Errors
     /// If the kernel does not tell.
     pub fn wire_id(&mut self) -> Result<u32> {
-        Ok(program(&mut self.object, "wire")?.info()?.id())
+        Ok(program(&mut self.object, WIRE)?.info()?.id())
     }
 
     /// Runs a program on a frame.
@@ -173,7 +174,7 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses to run it.
     pub fn run(&mut self, which: Program, frame: &[u8]) -> Result<Outcome> {
-        let name = if which == Program::Wire { "wire" } else { "engine" };
+        let name = if which == Program::Wire { WIRE } else { ENGINE };
         let mut out = vec![0; LONGEST_FRAME];
         let context = self.context;
         let mut context_out = context;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
@@ -12,6 +12,8 @@ use super::lock;
 
 /// Events remembered; older ones are forgotten.
 const REMEMBERED: usize = 256;
+/// Events of which there may be a flood are kept this far apart.
+const FLOOD: Duration = Duration::from_secs(1);
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +26,11 @@ pub struct Event {
 
 /// Bounded memory of events; each is also logged.
 #[derive(Debug, Default)]
-pub(super) struct EventLog(Mutex<VecDeque<Event>>);
+pub(super) struct EventLog {
+    events: Mutex<VecDeque<Event>>,
+    /// The last event of [`Self::flood`].
+    flooded: Mutex<Option<Instant>>,
+}
 
 impl EventLog {
     /// Something ordinary.
@@ -39,9 +45,21 @@ impl EventLog {
         self.push(text);
     }
 
+    /// Something that a stranger can cause as often as he likes: at most one a second is kept. Counters have them all.
+    pub(super) fn flood(&self, text: impl FnOnce() -> String) {
+        {
+            let mut last = lock(&self.flooded);
+            if last.is_some_and(|last| last.elapsed() < FLOOD) {
+                return;
+            }
+            *last = Some(Instant::now());
+        }
+        self.warn(text());
+    }
+
     fn push(&self, text: String) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut events = lock(&self.0);
+        let mut events = lock(&self.events);
         if events.len() == REMEMBERED {
             events.pop_front();
         }
@@ -50,7 +68,7 @@ impl EventLog {
 
     /// All that is remembered, oldest first.
     pub(super) fn list(&self) -> Vec<Event> {
-        lock(&self.0).iter().cloned().collect()
+        lock(&self.events).iter().cloned().collect()
     }
 }
 
@@ -77,8 +95,10 @@ statistics! {
     tcp_accepted,
     /// Connections established, by either end.
     established,
-    /// Handshakes dropped because too many were under way.
+    /// Handshakes refused because the peer had too many under way.
     refused_busy,
+    /// Handshakes that gave way to newer ones, silent ones first.
+    displaced,
     /// Handshakes or sessions ended because a message was no message of the protocol.
     garbage,
     /// Ended because a message was too long.

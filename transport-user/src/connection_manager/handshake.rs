@@ -6,17 +6,23 @@ use std::sync::Arc;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use transport_common::ids::Cid;
 
-use super::agreement::{agree, make_offer};
+use super::admission::{Place, Source};
+use super::agreement::{Agreement, agree, make_offer};
 use super::events::count;
 use super::host::{Host, HostError};
 use super::message::{
-    Message, Offer, PROTOCOL, Rejection, VERSION, WireError, read_message, shortened, write_message,
+    Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
-use super::{Shared, count_wire_error, establish, socket_address};
+use super::session::Session;
+use super::{Shared, count_wire_error, establish, lock, socket_address};
+
+/// What a peer is told whose handshake ends for want of room.
+const GAVE_WAY: &str = "too many handshakes are under way here, and this one took long: try again";
+const TURNED_AWAY: &str =
+    "too many handshakes of this peer are under way: wait for one of them, then try again";
 
 /// Why a connection could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +117,7 @@ pub(super) async fn connect<H: Host>(
     if address == local.address || address.is_ipv4() != local.address.is_ipv4() {
         return Err(ConnectError::Unsuitable { peer: address, own: local.address });
     }
+    let _turn = shared.dialing.permit(address).await;
     let reservation = shared.host.reserve_cid()?;
     let cid = H::reserved(&reservation);
     let peer = socket_address(address, port, local.interface_index);
@@ -134,12 +141,13 @@ pub(super) async fn connect<H: Host>(
             return Err(ConnectError::Protocol { peer, source });
         }
     };
-    let agreement = agree(&offer, &peer_offer, address, shared.tuning)
+    let mut agreement = agree(&offer, &peer_offer, address, shared.tuning)
         .and_then(|agreement| match peer_offer.ordered == ordered {
             true => Ok(agreement),
             false => Err("it changed the ordering".to_owned()),
         })
         .map_err(|text| ConnectError::Offer { peer, text })?;
+    find_next_hop(shared, &mut agreement).await;
     shared.host.open(reservation, &agreement)?;
     let opened = Opened { shared: shared.as_ref(), cid: Some(cid) };
     write_message(&mut stream, &Message::Ready, shared.timing.patience)
@@ -148,6 +156,14 @@ pub(super) async fn connect<H: Host>(
     opened.keep();
     establish(shared, stream, peer, &agreement, peer_offer.regions, true);
     Ok(cid)
+}
+
+/// The TCP connection has just used the neighbour table, which also knows the way through a router; where it does not
+/// answer, the MAC address that the peer named is taken.
+async fn find_next_hop<H: Host>(shared: &Shared<H>, agreement: &mut Agreement) {
+    if let Some(next_hop) = shared.host.next_hop(agreement.connection.peer_address).await {
+        agreement.connection.peer_mac = next_hop;
+    }
 }
 
 /// The peer takes our address on the TCP connection for our Falcon address, so it must be the node's.
@@ -194,10 +210,14 @@ pub(super) async fn accept<H: Host>(
     shared: Arc<Shared<H>>,
     mut stream: TcpStream,
     peer: SocketAddr,
-    permit: OwnedSemaphorePermit,
+    place: Place,
 ) {
-    let outcome = answer(&shared, &mut stream, peer).await;
-    drop(permit);
+    let outcome = tokio::select! {
+        biased;
+        outcome = answer(&shared, &mut stream, peer, &place) => outcome,
+        () = place.displaced() => Err(Declined::GaveWay),
+    };
+    drop(place);
     match outcome {
         Ok((agreement, offer)) => establish(&shared, stream, peer, &agreement, offer.regions, false),
         Err(Declined::Answered(reason, text)) => {
@@ -205,6 +225,7 @@ pub(super) async fn accept<H: Host>(
             shared.events.warn(format!("offer of {peer} declined: {text}"));
             reject(&shared, &mut stream, reason, &text).await;
         }
+        Err(Declined::GaveWay) => reject(&shared, &mut stream, Rejection::Busy, GAVE_WAY).await,
         Err(Declined::Broken(error)) => {
             if matches!(error, WireError::Ended(_)) {
                 count(&shared.counters.broken_off);
@@ -224,6 +245,8 @@ enum Declined {
     Answered(Rejection, String),
     /// The peer broke the protocol, or off.
     Broken(WireError),
+    /// Another handshake needed its place.
+    GaveWay,
 }
 
 impl From<WireError> for Declined {
@@ -236,16 +259,21 @@ async fn answer<H: Host>(
     shared: &Shared<H>,
     stream: &mut TcpStream,
     peer: SocketAddr,
-) -> Result<(super::Agreement, Offer), Declined> {
+    place: &Place,
+) -> Result<(Agreement, Offer), Declined> {
     stream.set_nodelay(true).map_err(WireError::from)?;
-    let Message::Hello { offer: peer_offer, .. } = read_message(stream, shared.timing.patience).await? else {
+    let first = read_message(stream, shared.timing.first_message).await?;
+    let Message::Hello { offer: peer_offer, .. } = first else {
         return Err(WireError::Garbage("the first message is no hello".into()).into());
     };
+    place.heard();
+    check_share(shared, Source::of(peer.ip()))?;
     let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
     let cid = H::reserved(&reservation);
     let own = make_offer(&shared.host.local(), cid, peer_offer.ordered, shared.host.regions());
-    let agreement = agree(&own, &peer_offer, peer.ip(), shared.tuning)
+    let mut agreement = agree(&own, &peer_offer, peer.ip(), shared.tuning)
         .map_err(|text| Declined::Answered(Rejection::Offer, text))?;
+    find_next_hop(shared, &mut agreement).await;
     // Open before answering: the peer's first packet may follow at once.
     shared.host.open(reservation, &agreement).map_err(declined_by_host)?;
     let opened = Opened { shared, cid: Some(cid) };
@@ -254,6 +282,30 @@ async fn answer<H: Host>(
         _ => return Err(WireError::Garbage("the second message is not ready".into()).into()),
     }
     Ok((agreement, *peer_offer))
+}
+
+/// One source may not take the whole connection table.
+fn check_share<H: Host>(shared: &Shared<H>, source: Source) -> Result<(), Declined> {
+    let of_source =
+        |session: &&Arc<Session>| !session.connected_here && Source::of(session.peer.ip()) == source;
+    let established = lock(&shared.sessions).values().filter(of_source).count();
+    let most = shared.limits.connections_per_source;
+    // This handshake counts itself.
+    if established + shared.admission.begun(source) <= most {
+        return Ok(());
+    }
+    let text = format!(
+        "{source} has {established} connections to this node, of {most} that one peer may have: close one"
+    );
+    Err(Declined::Answered(Rejection::TableFull, text))
+}
+
+/// Hangs up on a peer that may not begin a handshake, and says why as far as that costs nothing.
+pub(super) fn turn_away(stream: &TcpStream) {
+    let busy = Message::Reject { reason: Rejection::Busy, text: TURNED_AWAY.to_owned() };
+    if let Ok(frame) = encode(&busy) {
+        let _ = stream.try_write(&frame); // a fresh connection has room; if not, the end of it has to say enough
+    }
 }
 
 fn declined_by_host(error: HostError) -> Declined {

@@ -8,7 +8,8 @@ use super::agreement::Agreement;
 use super::message::RegionAdvertisement;
 use crate::mac::Mac;
 
-/// A node as the connection manager sees it. Every method returns without waiting for the network.
+/// A node as the connection manager sees it. Every method but [`Host::next_hop`] returns without waiting for the
+/// network.
 pub trait Host: Send + Sync + 'static {
     /// A CID kept for one connection; dropping it gives the CID back.
     type Reservation: Send + 'static;
@@ -24,6 +25,10 @@ pub trait Host: Send + Sync + 'static {
 
     /// The CID of a reservation.
     fn reserved(reservation: &Self::Reservation) -> Cid;
+
+    /// The MAC address that leads to a peer, if this end finds it out. The one method that may wait for the network, for
+    /// a second or so; it does not hold its thread meanwhile.
+    fn next_hop(&self, peer: IpAddr) -> impl Future<Output = Option<Mac>> + Send;
 
     /// Opens this end's half. From now on packets for the CID are accepted.
     ///

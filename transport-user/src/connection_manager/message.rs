@@ -357,14 +357,23 @@ pub(super) async fn write_message(
     message: &Message,
     patience: Duration,
 ) -> Result<(), WireError> {
+    let frame = encode(message)?;
+    timeout(patience, stream.write_all(&frame)).await.map_err(|_| WireError::Silent(patience))??;
+    Ok(())
+}
+
+/// A message as it stands on the wire.
+///
+/// # Errors
+/// It is too long.
+pub(super) fn encode(message: &Message) -> Result<Vec<u8>, WireError> {
     let json = serde_json::to_vec(message).map_err(|error| WireError::Garbage(error.to_string()))?;
     if json.len() > LARGEST_MESSAGE {
         return Err(WireError::TooLong(json.len()));
     }
     let mut frame = (json.len() as u32).to_be_bytes().to_vec();
     frame.extend_from_slice(&json);
-    timeout(patience, stream.write_all(&frame)).await.map_err(|_| WireError::Silent(patience))??;
-    Ok(())
+    Ok(frame)
 }
 
 /// `text`, cut to what a message may carry.

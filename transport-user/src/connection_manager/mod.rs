@@ -5,8 +5,8 @@
 //! the life line of the Falcon connection: heartbeats every second, and when it breaks, the connection is closed and
 //! everything outstanding completes with `DeadConn` (D-89).
 //!
-//! A stranger can cost the node little: handshakes are limited in number, size and time, every failure has a
-//! counter, and the node goes on serving. In plaintext mode (D-83) peers are not authenticated: anyone who reaches the
+//! A stranger can cost the node little: handshakes and connections are limited in number (in all and for each source),
+//! size and time, a silent peer keeps nobody out, every failure has a counter, and the node goes on serving. In plaintext mode (D-83) peers are not authenticated: anyone who reaches the
 //! port can connect. Bind the node to a network that is trusted.
 
 use std::collections::HashMap;
@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use transport_common::ids::Cid;
 
+mod admission;
 mod agreement;
 mod events;
 mod handshake;
@@ -30,6 +31,9 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub use admission::Limits;
+pub(crate) use admission::Source as PeerSource;
+use admission::{Admission, Admitted, Dialing};
 pub use agreement::Agreement;
 use events::{Counters, EventLog, count};
 pub use events::{Event, ManagerStatistics};
@@ -46,8 +50,6 @@ use session::{Session, farewell};
 
 use crate::parameters::Tuning;
 
-/// Handshakes under way at once; more are dropped.
-const HANDSHAKES: usize = 32;
 /// Peers that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 /// File steps that may wait for the node.
@@ -62,6 +64,8 @@ pub struct ManagerOptions {
     pub tuning: Tuning,
     /// Heartbeats and patience.
     pub timing: Timing,
+    /// What peers may take.
+    pub limits: Limits,
 }
 
 /// Heartbeats and patience.
@@ -71,6 +75,8 @@ pub struct Timing {
     pub heartbeat: Duration,
     /// A peer that sends no whole message for so long, or does not read, is dead. Default 5 s.
     pub patience: Duration,
+    /// A peer that has connected and does not send its first message within this time is hung up on. Default 1 s.
+    pub first_message: Duration,
 }
 
 /// What the manager tells the node.
@@ -138,7 +144,9 @@ struct Shared<H> {
     tuning: Tuning,
     timing: Timing,
     sessions: Mutex<HashMap<Cid, Arc<Session>>>,
-    handshakes: Arc<Semaphore>,
+    limits: Limits,
+    admission: Arc<Admission>,
+    dialing: Dialing,
     counters: Counters,
     events: EventLog,
     notices: mpsc::Sender<Notice>,
@@ -179,7 +187,9 @@ impl<H: Host> ConnectionManager<H> {
             tuning: options.tuning,
             timing: options.timing,
             sessions: Mutex::default(),
-            handshakes: Arc::new(Semaphore::new(HANDSHAKES)),
+            limits: options.limits,
+            admission: Admission::new(options.limits),
+            dialing: Dialing::default(),
             counters: Counters::default(),
             events: EventLog::default(),
             notices,
@@ -223,6 +233,11 @@ impl<H: Host> ConnectionManager<H> {
         let mut all: Vec<_> = lock(&self.shared.sessions).values().map(|session| session.info()).collect();
         all.sort_by_key(|session| session.local_cid);
         all
+    }
+
+    /// The peer's end of a session's TCP connection.
+    pub fn peer(&self, cid: Cid) -> Option<SocketAddr> {
+        self.session(cid).map(|session| session.peer)
     }
 
     /// What it counted since it started.
@@ -277,15 +292,22 @@ async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
             }
         };
         count(&shared.counters.tcp_accepted);
-        match Arc::clone(&shared.handshakes).try_acquire_owned() {
-            Ok(permit) => {
-                tokio::spawn(handshake::accept(Arc::clone(&shared), stream, peer, permit));
+        let place = match shared.admission.admit(peer.ip()) {
+            Admitted::Free(place) => place,
+            Admitted::Displacing(place, source) => {
+                count(&shared.counters.displaced);
+                shared.events.flood(|| format!("{peer} takes the place of a handshake of {source}"));
+                place
             }
-            Err(_) => {
+            Admitted::Refused => {
                 count(&shared.counters.refused_busy);
-                shared.events.warn(format!("{peer} dropped: {HANDSHAKES} handshakes are under way"));
+                let most = shared.limits.handshakes_per_source;
+                shared.events.flood(|| format!("{peer} turned away: {most} of its handshakes are under way"));
+                handshake::turn_away(&stream);
+                continue;
             }
-        }
+        };
+        tokio::spawn(handshake::accept(Arc::clone(&shared), stream, peer, place));
     }
 }
 

@@ -1,6 +1,7 @@
 //! A [`Node`] as the connection manager's host.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::agreement::Agreement;
 use super::host::{Health, Host, HostError, LocalEnd};
 use super::lock;
 use super::message::RegionAdvertisement;
-use crate::{Access, CidReservation, ConnectionState, Error, LocalCid, Node};
+use crate::{Access, CidReservation, ConnectionState, Error, LocalCid, Mac, Node};
 
 /// Lets a [`super::ConnectionManager`] open connections of a node. Clones are the same host.
 #[derive(Clone, Debug)]
@@ -73,14 +74,13 @@ impl Host for NodeHost {
         reservation.cid()
     }
 
+    async fn next_hop(&self, peer: IpAddr) -> Option<Mac> {
+        self.node.next_hop(peer).await.inspect_err(|error| debug!("{error}")).ok()
+    }
+
     fn open(&self, reservation: CidReservation, agreement: &Agreement) -> Result<(), HostError> {
         let connection = &agreement.connection;
-        let mut open = connection.to_open(LocalCid::Reserved(reservation), Some(agreement.max_segment));
-        // The TCP connection has just used the neighbour table, which also knows the way through a router.
-        match self.node.resolve(connection.peer_address) {
-            Ok(next_hop) => open.peer_mac = next_hop,
-            Err(error) => debug!("{error}; taking the MAC address that the peer named"),
-        }
+        let open = connection.to_open(LocalCid::Reserved(reservation), Some(agreement.max_segment));
         self.node.open(open).map(drop).map_err(|error| HostError::Refused(error.to_string()))
     }
 

@@ -186,7 +186,11 @@ pub(super) fn farewell(text: &str) -> Message {
 /// Durations of the manager, apart so that tests need not wait for them.
 impl Default for Timing {
     fn default() -> Self {
-        Self { heartbeat: Duration::from_secs(1), patience: Duration::from_secs(5) }
+        Self {
+            heartbeat: Duration::from_secs(1),
+            patience: Duration::from_secs(5),
+            first_message: Duration::from_secs(1),
+        }
     }
 }
 

@@ -27,6 +27,8 @@ struct Memory {
     table: Mutex<BTreeMap<u32, Option<Agreement>>>,
     fatal: Mutex<Vec<Cid>>,
     regions: Mutex<Vec<RegionAdvertisement>>,
+    /// A peer whose next hop is never found.
+    unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
 }
 
@@ -53,6 +55,7 @@ impl FakeNode {
             table: Mutex::default(),
             fatal: Mutex::default(),
             regions: Mutex::default(),
+            unreachable: Mutex::default(),
             capacity,
         }))
     }
@@ -92,6 +95,13 @@ impl Host for FakeNode {
         reservation.1.expect("reserved")
     }
 
+    async fn next_hop(&self, peer: IpAddr) -> Option<Mac> {
+        if *lock(&self.0.unreachable) == Some(peer) {
+            std::future::pending::<()>().await;
+        }
+        None
+    }
+
     fn open(&self, mut reservation: FakeReservation, agreement: &Agreement) -> Result<(), HostError> {
         let cid = reservation.1.take().expect("reserved");
         assert_eq!(agreement.connection.local_cid, cid);
@@ -122,7 +132,11 @@ async fn start(node: FakeNode) -> (Manager, mpsc::Receiver<Notice>) {
 }
 
 async fn start_with(node: FakeNode, timing: Timing) -> (Manager, mpsc::Receiver<Notice>) {
-    let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing };
+    start_limited(node, timing, Limits::default()).await
+}
+
+async fn start_limited(node: FakeNode, timing: Timing, limits: Limits) -> (Manager, mpsc::Receiver<Notice>) {
+    let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing, limits };
     ConnectionManager::start(node, options).await.expect("loopback")
 }
 
@@ -204,7 +218,7 @@ async fn a_dead_peer_closes_the_connection() {
     // One that goes silent without a word, and one that breaks the protocol afterwards.
     let (left, mut notices) = start_with(
         FakeNode::new(LEFT, 1500),
-        Timing { heartbeat: PATIENCE, patience: Duration::from_millis(100) },
+        Timing { heartbeat: PATIENCE, patience: Duration::from_millis(100), ..Timing::default() },
     )
     .await;
     let (_silent, cid) = handshake_by_hand(&left).await;
@@ -267,7 +281,11 @@ async fn connect_survives_servers_that_are_something_else() {
 
 #[tokio::test]
 async fn strangers_are_counted_and_the_node_goes_on_serving() {
-    let timing = Timing { patience: Duration::from_millis(150), heartbeat: Duration::from_millis(20) };
+    let timing = Timing {
+        first_message: Duration::from_millis(150),
+        heartbeat: Duration::from_millis(20),
+        ..Timing::default()
+    };
     let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), timing).await;
     let wrong_version = br#"{"type":"hello","protocol":"tiercel-connection-manager","version":2,"new":1}"#;
     let strangers: [(&str, Vec<u8>); 7] = [
@@ -325,21 +343,89 @@ async fn offers_beyond_the_limits_are_declined() {
     assert_eq!((node.statistics().declined, node.host().in_use()), (changes.len() as u64, 0));
 }
 
+/// A timing in which no peer is hung up on for its silence within the test.
+const UNHURRIED: Timing =
+    Timing { heartbeat: Duration::from_millis(20), patience: PATIENCE, first_message: PATIENCE };
+
+/// Connects to a node from an address of this host.
+async fn connect_from(source: &str, node: &Manager) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
+    socket.connect(node.address()).await.unwrap()
+}
+
+async fn hung_up(stream: &mut TcpStream) {
+    let _ = within("it is hung up on", stream.read_to_end(&mut Vec::new())).await;
+}
+
 #[tokio::test]
-async fn half_open_handshakes_are_limited_and_give_everything_back() {
-    let timing = Timing { patience: Duration::from_secs(2), heartbeat: Duration::from_millis(20) };
-    let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), timing).await;
+async fn silent_peers_keep_nobody_out() {
+    let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), UNHURRIED).await;
+    let limits = Limits::default();
+    let mut silent = Vec::new();
+    for number in 0..limits.handshakes {
+        let source = format!("127.0.1.{}", 1 + number / limits.handshakes_per_source);
+        silent.push(connect_from(&source, &node).await);
+    }
+    eventually("all are accepted", || node.statistics().tcp_accepted == silent.len() as u64).await;
+    handshake_by_hand(&node).await;
+    assert_eq!(node.statistics().displaced, 1);
+    hung_up(&mut silent[0]).await;
+    assert_eq!(node.statistics().refused_busy, 0);
+}
+
+#[tokio::test]
+async fn one_peer_cannot_take_every_handshake() {
+    let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), UNHURRIED).await;
+    let limits = Limits::default();
     let mut half_open = Vec::new();
-    for _ in 0..HANDSHAKES {
-        let mut stream = TcpStream::connect(node.address()).await.unwrap();
+    for _ in 0..limits.handshakes_per_source {
+        let mut stream = connect_from("127.0.1.1", &node).await;
         assert!(matches!(say_hello(&mut stream, offer_by_hand()).await, Message::Accept { .. }));
         half_open.push(stream);
     }
-    let mut one_more = TcpStream::connect(node.address()).await.unwrap();
-    let _ = within("it is dropped", one_more.read_to_end(&mut Vec::new())).await;
-    assert_eq!(node.statistics().refused_busy, 1);
+    let mut one_more = connect_from("127.0.1.1", &node).await;
+    let answer = within("it is told", read_message(&mut one_more, PATIENCE)).await.unwrap();
+    assert!(matches!(answer, Message::Reject { reason: Rejection::Busy, .. }), "{answer:?}");
+    assert_eq!((node.statistics().refused_busy, node.statistics().displaced), (1, 0));
+    let _other = handshake_by_hand(&node).await;
     drop(half_open);
-    eventually("everything is given back", || node.host().in_use() == 0).await;
+    eventually("everything is given back", || node.host().in_use() == 1).await;
+}
+
+#[tokio::test]
+async fn one_peer_cannot_take_the_whole_connection_table() {
+    let limits = Limits { connections_per_source: 2, ..Limits::default() };
+    let (node, _n) = start_limited(FakeNode::new(RIGHT, 1500), UNHURRIED, limits).await;
+    let _connections = [handshake_by_hand(&node).await, handshake_by_hand(&node).await];
+    let mut third = TcpStream::connect(node.address()).await.unwrap();
+    let answer = say_hello(&mut third, offer_by_hand()).await;
+    let Message::Reject { reason: Rejection::TableFull, text } = answer else { panic!("{answer:?}") };
+    assert!(text.contains("2 connections"), "{text}");
+    let mut other = connect_from("127.0.1.1", &node).await;
+    assert!(matches!(say_hello(&mut other, offer_by_hand()).await, Message::Accept { .. }));
+}
+
+#[tokio::test]
+async fn many_connections_to_one_peer_are_made_without_meeting_its_limits() {
+    let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
+    let (right, _r) = start(FakeNode::new(RIGHT, 1500)).await;
+    let right_address: IpAddr = RIGHT.parse().unwrap();
+    let connects = (0..100).map(|_| left.connect(right_address, right.address().port(), true));
+    let cids = within("all are connected", futures_util::future::try_join_all(connects)).await.unwrap();
+    assert_eq!(cids.len(), 100);
+    assert_eq!((right.statistics().refused_busy, right.statistics().displaced), (0, 0));
+}
+
+#[tokio::test]
+async fn a_next_hop_that_is_not_found_holds_up_nobody() {
+    let (node, _n) = start_with(FakeNode::new(RIGHT, 1500), UNHURRIED).await;
+    *lock(&node.host().0.unreachable) = Some("127.0.1.1".parse().unwrap());
+    let mut stuck = connect_from("127.0.1.1", &node).await;
+    let hello =
+        Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer_by_hand()) };
+    write_message(&mut stuck, &hello, PATIENCE).await.unwrap();
+    eventually("it has its CID", || node.host().in_use() == 1).await;
     handshake_by_hand(&node).await;
 }
 
@@ -355,7 +441,8 @@ async fn shutting_down_takes_leave_of_every_peer() {
 #[tokio::test]
 async fn an_address_that_is_not_ours_cannot_be_listened_on() {
     let node = FakeNode::new("192.0.2.1", 1500);
-    let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing: Timing::default() };
+    let (timing, limits) = (Timing::default(), Limits::default());
+    let options = ManagerOptions { port: 0, tuning: Tuning::default(), timing, limits };
     let Err(error) = ConnectionManager::start(node, options).await else { panic!("not our address") };
     let text = error.to_string();
     assert!(text.starts_with("cannot listen on 192.0.2.1:0 for the connection manager: "), "{text}");

@@ -60,6 +60,11 @@ pub enum Request {
         /// What is to be different.
         congestion: CongestionChange,
     },
+    /// Set a static connection back to its beginning.
+    Reset {
+        /// Its CID.
+        cid: u32,
+    },
     /// Close a connection.
     Close {
         /// Its local CID.

@@ -3,13 +3,15 @@
 use std::io;
 
 use netlink_packet_core::{
-    DecodeError, DefaultNla, Emitable, NLM_F_REQUEST, NetlinkDeserializable, NetlinkMessage, NetlinkPayload,
-    NetlinkSerializable, Nla, NlasIterator, ParseableParametrized,
+    DecodeError, DefaultNla, Emitable, NetlinkDeserializable, NetlinkSerializable, Nla, NlasIterator,
+    ParseableParametrized,
 };
 use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
 use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
 use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
+use netlink_sys::protocols::NETLINK_GENERIC;
+
+use crate::netlink::Requests;
 
 /// Of linux/netdev.h.
 const FAMILY: &str = "netdev";
@@ -18,30 +20,26 @@ const COMMAND_DEVICE_GET: u8 = 1;
 const ATTRIBUTE_INTERFACE_INDEX: u16 = 1;
 const ATTRIBUTE_RX_METADATA: u16 = 5;
 const RX_METADATA_TIMESTAMP: u64 = 1;
-/// Longest answer.
-const ANSWER_BYTES: usize = 8192;
 
 /// Whether the driver of the interface with `index`, in the calling thread's network namespace, hands receive
 /// timestamps to XDP programs.
 pub(super) fn offers_timestamps(index: u32) -> io::Result<bool> {
-    let mut socket = Socket::new(NETLINK_GENERIC)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    let family = family(&socket)?;
+    let requests = Requests::open(NETLINK_GENERIC)?;
+    let family = family(&requests)?;
     let mut question = GenlMessage::from_payload(Device(vec![DefaultNla::new(
         ATTRIBUTE_INTERFACE_INDEX,
         index.to_ne_bytes().to_vec(),
     )]));
     question.set_resolved_family_id(family);
-    let Device(attributes) = ask(&socket, question)?;
+    let Device(attributes) = ask(&requests, question)?;
     Ok(rx_metadata(&attributes) & RX_METADATA_TIMESTAMP != 0)
 }
 
 /// The number that the kernel gave the family.
-fn family(socket: &Socket) -> io::Result<u16> {
+fn family(requests: &Requests) -> io::Result<u16> {
     let nlas = vec![GenlCtrlAttrs::FamilyName(FAMILY.to_owned())];
     let question = GenlMessage::from_payload(GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas });
-    let answer: GenlCtrl = ask(socket, question)?;
+    let answer: GenlCtrl = ask(requests, question)?;
     let id = answer.nlas.iter().find_map(|attribute| match attribute {
         GenlCtrlAttrs::FamilyId(id) => Some(*id),
         _ => None,
@@ -60,25 +58,13 @@ fn rx_metadata(attributes: &[DefaultNla]) -> u64 {
 }
 
 /// One question, one answer.
-fn ask<F>(socket: &Socket, question: GenlMessage<F>) -> io::Result<F>
+fn ask<F>(requests: &Requests, question: GenlMessage<F>) -> io::Result<F>
 where
     F: GenlFamily + Emitable + ParseableParametrized<[u8], GenlHeader> + std::fmt::Debug,
     GenlMessage<F>: NetlinkSerializable + NetlinkDeserializable,
 {
-    let mut packet = NetlinkMessage::from(question);
-    packet.header.flags = NLM_F_REQUEST;
-    packet.finalize();
-    let mut bytes = vec![0; packet.buffer_len()];
-    packet.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
-    let mut answer = Vec::with_capacity(ANSWER_BYTES);
-    socket.recv(&mut answer, 0)?;
-    let answer = NetlinkMessage::<GenlMessage<F>>::deserialize(&answer).map_err(io::Error::other)?;
-    match answer.payload {
-        NetlinkPayload::InnerMessage(message) => Ok(message.payload),
-        NetlinkPayload::Error(error) => Err(error.to_io()),
-        _ => Err(io::ErrorKind::InvalidData.into()),
-    }
+    let answer = requests.ask(question)?.into_iter().next();
+    answer.map(|answer| answer.payload).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// `NETDEV_CMD_DEV_GET` and its answer.

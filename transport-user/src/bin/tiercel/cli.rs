@@ -298,6 +298,10 @@ pub(crate) struct Up {
     /// Replace an XDP program that is attached already.
     #[arg(long)]
     pub(crate) force: bool,
+    /// Log rare events of the XDP programs: refused packets and why, locks not had, exchanges. Costs speed; for finding
+    /// faults. Needs a build with the cargo feature bpf-log.
+    #[arg(long)]
+    pub(crate) bpf_log: bool,
     /// Directory in which peers may store files, and from which they may fetch them (`cp`).
     #[arg(long, value_name = "DIR")]
     pub(crate) receive_dir: Option<PathBuf>,

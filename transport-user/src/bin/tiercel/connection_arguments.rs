@@ -66,6 +66,15 @@ Examples:
   tiercel conn watch 5
   tiercel conn watch 5 --interval 100ms --count 50 --json | jq .fcwnd")]
     Watch(Watch),
+    /// Set a static connection back to its beginning, after its peer was started anew; what is outstanding completes in
+    /// error. The peer's packets look old to this end until then: it counts from the beginning.
+    #[command(after_help = "Example:\n  tiercel conn reset 5")]
+    Reset {
+        /// Local CID.
+        cid: u32,
+        #[command(flatten)]
+        json: Json,
+    },
     /// Close a connection; what is outstanding completes in error.
     #[command(after_help = "Example:\n  tiercel conn close 5")]
     Close {

@@ -169,6 +169,14 @@ pub(crate) async fn connections(node: &Node, command: Conn) -> Result<(), Exit> 
             Ok(())
         }
         Conn::Watch(arguments) => watch(node, arguments).await,
+        Conn::Reset { cid, json } => {
+            let connection = node.ask(Request::Reset { cid }).await?;
+            match json.json {
+                true => print_json(&connection),
+                false => print(format!("connection {cid} is at its beginning")),
+            }
+            Ok(())
+        }
         Conn::Close { cid } => {
             node.ask(Request::Close { cid }).await?;
             print(format!("connection {cid} closed"));

@@ -24,14 +24,18 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Exit::node)?;
     let options = node_options(&arguments, section);
     let served = ServedNode::start(&file, options, socket, receive_directory).await?;
-    tokio::select! {
-        _ = interrupt.recv() => info!("interrupted"),
-        _ = terminate.recv() => info!("asked to terminate"),
-        () = served.down_requested() => info!("asked to go down"),
+    let ended = tokio::select! {
+        lost = served.lost() => Err(Exit::node(lost)),
+        _ = interrupt.recv() => Ok("interrupted"),
+        _ = terminate.recv() => Ok("asked to terminate"),
+        () = served.down_requested() => Ok("asked to go down"),
+    };
+    if let Ok(why) = ended {
+        info!("{why}");
     }
     served.shut_down().await;
     info!("down");
-    Ok(())
+    ended.map(drop)
 }
 
 /// The node file, or what the options say instead; options that both know win.
@@ -66,11 +70,13 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
     NodeOptions {
         attach: if arguments.generic { AttachMode::Generic } else { AttachMode::Native },
         force: arguments.force,
+        bpf_log: arguments.bpf_log,
         engine: EngineOptions {
             mode,
             cpu: arguments.cpu,
             batch: arguments.batch,
             spin: arguments.spin.unwrap_or(default.spin),
+            signal: default.signal,
         },
         ..section.options()
     }

@@ -231,6 +231,22 @@ impl NodeService {
         self.show(cid)
     }
 
+    async fn reset(&self, cid: u32) -> Result<Value, Failure> {
+        self.connection(cid)?;
+        if self.inner.manager.peer(Cid(cid)).is_some() {
+            return Err(Failure::invalid(format!(
+                "connection {cid} was made by the connection manager, which notices by itself that a peer was started anew: \
+                 close it with `tiercel conn close {cid}`, then connect again"
+            )));
+        }
+        let reset = tokio::time::timeout(CLOSING, self.node().reset(Cid(cid))).await;
+        reset.map_err(|_| {
+            let text = format!("connection {cid} does not end; is the engine running? (`tiercel status`)");
+            Failure::new(FailureKind::Node, text)
+        })??;
+        self.show(cid)
+    }
+
     async fn close(&self, cid: u32) -> Result<Value, Failure> {
         let connection = self.connection(cid)?;
         if !self.inner.manager.close(Cid(cid)).await {
@@ -266,7 +282,9 @@ impl NodeService {
             ));
         };
         let link = Arc::new(Link::new(self.clone(), self.connection(cid.0)?));
-        let mut steps = self.inner.transfers.enter(cid, step.transfer())?;
+        let ended = || Failure::new(FailureKind::Connect, "the connection has ended");
+        let peer = self.inner.manager.peer(cid).ok_or_else(ended)?;
+        let mut steps = self.inner.transfers.serve(cid, step.transfer(), peer.ip())?;
         let (progress, _wanted) = ProgressSender::detached();
         match step {
             FileMessage::Offer { name, via, length, chunk, slots, rkey, overwrite, .. } => {
@@ -300,6 +318,7 @@ impl Handler for NodeService {
                 self.connect((address, port), ordered, &congestion).await
             }
             Request::SetCongestion { cid, congestion } => self.set_congestion(cid, &congestion).await,
+            Request::Reset { cid } => self.reset(cid).await,
             Request::Close { cid } => self.close(cid).await,
             Request::Regions => self.list_regions(),
             Request::RegisterRegion { length, access, name } => self.register_region(length, &access, name),

@@ -8,9 +8,9 @@ use tracing::{info, warn};
 
 use super::{NodeService, ServiceOptions};
 use crate::config::NodeFile;
-use crate::connection_manager::{ListeningPlace, ManagerOptions, StartError, Timing};
+use crate::connection_manager::{Limits, ListeningPlace, ManagerOptions, StartError, Timing};
 use crate::control::{Server, SocketError, bind};
-use crate::{Device, Error, LocalCid, Node, NodeOptions};
+use crate::{Device, Error, LocalCid, Lost, Node, NodeOptions};
 
 /// Why a node could not be brought up and served.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +88,11 @@ impl ServedNode {
         self.service.down_requested().await;
     }
 
+    /// Comes back when the node went down by itself, and says why; see [`Node::lost`].
+    pub async fn lost(&self) -> Lost {
+        self.node().lost().await
+    }
+
     /// Takes leave of all peers and brings the node down.
     pub async fn shut_down(self) {
         self.service.shut_down().await;
@@ -125,6 +130,7 @@ fn start_service(
             port: section.control_port,
             tuning: section.tuning,
             timing: Timing::default(),
+            limits: Limits::default(),
         },
         receive_directory,
         profiles: file.profiles.clone(),

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,10 +15,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use transport_common::ids::Cid;
+use transport_common::queues::MEMORY_BYTES;
 
 use super::super::protocol::{Failure, FailureKind};
 use super::super::server::ProgressSender;
-use crate::connection_manager::{FileMessage, Via};
+use crate::connection_manager::{FileMessage, PeerSource, Via};
 
 mod part;
 mod sink;
@@ -36,10 +38,17 @@ const TRANSFERS: usize = 16;
 const STEPS: usize = 2 * MOST_SLOTS as usize + 8;
 /// Most chunks under way at once.
 const MOST_SLOTS: u32 = 128;
-/// Most registered memory one transfer may take, bytes.
-const MOST_MEMORY: u64 = 64 << 20;
+/// Most registered memory one transfer may take, bytes. The library's own sources ask for 4 MiB.
+const MOST_MEMORY: u64 = 8 << 20;
+/// Transfers that peers have begun; and those of one source of them.
+const SERVED: usize = 8;
+const SERVED_EACH: usize = 2;
+// What peers begin leaves three quarters of the node's memory to its owner.
+const _: () = assert!(SERVED as u64 * MOST_MEMORY <= MEMORY_BYTES as u64 / 4);
 /// A peer that takes no step for so long has given up.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// As [`PATIENCE`], where the peer began the transfer: nobody here waits for it, and it holds memory.
+const SERVED_PATIENCE: Duration = Duration::from_secs(10);
 /// How long operations of a transfer that has failed may still take before they are left to themselves.
 const RELEASE: Duration = Duration::from_secs(2);
 /// Longest name of a file.
@@ -67,7 +76,14 @@ pub struct CopyReport {
 
 /// The transfers under way: who gets the steps that arrive.
 #[derive(Debug, Default)]
-pub(super) struct Transfers(Mutex<HashMap<(Cid, u64), mpsc::Sender<FileMessage>>>);
+pub(super) struct Transfers(Mutex<HashMap<(Cid, u64), Route>>);
+
+#[derive(Debug)]
+struct Route {
+    steps: mpsc::Sender<FileMessage>,
+    /// The peer that began the transfer; none if this node did.
+    begun_by: Option<PeerSource>,
+}
 
 /// Steps of one transfer, as long as it lives.
 #[derive(Debug)]
@@ -75,15 +91,39 @@ pub(super) struct Steps<'t> {
     transfers: &'t Transfers,
     key: (Cid, u64),
     receiver: mpsc::Receiver<FileMessage>,
+    patience: Duration,
 }
 
 impl Transfers {
-    /// Starts listening for the steps of a transfer.
+    /// Starts listening for the steps of a transfer that this node begins.
     ///
     /// # Errors
     /// The number is taken, or there are too many.
     pub(super) fn enter(&self, cid: Cid, transfer: u64) -> Result<Steps<'_>, Failure> {
+        self.begin((cid, transfer), None)
+    }
+
+    /// As [`Self::enter`], of one that a peer has begun.
+    ///
+    /// # Errors
+    /// The number is taken, or there are too many: of all peers, or of this one.
+    pub(super) fn serve(&self, cid: Cid, transfer: u64, peer: IpAddr) -> Result<Steps<'_>, Failure> {
+        self.begin((cid, transfer), Some(PeerSource::of(peer)))
+    }
+
+    fn begin(&self, (cid, transfer): (Cid, u64), begun_by: Option<PeerSource>) -> Result<Steps<'_>, Failure> {
         let mut routes = self.lock();
+        if let Some(peer) = begun_by {
+            let served = routes.values().filter(|route| route.begun_by.is_some()).count();
+            let of_peer = routes.values().filter(|route| route.begun_by == Some(peer)).count();
+            if served >= SERVED || of_peer >= SERVED_EACH {
+                let text = format!(
+                    "the node serves {served} transfers of its peers, {of_peer} of them for {peer} (at most {SERVED}, and \
+                     {SERVED_EACH} for each): wait for one to end, then copy again"
+                );
+                return Err(Failure::new(FailureKind::Node, text));
+            }
+        }
         if routes.len() >= TRANSFERS {
             return Err(Failure::new(
                 FailureKind::Node,
@@ -93,9 +133,10 @@ impl Transfers {
         if routes.contains_key(&(cid, transfer)) {
             return Err(Failure::new(FailureKind::Node, "a transfer has this number already"));
         }
-        let (sender, receiver) = mpsc::channel(STEPS);
-        routes.insert((cid, transfer), sender);
-        Ok(Steps { transfers: self, key: (cid, transfer), receiver })
+        let (steps, receiver) = mpsc::channel(STEPS);
+        routes.insert((cid, transfer), Route { steps, begun_by });
+        let patience = if begun_by.is_some() { SERVED_PATIENCE } else { PATIENCE };
+        Ok(Steps { transfers: self, key: (cid, transfer), receiver, patience })
     }
 
     /// Hands a step to its transfer; gives it back when there is none. A peer that sends more steps than a transfer
@@ -104,7 +145,7 @@ impl Transfers {
         let key = (cid, step.transfer());
         let mut routes = self.lock();
         let Some(route) = routes.get(&key) else { return Some(step) };
-        if route.try_send(step).is_err() {
+        if route.steps.try_send(step).is_err() {
             routes.remove(&key);
         }
         None
@@ -115,7 +156,7 @@ impl Transfers {
         self.lock().retain(|(of, _), _| *of != cid);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Cid, u64), mpsc::Sender<FileMessage>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Cid, u64), Route>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -143,7 +184,7 @@ impl Steps<'_> {
     /// # Errors
     /// The peer gave up, fell silent, or the connection ended.
     pub(super) async fn next(&mut self) -> Result<FileMessage, Failure> {
-        match tokio::time::timeout(PATIENCE, self.receiver.recv()).await {
+        match tokio::time::timeout(self.patience, self.receiver.recv()).await {
             Ok(Some(FileMessage::Abort { text, .. })) => {
                 Err(Failure::new(FailureKind::File, format!("the peer gave up: {}", text.escape_debug())))
             }
@@ -154,7 +195,7 @@ impl Steps<'_> {
             )),
             Err(_) => Err(Failure::new(
                 FailureKind::Connect,
-                format!("the peer took no step for {} s: see its own output", PATIENCE.as_secs()),
+                format!("the peer took no step for {} s: see its own output", self.patience.as_secs()),
             )),
         }
     }
@@ -242,6 +283,12 @@ struct Chunks {
 }
 
 impl Chunks {
+    /// Of a file of `length` bytes. A file of few chunks gets no memory for more.
+    fn new(length: u64, chunk: u32, slots: u32) -> Self {
+        let count = length.div_ceil(u64::from(chunk.max(1))).max(1);
+        Self { length, chunk, slots: u64::from(slots).min(count) as u32 }
+    }
+
     fn count(self) -> u64 {
         self.length.div_ceil(u64::from(self.chunk))
     }

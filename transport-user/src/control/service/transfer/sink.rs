@@ -65,8 +65,9 @@ async fn take<V: Verbs>(
 ) -> Result<CopyReport, Failure> {
     let started = Instant::now();
     check_target(&what.file, what.overwrite)?;
-    let chunks = Chunks { length: what.length, chunk: what.chunk, slots: what.slots };
-    let sensible = what.chunk > 0 && (1..=MOST_SLOTS).contains(&what.slots) && chunks.memory() <= MOST_MEMORY;
+    let chunks = Chunks::new(what.length, what.chunk, what.slots);
+    let asked = u64::from(what.chunk) * u64::from(what.slots);
+    let sensible = what.chunk > 0 && (1..=MOST_SLOTS).contains(&what.slots) && asked <= MOST_MEMORY;
     if !sensible || (what.via == Via::Send && what.chunk > verbs.largest_message()) {
         return Err(Failure::invalid("the offer's chunks are beyond the limits"));
     }

@@ -69,7 +69,7 @@ async fn offer<V: Verbs>(
         Via::Send => (TWO_SIDED.0.min(verbs.largest_message()), TWO_SIDED.1),
         Via::Write | Via::Read => ONE_SIDED,
     };
-    let chunks = Chunks { length: metadata.len(), chunk, slots };
+    let chunks = Chunks::new(metadata.len(), chunk, slots);
     let buffer = verbs.register(chunks.memory() as usize, what.via == Via::Read, false)?;
     let offer = FileMessage::Offer {
         transfer: steps.transfer(),
@@ -77,7 +77,7 @@ async fn offer<V: Verbs>(
         via: what.via,
         length: chunks.length,
         chunk,
-        slots,
+        slots: chunks.slots,
         rkey: if what.via == Via::Read { buffer.rkey() } else { 0 },
         overwrite: what.overwrite,
     };

@@ -479,6 +479,51 @@ async fn the_end_of_the_connection_ends_its_transfers() {
     assert!(other.next().await.is_ok());
 }
 
+/// What peers begin is limited for each of them and in all; what the node's owner begins is not touched by that.
+#[test]
+fn no_peer_takes_what_others_need() {
+    let transfers = Transfers::default();
+    let address = |n: u8| IpAddr::from([10, 7, 0, n]);
+    let first: Vec<_> =
+        (0..SERVED_EACH as u64).map(|n| transfers.serve(CID, n, address(1)).unwrap()).collect();
+    // Another connection of the same peer makes no difference.
+    let refused = transfers.serve(Cid(6), 100, address(1)).unwrap_err();
+    assert!(refused.text.contains("2 of them for 10.7.0.1"), "{}", refused.text);
+    let others: Vec<_> = (SERVED_EACH..SERVED)
+        .map(|n| transfers.serve(CID, 200 + n as u64, address(n as u8)).unwrap())
+        .collect();
+    assert!(transfers.serve(CID, 300, address(99)).is_err());
+    assert!(transfers.enter(CID, 300).is_ok());
+    drop(first);
+    assert!(transfers.serve(CID, 301, address(99)).is_ok());
+    drop(others);
+}
+
+/// An offer after which nothing comes gives its memory back soon, and takes no more than its file needs.
+#[tokio::test(start_paused = true)]
+async fn an_idle_offer_is_given_up() {
+    let scene = Scene::new();
+    let (progress, _wanted) = ProgressSender::detached();
+    let what = Sink {
+        file: scene.path("to"),
+        name: "to".into(),
+        via: Via::Write,
+        length: 5000,
+        chunk: 1000,
+        slots: 128,
+        rkey: 0,
+        overwrite: false,
+    };
+    let mut steps = scene.right_transfers.serve(CID, 1, IpAddr::from([10, 7, 0, 1])).unwrap();
+    let started = tokio::time::Instant::now();
+    let failure = sink(scene.right.as_ref(), &mut steps, what, &progress).await.unwrap_err();
+    assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
+    assert!(failure.text.contains("took no step for 10 s"), "{}", failure.text);
+    let taken: usize = scene.world.regions.lock().unwrap().values().map(|r| r.lock().unwrap().len()).sum();
+    assert_eq!(taken, 5000);
+    assert!(scene.names().is_empty());
+}
+
 #[test]
 fn names_from_the_network_are_plain() {
     for good in ["a", "file.bin", "with space", "\u{fc}ber"] {

@@ -1,0 +1,189 @@
+//! Programs: loading and test runs.
+
+use std::ffi::{CStr, c_int};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use super::{bpf, bpf_descriptor};
+
+// Of linux/bpf.h.
+const BPF_PROG_LOAD: c_int = 5;
+const BPF_PROG_TEST_RUN: c_int = 10;
+const BPF_PROG_TYPE_XDP: u32 = 6;
+pub(crate) const BPF_XDP: u32 = 37;
+const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
+const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
+/// Verdict: the frame is dropped.
+pub const XDP_DROP: i32 = 1;
+/// Verdict: the frame goes to the network stack.
+pub const XDP_PASS: i32 = 2;
+
+/// Bytes of a live frame before the program fills it; every frame the engine sends is longer or padded.
+pub const LIVE_FRAME_BYTES: u32 = 64;
+/// Largest number of frames the kernel handles in one batch of a live run.
+pub const MAX_BATCH: u32 = 256;
+/// Interface a live frame seems to come from: the loopback interface, which has this index in every network namespace.
+/// The wire program takes such frames for the engine's.
+const ENGINE_INTERFACE: u32 = 1;
+const NAME_BYTES: usize = 16;
+
+/// One instruction: `struct bpf_insn`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Instruction {
+    /// Operation.
+    pub code: u8,
+    /// Destination in the low 4 bits, source above.
+    pub registers: u8,
+    /// Of a jump or a memory access.
+    pub offset: i16,
+    /// Constant.
+    pub immediate: i32,
+}
+
+impl Instruction {
+    /// `r0 = value`.
+    pub const fn set_result(value: i32) -> Self {
+        Self { code: 0xb7, registers: 0, offset: 0, immediate: value } // BPF_ALU64 | BPF_MOV | BPF_K
+    }
+
+    /// `exit`.
+    pub const EXIT: Self = Self { code: 0x95, registers: 0, offset: 0, immediate: 0 };
+    /// `may_goto +0`, of Linux 6.9: `BPF_JMP | BPF_JCOND`.
+    pub const MAY_GOTO: Self = Self { code: 0xe5, registers: 0, offset: 0, immediate: 0 };
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LoadAttributes {
+    program_type: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; NAME_BYTES],
+    interface: u32,
+    attach_type: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    program: u32,
+    result: u32,
+    data_in_size: u32,
+    data_out_size: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_in_size: u32,
+    context_out_size: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    padding: u32,
+}
+
+/// `struct xdp_md`, the context of a test run.
+#[repr(C)]
+#[derive(Default)]
+struct Context {
+    data: u32,
+    data_end: u32,
+    data_meta: u32,
+    ingress_interface: u32,
+    receive_queue: u32,
+    egress_interface: u32,
+}
+
+/// An XDP program to load.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadXdp<'a, I> {
+    /// Its name in the kernel, cut to 15 bytes.
+    pub name: &'a CStr,
+    /// Its license.
+    pub license: &'a CStr,
+    /// [`Instruction`]s, or another type of the same layout.
+    pub instructions: &'a [I],
+    /// The interface it is bound to, in the calling thread's network namespace: only so does it get what the driver
+    /// hands out beside the frame.
+    pub bound_to: Option<u32>,
+}
+
+impl<I: Copy> LoadXdp<'_, I> {
+    /// Loads it. What the verifier says goes to `log`, if that has room for anything.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn load(&self, log: &mut [u8]) -> io::Result<OwnedFd> {
+        const { assert!(size_of::<I>() == size_of::<Instruction>()) };
+        let mut attributes = LoadAttributes {
+            program_type: BPF_PROG_TYPE_XDP,
+            instruction_count: self.instructions.len() as u32,
+            instructions: self.instructions.as_ptr() as u64,
+            license: self.license.as_ptr() as u64,
+            attach_type: BPF_XDP,
+            ..LoadAttributes::default()
+        };
+        if let Some(interface) = self.bound_to {
+            attributes.flags = BPF_F_XDP_DEV_BOUND_ONLY;
+            attributes.interface = interface;
+        }
+        if !log.is_empty() {
+            attributes.log_level = 1;
+            attributes.log = log.as_mut_ptr() as u64;
+            attributes.log_size = log.len() as u32;
+        }
+        // One byte stays for the terminating zero.
+        for (place, byte) in attributes.name[..NAME_BYTES - 1].iter_mut().zip(self.name.to_bytes()) {
+            *place = *byte;
+        }
+        bpf_descriptor(BPF_PROG_LOAD, &mut attributes)
+    }
+}
+
+/// Runs an XDP program once, on a frame of zeros that goes nowhere; what it returns.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
+    let frame = [0u8; LIVE_FRAME_BYTES as usize];
+    let mut attributes = TestRun {
+        program: program.as_raw_fd().cast_unsigned(),
+        data_in: frame.as_ptr() as u64,
+        data_in_size: LIVE_FRAME_BYTES,
+        ..TestRun::default()
+    };
+    bpf(BPF_PROG_TEST_RUN, &mut attributes)?;
+    Ok(attributes.result)
+}
+
+/// Hands `frames` live frames to `program`, as frames of the engine, `batch` at a time. Returns when all were
+/// handed over, or with `EINTR` on a signal.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn run_live(program: BorrowedFd<'_>, frames: u32, batch: u32) -> io::Result<()> {
+    let frame = [0u8; LIVE_FRAME_BYTES as usize];
+    let context =
+        Context { data_end: LIVE_FRAME_BYTES, ingress_interface: ENGINE_INTERFACE, ..Context::default() };
+    let mut attributes = TestRun {
+        program: program.as_raw_fd().cast_unsigned(),
+        data_in: frame.as_ptr() as u64,
+        data_in_size: LIVE_FRAME_BYTES,
+        context_in: std::ptr::from_ref(&context) as u64,
+        context_in_size: size_of::<Context>() as u32,
+        repeat: frames,
+        batch_size: batch,
+        flags: BPF_F_TEST_XDP_LIVE_FRAMES,
+        ..TestRun::default()
+    };
+    bpf(BPF_PROG_TEST_RUN, &mut attributes).map(drop)
+}

@@ -1,0 +1,167 @@
+//! Questions to the kernel about interfaces, routes and neighbours.
+//!
+//! The socket stays in the network namespace in which it was opened, whatever thread uses it later.
+
+use std::io;
+use std::net::IpAddr;
+
+use aya_obj::generated::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_HW_MODE, XDP_FLAGS_SKB_MODE};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
+};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+mod neighbour;
+mod requests;
+
+use neighbour::Probe;
+pub(crate) use requests::Requests;
+
+/// An XDP program on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct XdpState {
+    /// Program id.
+    pub(crate) id: u32,
+    /// How it is attached.
+    pub(crate) mode: XdpAttached,
+}
+
+/// An interface, as the kernel describes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: u32,
+    pub(crate) mac: Option<[u8; 6]>,
+    pub(crate) mtu: u32,
+    pub(crate) up: bool,
+    pub(crate) loopback: bool,
+    pub(crate) ethernet: bool,
+    /// Kind of a virtual interface ("veth"), none for hardware.
+    pub(crate) kind: Option<String>,
+    pub(crate) xdp: Option<XdpState>,
+}
+
+/// A route netlink socket and datagram sockets, all of the namespace they were opened in.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    requests: Requests,
+    probe: Probe,
+}
+
+impl Netlink {
+    /// Opens them in the calling thread's network namespace.
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self { requests: Requests::open(NETLINK_ROUTE)?, probe: Probe::open()? })
+    }
+
+    /// All interfaces of the namespace.
+    pub(crate) fn interfaces(&self) -> io::Result<Vec<Interface>> {
+        let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
+        let links = answers.into_iter().filter_map(|message| match message {
+            RouteNetlinkMessage::NewLink(link) => Some(Interface::from_message(&link)),
+            _ => None,
+        });
+        Ok(links.collect())
+    }
+
+    /// Addresses of the interface with `index`.
+    pub(crate) fn addresses(&self, index: u32) -> io::Result<Vec<IpAddr>> {
+        let answers = self.requests.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+        let mut addresses = Vec::new();
+        for message in answers {
+            let RouteNetlinkMessage::NewAddress(message) = message else { continue };
+            if message.header.index != index {
+                continue;
+            }
+            // On a point-to-point link ADDRESS is the peer's and LOCAL ours.
+            let own = |a: &AddressAttribute| match a {
+                AddressAttribute::Local(ip) => Some(*ip),
+                _ => None,
+            };
+            let any = |a: &AddressAttribute| match a {
+                AddressAttribute::Address(ip) => Some(*ip),
+                _ => None,
+            };
+            let attributes = &message.attributes;
+            addresses.extend(attributes.iter().find_map(own).or_else(|| attributes.iter().find_map(any)));
+        }
+        Ok(addresses)
+    }
+
+    /// Takes the XDP program off an interface to which it was attached without a link.
+    pub(crate) fn detach_xdp(&self, index: u32, mode: XdpAttached) -> io::Result<()> {
+        let flags = match mode {
+            XdpAttached::SocketBuffer => XDP_FLAGS_SKB_MODE,
+            XdpAttached::Hardware => XDP_FLAGS_HW_MODE,
+            _ => XDP_FLAGS_DRV_MODE,
+        };
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(-1), LinkXdp::Flags(flags)]));
+        self.requests.ask(RouteNetlinkMessage::SetLink(message)).map(drop)
+    }
+}
+
+impl Interface {
+    fn from_message(link: &LinkMessage) -> Self {
+        let flags = link.header.flags;
+        let mut interface = Self {
+            name: String::new(),
+            index: link.header.index,
+            mac: None,
+            mtu: 0,
+            up: flags.contains(LinkFlags::Up),
+            loopback: flags.contains(LinkFlags::Loopback),
+            ethernet: link.header.link_layer_type == LinkLayerType::Ether,
+            kind: None,
+            xdp: None,
+        };
+        for attribute in &link.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => interface.name.clone_from(name),
+                LinkAttribute::Address(mac) => interface.mac = mac.as_slice().try_into().ok(),
+                LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
+                LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
+                LinkAttribute::LinkInfo(infos) => {
+                    interface.kind = infos.iter().find_map(|info| match info {
+                        LinkInfo::Kind(kind) => Some(kind.to_string()),
+                        _ => None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        interface
+    }
+}
+
+fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
+    let mode = attributes.iter().find_map(|a| match a {
+        LinkXdp::Attached(mode) if *mode != XdpAttached::None => Some(*mode),
+        _ => None,
+    })?;
+    // With several programs at once there is no PROG_ID, only one id a mode.
+    let id = attributes.iter().find_map(|a| match a {
+        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {
+            Some(*id)
+        }
+        _ => None,
+    });
+    Some(XdpState { id: id.unwrap_or(0), mode })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_namespace_has_a_loopback_interface() {
+        let netlink = Netlink::open().expect("netlink needs no privilege");
+        let interfaces = netlink.interfaces().expect("a dump needs no privilege");
+        let loopback = interfaces.iter().find(|i| i.name == "lo").expect("there is always a lo");
+        assert!(loopback.loopback && !loopback.ethernet);
+        assert_eq!(loopback.index, 1);
+    }
+}

@@ -1,0 +1,194 @@
+//! Requests to the kernel over a netlink socket, and their answers.
+//!
+//! Synchronous, because a node comes up without a runtime: the kernel answers within the system call that asks. The
+//! crates that match answers to requests (netlink-proto, rtnetlink) need a task on a runtime for it.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Mutex;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkBuffer, NetlinkDeserializable,
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+};
+use netlink_sys::{Socket, SocketAddr};
+
+/// Bytes of `struct nlmsghdr`.
+const HEADER_BYTES: usize = 16;
+/// Room for a part that nobody wants any more; what does not fit is cut off.
+const UNREAD_BYTES: usize = 4096;
+/// How often a dump is asked for again whose table changed meanwhile.
+const INTERRUPTED_DUMPS: u32 = 4;
+
+/// A netlink socket that asks one question at a time. It stays in the network namespace in which it was opened.
+#[derive(Debug)]
+pub(crate) struct Requests(Mutex<Asker>);
+
+#[derive(Debug)]
+struct Asker {
+    socket: Socket,
+    /// Of the last request. The kernel repeats it in every answer.
+    sequence: u32,
+}
+
+/// What a request brought.
+struct Answers<T> {
+    messages: Vec<T>,
+    /// What was dumped changed meanwhile: parts may be missing.
+    interrupted: bool,
+}
+
+impl Requests {
+    /// A socket of `protocol` in the calling thread's network namespace.
+    pub(crate) fn open(protocol: isize) -> io::Result<Self> {
+        let mut socket = Socket::new(protocol)?;
+        socket.bind_auto()?;
+        // Nobody but the kernel can send to it from here on.
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self(Mutex::new(Asker { socket, sequence: 0 })))
+    }
+
+    /// One message and its answer, which may be nothing but that it was carried out.
+    pub(crate) fn ask<T>(&self, message: T) -> io::Result<Vec<T>>
+    where
+        T: NetlinkSerializable + NetlinkDeserializable + Debug,
+    {
+        // Acknowledged in any case, so that the end of the answers is known.
+        self.exchange(message, NLM_F_ACK).map(|answers| answers.messages)
+    }
+
+    /// All entries of a table.
+    pub(crate) fn dump<T>(&self, message: T) -> io::Result<Vec<T>>
+    where
+        T: NetlinkSerializable + NetlinkDeserializable + Debug + Clone,
+    {
+        let mut answers = self.exchange(message.clone(), NLM_F_DUMP)?;
+        for _ in 0..INTERRUPTED_DUMPS {
+            if !answers.interrupted {
+                break;
+            }
+            answers = self.exchange(message.clone(), NLM_F_DUMP)?;
+        }
+        Ok(answers.messages)
+    }
+
+    fn exchange<T>(&self, message: T, flags: u16) -> io::Result<Answers<T>>
+    where
+        T: NetlinkSerializable + NetlinkDeserializable + Debug,
+    {
+        let mut asker = self.0.lock().expect("no panic under the lock");
+        asker.drain();
+        asker.send(message, flags)?;
+        asker.receive()
+    }
+}
+
+impl Asker {
+    /// Takes away what an earlier request left that ended at an error: while a dump is unread the kernel begins no other.
+    fn drain(&self) {
+        let mut unread = Vec::with_capacity(UNREAD_BYTES);
+        // Each part that is read makes the kernel write the next, until it is through.
+        while self.socket.recv(&mut unread, libc::MSG_DONTWAIT).is_ok() {
+            unread.clear();
+        }
+    }
+
+    fn send<T>(&mut self, message: T, flags: u16) -> io::Result<()>
+    where
+        T: NetlinkSerializable + Debug,
+    {
+        let mut packet = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::InnerMessage(message));
+        self.sequence = self.sequence.wrapping_add(1);
+        packet.header.sequence_number = self.sequence;
+        packet.header.flags = NLM_F_REQUEST | flags;
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(drop)
+    }
+
+    /// The answers to the last request, known by their sequence number; others are skipped.
+    fn receive<T>(&self) -> io::Result<Answers<T>>
+    where
+        T: NetlinkDeserializable + Debug,
+    {
+        let mut answers = Answers { messages: Vec::new(), interrupted: false };
+        loop {
+            let (datagram, _) = self.socket.recv_from_full()?;
+            let mut rest = &datagram[..];
+            while rest.len() >= HEADER_BYTES {
+                let message = NetlinkBuffer::new_checked(rest).map_err(io::Error::other)?;
+                let (length, sequence) = (message.length() as usize, message.sequence_number());
+                let this = &rest[..length];
+                // Messages are padded to 4 bytes; the last one need not be.
+                rest = &rest[length.next_multiple_of(4).min(rest.len())..];
+                if sequence == self.sequence && answers.take(this)? {
+                    return Ok(answers);
+                }
+            }
+        }
+    }
+}
+
+impl<T: NetlinkDeserializable + Debug> Answers<T> {
+    /// Takes one message; true if it was the last.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        let answer = NetlinkMessage::<T>::deserialize(bytes).map_err(io::Error::other)?;
+        self.interrupted |= answer.header.flags & NLM_F_DUMP_INTR != 0;
+        match answer.payload {
+            NetlinkPayload::InnerMessage(message) => self.messages.push(message),
+            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+            NetlinkPayload::Error(_) => return Ok(true),
+            _ => {}
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use netlink_packet_route::RouteNetlinkMessage;
+    use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+    use netlink_packet_route::link::LinkMessage;
+    use netlink_sys::protocols::NETLINK_ROUTE;
+
+    use super::*;
+
+    fn addresses(requests: &Requests) -> Vec<IpAddr> {
+        let answers = requests.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()));
+        let attributes = answers.expect("a dump needs no privilege").into_iter().flat_map(|m| match m {
+            RouteNetlinkMessage::NewAddress(message) => message.attributes,
+            other => panic!("not asked for: {other:?}"),
+        });
+        let addresses = attributes.filter_map(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(address),
+            _ => None,
+        });
+        addresses.collect()
+    }
+
+    #[test]
+    fn what_an_earlier_request_left_behind_is_no_answer() {
+        let requests = Requests::open(NETLINK_ROUTE).expect("netlink needs no privilege");
+        let undisturbed = addresses(&requests);
+        assert!(undisturbed.contains(&"127.0.0.1".parse().expect("an address")));
+        // Asked and not received, as when receiving ended at an error.
+        let link = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        requests.0.lock().expect("no panic").send(link, NLM_F_DUMP).expect("sent");
+        assert_eq!(addresses(&requests), undisturbed);
+        assert_eq!(addresses(&requests), undisturbed, "and nothing is left for the next");
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_an_error_with_its_code() {
+        let requests = Requests::open(NETLINK_ROUTE).expect("netlink needs no privilege");
+        let mut message = LinkMessage::default();
+        message.header.index = i32::MAX as u32;
+        let error = requests.ask(RouteNetlinkMessage::GetLink(message)).expect_err("no such interface");
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        assert!(!addresses(&requests).is_empty());
+    }
+}

@@ -1,0 +1,18 @@
+//! The names of the XDP programs in the object.
+
+/// Attached to the interface; the frames of the engine enter here as well.
+pub const WIRE: &str = "wire";
+/// Attached in place of [`WIRE`] where the driver hands out receive timestamps.
+pub const WIRE_STAMPED: &str = "wire_stamped";
+/// The transmit pipeline.
+pub const ENGINE: &str = "engine";
+/// The delivery of a packet that was held.
+pub const REDELIVER: &str = "redeliver";
+/// Moves a connection into or out of its slot.
+pub const EXCHANGE: &str = "exchange";
+/// [`WIRE`], [`ENGINE`] and [`REDELIVER`].
+pub const PLAIN: [&str; 3] = [WIRE, ENGINE, REDELIVER];
+/// As [`PLAIN`], and they record what they do.
+pub const RECORDING: [&str; 3] = ["wire_recorded", "engine_recorded", "redeliver_recorded"];
+/// Those that may be attached to an interface.
+pub const ATTACHED: [&str; 3] = [WIRE, WIRE_STAMPED, RECORDING[0]];
