@@ -19,6 +19,7 @@ pub mod datapath;
 pub mod hardware_clock;
 pub mod ids;
 pub mod packet_delivery;
+pub mod quantity;
 pub mod queues;
 pub mod tape;
 pub mod timing_wheel;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use tokio::sync::Notify;
-use transport_common::connection::{Entry, state};
+use transport_common::connection::{Entry, Statistics, state};
 use transport_common::ids::Cid;
 use transport_common::queues::{QueuePair, command};
 
@@ -21,6 +21,7 @@ use crate::queue_pair::{Occupancy, Queues};
 use crate::rate_update::RateUpdate;
 use crate::scratch::Scratch;
 use crate::shared::Shared;
+use crate::statistics;
 
 /// A connection: its slot, the application's side of its queues, and who waits for it.
 #[derive(Debug)]
@@ -116,7 +117,7 @@ impl Core {
         if self.is_released() || self.shared.is_down() {
             return ConnectionState::Closed;
         }
-        match ConnectionState::from_number(self.qp().state.load(SeqCst)) {
+        match ConnectionState::from(self.qp().state.load(SeqCst)) {
             // The datapath is done with it; the poller is about to give the slot back.
             ConnectionState::Closed => ConnectionState::Closing,
             state => state,
@@ -197,10 +198,17 @@ impl Core {
 
     /// Ends what is under way and gives the slot back. The datapath is done with the connection, or is gone.
     pub(crate) fn release(&self) {
+        // Whoever sums up sees it among the connections, or among those that have ended.
+        let mut ended = self.shared.ended.lock().expect("no panic under the lock");
         let reservation = self.reservation.lock().expect("no panic under the lock").take();
         if reservation.is_none() {
             return;
         }
+        match self.entry() {
+            Ok(entry) => statistics::add(&mut ended, &entry.tables.statistics),
+            Err(error) => tracing::warn!(cid = self.local_cid.0, %error, "what it has counted is lost"),
+        }
+        drop(ended);
         self.queues().release(self.qp());
         // A closed connection's packets are dropped silently (D-50), with or without its remains; a new one starts
         // from zero in any case. So a failure here costs nothing but the remains' visibility.
@@ -302,6 +310,17 @@ impl Connections {
     /// All, by ascending CID.
     pub(crate) fn all(&self) -> Vec<Arc<Core>> {
         self.table.read().expect("no panic under the lock").values().cloned().collect()
+    }
+
+    /// Sums over all connections since the node came up, those that have ended included.
+    pub(crate) fn statistics(&self, shared: &Shared) -> Result<Statistics, Error> {
+        let ended = shared.ended.lock().expect("no panic under the lock");
+        let mut sums = *ended;
+        for core in self.all().iter().filter(|core| !core.is_released()) {
+            let entry = core.entry().map_err(|e| Error::system("read a connection", e))?;
+            statistics::add(&mut sums, &entry.tables.statistics);
+        }
+        Ok(sums)
     }
 
     /// Looks at every connection; forgets those that are gone.

@@ -13,6 +13,7 @@ pub mod congestion;
 pub mod connection_manager;
 pub mod control;
 pub mod decode;
+pub mod quantity;
 pub mod rate_update;
 
 mod bound_program;

@@ -41,14 +41,12 @@ use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::CONNECTIONS;
 
 mod congestion;
-mod quantity;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod tuning;
 
 use congestion::Names;
-pub use quantity::{format_duration, parse_duration, parse_integer, parse_size};
 pub use reader::Complaint;
 pub(crate) use reader::is_host;
 use reader::{Complaints, Reader};
