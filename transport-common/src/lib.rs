@@ -18,6 +18,7 @@ pub mod counters;
 pub mod datapath;
 pub mod hardware_clock;
 pub mod ids;
+pub mod limits;
 pub mod packet_delivery;
 pub mod quantity;
 pub mod queues;
