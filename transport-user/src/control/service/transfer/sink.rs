@@ -102,6 +102,7 @@ async fn take<V: Verbs>(
         ));
     }
     part.keep(what.overwrite)?;
+    drop(part); // whoever hears the verdict finds no `.part` file any more
     tell(verbs, FileMessage::Verdict { transfer: steps.transfer(), sha256: sha256.clone() }).await?;
     let seconds = started.elapsed().as_secs_f64();
     let Sink { file, name, via, length: bytes, .. } = what;
