@@ -216,7 +216,7 @@ fn messages(nodes: &Nodes) -> Result<()> {
     let received = || nodes.b.json(&["recv", "list", &nodes.cid_b]).unwrap_or_default();
     wait_until("both messages are listed", || received()[1]["state"] == "received");
     let rows = received();
-    assert_eq!((&rows[0]["preview_hex"], &rows[0]["immediate"]), (&json!("6669727374"), &json!(42)));
+    assert_eq!((&rows[0]["hex"], &rows[0]["immediate"]), (&json!("6669727374"), &json!(42)));
     assert_eq!((&rows[1]["bytes"], &rows[1]["immediate"]), (&json!(2), &Value::Null));
     // A receive that waits comes back with its message.
     std::thread::scope(|scope| {
@@ -361,14 +361,15 @@ fn garbage_on_both_sockets_harms_nobody() -> Result<()> {
         b"hello\n",
         b"{}\n",
         b"[1]\n",
-        b"{\"version\":1}\n",
-        b"\xff\xfe\n",
         b"{\"version\":2}\n",
+        b"{\"version\":2,\"request\":{\"request\":\"close\",\"cid\":5,\"force\":true}}\n",
+        b"\xff\xfe\n",
+        b"{\"version\":1}\n",
         &long,
     ] {
         answer_or_hang_up(socket, line)?;
     }
-    let good = br#"{"version":1,"request":{"request":"status"}}"#;
+    let good = br#"{"version":2,"request":{"request":"status"}}"#;
     let answer = answer_or_hang_up(socket, &[b"nonsense\n", &good[..], b"\n"].concat())?;
     assert!(answer.contains("failed") && answer.contains("\"done\""), "the next line is answered: {answer}");
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use tokio::sync::Notify;
-use transport_common::connection::{Entry, state};
+use transport_common::connection::{Entry, Statistics, state};
 use transport_common::ids::Cid;
 use transport_common::queues::{QueuePair, command};
 
@@ -22,6 +22,7 @@ use crate::queue_pair::{Occupancy, Queues};
 use crate::rate_update::RateUpdate;
 use crate::scratch::Scratch;
 use crate::shared::Shared;
+use crate::statistics;
 
 /// A connection: its slot, the application's side of its queues, and who waits for it.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(crate) struct Core {
     closing: AtomicBool,
     /// Set once no program that begins finds the connection; when it has passed the slot is given back.
     retiring: Mutex<Option<Ticket>>,
+    /// What it has counted is among [`Shared::ended`]; set under that lock.
+    counted: AtomicBool,
     /// The state that waiters were last told of.
     told: AtomicU32,
     /// The version of the settings that waiters were last told of.
@@ -101,6 +104,7 @@ impl Core {
             interest: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             retiring: Mutex::new(None),
+            counted: AtomicBool::new(false),
             told: AtomicU32::new(state::OPEN),
             told_settings: AtomicU32::new(0),
             congestion: Mutex::new(congestion),
@@ -129,7 +133,7 @@ impl Core {
         if self.is_released() || self.shared.is_down() {
             return ConnectionState::Closed;
         }
-        match ConnectionState::from_number(self.qp().state.load(SeqCst)) {
+        match ConnectionState::from(self.qp().state.load(SeqCst)) {
             // The datapath is done with it; the poller is about to give the slot back.
             ConnectionState::Closed => ConnectionState::Closing,
             state => state,
@@ -230,10 +234,25 @@ impl Core {
 
     /// Takes the connection out of its slot: no program that begins from now on finds it.
     fn clear(&self) {
+        self.add_to_ended();
         // A closed connection's packets are dropped silently (D-50), with or without its remains; a new one starts
         // from zero in any case. So a failure here costs nothing but the remains' visibility.
         if let Err(error) = self.shared.maps.set_connection(self.slot, &closed_connection()) {
             tracing::warn!(cid = self.local_cid.0, %error, "could not clear a closed connection");
+        }
+    }
+
+    /// Adds what it has counted to the sums over the connections that have ended, once. What it counts is gone when
+    /// the slot is cleared.
+    fn add_to_ended(&self) {
+        // Whoever sums up sees it among the connections, or among those that have ended.
+        let mut ended = self.shared.ended.lock().expect("no panic under the lock");
+        if self.counted.swap(true, SeqCst) {
+            return;
+        }
+        match self.entry() {
+            Ok(entry) => statistics::add(&mut ended, &entry.tables.statistics),
+            Err(error) => tracing::warn!(cid = self.local_cid.0, %error, "what it has counted is lost"),
         }
     }
 
@@ -348,6 +367,17 @@ impl Connections {
     /// All, by ascending CID.
     pub(crate) fn all(&self) -> Vec<Arc<Core>> {
         self.table.read().expect("no panic under the lock").values().cloned().collect()
+    }
+
+    /// Sums over all connections since the node came up, those that have ended included.
+    pub(crate) fn statistics(&self, shared: &Shared) -> Result<Statistics, Error> {
+        let ended = shared.ended.lock().expect("no panic under the lock");
+        let mut sums = *ended;
+        for core in self.all().iter().filter(|core| !core.counted.load(SeqCst)) {
+            let entry = core.entry().map_err(|e| Error::system("read a connection", e))?;
+            statistics::add(&mut sums, &entry.tables.statistics);
+        }
+        Ok(sums)
     }
 
     /// Looks at every connection; forgets those that are gone.

@@ -91,40 +91,22 @@ struct KeyNumber(u32);
 struct CidNumber(u32);
 
 /// Life of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display, num_enum::FromPrimitive,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+#[repr(u32)]
 pub enum ConnectionState {
-    /// Not in use any more.
-    Closed,
+    /// Not in use any more; so counts what the datapath does not define.
+    #[num_enum(default)]
+    Closed = state::CLOSED,
     /// Alive.
-    Open,
+    Open = state::OPEN,
     /// Packet delivery gave up (F-11-6); to be closed.
-    Fatal,
+    Fatal = state::FATAL,
     /// Being closed: outstanding transactions complete with kCmplDeadConn.
-    Closing,
-}
-
-impl ConnectionState {
-    /// From the datapath's number; what it does not define counts as closed.
-    pub(crate) fn from_number(number: u32) -> Self {
-        match number {
-            state::OPEN => Self::Open,
-            state::FATAL => Self::Fatal,
-            state::CLOSING => Self::Closing,
-            _ => Self::Closed,
-        }
-    }
-}
-
-impl std::fmt::Display for ConnectionState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::Fatal => "fatal",
-            Self::Closing => "closing",
-        })
-    }
+    Closing = state::CLOSING,
 }
 
 /// Transmit side of a window.
@@ -254,7 +236,7 @@ impl ConnectionInfo {
         Self {
             local_cid: c.config.local_cid,
             peer_cid: c.config.peer_cid,
-            state: ConnectionState::from_number(c.state),
+            state: ConnectionState::from(c.state),
             generation: c.generation,
             ordered: c.config.ordered != 0,
             peer_address: address_from(path.destination, path.ip_version),

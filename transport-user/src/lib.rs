@@ -17,6 +17,7 @@ pub mod connection_manager;
 pub mod control;
 pub mod decode;
 pub mod programs;
+pub mod quantity;
 pub mod rate_update;
 
 mod bound_program;

@@ -29,10 +29,9 @@ use crate::parameters::{LocalCid, OpenConnection};
 use crate::poller::Poller;
 use crate::rate_update::{RateUpdate, RateUpdateOptions, RateUpdateStatus};
 use crate::receive_timestamps::{Plan, ReceiveTimestamps, Stamping};
-use crate::region::{MemoryRegion, Regions};
+use crate::region::{KeyChoice, MemoryRegion, Regions};
 use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
-use crate::statistics;
 use crate::telemetry::{NodeStats, Pools};
 use crate::trace::{TraceOptions, Tracing};
 use crate::watch::{Lost, Watch, Watched};
@@ -317,7 +316,26 @@ impl Node {
     /// # Errors
     /// [`Error::EmptyRegion`], [`Error::OutOfMemory`], [`Error::NoFreeRegion`], [`Error::NodeDown`].
     pub fn register(&self, length: usize, access: Access) -> Result<MemoryRegion, Error> {
-        self.register_as(None, length, access)
+        self.register_as(KeyChoice::Next, length, access)
+    }
+
+    /// `length` bytes of zeroed memory for local use: the buffers of this node's own operations. It has no R_Key, so no
+    /// peer can name it, and it takes none of the region table.
+    ///
+    /// # Errors
+    /// [`Error::EmptyRegion`], [`Error::OutOfMemory`], [`Error::NodeDown`].
+    pub fn allocate(&self, length: usize) -> Result<MemoryRegion, Error> {
+        let shared = &self.inner.shared;
+        if shared.is_down() {
+            return Err(Error::NodeDown);
+        }
+        Regions::allocate(shared, length)
+    }
+
+    /// As [`Self::register`], for a region that does not stay and whose R_Key is told to one peer: it takes none of the
+    /// low keys.
+    pub(crate) fn register_temporary(&self, length: usize, access: Access) -> Result<MemoryRegion, Error> {
+        self.register_as(KeyChoice::Temporary, length, access)
     }
 
     /// As [`Self::register`], under a key agreed on by other means.
@@ -325,10 +343,10 @@ impl Node {
     /// # Errors
     /// As [`Self::register`]; [`Error::BadRKey`], [`Error::RKeyInUse`].
     pub fn register_with_key(&self, key: RKey, length: usize, access: Access) -> Result<MemoryRegion, Error> {
-        self.register_as(Some(key), length, access)
+        self.register_as(KeyChoice::Given(key), length, access)
     }
 
-    fn register_as(&self, key: Option<RKey>, length: usize, access: Access) -> Result<MemoryRegion, Error> {
+    fn register_as(&self, key: KeyChoice, length: usize, access: Access) -> Result<MemoryRegion, Error> {
         let inner = &self.inner;
         if inner.shared.is_down() {
             return Err(Error::NodeDown);
@@ -415,10 +433,7 @@ impl Node {
         let counters = inner.counters()?;
         let maps = &inner.shared.maps;
         let mut pools = inner.pools();
-        let mut sums = transport_common::connection::Statistics::default();
         for core in inner.connections.all() {
-            let entry = core.entry().map_err(|e| Error::system("read a connection", e))?;
-            statistics::add(&mut sums, &entry.tables.statistics);
             let occupancy = core.occupancy();
             pools.connections += 1;
             pools.send_entries += u64::from(occupancy.send);
@@ -435,7 +450,7 @@ impl Node {
             delays: DelayHistograms::new(maps.delays()?.iter(), synchronised),
             counters,
             pools,
-            connections: sums,
+            connections: inner.connections.statistics(&inner.shared)?,
         })
     }
 }

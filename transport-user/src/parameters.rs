@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
+use transport_common::limits::{self, Limit};
 use transport_common::queues::CELLS;
 use transport_common::units::{Fcwnd, Ticks};
 
@@ -18,10 +19,6 @@ use crate::mac::Mac;
 pub const PLAINTEXT_VERSION: u8 = 15;
 /// First port of the range that path entropy is drawn from (D-80).
 const FIRST_ENTROPY_PORT: u16 = 49152;
-/// Largest duration that compares correctly modulo 2^32 ticks.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(281);
-/// Largest number in the 24-bit field of a destination function.
-const MAX_FUNCTION: u32 = 0x00ff_ffff;
 
 /// Which CID the connection gets at this end.
 #[derive(Debug)]
@@ -91,11 +88,11 @@ pub struct ConnectionSecurity {
 /// Tuning of one end of a connection; the defaults are D-78's where it has them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
-    /// Initial fabric window, packets: 1/1024 to 2047.
+    /// Initial fabric window, packets: [`limits::FCWND`].
     pub fcwnd: f64,
-    /// Initial NIC window, packets: 1 to 1024.
+    /// Initial NIC window, packets: [`limits::NCWND`].
     pub ncwnd: u32,
-    /// Initial retransmission timeout, 1 us to 2 s.
+    /// Initial retransmission timeout: [`limits::RTO`].
     pub rto: Duration,
     /// Request transmit window, packets: 1 to 64 (D-27).
     pub request_window: u32,
@@ -103,17 +100,17 @@ pub struct Tuning {
     pub data_window: u32,
     /// Timeout retransmissions before a Resync, and of the Resync before the end (D-46): 0 to 65535.
     pub max_retransmit_attempts: u32,
-    /// ACK coalescing time, up to 1 s.
+    /// ACK coalescing time: [`limits::ACK_COALESCING`].
     pub ack_coalescing: Duration,
     /// Out-of-order distance of early retransmission, packets (D-36): 0 to 127.
     pub ooo_threshold: u32,
-    /// AR on every packet while fcwnd is at or below this many packets.
+    /// AR on every packet while fcwnd is at or below this many packets: [`limits::ACK_REQUEST_THRESHOLD`].
     pub ack_request_threshold: u32,
     /// Percent of packets with AR above the threshold (D-81): 0 to 100.
     pub ack_request_percent: u8,
     /// RNR timeout code sent while no receive is posted, 0 to 31 (F-7.8-9).
     pub rnr_timeout_code: u8,
-    /// A transaction not complete after this time completes kCmplLocalTO (F-11-19): up to 281 s.
+    /// A transaction not complete after this time completes kCmplLocalTO (F-11-19): [`limits::TRANSACTION_TIMEOUT`].
     pub transaction_timeout: Duration,
     /// How much older than the newest a packet may be, up to 10 s (F-9.2.1-7, D-56).
     pub replay_margin: Duration,
@@ -224,7 +221,7 @@ impl OpenConnection {
             rx: self.rx,
             request_window: t.request_window,
             data_window: t.data_window,
-            fcwnd: Fcwnd((t.fcwnd * f64::from(1 << Fcwnd::FRACTION_BITS)).round() as u32), // D-79
+            fcwnd: Fcwnd(fixed_point(t.fcwnd) as u32),
             ncwnd: t.ncwnd,
             rto: ticks(t.rto),
             settings: t.congestion.settings()?,
@@ -249,9 +246,8 @@ impl OpenConnection {
         )?;
         in_range("tx_spi", s.tx_spi.0.into(), 1, u32::MAX.into(), "not 0")?;
         in_range("rx_spi", s.rx_spi.0.into(), 1, u32::MAX.into(), "not 0")?;
-        let function = u64::from(MAX_FUNCTION);
-        in_range("local_function", self.local_function.into(), 0, function, "24 bits")?;
-        in_range("peer_function", self.peer_function.into(), 0, function, "24 bits")?;
+        within("local_function", self.local_function.into(), limits::FUNCTION)?;
+        within("peer_function", self.peer_function.into(), limits::FUNCTION)?;
         let segment = self.max_segment.unwrap_or(device.max_segment);
         let limit = u64::from(device.max_segment);
         in_range("max_segment", segment.into(), 8, limit, "8 to what the node's MTU allows (see its status)")
@@ -278,38 +274,36 @@ impl OpenConnection {
 
 impl Tuning {
     fn check(&self) -> Result<(), Error> {
-        let fcwnd_ok = self.fcwnd >= 1.0 / 1024.0 && self.fcwnd <= 2047.0;
-        in_range(
-            "fcwnd",
-            self.fcwnd as u64,
-            if fcwnd_ok { 0 } else { u64::MAX },
-            u64::MAX,
-            "1/1024 to 2047 packets",
-        )?;
-        in_range("ncwnd", self.ncwnd.into(), 1, 1024, "1 to 1024 packets")?;
-        in_range("rto (ns)", nanos(self.rto), 1_000, 2_000_000_000, "1 us to 2 s")?;
-        in_range("request_window", self.request_window.into(), 1, REQUEST_WINDOW.into(), "1 to 64 packets")?;
-        in_range("data_window", self.data_window.into(), 1, DATA_WINDOW.into(), "1 to 128 packets")?;
+        within("fcwnd (1/1024 packet)", fixed_point(self.fcwnd), limits::FCWND)?;
+        within("ncwnd", self.ncwnd.into(), limits::NCWND)?;
+        within("rto (ns)", nanos(self.rto), limits::RTO)?;
+        within("request_window", self.request_window.into(), limits::REQUEST_WINDOW)?;
+        within("data_window", self.data_window.into(), limits::DATA_WINDOW)?;
         let attempts = self.max_retransmit_attempts;
-        in_range("max_retransmit_attempts", attempts.into(), 0, u16::MAX.into(), "0 to 65535")?;
-        in_range("ack_coalescing (ns)", nanos(self.ack_coalescing), 0, 1_000_000_000, "0 to 1 s")?;
-        in_range("ooo_threshold", self.ooo_threshold.into(), 0, 127, "0 to 127 packets")?;
-        in_range("ack_request_percent", self.ack_request_percent.into(), 0, 100, "0 to 100")?;
-        in_range("rnr_timeout_code", self.rnr_timeout_code.into(), 0, 31, "0 to 31")?;
-        let longest = nanos(LONGEST_TIMEOUT);
-        in_range(
-            "transaction_timeout (ns)",
-            nanos(self.transaction_timeout),
-            1_000,
-            longest,
-            "1 us to 281 s",
-        )?;
-        in_range("occupancy_weight", self.occupancy_weight.into(), 1, 256, "1 to 256")?;
-        let (requests, cells) = (u64::from(DATA_WINDOW), CELLS as u64);
-        in_range("full_packet_pool", self.full_packet_pool.into(), 1, requests, "1 to 128 requests")?;
-        in_range("full_buffer_pool", self.full_buffer_pool.into(), 1, cells, "1 to 2048 cells")?;
-        in_range("replay_margin (ns)", nanos(self.replay_margin), 0, 10_000_000_000, "0 to 10 s")
+        within("max_retransmit_attempts", attempts.into(), limits::RETRANSMIT_ATTEMPTS)?;
+        within("ack_coalescing (ns)", nanos(self.ack_coalescing), limits::ACK_COALESCING)?;
+        within("ooo_threshold", self.ooo_threshold.into(), limits::OOO_THRESHOLD)?;
+        let threshold = self.ack_request_threshold;
+        within("ack_request_threshold", threshold.into(), limits::ACK_REQUEST_THRESHOLD)?;
+        within("ack_request_percent", self.ack_request_percent.into(), limits::ACK_REQUEST_PERCENT)?;
+        within("rnr_timeout_code", self.rnr_timeout_code.into(), limits::RNR_TIMEOUT_CODE)?;
+        let timeout = nanos(self.transaction_timeout);
+        within("transaction_timeout (ns)", timeout, limits::TRANSACTION_TIMEOUT)?;
+        within("occupancy_weight", self.occupancy_weight.into(), limits::OCCUPANCY_WEIGHT)?;
+        within("full_packet_pool", self.full_packet_pool.into(), limits::FULL_PACKET_POOL)?;
+        within("full_buffer_pool", self.full_buffer_pool.into(), limits::FULL_BUFFER_POOL)?;
+        within("replay_margin (ns)", nanos(self.replay_margin), limits::REPLAY_MARGIN)
     }
+}
+
+/// A fabric window in 1/1024 packet (D-79). What is no number is out of every range.
+fn fixed_point(packets: f64) -> u64 {
+    let scaled = (packets * f64::from(1 << Fcwnd::FRACTION_BITS)).round();
+    if scaled.is_nan() { u64::MAX } else { scaled as u64 }
+}
+
+fn within(name: &'static str, value: u64, limit: Limit) -> Result<(), Error> {
+    in_range(name, value, limit.least, limit.most, limit.text)
 }
 
 fn in_range(name: &'static str, value: u64, from: u64, to: u64, range: &'static str) -> Result<(), Error> {
@@ -384,8 +378,8 @@ mod tests {
         };
         assert_eq!(names(|o| o.security.rx_spi = Spi(0)), "rx_spi"); // F-9.2.2.3-8
         assert_eq!(names(|o| o.security.psp_version = 0), "psp_version");
-        assert_eq!(names(|o| o.tuning.fcwnd = f64::NAN), "fcwnd");
-        assert_eq!(names(|o| o.tuning.fcwnd = 0.0), "fcwnd");
+        assert_eq!(names(|o| o.tuning.fcwnd = f64::NAN), "fcwnd (1/1024 packet)");
+        assert_eq!(names(|o| o.tuning.fcwnd = 0.0), "fcwnd (1/1024 packet)");
         assert_eq!(names(|o| o.tuning.request_window = 65), "request_window");
         assert_eq!(names(|o| o.tuning.data_window = 0), "data_window");
         assert_eq!(names(|o| o.tuning.occupancy_weight = 257), "occupancy_weight");
@@ -398,6 +392,38 @@ mod tests {
         o.tuning.congestion.parameters.min_fcwnd = 300.0;
         let refused = o.parameters(&device(), Cid(5));
         assert!(matches!(refused, Err(Error::CongestionParameter(e)) if e.name == "max_fcwnd"));
+    }
+
+    /// What the node file takes, the library takes, and the core.
+    #[test]
+    fn every_legal_value_is_legal_everywhere() {
+        let duration =
+            |limit: Limit, most: bool| Duration::from_nanos(if most { limit.most } else { limit.least });
+        let number = |limit: Limit, most: bool| if most { limit.most as u32 } else { limit.least as u32 };
+        for most in [false, true] {
+            let mut o = open();
+            o.tuning = Tuning {
+                fcwnd: f64::from(number(limits::FCWND, most)) / 1024.0,
+                ncwnd: number(limits::NCWND, most),
+                rto: duration(limits::RTO, most),
+                request_window: number(limits::REQUEST_WINDOW, most),
+                data_window: number(limits::DATA_WINDOW, most),
+                max_retransmit_attempts: number(limits::RETRANSMIT_ATTEMPTS, most),
+                ack_coalescing: duration(limits::ACK_COALESCING, most),
+                ooo_threshold: number(limits::OOO_THRESHOLD, most),
+                ack_request_threshold: number(limits::ACK_REQUEST_THRESHOLD, most),
+                ack_request_percent: number(limits::ACK_REQUEST_PERCENT, most) as u8,
+                rnr_timeout_code: number(limits::RNR_TIMEOUT_CODE, most) as u8,
+                transaction_timeout: duration(limits::TRANSACTION_TIMEOUT, most),
+                replay_margin: duration(limits::REPLAY_MARGIN, most),
+                occupancy_weight: number(limits::OCCUPANCY_WEIGHT, most),
+                full_packet_pool: number(limits::FULL_PACKET_POOL, most),
+                full_buffer_pool: number(limits::FULL_BUFFER_POOL, most),
+                congestion: CongestionControl::SWIFT,
+            };
+            let parameters = o.parameters(&device(), Cid(5)).expect("the library takes it");
+            assert_eq!(parameters.check(), Ok(()), "the core takes it");
+        }
     }
 
     #[test]

@@ -21,12 +21,25 @@ struct Table {
     slots: [Option<RegionInfo>; REGIONS],
     /// Next key to try; keys are not used twice before all others were, so that a stale one finds nothing.
     next: u32,
+    /// Next key to try for a region that does not stay; they go down.
+    next_temporary: u32,
+}
+
+/// Which key a region gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyChoice {
+    /// This one.
+    Given(RKey),
+    /// The next free one, from 1.
+    Next,
+    /// One from the other end, so that those that applications count on stay free.
+    Temporary,
 }
 
 impl Regions {
     /// Empty; the first key is 1 (D-84).
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { table: Mutex::new(Table { slots: [None; REGIONS], next: 1 }) })
+        Arc::new(Self { table: Mutex::new(Table::new()) })
     }
 
     /// Registers `length` zeroed bytes.
@@ -35,12 +48,13 @@ impl Regions {
         shared: &Arc<Shared>,
         length: usize,
         access: Access,
-        key: Option<RKey>,
+        key: KeyChoice,
     ) -> Result<MemoryRegion, Error> {
         let mut table = self.table.lock().expect("no panic under the lock");
         let key = match key {
-            Some(key) => table.check(key)?,
-            None => table.free_key()?,
+            KeyChoice::Given(key) => table.check(key)?,
+            KeyChoice::Next => table.next_key()?,
+            KeyChoice::Temporary => table.temporary_key()?,
         };
         let memory = Allocation::new(&shared.maps, &shared.pool, length)?;
         let info = RegionInfo { key, length: length as u64, offset: memory.offset(), access };
@@ -48,7 +62,13 @@ impl Regions {
         let entry = Region { offset: info.offset, length: info.length, key: key.0, access: access.bits() };
         publish(shared, key, entry);
         let registration = Registration { regions: Arc::clone(self), shared: Arc::clone(shared), info };
-        Ok(MemoryRegion { registration: Arc::new(registration), memory: Arc::new(memory) })
+        Ok(MemoryRegion { registration: Some(Arc::new(registration)), memory: Arc::new(memory) })
+    }
+
+    /// `length` zeroed bytes that no peer can name.
+    pub(crate) fn allocate(shared: &Arc<Shared>, length: usize) -> Result<MemoryRegion, Error> {
+        let memory = Allocation::new(&shared.maps, &shared.pool, length)?;
+        Ok(MemoryRegion { registration: None, memory: Arc::new(memory) })
     }
 
     /// All regions, by slot.
@@ -59,6 +79,10 @@ impl Regions {
 }
 
 impl Table {
+    const fn new() -> Self {
+        Self { slots: [None; REGIONS], next: 1, next_temporary: u32::MAX }
+    }
+
     fn check(&self, key: RKey) -> Result<RKey, Error> {
         if key.0 == 0 {
             return Err(Error::BadRKey);
@@ -70,10 +94,21 @@ impl Table {
         }
     }
 
-    fn free_key(&mut self) -> Result<RKey, Error> {
+    fn next_key(&mut self) -> Result<RKey, Error> {
         for _ in 0..=REGIONS {
             let key = RKey(self.next);
             self.next = self.next.wrapping_add(1);
+            if self.check(key).is_ok() {
+                return Ok(key);
+            }
+        }
+        Err(Error::NoFreeRegion(REGIONS))
+    }
+
+    fn temporary_key(&mut self) -> Result<RKey, Error> {
+        for _ in 0..=REGIONS {
+            let key = RKey(self.next_temporary);
+            self.next_temporary = self.next_temporary.wrapping_sub(1);
             if self.check(key).is_ok() {
                 return Ok(key);
             }
@@ -121,23 +156,23 @@ impl Drop for Registration {
     }
 }
 
-/// Registered memory of a node.
+/// Memory of a node, registered or not.
 ///
-/// A peer reaches it by its key as far as its access rights go; operations of this node use it as their local
+/// A peer reaches registered memory by its key as far as its access rights go; operations of this node use it as their local
 /// buffer. Peers read and write it at any time: what must not be seen half-written is guarded by a protocol above,
 /// as with any RDMA. Clones name the same region; it is deregistered when the last one is dropped, or at once by
 /// [`MemoryRegion::deregister`]. Its bytes are reused only after the operations in flight have ended.
 #[derive(Clone, Debug)]
 pub struct MemoryRegion {
     // Dropped first: the key goes before the bytes.
-    registration: Arc<Registration>,
+    registration: Option<Arc<Registration>>,
     memory: Arc<Allocation>,
 }
 
 impl MemoryRegion {
-    /// The key that peers use.
+    /// The key that peers use; 0, which is never valid, for memory that is not registered.
     pub fn key(&self) -> RKey {
-        self.registration.info.key
+        self.info().key
     }
 
     /// Bytes; at least 1.
@@ -148,12 +183,14 @@ impl MemoryRegion {
 
     /// What peers may do.
     pub fn access(&self) -> Access {
-        self.registration.info.access
+        self.info().access
     }
 
     /// Key, length, rights.
     pub fn info(&self) -> RegionInfo {
-        self.registration.info
+        let (length, offset) = (self.memory.len() as u64, self.memory.offset());
+        let unregistered = RegionInfo { key: RKey(0), length, offset, access: Access::LOCAL };
+        self.registration.as_ref().map_or(unregistered, |registration| registration.info)
     }
 
     /// The first byte, in this process's memory. Valid for [`Self::len`] bytes while a clone of the region lives; the
@@ -192,7 +229,9 @@ impl MemoryRegion {
 
     /// Takes the key from the peers now, whatever clones there are; those lose nothing but the key.
     pub fn deregister(self) {
-        retract(&self.registration.shared, self.key());
+        if let Some(registration) = &self.registration {
+            retract(&registration.shared, registration.info.key);
+        }
     }
 
     /// The bytes, for an operation to hold on to.
@@ -202,5 +241,42 @@ impl MemoryRegion {
 
     fn out_of_bounds(&self, offset: u64, length: usize) -> Error {
         Error::OutOfBounds { offset, length: length as u64, size: self.len() as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(table: &mut Table, key: RKey) -> RKey {
+        let info = RegionInfo { key, length: 1, offset: 0, access: Access::LOCAL };
+        table.slots[slot_of(key)] = Some(info);
+        key
+    }
+
+    /// D-84
+    #[test]
+    fn the_first_key_is_1_whatever_was_registered_for_a_while() {
+        let mut table = Table::new();
+        let temporary = table.temporary_key().expect("free");
+        assert_eq!(take(&mut table, temporary), RKey(u32::MAX));
+        let next = table.next_key().expect("free");
+        assert_eq!(take(&mut table, next), RKey(1));
+        assert_eq!(table.temporary_key().expect("free"), RKey(u32::MAX - 1));
+        assert!(matches!(table.check(RKey(0)), Err(Error::BadRKey)));
+        assert!(matches!(table.check(RKey(1 + REGIONS as u32)), Err(Error::RKeyInUse { slot: 1, .. })));
+    }
+
+    #[test]
+    fn every_slot_is_found_from_both_ends() {
+        for from_top in [false, true] {
+            let mut table = Table::new();
+            for _ in 0..REGIONS {
+                let key = if from_top { table.temporary_key() } else { table.next_key() };
+                take(&mut table, key.expect("a slot is free"));
+            }
+            assert!(matches!(table.next_key(), Err(Error::NoFreeRegion(REGIONS))));
+            assert!(matches!(table.temporary_key(), Err(Error::NoFreeRegion(REGIONS))));
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! What everything that belongs to a node holds on to: its memory, its doorbell, its poller.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::{Arc, Mutex};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use transport_common::connection::Statistics;
 
 use crate::error::Error;
 use crate::grace::GracePeriods;
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) grace: Arc<GracePeriods>,
     /// The rate update engine in user space.
     pub(crate) rate_update: RateUpdate,
+    /// Sums over the connections that have ended.
+    pub(crate) ended: Mutex<Statistics>,
     /// The node was brought down, or its engine has failed for good.
     pub(crate) down: AtomicBool,
 }
@@ -39,6 +42,7 @@ impl Shared {
             poller: Poller::default(),
             grace: GracePeriods::new()?,
             rate_update,
+            ended: Mutex::default(),
             down: AtomicBool::new(false),
         }))
     }

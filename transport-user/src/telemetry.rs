@@ -26,7 +26,7 @@ pub struct NodeStats {
     pub counters: BTreeMap<String, u64>,
     /// How full the pools are.
     pub pools: Pools,
-    /// Sums over the connections that exist now.
+    /// Sums over all connections since the node came up, those that have ended included.
     #[serde(with = "StatisticsFields")]
     pub connections: Statistics,
 }

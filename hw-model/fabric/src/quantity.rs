@@ -4,6 +4,8 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::str::FromStr;
 
+use transport_common::quantity::{self, Unit};
+
 use super::time::Span;
 
 /// Why a quantity could not be read.
@@ -26,47 +28,23 @@ pub enum QuantityError {
     Zero,
 }
 
-/// A unit's name and how many of the smallest step it stands for.
-type Unit = (&'static str, u64);
-
 const TIME_UNITS: &[Unit] =
     &[("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
 const RATE_UNITS: &[Unit] = &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("Kbps", 1_000), ("bps", 1)];
 const BYTE_UNITS: &[Unit] = &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 const PROBABILITY_UNITS: &[Unit] = &[("%", 10_000_000), ("ppm", 1_000), ("", 1_000_000_000)];
 
-/// `number` times `scale`, exactly.
-fn scaled(number: &str, scale: u64) -> Result<u64, QuantityError> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() || (number.contains('.') && fraction.is_empty()) {
-        return Err(QuantityError::Malformed);
-    }
-    let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| QuantityError::Range)?;
-    let divisor = u32::try_from(fraction.len()).ok().and_then(|n| 10u128.checked_pow(n));
-    let (Some(product), Some(divisor)) = (digits.checked_mul(scale.into()), divisor) else {
-        return Err(QuantityError::Range);
-    };
-    if product % divisor != 0 {
-        return Err(QuantityError::Range);
-    }
-    u64::try_from(product / divisor).map_err(|_| QuantityError::Range)
-}
-
 fn parse(text: &str, units: &[Unit]) -> Result<u64, QuantityError> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    if number.is_empty() || number.matches('.').count() > 1 {
-        return Err(QuantityError::Malformed);
-    }
-    match units.iter().find(|(name, _)| *name == unit) {
-        Some(&(_, scale)) => scaled(number, scale),
+    quantity::quantity(text, units).or_else(|error| match error {
+        quantity::QuantityError::Malformed => Err(QuantityError::Malformed),
+        quantity::QuantityError::TooFine | quantity::QuantityError::TooLarge => Err(QuantityError::Range),
         // Nothing is nothing in every unit.
-        None if unit.is_empty() && scaled(number, 1) == Ok(0) => Ok(0),
-        None => {
+        quantity::QuantityError::Unit if quantity::quantity(text, &[("", 1)]) == Ok(0) => Ok(0),
+        quantity::QuantityError::Unit => {
             let names: Vec<_> = units.iter().map(|unit| unit.0).filter(|name| !name.is_empty()).collect();
             Err(QuantityError::Unit(names.join(", ")))
         }
-    }
+    })
 }
 
 /// The value in the largest unit in which it is whole.

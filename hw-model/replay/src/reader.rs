@@ -30,8 +30,8 @@ pub enum ReadError {
     },
     /// It ends too early.
     #[error(
-        "the trace is cut off after {runs} events: whoever took it was killed, or the file was not copied whole; take it \
-         anew"
+        "the trace has no end behind event {runs}: it is still being written (`tiercel status` shows a trace that is being \
+         taken), or whoever took it was killed, or the file was not copied whole"
     )]
     Truncated {
         /// Whole runs before.

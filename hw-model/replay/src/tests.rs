@@ -40,10 +40,10 @@ fn foreign_and_cut_files_are_told_apart() {
     let mut other = head();
     other[12] ^= 1;
     assert!(error(&other).contains("another build's"), "{}", error(&other));
-    assert!(error(&head()).contains("cut off after 0 events"));
+    assert!(error(&head()).contains("no end behind event 0"));
     let run = with_chunk(head(), chunk::RUN, &tape(&[Tag::End as u32 | 1 << 16]));
     for length in head().len() + 1..run.len() {
-        assert!(error(&run[..length]).contains("cut off after 0 events"), "{length}");
+        assert!(error(&run[..length]).contains("no end behind event 0"), "{length}");
     }
     assert!(error(&run).contains("nothing more") || error(&run).contains("asks for"), "{}", error(&run));
 }

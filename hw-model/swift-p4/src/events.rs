@@ -86,7 +86,7 @@ impl RandomEvents {
             topology_scaling_per_hop: Ticks(self.magnitude(NicTime::MASK)),
             retransmit_timeout_scalar: Fraction(self.random.random_range(one..=256 * one)),
             retransmit_limit: self.up_to(6) + 1,
-            min_retransmission_timeout: Ticks(self.magnitude(NicTime::MASK).max(1)),
+            min_rto: Ticks(self.magnitude(NicTime::MASK).max(1)),
             min_flow_scaling_window: Fcwnd(min_scaling),
             max_flow_scaling_window: Fcwnd(self.random.random_range(2 * min_scaling..=Fcwnd::MAX.0)),
             max_flow_scaling: Ticks(self.magnitude(NicTime::MASK)),

@@ -39,7 +39,7 @@ pub fn profile(prepared: &Prepared) -> Vec<u128> {
         p.topology_scaling_per_hop.0,
         p.retransmit_timeout_scalar.0,
         p.retransmit_limit,
-        p.min_retransmission_timeout.0,
+        p.min_rto.0,
         p.max_decrease_on_eack_drop,
     ]
     .into_iter()

@@ -142,7 +142,7 @@ fn parameters(rng: &mut StdRng) -> Prepared {
         fixed_window: Fcwnd(rng.random_range(least..=most)),
         target_rx_buffer_level: rng.random_range(0..32),
         retransmit_limit: rng.random_range(1..8),
-        min_retransmission_timeout: Ticks(rng.random_range(1..100_000)),
+        min_rto: Ticks(rng.random_range(1..100_000)),
         topology_scaling_per_hop: Ticks(rng.random_range(0..100)),
         max_decrease_on_eack_drop: rng.random_range(0..2),
         ..Parameters::DEFAULT

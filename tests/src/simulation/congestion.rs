@@ -24,7 +24,7 @@ pub(super) fn settings(rng: &mut StdRng) -> Settings {
         max_fcwnd: Fcwnd(most),
         fixed_window: Fcwnd(rng.random_range(least..=most)),
         base_delay_target: micros(scale(rng, 5, 500)),
-        min_retransmission_timeout: micros(scale(rng, 300, 2000)),
+        min_rto: micros(scale(rng, 300, 2000)),
         max_decrease_on_eack_drop: rng.random_range(0..2),
         ..Parameters::DEFAULT
     };

@@ -61,7 +61,7 @@ fn parameters_change_while_traffic_flows() -> Result<()> {
         let mut narrow = CongestionControl { placement, ..KERNEL };
         narrow.parameters.max_fcwnd = 4.0;
         narrow.parameters.max_ncwnd = 8;
-        narrow.parameters.min_retransmission_timeout = Duration::from_millis(50);
+        narrow.parameters.min_rto = Duration::from_millis(50);
         block_on(async {
             traffic.during(async { Ok(connection.set_congestion(narrow).await?) }).await?;
             let results = info(connection).statistics.congestion_results;

@@ -61,7 +61,7 @@ pub struct Parameters {
     /// Retransmissions of a packet from which the fabric window goes to its minimum, 1 to 7 (F-10.3.2-2).
     pub retransmit_limit: u32,
     /// Smallest retransmission timeout, 1 to 2^24 - 1 ticks.
-    pub min_retransmission_timeout: Ticks,
+    pub min_rto: Ticks,
     /// Window up to which flow scaling adds all of `max_flow_scaling`, from 2^-10 packets.
     pub min_flow_scaling_window: Fcwnd,
     /// Window from which flow scaling adds nothing: at least twice `min_flow_scaling_window`.
@@ -103,7 +103,7 @@ impl Parameters {
         topology_scaling_per_hop: Ticks::from_nanos(1_000),
         retransmit_timeout_scalar: Fraction::ratio(2, 1),
         retransmit_limit: 3,
-        min_retransmission_timeout: Ticks::from_nanos(1_000_000),
+        min_rto: Ticks::from_nanos(1_000_000),
         min_flow_scaling_window: Fcwnd(102), // 0.1 to nearest
         max_flow_scaling_window: Fcwnd::from_packets(256),
         max_flow_scaling: Ticks::from_nanos(100_000),
@@ -208,13 +208,7 @@ impl Parameters {
                 "1 to 256",
             ),
             ranged("retransmit_limit", self.retransmit_limit, 1, 7, "1 to 7 retransmissions"),
-            ranged(
-                "min_retransmission_timeout",
-                self.min_retransmission_timeout.0,
-                1,
-                NicTime::MASK,
-                "1 to 16777215 ticks (2.199 s)",
-            ),
+            ranged("min_rto", self.min_rto.0, 1, NicTime::MASK, "1 to 16777215 ticks (2.199 s)"),
             ranged("min_flow_scaling_window", least, 1, Fcwnd::MAX.0 / 2, "1/1024 to 1023.999 packets"),
             ranged(
                 "max_flow_scaling_window",

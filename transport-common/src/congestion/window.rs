@@ -53,11 +53,11 @@ pub const fn inter_packet_gap(fcwnd: Fcwnd, rtt: Ticks) -> u32 {
     if gap > MAX_INTER_PACKET_GAP as u64 { MAX_INTER_PACKET_GAP } else { gap as u32 }
 }
 
-/// max(scalar * smoothed_rtt, min_retransmission_timeout), saturating at 24 bits (F-10.3.2-3, D-69).
+/// max(scalar * smoothed_rtt, min_rto), saturating at 24 bits (F-10.3.2-3, D-69).
 #[inline(always)]
 pub const fn retransmit_timeout(smoothed_rtt: Ticks, parameters: &Parameters) -> Ticks {
     let timeout = parameters.retransmit_timeout_scalar.of(smoothed_rtt.0);
-    let least = parameters.min_retransmission_timeout.0 as u64;
+    let least = parameters.min_rto.0 as u64;
     let timeout = if timeout < least { least } else { timeout };
     Ticks(if timeout > NicTime::MASK as u64 { NicTime::MASK } else { timeout as u32 })
 }

@@ -7,6 +7,7 @@ use crate::congestion::settings::Placement;
 use crate::counters::Counter;
 use crate::datapath::{Scratch, delivery};
 use crate::ids::{Cid, Psn, Rsn};
+use crate::limits;
 use crate::packet_delivery::{AckVerdict, Arrival};
 use crate::queues::Queues;
 use crate::transaction::{CompletionCode, NO_REQUEST, request_state};
@@ -253,18 +254,30 @@ impl Parameters {
     /// # Errors
     /// The name of the field and its range.
     pub fn check(&self) -> Result<(), &'static str> {
+        let c = &self.config;
         let checks = [
-            ((1..=super::REQUEST_WINDOW).contains(&self.request_window), "request_window: 1 to 64 packets"),
-            ((1..=super::DATA_WINDOW).contains(&self.data_window), "data_window: 1 to 128 packets"),
+            (limits::REQUEST_WINDOW.contains(self.request_window.into()), "request_window: 1 to 64 packets"),
+            (limits::DATA_WINDOW.contains(self.data_window.into()), "data_window: 1 to 128 packets"),
             (self.config.local_cid.0 <= Cid::MAX, "local_cid: 24 bits"),
             (self.config.peer_cid.0 <= Cid::MAX, "peer_cid: 24 bits"),
-            ((1..=2047).contains(&self.ncwnd), "ncwnd: 1 to 2047 packets"),
-            (self.fcwnd.0 >= 1, "fcwnd: at least 1/1024 packet"),
-            (self.rto.0 >= 1 && self.rto.0 < 1 << 24, "rto: 1 to 2^24 - 1 ticks"),
-            (self.config.rnr_timeout_code < 32, "rnr_timeout_code: 0 to 31"),
-            (self.config.ack_request_percent <= 100, "ack_request_percent: 0 to 100"),
+            (limits::NCWND.contains(self.ncwnd.into()), "ncwnd: 1 to 2047 packets"),
+            (limits::FCWND.contains(self.fcwnd.0.into()), "fcwnd: 1/1024 to 2047.999 packets"),
+            (limits::RTO.contains_ticks(self.rto), "rto: 1 us to 2.199 s"),
+            (limits::RNR_TIMEOUT_CODE.contains(c.rnr_timeout_code.into()), "rnr_timeout_code: 0 to 31"),
+            (
+                limits::ACK_REQUEST_PERCENT.contains(c.ack_request_percent.into()),
+                "ack_request_percent: 0 to 100",
+            ),
+            (limits::ACK_COALESCING.contains_ticks(c.ack_coalescing), "ack_coalescing: 0 to 1 s"),
+            (
+                limits::TRANSACTION_TIMEOUT.contains_ticks(c.transaction_timeout),
+                "transaction_timeout: 1 us to 281 s",
+            ),
             (self.config.max_segment >= 8, "max_segment: at least 8 bytes"),
-            (self.config.max_retransmit_attempts <= u16::MAX as u32, "max_retransmit_attempts: 0 to 65535"),
+            (
+                limits::RETRANSMIT_ATTEMPTS.contains(c.max_retransmit_attempts.into()),
+                "max_retransmit_attempts: 0 to 65535",
+            ),
             (self.rx_spi.0 != 0, "rx_spi: not 0"),
             (self.settings.placement < Placement::ALL.len() as u32, "settings.placement: 0 to 2"),
             (self.settings.algorithm < AlgorithmId::ALL.len() as u32, "settings.algorithm: 0 to 3"),

@@ -101,7 +101,7 @@ fn results_are_always_legal() {
                 if event.event_type <= EventType::RETRANSMIT {
                     assert!(outcome.fcwnd >= parameters.min_fcwnd && outcome.fcwnd <= parameters.max_fcwnd);
                 }
-                assert!(outcome.retransmit_timeout >= parameters.min_retransmission_timeout);
+                assert!(outcome.retransmit_timeout >= parameters.min_rto);
                 assert!(outcome.inter_packet_gap == 0 || outcome.fcwnd.0 < 1024, "no gap from one packet up");
                 last = Some(outcome);
             }

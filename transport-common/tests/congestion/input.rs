@@ -207,7 +207,7 @@ pub(crate) fn random_parameters(random: &mut impl Rng) -> Parameters {
         topology_scaling_per_hop: Ticks(magnitude(random, 1 << 16)),
         retransmit_timeout_scalar: Fraction(random.random_range(one..=256 * one)),
         retransmit_limit: random.random_range(1..8),
-        min_retransmission_timeout: Ticks(magnitude(random, NicTime::MASK).max(1)),
+        min_rto: Ticks(magnitude(random, NicTime::MASK).max(1)),
         min_flow_scaling_window: Fcwnd(min_scaling),
         max_flow_scaling_window: Fcwnd(random.random_range(2 * min_scaling..=Fcwnd::MAX.0)),
         max_flow_scaling: Ticks(magnitude(random, NicTime::MASK)),

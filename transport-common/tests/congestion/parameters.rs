@@ -13,7 +13,7 @@ fn defaults() {
     assert_eq!((p.min_fcwnd, p.max_fcwnd), (Fcwnd(10), Fcwnd::from_packets(256)));
     assert_eq!((p.min_ncwnd, p.max_ncwnd), (1, 256));
     assert_eq!((p.base_delay_target, p.topology_scaling_per_hop), (Ticks(191), Ticks(8)));
-    assert_eq!((p.min_retransmission_timeout, p.max_flow_scaling), (Ticks(7629), Ticks(763)));
+    assert_eq!((p.min_rto, p.max_flow_scaling), (Ticks(7629), Ticks(763)));
     assert_eq!((p.retransmit_limit, p.plb_attempt_threshold, p.target_rx_buffer_level), (3, 5, 15));
     assert_eq!(p.fabric_multiplicative_decrease_factor, Fraction::ratio(4, 5));
     assert_eq!(
@@ -63,7 +63,7 @@ fn each_range_is_checked() {
         ("retransmit_timeout_scalar", |p| p.retransmit_timeout_scalar = Fraction(65_535)),
         ("retransmit_limit", |p| p.retransmit_limit = 0),
         ("retransmit_limit", |p| p.retransmit_limit = 8),
-        ("min_retransmission_timeout", |p| p.min_retransmission_timeout = Ticks(0)),
+        ("min_rto", |p| p.min_rto = Ticks(0)),
         ("min_flow_scaling_window", |p| p.min_flow_scaling_window = Fcwnd(0)),
         ("max_flow_scaling_window", |p| p.max_flow_scaling_window = Fcwnd(203)),
         ("max_flow_scaling", |p| p.max_flow_scaling = Ticks(1 << 24)),

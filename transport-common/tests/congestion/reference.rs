@@ -164,8 +164,7 @@ impl Swift<'_> {
             v.gap = (self.rtt() as f64 * 131.072 / 512.0 / stored).min(1_048_575.0);
         }
         let timeout = real(self.p.retransmit_timeout_scalar) * v.smoothed_rtt as f64;
-        v.timeout =
-            timeout.round().max(self.p.min_retransmission_timeout.0.into()).min((CIRCLE - 1) as f64) as i64;
+        v.timeout = timeout.round().max(self.p.min_rto.0.into()).min((CIRCLE - 1) as f64) as i64;
         v
     }
 

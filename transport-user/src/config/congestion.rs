@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use transport_common::congestion::queues::{EVENT_QUEUE_CAPACITY, EVENT_QUEUES};
+use transport_common::congestion::queues::EVENT_QUEUE_CAPACITY;
 use transport_common::congestion::settings::Placement;
+use transport_common::limits;
 
 use super::is_name;
 use super::reader::Reader;
@@ -90,7 +91,7 @@ pub(super) fn read(
             None => table.complain("profile", format!("there is no [profile.{name}] in this file: add it")),
         }
     }
-    let queue = table.integer("event_queue", 0, EVENT_QUEUES as u64 - 1);
+    let queue = table.integer("event_queue", 0, limits::EVENT_QUEUE.most);
     control.event_queue = queue.map_or(control.event_queue, |queue| queue as u32);
     if let Err(error @ Error::AlgorithmPlacement { .. }) = control.settings() {
         table.complain("placement", error.to_string());

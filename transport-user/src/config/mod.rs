@@ -38,17 +38,16 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
+use transport_common::limits;
 use transport_common::queues::CONNECTIONS;
 
 mod congestion;
-mod quantity;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod tuning;
 
 use congestion::Names;
-pub use quantity::{format_duration, parse_duration, parse_integer, parse_size};
 pub use reader::Complaint;
 pub(crate) use reader::is_host;
 use reader::{Complaints, Reader};
@@ -69,8 +68,6 @@ const MTU_RANGE: (u64, u64) = (1280, 3498);
 const LONGEST_INTERFACE: usize = 15;
 /// Longest name of a node; its socket's path must fit 108 bytes.
 const LONGEST_NAME: usize = 64;
-/// Destination functions have 24 bits (D-15).
-const LARGEST_FUNCTION: u64 = 0x00ff_ffff;
 
 /// A whole node file.
 #[derive(Clone, Debug, PartialEq)]
@@ -352,8 +349,8 @@ impl StaticConnection {
         let security =
             table.require("security", security, "{ mode = \"plaintext\", tx_spi = 1, rx_spi = 2 }");
         let function = |value: Option<u64>| value.map_or(0, |value| value as u32);
-        let local_function = function(table.integer("local_function", 0, LARGEST_FUNCTION));
-        let peer_function = function(table.integer("peer_function", 0, LARGEST_FUNCTION));
+        let local_function = function(table.integer("local_function", 0, limits::FUNCTION.most));
+        let peer_function = function(table.integer("peer_function", 0, limits::FUNCTION.most));
         let tx = table.table("tx", read_initial);
         let tx = table.require("tx", tx, INITIAL_EXAMPLE);
         let rx = table.table("rx", read_initial);

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::quantity::{format_duration, parse_duration};
 use crate::mac::Mac;
+use crate::quantity::{format_duration, parse_duration};
 
 /// One thing that is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,8 +150,8 @@ impl<'c, 's> Reader<'c, 's> {
         self.value(name, |value| {
             let allowed = format!("allowed: a number from {low} to {high}");
             let written = match value {
-                DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
-                DeValue::Float(float) => float.as_str(),
+                DeValue::Integer(integer) => decimal(integer)?,
+                DeValue::Float(float) => float.as_str().to_owned(),
                 _ => return Err(format!("is {}; {allowed}", kind(value))),
             };
             written
@@ -210,10 +210,10 @@ impl<'c, 's> Reader<'c, 's> {
     pub(super) fn written(&mut self, name: &'static str) -> Option<String> {
         self.value(name, |value| match value {
             DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Integer(integer) if integer.radix() == 10 => Ok(integer.as_str().to_owned()),
+            DeValue::Integer(integer) => decimal(integer),
             DeValue::Float(float) => Ok(float.as_str().to_owned()),
             DeValue::Boolean(truth) => Ok(truth.to_string()),
-            other => Err(format!("is {}; allowed: a string, a decimal number, true or false", kind(other))),
+            other => Err(format!("is {}; allowed: a string, a number, true or false", kind(other))),
         })
     }
 
@@ -338,6 +338,16 @@ pub(crate) fn is_host(mac: Mac) -> bool {
 
 fn text<'s>(value: &'s DeValue<'s>, wanted: &str) -> Result<&'s str, String> {
     value.as_str().ok_or_else(|| format!("is {}; allowed: {wanted}", kind(value)))
+}
+
+/// A whole number in decimal digits, however it is written.
+fn decimal(integer: &DeInteger<'_>) -> Result<String, String> {
+    match integer.radix() {
+        10 => Ok(integer.as_str().to_owned()),
+        radix => u64::from_str_radix(integer.as_str(), radix)
+            .map(|number| number.to_string())
+            .map_err(|_| format!("{integer} does not fit 64 bits")),
+    }
 }
 
 /// A TOML type with its article.

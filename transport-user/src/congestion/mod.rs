@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use transport_common::congestion::queues::EVENT_QUEUES;
 use transport_common::congestion::settings::Settings;
+use transport_common::limits;
 
 pub use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineState};
 pub use transport_common::congestion::event::Event;
@@ -95,8 +95,8 @@ impl CongestionControl {
             (AlgorithmChoice::Custom(_), Placement::User) => AlgorithmId::Swift,
             (AlgorithmChoice::Custom(name), _) => return Err(Error::AlgorithmPlacement { name }),
         };
-        if self.event_queue as usize >= EVENT_QUEUES {
-            return Err(OutOfRange { name: "event_queue", range: "0 to 3" }.into());
+        if !limits::EVENT_QUEUE.contains(self.event_queue.into()) {
+            return Err(OutOfRange { name: "event_queue", range: limits::EVENT_QUEUE.text }.into());
         }
         Ok(Settings {
             placement: self.placement as u32,

@@ -124,7 +124,7 @@ parameters! {
         /// Retransmissions of a packet from which the fabric window goes to its minimum, 1 to 7 (F-10.3.2-2).
         retransmit_limit: u32 as Count = 3,
         /// Smallest retransmission timeout, up to 2.199 s.
-        min_retransmission_timeout: Duration as Time = micros(1000),
+        min_rto: Duration as Time = micros(1000),
         /// Window up to which flow scaling adds all of `max_flow_scaling`, packets: from 1/1024.
         min_flow_scaling_window: f64 as Packets = 0.1,
         /// Window from which flow scaling adds nothing, packets: at least twice `min_flow_scaling_window`.

@@ -8,7 +8,7 @@ use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::nic_time::DelaySelect;
 use transport_common::units::{Fcwnd, Ticks};
 
-use crate::config::{format_duration, parse_duration};
+use crate::quantity::{format_duration, parse_duration, parse_number, parse_u32};
 
 /// Length of a tick in seconds (D-12).
 const TICK: f64 = 131.072e-9;
@@ -29,11 +29,6 @@ pub(super) trait Quantity {
     fn parse(text: &str) -> Result<Self::Human, String>;
     /// Writes it as it is read.
     fn value(value: Self::Human) -> Value;
-}
-
-fn number(text: &str) -> Result<f64, String> {
-    let wrong = || format!("\"{text}\" is no number: write one such as 0.5 or 32");
-    text.parse().ok().filter(|number| is_positive(*number)).ok_or_else(wrong)
 }
 
 fn is_positive(number: f64) -> bool {
@@ -57,7 +52,7 @@ macro_rules! real {
                 is_positive(value)
             }
             fn parse(text: &str) -> Result<f64, String> {
-                number(text)
+                parse_number(text)
             }
             fn value(value: f64) -> Value {
                 value.into()
@@ -89,7 +84,7 @@ impl Quantity for Count {
         value
     }
     fn parse(text: &str) -> Result<u32, String> {
-        text.parse().map_err(|_| format!("\"{text}\" is no whole number: write one such as 3"))
+        parse_u32(text)
     }
     fn value(value: u32) -> Value {
         value.into()

@@ -145,8 +145,9 @@ pub struct RegionAdvertisement {
 }
 
 /// How the content of a file crosses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Via {
     /// The source WRITEs into the sink's memory.
     Write,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-use super::protocol::{Envelope, Failure, Progress, Reply, Request, VERSION};
+use super::protocol::{Call, Envelope, Failure, Progress, Reply, Request, VERSION};
 use super::server::read_line;
 
 /// A connection to a running node.
@@ -34,6 +34,14 @@ pub enum ClientError {
         /// Why.
         source: std::io::Error,
     },
+    /// The answer is none to the request.
+    #[error("the node on {} answers in another way than this program understands ({source}): use the release of the node", path.display())]
+    Misunderstood {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
     /// The node says why not.
     #[error(transparent)]
     Failed(#[from] Failure),
@@ -56,16 +64,27 @@ impl Client {
         }
     }
 
-    /// Asks, passes progress to `progress` and returns the result.
+    /// Asks, passes progress to `progress` and returns the answer.
     ///
     /// # Errors
-    /// The node's failure, or the conversation broke off.
-    pub async fn ask(
+    /// The node's failure, an answer of another shape, or the conversation broke off.
+    pub async fn ask<C: Call>(
+        &mut self,
+        call: C,
+        progress: impl FnMut(Progress),
+    ) -> Result<C::Answer, ClientError> {
+        let result = self.request(call.into(), progress).await?;
+        serde_json::from_value(result)
+            .map_err(|source| ClientError::Misunderstood { path: self.path.clone(), source })
+    }
+
+    async fn request(
         &mut self,
         request: Request,
         mut progress: impl FnMut(Progress),
     ) -> Result<Value, ClientError> {
         let lost = |source| ClientError::Lost { path: self.path.clone(), source };
+        let misunderstood = |source| ClientError::Misunderstood { path: self.path.clone(), source };
         let envelope = Envelope { version: VERSION, request };
         let mut line = serde_json::to_vec(&envelope).map_err(|error| lost(error.into()))?;
         line.push(b'\n');
@@ -73,7 +92,7 @@ impl Client {
         loop {
             let line = read_line(&mut self.stream).await.map_err(lost)?;
             let line = line.ok_or_else(|| lost(ErrorKind::UnexpectedEof.into()))?;
-            match serde_json::from_slice(&line).map_err(|error| lost(error.into()))? {
+            match serde_json::from_slice(&line).map_err(misunderstood)? {
                 Reply::Progress(step) => progress(step),
                 Reply::Done { result } => return Ok(result),
                 Reply::Failed(failure) => return Err(failure.into()),

@@ -15,8 +15,8 @@ mod tests;
 
 pub use client::{Client, ClientError};
 pub use protocol::{
-    Atomic, CopyDirection, Data, Envelope, Failure, FailureKind, INLINE_LIMIT, LARGEST_LINE, Place, Progress,
-    Reply, Request, Right, VERSION,
+    Call, Envelope, Failure, FailureKind, Hex, INLINE_LIMIT, LARGEST_LINE, Progress, Reply, Request, VERSION,
+    answer, request,
 };
 pub use server::{Handler, ProgressSender, Server};
 pub use socket::{DIRECTORY, SocketError, bind, default_path, find};

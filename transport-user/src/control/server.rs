@@ -44,7 +44,7 @@ pub struct ProgressSender(mpsc::Sender<Progress>);
 
 impl ProgressSender {
     /// Tells the client, if it keeps up.
-    pub fn report(&self, done: u64, total: u64) {
+    pub fn report(&self, done: u64, total: Option<u64>) {
         // Progress that nobody takes in time is worth nothing: the next report replaces it.
         let _ = self.0.try_send(Progress { done, total });
     }

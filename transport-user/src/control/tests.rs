@@ -15,7 +15,8 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Echoes a CID, fails on CID 404, panics on CID 500, reports progress for `Status`, runs `Stats` until unwanted.
+/// Echoes the CID of `Close`, fails to show CID 404, panics at CID 500, reports progress for `Down`, runs `Stats` until
+/// unwanted, answers `Regions` with something else.
 #[derive(Default)]
 struct FakeNode {
     noticed_departure: AtomicBool,
@@ -24,27 +25,28 @@ struct FakeNode {
 impl Handler for FakeNode {
     async fn handle(&self, request: Request, progress: ProgressSender) -> Result<Value, Failure> {
         match request {
-            Request::Connection { cid: 404 } => Err(Failure {
+            Request::Connection(request::Connection { cid: 404 }) => Err(Failure {
                 kind: FailureKind::Operation,
                 text: "no answer".into(),
                 status: Some(8),
                 ulp_code: None,
             }),
-            Request::Connection { cid: 500 } => panic!("a bug of the node"),
-            Request::Connection { cid } => Ok(json!({ "local_cid": cid })),
-            Request::Status => {
-                progress.report(1, 2);
-                progress.report(2, 2);
-                Ok(json!("up"))
+            Request::Connection(request::Connection { cid: 500 }) => panic!("a bug of the node"),
+            Request::Close(request::Close { cid }) => Ok(json!({ "closed": cid })),
+            Request::Down(_) => {
+                progress.report(1, Some(2));
+                progress.report(2, Some(2));
+                Ok(json!({ "down": "veth0" }))
             }
-            Request::Stats => {
+            Request::Stats(_) => {
                 while progress.is_wanted() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 self.noticed_departure.store(true, Ordering::Relaxed);
                 Ok(Value::Null)
             }
-            Request::Connections => {
+            Request::Regions(_) => Ok(json!([{ "r_key": 1 }])),
+            Request::Connections(_) => {
                 tokio::time::sleep(Duration::from_millis(150)).await;
                 Ok(json!([]))
             }
@@ -59,8 +61,8 @@ fn start(directory: &TempDir) -> (Server, std::path::PathBuf, Arc<FakeNode>) {
     (Server::start(bind(&path).unwrap(), path.clone(), Arc::clone(&node)), path, node)
 }
 
-async fn ask(path: &Path, request: Request) -> Result<Value, ClientError> {
-    timeout(PATIENCE, Client::connect(path).await?.ask(request, drop)).await.expect("an answer")
+async fn ask<C: Call>(path: &Path, call: C) -> Result<C::Answer, ClientError> {
+    timeout(PATIENCE, Client::connect(path).await?.ask(call, drop)).await.expect("an answer")
 }
 
 #[tokio::test]
@@ -70,15 +72,22 @@ async fn clients_ask_one_after_the_other_and_side_by_side() {
     let mut first = Client::connect(&path).await.unwrap();
     let mut second = Client::connect(&path).await.unwrap();
     for cid in 0..3 {
-        assert_eq!(first.ask(Request::Connection { cid }, drop).await.unwrap(), json!({ "local_cid": cid }));
-        assert_eq!(
-            second.ask(Request::Connection { cid: 9 }, drop).await.unwrap(),
-            json!({ "local_cid": 9 })
-        );
+        assert_eq!(first.ask(request::Close { cid }, drop).await.unwrap().closed, cid);
+        assert_eq!(second.ask(request::Close { cid: 9 }, drop).await.unwrap().closed, 9);
     }
     let mut steps = Vec::new();
-    assert_eq!(first.ask(Request::Status, |step| steps.push((step.done, step.total))).await.unwrap(), "up");
-    assert_eq!(steps, [(1, 2), (2, 2)]);
+    let down = first.ask(request::Down {}, |step| steps.push((step.done, step.total))).await.unwrap();
+    assert_eq!((down.down.as_str(), steps), ("veth0", vec![(1, Some(2)), (2, Some(2))]));
+}
+
+#[tokio::test]
+async fn an_answer_of_another_shape_is_no_answer() {
+    let directory = TempDir::new().unwrap();
+    let (_server, path, _) = start(&directory);
+    let misunderstood = ask(&path, request::Regions {}).await.unwrap_err();
+    assert!(matches!(misunderstood, ClientError::Misunderstood { .. }), "{misunderstood}");
+    let text = misunderstood.to_string();
+    assert!(text.contains("missing field `key`") && text.contains("the release of the node"), "{text}");
 }
 
 #[tokio::test]
@@ -86,7 +95,7 @@ async fn a_client_that_ends_its_own_side_still_gets_its_answer() {
     let directory = TempDir::new().unwrap();
     let (_server, path, _) = start(&directory);
     let mut stream = BufReader::new(UnixStream::connect(&path).await.unwrap());
-    stream.write_all(b"{\"version\":1,\"request\":{\"request\":\"connections\"}}\n").await.unwrap();
+    stream.write_all(b"{\"version\":2,\"request\":{\"request\":\"connections\"}}\n").await.unwrap();
     stream.shutdown().await.unwrap();
     let mut answer = String::new();
     timeout(PATIENCE, stream.read_line(&mut answer)).await.expect("an answer").unwrap();
@@ -97,15 +106,15 @@ async fn a_client_that_ends_its_own_side_still_gets_its_answer() {
 async fn failures_keep_their_codes_and_a_panic_is_one_client_s_failure() {
     let directory = TempDir::new().unwrap();
     let (_server, path, _) = start(&directory);
-    let Err(ClientError::Failed(failure)) = ask(&path, Request::Connection { cid: 404 }).await else {
+    let Err(ClientError::Failed(failure)) = ask(&path, request::Connection { cid: 404 }).await else {
         panic!()
     };
     assert_eq!((failure.kind, failure.status, failure.ulp_code), (FailureKind::Operation, Some(8), None));
-    let Err(ClientError::Failed(failure)) = ask(&path, Request::Connection { cid: 500 }).await else {
+    let Err(ClientError::Failed(failure)) = ask(&path, request::Connection { cid: 500 }).await else {
         panic!()
     };
     assert_eq!(failure.kind, FailureKind::Node);
-    ask(&path, Request::Connection { cid: 1 }).await.unwrap();
+    ask(&path, request::Close { cid: 1 }).await.unwrap();
 }
 
 #[tokio::test]
@@ -115,10 +124,10 @@ async fn garbage_gets_an_answer_and_the_node_goes_on_serving() {
     let mut stream = BufReader::new(UnixStream::connect(&path).await.unwrap());
     let lines: [(&[u8], &str); 5] = [
         (b"\xff\xfe\n", "not a request of the control protocol"),
-        (b"{}\n", "the node speaks version 1 of the control protocol, this client null"),
-        (b"{\"version\":2,\"request\":{}}\n", "this client 2: use the node's own release"),
-        (b"{\"version\":1,\"request\":{\"request\":\"fly\"}}\n", "unknown variant `fly`"),
-        (b"{\"version\":1,\"request\":{\"request\":\"close\",\"cid\":-1}}\n", "invalid value"),
+        (b"{}\n", "the node speaks version 2 of the control protocol, this client null"),
+        (b"{\"version\":1,\"request\":{}}\n", "this client 1: use the node's own release"),
+        (b"{\"version\":2,\"request\":{\"request\":\"fly\"}}\n", "unknown variant `fly`"),
+        (b"{\"version\":2,\"request\":{\"request\":\"close\",\"cid\":-1}}\n", "invalid value"),
     ];
     for (line, expected) in lines {
         stream.write_all(line).await.unwrap();
@@ -130,7 +139,7 @@ async fn garbage_gets_an_answer_and_the_node_goes_on_serving() {
     // A line without end is cut off, and only its sender suffers.
     let mut endless = UnixStream::connect(&path).await.unwrap();
     while endless.write_all(&[b'x'; 65536]).await.is_ok() {}
-    ask(&path, Request::Connection { cid: 1 }).await.unwrap();
+    ask(&path, request::Close { cid: 1 }).await.unwrap();
 }
 
 #[tokio::test]
@@ -138,7 +147,7 @@ async fn an_operation_learns_that_its_client_left() {
     let directory = TempDir::new().unwrap();
     let (_server, path, node) = start(&directory);
     let mut stream = UnixStream::connect(&path).await.unwrap();
-    stream.write_all(b"{\"version\":1,\"request\":{\"request\":\"stats\"}}\n").await.unwrap();
+    stream.write_all(b"{\"version\":2,\"request\":{\"request\":\"stats\"}}\n").await.unwrap();
     drop(stream);
     let noticed = async {
         while !node.noticed_departure.load(Ordering::Relaxed) {
@@ -195,13 +204,13 @@ fn sockets_are_for_their_owner_only() {
 
 #[test]
 fn requests_are_written_as_documented() {
-    let request = Request::Write {
+    let request = Request::Write(request::Write {
         cid: 5,
         rkey: 1,
         address: 64,
-        data: Data::Region { rkey: 2, offset: 0, length: 8 },
+        data: request::Data::Region { rkey: 2, offset: 0, length: 8 },
         immediate: None,
-    };
+    });
     let expected = json!({
         "request": "write", "cid": 5, "rkey": 1, "address": 64,
         "data": { "region": { "rkey": 2, "offset": 0, "length": 8 } }, "immediate": null,

@@ -39,7 +39,18 @@ impl TraceFile {
         };
         let mut this = Self { path, to: BufWriter::with_capacity(BUFFER, file), bytes: 0 };
         this.write(&[&Head::THIS.to_bytes()])?;
+        // From now on whoever looks sees a trace, one without an end.
+        this.to.flush().map_err(|source| this.failed(source))?;
         Ok(this)
+    }
+
+    /// Removes the file: there is no trace.
+    pub(super) fn discard(self) {
+        let (path, to) = (self.path, self.to);
+        drop(to.into_parts()); // what it has buffered goes nowhere
+        if let Err(error) = std::fs::remove_file(&path) {
+            tracing::warn!(%error, "cannot remove {}, which holds no trace", path.display());
+        }
     }
 
     /// A run, as its tape is.
@@ -110,6 +121,14 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("the file"), b"mine");
         let nowhere = TraceFile::create(directory.path().join("no/where")).expect_err("no directory");
         assert!(nowhere.to_string().contains("Make the directory"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_trace_that_is_not_taken_leaves_no_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("trace");
+        TraceFile::create(path.clone()).expect("a new file").discard();
+        assert!(!path.exists());
     }
 
     #[test]

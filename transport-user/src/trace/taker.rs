@@ -55,8 +55,17 @@ impl Taker {
         {
             let mut ring = lock(&maps)?;
             let file = TraceFile::create(options.file)?;
-            let programs = attachment.upgrade().ok_or(Error::NodeDown)?;
-            programs.lock().expect("no panic under the lock").record(true)?;
+            let record = || {
+                let programs = attachment.upgrade().ok_or(Error::NodeDown)?;
+                programs.lock().expect("no panic under the lock").record(true)
+            };
+            let file = match record() {
+                Ok(()) => file,
+                Err(refused) => {
+                    file.discard();
+                    return Err(refused);
+                }
+            };
             std::thread::sleep(GRACE);
             while ring.next().is_some() {} // of a trace before
             drop(ring);

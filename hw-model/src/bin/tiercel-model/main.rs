@@ -6,6 +6,7 @@ mod replay;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -15,6 +16,9 @@ use lab_report::Report;
 use model_experiment::{Named, Options, SEED};
 
 use output::{prepare, tell};
+
+/// How long all experiments take.
+const ALL_TAKE: &str = "which take some 12 minutes on two cores";
 
 /// The network card in cycles: experiments with the hardware model.
 #[derive(Debug, Parser)]
@@ -65,7 +69,7 @@ struct Experiments {
     /// Which ones; without a name they are listed.
     #[arg(value_name = "NAME", value_parser = named)]
     names: Vec<&'static Named>,
-    /// All there are.
+    /// All there are: some 12 minutes on two cores.
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Print JSON.
@@ -117,13 +121,41 @@ fn experiment(arguments: &Experiments) -> Result<bool> {
         list(&mut io::stdout().lock(), arguments.json)?;
         return Ok(true);
     }
-    prepare(arguments.out.as_deref())?;
-    let options = Options { seed: arguments.seed, limit_us: arguments.limit };
-    let mut done = vec![];
-    for named in names {
-        done.push(make(named, &options)?);
+    let directory = arguments.out.as_deref();
+    prepare(directory)?;
+    if arguments.all {
+        let what = if arguments.json {
+            "JSON of all comes at the end"
+        } else {
+            "each result comes when it is there"
+        };
+        eprintln!("{} experiments, {ALL_TAKE}; {what}", names.len());
     }
-    tell(&Report::new(done), arguments.json, arguments.out.as_deref())
+    let options = Options { seed: arguments.seed, limit_us: arguments.limit };
+    let (mut report, of) = (Report::new(vec![]), names.len());
+    for (number, named) in names.into_iter().enumerate() {
+        let since = Instant::now();
+        let made = Report::new(vec![make(named, &options)?]);
+        if !arguments.json {
+            let mut output = io::stdout().lock();
+            write!(output, "{}", lab_report::show(&made))?;
+            output.flush()?;
+        }
+        let kept = if made.holds() { "every promise was kept" } else { "a promise was not kept" };
+        eprintln!("{} ({} of {of}): {kept}, {:.0} s", named.name, number + 1, since.elapsed().as_secs_f64());
+        report.experiments.extend(made.experiments);
+        if let Some(directory) = directory {
+            // What is there stays, whatever becomes of the rest.
+            report.write(directory)?;
+        }
+    }
+    if arguments.json {
+        return tell(&report, true, None);
+    }
+    if let Some(directory) = directory {
+        writeln!(io::stdout(), "\n{} shows the course of each.", directory.join("report.html").display())?;
+    }
+    Ok(report.holds())
 }
 
 fn list(output: &mut impl Write, json: bool) -> Result<()> {

@@ -23,7 +23,7 @@ fn tcp() -> Tcp {
 fn swift_window() -> SwiftWindow {
     let parameters = congestion::parameters::Parameters {
         min_fcwnd: Fcwnd(102),
-        min_retransmission_timeout: Ticks::from_nanos(50_000),
+        min_rto: Ticks::from_nanos(50_000),
         ..congestion::parameters::Parameters::DEFAULT
     };
     let parameters = parameters.prepare().expect("in range");

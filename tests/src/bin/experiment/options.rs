@@ -75,7 +75,7 @@ pub(crate) struct Options {
 
 /// What real packets need of the parameters: the machine pauses a thread for a part of a millisecond often, and for
 /// several now and then.
-const LIVE: [&str; 2] = ["base_delay_target=2ms", "min_retransmission_timeout=10ms"];
+const LIVE: [&str; 2] = ["base_delay_target=2ms", "min_rto=10ms"];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -287,11 +287,11 @@ mod tests {
         let live = options(&[]);
         assert_eq!(live.rate().bits_per_second(), 150_000_000);
         assert_eq!(live.parameters().base_delay_target, Ticks::from_nanos(2_000_000));
-        assert_eq!(live.changes(), "D-78, base_delay_target=2ms, min_retransmission_timeout=10ms");
+        assert_eq!(live.changes(), "D-78, base_delay_target=2ms, min_rto=10ms");
         assert_eq!(live.control().map(|control| control.placement).ok(), Some(Placement::Kernel));
         let rate = Rate::from_bits_per_second(60_000_000).expect("not zero");
         let slower = |live: &Options| live.with_defaults(rate, &["base_delay_target=10ms"]);
-        assert_eq!(slower(&live).changes(), "D-78, min_retransmission_timeout=10ms, base_delay_target=10ms");
+        assert_eq!(slower(&live).changes(), "D-78, min_rto=10ms, base_delay_target=10ms");
         assert_eq!(slower(&live).rate(), rate);
         let other = options(&["--set", "base_delay_target=3ms", "--rate", "1Gbps"]);
         assert_eq!(slower(&other).parameters(), other.parameters());

@@ -2,7 +2,8 @@
 
 use clap::{CommandFactory, Parser};
 
-use crate::cli::{Cli, Command, Mr};
+use crate::cli::{Cli, Command};
+use crate::verb_arguments::Mr;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(line.split_whitespace())
@@ -50,9 +51,6 @@ fn examples_parse() {
 #[test]
 fn contradictions_are_refused() {
     for line in [
-        "tiercel up",
-        "tiercel up --interface veth0",
-        "tiercel up --config f --interface veth0 --address 10.7.0.1",
         "tiercel up --interface veth0 --address 10.7.0.1 --busy --sleep",
         "tiercel write 5 --rkey 1",
         "tiercel write 5 --rkey 1 --data a --hex 00",

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use transport_user::config::parse_duration;
 use transport_user::congestion::{CongestionChange, Placement};
+use transport_user::quantity::{parse_duration, parse_u32, whole};
 
-use crate::cli::Json;
 use crate::values::{PeerAddress, parse_peer};
 
 /// `conn`.
@@ -15,14 +14,13 @@ use crate::values::{PeerAddress, parse_peer};
 pub(crate) enum Conn {
     /// List all connections.
     #[command(after_help = "Example:\n  tiercel conn list --json")]
-    List(Json),
+    List,
     /// Show one connection in full: windows, sequence numbers, counters, the peer's regions.
     #[command(after_help = "Example:\n  tiercel conn show 5")]
     Show {
         /// Local CID.
+        #[arg(value_parser = parse_u32)]
         cid: u32,
-        #[command(flatten)]
-        json: Json,
     },
     /// Connect to the connection manager of another node.
     #[command(after_help = "\
@@ -39,8 +37,6 @@ Examples:
         unordered: bool,
         #[command(flatten)]
         congestion: CongestionArguments,
-        #[command(flatten)]
-        json: Json,
     },
     /// Show or change a connection's congestion control, while traffic flows.
     ///
@@ -54,13 +50,12 @@ Examples:
   tiercel conn cc 5 --placement constant")]
     Cc {
         /// Local CID.
+        #[arg(value_parser = parse_u32)]
         cid: u32,
         #[command(flatten)]
         congestion: CongestionArguments,
-        #[command(flatten)]
-        json: Json,
     },
-    /// Watch a connection: windows, delays, goodput and retransmissions over time.
+    /// Watch a connection: windows, delays, goodput and retransmissions over time; with --json a line of JSON each time.
     #[command(after_help = "\
 Examples:
   tiercel conn watch 5
@@ -71,14 +66,14 @@ Examples:
     #[command(after_help = "Example:\n  tiercel conn reset 5")]
     Reset {
         /// Local CID.
+        #[arg(value_parser = parse_u32)]
         cid: u32,
-        #[command(flatten)]
-        json: Json,
     },
     /// Close a connection; what is outstanding completes in error.
     #[command(after_help = "Example:\n  tiercel conn close 5")]
     Close {
         /// Local CID.
+        #[arg(value_parser = parse_u32)]
         cid: u32,
     },
 }
@@ -99,7 +94,7 @@ pub(crate) struct CongestionArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub(crate) set: Vec<(String, String)>,
     /// Event queue, 0 to 3.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..4))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=3))]
     pub(crate) event_queue: Option<u32>,
 }
 
@@ -114,16 +109,14 @@ impl From<CongestionArguments> for CongestionChange {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Watch {
     /// Local CID.
+    #[arg(value_parser = parse_u32)]
     pub(crate) cid: u32,
     /// Time between two lines, from 1 ms.
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Duration,
     /// Lines; until Ctrl-C unless given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub(crate) count: Option<u64>,
-    /// Print a line of JSON each time.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

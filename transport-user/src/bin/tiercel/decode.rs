@@ -3,10 +3,9 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use transport_user::decode::{Capture, Decoded, decode_falcon, decode_frame, parse_hex};
 
-use crate::cli::Json;
 use crate::exit::Exit;
 use crate::output::{print, print_json};
 
@@ -15,11 +14,24 @@ const NO_FALCON: &str = "\
 note: no Falcon packet is in this file. A capture taken on a node's own interface holds none: the node takes and sends
 them in XDP, which comes before the taps of tcpdump. Capture on the way, at a switch or a mirror port.";
 
+/// A frame of a capture.
+#[derive(Serialize)]
+struct CapturedFrame {
+    /// Its number in the file, from 1.
+    number: u64,
+    /// When it was captured, seconds since 1970.
+    timestamp: Option<f64>,
+    /// Bytes on the wire.
+    original_length: u32,
+    #[serde(flatten)]
+    decoded: Decoded,
+}
+
 pub(crate) fn decode(
     file: Option<PathBuf>,
     hex: Option<String>,
     falcon: bool,
-    json: Json,
+    json: bool,
 ) -> Result<(), Exit> {
     match (file, hex) {
         (Some(file), _) => decode_capture(&file, json),
@@ -28,7 +40,7 @@ pub(crate) fn decode(
     }
 }
 
-fn decode_hex(hex: String, falcon: bool, json: Json) -> Result<(), Exit> {
+fn decode_hex(hex: String, falcon: bool, json: bool) -> Result<(), Exit> {
     let text = match hex.as_str() {
         "-" => {
             let mut text = String::new();
@@ -40,8 +52,8 @@ fn decode_hex(hex: String, falcon: bool, json: Json) -> Result<(), Exit> {
     };
     let bytes = parse_hex(&text).map_err(Exit::usage)?;
     let decoded = if falcon { decode_falcon(&bytes) } else { decode_frame(&bytes) };
-    match json.json {
-        true => print_json(&to_value(&decoded)?),
+    match json {
+        true => print_json(&decoded),
         // The error that ends it stands on stderr, once.
         false => print(Decoded { error: None, ..decoded.clone() }.to_string().trim_end()),
     }
@@ -52,7 +64,7 @@ fn decode_hex(hex: String, falcon: bool, json: Json) -> Result<(), Exit> {
 }
 
 /// Malformed frames of a capture are shown as such; the capture itself may end in an error.
-fn decode_capture(file: &Path, json: Json) -> Result<(), Exit> {
+fn decode_capture(file: &Path, json: bool) -> Result<(), Exit> {
     let in_file = |error| Exit::file(format!("{}: {error}", file.display()));
     let mut all = Vec::new();
     let mut outcome = Ok(());
@@ -67,28 +79,24 @@ fn decode_capture(file: &Path, json: Json) -> Result<(), Exit> {
         };
         let decoded = decode_frame(&frame.data);
         has_falcon |= decoded.is_falcon();
-        if json.json {
-            let seconds = frame.timestamp.map(|timestamp| timestamp.as_secs_f64());
-            let mut value = to_value(&decoded)?;
-            value["number"] = frame.number.into();
-            value["timestamp"] = json!(seconds);
-            value["original_length"] = frame.original_length.into();
-            all.push(value);
+        if json {
+            all.push(CapturedFrame {
+                number: frame.number,
+                timestamp: frame.timestamp.map(|timestamp| timestamp.as_secs_f64()),
+                original_length: frame.original_length,
+                decoded,
+            });
         } else {
             let time = frame.timestamp.map_or_else(|| "-".to_owned(), |t| format!("{:.9}", t.as_secs_f64()));
             print(format!("Frame {} at {time} s, {} bytes", frame.number, frame.original_length));
             print(decoded.to_string());
         }
     }
-    if json.json {
-        print_json(&Value::Array(all));
+    if json {
+        print_json(&all);
     }
     if !has_falcon {
         eprintln!("{NO_FALCON}");
     }
     outcome
-}
-
-fn to_value(decoded: &Decoded) -> Result<Value, Exit> {
-    serde_json::to_value(decoded).map_err(Exit::node)
 }

@@ -2,58 +2,126 @@
 
 use std::process::ExitCode;
 
+use serde::Serialize;
 use transport_user::control::service::ServeError;
-use transport_user::control::{ClientError, FailureKind, SocketError};
+use transport_user::control::{ClientError, Failure, FailureKind, SocketError};
 
-/// A sentence for stderr, and an exit code.
+use crate::output::print_json;
+
+/// What went wrong: a sentence for stderr, an exit code, and all of it for `--json`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
-    code: u8,
+    kind: Kind,
     text: String,
+    /// Falcon completion code and the peer ULP's code of an operation that completed in error.
+    codes: (Option<u8>, Option<u8>),
+}
+
+/// What kind of failure it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Node,
+    Usage,
+    Invalid,
+    Operation,
+    Connect,
+    File,
+    NoNode,
+}
+
+impl Kind {
+    fn exit_code(self) -> u8 {
+        match self {
+            Self::Node => 1,
+            Self::Usage | Self::Invalid => 2,
+            Self::Operation => 3,
+            Self::Connect => 4,
+            Self::File => 5,
+            Self::NoNode => 6,
+        }
+    }
+}
+
+/// A failure as `--json` prints it.
+#[derive(Serialize)]
+struct Report<'e> {
+    error: Error<'e>,
+}
+
+#[derive(Serialize)]
+struct Error<'e> {
+    kind: Kind,
+    exit_code: u8,
+    text: &'e str,
+    status: Option<u8>,
+    ulp_code: Option<u8>,
 }
 
 impl Exit {
+    fn new(kind: Kind, text: impl ToString) -> Self {
+        Self { kind, text: text.to_string(), codes: (None, None) }
+    }
+
     /// The node could not do it.
     pub(crate) fn node(text: impl ToString) -> Self {
-        Self { code: 1, text: text.to_string() }
+        Self::new(Kind::Node, text)
     }
 
     /// Wrong usage.
     pub(crate) fn usage(text: impl ToString) -> Self {
-        Self { code: 2, text: text.to_string() }
+        Self::new(Kind::Usage, text)
     }
 
     /// A file could not be read, written or verified.
     pub(crate) fn file(text: impl ToString) -> Self {
-        Self { code: 5, text: text.to_string() }
+        Self::new(Kind::File, text)
     }
 
-    /// Prints the sentence.
-    pub(crate) fn report(self) -> ExitCode {
+    /// Prints the sentence, and for programs the rest.
+    pub(crate) fn report(self, json: bool) -> ExitCode {
         eprintln!("error: {}", self.text);
-        ExitCode::from(self.code)
+        if json {
+            print_json(&self.for_programs());
+        }
+        ExitCode::from(self.kind.exit_code())
+    }
+
+    fn for_programs(&self) -> Report<'_> {
+        let (status, ulp_code) = self.codes;
+        let Self { kind, text, .. } = self;
+        Report { error: Error { kind: *kind, exit_code: kind.exit_code(), text, status, ulp_code } }
+    }
+}
+
+impl From<Failure> for Exit {
+    fn from(failure: Failure) -> Self {
+        let kind = match failure.kind {
+            FailureKind::Node => Kind::Node,
+            FailureKind::Invalid => Kind::Invalid,
+            FailureKind::Operation => Kind::Operation,
+            FailureKind::Connect => Kind::Connect,
+            FailureKind::File => Kind::File,
+        };
+        Self { kind, codes: (failure.status, failure.ulp_code), text: failure.text }
     }
 }
 
 impl From<ClientError> for Exit {
     fn from(error: ClientError) -> Self {
-        let code = match &error {
-            ClientError::Failed(failure) => match failure.kind {
-                FailureKind::Node => 1,
-                FailureKind::Invalid => 2,
-                FailureKind::Operation => 3,
-                FailureKind::Connect => 4,
-                FailureKind::File => 5,
-            },
-            ClientError::NoNode(_) | ClientError::NotAllowed(_) | ClientError::Lost { .. } => 6,
-        };
-        Self { code, text: error.to_string() }
+        match error {
+            ClientError::Failed(failure) => failure.into(),
+            ClientError::Misunderstood { .. } => Self::node(error),
+            ClientError::NoNode(_) | ClientError::NotAllowed(_) | ClientError::Lost { .. } => {
+                Self::new(Kind::NoNode, error)
+            }
+        }
     }
 }
 
 impl From<SocketError> for Exit {
     fn from(error: SocketError) -> Self {
-        Self { code: 6, text: error.to_string() }
+        Self::new(Kind::NoNode, error)
     }
 }
 
@@ -66,19 +134,39 @@ impl From<ServeError> for Exit {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use transport_user::control::Failure;
 
     #[test]
     fn exit_codes_tell_failures_apart() {
-        let code = |kind| Exit::from(ClientError::Failed(Failure::new(kind, "x"))).code;
-        assert_eq!(code(FailureKind::Invalid), 2);
-        assert_eq!(code(FailureKind::Operation), 3);
-        assert_eq!(code(FailureKind::Connect), 4);
-        assert_eq!(code(FailureKind::File), 5);
-        assert_eq!(code(FailureKind::Node), 1);
+        let code = |exit: Exit| exit.kind.exit_code();
+        let failed = |kind| code(Exit::from(ClientError::Failed(Failure::new(kind, "x"))));
+        assert_eq!(failed(FailureKind::Invalid), 2);
+        assert_eq!(failed(FailureKind::Operation), 3);
+        assert_eq!(failed(FailureKind::Connect), 4);
+        assert_eq!(failed(FailureKind::File), 5);
+        assert_eq!(failed(FailureKind::Node), 1);
         let taken = || SocketError::Live("/run/x.sock".into());
-        assert_eq!(Exit::from(ServeError::Socket(taken())).code, 1);
-        assert_eq!(Exit::from(ClientError::NoNode("/run/x.sock".into())).code, 6);
+        assert_eq!(code(ServeError::Socket(taken()).into()), 1);
+        assert_eq!(code(ClientError::NoNode("/run/x.sock".into()).into()), 6);
+    }
+
+    #[test]
+    fn programs_get_the_codes_of_an_operation() {
+        let failure = Failure {
+            kind: FailureKind::Operation,
+            text: "denied".to_owned(),
+            status: Some(5),
+            ulp_code: Some(2),
+        };
+        let expected = json!({ "error": {
+            "kind": "operation", "exit_code": 3, "text": "denied", "status": 5, "ulp_code": 2,
+        }});
+        assert_eq!(serde_json::to_value(Exit::from(failure).for_programs()).expect("JSON"), expected);
+        let usage = json!({ "error": {
+            "kind": "usage", "exit_code": 2, "text": "no", "status": null, "ulp_code": null,
+        }});
+        assert_eq!(serde_json::to_value(Exit::usage("no").for_programs()).expect("JSON"), usage);
     }
 }

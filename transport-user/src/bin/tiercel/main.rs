@@ -19,7 +19,9 @@ mod show;
 mod talk;
 mod trace;
 mod up;
+mod up_arguments;
 mod values;
+mod verb_arguments;
 mod watch;
 
 use cli::{Cli, Command};
@@ -27,16 +29,30 @@ use exit::Exit;
 use talk::Node;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misused(&error),
+    };
+    let json = cli.json;
     start_logging(&cli);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Exit::node(format!("cannot start: {error}")).report(),
+        Err(error) => return Exit::node(format!("cannot start: {error}")).report(json),
     };
     match runtime.block_on(run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(exit) => exit.report(),
+        Err(exit) => exit.report(json),
     }
+}
+
+/// A command line that cannot be, or a request for help. Programs that ask for JSON get it here as well.
+fn misused(error: &clap::Error) -> ExitCode {
+    let json = std::env::args_os().any(|argument| argument == "--json");
+    if !error.use_stderr() || !json {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    Exit::usage(text.trim_start_matches("error: ").trim_end()).report(true)
 }
 
 /// Logs go to stderr: a running node's at once, a client's on request.
@@ -58,27 +74,26 @@ fn start_logging(cli: &Cli) {
 
 async fn run(cli: Cli) -> Result<(), Exit> {
     let node = Node::new(cli.socket, cli.node);
+    let json = cli.json;
     match cli.command {
         Command::Up(arguments) => up::up(*arguments, node).await,
-        Command::Down => show::down(&node).await,
-        Command::Status(json) => show::status(&node, json).await,
-        Command::Stats { all, json } => show::stats(&node, all, json).await,
-        Command::Conn(command) => show::connections(&node, command).await,
-        Command::Mr(command) => operate::regions(&node, command).await,
-        Command::Write { remote, data, immediate, json } => {
+        Command::Down => show::down(&node, json).await,
+        Command::Status => show::status(&node, json).await,
+        Command::Stats { all } => show::stats(&node, all, json).await,
+        Command::Conn(command) => show::connections(&node, command, json).await,
+        Command::Mr(command) => operate::regions(&node, command, json).await,
+        Command::Write { remote, data, immediate } => {
             operate::write(&node, remote, data, immediate, json).await
         }
-        Command::Read { remote, length, to } => operate::read(&node, remote, length, to).await,
-        Command::Send { cid, data, immediate, json } => {
-            operate::send(&node, cid, data, immediate, json).await
-        }
-        Command::Recv(command) => operate::receives(&node, command).await,
-        Command::Atomic(command) => operate::atomic(&node, command).await,
-        Command::Cp { from, to, via, overwrite, json } => {
+        Command::Read { remote, length, to } => operate::read(&node, remote, length, to, json).await,
+        Command::Send { cid, data, immediate } => operate::send(&node, cid, data, immediate, json).await,
+        Command::Recv(command) => operate::receives(&node, command, json).await,
+        Command::Atomic(command) => operate::atomic(&node, command, json).await,
+        Command::Cp { from, to, via, overwrite } => {
             operate::copy(&node, (from, to), via.into(), overwrite, json).await
         }
-        Command::Trace { out, runs, duration, json } => trace::trace(&node, &out, runs, duration, json).await,
-        Command::Decode { file, hex, falcon, json } => decode::decode(file, hex, falcon, json),
-        Command::Model { arguments } => Err(model::run(&arguments)),
+        Command::Trace { out, runs, duration } => trace::trace(&node, &out, runs, duration, json).await,
+        Command::Decode { file, hex, falcon } => decode::decode(file, hex, falcon, json),
+        Command::Model { arguments } => Err(model::run(arguments, json)),
     }
 }

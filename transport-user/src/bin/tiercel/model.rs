@@ -11,7 +11,11 @@ use crate::exit::Exit;
 const PROGRAM: &str = "tiercel-model";
 
 /// Becomes `tiercel-model`: the one beside this program, else the one on the search path. Returns only if there is none.
-pub(crate) fn run(arguments: &[OsString]) -> Exit {
+pub(crate) fn run(mut arguments: Vec<OsString>, json: bool) -> Exit {
+    // Where it stands before what `tiercel-model` is told, it is meant for it all the same.
+    if json {
+        arguments.push("--json".into());
+    }
     let program = beside(env::current_exe()).unwrap_or_else(|| PROGRAM.into());
     failed(&program, &Command::new(&program).args(arguments).exec())
 }

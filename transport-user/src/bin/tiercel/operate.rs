@@ -3,33 +3,50 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use transport_user::connection_manager::Via;
-use transport_user::control::{Atomic, CopyDirection, Data, INLINE_LIMIT, Place, Request};
+use transport_user::control::answer::{self, Completed, Copied, Receive, ReceiveState};
+use transport_user::control::request::{self, AtomicOperation, CopyDirection, Data, Place, Right};
+use transport_user::control::{Hex, INLINE_LIMIT};
 use transport_user::decode::parse_hex;
 
-use crate::cli::{AtomicCommand, DataArguments, Json, Mr, PlaceArguments, Recv};
 use crate::exit::Exit;
-use crate::output::{Bar, bytes_of, hex_dump, print, print_json, print_raw, rate, size, table, text};
+use crate::output::{Bar, hex_dump, or_dash, print, print_json, print_raw, rate, size, table};
 use crate::talk::{Node, absolute};
-use crate::values::{CopyPlace, Remote};
+use crate::values::CopyPlace;
+use crate::verb_arguments::{AtomicCommand, DataArguments, Mr, PlaceArguments, Recv, Remote};
 
 pub(crate) async fn write(
     node: &Node,
     remote: Remote,
     data: DataArguments,
     immediate: Option<u32>,
-    json: Json,
+    json: bool,
 ) -> Result<(), Exit> {
     let Remote { cid, rkey, address } = remote;
-    let request = Request::Write { cid, rkey, address, data: source(data)?, immediate };
-    report("written", &node.ask(request).await?, json)
+    let call = request::Write { cid, rkey, address, data: source(data)?, immediate };
+    report("written", &node.ask(call).await?, json);
+    Ok(())
 }
 
-pub(crate) async fn read(node: &Node, remote: Remote, length: u64, to: PlaceArguments) -> Result<(), Exit> {
+pub(crate) async fn read(
+    node: &Node,
+    remote: Remote,
+    length: u64,
+    to: PlaceArguments,
+    json: bool,
+) -> Result<(), Exit> {
     let Remote { cid, rkey, address } = remote;
-    let request = Request::Read { cid, rkey, address, length, to: place(&to)? };
-    show_bytes(&node.ask(request).await?, address, &to)
+    let call = request::Read { cid, rkey, address, length, to: place(&to, json)? };
+    let answer = node.ask(call).await?;
+    if json {
+        print_json(&answer);
+        return Ok(());
+    }
+    if answer.hex.is_none() {
+        report("read", &answer.completed, json);
+        return Ok(());
+    }
+    show_bytes(answer.hex, address, to.raw)
 }
 
 pub(crate) async fn send(
@@ -37,156 +54,174 @@ pub(crate) async fn send(
     cid: u32,
     data: DataArguments,
     immediate: Option<u32>,
-    json: Json,
+    json: bool,
 ) -> Result<(), Exit> {
-    let answer = node.ask(Request::Send { cid, data: source(data)?, immediate }).await?;
-    report("sent", &answer, json)
-}
-
-/// The outcome of an operation in one line.
-fn report(what: &str, answer: &Value, json: Json) -> Result<(), Exit> {
-    if json.json {
-        print_json(answer);
-        return Ok(());
-    }
-    let (bytes, seconds) = (answer["bytes"].as_u64().unwrap_or(0), answer["seconds"].as_f64().unwrap_or(0.0));
-    print(format!(
-        "{bytes} bytes {what} in {:.1} us ({}): {}",
-        seconds * 1e6,
-        rate(bytes, seconds),
-        text(&answer["status_text"])
-    ));
+    let answer = node.ask(request::Send { cid, data: source(data)?, immediate }).await?;
+    report("sent", &answer, json);
     Ok(())
 }
 
-pub(crate) async fn atomic(node: &Node, command: AtomicCommand) -> Result<(), Exit> {
-    let (remote, operation, json) = match command {
-        AtomicCommand::FetchAdd { remote, add, json } => (remote, Atomic::FetchAdd { add }, json),
-        AtomicCommand::CompareSwap { remote, compare, swap, json } => {
-            (remote, Atomic::CompareSwap { compare, swap }, json)
+/// The outcome of an operation in one line.
+fn report(what: &str, completed: &Completed, json: bool) {
+    if json {
+        return print_json(completed);
+    }
+    let Completed { bytes, seconds, status_text, .. } = completed;
+    print(format!(
+        "{bytes} bytes {what} in {:.1} us ({}): {status_text}",
+        seconds * 1e6,
+        rate(*bytes, *seconds)
+    ));
+}
+
+pub(crate) async fn atomic(node: &Node, command: AtomicCommand, json: bool) -> Result<(), Exit> {
+    let (remote, operation) = match command {
+        AtomicCommand::FetchAdd { remote, add } => (remote, AtomicOperation::FetchAdd { add }),
+        AtomicCommand::CompareSwap { remote, compare, swap } => {
+            (remote, AtomicOperation::CompareSwap { compare, swap })
         }
     };
     let Remote { cid, rkey, address } = remote;
-    let answer = node.ask(Request::Atomic { cid, rkey, address, operation }).await?;
-    if json.json {
+    let answer = node.ask(request::Atomic { cid, rkey, address, operation }).await?;
+    if json {
         print_json(&answer);
         return Ok(());
     }
-    let swapped = match answer["swapped"].as_bool() {
+    let swapped = match answer.swapped {
         Some(true) => ", swapped",
         Some(false) => ", not swapped",
         None => "",
     };
-    print(format!("before: {}{swapped}: {}", text(&answer["original"]), text(&answer["status_text"])));
+    print(format!("before: {}{swapped}: {}", answer.original, answer.completed.status_text));
     Ok(())
 }
 
-pub(crate) async fn regions(node: &Node, command: Mr) -> Result<(), Exit> {
+pub(crate) async fn regions(node: &Node, command: Mr, json: bool) -> Result<(), Exit> {
     match command {
-        Mr::Register { length, access, name, json } => {
+        Mr::Register { length, access, name, rkey } => {
             let access = access.into_iter().flatten().collect();
-            let region = node.ask(Request::RegisterRegion { length, access, name }).await?;
-            match json.json {
+            let region = node.ask(request::RegisterRegion { length, access, name, rkey }).await?;
+            match json {
                 true => print_json(&region),
-                false => print(format!(
-                    "region of {} bytes: R_Key {}",
-                    text(&region["length"]),
-                    text(&region["key"])
-                )),
+                false => {
+                    print(format!("region of {} bytes: R_Key {}", region.info.length, region.info.key.0))
+                }
             }
-            Ok(())
         }
         Mr::Deregister { rkey } => {
-            node.ask(Request::DeregisterRegion { rkey }).await?;
-            print(format!("region {rkey} deregistered"));
-            Ok(())
+            let answer = node.ask(request::DeregisterRegion { rkey }).await?;
+            match json {
+                true => print_json(&answer),
+                false => print(format!("region {} deregistered", answer.deregistered)),
+            }
         }
-        Mr::List(json) => list_regions(&node.ask(Request::Regions).await?, json),
+        Mr::List => list_regions(&node.ask(request::Regions {}).await?, json),
         Mr::Read { rkey, offset, length, to } => {
-            let length = match length {
-                Some(length) => length,
-                None => rest_of_region(&node.ask(Request::Regions).await?, rkey, offset)?,
-            };
-            let request = Request::ReadRegion { rkey, offset, length, to: place(&to)? };
-            show_bytes(&node.ask(request).await?, offset, &to)
+            let call = request::ReadRegion { rkey, offset, length, to: place(&to, json)? };
+            let content = node.ask(call).await?;
+            match (json, content.hex.is_some()) {
+                (true, _) => print_json(&content),
+                (false, true) => show_bytes(content.hex, offset, to.raw)?,
+                (false, false) => print(format!("{} bytes read", content.bytes)),
+            }
         }
         Mr::Write { rkey, offset, data } => {
-            let answer = node.ask(Request::WriteRegion { rkey, offset, data: source(data)? }).await?;
-            print(format!("{} bytes written", text(&answer["bytes"])));
-            Ok(())
+            let answer = node.ask(request::WriteRegion { rkey, offset, data: source(data)? }).await?;
+            match json {
+                true => print_json(&answer),
+                false => print(format!("{} bytes written", answer.bytes)),
+            }
         }
-    }
-}
-
-fn rest_of_region(regions: &Value, rkey: u32, offset: u64) -> Result<u64, Exit> {
-    let region = regions.as_array().into_iter().flatten().find(|region| region["key"] == rkey);
-    let length = region.and_then(|region| region["length"].as_u64());
-    let unknown = || Exit::usage(format!("no region of this node has R_Key {rkey}: see `tiercel mr list`"));
-    let length = length.ok_or_else(unknown)?;
-    length.checked_sub(offset).ok_or_else(|| Exit::usage(format!("the region ends at {length}")))
-}
-
-fn list_regions(regions: &Value, json: Json) -> Result<(), Exit> {
-    let rows = regions.as_array().map(Vec::as_slice).unwrap_or_default();
-    let rights = |row: &Value| {
-        let named = [("remote_read", "read"), ("remote_write", "write"), ("remote_atomic", "atomic")];
-        let granted: Vec<_> =
-            named.iter().filter(|(field, _)| row["access"][field] == true).map(|(_, name)| *name).collect();
-        if granted.is_empty() { "none".to_owned() } else { granted.join(",") }
-    };
-    if json.json {
-        print_json(regions);
-    } else if rows.is_empty() {
-        print("no regions: register one with `tiercel mr register 64MiB`");
-    } else {
-        print(table(
-            rows,
-            &[
-                ("R_KEY", &|row| text(&row["key"])),
-                ("LENGTH", &|row| size(row["length"].as_u64().unwrap_or(0))),
-                ("ACCESS", &rights),
-                ("NAME", &|row| text(&row["name"])),
-            ],
-        ));
     }
     Ok(())
 }
 
-pub(crate) async fn receives(node: &Node, command: Recv) -> Result<(), Exit> {
-    let (receives, json) = match command {
-        Recv::Post { cid, length, count, wait, json } => {
-            (node.ask(Request::PostReceive { cid, length, count, wait }).await?, json)
-        }
-        Recv::List { cid, json } => (node.ask(Request::Receives { cid }).await?, json),
+fn list_regions(regions: &[answer::Region], json: bool) {
+    if json {
+        return print_json(&regions);
+    }
+    if regions.is_empty() {
+        return print("no regions: register one with `tiercel mr register 64MiB`");
+    }
+    let rights = |row: &answer::Region| {
+        let access = row.info.access;
+        let granted = [
+            (access.remote_read, Right::RemoteRead),
+            (access.remote_write, Right::RemoteWrite),
+            (access.remote_atomic, Right::RemoteAtomic),
+        ];
+        let granted =
+            granted.into_iter().filter(|(granted, _)| *granted).map(|(_, right)| <&str>::from(right));
+        let names = granted.collect::<Vec<_>>().join(",");
+        if names.is_empty() { "none".to_owned() } else { names }
     };
-    let rows = receives.as_array().map(Vec::as_slice).unwrap_or_default();
-    if json.json {
+    print(table(
+        regions,
+        &[
+            ("R_KEY", &|row| row.info.key.0.to_string()),
+            ("LENGTH", &|row| size(row.info.length)),
+            ("ACCESS", &rights),
+            ("NAME", &|row| or_dash(row.name.as_ref())),
+        ],
+    ));
+}
+
+pub(crate) async fn receives(node: &Node, command: Recv, json: bool) -> Result<(), Exit> {
+    let (cid, mut receives) = match command {
+        Recv::Post { cid, length, count, wait } => {
+            (cid, node.ask(request::PostReceive { cid, length, count, wait }).await?)
+        }
+        Recv::List { cid } => (cid, node.ask(request::Receives { cid }).await?),
+    };
+    if json {
+        for receive in &mut receives {
+            complete(node, cid, receive).await?;
+        }
         print_json(&receives);
-    } else if rows.is_empty() {
+    } else if receives.is_empty() {
         print("no receives: post some with `tiercel recv post CID`");
     } else {
         print(table(
-            rows,
+            &receives,
             &[
-                ("ID", &|row| text(&row["id"])),
-                ("STATE", &|row| text(&row["state"])),
-                ("R_KEY", &|row| text(&row["rkey"])),
-                ("OFFSET", &|row| text(&row["offset"])),
-                ("BYTES", &|row| text(&row["bytes"])),
-                ("IMMEDIATE", &|row| text(&row["immediate"])),
-                ("BEGINS", &|row| beginning(row)),
+                ("ID", &|row| row.id.to_string()),
+                ("STATE", &|row| row.state.to_string()),
+                ("LENGTH", &|row| row.length.to_string()),
+                ("BYTES", &|row| or_dash(row.bytes)),
+                ("IMMEDIATE", &|row| or_dash(row.immediate)),
+                ("BEGINS", &beginning),
             ],
         ));
+    }
+    Ok(())
+}
+
+/// Fetches the rest of a message of which the list has the beginning.
+async fn complete(node: &Node, cid: u32, receive: &mut Receive) -> Result<(), Exit> {
+    let (Some(length), Some(Hex(message))) = (receive.bytes, &mut receive.hex) else { return Ok(()) };
+    let length = u64::from(length).min(receive.length);
+    while (message.len() as u64) < length {
+        let offset = message.len() as u64;
+        let part =
+            request::Message { cid, id: receive.id, offset, length: INLINE_LIMIT.min(length - offset) };
+        let Some(Hex(bytes)) = node.ask(part).await?.hex.filter(|Hex(bytes)| !bytes.is_empty()) else {
+            return Err(Exit::node(format!(
+                "the node gives no more of the message in receive {}",
+                receive.id
+            )));
+        };
+        message.extend(bytes);
     }
     Ok(())
 }
 
 /// The first bytes of a message, or why it failed.
-fn beginning(row: &Value) -> String {
-    if let Some(error) = row["error"].as_str() {
-        return error.to_owned();
+fn beginning(receive: &Receive) -> String {
+    match (receive.state, &receive.error, &receive.hex) {
+        (ReceiveState::Failed, Some(error), _) => error.clone(),
+        (_, _, Some(Hex(bytes))) => bytes.escape_ascii().to_string(),
+        _ => String::new(),
     }
-    bytes_of(&row["preview_hex"]).escape_ascii().to_string()
 }
 
 pub(crate) async fn copy(
@@ -194,26 +229,25 @@ pub(crate) async fn copy(
     places: (CopyPlace, CopyPlace),
     via: Via,
     overwrite: bool,
-    json: Json,
+    json: bool,
 ) -> Result<(), Exit> {
     let (cid, direction, file, name) = direct(places)?;
-    let request = Request::Copy { cid, direction, file, name, via, overwrite };
+    let call = request::Copy { cid, direction, file, name, via, overwrite };
     let bar = Bar::new();
-    let report = node.ask_with_progress(request, |progress| bar.show(progress)).await?;
+    let copied = node.ask_with_progress(call, |progress| bar.show(progress)).await?;
     drop(bar);
-    if json.json {
-        print_json(&report);
+    if json {
+        print_json(&copied);
         return Ok(());
     }
-    let (bytes, seconds) = (report["bytes"].as_u64().unwrap_or(0), report["seconds"].as_f64().unwrap_or(0.0));
+    let Copied { via, bytes, sha256, seconds, removed, .. } = copied;
     print(format!(
-        "{bytes} bytes by {} in {seconds:.3} s ({}), SHA-256 {} at both ends",
-        text(&report["via"]).to_uppercase(),
+        "{bytes} bytes by {} in {seconds:.3} s ({}), SHA-256 {sha256} at both ends",
+        via.to_string().to_uppercase(),
         rate(bytes, seconds),
-        text(&report["sha256"])
     ));
-    for path in report["removed"].as_array().into_iter().flatten() {
-        print(format!("removed {}: left by a copy whose node was killed", text(path)));
+    for path in removed {
+        print(format!("removed {}: left by a copy whose node was killed", path.display()));
     }
     Ok(())
 }
@@ -256,7 +290,7 @@ fn source(data: DataArguments) -> Result<Data, Exit> {
                 "more than {INLINE_LIMIT} bytes must come from a file: use --file PATH"
             )));
         }
-        Ok(Data::Hex(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        Ok(Data::Hex(Hex(bytes.to_vec())))
     };
     if let Some(text) = data.data {
         return inline(text.as_bytes());
@@ -280,28 +314,27 @@ fn source(data: DataArguments) -> Result<Data, Exit> {
 }
 
 /// Where the bytes of an operation go.
-fn place(to: &PlaceArguments) -> Result<Place, Exit> {
+fn place(to: &PlaceArguments, json: bool) -> Result<Place, Exit> {
     match (&to.out, to.region) {
+        _ if to.raw && json => {
+            Err(Exit::usage("--raw prints the bytes as they are, --json prints them within JSON: choose one"))
+        }
         (Some(path), _) => Ok(Place::File(absolute(path)?)),
         (None, Some((rkey, offset))) => Ok(Place::Region { rkey, offset }),
         (None, None) => Ok(Place::Reply),
     }
 }
 
-/// Bytes that were read: where they went, or the bytes themselves.
-fn show_bytes(answer: &Value, first: u64, to: &PlaceArguments) -> Result<(), Exit> {
-    let bytes = bytes_of(&answer["hex"]);
-    if to.raw {
-        return print_raw(&bytes);
+/// Bytes that were read, for people or as they are.
+fn show_bytes(bytes: Option<Hex>, first: u64, raw: bool) -> Result<(), Exit> {
+    let Hex(bytes) = bytes.unwrap_or_default();
+    match raw {
+        true => print_raw(&bytes),
+        false => {
+            print(hex_dump(&bytes, first));
+            Ok(())
+        }
     }
-    if to.json {
-        print_json(answer);
-    } else if answer["hex"].is_string() {
-        print(hex_dump(&bytes, first));
-    } else {
-        print(format!("{} bytes read", text(&answer["bytes"])));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use serde_json::Value;
 use transport_user::control::Progress;
 
@@ -18,8 +19,13 @@ pub(crate) fn print(text: impl AsRef<str>) {
 }
 
 /// Prints JSON for programs.
-pub(crate) fn print_json(value: &Value) {
-    print(format!("{value:#}"));
+pub(crate) fn print_json(value: &impl Serialize) {
+    print(serde_json::to_string_pretty(value).expect("answers are plain data"));
+}
+
+/// Prints JSON for programs that read line by line.
+pub(crate) fn print_json_line(value: &impl Serialize) {
+    print(serde_json::to_string(value).expect("answers are plain data"));
 }
 
 /// Prints bytes as they are.
@@ -31,12 +37,11 @@ pub(crate) fn print_raw(bytes: &[u8]) -> Result<(), Exit> {
 }
 
 /// A column of a table: its title, and how to take its cell out of a row.
-pub(crate) type Column<'c> = (&'c str, &'c dyn Fn(&Value) -> String);
+pub(crate) type Column<'c, T> = (&'c str, &'c dyn Fn(&T) -> String);
 
 /// A table of rows.
-pub(crate) fn table(rows: &[Value], columns: &[Column<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+pub(crate) fn table<T>(rows: &[T], columns: &[Column<'_, T>]) -> String {
+    let mut table = empty_table();
     table.set_header(columns.iter().map(|(title, _)| *title));
     for row in rows {
         table.add_row(columns.iter().map(|(_, cell)| cell(row)));
@@ -44,21 +49,63 @@ pub(crate) fn table(rows: &[Value], columns: &[Column<'_>]) -> String {
     table.trim_fmt()
 }
 
-/// Names and values below one another; nested fields get dotted names.
-pub(crate) fn fields(value: &Value) -> String {
-    fields_of(std::slice::from_ref(value))
-}
-
-/// The fields of several values, one after the other.
-pub(crate) fn fields_of(values: &[Value]) -> String {
+fn empty_table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    let mut rows = Vec::new();
-    values.iter().for_each(|value| flatten("", value, &mut rows));
-    for (name, cell) in rows {
-        table.add_row([name, cell]);
+    table
+}
+
+/// Names and values below one another, in the order in which they are added; nested fields get dotted names.
+#[derive(Default)]
+pub(crate) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Adds a value.
+    pub(crate) fn add(mut self, name: &str, value: &impl Serialize) -> Self {
+        flatten(name, &json(value), &mut self.0);
+        self
     }
-    table.trim_fmt()
+
+    /// Adds what of a value is not zero.
+    pub(crate) fn add_counted(mut self, name: &str, value: &impl Serialize) -> Self {
+        flatten(name, &counted(json(value)), &mut self.0);
+        self
+    }
+
+    /// All fields of a structure, but for those of these names.
+    pub(crate) fn of(value: &impl Serialize, but: &[&str]) -> Self {
+        Self::of_json(json(value), but)
+    }
+
+    /// All fields of a structure that are not zero, but for those of these names.
+    pub(crate) fn of_counted(value: &impl Serialize, but: &[&str]) -> Self {
+        Self::of_json(counted(json(value)), but)
+    }
+
+    fn of_json(value: Value, but: &[&str]) -> Self {
+        let mut rows = Vec::new();
+        flatten("", &value, &mut rows);
+        let left_out = |name: &str| {
+            but.iter().any(|but| {
+                name.strip_prefix(but).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            })
+        };
+        rows.retain(|(name, _)| !left_out(name));
+        Self(rows)
+    }
+
+    /// As people read them.
+    pub(crate) fn show(self) -> String {
+        let mut table = empty_table();
+        for (name, cell) in self.0 {
+            table.add_row([name, cell]);
+        }
+        table.trim_fmt()
+    }
+}
+
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).expect("answers are plain data")
 }
 
 fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
@@ -82,7 +129,7 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
 }
 
 /// A value as people read it.
-pub(crate) fn text(value: &Value) -> String {
+fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::Bool(true) => "yes".to_owned(),
@@ -90,6 +137,39 @@ pub(crate) fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
+}
+
+/// Without what is zero, and what holds nothing else.
+fn counted(mut value: Value) -> Value {
+    retain_counted(&mut value);
+    value
+}
+
+fn retain_counted(value: &mut Value) {
+    let counts = |value: &mut Value| {
+        let was_empty = is_empty(value);
+        retain_counted(value);
+        *value != 0 && (was_empty || !is_empty(value))
+    };
+    match value {
+        Value::Object(group) => group.retain(|_, value| counts(value)),
+        // Numbers keep their place in a list.
+        Value::Array(list) if list.iter().any(Value::is_object) => list.iter_mut().for_each(retain_counted),
+        _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(group) => group.is_empty(),
+        Value::Array(list) => list.iter().all(|element| element.is_object() && is_empty(element)),
+        _ => false,
+    }
+}
+
+/// Something that may not be there, as people read it.
+pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 /// Bytes with the unit in which they read best.
@@ -114,13 +194,6 @@ pub(crate) fn hex_dump(bytes: &[u8], first: u64) -> String {
         format!("{:08x}  {:<47}  {text}", first + 16 * index as u64, hex.join(" "))
     };
     bytes.chunks(16).enumerate().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// Bytes of the hexadecimal text a node answered with.
-pub(crate) fn bytes_of(value: &Value) -> Vec<u8> {
-    let digits = value.as_str().unwrap_or_default().as_bytes();
-    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
-    digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
 /// A progress bar on a terminal, nothing in a pipe.
@@ -149,8 +222,15 @@ impl Bar {
     }
 
     pub(crate) fn show(&self, progress: Progress) {
-        self.0.set_length(progress.total);
+        if let Some(total) = progress.total {
+            self.0.set_length(total);
+        }
         self.0.set_position(progress.done);
+    }
+
+    /// Says something on stderr, above the bar if there is one.
+    pub(crate) fn say(&self, text: &str) {
+        self.0.suspend(|| eprintln!("{text}"));
     }
 }
 
@@ -165,6 +245,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn lines(shown: &str) -> Vec<Vec<&str>> {
+        shown.lines().map(|line| line.split_whitespace().collect()).collect()
+    }
+
     #[test]
     fn dumps_show_offset_bytes_and_text() {
         let dump = hex_dump(b"Tiercel\0transport", 0x10);
@@ -177,31 +261,51 @@ mod tests {
     #[test]
     fn nested_values_get_dotted_names() {
         let value = json!({ "a": { "b": 1, "c": null }, "list": [1, 2], "rows": [{ "x": true }] });
-        let shown = fields(&value);
-        let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        let shown = Fields::of(&value, &[]).show();
         assert_eq!(
-            lines,
+            lines(&shown),
             [vec!["a.b", "1"], vec!["a.c", "-"], vec!["list", "1,", "2"], vec!["rows[0].x", "yes"]]
+        );
+        assert_eq!(
+            lines(&Fields::of(&value, &["a.b", "rows", "li"]).show()),
+            [vec!["a.c", "-"], vec!["list", "1,", "2"]]
         );
     }
 
     #[test]
-    fn tables_have_a_title_line() {
-        let rows = [json!({ "cid": 5 }), json!({ "cid": 6 })];
-        let shown = table(&rows, &[("CID", &|row| text(&row["cid"]))]);
-        let lines: Vec<_> = shown.lines().map(str::trim).collect();
-        assert_eq!(lines, ["CID", "5", "6"]);
+    fn fields_keep_the_order_in_which_they_are_added() {
+        let shown = Fields::default()
+            .add("z", &1)
+            .add("a", &json!({ "x": 0 }))
+            .add_counted("c", &json!({ "x": 0, "y": 2 }))
+            .show();
+        assert_eq!(lines(&shown), [["z", "1"], ["a.x", "0"], ["c.y", "2"]]);
     }
 
     #[test]
-    fn hexadecimal_answers_become_bytes() {
-        assert_eq!(bytes_of(&json!("00ffa5")), [0, 0xff, 0xa5]);
-        assert!(bytes_of(&Value::Null).is_empty());
+    fn tables_have_a_title_line() {
+        let shown = table(&[5, 6], &[("CID", &|row| row.to_string())]);
+        let lines: Vec<_> = shown.lines().map(str::trim).collect();
+        assert_eq!(lines, ["CID", "5", "6"]);
     }
 
     #[test]
     fn rates_need_time() {
         assert_eq!(rate(1_250_000_000, 1.0), "10.00 Gb/s");
         assert_eq!(rate(1, 0.0), "-");
+    }
+
+    #[test]
+    fn zeros_are_left_out_wherever_they_stand() {
+        let value = json!({
+            "pools": { "cells": 2048, "cells_in_use": 0 },
+            "rate_update": { "state": "off", "queues": [{ "events": 0 }, { "events": 0 }], "verdicts": { "a": 0 } },
+            "events": [], "limits": [0, 768], "cpu": null, "yes": false,
+        });
+        let kept = json!({
+            "pools": { "cells": 2048 }, "rate_update": { "state": "off" },
+            "events": [], "limits": [0, 768], "cpu": null, "yes": false,
+        });
+        assert_eq!(counted(value), kept);
     }
 }

@@ -1,39 +1,66 @@
 //! `down`, `status`, `stats` and `conn`: what a node is and has.
 
-use serde_json::Value;
-use transport_user::control::Request;
+use transport_user::connection_manager::RegionAdvertisement;
+use transport_user::control::answer::{ListedConnection, NodeStatus, ShownConnection};
+use transport_user::control::request::{self, Right};
+use transport_user::{ConnectionInfo, DelayHistograms, DelayStats};
 
-use crate::cli::Json;
 use crate::connection_arguments::Conn;
 use crate::exit::Exit;
-use crate::output::{fields, fields_of, print, print_json, size, table, text};
+use crate::output::{Fields, or_dash, print, print_json, size, table};
 use crate::talk::Node;
 use crate::watch::watch;
 
-pub(crate) async fn down(node: &Node) -> Result<(), Exit> {
+/// Events of the connection manager that `status` shows.
+const LATEST_EVENTS: usize = 10;
+
+pub(crate) async fn down(node: &Node, json: bool) -> Result<(), Exit> {
     let answer = node.down().await?;
-    print(format!("node {} is down", text(&answer["down"])));
+    match json {
+        true => print_json(&answer),
+        false => print(format!("node {} is down", answer.down)),
+    }
     Ok(())
 }
 
-pub(crate) async fn status(node: &Node, json: Json) -> Result<(), Exit> {
-    let mut status = node.ask(Request::Status).await?;
-    if json.json {
-        print_json(&status);
-        return Ok(());
-    }
-    let events = status.as_object_mut().and_then(|status| status.remove("events")).unwrap_or_default();
-    for group in ["pools", "rate_update"] {
-        retain_counted(&mut status[group]);
-    }
-    print(fields_of(&in_order(status, &FIRST)));
-    if let Some(events) = events.as_array().filter(|events| !events.is_empty()) {
-        print("\nLatest events of the connection manager:");
-        for event in events.iter().rev().take(10).rev() {
-            print(format!("  {}  {}", clock(event["time_ms"].as_u64().unwrap_or(0)), text(&event["text"])));
-        }
+pub(crate) async fn status(node: &Node, json: bool) -> Result<(), Exit> {
+    let status = node.ask(request::Status {}).await?;
+    match json {
+        true => print_json(&status),
+        false => print_status(&status),
     }
     Ok(())
+}
+
+fn print_status(status: &NodeStatus) {
+    let mut fields = Fields::default()
+        .add("name", &status.name)
+        .add("uptime_s", &status.uptime_s)
+        .add("device", &status.device)
+        .add("attach", &status.attach)
+        .add("engine", &status.engine)
+        .add("connection_manager", &status.connection_manager)
+        .add("receive_timestamps", &status.receive_timestamps)
+        .add("receive_directory", &status.receive_directory);
+    if let Some(trace) = &status.trace {
+        fields = fields.add("trace", trace);
+    }
+    let fields = fields
+        .add("algorithms", &status.algorithms)
+        .add("profiles", &status.profiles)
+        .add("pid", &status.pid)
+        .add("version", &status.version)
+        .add("control_version", &status.control_version)
+        .add_counted("pools", &status.pools)
+        .add_counted("rate_update", &status.rate_update);
+    print(fields.show());
+    if !status.events.is_empty() {
+        print("\nLatest events of the connection manager:");
+        let first = status.events.len().saturating_sub(LATEST_EVENTS);
+        for event in &status.events[first..] {
+            print(format!("  {}  {}", clock(event.time_ms), event.text));
+        }
+    }
 }
 
 /// Time of day of milliseconds since 1970, UTC.
@@ -42,266 +69,168 @@ fn clock(time_ms: u64) -> String {
     format!("{:02}:{:02}:{:02}.{:03}Z", seconds / 3600, seconds / 60 % 60, seconds % 60, time_ms % 1000)
 }
 
-pub(crate) async fn stats(node: &Node, all: bool, json: Json) -> Result<(), Exit> {
-    let mut stats = node.ask(Request::Stats).await?;
-    if json.json {
+pub(crate) async fn stats(node: &Node, all: bool, json: bool) -> Result<(), Exit> {
+    let stats = node.ask(request::Stats {}).await?;
+    if json {
         print_json(&stats);
         return Ok(());
     }
-    let delays = stats.as_object_mut().and_then(|stats| stats.remove("delays")).unwrap_or_default();
-    if !all {
-        retain_counted(&mut stats);
-    }
-    print(fields(&stats));
-    print_delays(&delays);
+    let delays = ["delays"]; // they have a table
+    let fields = if all { Fields::of(&stats, &delays) } else { Fields::of_counted(&stats, &delays) };
+    print(fields.show());
+    print_delays(&stats.node.delays);
     Ok(())
 }
 
-/// Drops what is zero, and what holds nothing else.
-fn retain_counted(value: &mut Value) {
-    let counts = |value: &mut Value| {
-        let was_empty = is_empty(value);
-        retain_counted(value);
-        *value != 0 && (was_empty || !is_empty(value))
-    };
-    match value {
-        Value::Object(group) => group.retain(|_, value| counts(value)),
-        // Numbers keep their place in a list.
-        Value::Array(list) if list.iter().any(Value::is_object) => list.iter_mut().for_each(retain_counted),
-        _ => {}
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Object(group) => group.is_empty(),
-        Value::Array(list) => list.iter().all(|element| element.is_object() && is_empty(element)),
-        _ => false,
-    }
-}
-
-/// What `status` begins with.
-const FIRST: [&str; 8] = [
-    "name",
-    "uptime_s",
-    "device",
-    "attach",
-    "engine",
-    "connection_manager",
-    "receive_timestamps",
-    "receive_directory",
-];
-
-/// The fields of these names one by one, then the others.
-fn in_order(mut value: Value, names: &[&str]) -> Vec<Value> {
-    let mut parts = Vec::new();
-    if let Some(fields) = value.as_object_mut() {
-        let first = names.iter().filter_map(|name| fields.remove_entry(*name));
-        parts.extend(first.map(|field| Value::Object([field].into_iter().collect())));
-    }
-    parts.push(value);
-    parts
-}
-
 /// The histograms of the four delays as percentiles.
-fn print_delays(delays: &Value) {
-    let named = |name: &str| {
-        let mut row = delays[name].clone();
-        if row.is_object() {
-            row["delay"] = name.into();
-        }
-        row
-    };
-    let rows: Vec<Value> =
-        ["full", "fabric", "forward", "reverse"].map(named).into_iter().filter(Value::is_object).collect();
-    let micros = |row: &Value, field: &str| format!("{:.1}", row[field].as_f64().unwrap_or(0.0) / 1000.0);
+fn print_delays(delays: &DelayHistograms) {
+    let named = [
+        ("full", Some(&delays.full)),
+        ("fabric", Some(&delays.fabric)),
+        ("forward", delays.forward.as_ref()),
+        ("reverse", delays.reverse.as_ref()),
+    ];
+    let rows: Vec<(&str, &DelayStats)> =
+        named.into_iter().filter_map(|(name, delay)| Some((name, delay?))).collect();
+    let micros = |nanos: u64| format!("{:.1}", nanos as f64 / 1000.0);
     print("\nDelays of all acknowledgements, us:");
     print(table(
         &rows,
         &[
-            ("DELAY", &|row| text(&row["delay"])),
-            ("COUNT", &|row| text(&row["count"])),
-            ("P50", &|row| micros(row, "p50_ns")),
-            ("P90", &|row| micros(row, "p90_ns")),
-            ("P99", &|row| micros(row, "p99_ns")),
-            ("MAX", &|row| micros(row, "max_ns")),
+            ("DELAY", &|(name, _)| (*name).to_owned()),
+            ("COUNT", &|(_, delay)| delay.count.to_string()),
+            ("P50", &|(_, delay)| micros(delay.p50_ns)),
+            ("P90", &|(_, delay)| micros(delay.p90_ns)),
+            ("P99", &|(_, delay)| micros(delay.p99_ns)),
+            ("MAX", &|(_, delay)| micros(delay.max_ns)),
         ],
     ));
-    if let Some(reason) = delays["one_way_refused"].as_str() {
+    if let Some(reason) = &delays.one_way_refused {
         print(format!("no forward and reverse delay: {reason}"));
     }
 }
 
-pub(crate) async fn connections(node: &Node, command: Conn) -> Result<(), Exit> {
+pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Result<(), Exit> {
     match command {
-        Conn::List(json) => list(node, json).await,
-        Conn::Show { cid, json } => show(&node.ask(Request::Connection { cid }).await?, json),
-        Conn::Connect { peer, unordered, congestion, json } => {
-            let request = Request::Connect {
+        Conn::List => list(&node.ask(request::Connections {}).await?, json),
+        Conn::Show { cid } => show(&node.ask(request::Connection { cid }).await?, json),
+        Conn::Connect { peer, unordered, congestion } => {
+            let call = request::Connect {
                 address: peer.address,
                 port: peer.port,
                 ordered: !unordered,
                 congestion: congestion.into(),
             };
-            let connection = node.ask(request).await?;
-            if json.json {
-                print_json(&connection);
-                return Ok(());
-            }
-            print(format!(
-                "connection {} to {}: peer's CID {}, up to {} bytes a transaction, {}",
-                text(&connection["local_cid"]),
-                text(&connection["peer_address"]),
-                text(&connection["peer_cid"]),
-                text(&connection["max_segment"]),
-                order(&connection),
-            ));
-            print_peer_regions(&connection);
-            Ok(())
+            connected(&node.ask(call).await?, json);
         }
-        Conn::Cc { cid, congestion, json } => {
-            let request = Request::SetCongestion { cid, congestion: congestion.into() };
-            let congestion = &node.ask(request).await?["congestion"];
-            match json.json {
-                true => print_json(congestion),
-                false => print(fields(congestion)),
+        Conn::Cc { cid, congestion } => {
+            let call = request::SetCongestion { cid, congestion: congestion.into() };
+            let congestion = node.ask(call).await?.info.congestion;
+            match json {
+                true => print_json(&congestion),
+                false => print(Fields::of(&congestion, &[]).show()),
             }
-            Ok(())
         }
-        Conn::Watch(arguments) => watch(node, arguments).await,
-        Conn::Reset { cid, json } => {
-            let connection = node.ask(Request::Reset { cid }).await?;
-            match json.json {
+        Conn::Watch(arguments) => watch(node, arguments, json).await?,
+        Conn::Reset { cid } => {
+            let connection = node.ask(request::Reset { cid }).await?;
+            match json {
                 true => print_json(&connection),
                 false => print(format!("connection {cid} is at its beginning")),
             }
-            Ok(())
         }
         Conn::Close { cid } => {
-            node.ask(Request::Close { cid }).await?;
-            print(format!("connection {cid} closed"));
-            Ok(())
+            let closed = node.ask(request::Close { cid }).await?;
+            match json {
+                true => print_json(&closed),
+                false => print(format!("connection {} closed", closed.closed)),
+            }
         }
-    }
-}
-
-async fn list(node: &Node, json: Json) -> Result<(), Exit> {
-    let connections = node.ask(Request::Connections).await?;
-    let rows = connections.as_array().map(Vec::as_slice).unwrap_or_default();
-    if json.json {
-        print_json(&connections);
-    } else if rows.is_empty() {
-        print("no connections: make one with `tiercel conn connect ADDRESS`");
-    } else {
-        let count = |row: &Value, name: &str| text(&row["statistics"][name]);
-        print(table(
-            rows,
-            &[
-                ("CID", &|row| text(&row["local_cid"])),
-                ("PEER CID", &|row| text(&row["peer_cid"])),
-                ("PEER", &|row| text(&row["peer_address"])),
-                ("STATE", &|row| text(&row["state"])),
-                ("ORDER", &|row| order(row).to_owned()),
-                ("SETUP", &|row| if row["managed"] == true { "managed" } else { "static" }.to_owned()),
-                ("CC", &|row| {
-                    let congestion = &row["congestion"];
-                    format!("{}/{}", text(&congestion["algorithm"]), text(&congestion["placement"]))
-                }),
-                ("FCWND", &|row| text(&row["fcwnd"])),
-                ("RTT us", &|row| format!("{:.1}", row["rtt_ns"].as_f64().unwrap_or(0.0) / 1000.0)),
-                ("SENT", &|row| count(row, "packets_sent")),
-                ("RESENT", &|row| {
-                    let early = row["statistics"]["retransmitted_early"].as_u64().unwrap_or(0);
-                    let timeout = row["statistics"]["retransmitted_timeout"].as_u64().unwrap_or(0);
-                    (early + timeout).to_string()
-                }),
-                ("RECEIVED", &|row| count(row, "packets_received")),
-            ],
-        ));
     }
     Ok(())
 }
 
-fn order(connection: &Value) -> &'static str {
-    if connection["ordered"] == true { "ordered" } else { "unordered" }
-}
-
-fn show(connection: &Value, json: Json) -> Result<(), Exit> {
-    if json.json {
-        print_json(connection);
-        return Ok(());
+fn connected(connection: &ShownConnection, json: bool) {
+    if json {
+        return print_json(connection);
     }
-    let mut rest = connection.clone();
-    if let Some(fields) = rest.as_object_mut() {
-        fields.remove("session");
-        if let Some(congestion) = fields.get_mut("congestion").and_then(Value::as_object_mut) {
-            congestion.remove("parameters"); // `conn cc CID` shows them
-        }
-    }
-    print(fields(&rest));
+    let info = &connection.info;
+    print(format!(
+        "connection {} to {}: peer's CID {}, up to {} bytes a transaction, {}",
+        info.local_cid.0,
+        info.peer_address,
+        info.peer_cid.0,
+        info.max_segment,
+        order(info),
+    ));
     print_peer_regions(connection);
-    Ok(())
 }
 
-fn print_peer_regions(connection: &Value) {
-    let regions = connection["session"]["peer_regions"].as_array().map(Vec::as_slice).unwrap_or_default();
+fn list(connections: &[ListedConnection], json: bool) {
+    if json {
+        return print_json(&connections);
+    }
+    if connections.is_empty() {
+        return print("no connections: make one with `tiercel conn connect ADDRESS`");
+    }
+    print(table(
+        connections,
+        &[
+            ("CID", &|row| row.info.local_cid.0.to_string()),
+            ("PEER CID", &|row| row.info.peer_cid.0.to_string()),
+            ("PEER", &|row| row.info.peer_address.to_string()),
+            ("STATE", &|row| row.info.state.to_string()),
+            ("ORDER", &|row| order(&row.info).to_owned()),
+            ("SETUP", &|row| if row.managed { "managed" } else { "static" }.to_owned()),
+            ("CC", &|row| format!("{}/{}", row.info.congestion.algorithm, row.info.congestion.placement)),
+            ("FCWND", &|row| row.info.fcwnd.to_string()),
+            ("RTT us", &|row| format!("{:.1}", row.info.rtt_ns as f64 / 1000.0)),
+            ("SENT", &|row| row.info.statistics.packets_sent.to_string()),
+            ("RESENT", &|row| {
+                let statistics = &row.info.statistics;
+                (statistics.retransmitted_early + statistics.retransmitted_timeout).to_string()
+            }),
+            ("RECEIVED", &|row| row.info.statistics.packets_received.to_string()),
+        ],
+    ));
+}
+
+fn order(connection: &ConnectionInfo) -> &'static str {
+    if connection.ordered { "ordered" } else { "unordered" }
+}
+
+fn show(connection: &ShownConnection, json: bool) {
+    if json {
+        return print_json(connection);
+    }
+    // `conn cc CID` shows the parameters, a table the session's regions.
+    print(Fields::of(connection, &["session", "congestion.parameters"]).show());
+    print_peer_regions(connection);
+}
+
+fn print_peer_regions(connection: &ShownConnection) {
+    let regions = connection.session.as_ref().map_or(&[][..], |session| &session.peer_regions);
     if regions.is_empty() {
         return;
     }
-    let rights = |row: &Value| {
-        let bits = row["access"].as_u64().unwrap_or(0) as u32;
-        let rights = transport_user::control::Right::of(bits);
-        rights.into_iter().map(right_name).collect::<Vec<_>>().join(",")
+    let rights = |row: &RegionAdvertisement| {
+        Right::of(row.access).into_iter().map(<&str>::from).collect::<Vec<_>>().join(",")
     };
     print("\nRegions the peer offers:");
     print(table(
         regions,
         &[
-            ("R_KEY", &|row| text(&row["rkey"])),
-            ("LENGTH", &|row| size(row["length"].as_u64().unwrap_or(0))),
+            ("R_KEY", &|row| row.rkey.to_string()),
+            ("LENGTH", &|row| size(row.length)),
             ("ACCESS", &rights),
-            ("NAME", &|row| text(&row["name"])),
+            ("NAME", &|row| or_dash(row.name.as_ref())),
         ],
     ));
 }
 
-/// A right as `mr register --access` takes it.
-fn right_name(right: transport_user::control::Right) -> &'static str {
-    use transport_user::control::Right;
-    match right {
-        Right::RemoteRead => "read",
-        Right::RemoteWrite => "write",
-        Right::RemoteAtomic => "atomic",
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn zeros_are_left_out_wherever_they_stand() {
-        let mut value = json!({
-            "pools": { "cells": 2048, "cells_in_use": 0 },
-            "rate_update": { "state": "off", "queues": [{ "events": 0 }, { "events": 0 }], "verdicts": { "a": 0 } },
-            "events": [], "limits": [0, 768], "cpu": null, "yes": false,
-        });
-        retain_counted(&mut value);
-        let kept = json!({
-            "pools": { "cells": 2048 }, "rate_update": { "state": "off" },
-            "events": [], "limits": [0, 768], "cpu": null, "yes": false,
-        });
-        assert_eq!(value, kept);
-    }
-
-    #[test]
-    fn the_first_fields_come_before_the_others() {
-        let parts =
-            in_order(json!({ "a": 1, "name": "veth0", "z": 2, "engine": 3 }), &["name", "missing", "engine"]);
-        assert_eq!(parts, [json!({ "name": "veth0" }), json!({ "engine": 3 }), json!({ "a": 1, "z": 2 })]);
-    }
 
     #[test]
     fn events_show_the_time_of_day() {

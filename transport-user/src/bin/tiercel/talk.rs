@@ -3,50 +3,57 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::Value;
-use transport_user::control::{Client, DIRECTORY, Progress, Request, default_path, find};
+use transport_user::control::answer::WentDown;
+use transport_user::control::{Call, Client, DIRECTORY, Progress, default_path, find, request};
 
 use crate::exit::Exit;
 
 /// How long a node may take to go down.
 const GOING_DOWN: Duration = Duration::from_secs(15);
+/// The control socket of the node to talk to, unless an option names one.
+const ENVIRONMENT: &str = "TIERCEL_SOCKET";
 
-/// The node the user means.
+/// The node the user means: an option outranks the environment.
 #[derive(Debug)]
 pub(crate) struct Node {
     socket: Option<PathBuf>,
     name: Option<String>,
+    environment: Option<PathBuf>,
 }
 
 impl Node {
+    /// Of the options `--socket` and `--node`.
     pub(crate) fn new(socket: Option<PathBuf>, name: Option<String>) -> Self {
-        Self { socket, name }
+        let environment = std::env::var_os(ENVIRONMENT).filter(|path| !path.is_empty()).map(PathBuf::from);
+        Self { socket, name, environment }
     }
 
-    /// The socket named on the command line, if any.
-    pub(crate) fn named_socket(&self) -> Option<PathBuf> {
-        self.socket.clone().or_else(|| self.name.as_deref().map(default_path))
+    /// Where a node that comes up listens: what an option says, `--name` among them; then the environment; then the name
+    /// that the node file or the interface gives it.
+    pub(crate) fn own_socket(&self, named: Option<&str>, otherwise: &str) -> PathBuf {
+        let option = self.by_option().or_else(|| named.map(default_path));
+        option.or_else(|| self.environment.clone()).unwrap_or_else(|| default_path(otherwise))
     }
 
     /// Asks, and waits for the answer.
-    pub(crate) async fn ask(&self, request: Request) -> Result<Value, Exit> {
-        self.ask_with_progress(request, |_| ()).await
+    pub(crate) async fn ask<C: Call>(&self, call: C) -> Result<C::Answer, Exit> {
+        self.ask_with_progress(call, |_| ()).await
     }
 
     /// Asks something that takes its time.
-    pub(crate) async fn ask_with_progress(
+    pub(crate) async fn ask_with_progress<C: Call>(
         &self,
-        request: Request,
+        call: C,
         progress: impl FnMut(Progress),
-    ) -> Result<Value, Exit> {
+    ) -> Result<C::Answer, Exit> {
         let mut client = Client::connect(&self.path()?).await?;
-        Ok(client.ask(request, progress).await?)
+        Ok(client.ask(call, progress).await?)
     }
 
     /// Brings the node down and waits until its interface and its socket are free again.
-    pub(crate) async fn down(&self) -> Result<Value, Exit> {
+    pub(crate) async fn down(&self) -> Result<WentDown, Exit> {
         let path = self.path()?;
-        let answer = Client::connect(&path).await?.ask(Request::Down, |_| ()).await?;
+        let answer = Client::connect(&path).await?.ask(request::Down {}, |_| ()).await?;
         let gone = async {
             while Client::connect(&path).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -61,8 +68,12 @@ impl Node {
         }
     }
 
+    fn by_option(&self) -> Option<PathBuf> {
+        self.socket.clone().or_else(|| self.name.as_deref().map(default_path))
+    }
+
     fn path(&self) -> Result<PathBuf, Exit> {
-        match self.named_socket() {
+        match self.by_option().or_else(|| self.environment.clone()) {
             Some(path) => Ok(path),
             None => Ok(find(Path::new(DIRECTORY))?),
         }
@@ -72,4 +83,28 @@ impl Node {
 /// The node opens files itself, so it needs their absolute paths.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Exit> {
     std::path::absolute(path).map_err(|error| Exit::file(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_outrank_the_environment_which_outranks_the_file() {
+        let node = |socket: Option<&str>, name: Option<&str>, environment: Option<&str>| Node {
+            socket: socket.map(PathBuf::from),
+            name: name.map(str::to_owned),
+            environment: environment.map(PathBuf::from),
+        };
+        let own =
+            |node: Node, named| node.own_socket(named, "file").to_str().expect("a plain path").to_owned();
+        assert_eq!(own(node(Some("/s"), None, Some("/e")), Some("option")), "/s");
+        assert_eq!(own(node(None, Some("n"), Some("/e")), Some("option")), "/run/tiercel/n.sock");
+        assert_eq!(own(node(None, None, Some("/e")), Some("option")), "/run/tiercel/option.sock");
+        assert_eq!(own(node(None, None, Some("/e")), None), "/e");
+        assert_eq!(own(node(None, None, None), None), "/run/tiercel/file.sock");
+        let path = |node: Node| node.path().expect("named");
+        assert_eq!(path(node(None, Some("n"), Some("/e"))), Path::new("/run/tiercel/n.sock"));
+        assert_eq!(path(node(None, None, Some("/e"))), Path::new("/e"));
+    }
 }

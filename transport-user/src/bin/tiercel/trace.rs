@@ -1,13 +1,15 @@
 //! `trace`.
 
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
-use transport_user::control::Request;
+use tokio::signal::unix::{SignalKind, signal};
+use transport_user::control::answer::{TraceEnd, Traced};
+use transport_user::control::request;
 
-use crate::cli::Json;
 use crate::exit::Exit;
-use crate::output::{Bar, print, print_json, size, text};
+use crate::output::{Bar, print, print_json, size};
 use crate::talk::{Node, absolute};
 
 /// How long a trace is that has no other limit.
@@ -18,39 +20,69 @@ pub(crate) async fn trace(
     out: &Path,
     runs: Option<u64>,
     duration: Option<Duration>,
-    json: Json,
+    json: bool,
 ) -> Result<(), Exit> {
     let duration = duration.or_else(|| runs.is_none().then_some(DEFAULT_DURATION));
     let duration_ms = duration.map(|duration| duration.as_millis().try_into().unwrap_or(u64::MAX));
     let file = absolute(out)?;
-    let request = Request::Trace { file: file.clone(), runs, duration_ms };
+    let call = request::Trace { file: file.clone(), runs, duration_ms };
+    let limit = match (runs, duration) {
+        (Some(runs), Some(duration)) => format!("{runs} runs or {duration:?}"),
+        (Some(runs), None) => format!("{runs} runs"),
+        (None, duration) => format!("{:?}", duration.unwrap_or_default()),
+    };
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Exit::node)?;
     let bar = Bar::counting(if runs.is_some() { "runs" } else { "ms" });
-    let asked = node.ask_with_progress(request, |progress| bar.show(progress));
-    let report = tokio::select! {
-        report = asked => report?,
-        // The node ends the trace when we are gone.
-        _ = tokio::signal::ctrl_c() => {
-            drop(bar);
-            print(format!("stopped: {} holds what there was until now", file.display()));
-            return Ok(());
+    let traced = {
+        let mut recording = false;
+        let mut asked = pin!(node.ask_with_progress(call, |progress| {
+            if !std::mem::replace(&mut recording, true) {
+                bar.say(&format!("recording to {} for {limit}, or until Ctrl-C", file.display()));
+            }
+            bar.show(progress);
+        }));
+        let mut stopped = false;
+        loop {
+            tokio::select! {
+                traced = &mut asked => break traced?,
+                _ = interrupt.recv() => {
+                    if stopped {
+                        return Err(Exit::node(format!(
+                            "{} is still being written: it is complete when `tiercel status` shows no trace",
+                            file.display()
+                        )));
+                    }
+                    stopped = true;
+                    bar.say("stopping: what was recorded is being written");
+                    // Where it has ended by itself just now, there is nothing to stop.
+                    let _ = node.ask(request::StopTrace {}).await;
+                }
+            }
         }
     };
     drop(bar);
-    if json.json {
-        print_json(&report);
-        return Ok(());
+    match json {
+        true => print_json(&traced),
+        false => print(ended(&traced)),
     }
-    let number = |name: &str| report[name].as_u64().unwrap_or(0);
-    let lost = match number("lost") {
+    Ok(())
+}
+
+fn ended(traced: &Traced) -> String {
+    let Traced { file, ended_by, report } = traced;
+    let how = match ended_by {
+        TraceEnd::Limit => "ended",
+        TraceEnd::Request => "ended by request",
+    };
+    let lost = match report.lost {
         0 => "none lost".to_owned(),
         lost => format!("{lost} lost: the trace has gaps, from which a replay recovers"),
     };
-    print(format!(
-        "{} runs in {} ms, {lost}; {} in {}",
-        text(&report["runs"]),
-        text(&report["elapsed_ms"]),
-        size(number("bytes")),
+    format!(
+        "{how}: {} runs in {} ms, {lost}; {} in {}, complete",
+        report.runs,
+        report.elapsed_ms,
+        size(report.bytes),
         file.display()
-    ));
-    Ok(())
+    )
 }

@@ -6,19 +6,18 @@ use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 use transport_user::config::{NodeFile, NodeSection, is_name};
-use transport_user::control::default_path;
 use transport_user::control::service::ServedNode;
 use transport_user::{AttachMode, EngineMode, EngineOptions, NodeOptions};
 
-use crate::cli::Up;
 use crate::exit::Exit;
 use crate::talk::Node;
+use crate::up_arguments::Up;
 
 pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
     let file = node_file(&arguments)?;
     let receive_directory = receive_directory(arguments.receive_dir.as_deref())?;
     let section = &file.node;
-    let socket = node.named_socket().unwrap_or_else(|| default_path(&section.name));
+    let socket = node.own_socket(arguments.name.as_deref(), &section.name);
     // Signals count from now on, so that one during the start ends it cleanly as well.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Exit::node)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Exit::node)?;
@@ -38,7 +37,7 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
     ended.map(drop)
 }
 
-/// The node file, or what the options say instead; options that both know win.
+/// The node file, or what the options say instead; options outrank the file.
 fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     let mut file = match (&arguments.config, &arguments.interface, arguments.address) {
         (Some(path), _, _) => NodeFile::load(path).map_err(Exit::usage)?,
@@ -47,9 +46,16 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
             connections: Vec::new(),
             profiles: BTreeMap::new(),
         },
-        _ => return Err(Exit::usage("name a node file with --config, or --interface and --address")),
+        (None, interface, address) => return Err(missing(interface.is_some(), address.is_some())),
     };
     let node = &mut file.node;
+    if let Some(interface) = &arguments.interface {
+        // The interface's name is the node's, unless the file says otherwise.
+        if node.name == node.interface {
+            node.name.clone_from(interface);
+        }
+        node.interface.clone_from(interface);
+    }
     if let Some(name) = &arguments.name {
         if !is_name(name) {
             return Err(Exit::usage(
@@ -58,10 +64,23 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
         }
         node.name.clone_from(name);
     }
+    node.address = arguments.address.unwrap_or(node.address);
     node.mtu = arguments.mtu.or(node.mtu);
     node.hardware_timestamps = arguments.hardware_timestamps.or(node.hardware_timestamps);
     node.control_port = arguments.control_port.unwrap_or(node.control_port);
     Ok(file)
+}
+
+/// All that is wanted where there is no node file, and what of it is not there.
+fn missing(interface: bool, address: bool) -> Exit {
+    let missing: Vec<&str> = [("--interface IF", interface), ("--address IP", address)]
+        .into_iter()
+        .filter_map(|(option, given)| (!given).then_some(option))
+        .collect();
+    Exit::usage(format!(
+        "a node needs --interface IF and --address IP, or a node file with --config FILE; missing: {}",
+        missing.join(" and ")
+    ))
 }
 
 fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
@@ -90,4 +109,44 @@ fn receive_directory(directory: Option<&Path>) -> Result<Option<PathBuf>, Exit> 
         return Err(Exit::file(format!("--receive-dir {} is not a directory", directory.display())));
     }
     Ok(Some(directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str =
+        "[node]\ninterface = \"veth0\"\naddress = \"10.7.0.1\"\nmtu = 1500\ncontrol_port = 5000\n";
+
+    #[test]
+    fn options_outrank_the_node_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = directory.path().join("node.toml");
+        std::fs::write(&config, FILE).expect("a file");
+        let read =
+            |arguments: Up| node_file(&Up { config: Some(config.clone()), ..arguments }).expect("good").node;
+        let plain = read(Up::default());
+        assert_eq!((plain.name.as_str(), plain.mtu, plain.control_port), ("veth0", Some(1500), 5000));
+        let other = read(Up {
+            interface: Some("eth1".into()),
+            address: "10.7.0.9".parse().ok(),
+            mtu: Some(1400),
+            control_port: Some(6000),
+            ..Up::default()
+        });
+        assert_eq!((other.interface.as_str(), other.name.as_str()), ("eth1", "eth1"));
+        assert_eq!(other.address.to_string(), "10.7.0.9");
+        assert_eq!((other.mtu, other.control_port), (Some(1400), 6000));
+        let named = read(Up { name: Some("left".into()), interface: Some("eth1".into()), ..Up::default() });
+        assert_eq!((named.interface.as_str(), named.name.as_str()), ("eth1", "left"));
+    }
+
+    #[test]
+    fn all_that_is_missing_is_said_at_once() {
+        let said = |arguments: Up| format!("{:?}", node_file(&arguments).expect_err("something is missing"));
+        let nothing = said(Up::default());
+        assert!(nothing.contains("missing: --interface IF and --address IP") && nothing.contains("--config"));
+        let address = Up { address: "10.7.0.1".parse().ok(), ..Up::default() };
+        assert!(said(address).contains("missing: --interface IF\""));
+    }
 }

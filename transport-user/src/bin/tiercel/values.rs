@@ -3,25 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use transport_user::config::{DEFAULT_CONTROL_PORT, parse_integer, parse_size};
+use clap::ValueEnum;
+use transport_common::quantity::{QuantityError, integer};
+use transport_user::config::DEFAULT_CONTROL_PORT;
 use transport_user::connection_manager::Via;
-use transport_user::control::Right;
-
-use crate::cli::parse_address;
-
-/// A place in a peer's region.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Remote {
-    /// Local CID of the connection.
-    pub(crate) cid: u32,
-    /// The peer's R_Key (`tiercel conn show` lists what the peer offers).
-    #[arg(long, value_name = "KEY", value_parser = parse_hex_or_decimal_u32)]
-    pub(crate) rkey: u32,
-    /// Address within the region.
-    #[arg(long, default_value = "0", value_name = "N", value_parser = parse_address)]
-    pub(crate) address: u64,
-}
+use transport_user::control::request::Right;
+use transport_user::quantity::{parse_size, parse_u32};
 
 /// Part of a region of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +55,6 @@ impl From<ViaArgument> for Via {
     }
 }
 
-/// 32 bits in decimal, or in hexadecimal behind 0x.
-pub(crate) fn parse_hex_or_decimal_u32(text: &str) -> Result<u32, String> {
-    u32::try_from(parse_integer(text)?).map_err(|_| format!("\"{text}\" has more than 32 bits"))
-}
-
 /// `RKEY:OFFSET:LENGTH`.
 pub(crate) fn parse_region_span(text: &str) -> Result<RegionSpan, String> {
     let wrong = || format!("\"{text}\" is no part of a region: write RKEY:OFFSET:LENGTH, such as 2:0:4096");
@@ -85,7 +67,7 @@ pub(crate) fn parse_region_span(text: &str) -> Result<RegionSpan, String> {
 pub(crate) fn parse_region_place(text: &str) -> Result<(u32, u64), String> {
     let wrong = || format!("\"{text}\" is no place in a region: write RKEY:OFFSET, such as 2:4096");
     let (rkey, offset) = text.split_once(':').ok_or_else(wrong)?;
-    Ok((parse_hex_or_decimal_u32(rkey)?, parse_address(offset)?))
+    Ok((parse_u32(rkey)?, parse_size(offset)?))
 }
 
 /// `ADDRESS` or `ADDRESS:PORT`, IPv6 with a port in brackets.
@@ -104,22 +86,20 @@ pub(crate) fn parse_peer(text: &str) -> Result<PeerAddress, String> {
 
 /// `read`, `write`, `atomic`; `none` stands alone.
 pub(crate) fn parse_right(text: &str) -> Result<Option<Right>, String> {
-    match text {
-        "none" => Ok(None),
-        "read" => Ok(Some(Right::RemoteRead)),
-        "write" => Ok(Some(Right::RemoteWrite)),
-        "atomic" => Ok(Some(Right::RemoteAtomic)),
-        _ => Err(format!("\"{text}\" is no right: write read, write, atomic (several with commas), or none")),
+    if text == "none" {
+        return Ok(None);
     }
+    let wrong =
+        || format!("\"{text}\" is no right: write read, write, atomic (several with commas), or none");
+    text.parse().map(Some).map_err(|_| wrong())
 }
 
 /// `CID:[NAME]`, or a path. A path that looks like the first is written with `./`.
 pub(crate) fn parse_copy_place(text: &str) -> Result<CopyPlace, String> {
     if let Some((cid, name)) = text.split_once(':')
-        && !cid.is_empty()
-        && cid.bytes().all(|digit| digit.is_ascii_digit())
+        && integer(cid) != Err(QuantityError::Malformed)
     {
-        let cid = cid.parse().map_err(|_| format!("\"{cid}\" is no CID"))?;
+        let cid = parse_u32(cid).map_err(|_| format!("\"{cid}\" is no CID"))?;
         return Ok(CopyPlace::Peer { cid, name: name.to_owned() });
     }
     if text.is_empty() {
@@ -149,6 +129,7 @@ mod tests {
         let peer = |cid, name: &str| Ok(CopyPlace::Peer { cid, name: name.into() });
         assert_eq!(parse_copy_place("5:"), peer(5, ""));
         assert_eq!(parse_copy_place("5:a:b"), peer(5, "a:b"));
+        assert_eq!(parse_copy_place("0x10:a"), peer(16, "a"));
         for path in ["file", "./5:x", "a:b", ":x", "/x/5:"] {
             assert_eq!(parse_copy_place(path), Ok(CopyPlace::Local(path.into())), "{path}");
         }

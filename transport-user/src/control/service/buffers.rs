@@ -1,15 +1,14 @@
 //! Bytes on their way between clients, files and registered memory.
 
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use serde_json::{Value, json};
-
-use super::super::protocol::{Data, Failure, FailureKind, INLINE_LIMIT, Place};
+use super::super::protocol::answer::Content;
+use super::super::protocol::request::{Data, Place};
+use super::super::protocol::{Failure, FailureKind, Hex, INLINE_LIMIT};
 use super::{NodeService, absolute};
-use crate::{Access, MemoryRegion};
+use crate::MemoryRegion;
 
 /// Files are copied in pieces of so many bytes.
 const PIECE: usize = 1 << 20;
@@ -25,10 +24,13 @@ impl NodeService {
     /// Brings data into registered memory.
     pub(super) fn load(&self, data: &Data) -> Result<Loaded, Failure> {
         match data {
-            Data::Hex(hex) => {
-                let bytes = from_hex(hex)?;
+            Data::Hex(Hex(bytes)) => {
+                if bytes.len() as u64 > INLINE_LIMIT {
+                    let text = format!("data of more than {INLINE_LIMIT} bytes goes through a file");
+                    return Err(Failure::invalid(text));
+                }
                 let region = self.staging(bytes.len() as u64)?;
-                region.write(0, &bytes)?;
+                region.write(0, bytes)?;
                 Ok(Loaded { region, offset: 0, length: bytes.len() as u64 })
             }
             Data::File(path) => self.load_file(absolute(path)?),
@@ -62,10 +64,10 @@ impl NodeService {
         Ok(Loaded { region, offset: 0, length })
     }
 
-    /// Memory for the bytes of one operation, for nobody else; a region has at least one byte.
+    /// Memory for the bytes of one operation, which no peer can name; it has at least one byte.
     pub(super) fn staging(&self, length: u64) -> Result<MemoryRegion, Failure> {
         let length = usize::try_from(length.max(1)).map_err(|_| Failure::invalid("too many bytes"))?;
-        Ok(self.node().register(length, Access::LOCAL)?)
+        Ok(self.node().allocate(length)?)
     }
 
     /// Where an operation that brings `length` bytes may put them: the region the client named, or staging.
@@ -96,15 +98,15 @@ impl NodeService {
         offset: u64,
         length: u64,
         to: &Place,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Content, Failure> {
         region.local_offset(offset, length)?;
-        let mut answer = json!({ "bytes": length });
+        let mut content = Content { bytes: length, hex: None };
         match to {
             Place::Reply if length > INLINE_LIMIT => return Err(too_long_for_reply(length)),
             Place::Reply => {
                 let mut bytes = vec![0; length as usize];
                 region.read(offset, &mut bytes)?;
-                answer["hex"] = to_hex(&bytes).into();
+                content.hex = Some(Hex(bytes));
             }
             Place::File(path) => store(region, offset, length, absolute(path)?)?,
             Place::Region { rkey, offset: target } => {
@@ -114,7 +116,7 @@ impl NodeService {
                 destination.write(*target, &bytes)?;
             }
         }
-        Ok(answer)
+        Ok(content)
     }
 }
 
@@ -136,43 +138,4 @@ fn too_long_for_reply(length: u64) -> Failure {
     Failure::invalid(format!(
         "{length} bytes do not fit a reply ({INLINE_LIMIT} at most): write them to a file with --out"
     ))
-}
-
-/// Bytes of hexadecimal digits without separators.
-fn from_hex(text: &str) -> Result<Vec<u8>, Failure> {
-    let wrong = || Failure::invalid("data is not hexadecimal: two digits for each byte, nothing between");
-    if text.len() as u64 > 2 * INLINE_LIMIT {
-        return Err(Failure::invalid(format!("data of more than {INLINE_LIMIT} bytes goes through a file")));
-    }
-    if !text.is_ascii() || !text.len().is_multiple_of(2) || text.contains('+') {
-        return Err(wrong());
-    }
-    (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| wrong()))
-        .collect()
-}
-
-/// The contrary of [`from_hex`].
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // writing to a string does not fail
-        text
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hexadecimal_data_is_two_digits_a_byte() {
-        assert_eq!(from_hex("00fFa5").unwrap(), [0, 0xff, 0xa5]);
-        assert_eq!(to_hex(&[0, 0xff, 0xa5]), "00ffa5");
-        assert!(from_hex("").unwrap().is_empty());
-        for wrong in ["0", "0g", "0x00", "+1", "\u{e9}"] {
-            assert!(from_hex(wrong).is_err(), "{wrong}");
-        }
-        assert!(from_hex(&"00".repeat(INLINE_LIMIT as usize + 1)).is_err());
-    }
 }

@@ -28,7 +28,13 @@ impl Verbs for Link {
 
     fn register(&self, length: usize, peer_reads: bool, peer_writes: bool) -> Result<MemoryRegion, Failure> {
         let access = Access { remote_read: peer_reads, remote_write: peer_writes, remote_atomic: false };
-        Ok(self.service.node().register(length, access)?)
+        let node = self.service.node();
+        // The keys that applications agree on by other means stay theirs.
+        Ok(if access == Access::LOCAL {
+            node.allocate(length)?
+        } else {
+            node.register_temporary(length, access)?
+        })
     }
 
     fn largest_message(&self) -> u32 {

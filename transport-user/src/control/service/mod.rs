@@ -1,18 +1,17 @@
 //! A running node: answers the control socket, keeps what local programs registered, and serves file transfers.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tracing::{info, warn};
-use transport_common::ids::{Cid, RKey};
+use transport_common::ids::Cid;
 
-use super::protocol::{Failure, FailureKind, Request, VERSION};
+use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
+use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters};
 use crate::connection_manager::{
@@ -34,7 +33,7 @@ use link::Link;
 use receives::Receives;
 use regions::RegionTable;
 pub use served::{ServeError, ServedNode};
-pub use transfer::CopyReport;
+use trace::Traces;
 use transfer::{Sink, Source, Transfers};
 
 /// How long `close` waits for the datapath to end a connection, and `cc` for it to take other settings.
@@ -67,6 +66,7 @@ struct Inner {
     regions: RegionTable,
     receives: Receives,
     transfers: Transfers,
+    traces: Traces,
     receive_directory: Option<PathBuf>,
     profiles: BTreeMap<String, CongestionParameters>,
     /// Of connections that say nothing else.
@@ -99,6 +99,7 @@ impl NodeService {
             regions: RegionTable::default(),
             receives: Receives::default(),
             transfers: Transfers::default(),
+            traces: Traces::default(),
             receive_directory: options.receive_directory,
             profiles: options.profiles,
             congestion,
@@ -133,55 +134,53 @@ impl NodeService {
         found.ok_or_else(|| Failure::invalid(format!("no connection has CID {cid}: see `tiercel conn list`")))
     }
 
-    fn status(&self) -> Result<Value, Failure> {
+    fn status(&self) -> Result<NodeStatus, Failure> {
         let stats = self.node().stats()?;
         let manager = &self.inner.manager;
-        Ok(json!({
-            "name": self.inner.name,
-            "version": env!("CARGO_PKG_VERSION"),
-            "control_version": VERSION,
-            "pid": std::process::id(),
-            "uptime_s": self.inner.started.elapsed().as_secs(),
-            "device": self.node().device(),
-            "attach": stats.attach,
-            "engine": stats.engine,
-            "rate_update": stats.rate_update,
-            "receive_timestamps": self.node().receive_timestamps()?,
-            "algorithms": self.node().algorithms().names(),
-            "profiles": self.inner.profiles.keys().collect::<Vec<_>>(),
-            "pools": stats.pools,
-            "receive_directory": self.inner.receive_directory,
-            "connection_manager": { "address": manager.address(), "sessions": manager.sessions().len() },
-            "events": manager.events(),
-        }))
+        Ok(NodeStatus {
+            name: self.inner.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            control_version: VERSION,
+            pid: std::process::id(),
+            uptime_s: self.inner.started.elapsed().as_secs(),
+            device: self.node().device().clone(),
+            attach: stats.attach,
+            engine: stats.engine,
+            connection_manager: ManagerInfo {
+                address: manager.address(),
+                sessions: manager.sessions().len(),
+            },
+            receive_timestamps: self.node().receive_timestamps()?,
+            receive_directory: self.inner.receive_directory.clone(),
+            trace: self.inner.traces.status(),
+            algorithms: self.node().algorithms().names().into_iter().map(str::to_owned).collect(),
+            profiles: self.inner.profiles.keys().cloned().collect(),
+            pools: stats.pools,
+            rate_update: stats.rate_update,
+            events: manager.events(),
+        })
     }
 
-    fn stats(&self) -> Result<Value, Failure> {
-        let mut stats = value(self.node().stats()?)?;
-        stats["connection_manager"] = value(self.inner.manager.statistics())?;
-        Ok(stats)
+    fn stats(&self) -> Result<answer::Stats, Failure> {
+        let connection_manager = self.inner.manager.statistics();
+        Ok(answer::Stats { node: self.node().stats()?, connection_manager })
     }
 
-    fn connections(&self) -> Result<Value, Failure> {
-        let managed: Vec<u32> =
-            self.inner.manager.sessions().iter().map(|session| session.local_cid).collect();
-        let mut all = Vec::new();
-        for info in self.node().connections() {
-            let cid = info.local_cid.0;
-            let mut info = value(info)?;
-            info["managed"] = managed.contains(&cid).into();
-            all.push(info);
-        }
-        Ok(Value::Array(all))
+    fn connections(&self) -> Vec<ListedConnection> {
+        let sessions = self.inner.manager.sessions();
+        let managed = |cid: u32| sessions.iter().any(|session| session.local_cid == cid);
+        let all = self.node().connections().into_iter();
+        all.map(|info| ListedConnection { managed: managed(info.local_cid.0), info }).collect()
     }
 
-    fn show(&self, cid: u32) -> Result<Value, Failure> {
-        let mut info = value(self.connection(cid)?.info()?)?;
-        info["receive_timestamps"] = value(self.node().receive_timestamps()?)?;
+    fn show(&self, cid: u32) -> Result<ShownConnection, Failure> {
         let session = self.inner.manager.sessions().into_iter().find(|session| session.local_cid == cid);
-        info["managed"] = session.is_some().into();
-        info["session"] = value(session)?;
-        Ok(info)
+        Ok(ShownConnection {
+            info: self.connection(cid)?.info()?,
+            receive_timestamps: self.node().receive_timestamps()?,
+            managed: session.is_some(),
+            session,
+        })
     }
 
     /// `base` with a change by names.
@@ -201,23 +200,19 @@ impl NodeService {
         change.apply(base, profile, &self.node().algorithms()).map_err(Failure::invalid)
     }
 
-    async fn connect(
-        &self,
-        (address, port): (IpAddr, u16),
-        ordered: bool,
-        change: &CongestionChange,
-    ) -> Result<Value, Failure> {
+    async fn connect(&self, what: &request::Connect) -> Result<ShownConnection, Failure> {
         // What cannot be is refused before there is a connection.
-        let congestion = self.changed(&self.inner.congestion, change)?;
-        let cid = self.inner.manager.connect(address, port, ordered).await?;
-        if !change.is_empty() {
+        let congestion = self.changed(&self.inner.congestion, &what.congestion)?;
+        let cid = self.inner.manager.connect(what.address, what.port, what.ordered).await?;
+        if !what.congestion.is_empty() {
             self.connection(cid.0)?.set_congestion(congestion).await?;
         }
         self.show(cid.0)
     }
 
-    async fn set_congestion(&self, cid: u32, change: &CongestionChange) -> Result<Value, Failure> {
-        let connection = self.connection(cid)?;
+    async fn set_congestion(&self, what: &request::SetCongestion) -> Result<ShownConnection, Failure> {
+        let request::SetCongestion { cid, congestion: change } = what;
+        let connection = self.connection(*cid)?;
         if !change.is_empty() {
             let congestion = self.changed(&connection.congestion(), change)?;
             let set = tokio::time::timeout(CLOSING, connection.set_congestion(congestion)).await;
@@ -228,10 +223,10 @@ impl NodeService {
                 Failure::new(FailureKind::Node, text)
             })??;
         }
-        self.show(cid)
+        self.show(*cid)
     }
 
-    async fn reset(&self, cid: u32) -> Result<Value, Failure> {
+    async fn reset(&self, cid: u32) -> Result<ShownConnection, Failure> {
         self.connection(cid)?;
         if self.inner.manager.peer(Cid(cid)).is_some() {
             return Err(Failure::invalid(format!(
@@ -247,7 +242,7 @@ impl NodeService {
         self.show(cid)
     }
 
-    async fn close(&self, cid: u32) -> Result<Value, Failure> {
+    async fn close(&self, cid: u32) -> Result<answer::Closed, Failure> {
         let connection = self.connection(cid)?;
         if !self.inner.manager.close(Cid(cid)).await {
             connection.close();
@@ -256,7 +251,12 @@ impl NodeService {
             let text = format!("connection {cid} does not end; is the engine running? (`tiercel status`)");
             return Err(Failure::new(FailureKind::Node, text));
         }
-        Ok(json!({ "closed": cid }))
+        Ok(answer::Closed { closed: cid })
+    }
+
+    fn go_down(&self) -> answer::WentDown {
+        self.inner.down.notify_one();
+        answer::WentDown { down: self.inner.name.clone() }
     }
 
     /// A peer offers or asks for a file.
@@ -274,7 +274,7 @@ impl NodeService {
         }
     }
 
-    async fn try_serve_file(&self, cid: Cid, step: FileMessage) -> Result<CopyReport, Failure> {
+    async fn try_serve_file(&self, cid: Cid, step: FileMessage) -> Result<answer::Copied, Failure> {
         let Some(directory) = &self.inner.receive_directory else {
             return Err(Failure::new(
                 FailureKind::File,
@@ -306,48 +306,37 @@ impl NodeService {
 impl Handler for NodeService {
     async fn handle(&self, request: Request, progress: ProgressSender) -> Result<Value, Failure> {
         match request {
-            Request::Status => self.status(),
-            Request::Stats => self.stats(),
-            Request::Down => {
-                self.inner.down.notify_one();
-                Ok(json!({ "down": self.inner.name }))
-            }
-            Request::Connections => self.connections(),
-            Request::Connection { cid } => self.show(cid),
-            Request::Connect { address, port, ordered, congestion } => {
-                self.connect((address, port), ordered, &congestion).await
-            }
-            Request::SetCongestion { cid, congestion } => self.set_congestion(cid, &congestion).await,
-            Request::Reset { cid } => self.reset(cid).await,
-            Request::Close { cid } => self.close(cid).await,
-            Request::Regions => self.list_regions(),
-            Request::RegisterRegion { length, access, name } => self.register_region(length, &access, name),
-            Request::DeregisterRegion { rkey } => self.deregister_region(RKey(rkey)),
-            Request::ReadRegion { rkey, offset, length, to } => self.read_region(rkey, offset, length, &to),
-            Request::WriteRegion { rkey, offset, data } => self.write_region(rkey, offset, &data),
-            Request::Write { cid, rkey, address, data, immediate } => {
-                self.write(cid, (rkey, address), &data, immediate).await
-            }
-            Request::Read { cid, rkey, address, length, to } => {
-                self.read(cid, (rkey, address), length, &to).await
-            }
-            Request::Send { cid, data, immediate } => self.send(cid, &data, immediate).await,
-            Request::PostReceive { cid, length, count, wait } => {
-                self.post_receives(cid, length, count, wait).await
-            }
-            Request::Receives { cid } => self.list_receives(cid),
-            Request::Atomic { cid, rkey, address, operation } => {
-                self.atomic(cid, (rkey, address), operation).await
-            }
-            Request::Trace { file, runs, duration_ms } => {
-                self.trace(file, runs, duration_ms, &progress).await
-            }
-            Request::Copy { cid, direction, file, name, via, overwrite } => {
-                let what = Source { file, name, via, overwrite };
-                self.copy(cid, direction, what, &progress).await
-            }
+            Request::Status(call) => result(&call, self.status()),
+            Request::Stats(call) => result(&call, self.stats()),
+            Request::Down(call) => result(&call, Ok(self.go_down())),
+            Request::Connections(call) => result(&call, Ok(self.connections())),
+            Request::Connection(call) => result(&call, self.show(call.cid)),
+            Request::Connect(call) => result(&call, self.connect(&call).await),
+            Request::SetCongestion(call) => result(&call, self.set_congestion(&call).await),
+            Request::Reset(call) => result(&call, self.reset(call.cid).await),
+            Request::Close(call) => result(&call, self.close(call.cid).await),
+            Request::Regions(call) => result(&call, Ok(self.list_regions())),
+            Request::RegisterRegion(call) => result(&call, self.register_region(call.clone())),
+            Request::DeregisterRegion(call) => result(&call, self.deregister_region(call.rkey)),
+            Request::ReadRegion(call) => result(&call, self.read_region(&call)),
+            Request::WriteRegion(call) => result(&call, self.write_region(&call)),
+            Request::Write(call) => result(&call, self.write(&call).await),
+            Request::Read(call) => result(&call, self.read(&call).await),
+            Request::Send(call) => result(&call, self.send(&call).await),
+            Request::PostReceive(call) => result(&call, self.post_receives(call).await),
+            Request::Receives(call) => result(&call, self.list_receives(call.cid)),
+            Request::Message(call) => result(&call, self.read_message(call)),
+            Request::Atomic(call) => result(&call, self.atomic(call).await),
+            Request::Trace(call) => result(&call, self.trace(call.clone(), &progress).await),
+            Request::StopTrace(call) => result(&call, self.stop_trace()),
+            Request::Copy(call) => result(&call, self.copy(call.clone(), &progress).await),
         }
     }
+}
+
+/// The answer to a call as it goes over the socket; the compiler sees to it that it is of the call's type.
+fn result<C: Call>(_: &C, outcome: Result<C::Answer, Failure>) -> Result<Value, Failure> {
+    serde_json::to_value(outcome?).map_err(|error| Failure::new(FailureKind::Node, error.to_string()))
 }
 
 /// Serves what the connection manager reports, until the service is gone.
@@ -369,11 +358,6 @@ async fn take_notices(service: Weak<Inner>, mut notices: mpsc::Receiver<Notice>)
             }
         }
     }
-}
-
-/// Anything as JSON.
-fn value(thing: impl Serialize) -> Result<Value, Failure> {
-    serde_json::to_value(thing).map_err(|error| Failure::new(FailureKind::Node, error.to_string()))
 }
 
 /// Files are named by absolute path: the node's working directory is none of the client's business.

@@ -2,40 +2,29 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
 use transport_common::ids::RKey;
 
-use super::super::protocol::{Atomic, CopyDirection, Data, Failure, Place};
+use super::super::protocol::Failure;
+use super::super::protocol::answer::{AtomicCompleted, Completed, Copied, ReadCompleted};
+use super::super::protocol::request::{self, AtomicOperation, CopyDirection, Place};
 use super::super::server::ProgressSender;
 use super::link::Link;
 use super::transfer::{self, Source};
-use super::{Arc, NodeService, absolute, value};
-use crate::describe;
+use super::{Arc, NodeService, absolute};
 
 /// The result of an operation that completed without error.
-fn success(bytes: u64, started: Instant) -> Value {
-    json!({
-        "status": 0,
-        "status_text": describe(0, 0),
-        "bytes": bytes,
-        "seconds": started.elapsed().as_secs_f64(),
-    })
+fn completed(bytes: u64, started: Instant) -> Completed {
+    Completed::new(bytes, started.elapsed().as_secs_f64())
 }
 
 impl NodeService {
-    /// RDMA WRITE to `remote` = (R_Key, address).
-    pub(super) async fn write(
-        &self,
-        cid: u32,
-        remote: (u32, u64),
-        data: &Data,
-        immediate: Option<u32>,
-    ) -> Result<Value, Failure> {
-        let connection = self.connection(cid)?;
-        let from = self.load(data)?;
-        let (rkey, address) = (RKey(remote.0), remote.1);
+    /// RDMA WRITE.
+    pub(super) async fn write(&self, what: &request::Write) -> Result<Completed, Failure> {
+        let connection = self.connection(what.cid)?;
+        let from = self.load(&what.data)?;
+        let (rkey, address) = (RKey(what.rkey), what.address);
         let started = Instant::now();
-        match immediate {
+        match what.immediate {
             None => connection.write(&from.region, from.offset, rkey, address, from.length).await?,
             Some(immediate) => {
                 let operation = connection.write_immediate(
@@ -49,84 +38,67 @@ impl NodeService {
                 operation.await?;
             }
         }
-        Ok(success(from.length, started))
+        Ok(completed(from.length, started))
     }
 
-    /// RDMA READ from `remote` = (R_Key, address).
-    pub(super) async fn read(
-        &self,
-        cid: u32,
-        remote: (u32, u64),
-        length: u64,
-        to: &Place,
-    ) -> Result<Value, Failure> {
-        let connection = self.connection(cid)?;
-        let target = self.target(length, to)?;
+    /// RDMA READ.
+    pub(super) async fn read(&self, what: &request::Read) -> Result<ReadCompleted, Failure> {
+        let request::Read { cid, rkey, address, length, to } = what;
+        let connection = self.connection(*cid)?;
+        let target = self.target(*length, to)?;
         let started = Instant::now();
-        connection.read(&target.region, target.offset, RKey(remote.0), remote.1, length).await?;
-        let mut answer = success(length, started);
-        // A region is where the READ has put the bytes itself.
-        if !matches!(to, Place::Region { .. })
-            && let Some(hex) = self.deliver(&target.region, target.offset, length, to)?.get("hex")
-        {
-            answer["hex"] = hex.clone();
-        }
-        Ok(answer)
+        connection.read(&target.region, target.offset, RKey(*rkey), *address, *length).await?;
+        let completed = completed(*length, started);
+        let hex = match to {
+            // The READ itself has put the bytes there.
+            Place::Region { .. } => None,
+            _ => self.deliver(&target.region, target.offset, *length, to)?.hex,
+        };
+        Ok(ReadCompleted { completed, hex })
     }
 
-    pub(super) async fn send(&self, cid: u32, data: &Data, immediate: Option<u32>) -> Result<Value, Failure> {
-        let connection = self.connection(cid)?;
-        let from = self.load(data)?;
+    pub(super) async fn send(&self, what: &request::Send) -> Result<Completed, Failure> {
+        let connection = self.connection(what.cid)?;
+        let from = self.load(&what.data)?;
         let started = Instant::now();
-        connection.send(&from.region, from.offset, from.length, immediate).await?;
-        Ok(success(from.length, started))
+        connection.send(&from.region, from.offset, from.length, what.immediate).await?;
+        Ok(completed(from.length, started))
     }
 
-    /// An atomic on `remote` = (R_Key, address).
-    pub(super) async fn atomic(
-        &self,
-        cid: u32,
-        remote: (u32, u64),
-        operation: Atomic,
-    ) -> Result<Value, Failure> {
-        let connection = self.connection(cid)?;
-        let (rkey, address) = (RKey(remote.0), remote.1);
+    pub(super) async fn atomic(&self, what: request::Atomic) -> Result<AtomicCompleted, Failure> {
+        let connection = self.connection(what.cid)?;
+        let (rkey, address) = (RKey(what.rkey), what.address);
         let started = Instant::now();
-        let original = match operation {
-            Atomic::FetchAdd { add } => connection.fetch_add(rkey, address, add).await?,
-            Atomic::CompareSwap { compare, swap } => {
-                connection.compare_swap(rkey, address, compare, swap).await?
+        let (original, swapped) = match what.operation {
+            AtomicOperation::FetchAdd { add } => (connection.fetch_add(rkey, address, add).await?, None),
+            AtomicOperation::CompareSwap { compare, swap } => {
+                let original = connection.compare_swap(rkey, address, compare, swap).await?;
+                (original, Some(original == compare))
             }
         };
-        let mut answer = success(8, started);
-        answer["original"] = original.into();
-        if let Atomic::CompareSwap { compare, .. } = operation {
-            answer["swapped"] = (original == compare).into();
-        }
-        Ok(answer)
+        Ok(AtomicCompleted { completed: completed(8, started), original, swapped })
     }
 
-    /// Copies a file; in `what`, `name` is the peer's side whichever way it goes.
+    /// Copies a file.
     pub(super) async fn copy(
         &self,
-        cid: u32,
-        direction: CopyDirection,
-        what: Source,
+        what: request::Copy,
         progress: &ProgressSender,
-    ) -> Result<Value, Failure> {
-        absolute(&what.file)?;
-        transfer::check_name(&what.name)?;
+    ) -> Result<Copied, Failure> {
+        let request::Copy { cid, direction, file, name, via, overwrite } = what;
+        absolute(&file)?;
+        transfer::check_name(&name)?;
         let connection = self.connection(cid)?;
         let mut steps = self.inner.transfers.enter(connection.cid(), rand::random())?;
         let link = Arc::new(Link::new(self.clone(), connection));
-        let report = match direction {
-            CopyDirection::ToPeer => transfer::source(&link, &mut steps, what, progress).await?,
-            CopyDirection::FromPeer => {
-                let wanted = (what.name, what.via);
-                transfer::fetch(link.as_ref(), &mut steps, wanted, &what.file, what.overwrite, progress)
-                    .await?
+        match direction {
+            CopyDirection::ToPeer => {
+                let what = Source { file, name, via, overwrite };
+                transfer::source(&link, &mut steps, what, progress).await
             }
-        };
-        value(report)
+            CopyDirection::FromPeer => {
+                transfer::fetch(link.as_ref(), &mut steps, (name, via), &file, overwrite, progress).await
+            }
+        }
     }
 }

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use transport_common::ids::Cid;
 use transport_common::queues::RECEIVE_QUEUE_DEPTH;
 
-use super::super::protocol::Failure;
+use super::super::protocol::answer::{Content, Receive, ReceiveState};
+use super::super::protocol::request;
+use super::super::protocol::{Failure, Hex, INLINE_LIMIT};
 use super::NodeService;
-use super::buffers::to_hex;
 use crate::{Connection, MemoryRegion, OperationError, Received};
 
 /// Receives remembered for one connection; the oldest completed ones are forgotten.
 const REMEMBERED: usize = 1024;
-/// Bytes of a message that a listing shows.
+/// Bytes of a message that a listing has.
 const PREVIEW: u64 = 64;
 
 /// The receives of all connections.
@@ -41,7 +41,7 @@ struct Entry {
     region: MemoryRegion,
     offset: u64,
     length: u64,
-    outcome: Option<Result<Received, String>>,
+    outcome: Option<Result<Received, OperationError>>,
 }
 
 impl Receives {
@@ -78,13 +78,8 @@ fn in_use(cid: Cid, ordered: bool) -> Failure {
 }
 
 impl NodeService {
-    pub(super) async fn post_receives(
-        &self,
-        cid: u32,
-        length: u64,
-        count: u32,
-        wait: bool,
-    ) -> Result<Value, Failure> {
+    pub(super) async fn post_receives(&self, what: request::PostReceive) -> Result<Vec<Receive>, Failure> {
+        let request::PostReceive { cid, length, count, wait } = what;
         let connection = self.connection(cid)?;
         let book = self.inner.receives.book(Cid(cid));
         if length == 0 || u32::try_from(length).is_err() || count == 0 || count as usize > RECEIVE_QUEUE_DEPTH
@@ -95,18 +90,36 @@ impl NodeService {
         }
         let region = self.staging(length * u64::from(count))?;
         let ids = book.post(&connection, &region, length, count)?;
-        self.inner.regions.insert(region);
         if wait {
             book.completed(&ids).await;
         }
         Ok(book.list(&ids))
     }
 
-    pub(super) fn list_receives(&self, cid: u32) -> Result<Value, Failure> {
+    pub(super) fn list_receives(&self, cid: u32) -> Result<Vec<Receive>, Failure> {
         self.connection(cid)?;
         let book = self.inner.receives.book(Cid(cid));
         let ids: Vec<u64> = lock(&book.state).entries.keys().copied().collect();
         Ok(book.list(&ids))
+    }
+
+    pub(super) fn read_message(&self, what: request::Message) -> Result<Content, Failure> {
+        let request::Message { cid, id, offset, length } = what;
+        self.connection(cid)?;
+        if length > INLINE_LIMIT {
+            return Err(Failure::invalid(format!("a part of a message has at most {INLINE_LIMIT} bytes")));
+        }
+        let book = self.inner.receives.book(Cid(cid));
+        let state = lock(&book.state);
+        let unknown = || Failure::invalid(format!("no message came in receive {id} of connection {cid}"));
+        let entry = state.entries.get(&id).ok_or_else(unknown)?;
+        let message = entry.message().ok_or_else(unknown)?;
+        if offset.checked_add(length).is_none_or(|end| end > message) {
+            return Err(Failure::invalid(format!("the message of receive {id} has {message} bytes")));
+        }
+        let mut bytes = vec![0; length as usize];
+        entry.region.read(entry.offset + offset, &mut bytes)?;
+        Ok(Content { bytes: length, hex: Some(Hex(bytes)) })
     }
 }
 
@@ -181,7 +194,7 @@ impl Book {
         }
     }
 
-    fn list(&self, ids: &[u64]) -> Value {
+    fn list(&self, ids: &[u64]) -> Vec<Receive> {
         let state = lock(&self.state);
         ids.iter().filter_map(|id| state.entries.get(id).map(|entry| entry.show(*id))).collect()
     }
@@ -199,10 +212,10 @@ impl State {
             Err(error @ OperationError::Completion { .. }) => {
                 // Receives are used in the order in which they were posted.
                 if let Some((_, entry)) = open.next() {
-                    entry.outcome = Some(Err(error.to_string()));
+                    entry.outcome = Some(Err(error));
                 }
             }
-            Err(error) => open.for_each(|(_, entry)| entry.outcome = Some(Err(error.to_string()))),
+            Err(error) => open.for_each(|(_, entry)| entry.outcome = Some(Err(error.clone()))),
         }
     }
 
@@ -216,34 +229,39 @@ impl State {
 }
 
 impl Entry {
-    fn show(&self, id: u64) -> Value {
-        let mut row = json!({
-            "id": id,
-            "state": "posted",
-            "rkey": self.region.key().0,
-            "offset": self.offset,
-            "length": self.length,
-        });
+    /// Bytes of the message in its buffer, if one came.
+    fn message(&self) -> Option<u64> {
         match &self.outcome {
-            None => {}
-            Some(Err(error)) => {
-                row["state"] = "failed".into();
-                row["error"] = error.as_str().into();
-            }
-            Some(Ok(received)) => {
-                row["state"] = "received".into();
-                row["bytes"] = received.length.into();
-                row["immediate"] = received.immediate.into();
-                row["by_write"] = received.by_write.into();
-                if !received.by_write {
-                    let mut bytes = vec![0; PREVIEW.min(received.length.into()).min(self.length) as usize];
-                    if self.region.read(self.offset, &mut bytes).is_ok() {
-                        row["preview_hex"] = to_hex(&bytes).into();
-                    }
-                }
-            }
+            Some(Ok(received)) if !received.by_write => Some(self.length.min(received.length.into())),
+            _ => None,
         }
-        row
+    }
+
+    fn show(&self, id: u64) -> Receive {
+        let state = match &self.outcome {
+            None => ReceiveState::Posted,
+            Some(Ok(_)) => ReceiveState::Received,
+            Some(Err(_)) => ReceiveState::Failed,
+        };
+        let received = self.outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
+        let failure =
+            self.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).cloned().map(Failure::from);
+        let preview = self.message().and_then(|length| {
+            let mut bytes = vec![0; PREVIEW.min(length) as usize];
+            self.region.read(self.offset, &mut bytes).is_ok().then_some(Hex(bytes))
+        });
+        Receive {
+            id,
+            state,
+            length: self.length,
+            bytes: received.map(|received| received.length),
+            immediate: received.and_then(|received| received.immediate),
+            by_write: received.map(|received| received.by_write),
+            hex: preview,
+            status: failure.as_ref().and_then(|failure| failure.status),
+            ulp_code: failure.as_ref().and_then(|failure| failure.ulp_code),
+            error: failure.map(|failure| failure.text),
+        }
     }
 }
 

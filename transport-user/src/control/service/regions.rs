@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
 use transport_common::ids::RKey;
 
-use super::super::protocol::{Data, Failure, Place, Right};
-use super::{NodeService, value};
+use super::super::protocol::answer::{self, Content, Deregistered, Written};
+use super::super::protocol::request::{self, Right};
+use super::super::protocol::{Failure, INLINE_LIMIT};
+use super::NodeService;
 use crate::{Access, MemoryRegion};
 
 /// Longest name of a region.
@@ -52,58 +53,54 @@ fn access(rights: &[Right]) -> Access {
 }
 
 impl NodeService {
-    pub(super) fn list_regions(&self) -> Result<Value, Failure> {
-        let mut all = Vec::new();
-        for info in self.node().regions() {
-            let name = self.inner.host.region_name(info.key);
-            let mut info = value(info)?;
-            info["name"] = name.into();
-            all.push(info);
-        }
-        Ok(Value::Array(all))
+    pub(super) fn list_regions(&self) -> Vec<answer::Region> {
+        let named =
+            |info: crate::RegionInfo| answer::Region { name: self.inner.host.region_name(info.key), info };
+        self.node().regions().into_iter().map(named).collect()
     }
 
-    pub(super) fn register_region(
-        &self,
-        length: u64,
-        rights: &[Right],
-        name: Option<String>,
-    ) -> Result<Value, Failure> {
+    pub(super) fn register_region(&self, what: request::RegisterRegion) -> Result<answer::Region, Failure> {
+        let request::RegisterRegion { length, access: rights, name, rkey } = what;
         if name.as_ref().is_some_and(|name| name.len() > LONGEST_NAME || name.contains(char::is_control)) {
             let text = format!("a region's name has at most {LONGEST_NAME} bytes and no control characters");
             return Err(Failure::invalid(text));
         }
-        let region = self.node().register(length as usize, access(rights))?;
+        let (length, access) = (length as usize, access(&rights));
+        let region = match rkey {
+            Some(rkey) => self.node().register_with_key(RKey(rkey), length, access)?,
+            None => self.node().register(length, access)?,
+        };
         self.inner.host.name_region(region.key(), name.clone());
-        let mut info = value(region.info())?;
-        info["name"] = name.into();
+        let info = region.info();
         self.inner.regions.insert(region);
-        Ok(info)
+        Ok(answer::Region { info, name })
     }
 
-    pub(super) fn deregister_region(&self, rkey: RKey) -> Result<Value, Failure> {
-        self.inner.regions.remove(rkey.0)?.deregister();
-        self.inner.host.name_region(rkey, None);
-        Ok(json!({ "deregistered": rkey.0 }))
+    pub(super) fn deregister_region(&self, rkey: u32) -> Result<Deregistered, Failure> {
+        self.inner.regions.remove(rkey)?.deregister();
+        self.inner.host.name_region(RKey(rkey), None);
+        Ok(Deregistered { deregistered: rkey })
     }
 
-    pub(super) fn read_region(
-        &self,
-        rkey: u32,
-        offset: u64,
-        length: u64,
-        to: &Place,
-    ) -> Result<Value, Failure> {
-        let region = self.inner.regions.get(rkey)?;
-        self.deliver(&region, offset, length, to)
+    pub(super) fn read_region(&self, what: &request::ReadRegion) -> Result<Content, Failure> {
+        let request::ReadRegion { rkey, offset, length, to } = what;
+        let region = self.inner.regions.get(*rkey)?;
+        let rest = (region.len() as u64).saturating_sub(*offset);
+        self.deliver(&region, *offset, length.unwrap_or(rest), to)
     }
 
-    pub(super) fn write_region(&self, rkey: u32, offset: u64, data: &Data) -> Result<Value, Failure> {
-        let region = self.inner.regions.get(rkey)?;
-        let from = self.load(data)?;
-        let mut bytes = vec![0; from.length as usize];
-        from.region.read(from.offset, &mut bytes)?;
-        region.write(offset, &bytes)?;
-        Ok(json!({ "bytes": from.length }))
+    pub(super) fn write_region(&self, what: &request::WriteRegion) -> Result<Written, Failure> {
+        let region = self.inner.regions.get(what.rkey)?;
+        let from = self.load(&what.data)?;
+        region.local_offset(what.offset, from.length)?;
+        let mut piece = vec![0; INLINE_LIMIT.min(from.length) as usize];
+        let mut done = 0;
+        while done < from.length {
+            let size = INLINE_LIMIT.min(from.length - done) as usize;
+            from.region.read(from.offset + done, &mut piece[..size])?;
+            region.write(what.offset + done, &piece[..size])?;
+            done += size as u64;
+        }
+        Ok(Written { bytes: from.length })
     }
 }

@@ -352,7 +352,7 @@ pub(super) fn efficiency() -> f64 {
 
 /// Twice the least one: the machine pauses a thread for milliseconds now and then.
 fn rto(congestion: &CongestionControl) -> Duration {
-    congestion.parameters.min_retransmission_timeout * 2
+    congestion.parameters.min_rto * 2
 }
 
 /// What every experiment on real packets sets.

@@ -34,10 +34,10 @@ const NAMES: [Name; 8] = [
 /// Rate for several flows or nodes, bits a second: a pause of a thread must not be long by what a queue holds.
 const SLOWER: u64 = 60_000_000;
 /// What goes with it.
-const SEVERAL: [&str; 2] = ["base_delay_target=10ms", "min_retransmission_timeout=50ms"];
+const SEVERAL: [&str; 2] = ["base_delay_target=10ms", "min_rto=50ms"];
 /// Where requests wait for their ULP: a timeout above what they wait at the level that Swift aims at, since a copy sent for
 /// that reason would cut the fabric window, and a target that no pause reaches, since the fabric is not what is slow.
-const WAITING: [&str; 2] = ["base_delay_target=100ms", "min_retransmission_timeout=500ms"];
+const WAITING: [&str; 2] = ["base_delay_target=100ms", "min_rto=500ms"];
 
 /// All experiments asked for that there are on real packets.
 ///

@@ -8,15 +8,15 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use transport_common::ids::Cid;
 use transport_common::queues::MEMORY_BYTES;
 
+use super::super::protocol::answer::Copied;
 use super::super::protocol::{Failure, FailureKind};
 use super::super::server::ProgressSender;
 use crate::connection_manager::{FileMessage, PeerSource, Via};
@@ -53,26 +53,6 @@ const SERVED_PATIENCE: Duration = Duration::from_secs(10);
 const RELEASE: Duration = Duration::from_secs(2);
 /// Longest name of a file.
 const LONGEST_NAME: usize = 200;
-
-/// What a finished transfer was.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CopyReport {
-    /// The file on this side.
-    pub file: PathBuf,
-    /// Its name on the peer's side.
-    pub name: String,
-    /// How the content crossed.
-    pub via: Via,
-    /// Bytes.
-    pub bytes: u64,
-    /// SHA-256, hexadecimal, the same at both ends.
-    pub sha256: String,
-    /// Seconds from the offer to the verdict.
-    pub seconds: f64,
-    /// What copies to the same file, whose node was killed, had left on this side; it was removed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub removed: Vec<PathBuf>,
-}
 
 /// The transfers under way: who gets the steps that arrive.
 #[derive(Debug, Default)]
@@ -215,7 +195,7 @@ pub(super) async fn fetch<V: Verbs>(
     file: &Path,
     overwrite: bool,
     progress: &ProgressSender,
-) -> Result<CopyReport, Failure> {
+) -> Result<Copied, Failure> {
     let (name, via) = wanted;
     // Known before the peer moves a byte.
     sink::check_target(file, overwrite)?;

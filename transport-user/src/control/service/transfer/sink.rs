@@ -11,11 +11,10 @@ use tokio::time::timeout;
 
 use super::part::{self, Part};
 use super::verbs::{Arrival, Buffer, ReceivePermit, Span, Verbs};
-use super::{Chunks, CopyReport, MOST_MEMORY, MOST_SLOTS, RELEASE, Steps, out_of_step, tell, unwanted};
+use super::{Chunks, Copied, MOST_MEMORY, MOST_SLOTS, RELEASE, Steps, out_of_step, tell, unwanted};
 use crate::connection_manager::{FileMessage, Via, shortened};
 use crate::control::protocol::{Failure, FailureKind};
 use crate::control::server::ProgressSender;
-use crate::control::service::buffers::to_hex;
 
 /// What is to be stored: an offer, and where it goes.
 #[derive(Clone, Debug)]
@@ -44,7 +43,7 @@ pub(in super::super) async fn sink<V: Verbs>(
     steps: &mut Steps<'_>,
     what: Sink,
     progress: &ProgressSender,
-) -> Result<CopyReport, Failure> {
+) -> Result<Copied, Failure> {
     let transfer = steps.transfer();
     let receives = what.via == Via::Send;
     let mut left = 0;
@@ -62,7 +61,7 @@ async fn take<V: Verbs>(
     what: Sink,
     progress: &ProgressSender,
     left: &mut u64,
-) -> Result<CopyReport, Failure> {
+) -> Result<Copied, Failure> {
     let started = Instant::now();
     check_target(&what.file, what.overwrite)?;
     let chunks = Chunks::new(what.length, what.chunk, what.slots);
@@ -104,10 +103,11 @@ async fn take<V: Verbs>(
         ));
     }
     part.keep(what.overwrite)?;
+    drop(part); // whoever hears the verdict finds no `.part` file any more
     tell(verbs, FileMessage::Verdict { transfer: steps.transfer(), sha256: sha256.clone() }).await?;
     let seconds = started.elapsed().as_secs_f64();
     let Sink { file, name, via, length: bytes, .. } = what;
-    Ok(CopyReport { file, name, via, bytes, sha256, seconds, removed })
+    Ok(Copied { file, name, via, bytes, sha256, seconds, removed })
 }
 
 /// Chunks between their arrival and the file.
@@ -150,7 +150,8 @@ impl<V: Verbs> Intake<'_, V> {
             self.hash.update(&bytes);
             part.append(&bytes)?;
             self.next += 1;
-            progress.report(self.chunks.length.min(self.chunks.position(self.next)), self.chunks.length);
+            let length = self.chunks.length;
+            progress.report(length.min(self.chunks.position(self.next)), Some(length));
             self.repost(offset)?;
             tell(self.verbs, FileMessage::Stored { transfer, index: self.next - 1 }).await?;
         }
@@ -171,7 +172,7 @@ impl<V: Verbs> Intake<'_, V> {
     }
 
     fn digest(self) -> String {
-        to_hex(&self.hash.finalize())
+        hex::encode(self.hash.finalize())
     }
 }
 

@@ -10,11 +10,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::verbs::{Buffer, Verbs};
-use super::{Chunks, CopyReport, PATIENCE, RELEASE, Steps, file_failure, out_of_step, tell, unwanted};
+use super::{Chunks, Copied, PATIENCE, RELEASE, Steps, file_failure, out_of_step, tell, unwanted};
 use crate::connection_manager::{FileMessage, Via, shortened};
 use crate::control::protocol::{Failure, FailureKind};
 use crate::control::server::ProgressSender;
-use crate::control::service::buffers::to_hex;
 
 /// Chunk of WRITE and READ, bytes; and how many are under way.
 const ONE_SIDED: (u32, u32) = (256 << 10, 16);
@@ -40,7 +39,7 @@ pub(in super::super) async fn source<V: Verbs>(
     steps: &mut Steps<'_>,
     what: Source,
     progress: &ProgressSender,
-) -> Result<CopyReport, Failure> {
+) -> Result<Copied, Failure> {
     let transfer = steps.transfer();
     let mut left = 0;
     let outcome = offer(verbs, steps, what, progress, &mut left).await;
@@ -56,7 +55,7 @@ async fn offer<V: Verbs>(
     what: Source,
     progress: &ProgressSender,
     left: &mut u64,
-) -> Result<CopyReport, Failure> {
+) -> Result<Copied, Failure> {
     let started = Instant::now();
     let unreadable = |error| file_failure(&what.file, "read", &error);
     // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
@@ -102,7 +101,7 @@ async fn offer<V: Verbs>(
     }
     let seconds = started.elapsed().as_secs_f64();
     let Source { file, name, via, .. } = what;
-    Ok(CopyReport { file, name, via, bytes: chunks.length, sha256, seconds, removed: Vec::new() })
+    Ok(Copied { file, name, via, bytes: chunks.length, sha256, seconds, removed: Vec::new() })
 }
 
 /// Chunks on their way to the peer.
@@ -194,11 +193,11 @@ async fn send_all<V: Verbs>(
             step = steps.next() => match step? {
                 FileMessage::Stored { index, .. } if index == stored && stored < next => {
                     stored += 1;
-                    progress.report(chunks.length.min(chunks.position(stored)), chunks.length);
+                    progress.report(chunks.length.min(chunks.position(stored)), Some(chunks.length));
                 }
                 _ => return Err(out_of_step()),
             },
         }
     }
-    Ok(to_hex(&hash.finalize()))
+    Ok(hex::encode(hash.finalize()))
 }

@@ -1,6 +1,7 @@
 //! Whole transfers between two ends that share a made-up memory, in every way and with every accident.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -222,7 +223,7 @@ impl Scene {
         &mut self,
         via: Via,
         overwrite: bool,
-    ) -> (Result<CopyReport, Failure>, Result<CopyReport, Failure>) {
+    ) -> (Result<Copied, Failure>, Result<Copied, Failure>) {
         let (progress, _wanted) = ProgressSender::detached();
         let what = Source { file: self.path("from"), name: "to".into(), via, overwrite };
         let target = self.path("to");
@@ -339,7 +340,7 @@ async fn operations_that_never_complete_end_both_ends() {
         std::fs::write(scene.path("from"), content(10_000)).unwrap();
         scene.world.stuck.store(true, Ordering::Relaxed);
         let (left, right) = scene.copy(via, false).await;
-        let blocked = |outcome: &Result<CopyReport, Failure>| {
+        let blocked = |outcome: &Result<Copied, Failure>| {
             let text = &outcome.as_ref().unwrap_err().text;
             text.contains("blocks connection 5") && text.contains("`tiercel conn close 5`")
         };
