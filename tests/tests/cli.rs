@@ -420,6 +420,13 @@ fn node_files_bring_up_static_connections_and_are_refused_by_line() -> Result<()
     a.ok(&["write", "5", "--rkey", &key, "--data", "static"])?;
     assert_eq!(b.ok(&["mr", "read", &key, "--length", "6", "--raw"])?, "static");
     assert_eq!(a.json(&["conn", "show", "5"])?["managed"], false);
+    // The peer starts anew: this end is set back as well.
+    drop(b);
+    let b = NodeProcess::up(&pair.b, directory.path(), "b", &["--config", &file_b])?;
+    assert_eq!(a.json(&["conn", "reset", "5"])?["local_cid"], 5);
+    let key = b.json(&["mr", "register", "4KiB"])?["key"].to_string();
+    a.ok(&["write", "5", "--rkey", &key, "--data", "again"])?;
+    assert_eq!(b.ok(&["mr", "read", &key, "--length", "5", "--raw"])?, "again");
     drop((a, b));
 
     let good = std::fs::read_to_string(&file_a)?;

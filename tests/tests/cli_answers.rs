@@ -124,6 +124,11 @@ fn every_command_answers_as_json() -> Result<()> {
     let read = error(&a.run(&["read", cid_a, "--rkey", "999", "--length", "8", "--json"])?, 3)?;
     assert_eq!((&read["status"], &read["ulp_code"]), (&json!(0), &json!(2)));
 
+    // Only static connections are reset.
+    let managed = error(&a.run(&["conn", "reset", cid_a, "--json"])?, 2)?;
+    assert_eq!(managed["kind"], json!("invalid"));
+    assert!(managed["text"].as_str().is_some_and(|text| text.contains("connection manager")), "{managed}");
+
     assert_eq!(a.json(&["conn", "close", cid_a])?["closed"].to_string(), *cid_a);
     assert!(a.json(&["down"])?["down"].is_string());
     assert_eq!(nodes.a.ended()?.code(), Some(0));
