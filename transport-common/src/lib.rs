@@ -20,7 +20,6 @@ pub mod hardware_clock;
 pub mod ids;
 pub mod limits;
 pub mod packet_delivery;
-pub mod quantity;
 pub mod queues;
 pub mod tape;
 pub mod timing_wheel;

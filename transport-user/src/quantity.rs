@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use transport_common::quantity::{QuantityError, Unit, integer, quantity};
+use ::quantity::{QuantityError, Unit, integer, quantity};
 
 /// Units of a duration, in nanoseconds.
 const DURATION_UNITS: [Unit; 6] = [

@@ -4,7 +4,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::str::FromStr;
 
-use transport_common::quantity::{self, Unit};
+use ::quantity::{self, Unit};
 
 use super::time::Span;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use transport_common::quantity::{QuantityError, integer};
+use quantity::{QuantityError, integer};
 use transport_user::config::DEFAULT_CONTROL_PORT;
 use transport_user::connection_manager::Via;
 use transport_user::control::request::Right;

@@ -1,5 +1,6 @@
 //! Numbers as people write them: whole ones in decimal or behind `0x` in hexadecimal, quantities as a decimal number with a
 //! unit. Exact: no floats, no rounding. The one parser of command lines, node files and the hardware model.
+#![no_std]
 
 /// A unit's name and how many of the smallest step it stands for; the empty name allows a number alone.
 pub type Unit = (&'static str, u64);
