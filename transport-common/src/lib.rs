@@ -11,7 +11,6 @@
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 pub mod bitmap;
-mod bounded;
 pub mod congestion;
 pub mod connection;
 pub mod counters;
@@ -25,5 +24,5 @@ pub mod timing_wheel;
 pub mod transaction;
 pub mod ulp;
 pub mod units;
+pub mod verifier;
 pub mod wire;
-mod words;

@@ -20,6 +20,7 @@ use transport_common::queues::{
 };
 use transport_common::tape::{self, Ending, TRACE_BYTES, Tape};
 use transport_common::timing_wheel::TimingWheel;
+use transport_common::verifier;
 
 /// A connection behind its lock.
 #[repr(C)]
@@ -124,7 +125,7 @@ pub(crate) fn tape() -> Option<&'static Tape> {
 pub(crate) fn keep(tape: &'static Tape, ending: impl Ending) {
     /// Whoever takes the trace looks by himself.
     const NO_WAKEUP: u64 = 1;
-    let bytes = atomic::opaque(tape::finish(tape, ending) as u64);
+    let bytes = verifier::opaque(tape::finish(tape, ending) as u64);
     if bytes == 0 {
         return;
     }

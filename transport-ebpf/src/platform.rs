@@ -1,6 +1,6 @@
 //! [`Platform`] over an XDP context and the maps. All code that handles raw pointers lives here and in the cursor.
 
-use crate::atomic::{self, opaque};
+use crate::atomic;
 use crate::cursor::PacketCursor;
 use crate::lock::Lock;
 use crate::maps;
@@ -25,6 +25,7 @@ use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
 use transport_common::transaction::Initiator;
 use transport_common::units::{Picoseconds, Ticks};
+use transport_common::verifier::opaque;
 
 /// Longest piece of a packet that is copied or summed at once.
 const MAX_COPY: u64 = 4096;

@@ -55,7 +55,7 @@ impl EngineState {
     #[inline(always)]
     fn clear(&mut self) {
         // SAFETY: made of 32-bit words or parts that fill them; all zero is a fresh connection.
-        unsafe { crate::words::zero(self) };
+        unsafe { crate::verifier::zero(self) };
     }
 }
 

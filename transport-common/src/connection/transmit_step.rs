@@ -1,7 +1,6 @@
 //! What a connection does when the engine turns to it: the one pure step of the transmit pipeline.
 
 use super::{Entry, state, timer};
-use crate::bounded::bounded;
 use crate::counters::Counter;
 use crate::datapath::Scratch;
 use crate::ids::Rsn;
@@ -10,6 +9,7 @@ use crate::queues::{Queues, command};
 use crate::transaction::request_state;
 use crate::ulp;
 use crate::units::{FalconTime, Picoseconds};
+use crate::verifier::bounded;
 use crate::wire::PacketType;
 
 impl Entry {

@@ -7,8 +7,8 @@ use crate::counters::Counter;
 use crate::ids::Cid;
 use crate::ulp;
 use crate::units::Picoseconds;
+use crate::verifier;
 use crate::wire::PacketType;
-use crate::words;
 
 /// What a frame of the engine came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     }
     // Whichever way it was chosen: read back, it is the same to the kernel's verifier, which else walks all that follows
     // once for each.
-    let slot = words::forget(&s.turn.slot);
-    let fired = words::forget(&s.turn.fired) != 0;
-    let now = Picoseconds(words::forget(&s.turn.now));
+    let slot = verifier::forget(&s.turn.slot);
+    let fired = verifier::forget(&s.turn.fired) != 0;
+    let now = Picoseconds(verifier::forget(&s.turn.now));
     s.cells_in_use = p.cells_in_use();
     s.rx_buffer_level = p.rx_buffer_level().into();
     p.event_queues(s, slot);

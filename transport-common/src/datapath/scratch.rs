@@ -370,7 +370,7 @@ impl Report {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         // SAFETY: made of 32-bit words.
-        unsafe { crate::words::zero(self) };
+        unsafe { crate::verifier::zero(self) };
     }
 }
 

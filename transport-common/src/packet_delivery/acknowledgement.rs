@@ -3,12 +3,12 @@
 use super::transmit_window::packet_index;
 use super::{Window, packet_flag};
 use crate::bitmap::Bitmap128;
-use crate::bounded::bounded;
 use crate::connection::Entry;
 use crate::ids::{Psn, Rsn};
 use crate::queues::Queues;
 use crate::transaction::CompletionCode;
 use crate::units::FalconTime;
+use crate::verifier::bounded;
 use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
 

@@ -4,10 +4,10 @@ use super::acknowledgement::{Acknowledgement, ResyncCode};
 use super::transmit_window::{TransmitWindow, TxPacket, packet_index};
 use super::{Window, packet_flag};
 use crate::bitmap::Bitmap128;
-use crate::bounded::bounded;
 use crate::connection::{Entry, PACKETS, state, timer};
 use crate::ids::{Psn, Rsn};
 use crate::units::{FalconTime, Ticks};
+use crate::verifier::bounded;
 use crate::wire::PacketType;
 use crate::wire::nack::rnr_timeout;
 

@@ -167,7 +167,7 @@ pub unsafe fn digest<T>(value: &T) -> u64 {
     let mut hash = 0u64;
     let mut n = 0;
     while n < size_of::<T>() / 8 {
-        crate::bounded::bounded!();
+        crate::verifier::bounded!();
         // SAFETY: within the value by the bound of the loop, aligned by the contract.
         hash = mix(hash, unsafe { words.add(n).read_volatile() });
         n += 1;

@@ -1,11 +1,11 @@
 //! Initiator: transactions from submission to completion (section 8.4).
 
 use super::CompletionCode;
-use crate::bounded::{bounded, fresh};
 use crate::connection::{Entry, RESPONSES, TRANSACTIONS, timer};
 use crate::ids::Rsn;
 use crate::queues::{Completion, Queues, WorkRequest, flag, opcode};
 use crate::units::FalconTime;
+use crate::verifier::{bounded, fresh};
 use crate::wire::PacketType;
 
 /// States of [`Transaction::state`] (F-8.4.1-3, F-8.4.1-4).

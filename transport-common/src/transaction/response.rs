@@ -1,7 +1,7 @@
 //! Responses of a target: a ring in the order of the requests, kept until acknowledged (section 8.5.3.2).
 
-use crate::bounded::{bounded, fresh};
 use crate::connection::{Entry, RESPONSES};
+use crate::verifier::{bounded, fresh};
 
 /// Kinds of [`Response::kind`].
 pub mod response_kind {

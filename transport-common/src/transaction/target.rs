@@ -2,7 +2,6 @@
 //! (section 8.5). What a request means is the ULP's business ([`crate::ulp`]).
 
 use crate::bitmap::Bitmap128;
-use crate::bounded::{bounded, fresh};
 use crate::connection::{Entry, TRANSACTIONS, timer};
 use crate::counters::Counter;
 use crate::datapath::{NO_CELL, Scratch, delivery};
@@ -10,6 +9,7 @@ use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::{Arrival, ReceiveWindow};
 use crate::queues::Queues;
 use crate::units::Picoseconds;
+use crate::verifier::{bounded, fresh};
 use crate::wire::PacketType;
 use crate::wire::nack::{NackCode, rnr_timeout};
 
