@@ -24,6 +24,7 @@ pub mod nodes;
 pub mod operations;
 pub mod raw_peer;
 pub mod simulation;
+pub mod verifier;
 pub mod veth;
 
 pub use live_fabric::{Bridge, Capture, Host, LiveFabric, LiveStats, Network, Pair, PassProgram};
