@@ -60,6 +60,8 @@ counters! {
     DropFalconVersion = "drop_falcon_version",
     /// Reserved packet type, protocol type or Resync packet type (D-09, D-24).
     DropFalconType = "drop_falcon_type",
+    /// Protocol type of an upper layer protocol that this node does not have, as NVMe (F-7.2-6).
+    DropProtocol = "drop_protocol",
     /// No connection has this CID (D-50).
     DropUnknownCid = "drop_unknown_cid",
     /// The connection is closed or has failed (F-11-18).

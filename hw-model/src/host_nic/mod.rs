@@ -26,7 +26,7 @@ use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
     CELL_BYTES, CELLS, CONNECTIONS, Completion, MEMORY_BYTES, NodeConfig, QueuePair, RECEIVE_QUEUE_DEPTH,
-    REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command,
+    REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command, slot_of,
 };
 use transport_common::timing_wheel::{NANOS_PER_TICK, TimingWheel};
 use transport_common::units::Picoseconds;
@@ -215,7 +215,7 @@ impl HostNic {
     /// If there is no such slot, or if it does not belong to `parameters.config.local_cid`.
     pub fn open(&mut self, slot: usize, parameters: &Parameters) {
         assert_eq!(
-            parameters.config.local_cid.0 as usize % CONNECTIONS,
+            slot_of(parameters.config.local_cid) as usize,
             slot,
             "a CID's slot is its value modulo {CONNECTIONS}"
         );

@@ -10,6 +10,7 @@ use transport_common::connection::{state, timer};
 use transport_common::packet_delivery::packet_flag;
 use transport_common::queues::{COMPLETION_QUEUE_DEPTH, command};
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::{PacketType, ProtocolType};
 
 use super::frame::{Places, fit_checksums, fit_lengths, put_word, word};
 use super::{Case, Stimulus};
@@ -144,7 +145,7 @@ impl Case {
         let Some(places) = Places::of(frame) else { return };
         match rng.random_range(0..12) {
             0..=4 => bend_field(rng, frame, &places),
-            5 => frame[places.falcon + 7] = (rng.random_range(0..32) << 1) | rng.random_range(0..2),
+            5 => bend_type(rng, frame, &places),
             6 => flip(rng, frame, places.psp),
             7 => {
                 frame.truncate(rng.random_range(14..frame.len()));
@@ -188,6 +189,45 @@ fn bend_field(rng: &mut StdRng, frame: &mut [u8], places: &Places) {
     put_word(frame, at, bent);
 }
 
+/// Another packet type, of the protocol it was or of any. A type without payload mostly comes with the length it has to
+/// have, and Push Data with a Request Length that is true: so that what is behind the parser sees them as well.
+fn bend_type(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
+    const KINDS: [PacketType; 7] = [
+        PacketType::PullRequest,
+        PacketType::PullData,
+        PacketType::PushData,
+        PacketType::Resync,
+        PacketType::Nack,
+        PacketType::Back,
+        PacketType::Eack,
+    ];
+    let at = places.falcon + 7;
+    let protocol = match rng.random_range(0..10) {
+        0 => rng.random_range(0..8),
+        1 => ProtocolType::Nvme as u8,
+        _ => ProtocolType::Rdma as u8,
+    };
+    let kind = KINDS[rng.random_range(0..KINDS.len())];
+    let bits = if rng.random_bool(0.1) { rng.random_range(0..16) } else { kind as u8 };
+    frame[at] = protocol << 5 | bits << 1 | rng.random_range(0..2);
+    if rng.random_bool(0.2) {
+        return;
+    }
+    let header = places.falcon + kind.header_len();
+    if matches!(kind, PacketType::PullRequest | PacketType::PullData | PacketType::PushData) {
+        let payload = frame.len().saturating_sub(header);
+        frame.resize(header + payload, 0);
+    } else {
+        frame.resize(header, rng.random());
+    }
+    fit_lengths(frame);
+    if kind == PacketType::PushData {
+        let payload = (frame.len() - header) as u16;
+        let length = places.falcon + 26;
+        frame[length..length + 2].copy_from_slice(&payload.to_be_bytes());
+    }
+}
+
 /// Tag, hop limit, ECN, port, protocol, fragments, options.
 fn bend_network(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
     let ip = places.ip;
@@ -204,5 +244,43 @@ fn bend_network(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
         (4, false) => frame[ip] = 0x40 | rng.random_range(0..16),
         (_, true) => frame[ip + 30] ^= 1,
         (_, false) => frame[ip + 6] = rng.random_range(0..64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rand::SeedableRng;
+    use transport_common::wire::{FalconHeader, SliceCursor};
+
+    use super::*;
+
+    /// A frame whose type was changed is sound nearly as often as not, of every type and of both protocols.
+    #[test]
+    fn changed_types_get_past_the_decoder() {
+        const ROUNDS: u32 = 10_000;
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut whole = vec![0; 200];
+        whole[12..14].copy_from_slice(&[0x08, 0x00]);
+        whole[14] = 0x45;
+        let places = Places::of(&whole).expect("long enough");
+        whole[places.falcon] = 0x10;
+        let mut decoded = BTreeMap::<(u8, u8), u32>::new();
+        for _ in 0..ROUNDS {
+            let mut frame = whole.clone();
+            bend_type(&mut rng, &mut frame, &places);
+            let length = frame.len() - places.falcon;
+            let mut cursor = SliceCursor::new(&frame[places.falcon..]);
+            if let Ok(header) = FalconHeader::decode(&mut cursor, length) {
+                *decoded.entry((header.packet_type() as u8, frame[places.falcon + 7] >> 5)).or_default() += 1;
+            }
+        }
+        for kind in [0, 3, 5, 8, 9, 10] {
+            for (protocol, least) in [(ProtocolType::Rdma as u8, 500), (ProtocolType::Nvme as u8, 50)] {
+                let times = decoded.get(&(kind, protocol)).copied().unwrap_or(0);
+                assert!(times >= least, "type {kind} of protocol {protocol}: {times} of {ROUNDS}");
+            }
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! From [`Transmission`](super::Transmission) to frame: headers in the scratch, data from memory, checksum.
 
-use super::parse::{fold, pseudo_sum};
 use super::{HEADER_BYTES, Platform, Scratch, Transmission, UlpOut, ulp_header};
 use crate::connection::{INITIAL_HOP_LIMIT, Path};
 use crate::counters::Counter;
@@ -10,7 +9,9 @@ use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Reth};
 use crate::units::FalconTime;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
 use crate::wire::base::BaseHeader;
-use crate::wire::ethernet::Ethernet;
+use crate::wire::checksum::{pseudo_header_v4, pseudo_header_v6, sum_length, transmit_checksum};
+use crate::wire::cursor::Bytes;
+use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
 use crate::wire::ipv4::Ipv4;
 use crate::wire::ipv6::Ipv6;
 use crate::wire::nack::Nack;
@@ -19,7 +20,7 @@ use crate::wire::pull_data::PullData;
 use crate::wire::pull_request::PullRequest;
 use crate::wire::push_data::PushData;
 use crate::wire::resync::Resync;
-use crate::wire::udp::{FALCON_UDP_PORT, Udp};
+use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use crate::wire::{PacketType, ProtocolType};
 
 /// Where the UDP header stands in the header buffer; Ethernet and IP end here, whatever their length.
@@ -32,9 +33,6 @@ const CHECKSUM_AT: usize = UDP_AT + 6;
 /// Longest frame the engine can send: the room of a live frame.
 pub const MAX_FRAME_BYTES: u32 = 3408;
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-const PROTOCOL_UDP: u8 = 17;
 /// ECN-capable transport, codepoint ECT(0): switches mark instead of dropping.
 const ECT_0: u8 = 2;
 
@@ -102,17 +100,18 @@ fn put_checksum<P: Platform>(
     header_length: u32,
     data_length: u32,
 ) {
-    let pseudo = pseudo_sum(&s.path.source, &s.path.destination, s.path.ip_version == 6);
+    let (source, destination) = (&s.path.source, &s.path.destination);
+    let pseudo = if s.path.ip_version == 6 {
+        pseudo_header_v6(source, destination)
+    } else {
+        pseudo_header_v4(&source.array::<0, 4>(), &destination.array::<0, 4>())
+    };
     let headers = (FALCON_AT - UDP_AT) as u32 + header_length;
-    let mut sum =
-        pseudo + (udp_length as u16).to_be() as u64 + p.sum_header(s, UDP_AT as u32, headers) as u64;
+    let mut sum = pseudo + sum_length(udp_length as u16) + p.sum_header(s, UDP_AT as u32, headers) as u64;
     if data_length != 0 {
         sum += p.sum_memory(s.transmission.ulp.memory_offset, data_length) as u64;
     }
-    let checksum = !fold(sum);
-    // 0 means "no checksum": its other representation is sent.
-    let checksum = if checksum == 0 { 0xffff } else { checksum };
-    *at::<CHECKSUM_AT, 2>(&mut s.header) = checksum.to_ne_bytes();
+    *at::<CHECKSUM_AT, 2>(&mut s.header) = transmit_checksum(sum).to_be_bytes();
 }
 
 /// Ethernet and IP in front of [`UDP_AT`]; returns their length.
@@ -127,7 +126,7 @@ fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) ->
             traffic_class: ECT_0,
             flow_label: path.flow_label,
             payload_length: udp_length as u16,
-            next_header: PROTOCOL_UDP,
+            next_header: IP_PROTOCOL_UDP,
             hop_limit: INITIAL_HOP_LIMIT,
             src: path.source,
             dst: path.destination,
@@ -145,7 +144,7 @@ fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) ->
             total_length: (udp_length as usize + Ipv4::LEN) as u16,
             identification: 0,
             ttl: INITIAL_HOP_LIMIT,
-            protocol: PROTOCOL_UDP,
+            protocol: IP_PROTOCOL_UDP,
             src: [source[0], source[1], source[2], source[3]],
             dst: [destination[0], destination[1], destination[2], destination[3]],
         };

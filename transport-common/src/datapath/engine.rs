@@ -1,11 +1,11 @@
 //! The transmit pipeline: what one frame of the engine becomes.
 
-use super::parse::slot_of;
 use super::receive::{carry_out, give_up, region_of, ring, settle};
 use super::{Platform, Scratch, delivery, emit};
 use crate::counters::Counter;
 use crate::ids::Cid;
-use crate::ulp;
+use crate::queues::slot_of;
+use crate::ulp::rdma;
 use crate::units::Picoseconds;
 use crate::verifier;
 use crate::wire::PacketType;
@@ -124,12 +124,12 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     let (cell, length) = (s.delivery.cell, s.delivery.length);
     let kind = if s.delivery.pull != 0 { PacketType::PullRequest } else { PacketType::PushData };
     s.packet.payload_offset = 0;
-    s.packet.operation.kind = super::operation::INVALID;
+    s.packet.operation.kind = rdma::operation::INVALID;
     s.packet.operation.rkey = 0;
     if p.cell_to_frame(cell, length) {
         let mut cursor = p.cursor();
         let request_length = s.packet.request_length as u16;
-        ulp::parse_operation(&mut cursor, kind, length as usize, request_length, &mut s.packet.operation);
+        rdma::parse_operation(&mut cursor, kind, length as usize, request_length, &mut s.packet.operation);
     } else {
         emit::fault(p);
     }

@@ -17,6 +17,8 @@ pub use parse::{mac_word, words};
 pub use platform::{Platform, Verdict};
 pub use receive::receive;
 pub use scratch::{
-    Delivery, EventQueues, HEADER_BYTES, NO_CELL, Network, Operation, Packet, Report, STAGING_BYTES, Scratch,
-    Transmission, TurnOf, UlpOut, delivery, operation, ulp_header,
+    Delivery, EventQueues, HEADER_BYTES, NO_CELL, Network, Packet, Report, STAGING_BYTES, Scratch,
+    Transmission, TurnOf, UlpOut, delivery, ulp_header,
 };
+
+pub use crate::ulp::rdma::{Operation, operation};

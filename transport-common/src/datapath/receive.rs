@@ -1,12 +1,12 @@
 //! The wire program: one frame in, at most one frame out.
 
-use super::parse::{FALCON, PASS, parse, slot_of};
+use super::parse::{FALCON, PASS, parse};
 use super::{NO_CELL, Platform, Scratch, Verdict, delivery, emit};
 use crate::connection::Entry;
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn};
 use crate::packet_delivery::Window;
-use crate::queues::{Queues, Region};
+use crate::queues::{Queues, Region, slot_of};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 

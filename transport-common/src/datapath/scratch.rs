@@ -11,64 +11,7 @@ use crate::congestion::result::Outcome;
 use crate::connection::Path;
 use crate::packet_delivery::{Acknowledgement, NackReport, Window};
 use crate::queues::{Region, WorkRequest};
-
-/// ULP operations a packet can carry ([`Operation::kind`]).
-pub mod operation {
-    /// None, or not parsed.
-    pub const NONE: u8 = 0;
-    /// RDMA WRITE segment.
-    pub const WRITE: u8 = 1;
-    /// SEND segment; see [`super::Operation::first`] and [`super::Operation::last`].
-    pub const SEND: u8 = 2;
-    /// RDMA READ request.
-    pub const READ: u8 = 3;
-    /// Compare and swap request.
-    pub const COMPARE_SWAP: u8 = 4;
-    /// Fetch and add request.
-    pub const FETCH_ADD: u8 = 5;
-    /// READ response with data.
-    pub const READ_RESPONSE: u8 = 6;
-    /// Atomic response with the original value.
-    pub const ATOMIC_RESPONSE: u8 = 7;
-    /// Response that reports an error of the target ULP.
-    pub const ERROR_RESPONSE: u8 = 8;
-    /// Malformed: answered in error (D-84).
-    pub const INVALID: u8 = 9;
-}
-
-/// The RDMA operation of a packet, flat.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Operation {
-    /// See [`operation`].
-    pub kind: u8,
-    /// 1: first segment of its message.
-    pub first: u8,
-    /// 1: last segment of its message.
-    pub last: u8,
-    /// 1: `immediate` is valid.
-    pub has_immediate: u8,
-    /// ULP code of an error response, or of an invalid request.
-    pub code: u8,
-    /// 0.
-    pub reserved: u8,
-    /// Bytes of ULP header before the data.
-    pub header: u16,
-    /// Bytes of data, or asked for by a READ.
-    pub length: u32,
-    /// R_Key.
-    pub rkey: u32,
-    /// Address in the region.
-    pub address: u64,
-    /// Swap value or addend; the original value in a response.
-    pub swap_or_add: u64,
-    /// Compare value.
-    pub compare: u64,
-    /// Immediate data.
-    pub immediate: u32,
-    /// Segment number (BTH PSN).
-    pub segment: u32,
-}
+use crate::ulp::rdma::Operation;
 
 /// A received packet, parsed.
 #[repr(C)]

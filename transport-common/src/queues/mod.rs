@@ -6,7 +6,7 @@
 mod port;
 
 use crate::congestion::settings::Settings;
-use crate::ids::Rsn;
+use crate::ids::{Cid, Rsn};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,6 +60,13 @@ mod word {
 
 /// Connections a node can hold; a power of two. A CID's slot is its value modulo this number.
 pub const CONNECTIONS: usize = 256;
+
+/// Slot of a CID in the connection table: its value modulo [`CONNECTIONS`].
+#[inline(always)]
+pub const fn slot_of(cid: Cid) -> u32 {
+    cid.0 & (CONNECTIONS as u32 - 1)
+}
+
 /// Send queue entries a connection; one entry is one Falcon transaction.
 pub const SEND_QUEUE_DEPTH: usize = 256;
 /// Receive queue entries a connection.

@@ -1,117 +1,13 @@
 //! The RDMA ULP at the initiator: work requests become packets, Pull Data is placed and completes the pull.
 
-use super::rdma::{self, Position, RdmaPull, RdmaPush, RdmaResponse};
+use super::rdma::{self, operation};
 use crate::connection::{Entry, TRANSACTIONS};
 use crate::counters::Counter;
-use crate::datapath::{Operation, Scratch, UlpOut, delivery, operation, ulp_header};
+use crate::datapath::{Scratch, UlpOut, delivery, ulp_header};
 use crate::ids::Rsn;
 use crate::queues::{Queues, USABLE_BYTES, WorkRequest, flag, opcode};
 use crate::transaction::{CompletionCode, Response, response_kind, transaction_state};
 use crate::units::Picoseconds;
-use crate::wire::PacketType;
-use crate::wire::cursor::Cursor;
-
-/// Reads the ULP headers at the cursor into `out`. A malformed payload becomes [`operation::INVALID`]: the
-/// transaction is answered in error, the packet itself was sound (D-84).
-#[inline(always)]
-pub fn parse_operation<C: Cursor>(
-    cursor: &mut C,
-    kind: PacketType,
-    payload_length: usize,
-    request_length: u16,
-    out: &mut Operation,
-) {
-    // Field by field: a struct literal becomes a slow byte loop on the BPF target.
-    out.kind = operation::INVALID;
-    out.first = 0;
-    out.last = 0;
-    out.has_immediate = 0;
-    out.code = 0;
-    out.header = 0;
-    out.length = 0;
-    out.rkey = 0;
-    out.immediate = 0;
-    let Ok(bth) = rdma::Bth::decode(cursor) else { return };
-    out.segment = bth.psn;
-    match kind {
-        PacketType::PushData => {
-            if let Ok((push, header)) = rdma::decode_push_after(&bth, cursor, payload_length) {
-                out.header = header as u16;
-                out.length = (payload_length - header) as u32;
-                push_operation(&push, out);
-            }
-        }
-        PacketType::PullRequest => {
-            if let Ok(pull) = rdma::decode_pull_after(&bth, cursor, payload_length, request_length) {
-                pull_operation(&pull, out);
-            }
-        }
-        _ => {
-            let Ok(aeth) = rdma::Aeth::decode(cursor) else { return };
-            if let Ok((response, header)) = rdma::decode_response_after(&bth, &aeth, cursor, payload_length) {
-                out.header = header as u16;
-                match response {
-                    RdmaResponse::Read => {
-                        out.kind = operation::READ_RESPONSE;
-                        out.length = (payload_length - header) as u32;
-                    }
-                    RdmaResponse::Atomic { original } => {
-                        out.kind = operation::ATOMIC_RESPONSE;
-                        out.length = 8;
-                        out.swap_or_add = original;
-                    }
-                    RdmaResponse::Failed { code } => {
-                        out.kind = operation::ERROR_RESPONSE;
-                        out.code = code;
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn push_operation(push: &RdmaPush, out: &mut Operation) {
-    let immediate = match push {
-        RdmaPush::Write { reth, immediate } => {
-            out.kind = operation::WRITE;
-            out.address = reth.address;
-            out.rkey = reth.rkey.0;
-            *immediate
-        }
-        RdmaPush::Send { position, immediate } => {
-            out.kind = operation::SEND;
-            out.first = matches!(position, Position::First | Position::Only) as u8;
-            out.last = matches!(position, Position::Last | Position::Only) as u8;
-            *immediate
-        }
-    };
-    if let Some(immediate) = immediate {
-        out.has_immediate = 1;
-        out.immediate = immediate;
-    }
-}
-
-#[inline(always)]
-fn pull_operation(pull: &RdmaPull, out: &mut Operation) {
-    let (kind, atomic) = match pull {
-        RdmaPull::Read { reth } => {
-            out.kind = operation::READ;
-            out.address = reth.address;
-            out.rkey = reth.rkey.0;
-            out.length = reth.length;
-            return;
-        }
-        RdmaPull::CompareSwap { atomic } => (operation::COMPARE_SWAP, atomic),
-        RdmaPull::FetchAdd { atomic } => (operation::FETCH_ADD, atomic),
-    };
-    out.kind = kind;
-    out.address = atomic.address;
-    out.rkey = atomic.rkey.0;
-    out.length = 8;
-    out.swap_or_add = atomic.swap_or_add;
-    out.compare = atomic.compare;
-}
 
 /// Whether a work request can be sent at all: a known operation on memory of this node, no longer than a segment.
 #[inline(always)]

@@ -3,9 +3,9 @@
 //! [`Entry::deliver`] decides under the lock; copying and atomics happen outside it, and
 //! [`Entry::request_placed`] or [`Entry::atomic_executed`] is the ULP's acknowledgement (F-8.5.3.3-2, D-55).
 
-use super::rdma::UlpCode;
+use super::rdma::{UlpCode, operation};
 use crate::connection::Entry;
-use crate::datapath::{NO_CELL, Scratch, delivery, operation};
+use crate::datapath::{NO_CELL, Scratch, delivery};
 use crate::ids::{Psn, Rsn};
 use crate::queues::{
     Completion, Queues, RECEIVE_QUEUE_DEPTH, ReceiveRequest, USABLE_BYTES, access, flag, opcode,

@@ -1,26 +1,28 @@
 //! IPv4 without options or fragments (D-86).
 
 use super::Malformed;
+use super::checksum::{checksum_holds, fold};
 use super::cursor::Cursor;
 use super::field::{get_array, get_u8, get_u16, get_word, put_array, put_u8, put_u16};
-use super::udp::fold;
 
-const VERSION_IHL: usize = 0;
+pub(super) const VERSION_IHL: usize = 0;
 const DSCP_ECN: usize = 1;
 const TOTAL_LENGTH: usize = 2;
 const IDENTIFICATION: usize = 4;
-const FLAGS_OFFSET: usize = 6;
+pub(super) const FLAGS_OFFSET: usize = 6;
 const TTL: usize = 8;
-const PROTOCOL: usize = 9;
+pub(super) const PROTOCOL: usize = 9;
 const CHECKSUM: usize = 10;
 const SRC: usize = 12;
-const DST: usize = 16;
+pub(super) const DST: usize = 16;
 
 /// Header length in 32-bit words when there are no options.
-const IHL_WORDS: u8 = 5;
+pub(super) const IHL_WORDS: u8 = 5;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// More Fragments and the fragment offset: any of them set makes a fragment.
 const FRAGMENT_MASK: u16 = 0x3fff;
+/// The fragment offset: 0 in a first fragment.
+pub(super) const OFFSET_MASK: u16 = 0x1fff;
 
 /// An IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl Ipv4 {
             + get_word::<8, _>(&bytes)
             + get_word::<12, _>(&bytes)
             + get_word::<16, _>(&bytes);
-        if fold(sum) != 0xffff {
+        if !checksum_holds(sum) {
             return Err(Malformed::Ipv4Checksum);
         }
         if get_u16::<FLAGS_OFFSET, _>(&bytes) & FRAGMENT_MASK != 0 {
@@ -114,8 +116,8 @@ impl Ipv4 {
         put_array::<DST, 4, _>(out, self.dst);
     }
 
-    /// Sum of the header that [`encode`](Self::encode) writes, its checksum aside: from the fields, because what was just
-    /// written in small pieces is slow to read back in large ones.
+    /// Sum of the header that [`encode`](Self::encode) writes, its checksum aside, in network byte order: from the fields,
+    /// because what was just written in small pieces is slow to read back in large ones.
     #[inline(always)]
     const fn sum(&self) -> u64 {
         let first = ((4 << 4 | IHL_WORDS) as u64) << 8 | self.dscp_ecn as u64;

@@ -6,15 +6,15 @@ use super::field::{get_array, get_u8, get_u16, get_u32, put_array, put_u8, put_u
 
 const WORD0: usize = 0;
 const PAYLOAD_LENGTH: usize = 4;
-const NEXT_HEADER: usize = 6;
+pub(super) const NEXT_HEADER: usize = 6;
 const HOP_LIMIT: usize = 7;
 const SRC: usize = 8;
-const DST: usize = 24;
+pub(super) const DST: usize = 24;
 
 const TRAFFIC_CLASS_SHIFT: u32 = 20;
 const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 
-const NEXT_HEADER_FRAGMENT: u8 = 44;
+pub(super) const NEXT_HEADER_FRAGMENT: u8 = 44;
 
 /// An IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 
 pub mod ack;
 pub mod base;
+pub mod checksum;
 pub mod cursor;
 pub mod ethernet;
 pub mod falcon;
@@ -20,6 +21,7 @@ pub mod pull_request;
 pub mod push_data;
 pub mod resync;
 pub mod udp;
+pub(crate) mod unusual;
 
 pub use cursor::{Cursor, SliceCursor};
 pub use falcon::FalconHeader;

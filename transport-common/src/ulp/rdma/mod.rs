@@ -2,15 +2,18 @@
 
 use crate::wire::Malformed;
 
+mod decode;
 mod headers;
-mod operation;
+mod parse;
 
-pub use headers::{Aeth, AtomicEth, Bth, Reth};
-pub use operation::{
+pub use decode::{
     ATOMIC_REQUEST_LEN, ATOMIC_RESPONSE_LEN, IMMEDIATE_LEN, Position, READ_REQUEST_LEN, RESPONSE_HEADER_LEN,
     RdmaPull, RdmaPush, RdmaResponse, SEND_HEADER_LEN, WRITE_HEADER_LEN, decode_pull, decode_pull_after,
     decode_push, decode_push_after, decode_response, decode_response_after,
 };
+pub use headers::{Aeth, AtomicEth, Bth, Reth};
+pub(crate) use parse::parse_operation;
+pub use parse::{Operation, operation};
 
 /// BTH opcodes in use, InfiniBand's for reliable connections (D-84).
 pub mod opcode {
