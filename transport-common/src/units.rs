@@ -1,7 +1,9 @@
 //! Units as types: picoseconds, Falcon ticks of 131.072 ns, windows in fixed point.
 
+use bytemuck::{Pod, Zeroable};
+
 /// Local clock in picoseconds, 64 bits, wraps after 213 days; what the PSP IV carries (D-12).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Picoseconds(pub u64);
 
@@ -20,7 +22,7 @@ impl Picoseconds {
 }
 
 /// Time in ticks of 131.072 ns modulo 2^32 (wraps after 563 s), hence no `Ord` (D-12).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct FalconTime(pub u32);
 
@@ -46,7 +48,7 @@ impl FalconTime {
 }
 
 /// A duration in ticks of 131.072 ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Ticks(pub u32);
 
@@ -69,7 +71,7 @@ impl Ticks {
 }
 
 /// Fabric congestion window in packets, unsigned fixed point 11.10 (D-79).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Fcwnd(pub u32);
 

@@ -12,6 +12,8 @@
 //! | [`opaque`], [`opaque_pointer`] | compiler | a check of the number stays in the program, where the verifier looks for it |
 //! | `zero` | compiler | a struct is cleared by whole words, not by a loop over bytes |
 
+use bytemuck::Zeroable;
+
 /// Stands first in the body of a loop that ends by itself. On the BPF target it lets the verifier stop at the first
 /// repetition instead of walking every one (`may_goto`, Linux 6.9): a bit loop over a window costs it two passes, not
 /// 128. The kernel's own bound on it is far above any loop here: a quarter of a second (before Linux 6.15 8 million
@@ -131,15 +133,13 @@ pub fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
 
 /// Clears a value word by word. One large store becomes a loop over bytes on the BPF target, which the verifier walks step
 /// by step.
-///
-/// # Safety
-/// `T` consists of 32-bit words, or of larger ones, and all zero bytes are a valid `T`.
 #[inline(always)]
-pub(crate) unsafe fn zero<T>(value: &mut T) {
+pub(crate) fn zero<T: Zeroable>(value: &mut T) {
+    const { assert!(size_of::<T>().is_multiple_of(4) && align_of::<T>() >= 4) };
     let words = core::ptr::from_mut(value).cast::<u32>();
     let mut n = 0;
     while n < size_of::<T>() / 4 {
-        // SAFETY: within the value by the bound of the loop, aligned by the contract.
+        // SAFETY: within the value by the bound of the loop, and aligned, as was asserted; zero is a value of the type.
         unsafe { words.add(n).write_volatile(0) };
         n += 1;
     }

@@ -59,15 +59,13 @@ impl AttachMode {
     }
 }
 
-/// [`NodeConfig`] as aya wants its globals.
+/// Plain data as aya wants it.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct ConfigBytes(NodeConfig);
+struct Plain<T>(T);
 
-// SAFETY: `repr(C)` of integers without padding (the size is asserted below).
-unsafe impl Pod for ConfigBytes {}
-
-const _: () = assert!(size_of::<NodeConfig>() == 8 + 16 + 4 + 4);
+// SAFETY: it is what bytemuck calls so: any bytes are valid, and none is padding.
+unsafe impl<T: bytemuck::Pod> Pod for Plain<T> {}
 
 /// The programs in the kernel, before they are attached.
 pub(crate) struct Loaded {
@@ -157,7 +155,7 @@ impl Loaded {
     pub(crate) fn load(config: NodeConfig, bound: bool) -> Result<Self, Error> {
         raise_memory_limit();
         warn_of_preemption();
-        let config = ConfigBytes(config);
+        let config = Plain(config);
         let mut loader = EbpfLoader::new();
         loader.override_global("NODE_CONFIG", &config, true);
         let mut object = loader.load(OBJECT).map_err(load_error)?;

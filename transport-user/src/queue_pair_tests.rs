@@ -20,8 +20,7 @@ struct Kernel {
 
 impl Kernel {
     fn new(ordered: bool) -> (Self, Queues) {
-        // SAFETY: integers and atomics; zero is valid.
-        let qp: Box<QueuePair> = unsafe { Box::new_zeroed().assume_init() };
+        let qp: Box<QueuePair> = bytemuck::zeroed_box();
         let queues = Queues::open(&qp, FIRST, ordered, SEGMENT);
         (Self { qp, receive: 0 }, queues)
     }

@@ -23,6 +23,7 @@ pub const EVENT_QUEUE_CAPACITY: u32 = EVENT_QUEUE_DEPTH as u32 - 256;
 /// is 1 in the first lap and toggles with each (D-74), so that a consumer that looks at the entry alone sees when it is
 /// complete. Everything an engine writes is untrusted.
 #[repr(C)]
+#[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
 pub struct CongestionQueues {
     /// Datapath: events written to each queue.
     pub event_producer: [AtomicU64; EVENT_QUEUES],

@@ -12,6 +12,7 @@ use crate::connection::Path;
 use crate::packet_delivery::{Acknowledgement, NackReport, Window};
 use crate::queues::{Region, WorkRequest};
 use crate::ulp::rdma::Operation;
+use bytemuck::{Pod, Zeroable};
 
 /// A received packet, parsed.
 #[repr(C)]
@@ -282,7 +283,7 @@ pub struct Transmission {
 
 /// What a step reports beside its transmission and delivery.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Report {
     /// Counters to raise plus 1, or 0.
     pub counts: [u32; 2],
@@ -312,8 +313,7 @@ impl Report {
     /// Nothing to report.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
-        // SAFETY: made of 32-bit words.
-        unsafe { crate::verifier::zero(self) };
+        crate::verifier::zero(self);
     }
 }
 
@@ -331,7 +331,7 @@ pub struct TurnOf {
 
 /// What the admission policy goes by.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct EventQueues {
     /// Entries in each queue.
     pub occupancy: [u32; EVENT_QUEUES],

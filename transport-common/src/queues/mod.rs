@@ -7,6 +7,7 @@ mod port;
 
 use crate::congestion::settings::Settings;
 use crate::ids::{Cid, Rsn};
+use bytemuck::{Pod, Zeroable};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -120,7 +121,7 @@ pub mod flag {
 
 /// One Falcon transaction as the application posts it: 64 bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct WorkRequest {
     /// What to do, see [`opcode`].
     pub opcode: u8,
@@ -160,7 +161,7 @@ pub mod command {
 
 /// A posted receive buffer.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct ReceiveRequest {
     /// Offset of the buffer in the node's memory.
     pub local_offset: u64,
@@ -174,7 +175,7 @@ pub struct ReceiveRequest {
 
 /// What became of a work request: 32 bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Completion {
     /// From the work request.
     pub wr_id: u64,
@@ -201,6 +202,7 @@ pub struct Completion {
 
 /// A queue entry that the other side may write at any time.
 #[repr(transparent)]
+#[derive(Zeroable)]
 pub struct Slot<T>(UnsafeCell<T>);
 
 // SAFETY: plain data behind volatile accesses; a torn value is checked like any other untrusted one.
@@ -233,6 +235,7 @@ impl<T: Copy> Slot<T> {
 /// Counters run freely modulo 2^32; an index is the counter modulo the depth. The send counters start at the
 /// connection's first RSN, so that a send entry's index is its transaction's RSN.
 #[repr(C)]
+#[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
 pub struct QueuePair {
     /// Application: RSN of the next entry to post.
     pub send_producer: AtomicU32,
@@ -342,7 +345,7 @@ pub mod access {
 
 /// A registered memory region; a `key` of 0 marks a free entry.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Region {
     /// Where it starts in the node's memory.
     pub offset: u64,
@@ -377,6 +380,7 @@ pub const SLEEPERS_SLACK_NANOS: u64 = 200_000;
 /// The node page: doorbells and the state of the engine, shared by application, engine and wire program. What one
 /// side writes often does not share a cache line with what another reads often.
 #[repr(C)]
+#[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
 pub struct NodePage {
     /// Bit n: connection slot n wants to be looked at by the engine.
     pub ready: [AtomicU64; CONNECTIONS / 64],
@@ -406,7 +410,7 @@ pub struct NodePage {
 
 /// What the loader tells the programs before they are loaded (read-only data of the BPF object).
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct NodeConfig {
     /// Own MAC address, see [`crate::datapath::mac_word`].
     pub mac_word: u64,

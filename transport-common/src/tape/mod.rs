@@ -17,6 +17,7 @@ pub use recorded::{Ending, Recorded, finish, outcome};
 pub use recorder::Recorder;
 
 use crate::queues::Completion;
+use bytemuck::{NoUninit, Zeroable};
 use core::cell::{Cell, UnsafeCell};
 
 /// Words a tape can hold. The longest run completes and reports every transaction of a connection.
@@ -38,6 +39,7 @@ pub mod run {
 
 /// The tape of one run. In the kernel one lives in each CPU's scratch map.
 #[repr(C)]
+#[derive(Zeroable)]
 pub struct Tape {
     /// See [`run`].
     pub kind: Cell<u32>,
@@ -113,18 +115,15 @@ impl Tape {
         }
     }
 
-    /// Appends a note with a plain struct of 32-bit words.
-    ///
-    /// # Safety
-    /// `T` consists of 32-bit words, or of larger ones, without padding.
+    /// Appends a note with a plain struct, as 32-bit words.
     #[inline(always)]
-    pub(crate) unsafe fn value<T>(&self, tag: Tag, short: u16, value: &T) {
-        const { assert!(size_of::<T>().is_multiple_of(4) && size_of::<T>() < 1024) };
+    pub(crate) fn value<T: NoUninit>(&self, tag: Tag, short: u16, value: &T) {
+        const { assert!(size_of::<T>().is_multiple_of(4) && size_of::<T>() < 1024 && align_of::<T>() >= 4) };
         self.open(tag, short, size_of::<T>() / 4);
         let words = core::ptr::from_ref(value).cast::<u32>();
         let mut n = 0;
         while n < size_of::<T>() / 4 {
-            // SAFETY: within the value by the bound of the loop.
+            // SAFETY: within the value by the bound of the loop, and aligned, as was asserted.
             self.word(unsafe { words.add(n).read_volatile() });
             n += 1;
         }

@@ -316,23 +316,20 @@ impl<P: Platform> Platform for Recorded<'_, P> {
     #[inline(always)]
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
         self.platform.event_queues(s, slot);
-        // SAFETY: 32-bit words without padding.
-        unsafe { self.tape.value(Tag::EventQueues, 0, &s.event_queues) };
+        self.tape.value(Tag::EventQueues, 0, &s.event_queues);
     }
 
     #[inline(always)]
     fn publish_event(&mut self, s: &mut Scratch) {
         self.platform.publish_event(s);
-        // SAFETY: 64-bit words.
-        unsafe { self.tape.value(Tag::PublishEvent, 0, &s.entry) };
+        self.tape.value(Tag::PublishEvent, 0, &s.entry);
     }
 
     #[inline(always)]
     fn next_result(&mut self, s: &mut Scratch) -> bool {
         let there = self.platform.next_result(s);
         if there {
-            // SAFETY: 64-bit words.
-            unsafe { self.tape.value(Tag::NextResult, 1, &s.entry) };
+            self.tape.value(Tag::NextResult, 1, &s.entry);
         } else {
             self.tape.short(Tag::NextResult, 0);
         }

@@ -70,8 +70,7 @@ impl<Q: Queues> Queues for Recorder<Q> {
     #[inline(always)]
     fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
         self.queues().load_work_request(rsn, out);
-        // SAFETY: 64 bytes in 32-bit words, without padding.
-        unsafe { self.tape().value(Tag::WorkRequest, rsn.0 as u16, out) };
+        self.tape().value(Tag::WorkRequest, rsn.0 as u16, out);
     }
 
     #[inline(always)]
@@ -84,8 +83,7 @@ impl<Q: Queues> Queues for Recorder<Q> {
     #[inline(always)]
     fn receive_request(&self, index: u32) -> ReceiveRequest {
         let request = self.queues().receive_request(index);
-        // SAFETY: 24 bytes in 32-bit words, without padding.
-        unsafe { self.tape().value(Tag::ReceiveRequest, index as u16, &request) };
+        self.tape().value(Tag::ReceiveRequest, index as u16, &request);
         request
     }
 
@@ -106,8 +104,7 @@ impl<Q: Queues> Queues for Recorder<Q> {
     #[inline(always)]
     fn take_settings(&self) {
         self.queues().take_settings();
-        // SAFETY: 32-bit words and larger ones, without padding.
-        unsafe { self.tape().value(Tag::TakeSettings, 0, self.queues().settings()) };
+        self.tape().value(Tag::TakeSettings, 0, self.queues().settings());
     }
 
     #[inline(always)]
