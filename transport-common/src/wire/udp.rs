@@ -2,17 +2,13 @@
 
 use super::Malformed;
 use super::cursor::{Bytes, Cursor};
-use super::field::{get_u16, put_u16};
+use super::field::put_header;
+use network_types::udp::UdpHdr;
 
 /// UDP destination port of Falcon in PSP (D-10).
 pub const FALCON_UDP_PORT: u16 = 1000;
 /// IP protocol number of UDP.
 pub const IP_PROTOCOL_UDP: u8 = 17;
-
-const SRC_PORT: usize = 0;
-pub(super) const DST_PORT: usize = 2;
-const LENGTH: usize = 4;
-const CHECKSUM: usize = 6;
 
 /// A UDP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +25,7 @@ pub struct Udp {
 
 impl Udp {
     /// Bytes of the header.
-    pub const LEN: usize = 8;
+    pub const LEN: usize = UdpHdr::LEN;
 
     /// Reads a header inside an IP payload of `ip_payload_length` bytes, header included.
     ///
@@ -57,11 +53,12 @@ impl Udp {
     /// The fields, unchecked: for a caller that looks at the port first.
     #[inline(always)]
     pub fn from_bytes(bytes: &impl Bytes) -> Self {
+        let udp: &UdpHdr = bytes.header();
         Self {
-            src_port: get_u16::<SRC_PORT, _>(bytes),
-            dst_port: get_u16::<DST_PORT, _>(bytes),
-            length: get_u16::<LENGTH, _>(bytes),
-            checksum: get_u16::<CHECKSUM, _>(bytes),
+            src_port: udp.src_port(),
+            dst_port: udp.dst_port(),
+            length: udp.len(),
+            checksum: udp.checksum(),
         }
     }
 
@@ -74,9 +71,12 @@ impl Udp {
     /// Writes the header, the checksum as it stands in the field.
     #[inline(always)]
     pub const fn encode(&self, out: &mut [u8; Self::LEN]) {
-        put_u16::<SRC_PORT, _>(out, self.src_port);
-        put_u16::<DST_PORT, _>(out, self.dst_port);
-        put_u16::<LENGTH, _>(out, self.length);
-        put_u16::<CHECKSUM, _>(out, self.checksum);
+        let header = UdpHdr {
+            src: self.src_port.to_be_bytes(),
+            dst: self.dst_port.to_be_bytes(),
+            len: self.length.to_be_bytes(),
+            check: self.checksum.to_be_bytes(),
+        };
+        put_header(out, header);
     }
 }

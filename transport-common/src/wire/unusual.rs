@@ -3,10 +3,11 @@
 
 use super::cursor::{Bytes, Cursor};
 use super::ethernet::Ethernet;
-use super::field::{get_array, get_u8, get_u16};
+use super::field::{get_array, get_u16};
 use super::ipv4::{self, Ipv4};
 use super::ipv6::{self, Ipv6};
-use super::udp::{self, IP_PROTOCOL_UDP};
+use super::udp::IP_PROTOCOL_UDP;
+use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
 /// 32-bit words that are looked past: the longest IPv4 options.
 const MOST_WORDS: usize = 10;
@@ -40,13 +41,12 @@ pub(crate) fn ipv4_header_len<C: Cursor>(c: &mut C, tagged: bool) -> Option<u32>
 #[inline(always)]
 pub(crate) fn behind_ipv4<C: Cursor>(c: &mut C) -> Option<([u8; 4], usize)> {
     let ip = c.take::<{ Ipv4::LEN }>()?;
-    let first = get_u16::<{ ipv4::FLAGS_OFFSET }, _>(&ip) & ipv4::OFFSET_MASK == 0;
-    let destination = get_array::<{ ipv4::DST }, 4, _>(&ip);
-    if get_u8::<{ ipv4::PROTOCOL }, _>(&ip) != IP_PROTOCOL_UDP || !first {
+    let ip: &Ipv4Hdr = ip.header();
+    let first = u16::from_be_bytes(ip.frags) & ipv4::OFFSET_MASK == 0;
+    if ip.proto != IP_PROTOCOL_UDP || !first {
         return None;
     }
-    let words = get_u8::<{ ipv4::VERSION_IHL }, _>(&ip) as usize & 0xf;
-    Some((destination, words.saturating_sub(ipv4::IHL_WORDS as usize)))
+    Some((ip.dst_addr, (ip.ihl() as usize).saturating_sub(Ipv4::LEN) / 4))
 }
 
 /// Destination of an IPv6 packet with a UDP header behind one extension header, and the words of that behind its first 8
@@ -55,15 +55,15 @@ pub(crate) fn behind_ipv4<C: Cursor>(c: &mut C) -> Option<([u8; 4], usize)> {
 pub(crate) fn behind_ipv6<C: Cursor>(c: &mut C) -> Option<([u8; 16], usize)> {
     let ip = c.take::<{ Ipv6::LEN }>()?;
     let extension = c.take::<EXTENSION>()?;
-    let fragment = get_u8::<{ ipv6::NEXT_HEADER }, _>(&ip) == ipv6::NEXT_HEADER_FRAGMENT;
+    let ip: &Ipv6Hdr = ip.header();
+    let fragment = ip.next_hdr == ipv6::NEXT_HEADER_FRAGMENT;
     let first = get_u16::<2, _>(&extension) & 0xfff8 == 0;
-    let destination = get_array::<{ ipv6::DST }, 16, _>(&ip);
     let [protocol, length] = extension.array::<0, 2>();
     if protocol != IP_PROTOCOL_UDP || (fragment && !first) {
         return None;
     }
     // A fragment header has no length field: it is 8 bytes.
-    Some((destination, if fragment { 0 } else { length as usize * (EXTENSION / 4) }))
+    Some((ip.dst_addr, if fragment { 0 } else { length as usize * (EXTENSION / 4) }))
 }
 
 /// Destination port of the UDP header that stands `words` 32-bit words behind the cursor; none if that is further than is
@@ -78,5 +78,5 @@ pub(crate) fn udp_port<C: Cursor>(c: &mut C, words: usize) -> Option<u16> {
         n += 1;
     }
     let ports = c.take::<4>()?;
-    (words <= MOST_WORDS).then(|| get_u16::<{ udp::DST_PORT }, _>(&ports))
+    (words <= MOST_WORDS).then(|| get_u16::<2, _>(&ports))
 }
