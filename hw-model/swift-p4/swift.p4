@@ -880,6 +880,8 @@ control Swift(in event_t event, inout connection_t connection, out result_t resu
             } else if (event.retransmit_count >= p.retransmit_limit) {
                 window = (bit<32>) p.min_fcwnd;
                 connection.fabric_window_time_marker = event.t4;
+            } else {
+                drag(rtt, connection.fabric_window_time_marker);
             }
         }
         if (event.event_type <= RETRANSMIT) {

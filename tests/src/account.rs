@@ -11,7 +11,7 @@ use crate::checks::{counters, info, settle, wait_until};
 use crate::nodes::TwoNodes;
 
 /// Counters that end the way of a frame in the parser.
-const PARSER: [Counter; 13] = [
+const PARSER: [Counter; 14] = [
     Counter::DropEthernetTruncated,
     Counter::DropIpv4Header,
     Counter::DropIpv4Checksum,
@@ -24,6 +24,7 @@ const PARSER: [Counter; 13] = [
     Counter::DropFalconLength,
     Counter::DropFalconVersion,
     Counter::DropFalconType,
+    Counter::DropProtocol,
     Counter::PassPort,
 ];
 /// Counters that nothing a fabric does to the frames of honest nodes can raise.

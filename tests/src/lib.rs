@@ -26,6 +26,7 @@ pub mod operations;
 pub mod raw_peer;
 #[cfg(feature = "model")]
 pub mod simulation;
+pub mod verifier;
 pub mod veth;
 
 pub use live_fabric::{Bridge, Capture, Host, LiveFabric, LiveStats, Network, Pair, PassProgram};

@@ -152,6 +152,8 @@ fn bad_fields(target: &mut Target) -> Result<()> {
     target.expect(Counter::DropFalconType, "reserved packet types", &types)?;
     let protocols = target.changed([0, 1, 4, 5, 6, 7].map(|protocol| (7, 0x1f, protocol << 5)));
     target.expect(Counter::DropFalconType, "reserved protocol types", &protocols)?;
+    let nvme = target.changed([(7, 0x1f, 3 << 5)]);
+    target.expect(Counter::DropProtocol, "a packet of NVMe", &nvme)?;
     // A free slot, and another incarnation of the connection's own (D-50).
     let cids = target.changed([(3, 0, 77), (2, 0, 1)]);
     target.expect(Counter::DropUnknownCid, "CIDs of no connection", &cids)?;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use host_nic::{HostConfig, HostNic};
 use tiercel_tests::simulation::node_config_of;
 use transport_common::congestion::settings::Settings;
-use transport_common::connection::{Config, Initial, Parameters, Path, state};
+use transport_common::connection::{Config, Initial, Parameters, Path, State};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
@@ -212,7 +212,7 @@ impl World {
         }
     }
 
-    fn states(&self) -> [u32; 2] {
+    fn states(&self) -> [State; 2] {
         [0, 1].map(|side| self.nics[side].entry(CID.0 as usize).connection.state)
     }
 }
@@ -227,7 +227,7 @@ fn everything_completes_after_a_pause_of_the_peer() {
                 let mut world = World::new(ordered, settings, away, outage);
                 world.run((5 + pause) * MILLISECOND, 20 * SECOND);
                 let what = format!("{away:?}, {pause} ms, placement {}", settings.placement);
-                assert_eq!(world.states(), [state::OPEN; 2], "{what}");
+                assert_eq!(world.states(), [State::Open; 2], "{what}");
                 assert_eq!(world.completed.len() as u64, world.posted, "{what}: every operation, once");
                 assert!(world.completed.iter().all(|code| *code == CompletionCode::Ack as u8), "{what}");
                 assert!(world.now > outage[1] && world.posted > 96, "{what}: some were under way");
@@ -250,6 +250,6 @@ fn a_dead_peer_is_noticed_in_bounded_time() {
         let timed_out = |code: &&u8| **code == CompletionCode::LocalTimeout as u8;
         assert!(world.completed.iter().filter(timed_out).count() > 0);
         assert!(took >= SECOND, "and not for a pause of a second");
-        assert_eq!(world.states()[0], state::FATAL);
+        assert_eq!(world.states()[0], State::Fatal);
     }
 }

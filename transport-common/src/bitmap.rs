@@ -10,6 +10,8 @@
 //! know how large a position from the table can be, while the compiler does and may drop a mask on it (seen
 //! with `& 63` after [`Bitmap64::take_lowest`]): to index by it, add it to a base and mask the sum.
 
+use bytemuck::{Pod, Zeroable};
+
 const WORD_BITS: u32 = u64::BITS;
 const SHIFT_MASK: u32 = WORD_BITS - 1;
 
@@ -50,7 +52,7 @@ macro_rules! derived_operations {
 }
 
 /// 128 bits: data Rx and data ACK bitmaps. Any value is valid; all zero bytes is the empty map.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(C)]
 pub struct Bitmap128 {
     /// Bits 0 to 63.
@@ -219,7 +221,7 @@ impl Bitmap128 {
 }
 
 /// 64 bits: the request bitmap. Any value is valid; bit `n` has weight 2^n.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Bitmap64(pub u64);
 

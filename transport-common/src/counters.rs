@@ -1,142 +1,219 @@
 //! Every reason for which a packet is dropped, passed on or worth counting: one list, one name each.
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)?) => {
-        /// A node-wide counter. The discriminant is the index into the counter map.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u32)]
-        pub enum Counter { $($(#[$doc])* $variant),+ }
+use strum::{IntoStaticStr, VariantArray};
 
-        impl Counter {
-            /// All counters, in map order.
-            pub const ALL: &'static [Counter] = &[$(Counter::$variant),+];
-
-            /// The name under which people see it.
-            pub const fn name(self) -> &'static str {
-                match self { $(Counter::$variant => $name),+ }
-            }
-        }
-    };
-}
-
-counters! {
+/// A node-wide counter. The discriminant is the index into the counter map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+#[repr(u32)]
+pub enum Counter {
     /// Not IPv4 or IPv6: handed to the kernel's stack.
-    PassEthertype = "pass_ethertype",
+    PassEthertype,
     /// Not UDP: handed to the kernel's stack.
-    PassProtocol = "pass_protocol",
+    PassProtocol,
     /// Another UDP port: handed to the kernel's stack.
-    PassPort = "pass_port",
+    PassPort,
     /// Another address than this node's: handed to the kernel's stack (D-86).
-    PassAddress = "pass_address",
+    PassAddress,
     /// Falcon packets received that passed the parser.
-    Received = "received",
+    Received,
     /// Frames sent by the engine.
-    SentByEngine = "sent_by_engine",
+    SentByEngine,
     /// Frames sent in the frame that was received.
-    SentInReceivedFrame = "sent_in_received_frame",
+    SentInReceivedFrame,
     /// Received with UDP checksum 0: nothing to verify.
-    ChecksumAbsent = "checksum_absent",
+    ChecksumAbsent,
     /// Shorter than its Ethernet header.
-    DropEthernetTruncated = "drop_ethernet_truncated",
+    DropEthernetTruncated,
     /// IPv4 header cut short, wrong version or length fields.
-    DropIpv4Header = "drop_ipv4_header",
+    DropIpv4Header,
     /// IPv4 header checksum wrong.
-    DropIpv4Checksum = "drop_ipv4_checksum",
+    DropIpv4Checksum,
     /// IPv4 options or IPv6 extension headers (D-86).
-    DropIpOptions = "drop_ip_options",
+    DropIpOptions,
     /// A fragment, either version (D-86).
-    DropFragment = "drop_fragment",
+    DropFragment,
     /// IPv6 header cut short or payload length wrong.
-    DropIpv6Header = "drop_ipv6_header",
+    DropIpv6Header,
     /// UDP header cut short, or its length disagrees with the bytes received (F-9.2.2.1-2).
-    DropUdpLength = "drop_udp_length",
+    DropUdpLength,
     /// UDP checksum wrong (D-91).
-    DropUdpChecksum = "drop_udp_checksum",
+    DropUdpChecksum,
     /// PSP header cut short or malformed, or a version this connection does not use.
-    DropPspHeader = "drop_psp_header",
+    DropPspHeader,
     /// Falcon header cut short or lengths that disagree (D-16).
-    DropFalconLength = "drop_falcon_length",
+    DropFalconLength,
     /// Falcon version other than 1 (D-09).
-    DropFalconVersion = "drop_falcon_version",
+    DropFalconVersion,
     /// Reserved packet type, protocol type or Resync packet type (D-09, D-24).
-    DropFalconType = "drop_falcon_type",
+    DropFalconType,
+    /// Protocol type of an upper layer protocol that this node does not have, as NVMe (F-7.2-6).
+    DropProtocol,
     /// No connection has this CID (D-50).
-    DropUnknownCid = "drop_unknown_cid",
+    DropUnknownCid,
     /// The connection is closed or has failed (F-11-18).
-    DropNotAlive = "drop_not_alive",
+    DropNotAlive,
     /// Destination function differs from the connection's (D-15).
-    DropFunction = "drop_function",
+    DropFunction,
+    /// Source address differs from the peer's.
+    DropSource,
     /// SPI check failed (F-9.2.2.3-2).
-    DropSpi = "drop_spi",
+    DropSpi,
     /// Replay check failed (F-9.2.2.2-2).
-    DropReplay = "drop_replay",
+    DropReplay,
+    /// IV further ahead than the peer's clock can be.
+    DropIvAhead,
     /// PSN below the window: an old duplicate (F-9.2.2.4-1).
-    DropOldDuplicate = "drop_old_duplicate",
+    DropOldDuplicate,
     /// PSN in the window and already received (D-21).
-    DropDuplicate = "drop_duplicate",
+    DropDuplicate,
     /// PSN beyond the window (F-9.2.2.4-2).
-    DropOutOfWindow = "drop_out_of_window",
+    DropOutOfWindow,
     /// No receive cell, response slot or reorder slot: resource NACK sent (F-11-16).
-    DropResources = "drop_resources",
+    DropResources,
     /// Request RSN below the next expected one on an ordered connection (D-53).
-    DropRsn = "drop_rsn",
+    DropRsn,
     /// Pull Data that matches no outstanding pull (F-8.4.3.2-1).
-    DropPullDataUnknown = "drop_pull_data_unknown",
+    DropPullDataUnknown,
     /// Acknowledgement older than the transmitter's state (D-35).
-    AckStale = "ack_stale",
+    AckStale,
     /// Acknowledgement of something never sent (D-19).
-    AckInvalid = "ack_invalid",
+    AckInvalid,
     /// NACK with a reserved code, or for a PSN that is not outstanding (D-38).
-    NackIgnored = "nack_ignored",
+    NackIgnored,
     /// A registered-memory or frame operation of the platform failed; the packet is retried.
-    PlatformFault = "platform_fault",
+    PlatformFault,
     /// A connection's lock was not to be had in a quarter of a second: the packet or turn is given up.
-    LockTimeout = "lock_timeout",
+    LockTimeout,
     /// A response did not fit into the received frame and went by the engine.
-    ReplyByEngine = "reply_by_engine",
+    ReplyByEngine,
     /// A completion had to wait because the application does not empty its completion queue.
-    CompletionQueueFull = "completion_queue_full",
+    CompletionQueueFull,
     /// A work request of the application was malformed and completed in error.
-    BadWorkRequest = "bad_work_request",
+    BadWorkRequest,
     /// Congestion event queued: occupancy below T1 (D-73).
-    EventAdmittedBelowFirst = "event_admitted_below_t1",
+    #[strum(serialize = "event_admitted_below_t1")]
+    EventAdmittedBelowFirst,
     /// Congestion event queued between T1 and T2 by P1 or P2.
-    EventAdmittedBelowSecond = "event_admitted_t1_to_t2",
+    #[strum(serialize = "event_admitted_t1_to_t2")]
+    EventAdmittedBelowSecond,
     /// Congestion event queued between T2 and T3 by P1.
-    EventAdmittedBelowThird = "event_admitted_t2_to_t3",
+    #[strum(serialize = "event_admitted_t2_to_t3")]
+    EventAdmittedBelowThird,
     /// Congestion event queued from T3 up by P1 and P2.
-    EventAdmittedAboveThird = "event_admitted_above_t3",
+    #[strum(serialize = "event_admitted_above_t3")]
+    EventAdmittedAboveThird,
     /// Congestion event refused between T1 and T2.
-    EventRefusedBelowSecond = "event_refused_t1_to_t2",
+    #[strum(serialize = "event_refused_t1_to_t2")]
+    EventRefusedBelowSecond,
     /// Congestion event refused between T2 and T3.
-    EventRefusedBelowThird = "event_refused_t2_to_t3",
+    #[strum(serialize = "event_refused_t2_to_t3")]
+    EventRefusedBelowThird,
     /// Congestion event refused from T3 up.
-    EventRefusedAboveThird = "event_refused_above_t3",
+    #[strum(serialize = "event_refused_above_t3")]
+    EventRefusedAboveThird,
     /// Congestion event refused: the queue is full, or there is no rate update engine.
-    EventRefusedFull = "event_refused_queue_full",
+    #[strum(serialize = "event_refused_queue_full")]
+    EventRefusedFull,
     /// Congestion event refused: the last one has no result yet.
-    EventRefusedOutstanding = "event_refused_outstanding",
+    EventRefusedOutstanding,
     /// Queued congestion event without a result in time: the rate update engine stalls or is gone.
-    CongestionEventLost = "congestion_event_lost",
+    CongestionEventLost,
     /// Congestion result nobody waits for: dropped.
-    CongestionResultUnexpected = "congestion_result_unexpected",
+    CongestionResultUnexpected,
     /// Congestion result that was not legal and was repaired.
-    CongestionResultRepaired = "congestion_result_repaired",
+    CongestionResultRepaired,
     /// Received with the card's timestamp, converted to our clock.
-    StampHardware = "stamp_hardware",
+    StampHardware,
     /// The driver had no timestamp for the packet: the program's clock was taken.
-    StampAbsent = "stamp_absent",
+    StampAbsent,
     /// It is not known at present how the card's clock relates to ours: the program's clock was taken.
-    StampClockUnknown = "stamp_clock_unknown",
+    StampClockUnknown,
     /// The card's timestamp lies in the future: the program's clock was taken.
-    StampInFuture = "stamp_in_future",
+    StampInFuture,
     /// The card's timestamp is older than a packet can be: the program's clock was taken.
-    StampTooOld = "stamp_too_old",
+    StampTooOld,
 }
+
+/// Counters that a step asks for. Each is asked for once a step at most, so a bit stands for it: none is lost to another.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Raised {
+    low: u64,
+    high: u64,
+}
+
+impl Raised {
+    /// Asks for `counter`.
+    #[inline(always)]
+    pub const fn raise(&mut self, counter: Counter) {
+        self.raise_index(counter as u32);
+    }
+
+    /// Asks for a counter by its index.
+    #[inline(always)]
+    pub const fn raise_index(&mut self, index: u32) {
+        let bit = 1 << (index & 63);
+        debug_assert!(
+            if index < 64 { self.low } else { self.high } & bit == 0,
+            "asked for twice in one step"
+        );
+        if index < 64 {
+            self.low |= bit;
+        } else {
+            self.high |= bit;
+        }
+    }
+
+    /// Whether `counter` is asked for.
+    #[inline(always)]
+    pub const fn contains(&self, counter: Counter) -> bool {
+        let word = if (counter as u32) < 64 { self.low } else { self.high };
+        word & 1 << (counter as u32 & 63) != 0
+    }
+
+    /// Whether none is asked for.
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.low | self.high == 0
+    }
+
+    /// Nothing is asked for.
+    #[inline(always)]
+    pub const fn clear(&mut self) {
+        self.low = 0;
+        self.high = 0;
+    }
+
+    /// Takes the index of one that is asked for.
+    #[inline(always)]
+    pub const fn take(&mut self) -> Option<u32> {
+        if self.low != 0 {
+            let index = self.low.trailing_zeros();
+            self.low &= self.low - 1;
+            return Some(index);
+        }
+        if self.high != 0 {
+            let index = self.high.trailing_zeros();
+            self.high &= self.high - 1;
+            return Some(64 + index);
+        }
+        None
+    }
+}
+
+const _: () = assert!(Counter::COUNT <= 128);
 
 impl Counter {
+    /// All counters, in map order.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
     /// Number of counters.
     pub const COUNT: usize = Self::ALL.len();
+
+    /// The name under which people see it.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
 
     /// Whether it counts packets that were dropped.
     pub fn is_drop(self) -> bool {
@@ -146,7 +223,11 @@ impl Counter {
 
 #[cfg(test)]
 mod tests {
-    use super::Counter;
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::{Counter, Raised};
     use crate::congestion::admission::Verdict;
 
     #[test]
@@ -155,6 +236,20 @@ mod tests {
             assert_eq!(*counter as usize, index);
             assert_eq!(Counter::ALL.iter().filter(|c| c.name() == counter.name()).count(), 1);
         }
+    }
+
+    #[test]
+    fn every_counter_that_was_asked_for_comes_out_once() {
+        let mut raised = Raised::default();
+        assert!(raised.is_empty());
+        for counter in Counter::ALL {
+            raised.raise(*counter);
+            assert!(raised.contains(*counter));
+        }
+        let taken: Vec<u32> = core::iter::from_fn(|| raised.take()).collect();
+        let all = Counter::ALL.iter().map(|c| *c as u32);
+        assert!(taken.into_iter().eq(all));
+        assert!(raised.is_empty());
     }
 
     /// The step adds a verdict to the first of its counters.

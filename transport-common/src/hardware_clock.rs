@@ -75,6 +75,7 @@ impl Relation {
 /// What user space knows of the card's clock, shared with the program. Zeroed memory is valid: nothing is known yet.
 #[repr(C)]
 #[derive(Debug)]
+#[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
 pub struct ClockPage {
     /// Number of relations published; the last one is in `relations[version % 2]`.
     version: AtomicU64,
@@ -84,6 +85,7 @@ pub struct ClockPage {
 /// A [`Relation`].
 #[repr(C)]
 #[derive(Debug)]
+#[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
 struct Words {
     stamp: AtomicU64,
     time: AtomicU64,

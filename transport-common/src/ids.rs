@@ -2,10 +2,12 @@
 //!
 //! [`Psn`] and [`Rsn`] wrap at 2^32 and therefore have serial comparison and no `Ord` (D-19).
 
+use bytemuck::{Pod, Zeroable};
+
 macro_rules! serial_number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
         #[repr(transparent)]
         pub struct $name(pub u32);
 
@@ -49,7 +51,7 @@ serial_number! {
 }
 
 /// Connection identifier, 24 bits, allocated by the end that receives packets bearing it (F-6.2-2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Cid(pub u32);
 
@@ -59,11 +61,11 @@ impl Cid {
 }
 
 /// PSP security parameters index; 0 means not configured (F-9.2.2.3-8).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Spi(pub u32);
 
 /// Key by which a peer names a registered memory region; 0 is never valid (D-84).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct RKey(pub u32);

@@ -11,7 +11,6 @@
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 pub mod bitmap;
-mod bounded;
 pub mod congestion;
 pub mod connection;
 pub mod counters;
@@ -21,10 +20,13 @@ pub mod ids;
 pub mod limits;
 pub mod packet_delivery;
 pub mod queues;
+pub mod resources;
+pub mod security;
+pub mod shared;
 pub mod tape;
 pub mod timing_wheel;
 pub mod transaction;
 pub mod ulp;
 pub mod units;
+pub mod verifier;
 pub mod wire;
-mod words;

@@ -1,7 +1,9 @@
 //! Units as types: picoseconds, Falcon ticks of 131.072 ns, windows in fixed point.
 
+use bytemuck::{Pod, Zeroable};
+
 /// Local clock in picoseconds, 64 bits, wraps after 213 days; what the PSP IV carries (D-12).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Picoseconds(pub u64);
 
@@ -20,7 +22,7 @@ impl Picoseconds {
 }
 
 /// Time in ticks of 131.072 ns modulo 2^32 (wraps after 563 s), hence no `Ord` (D-12).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct FalconTime(pub u32);
 
@@ -46,7 +48,7 @@ impl FalconTime {
 }
 
 /// A duration in ticks of 131.072 ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Ticks(pub u32);
 
@@ -68,8 +70,58 @@ impl Ticks {
     }
 }
 
+/// An instant at which something is due, or none. All zero is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Deadline(u64);
+
+impl Deadline {
+    /// Nothing is due.
+    pub const NONE: Self = Self(0);
+    const ARMED: u64 = 1 << 32;
+
+    /// Due at `time`.
+    #[inline(always)]
+    pub const fn at(time: FalconTime) -> Self {
+        Self(Self::ARMED | time.0 as u64)
+    }
+
+    /// Whether something will be due.
+    #[inline(always)]
+    pub const fn is_armed(self) -> bool {
+        self.0 & Self::ARMED != 0
+    }
+
+    /// When, if ever.
+    #[inline(always)]
+    pub const fn time(self) -> Option<FalconTime> {
+        if self.is_armed() { Some(FalconTime(self.0 as u32)) } else { None }
+    }
+
+    /// Whether it is due by `now`.
+    #[inline(always)]
+    pub const fn is_due(self, now: FalconTime) -> bool {
+        self.is_armed() && now.reached(FalconTime(self.0 as u32))
+    }
+
+    /// Whether nothing is due before `time`, nor at it.
+    #[inline(always)]
+    pub const fn is_due_after(self, time: FalconTime) -> bool {
+        !self.is_armed() || !time.reached(FalconTime(self.0 as u32))
+    }
+
+    /// The earlier of the two.
+    #[inline(always)]
+    #[must_use]
+    pub const fn or_earlier(self, other: Self) -> Self {
+        let sooner = self.is_armed()
+            && (!other.is_armed() || FalconTime(other.0 as u32).reached(FalconTime(self.0 as u32)));
+        if sooner { self } else { other }
+    }
+}
+
 /// Fabric congestion window in packets, unsigned fixed point 11.10 (D-79).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Fcwnd(pub u32);
 
@@ -111,6 +163,23 @@ mod tests {
         assert!(before.after(Ticks(4)).reached(before));
         assert!(!before.reached(before.after(Ticks(4))));
         assert_eq!(before.after(Ticks(4)).since(before), Ticks(4));
+    }
+
+    #[test]
+    fn the_earlier_of_two_deadlines_is_found_across_the_wrap() {
+        let late = Deadline::at(FalconTime(3));
+        let early = Deadline::at(FalconTime(u32::MAX - 3));
+        assert_eq!(late.or_earlier(early), early);
+        assert_eq!(early.or_earlier(late), early);
+        assert_eq!(Deadline::NONE.or_earlier(late), late);
+        assert_eq!(late.or_earlier(Deadline::NONE), late);
+        assert!(!Deadline::NONE.is_due(FalconTime(0)) && !Deadline::NONE.is_armed());
+        assert!(early.is_due(FalconTime(0)) && !late.is_due(FalconTime(2)) && late.is_due(FalconTime(3)));
+        assert_eq!(
+            Deadline::at(FalconTime(0)).time(),
+            Some(FalconTime(0)),
+            "time 0 is a time like any other"
+        );
     }
 
     #[test]

@@ -3,37 +3,42 @@
 #[path = "packet_delivery/harness/mod.rs"]
 mod harness;
 
-use transport_common::connection::{
-    Config, Congestion, Connection, Entry, PathReport, Security, Statistics, Tables, Timers, state,
-};
-use transport_common::packet_delivery::{AckState, ReceiveWindow, TransmitWindow, TxPacket};
+use transport_common::congestion::control::Congestion;
+use transport_common::connection::{Connection, Endpoint, Entry, Service, State, Statistics, Tables};
+use transport_common::packet_delivery::{AckState, ReceiveWindow, TransmitWindow, Tuning, TxPacket};
+use transport_common::resources::Occupancy;
+use transport_common::security::Security;
 use transport_common::transaction::{Initiator, Response, Target, TargetRequest, Transaction};
+use transport_common::ulp::rdma::{Answer, Responder};
+use transport_common::units::Deadline;
 
 /// Sections of the context and their bytes, by sublayer. `cargo test --test context -- --nocapture` prints them.
 fn sections() -> Vec<(&'static str, &'static str, usize)> {
     vec![
         ("identity", "state, generation", 2 * size_of::<u32>()),
-        ("identity", "config", size_of::<Config>()),
+        ("identity", "endpoint", size_of::<Endpoint>()),
         ("security", "security", size_of::<Security>()),
-        ("congestion", "path report", size_of::<PathReport>()),
-        ("congestion", "congestion", size_of::<Congestion>()),
         ("packet delivery", "transmit windows", 2 * size_of::<TransmitWindow>()),
         ("packet delivery", "receive windows", 2 * size_of::<ReceiveWindow>()),
         ("packet delivery", "acknowledgement state", size_of::<AckState>()),
-        ("packet delivery", "timers", size_of::<Timers>()),
+        ("packet delivery", "retransmission timer", size_of::<Deadline>()),
+        ("packet delivery", "tuning", size_of::<Tuning>()),
         ("transaction", "initiator", size_of::<Initiator>()),
         ("transaction", "target", size_of::<Target>()),
+        ("ulp", "responder", size_of::<Responder>()),
+        ("congestion", "congestion", size_of::<Congestion>()),
+        ("resources", "occupancy", size_of::<Occupancy>()),
+        ("engine", "service", size_of::<Service>()),
     ]
 }
 
 fn tables(entry: &Entry) -> Vec<(&'static str, usize, usize)> {
     let t = &entry.tables;
     vec![
-        ("request packets", size_of::<TxPacket>(), t.request_packets.len()),
-        ("data packets", size_of::<TxPacket>(), t.data_packets.len()),
+        ("packets", size_of::<TxPacket>(), t.packets.as_flattened().len()),
         ("transactions", size_of::<Transaction>(), t.transactions.len()),
         ("requests", size_of::<TargetRequest>(), t.requests.len()),
-        ("responses", size_of::<Response>(), t.responses.len()),
+        ("responses", size_of::<Response<Answer>>(), t.responses.len()),
         ("statistics", size_of::<Statistics>(), 1),
         ("steps recorded", size_of::<u64>(), 1),
     ]
@@ -73,6 +78,6 @@ fn tables_fill_the_entry_without_padding() {
 fn zero_bytes_are_a_closed_connection() {
     let zeroed = harness::closed_entry();
     assert!(*zeroed == harness::default_entry());
-    assert_eq!(zeroed.connection.state, state::CLOSED);
+    assert_eq!(zeroed.connection.state, State::Closed);
     assert_eq!(zeroed.connection.security.rx_spi.0, 0, "and it accepts no packet (F-9.2.2.3-8)");
 }

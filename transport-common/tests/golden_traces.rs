@@ -4,11 +4,11 @@
 mod harness;
 
 use harness::*;
+use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
-use transport_common::datapath::delivery;
 use transport_common::ids::Psn;
 use transport_common::queues::opcode;
-use transport_common::transaction::{CompletionCode, request_state};
+use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::UlpCode;
 
 const ACK: u8 = CompletionCode::Ack as u8;
@@ -42,7 +42,7 @@ fn rdma_read_flow() {
 
     // The second one waits for the first (F-6.6.1-1): nothing is answered, nothing is acknowledged yet.
     assert_eq!(p.b.receive(&requests[1], at(5)), None);
-    assert_eq!(p.b.deliveries[delivery::HOLD as usize], 1);
+    assert_eq!(p.b.deliveries[WorkKind::Hold as usize], 1);
     assert_eq!(p.b.drain(at(5)), []);
 
     // F-6.6.1-3: PSN 200 answers RSN 1, 201 answers RSN 2; they piggyback the request base.
@@ -52,7 +52,7 @@ fn rdma_read_flow() {
     assert_eq!((second.id(), second.bases()), ((PULL_DATA, 201, 2), (300, 102)));
 
     assert_eq!(p.a.receive(&first, at(10)), None);
-    let only_first = p.a.entry.connection.data_rx.base;
+    let only_first = p.a.entry.connection.delivery.lanes[0].rx.base;
     assert_eq!(only_first, Psn(201), "Pull Data is acknowledged on receipt");
     assert_eq!(p.a.receive(&second, at(11)), None);
     assert_eq!(p.a.completed(), [(1, ACK), (2, ACK)], "responses reach the ULP in RSN order");
@@ -67,25 +67,26 @@ fn rdma_read_flow() {
 #[test]
 fn rdma_read_flow_acknowledges_requests_whether_answered_or_not() {
     let mut p = pair(100, 300, 200);
-    p.b.slow_ulp = true;
+    p.b.entry.connection.delivery.lanes[0].tx.size = 0;
     for _ in 0..2 {
         p.a.post(harness::work(opcode::FETCH_ADD, 0, 8));
     }
     let requests = p.a.drain(at(0));
     assert_eq!(p.b.receive(&requests[1], at(5)), None);
+    assert_eq!(p.b.delivered, [], "RSN 2 is not at the ULP before RSN 1");
     assert_eq!(p.b.receive(&requests[0], at(6)), None);
     let ack = only(p.b.drain(at(20)));
     assert_eq!((ack.packet.kind, ack.bases()), (BACK, (300, 102)));
-    assert_eq!(p.b.delivered, [1], "RSN 2 is not at the ULP before RSN 1 is done");
+    assert_eq!(p.b.delivered, [1, 2]);
     p.a.receive(&ack, at(25));
     assert_eq!(p.a.completed(), [], "an acknowledged request is no answer");
-    assert_eq!(p.a.entry.connection.request_tx.base, Psn(102));
+    assert_eq!(p.a.entry.connection.delivery.lanes[1].tx.base, Psn(102));
 
-    let first = p.b.ulp_done(at(30)).expect("the answer");
-    assert_eq!(first.id(), (PULL_DATA, 200, 1));
-    assert_eq!(p.b.drain(at(30)), []);
-    let second = p.b.ulp_done(at(31)).expect("the answer");
-    assert_eq!(second.id(), (PULL_DATA, 201, 2));
+    p.b.entry.connection.delivery.lanes[0].tx.size = 128;
+    p.b.wake = true;
+    let answers = p.b.drain(at(30));
+    assert_eq!(ids(&answers), [(PULL_DATA, 200, 1), (PULL_DATA, 201, 2)]);
+    let (first, second) = (answers[0].clone(), answers[1].clone());
     p.a.receive(&first, at(35));
     p.a.receive(&second, at(36));
     assert_eq!(p.a.completed(), [(1, ACK), (2, ACK)]);
@@ -93,11 +94,10 @@ fn rdma_read_flow_acknowledges_requests_whether_answered_or_not() {
     p.assert_idle();
 }
 
-/// F-6.6.2-1, F-6.6.2-2: two pushes arrive swapped and are acknowledged only after both were placed.
+/// F-6.6.2-1, F-6.6.2-2: two pushes arrive swapped; each is acknowledged when the ULP has it, in their order.
 #[test]
 fn rdma_write_flow() {
     let mut p = pair(100, 300, 200);
-    p.b.slow_ulp = true;
     p.a.memory[..4].copy_from_slice(b"data");
     p.a.post(write(10, 4));
     p.a.post(write(12, 4));
@@ -105,20 +105,20 @@ fn rdma_write_flow() {
     assert_eq!(ids(&pushes), [(PUSH_DATA, 300, 1), (PUSH_DATA, 301, 2)]);
 
     assert_eq!(p.b.receive(&pushes[1], at(5)), None);
-    assert_eq!(p.b.receive(&pushes[0], at(6)), None);
-    assert_eq!(p.b.delivered, [1]);
+    assert_eq!(p.b.delivered, []);
     // Received, reported (D-32), not acknowledged.
-    let report = only(p.b.drain(at(20)));
-    assert_eq!((report.packet.kind, report.bases()), (BACK, (300, 100)), "0b11 is no hole (D-33)");
-    p.a.receive(&report, at(25));
+    let report = only(p.b.drain(at(15)));
+    assert_eq!((report.packet.kind, report.bases()), (EACK, (300, 100)), "0b10 has a hole (D-33)");
+    assert!(report.packet.acknowledgement.data_acknowledged.is_zero());
+    p.a.receive(&report, at(17));
     assert_eq!(p.a.completed(), []);
 
-    assert_eq!(p.b.ulp_done(at(30)), None, "no AR: coalesced");
-    assert_eq!(p.b.entry.connection.data_rx.base, Psn(301));
-    assert_eq!(p.b.drain(at(30)), [], "RSN 2 goes to the ULP now");
+    assert_eq!(p.b.receive(&pushes[0], at(20)), None, "no AR: coalesced");
+    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base, Psn(301));
+    assert_eq!(p.b.delivered, [1]);
+    // RSN 2 goes to the ULP now. The last push of the burst asked for the ACK: one for both (D-32).
+    let ack = only(p.b.drain(at(21)));
     assert_eq!(p.b.delivered, [1, 2]);
-    // The last push of the burst asked for the ACK: one for both.
-    let ack = p.b.ulp_done(at(31)).expect("AR is honoured when the ULP has it (D-32)");
     assert_eq!((ack.packet.kind, ack.bases()), (BACK, (302, 100)));
     assert_eq!(&p.b.memory[10..16], b"dadata");
     p.a.receive(&ack, at(36));
@@ -132,7 +132,7 @@ fn rdma_write_flow() {
 fn push_rnr_flow() {
     let mut p = pair(100, 301, 200);
     // Local redelivery would win against the retransmission: its time is longer here than the RTO.
-    p.b.entry.connection.config.rnr_timeout_code = 16; // 2.56 ms
+    p.b.entry.connection.target.first_rnr_code = 16; // 2.56 ms
     p.a.post(harness::work(opcode::SEND_ONLY, 0, 4));
     let push = only(p.a.drain(at(0)));
     assert_eq!(push.id(), (PUSH_DATA, 301, 1));
@@ -148,13 +148,13 @@ fn push_rnr_flow() {
     // F-6.6.3-2: the copy goes to the ULP again, and is NACKed again.
     let nack = p.b.receive(&again, at(1006)).expect("a second NACK");
     assert_eq!((nack.packet.kind, nack.packet.nack_code, nack.packet.psn), (NACK, RNR, 301));
-    assert_eq!(nack.packet.rnr_timeout_code, 16);
+    assert_eq!(nack.packet.rnr_timeout_code, 18, "twice the delay: nobody has posted a receive");
 
     // F-6.6.3-3: the next copy leaves an RNR timeout after the NACK arrived, which is longer than the RTO.
     p.a.receive(&nack, at(1011));
-    assert_eq!(p.a.drain(at(1011 + 2550)), []);
+    assert_eq!(p.a.drain(at(1011 + 5110)), []);
     p.b.post_receive(77, 50, 100);
-    let third = only(p.a.drain(at(1011 + 2561)));
+    let third = only(p.a.drain(at(1011 + 5121)));
     assert_eq!(third.id(), (PUSH_DATA, 301, 1));
 
     // F-6.6.3-4.
@@ -165,7 +165,7 @@ fn push_rnr_flow() {
     assert_eq!(p.a.completed(), [(1, ACK)]);
     let received = p.b.completions();
     assert_eq!((received.len(), received[0].wr_id, received[0].length), (1, 77, 4));
-    assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 1, "placed exactly once");
+    assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1, "placed exactly once");
     p.run(3610, 5000);
     p.assert_idle();
 }
@@ -186,8 +186,10 @@ fn pull_waits_out_rnr_without_a_nack() {
     p.a.receive(&ack, at(25));
 
     // F-6.6.4-2: after the RNR time (1.28 ms) both are redelivered without anything from the wire.
-    p.b.post_receive(1, 50, 4);
     assert_eq!(p.b.drain(at(1270)), []);
+    p.b.entry.connection.target.first_rnr_code = 0; // nothing but its own clock moves it now
+    p.b.queues.receive_wanted.store(0, std::sync::atomic::Ordering::Relaxed);
+    p.b.post_receive(1, 50, 4);
     let answers = p.b.drain(at(1300));
     let pull_data = answers.iter().find(|w| w.is(PULL_DATA)).expect("the pull is answered");
     assert_eq!((pull_data.packet.psn, pull_data.packet.rsn), (201, 2));
@@ -218,7 +220,7 @@ fn push_cie_flow() {
     let again = only(p.a.drain(at(RTO_MICROS + 1)));
     assert_eq!(again.id(), push.id());
     let key = 1; // by RSN, on an ordered connection
-    assert_eq!(p.b.entry.tables.requests[key].state, request_state::ERRORED);
+    assert_eq!(p.b.entry.tables.requests[key].state, RequestState::Errored);
     let nack = p.b.receive(&again, at(1005)).expect("the NACK is repeated");
     assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::ACCESS));
     assert_eq!(p.b.count(Counter::DropDuplicate), 1);
@@ -251,7 +253,7 @@ fn push_cie_flow() {
 #[test]
 fn early_retransmission_flow() {
     let mut p = pair(100, 300, 200);
-    p.a.entry.connection.config.ooo_threshold = 2; // 300 < 303 - 2 (D-36)
+    p.a.entry.connection.delivery.tuning.ooo_threshold = 2; // 300 < 303 - 2 (D-36)
     for n in 0..4 {
         p.a.post(write(n * 4, 4));
     }

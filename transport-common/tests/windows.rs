@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::Psn;
-use transport_common::packet_delivery::{Arrival, ReceiveWindow, TransmitWindow, TxPacket, packet_flag};
-use transport_common::wire::PacketType;
+use transport_common::packet_delivery::{
+    Arrival, Gate, ReceiveWindow, TransmitWindow, TxPacket, packet_flag,
+};
 
 /// Bases at which something may go wrong: near the wrap, near the middle, anywhere.
 fn base() -> impl Strategy<Value = u32> {
@@ -114,25 +115,26 @@ proptest! {
         let mut w = TransmitWindow::new(Psn(base), size);
         let mut pushes = 0;
         for (n, &pull_data) in kinds.iter().take(sent as usize).enumerate() {
-            let kind = if pull_data { PacketType::PullData } else { PacketType::PushData };
             pushes += u32::from(!pull_data);
-            prop_assert_eq!(w.assign(kind), Psn(base.wrapping_add(n as u32))); // F-9.1.3-1
+            prop_assert_eq!(w.assign(pull_data), Psn(base.wrapping_add(n as u32))); // F-9.1.3-1
         }
         prop_assert_eq!(w.next, Psn(base.wrapping_add(sent))); // F-9.1.1-2
         prop_assert_eq!(u32::from(w.outstanding_requests), pushes); // F-9.1.1-7
         for (n, &pull_data) in kinds.iter().take(sent as usize).enumerate() {
             prop_assert_eq!(w.pull_data.get(n as u32), pull_data);
         }
-        let inside = sent < fabric && sent < size;
-        for kind in [PacketType::PushData, PacketType::PullRequest] {
-            prop_assert_eq!(w.may_send_new(kind, fabric, ncwnd), inside && pushes < ncwnd);
-        }
-        prop_assert_eq!(w.may_send_new(PacketType::PullData, fabric, 0), inside);
+        let edge = fabric.min(size);
+        // An eighth of the data window is for answers alone, one place at least where there are four.
+        let reserve = if edge < 4 { 0 } else { (edge / 8).max(1) };
+        let gate = Gate { fabric, ncwnd };
+        prop_assert_eq!(w.may_send_request(gate, true), sent < edge - reserve && pushes < ncwnd);
+        prop_assert_eq!(w.may_send_request(gate, false), sent < edge && pushes < ncwnd);
+        prop_assert_eq!(w.may_send_response(Gate { ncwnd: 0, ..gate }), sent < edge);
         w.outstanding_retransmitted = retransmitted;
         for offset in 0..sent {
             let room = u32::from(retransmitted) < ncwnd;
-            prop_assert_eq!(w.may_retransmit(offset, false, fabric, ncwnd), offset < fabric && room);
-            prop_assert_eq!(w.may_retransmit(offset, true, fabric, 0), offset < fabric);
+            prop_assert_eq!(w.may_retransmit(offset, false, gate), offset < fabric && room);
+            prop_assert_eq!(w.may_retransmit(offset, true, Gate { ncwnd: 0, ..gate }), offset < fabric);
         }
     }
 
@@ -168,7 +170,7 @@ proptest! {
 #[test]
 fn a_retransmitted_packet_is_forgotten_once() {
     let mut w = TransmitWindow::new(Psn(0), 128);
-    w.assign(PacketType::PushData);
+    w.assign(false);
     let mut packet = TxPacket { flags: packet_flag::RETRANSMITTED, ..TxPacket::default() };
     w.outstanding_retransmitted = 1;
     w.queue_retransmission(0, &mut packet);

@@ -69,33 +69,3 @@ pub(crate) unsafe fn store_release(p: *mut u64, value: u64) {
     unsafe { asm!("{r} = xchg_64({p} + 0, {r})", r = inout(reg) old, p = in(reg) p, options(nostack)) };
     let _ = old;
 }
-
-/// The same number in a register of its own: what the verifier learns about it by comparisons, it does not learn about the
-/// one it was copied from.
-#[inline(always)]
-pub(crate) fn unlinked(value: u64) -> u64 {
-    let mut value = value;
-    // SAFETY: changes nothing.
-    unsafe { asm!("{0} |= 0", inout(reg) value, options(nomem, nostack, preserves_flags)) };
-    value
-}
-
-/// Hides from the compiler how a pointer was computed.
-#[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written through it here")]
-#[inline(always)]
-pub(crate) fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
-    let mut pointer = pointer;
-    // SAFETY: moves a register onto itself.
-    unsafe { asm!("{0} = {0}", inout(reg) pointer, options(nomem, nostack, preserves_flags)) };
-    pointer
-}
-
-/// Hides a value's range from the compiler, so that the check that follows stays in the program, where the
-/// verifier looks for it.
-#[inline(always)]
-pub(crate) fn opaque(value: u64) -> u64 {
-    let mut value = value;
-    // SAFETY: moves a register onto itself. It has to be an instruction: the kernel refuses two source lines at one.
-    unsafe { asm!("{0} = {0}", inout(reg) value, options(nomem, nostack, preserves_flags)) };
-    value
-}

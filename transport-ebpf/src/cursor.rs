@@ -1,6 +1,6 @@
 //! The decoder's cursor over verifier pointers.
 
-use transport_common::wire::cursor::{Bytes, Cursor};
+use transport_common::wire::cursor::{Bytes, Cursor, Header};
 
 /// Bytes between two packet pointers.
 pub(crate) struct PacketCursor {
@@ -25,6 +25,13 @@ impl<const N: usize> Bytes for Taken<N> {
         const { assert!(AT + M <= N) };
         // SAFETY: `take` has compared the end of the N bytes with the packet's, which is what the verifier asks for.
         unsafe { ((self.0 + AT) as *const [u8; M]).read() }
+    }
+
+    #[inline(always)]
+    fn header<H: Header>(&self) -> &H {
+        const { assert!(size_of::<H>() <= N && align_of::<H>() == 1) };
+        // SAFETY: `take` has made sure of N bytes, and any bytes are a header. Nobody else writes the packet.
+        unsafe { &*(self.0 as *const H) }
     }
 }
 

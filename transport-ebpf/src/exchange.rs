@@ -6,7 +6,8 @@ use crate::maps;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::Relaxed;
-use transport_common::connection::{Entry, exchange};
+use transport_common::connection::Entry;
+use transport_common::datapath::exchange;
 
 /// Does what stands in the exchange map. False if it names no slot, or if the lock was not to be had.
 #[inline(always)]

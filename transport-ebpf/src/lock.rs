@@ -5,7 +5,7 @@
 //! bottom halves off, so the holder stays on its CPU until it is done, and whoever else wants the lock is on another CPU.
 
 use crate::atomic;
-use core::arch::asm;
+use transport_common::verifier::bounded;
 
 const FREE: u64 = 0;
 const HELD: u64 = 1;
@@ -24,8 +24,7 @@ impl Lock {
     pub(crate) unsafe fn acquire(lock: *mut Self) -> bool {
         // SAFETY: by the contract of this function; the structure is one word.
         while unsafe { atomic::compare_exchange(lock.cast(), FREE, HELD) } != FREE {
-            // SAFETY: a jump out of the function, or nothing.
-            unsafe { asm!("may_goto {}", label { return false }, options(nomem, nostack, preserves_flags)) };
+            bounded!(return false);
         }
         true
     }

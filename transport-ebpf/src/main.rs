@@ -124,7 +124,7 @@ pub fn redeliver_recorded(ctx: XdpContext) -> u32 {
 #[xdp]
 pub fn exchange(ctx: XdpContext) -> u32 {
     if exchange::carry_out(&ctx) {
-        transport_common::connection::exchange::DONE
+        transport_common::datapath::exchange::DONE
     } else {
         xdp_action::XDP_ABORTED
     }

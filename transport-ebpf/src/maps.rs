@@ -10,9 +10,9 @@ use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
 use core::sync::atomic::Ordering::Relaxed;
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
-use transport_common::connection::{Entry, Exchange};
+use transport_common::connection::Entry;
 use transport_common::counters::Counter;
-use transport_common::datapath::Scratch;
+use transport_common::datapath::{Exchange, Scratch};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{
     CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair,
@@ -20,6 +20,7 @@ use transport_common::queues::{
 };
 use transport_common::tape::{self, Ending, TRACE_BYTES, Tape};
 use transport_common::timing_wheel::TimingWheel;
+use transport_common::verifier;
 
 /// A connection behind its lock.
 #[repr(C)]
@@ -49,10 +50,10 @@ pub(crate) static NODE: Array<NodePage> = Array::with_max_entries(1, BPF_F_MMAPA
 /// Counters by [`Counter`].
 #[map]
 pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::COUNT as u32, 0);
-/// Indices of free receive cells; filled by the loader.
+/// Numbers of free receive cells, from 1 on; filled by the loader.
 #[map]
 pub(crate) static CELL_STACK: Stack<u32> = Stack::with_max_entries(CELL_COUNT as u32, 0);
-/// Receive cells.
+/// Receive cells; number n stands at index n - 1.
 #[map]
 pub(crate) static CELLS: Array<[u8; CELL_BYTES]> = Array::with_max_entries(CELL_COUNT as u32, 0);
 /// Timers of all connections; the engine alone touches it.
@@ -124,7 +125,7 @@ pub(crate) fn tape() -> Option<&'static Tape> {
 pub(crate) fn keep(tape: &'static Tape, ending: impl Ending) {
     /// Whoever takes the trace looks by himself.
     const NO_WAKEUP: u64 = 1;
-    let bytes = atomic::opaque(tape::finish(tape, ending) as u64);
+    let bytes = verifier::opaque(tape::finish(tape, ending) as u64);
     if bytes == 0 {
         return;
     }

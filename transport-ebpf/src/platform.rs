@@ -1,6 +1,6 @@
 //! [`Platform`] over an XDP context and the maps. All code that handles raw pointers lives here and in the cursor.
 
-use crate::atomic::{self, opaque};
+use crate::atomic;
 use crate::cursor::PacketCursor;
 use crate::lock::Lock;
 use crate::log::tell;
@@ -20,12 +20,13 @@ use transport_common::congestion::queues::{
 use transport_common::congestion::settings::Placement;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
-use transport_common::datapath::{HEADER_BYTES, NO_CELL, Platform, Scratch};
+use transport_common::datapath::{self, HEADER_BYTES, Platform, Scratch};
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, Queues, REGIONS, Region};
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
-use transport_common::transaction::Initiator;
+use transport_common::transaction::{Initiator, NO_CELL};
 use transport_common::units::{Picoseconds, Ticks};
+use transport_common::verifier::opaque;
 
 /// Longest piece of a packet that is copied or summed at once.
 const MAX_COPY: u64 = 4096;
@@ -133,6 +134,22 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
     }
 }
 
+/// A connection whose lock is held.
+pub(crate) struct HeldConnection {
+    locked: *mut maps::Locked,
+    queues: *const QueuePair,
+}
+
+impl datapath::Locked for HeldConnection {
+    type Queues = QueuePair;
+
+    #[inline(always)]
+    fn parts(&mut self) -> (&mut Entry, &QueuePair) {
+        // SAFETY: valid map values; while the lock is held nobody else refers to the entry.
+        unsafe { (&mut (*self.locked).entry, &*self.queues) }
+    }
+}
+
 /// The same sum modulo 2^16 - 1 in one word.
 #[inline(always)]
 fn fold_to_word(sum: u64) -> u32 {
@@ -169,7 +186,7 @@ fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
 
 impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     type Cursor = PacketCursor;
-    type Queues = QueuePair;
+    type Locked = HeldConnection;
 
     #[inline(always)]
     fn now(&mut self) -> Picoseconds {
@@ -362,7 +379,8 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         if length == 0 {
             return true;
         }
-        let (Some(to), Some(length)) = (maps::CELLS.get_ptr_mut(cell), Self::length(length)) else {
+        let (Some(to), Some(length)) = (maps::CELLS.get_ptr_mut(cell.wrapping_sub(1)), Self::length(length))
+        else {
             return false;
         };
         self.load(offset, to.cast(), length)
@@ -377,7 +395,9 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         if length == 0 {
             return true;
         }
-        let (Some(from), Some(length)) = (maps::CELLS.get_ptr_mut(cell), Self::length(length)) else {
+        let (Some(from), Some(length)) =
+            (maps::CELLS.get_ptr_mut(cell.wrapping_sub(1)), Self::length(length))
+        else {
             return false;
         };
         self.store(0, from.cast(), length)
@@ -392,20 +412,23 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R> {
+    fn lock(&mut self, slot: u32) -> Option<HeldConnection> {
         let locked = maps::CONNECTIONS.get_ptr_mut(slot)?;
         let queues = maps::QUEUE_PAIRS.get_ptr(slot)?;
-        // SAFETY: both are valid map values; the lock makes the reference to the entry unique.
-        unsafe {
-            if !Lock::acquire(&raw mut (*locked).lock) {
-                self.raise(Counter::LockTimeout);
-                tell!(warn, &XdpContext::new(self.ctx), "slot {}: its lock was not to be had", slot);
-                return None;
-            }
-            let result = step(&mut (*locked).entry, &*queues);
-            Lock::release(&raw mut (*locked).lock);
-            Some(result)
+        // SAFETY: a lock in a map value.
+        if unsafe { Lock::acquire(&raw mut (*locked).lock) } {
+            Some(HeldConnection { locked, queues })
+        } else {
+            self.raise(Counter::LockTimeout);
+            tell!(warn, &XdpContext::new(self.ctx), "slot {}: its lock was not to be had", slot);
+            None
         }
+    }
+
+    #[inline(always)]
+    fn unlock(&mut self, connection: HeldConnection) {
+        // SAFETY: handed out by `lock`, which took it.
+        unsafe { Lock::release(&raw mut (*connection.locked).lock) };
     }
 
     #[inline(always)]
@@ -439,7 +462,7 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         if unsafe { &*pair }.settings().placement != Placement::User as u32 {
             return;
         }
-        let to = &mut s.event_queues;
+        let to = &mut s.step.input.event_queues;
         // SAFETY: a valid map value; the engine in user space writes it while no connection uses it.
         unsafe { maps::copy_words(queues.admission.as_ptr(), &raw mut to.admission) };
         if to.admission.capacity == 0 {
@@ -458,11 +481,11 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     #[inline(never)]
     fn publish_event(&mut self, s: &mut Scratch) {
         let Some(queues) = maps::congestion_queues() else { return };
-        let queue = s.event.event_queue_select as usize & (EVENT_QUEUES - 1);
+        let queue = s.step.output.event.event_queue_select as usize & (EVENT_QUEUES - 1);
         // SAFETY: a field of a map value.
         let number = unsafe { atomic::fetch_add(queues.event_producer[queue].as_ptr(), 1) };
-        s.event.generation = generation_of(number);
-        s.event.encode(&mut s.entry);
+        s.step.output.event.generation = generation_of(number);
+        s.step.output.event.encode(&mut s.entry);
         let place = queues.events[queue][number as usize & (EVENT_QUEUE_DEPTH - 1)].as_ptr();
         // The last word holds the poll bit and is written last.
         // SAFETY: a valid map value; the admission policy keeps the consumer out of it.
@@ -481,14 +504,14 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         // SAFETY: a valid map value; what the writer may do to it meanwhile is caught when it is applied.
         unsafe { maps::copy_words(place, &raw mut s.entry) };
         queues.result_consumer.store(taken + 1, Release);
-        s.outcome.decode(&s.entry);
+        s.step.input.outcome.decode(&s.entry);
         true
     }
 
     #[inline(always)]
     fn record_delays(&mut self, s: &Scratch) {
         let Some(histogram) = maps::DELAYS.get_ptr_mut(0) else { return };
-        let delays = s.event.delays();
+        let delays = s.step.output.event.delays();
         let count = |n: usize, delay: Ticks| {
             let bucket = opaque(bucket_of(delay.0) as u64) as usize;
             if bucket < BUCKETS {
@@ -525,11 +548,11 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         };
         // SAFETY: valid map values; volatile because others write them. Nothing depends on the two fitting together.
         let (next, known, fruitless) = unsafe {
-            let initiator = &raw const (*locked).entry.connection.initiator;
+            let connection = &raw const (*locked).entry.connection;
             (
-                (&raw const (*initiator).next).read_volatile(),
-                (&raw const (*initiator).known).read_volatile(),
-                (&raw const (*initiator).fruitless).read_volatile(),
+                (&raw const (*connection).initiator.next).read_volatile(),
+                (&raw const (*connection).initiator.known).read_volatile(),
+                (&raw const (*connection).service.fruitless).read_volatile(),
             )
         };
         // SAFETY: a valid map value of atomics and cells.

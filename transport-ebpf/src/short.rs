@@ -1,7 +1,7 @@
 //! Copies and sums of short pieces of a packet, inline: below [`SHORT`] bytes the kernel's helpers cost more in getting
 //! there than in the work.
 
-use crate::atomic::{opaque, opaque_pointer, unlinked};
+use transport_common::verifier::{fresh, opaque, opaque_pointer};
 
 /// Longest piece that is handled here, bytes: a small operation with its headers.
 pub(crate) const SHORT: u64 = 256;
@@ -20,7 +20,7 @@ trait Step {
 #[inline(always)]
 fn walk(length: u64, step: &mut impl Step) -> bool {
     // What is learned about the length here is nothing to those who go on with it: they would be verified once for each case.
-    let length = unlinked(length);
+    let length = fresh(length);
     let mut n = 0;
     while n < SHORT / 32 && length >= 32 * (n + 1) {
         if !step.take::<32>(32 * n) {

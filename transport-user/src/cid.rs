@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use transport_common::ids::Cid;
-use transport_common::queues::CONNECTIONS;
+use transport_common::queues::{self, CONNECTIONS};
 
 use crate::error::Error;
 
@@ -73,7 +73,7 @@ impl Cids {
 
 /// The slot of a CID.
 pub(crate) const fn slot_of(cid: Cid) -> usize {
-    cid.0 as usize % CONNECTIONS
+    queues::slot_of(cid) as usize
 }
 
 /// A CID that is set aside for one connection; given back on drop.

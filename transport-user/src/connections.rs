@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use tokio::sync::Notify;
-use transport_common::connection::{Entry, Statistics, state};
+use transport_common::connection::{Entry, State, Statistics};
 use transport_common::ids::Cid;
 use transport_common::queues::{QueuePair, command};
 
@@ -105,7 +105,7 @@ impl Core {
             closing: AtomicBool::new(false),
             retiring: Mutex::new(None),
             counted: AtomicBool::new(false),
-            told: AtomicU32::new(state::OPEN),
+            told: AtomicU32::new(State::Open as u32),
             told_settings: AtomicU32::new(0),
             congestion: Mutex::new(congestion),
             watchers: RwLock::new(vec![Arc::clone(&changed)]),
@@ -203,7 +203,7 @@ impl Core {
         let mut look = Look { progress: self.progress(), ..Look::default() };
         let closing = self.closing.load(SeqCst);
         let number = self.qp().state.load(SeqCst);
-        if self.shared.is_down() || (closing && number == state::CLOSED) {
+        if self.shared.is_down() || (closing && number == State::Closed as u32) {
             look.needed = true;
             return (look, self.retire());
         }

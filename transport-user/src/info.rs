@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Entry, RESPONSES, Statistics, state};
+use transport_common::connection::{Entry, RESPONSES, State, Statistics};
 use transport_common::ids::{Cid, RKey};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
 use transport_common::queues::{
@@ -100,13 +100,13 @@ struct CidNumber(u32);
 pub enum ConnectionState {
     /// Not in use any more; so counts what the datapath does not define.
     #[num_enum(default)]
-    Closed = state::CLOSED,
+    Closed = State::Closed as u32,
     /// Alive.
-    Open = state::OPEN,
+    Open = State::Open as u32,
     /// Packet delivery gave up (F-11-6); to be closed.
-    Fatal = state::FATAL,
+    Fatal = State::Fatal as u32,
     /// Being closed: outstanding transactions complete with kCmplDeadConn.
-    Closing = state::CLOSING,
+    Closing = State::Closing as u32,
 }
 
 /// Transmit side of a window.
@@ -232,13 +232,13 @@ impl ConnectionInfo {
         failure: Option<String>,
     ) -> Self {
         let c = &entry.connection;
-        let (path, s, congestion) = (&c.config.path, &c.security, &c.congestion);
+        let (path, s, congestion) = (&c.endpoint.path, &c.security, &c.congestion);
         Self {
-            local_cid: c.config.local_cid,
-            peer_cid: c.config.peer_cid,
-            state: ConnectionState::from(c.state),
+            local_cid: c.endpoint.local_cid,
+            peer_cid: c.endpoint.peer_cid,
+            state: ConnectionState::from(c.state as u32),
             generation: c.generation,
-            ordered: c.config.ordered != 0,
+            ordered: c.initiator.ordered != 0,
             peer_address: address_from(path.destination, path.ip_version),
             peer_mac: Mac(path.destination_mac),
             source_port: path.source_port,
@@ -246,10 +246,10 @@ impl ConnectionInfo {
             psp_version: s.version,
             tx_spi: s.tx_spi.0,
             rx_spi: s.rx_spi.0,
-            max_segment: c.config.max_segment,
+            max_segment: c.endpoint.max_segment,
             fcwnd: f64::from(congestion.fcwnd.0) / f64::from(1 << Fcwnd::FRACTION_BITS),
             ncwnd: congestion.ncwnd,
-            receive_buffer_level: c.report.rx_buffer_level,
+            receive_buffer_level: c.occupancy.level as u8,
             rto_ns: congestion.rto.as_nanos(),
             rtt_ns: congestion.rtt.as_nanos(),
             min_rtt_ns: congestion.min_rtt.as_nanos(),
@@ -259,10 +259,10 @@ impl ConnectionInfo {
             bytes_completed: occupancy.bytes_completed,
             base_rsn: c.initiator.brsn.0,
             next_rsn: queues.send_producer.load(std::sync::atomic::Ordering::Relaxed),
-            request_tx: transmit(&c.request_tx),
-            data_tx: transmit(&c.data_tx),
-            request_rx: receive(&c.request_rx),
-            data_rx: receive(&c.data_rx),
+            request_tx: transmit(&c.delivery.request().tx),
+            data_tx: transmit(&c.delivery.data().tx),
+            request_rx: receive(&c.delivery.request().rx),
+            data_rx: receive(&c.delivery.data().rx),
             responses: QueueInfo {
                 used: c.target.response_tail.wrapping_sub(c.target.response_head),
                 depth: RESPONSES as u32,

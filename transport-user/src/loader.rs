@@ -53,15 +53,13 @@ impl AttachMode {
     }
 }
 
-/// [`NodeConfig`] as aya wants its globals.
+/// Plain data as aya wants it.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-struct ConfigBytes(NodeConfig);
+struct Plain<T>(T);
 
-// SAFETY: `repr(C)` of integers without padding (the size is asserted below).
-unsafe impl Pod for ConfigBytes {}
-
-const _: () = assert!(size_of::<NodeConfig>() == 8 + 16 + 4 + 4);
+// SAFETY: it is what bytemuck calls so: any bytes are valid, and none is padding.
+unsafe impl<T: bytemuck::Pod> Pod for Plain<T> {}
 
 /// The programs in the kernel, before they are attached.
 pub(crate) struct Loaded {
@@ -174,7 +172,7 @@ impl Loaded {
     pub(crate) fn load(config: NodeConfig, bound: bool, log: bool) -> Result<Self, Error> {
         raise_memory_limit();
         warn_of_preemption();
-        let config = ConfigBytes(config);
+        let config = Plain(config);
         let mut loader = EbpfLoader::new();
         loader.override_global("NODE_CONFIG", &config, true);
         let level = if log { u8::MAX } else { 0 };
@@ -200,7 +198,8 @@ impl Loaded {
         let mut port: DevMap<&mut MapData> = borrowed(&mut object, "PORT")?;
         port.set(FIRST, config.0.interface_index, None, 0).map_err(fill_error)?;
         let mut cells: Stack<&mut MapData, u32> = borrowed(&mut object, "CELL_STACK")?;
-        for cell in 0..CELLS as u32 {
+        // 0 is no cell.
+        for cell in 1..=CELLS as u32 {
             cells.push(cell, 0).map_err(fill_error)?;
         }
         let bound = match bound {

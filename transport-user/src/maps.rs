@@ -14,8 +14,9 @@ use aya::maps::{Map, MapData, PerCpuArray, PerCpuValues, RingBuf};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
-use transport_common::connection::{Entry, Exchange, exchange};
+use transport_common::connection::Entry;
 use transport_common::counters::Counter;
+use transport_common::datapath::{Exchange, exchange};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
 

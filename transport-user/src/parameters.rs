@@ -14,6 +14,7 @@ use crate::congestion::CongestionControl;
 use crate::error::Error;
 use crate::info::Device;
 use crate::mac::Mac;
+use crate::segmentation::max_answer;
 
 /// PSP version of plaintext connections (D-83).
 pub const PLAINTEXT_VERSION: u8 = 15;
@@ -208,6 +209,7 @@ impl OpenConnection {
                 ack_coalescing: ticks(t.ack_coalescing),
                 transaction_timeout: ticks(t.transaction_timeout),
                 max_segment: self.max_segment.unwrap_or(device.max_segment),
+                max_answer: max_answer(device.mtu, device.address.is_ipv6()),
                 occupancy_weight: t.occupancy_weight,
                 full_packet_pool: t.full_packet_pool as u16,
                 full_buffer_pool: t.full_buffer_pool as u16,

@@ -6,10 +6,11 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::fence;
 
 use tokio::sync::oneshot;
-use transport_common::connection::state;
+use transport_common::connection::State;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
     COMPLETION_QUEUE_DEPTH, Completion, MEMORY_BYTES, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
@@ -122,7 +123,8 @@ struct Held {
 
 /// Whether a transaction may have completed without its peer having said so: it timed out, or its connection is dead.
 fn ended_here(qp: &QueuePair, status: u8) -> bool {
-    let refused = status == CompletionCode::TargetNackCie as u8 && qp.state.load(Acquire) == state::OPEN;
+    let refused =
+        status == CompletionCode::TargetNackCie as u8 && qp.state.load(Acquire) == State::Open as u32;
     status != CompletionCode::Ack as u8 && !refused
 }
 
@@ -136,7 +138,7 @@ impl Queues {
         max_segment: u32,
         grace: Arc<dyn Quiescence>,
     ) -> Self {
-        qp.start(first, state::OPEN);
+        qp.start(first, State::Open as u32);
         Self {
             ordered,
             max_segment,
@@ -161,7 +163,7 @@ impl Queues {
 
     /// Whether posting makes sense: the slot is ours and the connection alive.
     pub(crate) fn is_open(&self, qp: &QueuePair) -> bool {
-        !self.released && qp.state.load(Acquire) == state::OPEN
+        !self.released && qp.state.load(Acquire) == State::Open as u32
     }
 
     /// Whether operations are under way.
@@ -294,6 +296,13 @@ impl Queues {
             }
         }
         posted
+    }
+
+    /// Whether a request of the peer waits for a receive: what was posted before is seen by the engine, or we see that it
+    /// waits. Then the doorbell has to be rung.
+    pub(crate) fn is_receive_wanted(qp: &QueuePair) -> bool {
+        fence(SeqCst);
+        qp.receive_wanted.load(Relaxed) != 0
     }
 
     /// Posts a receive.

@@ -25,8 +25,7 @@ impl Kernel {
     }
 
     fn with_grace(ordered: bool, grace: Arc<ByHand>) -> (Self, Queues) {
-        // SAFETY: integers and atomics; zero is valid.
-        let qp: Box<QueuePair> = unsafe { Box::new_zeroed().assume_init() };
+        let qp: Box<QueuePair> = bytemuck::zeroed_box();
         let queues = Queues::open(&qp, FIRST, ordered, SEGMENT, grace);
         (Self { qp, receive: 0 }, queues)
     }
@@ -331,7 +330,7 @@ fn a_dead_connection_fails_everything() {
     let (kernel, mut queues) = Kernel::new(true);
     let mut begun = submit(&mut queues, &kernel.qp, WRITE, 1000 * u64::from(SEGMENT), keep());
     let mut waiting = submit(&mut queues, &kernel.qp, WRITE, 1, keep());
-    kernel.qp.state.store(state::FATAL, SeqCst);
+    kernel.qp.state.store(State::Fatal as u32, SeqCst);
     assert!(!queues.pump(&kernel.qp));
     let dead = Err(OperationError::Completion { code: 0xa, ulp_code: 0 });
     assert_eq!((waiting.try_recv(), begun.try_recv().is_err()), (Ok(dead.clone()), true));

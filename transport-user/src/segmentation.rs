@@ -40,6 +40,17 @@ pub(crate) const fn max_segment(mtu: u32, ipv6: bool) -> u32 {
     if segment < LARGEST_SEGMENT { segment } else { LARGEST_SEGMENT }
 }
 
+/// Bytes by which Pull Data has smaller headers than the largest in front of other data: a Falcon header of 24 bytes, and
+/// of RDMA its own 16.
+const PULL_DATA_SPARES: u32 = (FALCON + RDMA) - (24 + 16);
+
+/// Largest user data of Pull Data at this MTU, bytes: a peer whose MTU is larger may ask for more than we can send.
+pub(crate) const fn max_answer(mtu: u32, ipv6: bool) -> u32 {
+    let room = mtu.saturating_sub(overhead(ipv6)) + PULL_DATA_SPARES;
+    let answer = room - room % 8;
+    if answer < LARGEST_SEGMENT { answer } else { LARGEST_SEGMENT }
+}
+
 /// What an operation is, before it is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {

@@ -21,7 +21,6 @@ pub(crate) struct StatisticsFields {
     acks_received: u64,
     nacks_received: u64,
     bytes_received: u64,
-    completions: u64,
     security_drops: u64,
     congestion_events: u64,
     congestion_results: u64,
@@ -48,7 +47,6 @@ pub(crate) fn add(a: &mut Statistics, b: &Statistics) {
         acks_received,
         nacks_received,
         bytes_received,
-        completions,
         security_drops,
         congestion_events,
         congestion_results,
@@ -71,7 +69,6 @@ pub(crate) fn add(a: &mut Statistics, b: &Statistics) {
     a.acks_received += acks_received;
     a.nacks_received += nacks_received;
     a.bytes_received += bytes_received;
-    a.completions += completions;
     a.security_drops += security_drops;
     a.congestion_events += congestion_events;
     a.congestion_results += congestion_results;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use fabric_model::{Span, Time};
 use host_nic::HostNic;
-use transport_common::connection::{Connection, state};
+use transport_common::connection::{Connection, State};
 use transport_common::queues::{WorkRequest, opcode};
 
 use super::host::{BUFFER_BYTES, Host, RKEY};
@@ -134,10 +134,10 @@ impl Flow {
     /// The connection as it stands; delays are those since the last sample.
     pub(super) fn sample(&mut self, hosts: &[Host]) -> FlowSample {
         let entry = |end: End| hosts[usize::from(end.host)].cards[end.card].nic.entry(end.slot);
-        let Connection { state, config, congestion, .. } = &entry(self.source).connection;
+        let Connection { state, endpoint, congestion, .. } = &entry(self.source).connection;
         let statistics = &entry(self.source).tables.statistics;
         let delays = core::mem::take(&mut self.delays);
-        let path = &config.path;
+        let path = &endpoint.path;
         FlowSample {
             fcwnd: congestion.fcwnd,
             ncwnd: congestion.ncwnd,
@@ -148,7 +148,7 @@ impl Flow {
             retransmitted_early: statistics.retransmitted_early,
             retransmitted_timeout: statistics.retransmitted_timeout,
             entropy: if path.ip_version == 6 { path.flow_label } else { path.source_port.into() },
-            alive: *state == state::OPEN,
+            alive: *state == State::Open,
         }
     }
 }

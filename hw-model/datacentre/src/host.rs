@@ -7,7 +7,7 @@ use host_nic::{HostConfig, HostNic};
 use serde::Serialize;
 use transport_common::datapath::Verdict;
 use transport_common::ids::Cid;
-use transport_common::queues::{CONNECTIONS, MEMORY_GUARD, Region, access};
+use transport_common::queues::{self, CONNECTIONS, MEMORY_GUARD, Region, access};
 use transport_common::units::Picoseconds;
 
 use super::address::Address;
@@ -256,7 +256,7 @@ pub(super) enum Arrival {
 
 /// A CID's slot is its value modulo the number of connections.
 pub(super) fn slot_of(cid: Cid) -> usize {
-    cid.0 as usize % CONNECTIONS
+    queues::slot_of(cid) as usize
 }
 
 impl Card {

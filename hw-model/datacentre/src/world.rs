@@ -195,7 +195,7 @@ impl DataCentre {
     #[must_use]
     pub fn path(&self, flow: usize) -> Path {
         let (nic, slot) = self.sender(flow);
-        nic.entry(slot).connection.config.path
+        nic.entry(slot).connection.endpoint.path
     }
 
     /// The links that a flow's packets take at present.

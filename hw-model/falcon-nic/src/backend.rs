@@ -3,10 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use host_nic::{FrameAtHand, FrameCursor, HostNic};
-use transport_common::connection::Entry;
+use host_nic::{FrameAtHand, FrameCursor, HostLocked, HostNic};
 use transport_common::datapath::{Platform, Scratch};
-use transport_common::queues::{QueuePair, Region};
+use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::units::Picoseconds;
 
@@ -59,7 +58,7 @@ macro_rules! on_the_host {
 
 impl Platform for LiveFrame {
     type Cursor = FrameCursor;
-    type Queues = QueuePair;
+    type Locked = HostLocked;
 
     on_the_host! {
         fn now(&mut self) -> Picoseconds;
@@ -81,6 +80,8 @@ impl Platform for LiveFrame {
         fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool;
         fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool;
         fn region(&mut self, rkey: u32) -> Region;
+        fn lock(&mut self, slot: u32) -> Option<HostLocked>;
+        fn unlock(&mut self, connection: HostLocked);
         fn arrival(&mut self, now: Picoseconds) -> Picoseconds;
         fn event_queues(&mut self, s: &mut Scratch, slot: u32);
         fn publish_event(&mut self, s: &mut Scratch);
@@ -92,10 +93,6 @@ impl Platform for LiveFrame {
         fn ready(&mut self) -> Option<u32>;
         fn answer(&mut self, slot: u32);
         fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32);
-    }
-
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R> {
-        self.card.borrow_mut().platform(&mut self.frame).locked(slot, step)
     }
 
     fn owns_ipv4(&self, mac: u64, address: u32) -> bool {

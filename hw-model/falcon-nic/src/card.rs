@@ -2,7 +2,7 @@
 
 use corosensei::Yielder;
 use transport_common::connection::Entry;
-use transport_common::datapath::{Platform, Scratch};
+use transport_common::datapath::{Locked, Platform, Scratch};
 use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::units::Picoseconds;
@@ -39,6 +39,13 @@ impl<'a, B: Backend> Card<'a, B> {
         (self.inner, self.work, self.steps, self.readings)
     }
 
+    /// A step is over: the connection is for others when its context is written back.
+    fn write_back(&mut self, slot: u32, work: StepWork) {
+        self.work = self.work.and(work);
+        self.steps += 1;
+        self.ask(Request::WriteBack { slot, work });
+    }
+
     /// Waits until the blocks have served this, and goes on in the cycle in which they have.
     fn ask(&mut self, request: Request) {
         let now = self.blocks.suspend(request);
@@ -46,9 +53,24 @@ impl<'a, B: Backend> Card<'a, B> {
     }
 }
 
+/// A connection that a run has for itself, and what it was before.
+pub(super) struct Held<L> {
+    inner: L,
+    slot: u32,
+    before: Before,
+}
+
+impl<L: Locked> Locked for Held<L> {
+    type Queues = L::Queues;
+
+    fn parts(&mut self) -> (&mut Entry, &L::Queues) {
+        self.inner.parts()
+    }
+}
+
 impl<B: Backend> Platform for Card<'_, B> {
     type Cursor = B::Cursor;
-    type Queues = B::Queues;
+    type Locked = Held<B::Locked>;
 
     fn now(&mut self) -> Picoseconds {
         let now = self.inner.now();
@@ -160,19 +182,21 @@ impl<B: Backend> Platform for Card<'_, B> {
         self.inner.region(rkey)
     }
 
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &B::Queues) -> R) -> Option<R> {
+    fn lock(&mut self, slot: u32) -> Option<Self::Locked> {
         self.ask(Request::Lock { slot, after: self.inner.step_after(slot) });
-        let mut work = StepWork::default();
-        let answer = self.inner.locked(slot, |entry, queues| {
-            let before = Before::of(entry);
-            let answer = step(entry, queues);
-            work = before.work(entry);
-            answer
-        });
-        self.work = self.work.and(work);
-        self.steps += 1;
-        self.ask(Request::WriteBack { slot, work });
-        answer
+        let Some(mut inner) = self.inner.lock(slot) else {
+            self.write_back(slot, StepWork::default());
+            return None;
+        };
+        let before = Before::of(inner.parts().0);
+        Some(Held { inner, slot, before })
+    }
+
+    fn unlock(&mut self, connection: Self::Locked) {
+        let Held { mut inner, slot, before } = connection;
+        let work = before.work(inner.parts().0);
+        self.inner.unlock(inner);
+        self.write_back(slot, work);
     }
 
     fn cells_in_use(&self) -> u32 {

@@ -1,7 +1,8 @@
 //! What a run was, by the packet that came or left and what was done.
 
 use serde::{Deserialize, Serialize};
-use transport_common::datapath::{Scratch, Verdict, operation};
+use transport_common::datapath::{Scratch, Verdict};
+use transport_common::ulp::rdma::OperationKind;
 use transport_common::wire::PacketType;
 
 use super::task::Task;
@@ -118,18 +119,18 @@ impl Event {
         const EACK: u8 = PacketType::Eack as u8;
         const NACK: u8 = PacketType::Nack as u8;
         const RESYNC: u8 = PacketType::Resync as u8;
-        match s.packet.kind {
+        match s.step.input.packet.kind {
             BACK => Self::BackReceived,
             EACK => Self::EackReceived,
             NACK => Self::NackReceived,
             RESYNC => Self::ResyncReceived,
-            _ => match s.packet.operation.kind {
-                operation::WRITE => Self::WriteReceived,
-                operation::SEND => Self::SendReceived,
-                operation::READ => Self::ReadRequestReceived,
-                operation::COMPARE_SWAP | operation::FETCH_ADD => Self::AtomicRequestReceived,
-                operation::READ_RESPONSE => Self::ReadResponseReceived,
-                operation::ATOMIC_RESPONSE => Self::AtomicResponseReceived,
+            _ => match s.step.input.operation.kind {
+                OperationKind::Write => Self::WriteReceived,
+                OperationKind::Send => Self::SendReceived,
+                OperationKind::Read => Self::ReadRequestReceived,
+                OperationKind::CompareSwap | OperationKind::FetchAdd => Self::AtomicRequestReceived,
+                OperationKind::ReadResponse => Self::ReadResponseReceived,
+                OperationKind::AtomicResponse => Self::AtomicResponseReceived,
                 _ => Self::OtherReceived,
             },
         }
@@ -139,7 +140,7 @@ impl Event {
         const PULL_DATA: u8 = PacketType::PullData as u8;
         const PUSH_DATA: u8 = PacketType::PushData as u8;
         const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
-        match s.transmission.kind {
+        match s.step.output.packet.kind {
             PULL_DATA | PUSH_DATA | PULL_REQUEST if work.sent_again => Self::SentAgain,
             PULL_DATA => Self::ResponseSent,
             PUSH_DATA | PULL_REQUEST => Self::RequestSent,

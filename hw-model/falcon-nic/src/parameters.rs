@@ -20,8 +20,8 @@ pub struct Parameters {
     pub bus_bytes: u32,
     /// AES-GCM lanes of 16 bytes a cycle, in each direction, 1 to 256. 4: as wide as the bus.
     pub security_lanes: u32,
-    /// Bytes of a connection context that packet reliability reads, and writes, in a cycle, 1 to 4096. 768: the patent's
-    /// pipeline takes a command every cycle, so that a whole context (744 B) moves in one.
+    /// Bytes of a connection context that packet reliability reads, and writes, in a cycle, 1 to 4096. 1024: the patent's
+    /// pipeline takes a command every cycle, so that a whole context (912 B) moves in one.
     pub context_width: u32,
     /// Bytes of frames that can wait in the receive buffer; beyond, frames are dropped. 256 KiB: assumption, ten
     /// microseconds of 200 Gb/s.
@@ -233,7 +233,7 @@ impl Default for Parameters {
             rate: Rate::from_bits_per_second(200_000_000_000).expect("200 Gb/s are a rate"),
             bus_bytes: 64,
             security_lanes: 4,
-            context_width: 768,
+            context_width: 1024,
             receive_buffer: 256 << 10,
             receive_contexts: 1024,
             transmit_contexts: 256,

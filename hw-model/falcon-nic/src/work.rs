@@ -1,6 +1,6 @@
 //! What a step did to its connection, seen from before and after.
 
-use transport_common::connection::{Connection, Entry, Statistics, timer};
+use transport_common::connection::{Connection, Entry, Statistics};
 
 /// What a step of a connection did: the sub-blocks it needed, and what the event is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,22 +45,20 @@ impl Before {
         let left = |old: u32, new: u32| new.wrapping_sub(old);
         let resent = |of: &Statistics| of.retransmitted_early + of.retransmitted_timeout;
         let acks = |of: &Statistics| of.backs_sent + of.eacks_sent + of.nacks_sent;
-        let coalescing =
-            |of: &Connection| (of.ack, of.timers.armed & timer::COALESCING, of.timers.coalescing);
         StepWork {
-            acknowledged: left(old.data_tx.base.0, new.data_tx.base.0)
-                + left(old.request_tx.base.0, new.request_tx.base.0),
-            completions: (counts.completions - counted.completions) as u32,
+            acknowledged: left(old.delivery.data().tx.base.0, new.delivery.data().tx.base.0)
+                + left(old.delivery.request().tx.base.0, new.delivery.request().tx.base.0),
+            completions: (new.initiator.completed - old.initiator.completed) as u32,
             acknowledgement: counts.acks_received != counted.acks_received,
-            retransmission: old.data_tx.retransmit != new.data_tx.retransmit
-                || old.request_tx.retransmit != new.request_tx.retransmit
+            retransmission: old.delivery.data().tx.retransmit != new.delivery.data().tx.retransmit
+                || old.delivery.request().tx.retransmit != new.delivery.request().tx.retransmit
                 || resent(counted) != resent(counts),
             transaction: old.initiator != new.initiator || old.target != new.target,
             held: counts.held != counted.held,
             // A result of an engine outside comes without an event, and one for it brings no result.
             decided: counts.congestion_events != counted.congestion_events
                 && counts.congestion_results != counted.congestion_results,
-            coalescing: coalescing(old) != coalescing(new) || acks(counted) != acks(counts),
+            coalescing: old.delivery.ack != new.delivery.ack || acks(counted) != acks(counts),
             sent_new: counts.packets_sent != counted.packets_sent,
             sent_again: resent(counted) != resent(counts),
         }

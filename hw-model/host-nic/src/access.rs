@@ -19,18 +19,24 @@ impl HostNic {
     }
 
     /// The context and tables of `slot`.
+    ///
+    /// # Panics
+    /// While a run of the datapath holds its lock.
     pub fn entry(&self, slot: usize) -> &Entry {
-        &self.card.entries[slot]
+        self.card.connections.entry(slot)
     }
 
     /// The context and tables of `slot`, for those who play the rate update engine or restore a state.
+    ///
+    /// # Panics
+    /// While a run of the datapath holds its lock.
     pub fn entry_mut(&mut self, slot: usize) -> &mut Entry {
-        &mut self.card.entries[slot]
+        self.card.connections.entry_mut(slot)
     }
 
     /// The queues of `slot`.
     pub fn queue_pair(&self, slot: usize) -> &QueuePair {
-        &self.card.queue_pairs[slot]
+        self.card.connections.queue_pair(slot)
     }
 
     /// The doorbells.
@@ -45,7 +51,7 @@ impl HostNic {
 
     /// Contents of a receive cell.
     pub fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
-        self.card.cells.get(cell as usize)
+        self.card.cell(cell)
     }
 
     /// Free receive cells, the next to be taken last.
@@ -69,8 +75,11 @@ impl HostNic {
     }
 
     /// The queues of `slot`, to be restored as a whole.
+    ///
+    /// # Panics
+    /// While a run of the datapath holds a lock.
     pub fn queue_pair_mut(&mut self, slot: usize) -> &mut QueuePair {
-        &mut self.card.queue_pairs[slot]
+        self.card.connections.queue_pair_mut(slot)
     }
 
     /// The region table.
@@ -85,7 +94,7 @@ impl HostNic {
 
     /// Contents of a receive cell.
     pub fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8; CELL_BYTES]> {
-        self.card.cells.get_mut(cell as usize)
+        self.card.cell_mut(cell)
     }
 
     /// Replaces the free receive cells, the next to be taken last.

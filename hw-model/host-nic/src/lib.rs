@@ -7,6 +7,7 @@
 mod access;
 mod doorbells;
 mod platform;
+mod table;
 pub mod testbed;
 
 #[cfg(test)]
@@ -20,19 +21,22 @@ use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::congestion::histogram::{BUCKETS, DELAYS, DelayHistogram};
 use transport_common::congestion::queues::EVENT_QUEUES;
 use transport_common::congestion::settings::Settings;
-use transport_common::connection::{Entry, Parameters, state};
+use transport_common::connection::{Parameters, State};
 use transport_common::counters::Counter;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    CELL_BYTES, CELLS, CONNECTIONS, Completion, MEMORY_BYTES, NodeConfig, QueuePair, RECEIVE_QUEUE_DEPTH,
-    REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command,
+    CELL_BYTES, CELLS, CONNECTIONS, Completion, MEMORY_BYTES, NodeConfig, RECEIVE_QUEUE_DEPTH, REGIONS,
+    ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command, slot_of,
 };
 use transport_common::timing_wheel::{NANOS_PER_TICK, TimingWheel};
 use transport_common::units::Picoseconds;
 
+use table::Connections;
+
 pub use doorbells::Doorbells;
 pub use platform::{FrameAtHand, FrameCursor, HostMemory, HostPlatform, node_config};
+pub use table::HostLocked;
 
 /// What distinguishes one card from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +99,6 @@ impl HostNic {
     pub fn new(config: HostConfig) -> Self {
         assert!(config.cells <= CELLS, "{} cells asked for, there are {CELLS}", config.cells);
         assert!(config.memory <= MEMORY_BYTES, "{} bytes asked for, there are {MEMORY_BYTES}", config.memory);
-        // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
-        let entries: Box<[Entry]> = unsafe { zeroed(CONNECTIONS) };
-        // SAFETY: integers in atomics and cells.
-        let queue_pairs: Box<[QueuePair]> = unsafe { zeroed(CONNECTIONS) };
         // SAFETY: integers only.
         let cells: Box<[[u8; CELL_BYTES]]> = unsafe { zeroed(config.cells) };
         // SAFETY: integers only.
@@ -107,12 +107,11 @@ impl HostNic {
             clock: Picoseconds(0),
             readings: VecDeque::new(),
             config: config.node,
-            entries,
-            queue_pairs,
+            connections: Connections::new(),
             memory: vec![0; config.memory],
             regions: [Region::default(); REGIONS],
             cells,
-            free_cells: (0..config.cells as u32).collect(),
+            free_cells: (1..=config.cells as u32).collect(),
             wheel: Box::new(TimingWheel::new()),
             doorbells: Doorbells::default(),
             counters: [0; Counter::COUNT],
@@ -215,22 +214,22 @@ impl HostNic {
     /// If there is no such slot, or if it does not belong to `parameters.config.local_cid`.
     pub fn open(&mut self, slot: usize, parameters: &Parameters) {
         assert_eq!(
-            parameters.config.local_cid.0 as usize % CONNECTIONS,
+            slot_of(parameters.config.local_cid) as usize,
             slot,
             "a CID's slot is its value modulo {CONNECTIONS}"
         );
-        let entry = &mut self.card.entries[slot];
+        let entry = self.card.connections.entry_mut(slot);
         let generation = entry.connection.generation.wrapping_add(1);
         // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
         unsafe { core::ptr::from_mut(entry).write_bytes(0, 1) };
         entry.open(parameters, generation);
-        self.card.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, state::OPEN);
+        self.card.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, State::Open as u32);
     }
 
     /// Sets congestion control of `slot` anew; in force from the engine's next turn on. False while an earlier change
     /// waits for that.
     pub fn set_congestion(&mut self, slot: usize, settings: Settings) -> bool {
-        let changed = self.card.queue_pairs[slot].change_settings(settings);
+        let changed = self.card.connections.queue_pair(slot).change_settings(settings);
         self.card.doorbells.ring(slot as u32);
         changed
     }
@@ -257,7 +256,7 @@ impl HostNic {
 
     /// Asks the engine to close the connection of `slot`: everything outstanding completes.
     pub fn close(&mut self, slot: usize) {
-        self.card.queue_pairs[slot].command.store(command::CLOSE, Ordering::Release);
+        self.card.connections.queue_pair(slot).command.store(command::CLOSE, Ordering::Release);
         self.card.doorbells.ring(slot as u32);
     }
 
@@ -266,7 +265,7 @@ impl HostNic {
     /// # Errors
     /// [`QueueFull`]: the entry's former transaction is not complete.
     pub fn post(&mut self, slot: usize, work: WorkRequest) -> Result<Rsn, QueueFull> {
-        let queues = &self.card.queue_pairs[slot];
+        let queues = self.card.connections.queue_pair(slot);
         let producer = queues.send_producer.load(Ordering::Relaxed);
         let consumer = queues.send_consumer.load(Ordering::Acquire);
         if producer.wrapping_sub(consumer) >= SEND_QUEUE_DEPTH as u32 {
@@ -278,12 +277,12 @@ impl HostNic {
         Ok(Rsn(producer))
     }
 
-    /// Posts a receive buffer.
+    /// Posts a receive buffer, and rings the doorbell if a request of the peer's waits for one.
     ///
     /// # Errors
     /// [`QueueFull`].
     pub fn post_receive(&mut self, slot: usize, receive: ReceiveRequest) -> Result<(), QueueFull> {
-        let queues = &self.card.queue_pairs[slot];
+        let queues = self.card.connections.queue_pair(slot);
         let producer = queues.receive_producer.load(Ordering::Relaxed);
         let consumer = queues.receive_consumer.load(Ordering::Acquire);
         if producer.wrapping_sub(consumer) >= RECEIVE_QUEUE_DEPTH as u32 {
@@ -291,12 +290,15 @@ impl HostNic {
         }
         queues.receive[producer as usize % RECEIVE_QUEUE_DEPTH].store(receive);
         queues.receive_producer.store(producer.wrapping_add(1), Ordering::Release);
+        if queues.receive_wanted.load(Ordering::Relaxed) != 0 {
+            self.card.doorbells.ring(slot as u32);
+        }
         Ok(())
     }
 
     /// Takes the oldest completion of `slot`.
     pub fn poll_completion(&mut self, slot: usize) -> Option<Completion> {
-        let queues = &self.card.queue_pairs[slot];
+        let queues = self.card.connections.queue_pair(slot);
         let consumer = queues.completion_consumer.load(Ordering::Relaxed);
         let completion = queues.completion(consumer)?;
         queues.completion_consumer.store(consumer.wrapping_add(1), Ordering::Release);

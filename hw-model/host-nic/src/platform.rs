@@ -7,20 +7,20 @@ use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::congestion::histogram::{DelayHistogram, bucket_of};
 use transport_common::congestion::queues::{EVENT_QUEUES, generation_of};
 use transport_common::congestion::settings::Settings;
-use transport_common::connection::Entry;
 use transport_common::counters::Counter;
-use transport_common::datapath::{HEADER_BYTES, MAX_FRAME_BYTES, NO_CELL, Platform, Scratch, mac_word};
+use transport_common::datapath::{HEADER_BYTES, MAX_FRAME_BYTES, Platform, Scratch, mac_word};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    CELL_BYTES, CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, NodeConfig, QueuePair, REGIONS, Region,
+    CELL_BYTES, CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, NodeConfig, REGIONS, Region,
 };
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
-use transport_common::transaction::Initiator;
+use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
 
 use super::doorbells::Doorbells;
+use super::table::{Connections, HostLocked};
 
 /// Bytes of the frames the engine is handed.
 const ENGINE_FRAME_BYTES: usize = 128;
@@ -39,10 +39,10 @@ pub struct HostMemory {
     /// Occupancy level of the card's receive buffer.
     pub(super) rx_buffer_level: u8,
     pub(super) config: NodeConfig,
-    pub(super) entries: Box<[Entry]>,
-    pub(super) queue_pairs: Box<[QueuePair]>,
+    pub(super) connections: Connections,
     pub(super) memory: Vec<u8>,
     pub(super) regions: [Region; REGIONS],
+    /// Receive cell n stands at n - 1: 0 is none.
     pub(super) cells: Box<[[u8; CELL_BYTES]]>,
     /// Free cells, the next to be taken last.
     pub(super) free_cells: Vec<u32>,
@@ -94,9 +94,19 @@ impl HostMemory {
         self.memory(offset & !7, 8)?.try_into().ok()
     }
 
+    /// A receive cell.
+    pub(super) fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
+        self.cells.get(cell.checked_sub(1)? as usize)
+    }
+
+    /// Likewise, to change it.
+    pub(super) fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8; CELL_BYTES]> {
+        self.cells.get_mut(cell.checked_sub(1)? as usize)
+    }
+
     /// The queues' counters for a connection whose first RSN is `first`; nothing of a former one remains.
     pub(super) fn reset_queues(&self, slot: usize, first: u32, settings: Settings, state: u32) {
-        let queues = &self.queue_pairs[slot];
+        let queues = self.connections.queue_pair(slot);
         queues.start_settings(settings);
         queues.start(Rsn(first), state);
     }
@@ -153,7 +163,7 @@ impl Cursor for FrameCursor {
 
 impl Platform for HostPlatform<'_> {
     type Cursor = FrameCursor;
-    type Queues = QueuePair;
+    type Locked = HostLocked;
 
     fn now(&mut self) -> Picoseconds {
         self.card.clock = self.card.readings.pop_front().unwrap_or(self.card.clock);
@@ -278,7 +288,7 @@ impl Platform for HostPlatform<'_> {
             return false;
         }
         let Some(bytes) = self.frame.piece(offset, length) else { return false };
-        let to = self.card.cells.get_mut(cell as usize);
+        let to = self.card.cell_mut(cell);
         to.map(|to| to[..bytes.len()].copy_from_slice(bytes)).is_some()
     }
 
@@ -290,7 +300,7 @@ impl Platform for HostPlatform<'_> {
             return true;
         }
         let Self { card, frame } = self;
-        let from = card.cells.get(cell as usize);
+        let from = card.cell(cell);
         copyable(length) && from.is_some_and(|from| frame.store(0, &from[..length as usize]))
     }
 
@@ -298,9 +308,12 @@ impl Platform for HostPlatform<'_> {
         self.card.regions[rkey as usize & (REGIONS - 1)]
     }
 
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &QueuePair) -> R) -> Option<R> {
-        let entry = self.card.entries.get_mut(slot as usize)?;
-        Some(step(entry, &self.card.queue_pairs[slot as usize]))
+    fn lock(&mut self, slot: u32) -> Option<HostLocked> {
+        self.card.connections.lock(slot)
+    }
+
+    fn unlock(&mut self, connection: HostLocked) {
+        self.card.connections.unlock(connection);
     }
 
     fn wake(&mut self, slot: u32) {
@@ -327,27 +340,27 @@ impl Platform for HostPlatform<'_> {
     }
 
     fn event_queues(&mut self, s: &mut Scratch, _slot: u32) {
-        s.event_queues.admission = self.card.admission;
-        s.event_queues.occupancy = self.card.events.each_ref().map(|queue| queue.len() as u32);
+        s.step.input.event_queues.admission = self.card.admission;
+        s.step.input.event_queues.occupancy = self.card.events.each_ref().map(|queue| queue.len() as u32);
     }
 
     fn publish_event(&mut self, s: &mut Scratch) {
-        let queue = usize::from(s.event.event_queue_select) % EVENT_QUEUES;
-        s.event.generation = generation_of(self.card.published[queue]);
+        let queue = usize::from(s.step.output.event.event_queue_select) % EVENT_QUEUES;
+        s.step.output.event.generation = generation_of(self.card.published[queue]);
         self.card.published[queue] += 1;
-        s.event.encode(&mut s.entry);
+        s.step.output.event.encode(&mut s.entry);
         self.card.events[queue].push_back(s.entry);
     }
 
     fn next_result(&mut self, s: &mut Scratch) -> bool {
         let Some(entry) = self.card.results.pop_front() else { return false };
         s.entry = entry;
-        s.outcome.decode(&s.entry);
+        s.step.input.outcome.decode(&s.entry);
         true
     }
 
     fn record_delays(&mut self, s: &Scratch) {
-        let delays = s.event.delays();
+        let delays = s.step.output.event.delays();
         let all = [delays.full, delays.fabric, delays.forward, delays.reverse];
         for (histogram, delay) in self.card.delays.iter_mut().zip(all) {
             histogram[bucket_of(delay.0)] += 1;
@@ -367,9 +380,7 @@ impl Platform for HostPlatform<'_> {
     }
 
     fn is_backlogged(&self, slot: u32) -> bool {
-        let initiator = &self.card.entries[slot as usize].connection.initiator;
-        let submitted = || self.card.queue_pairs[slot as usize].look(initiator.next);
-        Initiator::is_backlogged(initiator.next.0, initiator.known.0, initiator.fruitless, submitted)
+        self.card.connections.is_backlogged(slot as usize)
     }
 
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {

@@ -67,7 +67,57 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     let delays = a.entry(SLOT).connection.congestion.delays.map(|delay| delay.last.0);
     assert_eq!(delays, [120, 30, 10, 20], "full, fabric, forward, reverse");
     assert_eq!(a.entry(SLOT).connection.congestion.rtt, Ticks(120));
-    assert_eq!(a.scratch.event.rx_buffer_level, 20, "F-10.2-3");
+    assert_eq!(a.scratch.step.output.event.rx_buffer_level, 20, "F-10.2-3");
+}
+
+/// F-7.2-6, D-23: of a packet whose ULP is not here nothing is believed, not even what it acknowledges.
+#[test]
+fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
+    let asked = [
+        ("Push Data", WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() }),
+        (
+            "Pull Request",
+            WorkRequest { opcode: opcode::READ, length: 100, rkey: 1, ..WorkRequest::default() },
+        ),
+    ];
+    for (name, work) in asked {
+        let (mut a, mut b) = (nic(0), nic(1));
+        a.open(SLOT, &parameters(0));
+        b.open(SLOT, &parameters(1));
+        let access = access::REMOTE_WRITE | access::REMOTE_READ;
+        b.register(Region { offset: 8192, length: 4096, key: 1, access });
+        b.memory_mut()[8192..8292].fill(0x11);
+        a.memory_mut()[..100].fill(0xa5);
+        a.post(SLOT, work).expect("the queue is empty");
+        let (_, request) = a.engine_frame().expect("the doorbell was rung");
+        refused(&mut b, name, &request);
+        assert!(b.memory()[8192..8292].iter().all(|byte| *byte == 0x11), "{name}");
+        // The same packet of RDMA is served, and its answer refused as well if it is not of RDMA.
+        let (verdict, answer) = b.receive(request);
+        assert_eq!(verdict, Verdict::Transmit, "{name}");
+        if work.opcode == opcode::READ {
+            refused(&mut a, "Pull Data", &answer);
+            assert!(a.memory()[..100].iter().all(|byte| *byte == 0xa5), "nothing was placed");
+            a.receive(answer);
+            assert!(a.memory()[..100].iter().all(|byte| *byte == 0x11));
+        }
+    }
+}
+
+/// The packet in this frame, as one of NVMe, is dropped, counted, and leaves the connection as it was.
+fn refused(nic: &mut HostNic, name: &str, frame: &[u8]) {
+    const NVME: u8 = 3;
+    let (udp, falcon) = (14 + 20, 14 + 20 + 8 + 16);
+    let mut frame = frame.to_vec();
+    frame[falcon + 7] = frame[falcon + 7] & 0x1f | NVME << 5;
+    frame[udp + 6..udp + 8].fill(0);
+    let (entry, counted) = (*nic.entry(SLOT), *nic.counters());
+    assert_eq!(nic.receive(frame).0, Verdict::Drop, "{name}");
+    assert!(*nic.entry(SLOT) == entry, "{name}");
+    let mut expected = counted;
+    expected[Counter::DropProtocol as usize] += 1;
+    expected[Counter::ChecksumAbsent as usize] += 1;
+    assert_eq!(*nic.counters(), expected, "{name}");
 }
 
 /// D-86: a damaged header length has a counter of its own cause, and true options are told from it by their checksum.

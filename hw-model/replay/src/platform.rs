@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::connection::Entry;
-use transport_common::datapath::{NO_CELL, Platform, Scratch};
+use transport_common::datapath::{Locked, Platform, Scratch};
 use transport_common::queues::Region;
 use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
+use transport_common::transaction::NO_CELL;
 use transport_common::units::Picoseconds;
 use transport_common::wire::cursor::Cursor;
 
@@ -123,9 +124,24 @@ const fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
+/// A connection of a replay, for the time of a step.
+pub struct ReplayedConnection {
+    slot: u32,
+    entry: Box<Entry>,
+    queues: ReplayedQueues,
+}
+
+impl Locked for ReplayedConnection {
+    type Queues = ReplayedQueues;
+
+    fn parts(&mut self) -> (&mut Entry, &ReplayedQueues) {
+        (&mut self.entry, &self.queues)
+    }
+}
+
 impl Platform for Replayed {
     type Cursor = PrefixCursor;
-    type Queues = ReplayedQueues;
+    type Locked = ReplayedConnection;
 
     fn now(&mut self) -> Picoseconds {
         // A clock that stood still would look like "not read": behind a difference it shows something.
@@ -252,8 +268,12 @@ impl Platform for Replayed {
     }
 
     /// The connection has to be at the step before: see [`Replayed::waits_for`].
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &ReplayedQueues) -> R) -> Option<R> {
+    fn lock(&mut self, slot: u32) -> Option<ReplayedConnection> {
         self.player.borrow_mut().ask(Tag::Lock, &[slot])?;
+        // Without the number of a step behind it, the lock was not to be had.
+        if !self.player.borrow().stands_at(Tag::Step) {
+            return None;
+        }
         let Some((mut entry, settings)) = self.connections.borrow_mut().take(slot) else {
             let step = self.player.borrow().next_step().unwrap_or(0);
             self.player.borrow_mut().difference = Some(Difference::Missing { step });
@@ -265,7 +285,11 @@ impl Platform for Replayed {
         self.player.borrow_mut().ask(Tag::Step, &[low(number), high(number)]);
         let queues =
             ReplayedQueues { player: Rc::clone(&self.player), settings: SettingsCell::new(settings) };
-        let result = step(&mut entry, &queues);
+        Some(ReplayedConnection { slot, entry, queues })
+    }
+
+    fn unlock(&mut self, connection: ReplayedConnection) {
+        let ReplayedConnection { slot, entry, queues } = connection;
         // SAFETY: the context has no padding, by the core's test of its layout.
         let context = unsafe { digest(&entry.connection) };
         let settings = *queues.settings.in_force();
@@ -277,7 +301,6 @@ impl Platform for Replayed {
         }
         drop(player);
         self.connections.borrow_mut().give_back(slot, entry, settings);
-        Some(result)
     }
 
     fn cells_in_use(&self) -> u32 {
@@ -298,7 +321,7 @@ impl Platform for Replayed {
             // SAFETY: integers take any bytes.
             && let Some(queues) = unsafe { player.value(Tag::EventQueues, answer) }
         {
-            s.event_queues = queues;
+            s.step.input.event_queues = queues;
         }
     }
 
@@ -310,8 +333,8 @@ impl Platform for Replayed {
             return;
         };
         // Its place in the queue was the platform's choice.
-        s.event.generation = transport_common::congestion::event::Event::generation_of(&recorded);
-        s.event.encode(&mut s.entry);
+        s.step.output.event.generation = transport_common::congestion::event::Event::generation_of(&recorded);
+        s.step.output.event.encode(&mut s.entry);
         if s.entry != recorded {
             let words = |entry: &CongestionEntry| entry.iter().flat_map(|w| [low(*w), high(*w)]).collect();
             player.difference = Some(Difference::Arguments {
@@ -330,7 +353,7 @@ impl Platform for Replayed {
         // SAFETY: integers take any bytes.
         let Some(entry) = (unsafe { player.value(Tag::NextResult, answer) }) else { return false };
         s.entry = entry;
-        s.outcome.decode(&s.entry);
+        s.step.input.outcome.decode(&s.entry);
         true
     }
 

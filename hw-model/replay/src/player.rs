@@ -58,6 +58,11 @@ impl Player {
         Some(answer)
     }
 
+    /// Whether the note of something comes next.
+    pub(super) fn stands_at(&self, tag: Tag) -> bool {
+        self.run.note_at(self.at).is_some_and(|(note, _)| note.tag == tag)
+    }
+
     /// Likewise of something whose small value is an argument.
     pub(super) fn tell(&mut self, tag: Tag, short: u16, arguments: &[u32]) -> Option<Answer> {
         let answer = self.ask(tag, arguments)?;

@@ -117,6 +117,10 @@ impl Queues for ReplayedQueues {
         self.tell(Tag::SetReceiveConsumer, 0, &[count]);
     }
 
+    fn set_receive_wanted(&self, wanted: u32) {
+        self.tell(Tag::SetReceiveWanted, wanted as u16, &[]);
+    }
+
     fn complete(&self, completion: Completion) -> bool {
         let number = digest_of_completion(&completion);
         let words = [number as u32, (number >> 32) as u32];

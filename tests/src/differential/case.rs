@@ -3,7 +3,7 @@
 use host_nic::HostNic;
 use transport_common::connection::Entry;
 use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
-use transport_common::transaction::request_state;
+use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
 /// Held requests whose cells a case brings along.
@@ -70,12 +70,10 @@ impl Case {
             .tables
             .requests
             .iter()
-            .filter(|request| matches!(request.state, request_state::HELD | request_state::RNR));
+            .filter(|request| matches!(request.state, RequestState::Held | RequestState::Rnr));
         // The next in order first: it is the one that an engine's turn may take out.
         let mut cells: Vec<_> = held
-            .map(|request| {
-                (request.rsn.wrapping_sub(entry.connection.target.nrsn.0), u32::from(request.cell))
-            })
+            .map(|request| (request.rsn.distance_from(entry.connection.target.nrsn), u32::from(request.cell)))
             .collect();
         cells.sort_unstable();
         let contents =

@@ -1,13 +1,11 @@
 //! Frames as bytes: where the headers are, and sums made right again after bytes were changed.
 
-use transport_common::wire::udp;
-
-const ETHERNET: usize = 14;
-const TAG: usize = 4;
-const IPV4: usize = 20;
-const IPV6: usize = 40;
-const UDP: usize = 8;
-const PSP: usize = 16;
+use transport_common::wire::checksum::{checksum, sum_bytes, sum_length, transmit_checksum};
+use transport_common::wire::ethernet::Ethernet;
+use transport_common::wire::ipv4::Ipv4;
+use transport_common::wire::ipv6::Ipv6;
+use transport_common::wire::psp::Psp;
+use transport_common::wire::udp::{IP_PROTOCOL_UDP, Udp};
 
 /// Where the headers of a Falcon frame begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +21,11 @@ impl Places {
     /// Of a frame that is long enough to have them.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let tagged = frame.get(12..14)? == [0x81, 0];
-        let ip = if tagged { ETHERNET + TAG } else { ETHERNET };
+        let ip = if tagged { Ethernet::TAGGED_LEN } else { Ethernet::LEN };
         let v6 = frame.get(ip)? >> 4 == 6;
-        let udp = ip + if v6 { IPV6 } else { IPV4 };
-        let falcon = udp + UDP + PSP;
-        (frame.len() >= falcon + 8).then_some(Self { ip, udp, psp: udp + UDP, falcon, v6 })
+        let udp = ip + if v6 { Ipv6::LEN } else { Ipv4::LEN };
+        let falcon = udp + Udp::LEN + Psp::LEN;
+        (frame.len() >= falcon + 8).then_some(Self { ip, udp, psp: udp + Udp::LEN, falcon, v6 })
     }
 }
 
@@ -52,7 +50,7 @@ pub(super) fn packet_type(frame: &[u8], places: &Places) -> u8 {
 pub(super) fn fit_lengths(frame: &mut [u8]) {
     let Some(places) = Places::of(frame) else { return };
     let udp = (frame.len() - places.udp) as u16;
-    let (at, length) = if places.v6 { (places.ip + 4, udp) } else { (places.ip + 2, udp + IPV4 as u16) };
+    let (at, length) = if places.v6 { (places.ip + 4, udp) } else { (places.ip + 2, udp + Ipv4::LEN as u16) };
     frame[at..at + 2].copy_from_slice(&length.to_be_bytes());
     frame[places.udp + 4..places.udp + 6].copy_from_slice(&udp.to_be_bytes());
 }
@@ -63,7 +61,7 @@ pub(super) fn fit_checksums(frame: &mut [u8]) {
     let Places { ip, udp: at, v6, .. } = places;
     if !v6 {
         frame[ip + 10..ip + 12].copy_from_slice(&[0, 0]);
-        let sum = !udp::fold(udp::sum_bytes(&frame[ip..at]));
+        let sum = checksum(sum_bytes(&frame[ip..at]));
         frame[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
     }
     if frame[at + 6..at + 8] == [0, 0] {
@@ -73,7 +71,7 @@ pub(super) fn fit_checksums(frame: &mut [u8]) {
     let addresses = if v6 { &frame[ip + 8..at] } else { &frame[ip + 12..at] };
     let length = u16::from_be_bytes([frame[at + 4], frame[at + 5]]);
     let end = frame.len().min(at + usize::from(length));
-    let pseudo = udp::sum_bytes(addresses) + u64::from(udp::IP_PROTOCOL_UDP) + u64::from(length);
-    let sum = udp::transmit_checksum(pseudo + udp::sum_bytes(&frame[at..end.max(at)]));
+    let pseudo = sum_bytes(addresses) + sum_length(IP_PROTOCOL_UDP.into()) + sum_length(length);
+    let sum = transmit_checksum(pseudo + sum_bytes(&frame[at..end.max(at)]));
     frame[at + 6..at + 8].copy_from_slice(&sum.to_be_bytes());
 }

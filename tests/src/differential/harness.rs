@@ -13,7 +13,7 @@ use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig};
 use transport_common::timing_wheel::{TimingWheel, now_tick};
-use transport_common::transaction::request_state;
+use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
 use super::case::{bytes, restore};
@@ -248,7 +248,7 @@ impl Harness {
     /// Contents of cells that were filled in this case.
     fn compare_cells(&self, case: &Case, after: &Entry) -> Result<Vec<String>> {
         let mut differences = Vec::new();
-        let is_held = |state: u8| state == request_state::HELD || state == request_state::RNR;
+        let is_held = |state| state == RequestState::Held || state == RequestState::Rnr;
         for (old, new) in case.entry.tables.requests.iter().zip(&after.tables.requests) {
             if is_held(new.state) && (!is_held(old.state) || old.cell != new.cell) {
                 let (cell, length) = (u32::from(new.cell), usize::from(new.length).min(4096));
@@ -268,7 +268,7 @@ impl Harness {
         let differs =
             self.kernel.memory().iter().zip(self.host.memory()).position(|(kernel, host)| kernel != host);
         ensure!(differs.is_none(), "memory differs at offset {differs:?}");
-        let mut cells: Vec<u32> = (0..CELLS as u32).collect();
+        let mut cells: Vec<u32> = (1..=CELLS as u32).collect();
         cells.shuffle(rng);
         cells.truncate(rng.random_range(0..=CELLS));
         let free = self.kernel.set_free_cells(&cells)?;
@@ -318,14 +318,14 @@ impl Debug for Hex<'_> {
 /// Whether a turn of the engine took a held request out of its cell.
 fn was_redelivered(before: &Entry, after: &Entry) -> bool {
     let (b, a) = (&before.connection.target, &after.connection.target);
-    let is_held = |state: u8| state == request_state::HELD || state == request_state::RNR;
+    let is_held = |state| state == RequestState::Held || state == RequestState::Rnr;
     let moved = before
         .tables
         .requests
         .iter()
         .zip(&after.tables.requests)
         .any(|(old, new)| is_held(old.state) && old != new);
-    moved || (b.rnr_due, b.rnr_retry) != (a.rnr_due, a.rnr_retry)
+    moved || b.rnr_due != a.rnr_due
 }
 
 fn describe(case: &Case, differences: &[String]) -> String {
@@ -334,7 +334,7 @@ fn describe(case: &Case, differences: &[String]) -> String {
         turn => format!("{turn:?}"),
     };
     let c = &case.entry.connection;
-    let before = format!("{:?}\n{:?}\n{:?}", c.timers, c.target, c.initiator);
+    let before = format!("{:?}\n{:?}\n{:?}", c.delivery, c.target, c.initiator);
     format!(
         "slot {}, {stimulus}\n{before}\n{}",
         case.slot,

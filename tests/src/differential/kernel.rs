@@ -151,7 +151,7 @@ impl Kernel {
             _port: port,
             object,
         };
-        kernel.set_free_cells(&(0..CELLS as u32).collect::<Vec<_>>())?;
+        kernel.set_free_cells(&(1..=CELLS as u32).collect::<Vec<_>>())?;
         Ok(kernel)
     }
 
@@ -259,7 +259,8 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be read.
     pub fn cell(&self, cell: u32) -> Result<[u8; CELL_BYTES]> {
-        Ok(self.cells.get(&cell, 0)?.0)
+        let index = cell.checked_sub(1).context("0 is no receive cell")?;
+        Ok(self.cells.get(&index, 0)?.0)
     }
 
     /// Replaces the contents of a receive cell.
@@ -267,7 +268,8 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be written.
     pub fn set_cell(&mut self, cell: u32, bytes: &[u8; CELL_BYTES]) -> Result<()> {
-        Ok(self.cells.set(cell, CellValue(*bytes), 0)?)
+        let index = cell.checked_sub(1).context("0 is no receive cell")?;
+        Ok(self.cells.set(index, CellValue(*bytes), 0)?)
     }
 
     /// Replaces the free receive cells, the next to be taken last; returns what was free, in the same order.

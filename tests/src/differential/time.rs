@@ -2,9 +2,10 @@
 //! wrote.
 
 use transport_common::congestion::nic_time::NicTime;
-use transport_common::connection::{Entry, timer};
+use transport_common::connection::Entry;
 use transport_common::packet_delivery::packet_flag;
-use transport_common::units::{FalconTime, Picoseconds};
+use transport_common::transaction::RequestState;
+use transport_common::units::{Deadline, FalconTime, Picoseconds};
 use transport_common::wire::nack::rnr_timeout;
 
 use super::frame::{Places, packet_type, put_word, word};
@@ -31,19 +32,21 @@ impl Case {
         let shift = now.ticks().0.wrapping_sub(then.ticks().0);
         let c = &mut self.entry.connection;
         c.security.last_iv = c.security.last_iv.wrapping_add(now.0.wrapping_sub(then.0));
-        let timers = &mut c.timers;
         let deadlines = [
-            &mut timers.retransmit,
-            &mut timers.coalescing,
-            &mut timers.rnr,
-            &mut timers.transaction,
-            &mut timers.filed,
-            &mut timers.pacing,
+            &mut c.delivery.retransmit,
+            &mut c.delivery.ack.coalescing,
+            &mut c.target.rnr_timer,
+            &mut c.initiator.timer,
+            &mut c.service.filed,
+            &mut c.congestion.pacing,
         ];
         for deadline in deadlines {
-            *deadline = clear(deadline.wrapping_add(shift), now.ticks());
+            if let Some(time) = deadline.time() {
+                *deadline = Deadline::at(FalconTime(clear(time.0.wrapping_add(shift), now.ticks())));
+            }
         }
-        c.report.t2 = c.report.t2.wrapping_add(shift);
+        let t2 = &mut c.delivery.ack.report.t2;
+        t2.0 = t2.0.wrapping_add(shift);
         let congestion = &mut c.congestion;
         congestion.last_departure = congestion.last_departure.wrapping_add(now.0.wrapping_sub(then.0));
         // What is paced is due at a time of its own, whatever the timer says.
@@ -54,17 +57,20 @@ impl Case {
         for time in [&mut congestion.last_event, &mut congestion.delays_since] {
             time.0 = time.0.wrapping_add(shift);
         }
-        let (rto, timeout) = (c.congestion.rto.0, c.config.transaction_timeout.0);
+        let (rto, timeout) = (c.congestion.rto.0, c.initiator.timeout.0);
         let tables = &mut self.entry.tables;
-        for packet in tables.request_packets.iter_mut().chain(&mut tables.data_packets) {
+        for packet in tables.packets.as_flattened_mut() {
             let rnr = if packet.flags & packet_flag::RNR != 0 { rnr_timeout(packet.rnr_code).0 } else { 0 };
             let wait = rto.max(rnr);
-            packet.last_sent = clear(packet.last_sent.wrapping_add(shift).wrapping_add(wait), now.ticks())
-                .wrapping_sub(wait);
+            let due = packet.last_sent.0.wrapping_add(shift).wrapping_add(wait);
+            packet.last_sent.0 = clear(due, now.ticks()).wrapping_sub(wait);
         }
         for transaction in &mut tables.transactions {
-            let deadline = transaction.since.wrapping_add(shift).wrapping_add(timeout);
-            transaction.since = clear(deadline, now.ticks()).wrapping_sub(timeout);
+            let deadline = transaction.since.0.wrapping_add(shift).wrapping_add(timeout);
+            transaction.since.0 = clear(deadline, now.ticks()).wrapping_sub(timeout);
+        }
+        for request in tables.requests.iter_mut().filter(|request| request.state == RequestState::Rnr) {
+            request.retry_at.0 = clear(request.retry_at.0.wrapping_add(shift), now.ticks());
         }
         if let Stimulus::Frame(frame) = &mut self.stimulus
             && let Some(at) = acknowledgement_t1(frame)
@@ -129,8 +135,9 @@ impl Bracket {
         if a.congestion.last_event != b.congestion.last_event {
             traces.push(a.congestion.last_event.0);
         }
-        if a.report.t2 != b.report.t2 {
-            traces.push(a.report.t2);
+        let (t2, told) = (a.delivery.ack.report.t2, b.delivery.ack.report.t2);
+        if t2 != told {
+            traces.push(t2.0);
         }
         if let Stimulus::Frame(frame) = stimulus
             && let Some(t1) = acknowledgement_t1(frame).and_then(|at| word(frame, at))
@@ -143,16 +150,15 @@ impl Bracket {
             }
             traces.push(t1.wrapping_add(a.congestion.rtt.0));
         }
-        let tables = [
-            (&before.tables.request_packets, &after.tables.request_packets),
-            (&before.tables.data_packets, &after.tables.data_packets),
-        ];
-        for (old, new) in tables {
-            let changed = old.iter().zip(new).filter(|(old, new)| old.last_sent != new.last_sent);
-            traces.extend(changed.map(|(_, new)| new.last_sent));
-        }
+        let packets = before.tables.packets.as_flattened().iter().zip(after.tables.packets.as_flattened());
+        let changed = packets.filter(|(old, new)| old.last_sent != new.last_sent);
+        traces.extend(changed.map(|(_, new)| new.last_sent.0));
         let transactions = before.tables.transactions.iter().zip(&after.tables.transactions);
-        traces.extend(transactions.filter(|(old, new)| old.since != new.since).map(|(_, new)| new.since));
+        traces.extend(transactions.filter(|(old, new)| old.since != new.since).map(|(_, new)| new.since.0));
+        let requests = before.tables.requests.iter().zip(&after.tables.requests);
+        let waits =
+            requests.filter(|(old, new)| new.state == RequestState::Rnr && old.retry_at != new.retry_at);
+        traces.extend(waits.map(|(_, new)| new.retry_at.0.wrapping_sub(rnr_timeout(new.code).0)));
         traces.extend(timer_traces(before, after));
         let found = traces.into_iter().find_map(|ticks| self.at_ticks(ticks))?;
         Some(Reading { time: found, exact: false })
@@ -160,9 +166,10 @@ impl Bracket {
 
     /// The reading that only the transaction timer shows: that of the first step of a redelivery.
     pub(super) fn first_step(self, before: &Entry, after: &Entry) -> Option<Picoseconds> {
-        let timeout = after.connection.config.transaction_timeout.0;
-        let (old, new) = (before.connection.timers.transaction, after.connection.timers.transaction);
-        [new.wrapping_sub(timeout), new]
+        let timeout = after.connection.initiator.timeout.0;
+        let (old, new) = (before.connection.initiator.timer, after.connection.initiator.timer);
+        let new_time = new.time()?.0;
+        [new_time.wrapping_sub(timeout), new_time]
             .into_iter()
             .filter(|_| old != new)
             .find_map(|ticks| self.at_ticks(ticks))
@@ -171,19 +178,18 @@ impl Bracket {
 
 /// What newly set timers say.
 fn timer_traces(before: &Entry, after: &Entry) -> impl Iterator<Item = u32> {
-    let (b, a) = (before.connection.timers, after.connection.timers);
-    let config = &after.connection.config;
+    let (b, a) = (&before.connection, &after.connection);
     let candidates = [
-        (timer::COALESCING, b.coalescing, a.coalescing, config.ack_coalescing.0),
-        (timer::RNR, b.rnr, a.rnr, rnr_timeout(config.rnr_timeout_code).0),
-        (timer::TRANSACTION, b.transaction, a.transaction, config.transaction_timeout.0),
-        (timer::TRANSACTION, b.transaction, a.transaction, 0),
-        (timer::RETRANSMIT, b.retransmit, a.retransmit, after.connection.congestion.rto.0),
+        (b.delivery.ack.coalescing, a.delivery.ack.coalescing, a.delivery.tuning.ack_coalescing.0),
+        (b.target.rnr_timer, a.target.rnr_timer, rnr_timeout(a.target.first_rnr_code).0),
+        (b.initiator.timer, a.initiator.timer, a.initiator.timeout.0),
+        (b.initiator.timer, a.initiator.timer, 0),
+        (b.delivery.retransmit, a.delivery.retransmit, a.congestion.rto.0),
     ];
     candidates
         .into_iter()
-        .filter(move |(bit, old, new, _)| a.armed & bit != 0 && (old != new || b.armed & bit == 0))
-        .map(|(_, _, new, wait)| new.wrapping_sub(wait))
+        .filter(|(old, new, _)| old != new)
+        .filter_map(|(_, new, wait)| Some(new.time()?.0.wrapping_sub(wait)))
 }
 
 /// A reading found again.

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
+use transport_common::wire::checksum::{
+    checksum, pseudo_header_v4, pseudo_header_v6, sum_bytes, sum_length, transmit_checksum,
+};
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::psp::Psp;
-use transport_common::wire::udp::{
-    FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp, fold, pseudo_header_sum_v4, pseudo_header_sum_v6, sum_bytes,
-    transmit_checksum,
-};
+use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{FalconHeader, SliceCursor};
 
 use super::encoded;
@@ -91,21 +91,23 @@ impl Flow {
     pub fn udp(&self, port: u16, payload: &[u8]) -> Vec<u8> {
         let length = (Udp::LEN + payload.len()) as u16;
         let udp = Udp { src_port: self.source_port, dst_port: port, length, checksum: 0 };
-        let sum = self.pseudo_sum(length) + udp.sum() + sum_bytes(payload);
+        let header = encoded::<{ Udp::LEN }>(|out| udp.encode(out));
+        let sum = self.pseudo_sum(length) + sum_bytes(&header) + sum_bytes(payload);
         let udp = Udp { checksum: transmit_checksum(sum), ..udp };
         [&encoded::<{ Udp::LEN }>(|out| udp.encode(out))[..], payload].concat()
     }
 
     fn pseudo_sum(&self, length: u16) -> u64 {
-        match (self.source, self.destination) {
+        let addresses = match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                pseudo_header_sum_v4(&source.octets(), &destination.octets(), length)
+                pseudo_header_v4(&source.octets(), &destination.octets())
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                pseudo_header_sum_v6(&source.octets(), &destination.octets(), length)
+                pseudo_header_v6(&source.octets(), &destination.octets())
             }
             _ => panic!("both addresses are of one version"),
-        }
+        };
+        addresses + sum_length(length)
     }
 
     /// A frame with a Falcon packet in PSP.
@@ -118,10 +120,10 @@ impl Flow {
 /// Makes the checksum of an untagged frame's IPv4 header right again, options included.
 pub fn refresh_ipv4(frame: &mut [u8]) {
     let header = Ethernet::LEN..Ethernet::LEN + usize::from(frame[Ethernet::LEN] & 0xf) * 4;
-    let checksum = header.start + 10;
-    frame[checksum..checksum + 2].fill(0);
-    let sum = !fold(sum_bytes(&frame[header]));
-    frame[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
+    let at = header.start + 10;
+    frame[at..at + 2].fill(0);
+    let sum = sum_bytes(&frame[header]);
+    frame[at..at + 2].copy_from_slice(&checksum(sum).to_be_bytes());
 }
 
 /// Makes the checksum of a frame's UDP datagram right again; the length is that of the bytes there are.

@@ -93,7 +93,13 @@ const DAMAGE: [&[Counter]; 11] = [
     &[Counter::DropUdpLength],
     &[Counter::DropUdpChecksum],
     &[Counter::DropEthernetTruncated],
-    &[Counter::DropPspHeader, Counter::DropFalconLength, Counter::DropFalconVersion, Counter::DropFalconType],
+    &[
+        Counter::DropPspHeader,
+        Counter::DropFalconLength,
+        Counter::DropFalconVersion,
+        Counter::DropFalconType,
+        Counter::DropProtocol,
+    ],
 ];
 
 /// Compares the counters of the card at a port with what the fabric says it corrupted on the way there.

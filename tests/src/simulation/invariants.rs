@@ -1,14 +1,13 @@
 //! What holds of a connection between any two steps, whatever the network does.
 
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Connection, Entry, RESPONSES, TRANSACTIONS, Tables, state, timer};
-use transport_common::datapath::NO_CELL;
-use transport_common::ids::{Psn, Rsn};
-use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow, TxPacket, packet_flag};
-use transport_common::queues::opcode;
+use transport_common::connection::{Connection, Entry, RESPONSES, State, TRANSACTIONS, Tables};
+use transport_common::ids::Rsn;
+use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow, TxPacket, Window, packet_flag};
 use transport_common::transaction::{
-    PULL_CREDITS, Transaction, request_state, response_state, transaction_state,
+    NO_CELL, PULL_CREDITS, RequestState, ResponseState, Transaction, TransactionState,
 };
+use transport_common::units::Deadline;
 use transport_common::wire::PacketType;
 
 const PULL_DATA: u8 = PacketType::PullData as u8;
@@ -19,16 +18,18 @@ const PULL_DATA: u8 = PacketType::PullData as u8;
 /// If an invariant is broken; the message names the clause.
 pub fn check(entry: &Entry) {
     let c = &entry.connection;
-    if c.state != state::OPEN {
+    if c.state != State::Open {
         return;
     }
-    transmit(&c.request_tx, &entry.tables.request_packets, 64, "request");
-    transmit(&c.data_tx, &entry.tables.data_packets, 128, "data");
-    assert!(c.request_tx.pull_data.is_zero(), "Pull Data travels in the data window (F-6.1.2-1)");
-    receive(&c.request_rx, "request");
-    receive(&c.data_rx, "data");
+    let (request, data) = (c.delivery.request(), c.delivery.data());
+    let packets = |window: Window| &entry.tables.packets[window as usize];
+    transmit(&request.tx, packets(Window::Request), 64, "request");
+    transmit(&data.tx, packets(Window::Data), 128, "data");
+    assert!(request.tx.pull_data.is_zero(), "Pull Data travels in the data window (F-6.1.2-1)");
+    receive(&request.rx, "request");
+    receive(&data.rx, "data");
     assert_eq!(
-        c.request_rx.received, c.request_rx.acknowledged,
+        request.rx.received, request.rx.acknowledged,
         "F-9-1: a request is acknowledged when received"
     );
     responses(c, &entry.tables);
@@ -95,22 +96,22 @@ fn responses(c: &Connection, tables: &Tables) {
         let position = t.response_head.wrapping_add(n);
         let state = tables.responses[position as usize % RESPONSES].state;
         let expected = match n {
-            _ if n >= all => state == response_state::FREE,
-            _ if n >= sent => state == response_state::READY,
-            0 => state == response_state::SENT,
-            _ => state == response_state::SENT || state == response_state::ACKNOWLEDGED,
+            _ if n >= all => state == ResponseState::Free,
+            _ if n >= sent => state == ResponseState::Ready,
+            0 => state == ResponseState::Sent,
+            _ => state == ResponseState::Sent || state == ResponseState::Acknowledged,
         };
-        assert!(expected, "F-8.5.1-3: response {n} of {sent} of {all} is in state {state}");
-        in_ring += u32::from(n < sent && state == response_state::SENT);
+        assert!(expected, "F-8.5.1-3: response {n} of {sent} of {all} is in state {state:?}");
+        in_ring += u32::from(n < sent && state == ResponseState::Sent);
     }
-    let w = &c.data_tx;
+    let w = &c.delivery.data().tx;
     let mut seen = [false; RESPONSES];
     for offset in bits(w.pull_data.and_not(w.acknowledged)) {
-        let packet = packet(w, &tables.data_packets, offset);
+        let packet = packet(w, &tables.packets[Window::Data as usize], offset);
         let slot = packet.response as usize % RESPONSES;
         assert!(!core::mem::replace(&mut seen[slot], true), "two packets for one response");
         assert_eq!(tables.responses[slot].rsn, packet.rsn, "F-7.4-2: Pull Data carries the request's RSN");
-        assert_eq!(tables.responses[slot].state, response_state::SENT);
+        assert_eq!(tables.responses[slot].state, ResponseState::Sent);
         in_ring -= 1;
     }
     assert_eq!(in_ring, 0, "a response is sent and no packet carries it");
@@ -118,98 +119,100 @@ fn responses(c: &Connection, tables: &Tables) {
 
 /// Requests of the peer that are not finished, and the data window that waits for them.
 fn requests(c: &Connection, tables: &Tables) {
-    let ordered = c.config.ordered != 0;
+    let ordered = c.target.ordered != 0;
+    let data = &c.delivery.data().rx;
     let mut held = 0;
     let mut unfinished = Bitmap128::ZERO;
     for (key, request) in tables.requests.iter().enumerate() {
-        let pull = request.flags & 2 != 0;
+        let pull = request.is_pull();
         match request.state {
-            request_state::FREE => continue,
-            request_state::CONSUMED => assert!(ordered, "only order makes a Resync wait (D-25)"),
-            request_state::HELD | request_state::RNR => {
+            RequestState::Free => continue,
+            RequestState::Consumed => assert!(ordered, "only order makes a Resync wait (D-25)"),
+            RequestState::Held | RequestState::Rnr => {
                 held += 1;
                 assert!(request.cell as u32 != NO_CELL, "key {key}: held where?");
                 assert!(
-                    !pull || request.state == request_state::HELD,
+                    !pull || request.state == RequestState::Held,
                     "F-11-25: pulls are not RNRed on the wire"
                 );
             }
-            request_state::ERRORED => {
+            RequestState::Errored => {
                 assert_eq!(request.cell as u32, NO_CELL, "key {key}: an error keeps no cell")
             }
-            other => panic!("key {key}: in state {other} between two steps"),
         }
-        let ahead = Rsn(request.rsn).distance_from(c.target.nrsn);
+        let ahead = request.rsn.distance_from(c.target.nrsn);
         if ordered {
-            assert_eq!(request.rsn as usize % TRANSACTIONS, key, "a request stands at its RSN");
-            let waits = request.state != request_state::ERRORED;
+            assert_eq!(request.rsn.0 as usize % TRANSACTIONS, key, "a request stands at its RSN");
+            let waits = request.state != RequestState::Errored;
             assert!(
                 !waits || ahead < TRANSACTIONS as u32,
                 "key {key}: waits for an RSN that is past (F-8.5.1-2)"
             );
-            assert!(request.state != request_state::RNR || ahead == 0, "D-42: only the next RSN is in RNR");
+            assert!(request.state != RequestState::Rnr || ahead == 0, "D-42: only the next RSN is in RNR");
         }
-        if !pull && request.state != request_state::CONSUMED {
-            let offset = Psn(request.psn).distance_from(c.data_rx.base);
-            assert!(
-                c.data_rx.received.get(offset) && !c.data_rx.acknowledged.get(offset),
-                "key {key}: F-6.1.1.1-2"
-            );
+        if !pull && request.state != RequestState::Consumed {
+            let offset = request.psn.distance_from(data.base);
+            assert!(data.received.get(offset) && !data.acknowledged.get(offset), "key {key}: F-6.1.1.1-2");
             assert!(!unfinished.get(offset), "two requests with one PSN");
             unfinished.set(offset);
         }
     }
     assert_eq!(c.target.held, held, "requests in cells");
-    assert_eq!(c.target.delivering, 0, "nothing is at the ULP between two steps");
-    let waiting = c.data_rx.received.and_not(c.data_rx.acknowledged);
+    let waiting = data.received.and_not(data.acknowledged);
     assert_eq!(waiting, unfinished, "F-9-2: a push received and not acknowledged has its request");
 }
 
 fn transactions(c: &Connection, tables: &Tables) {
     let i = &c.initiator;
     let at = |rsn: Rsn| tables.transactions[rsn.0 as usize % TRANSACTIONS].state;
-    assert!(
-        tables.transactions.iter().all(|t| t.state != transaction_state::PLACING),
-        "F-8.4.1-3: between two steps"
-    );
     let open_pull = |t: &&Transaction| {
-        let pull = matches!(t.opcode, opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD);
-        pull && matches!(t.state, transaction_state::SENT | transaction_state::ACKNOWLEDGED)
+        t.pull != 0 && matches!(t.state, TransactionState::Sent | TransactionState::Acknowledged)
     };
     let open_pulls = tables.transactions.iter().filter(open_pull).count();
-    assert_eq!(usize::from(i.open_pulls), open_pulls, "pulls that hold a credit");
+    // An answer gives its credit back when the peer knows that it is here.
+    let answers = c.delivery.data().rx.answers.count_ones() as usize;
+    assert_eq!(usize::from(i.open_pulls), open_pulls + answers, "pulls that hold a credit");
     assert!(i.open_pulls <= PULL_CREDITS, "F-8.5.3.1-1: pulls the target has responses for");
     let oldest = at(i.brsn);
-    assert!(oldest != transaction_state::REPORTED, "F-8.4.1-1: BRSN is the oldest not completed");
+    assert!(oldest != TransactionState::Reported, "F-8.4.1-1: BRSN is the oldest not completed");
     assert!(
-        oldest != transaction_state::DONE || i.completions_blocked != 0,
+        oldest != TransactionState::Done || i.completions_blocked != 0,
         "F-8.4.2-1: done and not reported"
     );
-    if c.config.ordered != 0 {
-        let sent = i.next.distance_from(i.brsn);
+    if i.ordered != 0 {
+        // Completed ones whose packet is not acknowledged keep their place as well.
+        let sent = i.next.distance_from(i.released);
         assert!(sent <= TRANSACTIONS as u32, "transactions outstanding");
         for n in 0..TRANSACTIONS as u32 {
-            let fresh = at(i.brsn.add(n)) == transaction_state::SUBMITTED;
-            assert_eq!(fresh, n >= sent, "F-9.1.3-2: sent in RSN order, BRSN + {n} of {sent}");
+            let rsn = i.released.add(n);
+            // One that ended before it was sent is not sent either: a Resync takes its turn.
+            let skipped = tables.transactions[rsn.0 as usize % TRANSACTIONS].skipped != 0;
+            let fresh = at(rsn) == TransactionState::Submitted || skipped;
+            assert_eq!(fresh, n >= sent, "F-9.1.3-2: sent in RSN order, released + {n} of {sent}");
         }
     }
 }
 
 /// Whatever waits for time has a timer that runs.
 fn timers(c: &Connection, tables: &Tables) {
-    let armed = |bit| c.timers.armed & bit != 0;
-    for window in [&c.request_tx, &c.data_tx] {
+    for lane in &c.delivery.lanes {
         assert!(
-            window.timed().is_zero() || armed(timer::RETRANSMIT),
+            lane.tx.timed().is_zero() || c.delivery.retransmit.is_armed(),
             "F-9.1.1-11: a packet whose timer does not run"
         );
     }
-    let rnr = tables.requests.iter().any(|request| request.state == request_state::RNR);
-    let retry = c.target.rnr_due != 0 || !c.target.rnr_retry.is_zero();
-    assert!(!rnr || retry || armed(timer::RNR), "D-43: a request in RNR that nobody redelivers");
+    let rnr = tables.requests.iter().any(|request| request.state == RequestState::Rnr);
+    let retry = !c.target.rnr_due.is_zero();
+    assert!(!rnr || retry || c.target.rnr_timer.is_armed(), "D-43: a request in RNR that nobody redelivers");
     let oldest = tables.transactions[c.initiator.brsn.0 as usize % TRANSACTIONS].state;
-    let waiting = matches!(oldest, transaction_state::SENT | transaction_state::ACKNOWLEDGED);
-    assert!(!waiting || armed(timer::TRANSACTION), "F-11-19: the oldest transaction has no timer");
+    let waiting = matches!(oldest, TransactionState::Sent | TransactionState::Acknowledged);
+    assert!(!waiting || c.initiator.timer.is_armed(), "F-11-19: the oldest transaction has no timer");
+}
+
+/// All deadlines of a connection but that under which it is filed.
+pub(super) const fn deadlines(c: &Connection) -> [Deadline; 5] {
+    let (ack, retransmit) = (c.delivery.ack.coalescing, c.delivery.retransmit);
+    [ack, retransmit, c.initiator.timer, c.target.rnr_timer, c.congestion.pacing]
 }
 
 /// Whether an entry is back where it was when it was opened, but for its sequence numbers: every resource was given
@@ -219,24 +222,22 @@ fn timers(c: &Connection, tables: &Tables) {
 /// If not; the message says what is left.
 pub fn check_idle(entry: &Entry) {
     let c = &entry.connection;
-    for (window, name) in [(&c.request_tx, "request"), (&c.data_tx, "data")] {
+    let (request, data) = (c.delivery.request(), c.delivery.data());
+    for (window, name) in [(&request.tx, "request"), (&data.tx, "data")] {
         assert_eq!(window.in_flight(), 0, "F-11-1: packets left in the {name} window");
         assert_eq!(window.outstanding_requests, 0, "{name}: RORC or DORC");
         assert_eq!(window.outstanding_retransmitted, 0, "{name}: RORRC or DORRC");
     }
-    for (window, name) in [(&c.request_rx, "request"), (&c.data_rx, "data")] {
+    for (window, name) in [(&request.rx, "request"), (&data.rx, "data")] {
         assert!(
             window.received.is_zero() && window.acknowledged.is_zero(),
             "holes left in the {name} window"
         );
     }
     assert_eq!(c.target.response_head, c.target.response_tail, "responses left");
-    assert!(
-        entry.tables.requests.iter().all(|request| request.state == request_state::FREE),
-        "requests left"
-    );
-    let free = |state: u8| state == transaction_state::SUBMITTED;
+    assert!(entry.tables.requests.iter().all(|request| request.state == RequestState::Free), "requests left");
+    let free = |state: TransactionState| state == TransactionState::Submitted;
     assert!(entry.tables.transactions.iter().all(|t| free(t.state)), "transactions left");
-    assert_eq!(c.timers.armed & !timer::FILED, 0, "timers left running");
-    assert_eq!(c.ack.pending, 0, "an acknowledgement was not sent");
+    assert!(deadlines(c).iter().all(|deadline| !deadline.is_armed()), "timers left running");
+    assert_eq!(c.delivery.ack.pending, 0, "an acknowledgement was not sent");
 }

@@ -4,14 +4,13 @@ use fabric_model::{Fabric, Port, Span, Time};
 use host_nic::{HostConfig, HostNic};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use transport_common::connection::{TRANSACTIONS, state, timer};
+use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
-use transport_common::packet_delivery::TransmitWindow;
+use transport_common::packet_delivery::{Gate, TransmitWindow};
 use transport_common::queues::opcode;
-use transport_common::transaction::{request_state, response_state};
+use transport_common::transaction::{RequestState, ResponseState};
 use transport_common::units::{Fcwnd, Picoseconds};
-use transport_common::wire::PacketType;
 
 use super::application::Flow;
 use super::scenario::{End, Profile, Scenario, mac, node_config_of, scale};
@@ -268,7 +267,7 @@ impl World {
     fn verify_idle(&self) {
         for link in &self.scenario.links {
             let entries = link.ends.map(|end| self.hosts[end.host].nic.entry(end.slot));
-            if entries.iter().all(|entry| entry.connection.state == state::OPEN) {
+            if entries.iter().all(|entry| entry.connection.state == State::Open) {
                 entries.iter().for_each(|entry| invariants::check_idle(entry));
             } else {
                 assert_eq!(
@@ -284,7 +283,7 @@ impl World {
         for end in self.scenario.links.iter().flat_map(|link| link.ends) {
             let End { host, slot } = end;
             let state = self.hosts[host].nic.entry(slot).connection.state;
-            assert!([state::CLOSED, state::FATAL].contains(&state), "state {state} after the close");
+            assert!([State::Closed, State::Fatal].contains(&state), "state {state:?} after the close");
         }
     }
 }
@@ -324,7 +323,7 @@ impl Host {
     /// The transmit windows of all connections.
     fn sent(&self) -> Vec<[TransmitWindow; 2]> {
         let connections = self.slots.iter().map(|slot| &self.nic.entry(*slot).connection);
-        connections.map(|c| [c.request_tx, c.data_tx]).collect()
+        connections.map(|c| c.delivery.lanes.map(|lane| lane.tx)).collect()
     }
 
     /// What holds after every step of a card.
@@ -333,10 +332,10 @@ impl Host {
         for (slot, before) in self.slots.clone().into_iter().zip(before) {
             let entry = self.nic.entry(slot);
             invariants::check(entry);
-            for (old, new) in before.iter().zip([&entry.connection.request_tx, &entry.connection.data_tx]) {
-                check_gate(old, new, entry.connection.fabric_window(), entry.connection.congestion.ncwnd);
+            for (old, lane) in before.iter().zip(&entry.connection.delivery.lanes) {
+                check_gate(old, &lane.tx, entry.connection.congestion.gate());
             }
-            let in_cells = |s: u8| s == request_state::HELD || s == request_state::RNR;
+            let in_cells = |s| s == RequestState::Held || s == RequestState::Rnr;
             held.extend(entry.tables.requests.iter().filter(|r| in_cells(r.state)).map(|r| r.cell));
             self.check_attended(slot);
         }
@@ -352,48 +351,45 @@ impl Host {
         }
         let entry = self.nic.entry(slot);
         let c = &entry.connection;
-        if c.state != state::OPEN {
+        if c.state != State::Open {
             return;
         }
-        assert_eq!(c.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
-        if c.timers.armed & timer::PACING != 0 {
+        assert_eq!(c.delivery.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
+        if c.congestion.pacing.is_armed() {
             return; // what waits may wait for its departure
         }
         let response = &entry.tables.responses[c.target.response_next as usize % 128];
         let waits =
-            c.target.response_next != c.target.response_tail && response.state == response_state::READY;
-        let gate = c.data_tx.may_send_new(PacketType::PullData, c.fabric_window(), 0);
-        let behind = !c.data_tx.retransmit.and(c.data_tx.pull_data).is_zero();
+            c.target.response_next != c.target.response_tail && response.state == ResponseState::Ready;
+        let (request, data) = (&c.delivery.request().tx, &c.delivery.data().tx);
+        let gate = data.may_send_response(c.congestion.gate());
+        let behind = !data.retransmit.and(data.pull_data).is_zero();
         assert!(!waits || !gate || behind, "a response could leave and nobody sends it (F-8.3-2)");
         let next = entry.tables.requests[c.target.nrsn.0 as usize % TRANSACTIONS];
         let room = c.target.response_tail.wrapping_sub(c.target.response_head) < 128;
-        let deliverable = c.config.ordered != 0
-            && next.state == request_state::HELD
-            && next.rsn == c.target.nrsn.0
-            && (room || next.flags & 2 == 0);
+        let deliverable = c.target.ordered != 0
+            && next.state == RequestState::Held
+            && next.rsn == c.target.nrsn
+            && (room || !next.is_pull());
         assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
-        assert!(
-            c.target.rnr_due == 0 && c.target.rnr_retry.is_zero(),
-            "RNR time is over and nobody redelivers (D-43)"
-        );
-        for (window, other) in [(&c.request_tx, &c.data_tx), (&c.data_tx, &c.request_tx)] {
+        assert!(c.target.rnr_due.is_zero(), "RNR time is over and nobody redelivers (D-43)");
+        for (window, other) in [(request, data), (data, request)] {
             // A packet of the other window may stand before it and wait for its own gate (F-9.1.5-3).
             let base = window.retransmit.get(0)
                 && window.outstanding_retransmitted == 0
                 && other.retransmit.is_zero();
             assert!(!base, "the base packet waits for retransmission and nobody sends it (D-29)");
         }
-        let armed = c.timers.armed;
-        let running = armed & !timer::FILED != 0;
+        let running = invariants::deadlines(c).iter().any(|deadline| deadline.is_armed());
         assert!(
-            !running || armed & timer::FILED != 0 && self.nic.wheel().is_filed(slot as u32),
+            !running || c.service.filed.is_armed() && self.nic.wheel().is_filed(slot as u32),
             "a timer nobody turns"
         );
     }
 }
 
 /// First transmissions of the last step kept to the gate (F-9.1.2-1..3).
-fn check_gate(old: &TransmitWindow, new: &TransmitWindow, fabric: u32, ncwnd: u32) {
+fn check_gate(old: &TransmitWindow, new: &TransmitWindow, Gate { fabric, ncwnd }: Gate) {
     if new.next == old.next {
         return;
     }

@@ -1,9 +1,10 @@
 //! Which events enter the queue of the rate update engine (10.6.1, D-73).
 
 use crate::units::Ticks;
+use bytemuck::{Pod, Zeroable};
 
 /// The admission policy of an event queue. With `thresholds[0]` at the queue's capacity, the default, it admits all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Admission {
     /// Entries that the queue holds.

@@ -5,6 +5,7 @@ use super::parameters::Prepared;
 use super::plb::PlbState;
 use super::result::Outcome;
 use super::{dcqcn, fixed, newreno, swift};
+use bytemuck::{Pod, Zeroable};
 
 /// A congestion control algorithm: a pure function of an event, the connection's state and the parameters.
 ///
@@ -33,7 +34,7 @@ pub trait Algorithm {
 }
 
 /// State of a connection that the queues do not carry. All zero bytes are a fresh connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct EngineState {
     /// Counters of PLB.
@@ -54,8 +55,7 @@ impl EngineState {
     /// Forgets everything.
     #[inline(always)]
     fn clear(&mut self) {
-        // SAFETY: made of 32-bit words or parts that fill them; all zero is a fresh connection.
-        unsafe { crate::words::zero(self) };
+        crate::verifier::zero(self);
     }
 }
 

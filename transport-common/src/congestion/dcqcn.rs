@@ -16,6 +16,7 @@ use super::parameters::{Parameters as EngineParameters, Prepared};
 use super::result::Outcome;
 use super::window::{clamp_fcwnd, pace, smooth, update_ncwnd};
 use crate::units::{Fcwnd, Ticks};
+use bytemuck::{Pod, Zeroable};
 
 /// Bits behind the point of a rate in packets a tick.
 pub const RATE_BITS: u32 = 24;
@@ -23,7 +24,7 @@ pub const RATE_BITS: u32 = 24;
 const WINDOW_TO_RATE: u32 = RATE_BITS - Fcwnd::FRACTION_BITS;
 
 /// Parameters of DCQCN; rates are packets a tick of 131.072 ns in units of 2^-24 (0.4547 packets a second).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Parameters {
     /// Highest rate, the line rate: at least `min_rate`.
@@ -88,7 +89,7 @@ impl Parameters {
 }
 
 /// State of a connection; zero is fresh.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct DcqcnState {
     /// Current rate (R_C); 0 while fresh.

@@ -10,8 +10,7 @@ pub const ENTRY_BITS: u32 = 512;
 /// Zeroes an entry.
 #[inline(always)]
 pub(super) fn clear(entry: &mut Entry) {
-    // SAFETY: made of 64-bit words.
-    unsafe { crate::words::zero(entry) };
+    crate::verifier::zero(entry);
 }
 
 /// Where a field of at most 32 bits lies. All fields are constants, so that reading or writing one compiles to a

@@ -4,6 +4,7 @@ use super::entry::{ENTRY_BITS, Entry, Field, clear};
 use super::nic_time::{DelaySelect, Delays, NicTime};
 use crate::units::{Fcwnd, Ticks};
 use crate::wire::nack::NackCode;
+use bytemuck::{Pod, Zeroable};
 
 /// Codes of [`Event::event_type`] (F-10.6.2.1-2); 3 is reserved.
 pub struct EventType;
@@ -38,7 +39,7 @@ impl Direction {
 }
 
 /// A congestion event, unpacked. Field widths in bits are those of the entry; [`Self::encode`] drops what is above.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Event {
     /// Connection, 24 bits.

@@ -13,9 +13,10 @@
 
 use super::nic_time::NicTime;
 use crate::units::{Fcwnd, Ticks};
+use bytemuck::{Pod, Zeroable};
 
 /// A duration in units of 2^-16 ticks of 131.072 ns, at most 40 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct FineTicks(pub u64);
 
@@ -46,7 +47,7 @@ impl FineTicks {
 }
 
 /// A factor in the format 16.16.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Fraction(pub u32);
 

@@ -2,6 +2,7 @@
 
 use super::fixed_point::{FineTicks, divide, reciprocal_sqrt};
 use crate::units::{Fcwnd, Ticks};
+use bytemuck::{Pod, Zeroable};
 
 /// Bits of the range of 1 / sqrt(fcwnd) that take part in the product with the slope.
 const RANGE_BITS: u32 = 31;
@@ -11,7 +12,7 @@ const RANGE_BITS: u32 = 31;
 /// With y = 1 / sqrt(fcwnd) the adder is alpha * y + beta, clamped to 0..=max (D-62). alpha and beta are such that it
 /// is 0 at `y_low`, that of the largest window, and max at `y_high`, that of the smallest. It is computed as the
 /// way of y from one to the other, times the slope.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct FlowScaling {
     /// 1 / sqrt(max_flow_scaling_window), 40 bits behind the point.

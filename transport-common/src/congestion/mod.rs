@@ -1,6 +1,6 @@
 //! Congestion control (section 10): what the rate update engine is told, what it answers, and how it decides.
 //!
-//! | room | contents |
+//! | module | contents |
 //! |---|---|
 //! | [`nic_time`] | 24-bit event time and the four delays of T1 to T4 (10.1) |
 //! | [`event`], [`result`] | the entries of the two queues, unpacked and as 64 bytes (10.6.2) |
@@ -9,6 +9,7 @@
 //! | [`algorithm`] | the trait of an algorithm, the list of ours, the choice among them |
 //! | [`swift`], [`plb`] | Swift with PLB (10.3, 10.4) |
 //! | [`dcqcn`], [`newreno`], [`fixed`] | further algorithms |
+//! | [`control`] | a connection's windows, timeout and pacing; its events and results |
 //! | [`settings`] | who decides for a connection, and how |
 //! | [`queues`] | the memory that datapath and user-space engine share |
 //! | [`window`] | the parts that algorithms share: smoothing, NIC window, pacing gap, timeout |
@@ -18,6 +19,7 @@
 
 pub mod admission;
 pub mod algorithm;
+pub mod control;
 pub mod dcqcn;
 pub mod entry;
 pub mod event;

@@ -7,12 +7,13 @@ use super::parameters::{Parameters, Prepared};
 use super::result::Outcome;
 use super::window::{ONE_PACKET, clamp_fcwnd, pace, smooth, update_ncwnd};
 use crate::units::Fcwnd;
+use bytemuck::{Pod, Zeroable};
 
 /// Smallest slow start threshold: two packets (RFC 5681, equation 4).
 const MIN_THRESHOLD: u32 = 2 * ONE_PACKET as u32;
 
 /// State of a connection; zero is fresh.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct NewRenoState {
     /// Slow start threshold, a window in the format 11.10; 0 before the first loss, when there is none.

@@ -1,9 +1,10 @@
 //! NIC time as congestion control sees it: 24 bits of 131.072 ns ticks, and the delays of T1 to T4 (10.1).
 
 use crate::units::{FalconTime, Picoseconds, Ticks};
+use bytemuck::{Pod, Zeroable};
 
 /// An instant in ticks of 131.072 ns modulo 2^24 (wraps after 2.199 s), hence no `Ord` (D-12).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct NicTime(pub u32);
 

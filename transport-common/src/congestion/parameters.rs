@@ -1,5 +1,6 @@
 //! Parameters of the rate update engine (10.5), with the names of the specification, their ranges and defaults.
 
+use bytemuck::{Pod, Zeroable};
 use core::fmt;
 
 use super::dcqcn;
@@ -10,7 +11,7 @@ use super::result::MAX_NCWND;
 use crate::units::{Fcwnd, Ticks};
 
 /// What a person sets. [`Self::prepare`] checks it and gives what algorithms take. Durations are ticks of 131.072 ns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Parameters {
     /// Largest fabric window: at least `min_fcwnd`.
@@ -230,7 +231,7 @@ impl Default for Parameters {
 }
 
 /// Checked parameters with what follows from them; made by [`Parameters::prepare`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Prepared {
     parameters: Parameters,

@@ -7,12 +7,13 @@ use super::event::{Event, EventType};
 use super::fixed_point::{FineTicks, Fraction};
 use super::parameters::Parameters;
 use super::window::ONE_PACKET;
+use bytemuck::{Pod, Zeroable};
 
 /// Largest packet count of a round (D-72).
 const MAX_PACKETS: u32 = 1023;
 
 /// Counters of a connection; zero is fresh (F-10.5.6-1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct PlbState {
     /// Packets acknowledged in this round, at most 1023.

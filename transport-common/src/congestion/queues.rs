@@ -1,10 +1,11 @@
 //! The memory that datapath and a rate update engine in user space share: event queues and the result queue (10.6.2).
 
+use bytemuck::{Pod, Zeroable};
 use core::sync::atomic::AtomicU64;
 
 use super::admission::Admission;
 use super::entry::Entry;
-use crate::queues::Slot;
+use crate::shared::Slot;
 
 /// Event queues of a node (F-10.6.2.1-11).
 pub const EVENT_QUEUES: usize = 4;
@@ -23,6 +24,7 @@ pub const EVENT_QUEUE_CAPACITY: u32 = EVENT_QUEUE_DEPTH as u32 - 256;
 /// is 1 in the first lap and toggles with each (D-74), so that a consumer that looks at the entry alone sees when it is
 /// complete. Everything an engine writes is untrusted.
 #[repr(C)]
+#[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
 pub struct CongestionQueues {
     /// Datapath: events written to each queue.
     pub event_producer: [AtomicU64; EVENT_QUEUES],
@@ -67,4 +69,14 @@ mod tests {
         let depth = EVENT_QUEUE_DEPTH as u64;
         assert_eq!([0, depth - 1, depth, 2 * depth].map(generation_of), [1, 1, 0, 1]);
     }
+}
+
+/// What the admission policy goes by: the event queues as they were before a step.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct AdmissionView {
+    /// Entries in each queue.
+    pub occupancy: [u32; EVENT_QUEUES],
+    /// The policy (D-73); capacity 0 without a rate update engine.
+    pub admission: Admission,
 }

@@ -5,6 +5,7 @@ use super::event::Event;
 use super::nic_time::NicTime;
 use super::parameters::Parameters;
 use crate::units::{Fcwnd, Ticks};
+use bytemuck::{Pod, Zeroable};
 
 /// Largest NIC window, 11 bits.
 pub const MAX_NCWND: u32 = (1 << 11) - 1;
@@ -18,7 +19,7 @@ pub const METADATA_MASK: u32 = 0x00ff_fffc;
 const PASSED_METADATA_MASK: u32 = METADATA_MASK >> 1 & METADATA_MASK;
 
 /// A congestion result, unpacked. Field widths in bits are those of the entry; [`Self::encode`] drops what is above.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Outcome {
     /// Connection, 24 bits, as in the event.

@@ -2,6 +2,7 @@
 
 use super::algorithm::AlgorithmId;
 use super::parameters::Prepared;
+use bytemuck::{Pod, Zeroable};
 
 /// Where a connection's events are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,7 +38,7 @@ impl Placement {
 
 /// Congestion control of a connection as it is set from outside, while traffic flows or before. All zero bytes keep
 /// windows and timeout constant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Settings {
     /// A [`Placement`]; an unknown one counts as constant.

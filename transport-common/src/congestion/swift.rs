@@ -133,15 +133,16 @@ const fn decreased(window: u64, delay: u64, target: u64, p: &Parameters) -> u64 
 /// with 0 and cuts nothing (D-68).
 #[inline(always)]
 const fn retransmitted(event: &Event, p: &Parameters, outcome: &mut Outcome) {
-    let now = event.now();
-    let elapsed = now.has_elapsed(event.fabric_window_time_marker, event.rtt());
+    let (now, rtt, marker) = (event.now(), event.rtt(), event.fabric_window_time_marker);
     let mut window = event.fcwnd.0 as u64;
-    if event.retransmit_count == 1 && elapsed {
+    outcome.fabric_window_time_marker = now;
+    if event.retransmit_count == 1 && now.has_elapsed(marker, rtt) {
         window = p.max_fabric_multiplicative_decrease_factor.complement().of(event.fcwnd.0);
-        outcome.fabric_window_time_marker = now;
     } else if event.retransmit_count as u32 >= p.retransmit_limit {
         window = p.min_fcwnd.0 as u64;
-        outcome.fabric_window_time_marker = now;
+    } else {
+        // What leaves the window as it is moves the marker as any event does, or it would lag behind its wrap (10.3.6).
+        outcome.fabric_window_time_marker = now.drag(marker, rtt);
     }
     outcome.fcwnd = clamp_fcwnd(window, p);
 }

@@ -1,16 +1,17 @@
-//! From [`Transmission`](super::Transmission) to frame: headers in the scratch, data from memory, checksum.
+//! From [`Outgoing`] to frame: headers in the scratch, data from memory, checksum.
 
-use super::parse::{fold, pseudo_sum};
-use super::{HEADER_BYTES, Platform, Scratch, Transmission, UlpOut, ulp_header};
-use crate::connection::{INITIAL_HOP_LIMIT, Path};
+use super::{HEADER_BYTES, Platform, Scratch};
+use crate::connection::{INITIAL_HOP_LIMIT, Outgoing, Path};
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
 use crate::queues::access;
-use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Reth};
+use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Extension, Payload, Reth};
 use crate::units::FalconTime;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
 use crate::wire::base::BaseHeader;
-use crate::wire::ethernet::Ethernet;
+use crate::wire::checksum::{pseudo_header_v4, pseudo_header_v6, sum_length, transmit_checksum};
+use crate::wire::cursor::Bytes;
+use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
 use crate::wire::ipv4::Ipv4;
 use crate::wire::ipv6::Ipv6;
 use crate::wire::nack::Nack;
@@ -19,7 +20,7 @@ use crate::wire::pull_data::PullData;
 use crate::wire::pull_request::PullRequest;
 use crate::wire::push_data::PushData;
 use crate::wire::resync::Resync;
-use crate::wire::udp::{FALCON_UDP_PORT, Udp};
+use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use crate::wire::{PacketType, ProtocolType};
 
 /// Where the UDP header stands in the header buffer; Ethernet and IP end here, whatever their length.
@@ -32,9 +33,6 @@ const CHECKSUM_AT: usize = UDP_AT + 6;
 /// Longest frame the engine can send: the room of a live frame.
 pub const MAX_FRAME_BYTES: u32 = 3408;
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-const PROTOCOL_UDP: u8 = 17;
 /// ECN-capable transport, codepoint ECT(0): switches mark instead of dropping.
 const ECT_0: u8 = 2;
 
@@ -46,39 +44,40 @@ fn at<const AT: usize, const LEN: usize>(header: &mut [u8; HEADER_BYTES]) -> &mu
     unsafe { &mut *header.as_mut_ptr().add(AT).cast::<[u8; LEN]>() }
 }
 
-/// Builds the frame of `s.transmission`. False when the frame cannot hold it or memory is out of bounds.
+/// Builds the frame of `s.step.output.packet`. False when the frame cannot hold it or memory is out of bounds.
 #[inline(never)]
 pub(super) fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
-    if s.transmission.ulp.resolve != 0 {
+    if s.step.output.packet.ulp.resolve != 0 {
         resolve(p, s);
     }
     let header_length = put_falcon(s);
-    let data_length = s.transmission.ulp.data_length;
+    let data_length = s.step.output.packet.ulp.data_length;
     if data_length > MAX_FRAME_BYTES {
         return false;
     }
     let udp_length = (FALCON_AT - UDP_AT) as u32 + header_length + data_length;
     put_psp(s);
     *at::<UDP_AT, { Udp::LEN }>(&mut s.header) = [0; Udp::LEN];
-    let path = &s.path;
+    let path = &s.step.output.packet.path;
     let udp =
         Udp { src_port: path.source_port, dst_port: FALCON_UDP_PORT, length: udp_length as u16, checksum: 0 };
     udp.encode(at::<UDP_AT, { Udp::LEN }>(&mut s.header));
-    if s.transmission.checksum != 0 {
+    if s.step.output.packet.checksum != 0 {
         put_checksum(p, s, udp_length, header_length, data_length);
     }
-    let network = put_network(&s.path, udp_length, &mut s.header);
+    let network = put_network(&s.step.output.packet.path, udp_length, &mut s.header);
     let headers = network + udp_length - data_length;
     let start = UDP_AT as u32 - network;
     p.resize(headers + data_length)
         && p.store_header(s, start, headers)
-        && (data_length == 0 || p.memory_to_frame(s.transmission.ulp.memory_offset, headers, data_length))
+        && (data_length == 0
+            || p.memory_to_frame(s.step.output.packet.ulp.memory_offset, headers, data_length))
 }
 
 /// A READ's region is looked up when its response is built, each time: it may be gone by now.
 #[inline(always)]
 fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
-    let u = &mut s.transmission.ulp;
+    let u = &mut s.step.output.packet.ulp;
     match p.region(u.rkey).resolve(u.rkey, access::REMOTE_READ, u.address, u.length) {
         Some(offset) => u.memory_offset = offset,
         None => {
@@ -90,7 +89,7 @@ fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
 
 #[inline(always)]
 fn put_psp(s: &mut Scratch) {
-    let psp = Psp::plaintext(Spi(s.transmission.spi), s.transmission.iv);
+    let psp = Psp::plaintext(Spi(s.step.output.packet.spi), s.step.output.packet.iv);
     psp.encode(at::<PSP_AT, { Psp::LEN }>(&mut s.header));
 }
 
@@ -102,17 +101,19 @@ fn put_checksum<P: Platform>(
     header_length: u32,
     data_length: u32,
 ) {
-    let pseudo = pseudo_sum(&s.path.source, &s.path.destination, s.path.ip_version == 6);
+    let path = &s.step.output.packet.path;
+    let (source, destination) = (&path.source, &path.destination);
+    let pseudo = if path.ip_version == 6 {
+        pseudo_header_v6(source, destination)
+    } else {
+        pseudo_header_v4(&source.array::<0, 4>(), &destination.array::<0, 4>())
+    };
     let headers = (FALCON_AT - UDP_AT) as u32 + header_length;
-    let mut sum =
-        pseudo + (udp_length as u16).to_be() as u64 + p.sum_header(s, UDP_AT as u32, headers) as u64;
+    let mut sum = pseudo + sum_length(udp_length as u16) + p.sum_header(s, UDP_AT as u32, headers) as u64;
     if data_length != 0 {
-        sum += p.sum_memory(s.transmission.ulp.memory_offset, data_length) as u64;
+        sum += p.sum_memory(s.step.output.packet.ulp.memory_offset, data_length) as u64;
     }
-    let checksum = !fold(sum);
-    // 0 means "no checksum": its other representation is sent.
-    let checksum = if checksum == 0 { 0xffff } else { checksum };
-    *at::<CHECKSUM_AT, 2>(&mut s.header) = checksum.to_ne_bytes();
+    *at::<CHECKSUM_AT, 2>(&mut s.header) = transmit_checksum(sum).to_be_bytes();
 }
 
 /// Ethernet and IP in front of [`UDP_AT`]; returns their length.
@@ -127,7 +128,7 @@ fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) ->
             traffic_class: ECT_0,
             flow_label: path.flow_label,
             payload_length: udp_length as u16,
-            next_header: PROTOCOL_UDP,
+            next_header: IP_PROTOCOL_UDP,
             hop_limit: INITIAL_HOP_LIMIT,
             src: path.source,
             dst: path.destination,
@@ -145,7 +146,7 @@ fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) ->
             total_length: (udp_length as usize + Ipv4::LEN) as u16,
             identification: 0,
             ttl: INITIAL_HOP_LIMIT,
-            protocol: PROTOCOL_UDP,
+            protocol: IP_PROTOCOL_UDP,
             src: [source[0], source[1], source[2], source[3]],
             dst: [destination[0], destination[1], destination[2], destination[3]],
         };
@@ -163,7 +164,7 @@ fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) ->
 /// The Falcon header and the ULP headers behind it; returns their length.
 #[inline(always)]
 fn put_falcon(s: &mut Scratch) -> u32 {
-    let t = &s.transmission;
+    let t = &s.step.output.packet;
     let header = &mut s.header;
     if t.kind == PacketType::PushData as u8 {
         let packet =
@@ -187,7 +188,7 @@ fn put_falcon(s: &mut Scratch) -> u32 {
 }
 
 #[inline(always)]
-fn base(t: &Transmission, packet_type: PacketType) -> BaseHeader {
+fn base(t: &Outgoing, packet_type: PacketType) -> BaseHeader {
     BaseHeader {
         dest_cid: Cid(t.dest_cid),
         dest_function: t.dest_function,
@@ -202,7 +203,7 @@ fn base(t: &Transmission, packet_type: PacketType) -> BaseHeader {
 }
 
 #[inline(always)]
-fn put_resync(t: &Transmission, header: &mut [u8; HEADER_BYTES]) {
+fn put_resync(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) {
     let original = if t.resync_type == PacketType::PullRequest as u8 {
         PacketType::PullRequest
     } else if t.resync_type == PacketType::PullData as u8 {
@@ -216,7 +217,7 @@ fn put_resync(t: &Transmission, header: &mut [u8; HEADER_BYTES]) {
 }
 
 #[inline(always)]
-fn put_acknowledgement(t: &Transmission, header: &mut [u8; HEADER_BYTES]) -> u32 {
+fn put_acknowledgement(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) -> u32 {
     let cc = CongestionInfo {
         forward_hops: t.forward_hops,
         rx_buffer_level: t.rx_buffer_level,
@@ -266,13 +267,13 @@ fn put_acknowledgement(t: &Transmission, header: &mut [u8; HEADER_BYTES]) -> u32
 
 /// BTH and its extension at the constant `AT`; returns their length.
 #[inline(always)]
-fn put_ulp<const AT: usize>(u: &UlpOut, header: &mut [u8; HEADER_BYTES]) -> u32 {
-    if u.extension == ulp_header::NONE {
+fn put_ulp<const AT: usize>(u: &Payload, header: &mut [u8; HEADER_BYTES]) -> u32 {
+    if u.extension == Extension::None {
         return 0;
     }
     Bth::new(u.bth_opcode, u.dest_qp, u.segment).encode(at_ulp::<AT, 0, { Bth::LEN }>(header));
     match u.extension {
-        ulp_header::RETH => {
+        Extension::Reth => {
             let reth = Reth { address: u.address, rkey: RKey(u.rkey), length: u.length };
             reth.encode(at_ulp::<AT, { Bth::LEN }, { Reth::LEN }>(header));
             if u.has_immediate == 0 {
@@ -281,7 +282,7 @@ fn put_ulp<const AT: usize>(u: &UlpOut, header: &mut [u8; HEADER_BYTES]) -> u32 
             *at_ulp::<AT, { Bth::LEN + Reth::LEN }, 4>(header) = u.immediate.to_be_bytes();
             (Bth::LEN + Reth::LEN + 4) as u32
         }
-        ulp_header::ATOMIC => {
+        Extension::Atomic => {
             let atomic = AtomicEth {
                 address: u.address,
                 rkey: RKey(u.rkey),
@@ -291,11 +292,11 @@ fn put_ulp<const AT: usize>(u: &UlpOut, header: &mut [u8; HEADER_BYTES]) -> u32 
             atomic.encode(at_ulp::<AT, { Bth::LEN }, { AtomicEth::LEN }>(header));
             (Bth::LEN + AtomicEth::LEN) as u32
         }
-        ulp_header::AETH => {
+        Extension::Aeth => {
             Aeth { syndrome: u.syndrome, msn: 0 }.encode(at_ulp::<AT, { Bth::LEN }, { Aeth::LEN }>(header));
             (Bth::LEN + Aeth::LEN) as u32
         }
-        ulp_header::AETH_VALUE => {
+        Extension::AethValue => {
             Aeth { syndrome: u.syndrome, msn: 0 }.encode(at_ulp::<AT, { Bth::LEN }, { Aeth::LEN }>(header));
             *at_ulp::<AT, { Bth::LEN + Aeth::LEN }, 8>(header) = u.swap_or_add.to_be_bytes();
             (Bth::LEN + Aeth::LEN + 8) as u32

@@ -1,22 +1,24 @@
 //! The transmit pipeline: what one frame of the engine becomes.
 
-use super::parse::slot_of;
 use super::receive::{carry_out, give_up, region_of, ring, settle};
-use super::{Platform, Scratch, delivery, emit};
+use super::{Locked, Platform, Scratch, emit};
+use crate::connection::{Serviced, Step, WorkKind};
 use crate::counters::Counter;
 use crate::ids::Cid;
-use crate::ulp;
+use crate::queues::slot_of;
+use crate::transaction::Held;
+use crate::ulp::rdma::{self, OperationKind};
 use crate::units::Picoseconds;
+use crate::verifier;
 use crate::wire::PacketType;
-use crate::words;
 
 /// What a frame of the engine came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Turn {
-    /// There was nobody to turn to, or nothing to do for them.
+    /// There was nobody to service, or nothing to do for them.
     Idle,
-    /// A connection had its turn, and the frame is not needed.
+    /// A connection was serviced, and the frame is not needed.
     Drop,
     /// The frame holds a packet for the wire.
     Transmit,
@@ -27,7 +29,7 @@ pub enum Turn {
 /// No connection slot.
 const NOBODY: u32 = u32::MAX;
 
-/// Gives one connection a turn and fills the frame with what comes of it: one whose congestion result has come, else
+/// Services one connection and fills the frame with what comes of it: one whose congestion result has come, else
 /// one whose deadline has come, else those that asked, round robin.
 ///
 /// `look_at_wheel` is true for some frames only, because reading the clock is a good part of an idle frame: one in
@@ -39,13 +41,13 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     }
     // Whichever way it was chosen: read back, it is the same to the kernel's verifier, which else walks all that follows
     // once for each.
-    let slot = words::forget(&s.turn.slot);
-    let fired = words::forget(&s.turn.fired) != 0;
-    let now = Picoseconds(words::forget(&s.turn.now));
-    s.cells_in_use = p.cells_in_use();
-    s.rx_buffer_level = p.rx_buffer_level().into();
+    let slot = verifier::forget(&s.serviced.slot);
+    let fired = verifier::forget(&s.serviced.fired) != 0;
+    let now = Picoseconds(verifier::forget(&s.serviced.now));
+    s.step.input.cells_in_use = p.cells_in_use();
+    s.step.input.rx_buffer_level = p.rx_buffer_level().into();
     p.event_queues(s, slot);
-    if p.locked(slot, |entry, queues| entry.on_turn(s, queues, now, fired)).is_none() {
+    let Some(mut connection) = p.lock(slot) else {
         // Once more, by the way it came.
         if fired {
             p.file(slot, now, 1)
@@ -53,31 +55,35 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
             p.wake(slot)
         }
         return Turn::Idle;
-    }
+    };
+    let (entry, queues) = connection.parts();
+    let serviced = entry.on_service(&mut s.step, queues, now, fired);
+    p.unlock(connection);
     settle(p, s);
     plan(p, s);
-    if s.delivery.kind == delivery::REDELIVER {
+    if serviced == Serviced::Held {
         return Turn::Redeliver;
     }
-    if s.transmission.present == 0 && s.report.wake == 0 {
+    let output = &s.step.output;
+    if output.packet.present == 0 && output.report.wake == 0 {
         return Turn::Idle;
     }
     transmit(p, s, slot)
 }
 
-/// The next turn that a step of the engine asked for: now, or by a deadline.
+/// The next service that a step of the engine asked for: now, or by a deadline.
 #[inline(always)]
 fn plan<P: Platform>(p: &mut P, s: &Scratch) {
-    let slot = s.turn.slot;
-    if s.report.wake != 0 {
+    let (slot, report) = (s.serviced.slot, &s.step.output.report);
+    if report.wake != 0 {
         p.wake(slot);
     }
-    if s.report.file != 0 {
-        p.file(slot, Picoseconds(s.turn.now), s.report.file_ticks);
+    if report.file != 0 {
+        p.file(slot, Picoseconds(s.serviced.now), report.file_ticks);
     }
 }
 
-/// Chooses whose turn it is, into `s.turn`; false if there is nobody.
+/// Chooses who is serviced, into `s.serviced`; false if there is nobody.
 #[inline(always)]
 fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool {
     // Plain numbers and no options: on the BPF target the payload of an absent one may be spilled before it is written,
@@ -85,9 +91,9 @@ fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool 
     let mut now = Picoseconds(0);
     let mut slot = NOBODY;
     let mut fired = false;
-    s.result = p.next_result(s) as u32;
-    if s.result != 0 {
-        slot = slot_of(Cid(s.outcome.connection_id));
+    s.step.input.has_outcome = p.next_result(s) as u32;
+    if s.step.input.has_outcome != 0 {
+        slot = slot_of(Cid(s.step.input.outcome.connection_id));
     } else if look_at_wheel {
         now = p.now();
         if let Some(expired) = p.expired(now) {
@@ -108,45 +114,72 @@ fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool 
     if now.0 == 0 {
         now = p.now();
     }
-    s.turn.slot = slot;
-    s.turn.fired = fired as u32;
-    s.turn.now = now.0;
+    s.serviced.slot = slot;
+    s.serviced.fired = fired as u32;
+    s.serviced.now = now.0;
     true
 }
 
-/// The second half of a turn that found a held request: takes it out of its cell into the frame, as if it had just
-/// arrived, and hands it to the ULP. A program of its own on the BPF target, where the two together would be more than
+/// Goes on with a service that found a held request: takes it out of its cell into the frame, as if it had just
+/// arrived, and hands it to the ULP, all under one hold of the lock. Which request that is is looked up anew, so that nothing
+/// depends on what was before. A program of its own on the BPF target, where the two together would be more than
 /// the verifier walks.
 #[inline(always)]
 pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
-    let slot = s.turn.slot;
+    let slot = s.serviced.slot;
     let now = p.now();
-    let (cell, length) = (s.delivery.cell, s.delivery.length);
-    let kind = if s.delivery.pull != 0 { PacketType::PullRequest } else { PacketType::PushData };
-    s.packet.payload_offset = 0;
-    s.packet.operation.kind = super::operation::INVALID;
-    s.packet.operation.rkey = 0;
-    if p.cell_to_frame(cell, length) {
-        let mut cursor = p.cursor();
-        let request_length = s.packet.request_length as u16;
-        ulp::parse_operation(&mut cursor, kind, length as usize, request_length, &mut s.packet.operation);
-    } else {
-        emit::fault(p);
-    }
-    s.region = region_of(p, s);
-    if p.locked(slot, |entry, queues| entry.redeliver(s, queues, now)).is_none() {
+    s.step.begin();
+    let Some(mut connection) = p.lock(slot) else {
+        p.wake(slot);
         return Turn::Drop;
+    };
+    let (entry, _) = connection.parts();
+    if let Some(held) = entry.next_held() {
+        take_out(p, &mut s.step, &held);
+        let (entry, queues) = connection.parts();
+        entry.on_held(&mut s.step, queues, held.key, now);
+        if s.step.output.work.kind != WorkKind::None {
+            let done = carry_out(p, &s.step);
+            let (entry, queues) = connection.parts();
+            entry.on_work_done(&mut s.step, queues, done, now);
+        }
     }
+    p.unlock(connection);
     settle(p, s);
-    ring(p, s, slot, now);
-    carry_out::<P, true>(p, s, slot, now);
+    ring(p, &s.step, slot, now);
     transmit(p, s, slot)
 }
 
-/// Builds the frame of the transmission, if there is one.
+/// Brings a held request into the frame and into the step's input.
+#[inline(always)]
+fn take_out<P: Platform>(p: &mut P, s: &mut Step, held: &Held) {
+    let request = &held.request;
+    let kind = if request.is_pull() { PacketType::PullRequest } else { PacketType::PushData };
+    let length = request.length as u32;
+    let input = &mut s.input;
+    input.packet.kind = kind as u8;
+    input.packet.rsn = request.rsn.0;
+    input.packet.psn = request.psn.0;
+    input.packet.ack_request = request.flags & crate::transaction::request_flag::ACK_REQUEST;
+    input.packet.payload_offset = 0;
+    input.packet.payload_length = length;
+    input.packet.request_length = request.request_length as u32;
+    input.operation.kind = OperationKind::Invalid;
+    input.operation.rkey = 0;
+    if p.cell_to_frame(request.cell as u32, length) {
+        let mut cursor = p.cursor();
+        let operation = &mut input.operation;
+        rdma::parse_operation(&mut cursor, kind, length as usize, request.request_length, operation);
+    } else {
+        emit::fault(p);
+    }
+    s.input.region = region_of(p, s);
+}
+
+/// Builds the frame of the packet to send, if there is one.
 #[inline(always)]
 fn transmit<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) -> Turn {
-    if s.transmission.present == 0 {
+    if s.step.output.packet.present == 0 {
         return Turn::Drop;
     }
     if emit::build(p, s) {

@@ -1,11 +1,12 @@
 //! The way of a packet, in and out, written once for every platform (F-9.2.2, D-23).
 //!
-//! [`receive`] is the wire program, [`engine`] the transmit pipeline. Both do the same dance: parse, one pure step
-//! on the connection under its lock, carry out what it asked for, report back under the lock, send. Everything
+//! [`receive`] is the wire program, [`engine`] the transmit pipeline. Both do the same: parse, a step of the connection under
+//! its lock, the work it asks for and its report under the same hold, then counters, doorbells and the packet. Everything
 //! that touches a packet, memory or a map goes through the narrow [`Platform`].
 
 mod emit;
 mod engine;
+pub mod exchange;
 mod parse;
 mod platform;
 mod receive;
@@ -13,10 +14,8 @@ mod scratch;
 
 pub use emit::{FALCON_AT, MAX_FRAME_BYTES};
 pub use engine::{Turn, engine, redeliver};
+pub use exchange::Exchange;
 pub use parse::{mac_word, words};
-pub use platform::{Platform, Verdict};
+pub use platform::{Locked, PREFIX_BYTES, Platform, Verdict};
 pub use receive::receive;
-pub use scratch::{
-    Delivery, EventQueues, HEADER_BYTES, NO_CELL, Network, Operation, Packet, Report, STAGING_BYTES, Scratch,
-    Transmission, TurnOf, UlpOut, delivery, operation, ulp_header,
-};
+pub use scratch::{HEADER_BYTES, Network, STAGING_BYTES, Scratch, Serviced};

@@ -1,17 +1,21 @@
-//! From frame to [`Packet`](super::Packet): every check that needs no connection (D-23 step 1).
+//! From frame to [`Packet`]: every check that needs no connection (D-23 step 1).
 
-use super::{Packet, Platform, Scratch};
+use super::{Platform, Scratch};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
-use crate::ids::{Cid, Psn};
+use crate::ids::Psn;
 use crate::ulp;
+use crate::ulp::rdma::{self, Operation, OperationKind};
 use crate::units::FalconTime;
 use crate::wire::ack::{Ack, AckHeader, CongestionInfo};
-use crate::wire::base::BaseHeader;
+use crate::wire::base::{BaseHeader, FirstWords};
+use crate::wire::checksum::{checksum_holds, pseudo_header_v4, pseudo_header_v6, sum_length};
 use crate::wire::cursor::{Bytes, Cursor};
+use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
 use crate::wire::falcon::{FalconHeader, Reader};
-use crate::wire::udp::FALCON_UDP_PORT;
-use crate::wire::{Malformed, PacketType, ethernet, ipv4, ipv6, psp, udp};
+use crate::wire::packet::Packet;
+use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
+use crate::wire::{Malformed, PacketType, ipv4, ipv6, psp, udp, unusual};
 
 /// What a frame is.
 enum Parsed {
@@ -48,11 +52,9 @@ const fn counter_of(malformed: Malformed) -> Counter {
     }
 }
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-const PROTOCOL_UDP: u8 = 17;
-const IPV6_FRAGMENT: u8 = 44;
 const CONGESTION_EXPERIENCED: u8 = 3;
+/// Bytes of the link layer's header in a frame with an 802.1Q tag.
+const TAGGED: u32 = Ethernet::TAGGED_LEN as u32;
 
 /// A MAC address as an integer, its first byte lowest.
 #[inline(always)]
@@ -67,7 +69,7 @@ pub fn words(a: &[u8; 16]) -> [u64; 2] {
     [u64::from_ne_bytes(a.array::<0, 8>()), u64::from_ne_bytes(a.array::<8, 8>())]
 }
 
-/// Parses the frame into `s.packet`. The result is a [`Parsed`] in one word, because the BPF target returns no more.
+/// Parses the frame into `s.step.input.packet`. The result is a [`Parsed`] in one word, because the BPF target returns no more.
 #[inline(never)]
 pub(super) fn parse<P: Platform>(p: &mut P, s: &mut Scratch) -> u32 {
     match parse_frame(p, s) {
@@ -109,8 +111,7 @@ fn parse_frame<P: Platform>(p: &mut P, s: &mut Scratch) -> Parsed {
         let Some(sum) = p.sum_frame(s, offset, length) else {
             return Parsed::Drop(Counter::DropUdpLength);
         };
-        let length_sum = (length as u16).to_be() as u64;
-        if fold(s.network.pseudo_sum + length_sum + sum as u64) != 0xffff {
+        if !checksum_holds(s.network.pseudo_sum + sum_length(length as u16) + sum as u64) {
             return Parsed::Drop(Counter::DropUdpChecksum);
         }
     }
@@ -122,72 +123,40 @@ fn parse_frame<P: Platform>(p: &mut P, s: &mut Scratch) -> Parsed {
             {
                 return Parsed::Drop(Counter::DropPspHeader);
             }
-            s.packet.psp_version = psp.version;
-            s.packet.spi = psp.spi.0;
-            s.packet.iv = psp.iv;
+            s.step.input.packet.psp_version = psp.version;
+            s.step.input.packet.spi = psp.spi.0;
+            s.step.input.packet.iv = psp.iv;
         }
         Err(malformed) => return Parsed::Drop(counter_of(malformed)),
     }
     parse_falcon(s, &mut cursor, length)
 }
 
-/// One's complement fold to 16 bits.
-#[inline(always)]
-pub(super) const fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    sum as u16
-}
-
-#[inline(always)]
-fn word(bytes: [u8; 4]) -> u64 {
-    u32::from_ne_bytes(bytes) as u64
-}
-
-/// Sum of an IPv6 address, words in memory order.
-#[inline(always)]
-fn sum_address(address: &[u8; 16]) -> u64 {
-    word(address.array::<0, 4>())
-        + word(address.array::<4, 4>())
-        + word(address.array::<8, 4>())
-        + word(address.array::<12, 4>())
-}
-
-/// Sum of a pseudo header without its length field, words in memory order.
-#[inline(always)]
-pub(super) fn pseudo_sum(source: &[u8; 16], destination: &[u8; 16], v6: bool) -> u64 {
-    let protocol = (PROTOCOL_UDP as u16).to_be() as u64;
-    if v6 {
-        return sum_address(source) + sum_address(destination) + protocol;
-    }
-    word(source.array::<0, 4>()) + word(destination.array::<0, 4>()) + protocol
-}
-
 /// Ethernet and IP, into `s.network`.
 #[inline(always)]
 fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor) -> Parsed {
-    let (mac, ethertype) = match ethernet::Ethernet::decode(cursor) {
+    let (mac, ethertype) = match Ethernet::decode(cursor) {
         Ok(frame) => {
-            s.packet.vlan = frame.vlan.is_some() as u8;
-            s.packet.vlan_tci = frame.vlan.unwrap_or(0);
+            s.step.input.packet.vlan = frame.vlan.is_some() as u8;
+            s.step.input.packet.vlan_tci = frame.vlan.unwrap_or(0);
             (mac_word(&frame.dst), frame.ethertype)
         }
         Err(malformed) => return Parsed::Drop(counter_of(malformed)),
     };
-    let link = if s.packet.vlan != 0 { 18 } else { 14 };
+    let link = if s.step.input.packet.vlan != 0 { TAGGED } else { Ethernet::LEN as u32 };
     let protocol = match ethertype {
         ETHERTYPE_IPV4 => match ipv4::Ipv4::decode(cursor) {
             Ok(ip) => {
                 if !p.owns_ipv4(mac, u32::from_ne_bytes(ip.dst)) {
                     return Parsed::Pass(Counter::PassAddress);
                 }
-                s.packet.hop_limit = ip.ttl;
-                s.packet.congestion_experienced = (ip.dscp_ecn & 3 == CONGESTION_EXPERIENCED) as u8;
+                s.step.input.packet.hop_limit = ip.ttl;
+                s.step.input.packet.congestion_experienced =
+                    (ip.dscp_ecn & 3 == CONGESTION_EXPERIENCED) as u8;
                 s.network.payload_length = (ip.total_length as u32).wrapping_sub(ipv4::Ipv4::LEN as u32);
                 s.network.udp_offset = link + ipv4::Ipv4::LEN as u32;
-                s.network.pseudo_sum = word(ip.src) + word(ip.dst) + (PROTOCOL_UDP as u16).to_be() as u64;
+                s.step.input.packet.source = [u32::from_ne_bytes(ip.src) as u64, 0];
+                s.network.pseudo_sum = pseudo_header_v4(&ip.src, &ip.dst);
                 ip.protocol
             }
             Err(malformed) => {
@@ -204,18 +173,20 @@ fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor
                 if !p.owns_ipv6(mac, words(&ip.dst)) {
                     return Parsed::Pass(Counter::PassAddress);
                 }
-                s.packet.hop_limit = ip.hop_limit;
-                s.packet.congestion_experienced = (ip.traffic_class & 3 == CONGESTION_EXPERIENCED) as u8;
+                s.step.input.packet.hop_limit = ip.hop_limit;
+                s.step.input.packet.congestion_experienced =
+                    (ip.traffic_class & 3 == CONGESTION_EXPERIENCED) as u8;
                 s.network.payload_length = ip.payload_length as u32;
                 s.network.udp_offset = link + ipv6::Ipv6::LEN as u32;
-                s.network.pseudo_sum = pseudo_sum(&ip.src, &ip.dst, true);
+                s.step.input.packet.source = words(&ip.src);
+                s.network.pseudo_sum = pseudo_header_v6(&ip.src, &ip.dst);
                 ip.next_header
             }
             Err(malformed) => return unusual(p, malformed, link, true),
         },
         _ => return Parsed::Pass(Counter::PassEthertype),
     };
-    if protocol == PROTOCOL_UDP { Parsed::Falcon } else { Parsed::Pass(Counter::PassProtocol) }
+    if protocol == IP_PROTOCOL_UDP { Parsed::Falcon } else { Parsed::Pass(Counter::PassProtocol) }
 }
 
 /// What is wrong with an IPv4 header that promises options, as one does whose length was damaged: the frame is too short
@@ -223,12 +194,9 @@ fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor
 #[inline(always)]
 fn fault_of_options<P: Platform>(p: &mut P, s: &mut Scratch, link: u32) -> Option<Counter> {
     let mut cursor = p.cursor();
-    if link == 18 {
-        cursor.take::<4>()?;
-    }
-    let [version_ihl] = cursor.take::<15>()?.array::<14, 1>();
-    match p.sum_frame(s, link, (version_ihl as u32 & 0xf) * 4) {
-        Some(sum) if fold(sum as u64) == 0xffff => None,
+    let length = unusual::ipv4_header_len(&mut cursor, link == TAGGED)?;
+    match p.sum_frame(s, link, length) {
+        Some(sum) if checksum_holds(sum as u64) => None,
         Some(_) => Some(Counter::DropIpv4Checksum),
         None => Some(Counter::DropIpv4Header),
     }
@@ -246,70 +214,43 @@ fn unusual<P: Platform>(p: &mut P, malformed: Malformed, link: u32, v6: bool) ->
     Parsed::Pass(Counter::PassProtocol)
 }
 
-/// Words of IPv4 options, and 8-byte units of an IPv6 extension header, that are looked past.
-const LONGEST_OPTIONS: usize = 10;
-
-/// Whether the UDP port behind IPv4 options, or behind one IPv6 extension header, is Falcon's. A fragment that does not
-/// carry the port is not.
+/// Whether the UDP port behind IPv4 options, or behind one IPv6 extension header, is Falcon's, and the frame for this node. A
+/// fragment that does not carry the port is not.
 #[inline(always)]
 fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
     let mut cursor = p.cursor();
-    let Some(ethernet) = cursor.take::<14>() else { return false };
-    let mac = mac_word(&ethernet.array::<0, 6>());
-    if link == 18 && cursor.take::<4>().is_none() {
-        return false;
-    }
-    let options = if v6 { behind_ipv6(p, &mut cursor, mac) } else { behind_ipv4(p, &mut cursor, mac) };
-    let Some(options) = options else { return false };
-    let mut n = 0;
-    while n < LONGEST_OPTIONS {
-        if n < options && cursor.take::<4>().is_none() {
-            return false;
+    let Some(mac) = unusual::destination_mac(&mut cursor, link == TAGGED) else { return false };
+    let mac = mac_word(&mac);
+    let words = if v6 {
+        match unusual::behind_ipv6(&mut cursor) {
+            Some((destination, words)) if p.owns_ipv6(mac, self::words(&destination)) => words,
+            _ => return false,
         }
-        n += 1;
-    }
-    match cursor.take::<4>() {
-        Some(ports) => {
-            options <= LONGEST_OPTIONS && u16::from_be_bytes(ports.array::<2, 2>()) == FALCON_UDP_PORT
+    } else {
+        match unusual::behind_ipv4(&mut cursor) {
+            Some((destination, words)) if p.owns_ipv4(mac, u32::from_ne_bytes(destination)) => words,
+            _ => return false,
         }
-        None => false,
-    }
+    };
+    unusual::udp_port(&mut cursor, words) == Some(FALCON_UDP_PORT)
 }
 
-/// Words of options between an IPv4 header for this node and its UDP header.
-#[inline(always)]
-fn behind_ipv4<P: Platform>(p: &P, cursor: &mut P::Cursor, mac: u64) -> Option<usize> {
-    let ip = cursor.take::<{ ipv4::Ipv4::LEN }>()?;
-    let first = u16::from_be_bytes(ip.array::<6, 2>()) & 0x1fff == 0;
-    let destination = u32::from_ne_bytes(ip.array::<16, 4>());
-    let [protocol] = ip.array::<9, 1>();
-    let ours = protocol == PROTOCOL_UDP && first && p.owns_ipv4(mac, destination);
-    let [version_ihl] = ip.array::<0, 1>();
-    ours.then_some((version_ihl as usize & 0xf).saturating_sub(5))
-}
-
-/// Words between an IPv6 header for this node, with the first 8 bytes of its extension header, and the UDP header.
-#[inline(always)]
-fn behind_ipv6<P: Platform>(p: &P, cursor: &mut P::Cursor, mac: u64) -> Option<usize> {
-    let ip = cursor.take::<{ ipv6::Ipv6::LEN }>()?;
-    let extension = cursor.take::<8>()?;
-    let fragment = ip.array::<6, 1>() == [IPV6_FRAGMENT];
-    let first = u16::from_be_bytes(extension.array::<2, 2>()) & 0xfff8 == 0;
-    let destination = words(&ip.array::<24, 16>());
-    let [protocol, length] = extension.array::<0, 2>();
-    let ours = protocol == PROTOCOL_UDP && (!fragment || first) && p.owns_ipv6(mac, destination);
-    // A fragment header has no length field: it is 8 bytes.
-    ours.then_some(if fragment { 0 } else { length as usize * 2 })
-}
-
-/// The Falcon and ULP headers, into `s.packet`.
+/// The Falcon and ULP headers, into `s.step.input.packet`.
 #[inline(always)]
 fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> Parsed {
     let overhead = (udp::Udp::LEN + psp::Psp::LEN) as u32;
     let falcon_length = udp_length.wrapping_sub(overhead) & 0xffff;
     let falcon_offset = s.network.udp_offset + overhead;
-    let reader = IntoPacket { packet: &mut s.packet, falcon_offset };
-    match FalconHeader::decode_for(cursor, falcon_length as usize, reader) {
+    let input = &mut s.step.input;
+    let reader = IntoPacket { packet: &mut input.packet, operation: &mut input.operation, falcon_offset };
+    let first = match FirstWords::decode_in(cursor, falcon_length as usize) {
+        Ok(first) => first,
+        Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+    };
+    if !ulp::is_here(&first) {
+        return Parsed::Drop(Counter::DropProtocol);
+    }
+    match FalconHeader::decode_after(first, cursor, falcon_length as usize, reader) {
         Ok(()) => Parsed::Falcon,
         Err(malformed) => Parsed::Drop(counter_of(malformed)),
     }
@@ -318,6 +259,7 @@ fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> 
 /// Puts a Falcon header, and the ULP's behind it, into a packet.
 struct IntoPacket<'a> {
     packet: &'a mut Packet,
+    operation: &'a mut Operation,
     /// Where the Falcon header starts in the frame.
     falcon_offset: u32,
 }
@@ -327,30 +269,30 @@ impl<C: Cursor> Reader<C> for IntoPacket<'_> {
 
     #[inline(always)]
     fn header(self, header: FalconHeader, payload: usize, cursor: &mut C) {
-        let packet = self.packet;
+        let Self { packet, operation, falcon_offset } = self;
         packet.kind = header.packet_type() as u8;
         packet.dest_cid = header.dest_cid().0;
-        packet.payload_offset = self.falcon_offset + header.header_len() as u32;
+        packet.payload_offset = falcon_offset + header.header_len() as u32;
         packet.payload_length = payload as u32;
         packet.request_length = 0;
-        packet.operation.kind = super::operation::NONE;
-        packet.operation.rkey = 0;
+        operation.kind = OperationKind::None;
+        operation.rkey = 0;
         match header {
             FalconHeader::PullRequest(p) => {
                 base(packet, &p.base);
                 packet.request_length = p.request_length as u32;
                 let kind = PacketType::PullRequest;
-                ulp::parse_operation(cursor, kind, payload, p.request_length, &mut packet.operation);
+                rdma::parse_operation(cursor, kind, payload, p.request_length, operation);
             }
             FalconHeader::PushData(p) => {
                 base(packet, &p.base);
                 packet.request_length = p.request_length as u32;
                 let kind = PacketType::PushData;
-                ulp::parse_operation(cursor, kind, payload, p.request_length, &mut packet.operation);
+                rdma::parse_operation(cursor, kind, payload, p.request_length, operation);
             }
             FalconHeader::PullData(p) => {
                 base(packet, &p.base);
-                ulp::parse_operation(cursor, PacketType::PullData, payload, 0, &mut packet.operation);
+                rdma::parse_operation(cursor, PacketType::PullData, payload, 0, operation);
             }
             FalconHeader::Resync(p) => {
                 base(packet, &p.base);
@@ -422,10 +364,4 @@ fn congestion_information(packet: &mut Packet, cc: &CongestionInfo, (t1, t2): (F
     packet.ecn_count = cc.ecn_count;
     packet.forward_hops = cc.forward_hops;
     packet.rx_buffer_level = cc.rx_buffer_level;
-}
-
-/// Slot of a CID in the connection table.
-#[inline(always)]
-pub(super) const fn slot_of(cid: Cid) -> u32 {
-    cid.0 & (crate::queues::CONNECTIONS as u32 - 1)
 }

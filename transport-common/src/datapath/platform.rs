@@ -4,9 +4,11 @@ use super::Scratch;
 use crate::connection::Entry;
 use crate::counters::Counter;
 use crate::queues::{Queues, Region};
-use crate::tape::PREFIX_BYTES;
 use crate::units::Picoseconds;
 use crate::wire::cursor::Cursor;
+
+/// Bytes at the begin of a received frame that are kept: all headers.
+pub const PREFIX_BYTES: usize = 160;
 
 /// What becomes of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +22,22 @@ pub enum Verdict {
     Transmit,
 }
 
+/// A connection under its lock. Has to be given back to the platform that handed it out ([`Platform::unlock`]).
+pub trait Locked {
+    /// The queues of a connection, as its steps see them.
+    type Queues: Queues;
+
+    /// The connection and its queues.
+    fn parts(&mut self) -> (&mut Entry, &Self::Queues);
+}
+
 /// Packets, memory and maps of a node. Offsets and lengths are bytes; every method checks its bounds and answers
 /// false (or nothing) when they do not hold.
 pub trait Platform {
     /// Reads the frame from its first byte.
     type Cursor: Cursor;
-    /// The queues of a connection, as its steps see them.
-    type Queues: Queues;
+    /// A connection under its lock.
+    type Locked: Locked;
 
     /// Monotonic clock.
     fn now(&mut self) -> Picoseconds;
@@ -66,7 +77,7 @@ pub trait Platform {
     /// Atomic fetch and add of 8 aligned bytes; the original value.
     fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64;
 
-    /// A free receive cell, or [`super::NO_CELL`].
+    /// A free receive cell, or [`NO_CELL`](crate::transaction::NO_CELL).
     fn allocate_cell(&mut self) -> u32;
     /// Gives a cell back.
     fn free_cell(&mut self, cell: u32);
@@ -77,15 +88,18 @@ pub trait Platform {
 
     /// The table entry an R_Key points to; it may be free or another key's.
     fn region(&mut self, rkey: u32) -> Region;
-    /// Runs `step` on connection slot `slot` under its lock; `None` if there is no such slot, or if the lock
-    /// was not to be had, which the platform counts.
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &Self::Queues) -> R) -> Option<R>;
+    /// Takes the lock of connection slot `slot`; `None` if there is no such slot, or if the lock was not to be had, which the
+    /// platform counts. The platform may be used while it is held, but for another lock.
+    #[must_use]
+    fn lock(&mut self, slot: u32) -> Option<Self::Locked>;
+    /// Gives the lock back.
+    fn unlock(&mut self, connection: Self::Locked);
 
     /// Receive cells in use.
     fn cells_in_use(&self) -> u32;
 
     /// When the frame at hand came off the wire, if the card says so, else `now`: T2 of data, T4 of acknowledgements
-    /// (F-10.1-1). Between the two lies what the frame waited for its turn.
+    /// (F-10.1-1). Between the two lies what the frame waited.
     #[inline(always)]
     fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
         now
@@ -96,28 +110,28 @@ pub trait Platform {
         0
     }
 
-    /// Copies occupancy and admission policy of the event queues to `s.event_queues`, if an engine in user space decides for
+    /// Copies occupancy and admission policy of the event queues to `s.step.input.event_queues`, if an engine in user space decides for
     /// `slot`; otherwise nobody looks at them.
     fn event_queues(&mut self, s: &mut Scratch, slot: u32);
-    /// Appends `s.event` to its queue.
+    /// Appends `s.step.output.event` to its queue.
     fn publish_event(&mut self, s: &mut Scratch);
-    /// Takes the next result of a rate update engine in user space into `s.outcome`; false if there is none.
+    /// Takes the next result of a rate update engine in user space into `s.step.input.outcome`; false if there is none.
     fn next_result(&mut self, s: &mut Scratch) -> bool;
-    /// Counts the delays of `s.event` in the histograms.
+    /// Counts the delays of `s.step.output.event` in the histograms.
     fn record_delays(&mut self, s: &Scratch);
 
-    /// Asks for a turn of the engine for `slot`.
+    /// Asks for a service by the engine for `slot`.
     fn wake(&mut self, slot: u32);
-    /// Asks for a turn of the engine for `slot` by `ticks` Falcon ticks from now. An engine that sleeps may be left
+    /// Asks for a service by the engine for `slot` by `ticks` Falcon ticks from now. An engine that sleeps may be left
     /// asleep if it will be up soon enough by itself.
     fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32);
     /// A connection whose deadline has come, if any.
     fn expired(&mut self, now: Picoseconds) -> Option<u32>;
-    /// A connection that asked for a turn, if any, round robin. It goes on asking until [`Platform::answer`].
+    /// A connection that asked for a service, if any, round robin. It goes on asking until [`Platform::answer`].
     fn ready(&mut self) -> Option<u32>;
-    /// Withdraws the request of `slot` for a turn. A step that comes after this can ask anew.
+    /// Withdraws the request of `slot` for a service. A step that comes after this can ask anew.
     fn answer(&mut self, slot: u32);
-    /// Whether more work requests wait than one turn can take, as far as can be seen without the lock.
+    /// Whether more work requests wait than one service can take, as far as can be seen without the lock.
     fn is_backlogged(&self, slot: u32) -> bool;
     /// Files `slot` with the timing wheel, `ticks` Falcon ticks from now.
     fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32);

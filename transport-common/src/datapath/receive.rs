@@ -1,12 +1,12 @@
 //! The wire program: one frame in, at most one frame out.
 
-use super::parse::{FALCON, PASS, parse, slot_of};
-use super::{NO_CELL, Platform, Scratch, Verdict, delivery, emit};
-use crate::connection::Entry;
+use super::parse::{FALCON, PASS, parse};
+use super::{Locked, Platform, Scratch, Verdict, emit};
+use crate::connection::{Step, WorkDone, WorkKind};
 use crate::counters::Counter;
-use crate::ids::{Cid, Psn};
-use crate::packet_delivery::Window;
-use crate::queues::{Queues, Region};
+use crate::ids::Cid;
+use crate::queues::{Region, slot_of};
+use crate::transaction::NO_CELL;
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 
@@ -19,25 +19,30 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
         return if parsed & PASS != 0 { Verdict::Pass } else { Verdict::Drop };
     }
     p.raise(Counter::Received);
-    let slot = slot_of(Cid(s.packet.dest_cid));
+    let slot = slot_of(Cid(s.step.input.packet.dest_cid));
     let now = p.now();
-    s.region = region_of(p, s);
-    s.packet.arrival = p.arrival(now).0;
-    s.cells_in_use = p.cells_in_use();
-    s.rx_buffer_level = p.rx_buffer_level().into();
-    if s.packet.kind == PacketType::Back as u8
-        || s.packet.kind == PacketType::Eack as u8
-        || s.packet.kind == PacketType::Nack as u8
-    {
+    let input = &mut s.step.input;
+    input.packet.arrival = p.arrival(now).0;
+    input.cells_in_use = p.cells_in_use();
+    input.rx_buffer_level = p.rx_buffer_level().into();
+    let kind = input.packet.kind;
+    if kind == PacketType::Back as u8 || kind == PacketType::Eack as u8 || kind == PacketType::Nack as u8 {
         p.event_queues(s, slot);
     }
-    if p.locked(slot, |entry, queues| entry.on_packet(s, queues, now)).is_none() {
-        return Verdict::Drop;
+    // Within the lock from here on: the region, which a step relies on until the data is placed, the work and its report.
+    let Some(mut connection) = p.lock(slot) else { return Verdict::Drop };
+    s.step.input.region = region_of(p, &s.step);
+    let (entry, queues) = connection.parts();
+    entry.on_packet(&mut s.step, queues, now);
+    if s.step.output.work.kind != WorkKind::None {
+        let done = carry_out(p, &s.step);
+        let (entry, queues) = connection.parts();
+        entry.on_work_done(&mut s.step, queues, done, now);
     }
+    p.unlock(connection);
     settle(p, s);
-    ring(p, s, slot, now);
-    carry_out::<P, false>(p, s, slot, now);
-    if s.transmission.present == 0 {
+    ring(p, &s.step, slot, now);
+    if s.step.output.packet.present == 0 {
         return Verdict::Drop;
     }
     if emit::build(p, s) {
@@ -51,133 +56,86 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
 
 /// The region a request names.
 #[inline(always)]
-pub(super) fn region_of<P: Platform>(p: &mut P, s: &Scratch) -> Region {
-    if s.packet.operation.rkey == 0 { Region::default() } else { p.region(s.packet.operation.rkey) }
+pub(super) fn region_of<P: Platform>(p: &mut P, s: &Step) -> Region {
+    let rkey = s.input.operation.rkey;
+    if rkey == 0 { Region::default() } else { p.region(rkey) }
 }
 
 /// Counters and cell that a step asked for. Most ask for nothing.
 #[inline(always)]
 pub(super) fn settle<P: Platform>(p: &mut P, s: &mut Scratch) {
-    if s.report.is_silent() && s.delivery.free_cell == NO_CELL {
-        return;
+    if !s.step.output.report.is_silent() {
+        settle_report(p, s);
     }
-    settle_report(p, s);
 }
 
 #[inline(never)]
 fn settle_report<P: Platform>(p: &mut P, s: &mut Scratch) {
-    let mut n = 0;
-    while n < s.report.counts.len() {
-        if s.report.counts[n] != 0 {
-            p.count(s.report.counts[n] - 1);
-        }
-        n += 1;
+    let report = &mut s.step.output.report;
+    while let Some(counter) = report.raised.take() {
+        crate::verifier::bounded!();
+        p.count(counter);
     }
-    if s.report.congestion_count != 0 {
-        p.count(s.report.congestion_count - 1);
+    if report.free_cell != NO_CELL {
+        p.free_cell(report.free_cell);
     }
-    if s.delivery.free_cell != NO_CELL {
-        p.free_cell(s.delivery.free_cell);
-    }
-    if s.report.delays != 0 {
-        s.report.delays = 0; // a second step of the same frame does not tell it again
+    let (delays, event) = (report.delays != 0, report.event != 0);
+    if delays {
         p.record_delays(s);
     }
-    if s.report.event != 0 {
-        s.report.event = 0;
+    if event {
         p.publish_event(s);
     }
 }
 
-/// The turn of the engine that a step asked for: now, or by a deadline.
+/// The service by the engine that a step asked for: now, or by a deadline.
 #[inline(always)]
-pub(super) fn ring<P: Platform>(p: &mut P, s: &Scratch, slot: u32, now: Picoseconds) {
-    if s.report.wake != 0 {
+pub(super) fn ring<P: Platform>(p: &mut P, s: &Step, slot: u32, now: Picoseconds) {
+    let report = &s.output.report;
+    if report.wake != 0 {
         p.wake(slot);
-    } else if s.report.file != 0 {
-        p.wake_by(slot, now, s.report.file_ticks);
+    } else if report.file != 0 {
+        p.wake_by(slot, now, report.file_ticks);
     }
 }
 
-/// What the step could not do under the lock, and the report back. A transmission the first step asked for is
-/// still there afterwards unless the second has one of its own.
-///
-/// A request that was `HELD` is not held a second time.
+/// Does what a step wants done, while the lock is held.
 #[inline(always)]
-pub(super) fn carry_out<P: Platform, const HELD: bool>(
-    p: &mut P,
-    s: &mut Scratch,
-    slot: u32,
-    now: Picoseconds,
-) {
-    let kind = s.delivery.kind;
-    if kind == delivery::NONE {
-        return;
-    }
-    let data = s.packet.payload_offset + s.packet.operation.header as u32;
-    let (offset, length) = (s.delivery.memory_offset, s.delivery.length);
-    let mut done = true;
-    let mut value = 0;
-    let mut cell = NO_CELL;
-    match kind {
-        delivery::PLACE_REQUEST | delivery::PLACE_RESPONSE => {
-            done = length == 0 || p.frame_to_memory(data, offset, length);
+pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step) -> WorkDone {
+    let (input, work) = (&s.input, &s.output.work);
+    let data = input.packet.payload_offset + input.operation.header as u32;
+    let (offset, length) = (work.place.memory_offset, work.length);
+    let mut done = WorkDone { done: true, value: 0, cell: NO_CELL };
+    match work.kind {
+        WorkKind::PlaceRequest | WorkKind::PlaceResponse => {
+            done.done = length == 0 || p.frame_to_memory(data, offset, length);
         }
-        delivery::STORE_VALUE => done = p.store_value(offset, s.delivery.value),
-        delivery::COMPARE_SWAP => value = p.compare_swap(offset, s.delivery.compare, s.delivery.value),
-        delivery::FETCH_ADD => value = p.fetch_add(offset, s.delivery.value),
-        _ if HELD => return,
+        WorkKind::StoreValue => done.done = p.store_value(offset, work.value),
+        WorkKind::CompareSwap => done.value = p.compare_swap(offset, work.compare, work.value),
+        WorkKind::FetchAdd => done.value = p.fetch_add(offset, work.value),
         _ => {
-            cell = p.allocate_cell();
-            if cell != NO_CELL && !p.frame_to_cell(s.packet.payload_offset, cell, s.packet.payload_length) {
+            let cell = p.allocate_cell();
+            let (payload, length) = (input.packet.payload_offset, input.packet.payload_length);
+            if cell == NO_CELL || p.frame_to_cell(payload, cell, length) {
+                done.cell = cell;
+            } else {
                 p.free_cell(cell);
-                cell = NO_CELL;
             }
         }
     }
-    if !done {
+    if !done.done {
         emit::fault(p);
     }
-    if p.locked(slot, |entry, queues| finish_delivery(entry, s, queues, (kind, done, value, cell, now)))
-        .is_none()
-    {
-        return;
-    }
-    settle(p, s);
-    ring(p, s, slot, now);
-}
-
-/// The second step: the ULP has done its part.
-#[inline(always)]
-fn finish_delivery(
-    entry: &mut Entry,
-    s: &mut Scratch,
-    queues: &impl Queues,
-    (kind, done, value, cell, now): (u32, bool, u64, u32, Picoseconds),
-) {
-    match kind {
-        delivery::PLACE_REQUEST if done => entry.request_placed(s, queues, now),
-        delivery::PLACE_REQUEST => entry.request_failed(s, queues, now),
-        delivery::PLACE_RESPONSE | delivery::STORE_VALUE => entry.response_placed(s, queues, now, done),
-        delivery::COMPARE_SWAP | delivery::FETCH_ADD => entry.atomic_executed(s, queues, value, now),
-        _ => entry.request_held(s, queues, cell, now),
-    }
+    done
 }
 
 /// A packet that was booked as sent could not be built into this frame: the engine sends it.
 #[inline(never)]
 pub(super) fn give_up<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) {
-    let kind = s.transmission.kind;
-    let reliable =
-        kind != PacketType::Back as u8 && kind != PacketType::Eack as u8 && kind != PacketType::Nack as u8;
-    let window = if s.transmission.window == Window::Request as u8 { Window::Request } else { Window::Data };
-    let psn = Psn(s.transmission.psn);
-    p.locked(slot, |entry, _| {
-        if reliable {
-            entry.transmission_failed(window, psn);
-        } else {
-            entry.acknowledgement_not_sent(kind);
-        }
-    });
+    if let Some(mut connection) = p.lock(slot) {
+        let (entry, _) = connection.parts();
+        entry.not_sent(&s.step.output.packet);
+        p.unlock(connection);
+    }
     p.wake(slot);
 }

@@ -1,86 +1,127 @@
 //! When to acknowledge, and with which packet (F-9.1.6); when to ask the peer for it (F-9.1.3.1).
 
-use crate::connection::{Connection, nothing_beyond_bases, timer};
-use crate::units::FalconTime;
+use super::PacketDelivery;
+use crate::units::{Deadline, FalconTime, Fcwnd};
 
-/// Acknowledgement generation state.
+/// What the receiver reports about the forward path (F-10.1-5, D-13).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathReport {
+    /// T1 of the last packet: its IV in ticks.
+    pub t1: FalconTime,
+    /// T2 of the last packet: local time in ticks.
+    pub t2: FalconTime,
+    /// Packets with congestion experienced, modulo 2^14 (D-14).
+    pub ecn_count: u16,
+    /// Forward hops of the last packet, at most 15 (D-14).
+    pub forward_hops: u8,
+    /// 0.
+    pub reserved: u8,
+}
+
+/// Acknowledgement generation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckState {
+    /// An ACK of what came since the last one is due at the latest.
+    pub coalescing: Deadline,
     /// 1: an ACK has to leave at once and could not yet.
     pub pending: u32,
+    /// Error accumulator of the AR fraction (D-81).
+    pub request_credit: u32,
+    /// Measurements for the peer.
+    pub report: PathReport,
     /// 0.
     pub reserved: u32,
 }
 
-impl Connection {
+impl PacketDelivery {
+    /// A packet of the peer passed all checks up to the window: what it says about the path (D-13, D-14).
+    #[inline(always)]
+    pub fn observe(&mut self, t1: FalconTime, t2: FalconTime, hops: u8, congestion_experienced: u8) {
+        let report = &mut self.ack.report;
+        report.t1 = t1;
+        report.t2 = t2;
+        report.forward_hops = if hops > 15 { 15 } else { hops };
+        report.ecn_count = (report.ecn_count + congestion_experienced as u16) & 0x3fff;
+    }
+
     /// A packet fell into the receive window or was acknowledged by the ULP: the coalescing timer runs
     /// (F-9.1.6-1, F-9.1.1-9).
     #[inline(always)]
-    pub(crate) fn coalesce_ack(&mut self, now: FalconTime) {
-        if self.timers.armed & timer::COALESCING == 0 {
-            self.timers.armed |= timer::COALESCING;
-            self.timers.coalescing = now.after(self.config.ack_coalescing).0;
+    pub fn coalesce_ack(&mut self, now: FalconTime) {
+        if !self.ack.coalescing.is_armed() {
+            self.ack.coalescing = Deadline::at(now.after(self.tuning.ack_coalescing));
         }
     }
 
     /// An ACK is due now: asked for (F-9.1.6-2) or the coalescing timer ran out (F-9.1.6-5).
     #[inline(always)]
-    pub(crate) fn request_ack(&mut self) {
+    pub fn request_ack(&mut self) {
         self.ack.pending = 1;
     }
 
     /// Whether an ACK has to leave now.
     #[inline(always)]
-    pub(crate) fn ack_is_due(&self, now: FalconTime) -> bool {
-        self.ack.pending != 0
-            || (self.timers.armed & timer::COALESCING != 0 && now.reached(FalconTime(self.timers.coalescing)))
+    pub fn ack_is_due(&self, now: FalconTime) -> bool {
+        self.ack.pending != 0 || self.ack.coalescing.is_due(now)
     }
 
     /// Whether the ACK has to be an EACK: a bitmap or OWN bit says more than the bases (F-9.1.6-7, D-33).
     #[inline(always)]
-    pub(crate) fn needs_eack(&self) -> bool {
-        !self.request_rx.received.is_zero()
-            || !self.data_rx.acknowledged.is_zero()
-            || self.data_rx.received.has_hole()
-            || self.request_rx.own != 0
-            || self.data_rx.own != 0
+    pub fn needs_eack(&self) -> bool {
+        let (data, request) = (&self.data().rx, &self.request().rx);
+        !request.received.is_zero()
+            || !data.acknowledged.is_zero()
+            || data.received.has_hole()
+            || request.own != 0
+            || data.own != 0
     }
 
     /// An ACK left: the timer stops, and an EACK has carried the OWN bits (F-9.1.1-10, F-9.2.1-3).
     #[inline(always)]
-    pub(crate) fn ack_sent(&mut self, eack: bool) {
+    pub fn ack_sent(&mut self, eack: bool) {
         self.ack.pending = 0;
-        self.timers.armed &= !timer::COALESCING;
+        self.ack.coalescing = Deadline::NONE;
         if eack {
-            self.request_rx.own = 0;
-            self.data_rx.own = 0;
+            self.lanes[0].rx.own = 0;
+            self.lanes[1].rx.own = 0;
         }
     }
 
     /// A packet with our bases leaves: it replaces a coalesced ACK if the bases say it all (F-9.1.6-4). An ACK
     /// that was asked for is still sent (D-88).
     #[inline(always)]
-    pub(crate) fn bases_piggybacked(&mut self) {
-        if nothing_beyond_bases(self) {
-            self.timers.armed &= !timer::COALESCING;
+    pub fn bases_piggybacked(&mut self) {
+        if self.nothing_beyond_bases() {
+            self.ack.coalescing = Deadline::NONE;
         }
+    }
+
+    #[inline(always)]
+    fn nothing_beyond_bases(&self) -> bool {
+        let (data, request) = (&self.data().rx, &self.request().rx);
+        request.received.is_zero()
+            && data.received.is_zero()
+            && data.acknowledged.is_zero()
+            && request.own == 0
+            && data.own == 0
     }
 
     /// Whether a reliable packet asks for an ACK (F-9.1.3.1-2, D-81): always while the fabric window is small,
     /// else a steady fraction. The last request of a burst asks as well (F-9.1.3.1-1), so that nothing waits for
     /// the peer's coalescing timer.
     #[inline(always)]
-    pub(crate) fn choose_ack_request(&mut self, last_of_burst: bool) -> bool {
-        if self.congestion.fcwnd.packets() <= self.config.ack_request_threshold {
+    pub fn choose_ack_request(&mut self, fcwnd: Fcwnd, last_of_burst: bool) -> bool {
+        if fcwnd.packets() <= self.tuning.ack_request_threshold {
             return true;
         }
-        let credit = self.congestion.ack_request_credit + self.config.ack_request_percent as u32;
+        let credit = self.ack.request_credit + self.tuning.ack_request_percent;
         if credit >= 100 {
-            self.congestion.ack_request_credit = credit - 100;
+            self.ack.request_credit = credit - 100;
             return true;
         }
-        self.congestion.ack_request_credit = credit;
+        self.ack.request_credit = credit;
         last_of_burst
     }
 }

@@ -1,43 +1,13 @@
 //! Processing of received acknowledgements: piggybacked bases, BACK, EACK, NACK (F-9.2.3, F-9.2.4).
 
 use super::transmit_window::packet_index;
-use super::{Window, packet_flag};
+use super::{Lane, PacketDelivery, PacketTable, PacketTables, TxPacket, Window, packet_flag};
 use crate::bitmap::Bitmap128;
-use crate::bounded::bounded;
-use crate::connection::Entry;
-use crate::ids::{Psn, Rsn};
-use crate::queues::Queues;
-use crate::transaction::CompletionCode;
-use crate::units::FalconTime;
-use crate::wire::PacketType;
+use crate::ids::Psn;
+use crate::units::{FalconTime, Ticks};
 use crate::wire::nack::NackCode;
-
-/// The count of packets acknowledged between two congestion events saturates here (F-10.6.2.1-9, D-75).
-const MOST_ACKED: u16 = 1023;
-
-/// The acknowledgement part of a packet.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Acknowledgement {
-    /// Base PSN of the peer's data receive window.
-    pub data_base: Psn,
-    /// Base PSN of the peer's request receive window.
-    pub request_base: Psn,
-    /// 1 when the bitmaps are valid (EACK).
-    pub selective: u8,
-    /// 1: the peer dropped a data packet beyond its window (F-7.7.1-6).
-    pub own_data: u8,
-    /// 1: the peer dropped a Pull Request beyond its window.
-    pub own_request: u8,
-    /// 0.
-    pub reserved: [u8; 5],
-    /// Data acknowledged.
-    pub data_acknowledged: Bitmap128,
-    /// Data received.
-    pub data_received: Bitmap128,
-    /// Requests received (= acknowledged).
-    pub request: Bitmap128,
-}
+pub use crate::wire::packet::Acknowledgement;
+use crate::wire::resync::ResyncCode;
 
 /// What a NACK says beyond its acknowledgement part (F-7.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +20,14 @@ pub struct NackReport {
     pub code: u8,
     /// Code of the RNR timeout.
     pub rnr_timeout_code: u8,
-    /// Code of the target ULP.
-    pub ulp_code: u8,
 }
 
 /// What became of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AckVerdict {
+    /// It says what is known already.
+    Known,
     /// The windows are up to date.
     Applied,
     /// Older than what is known: ignored as a whole (D-35).
@@ -66,25 +36,39 @@ pub enum AckVerdict {
     Invalid,
 }
 
-impl Entry {
-    /// Applies bases and bitmaps to both transmit windows and completes what they acknowledge. Both windows are
-    /// checked before either is touched (D-35, D-19).
+/// What became of a NACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum NackVerdict {
+    /// It names nothing outstanding, or has a reserved code (D-38).
+    Ignored,
+    /// The packet is sent again by its timer.
+    Waits,
+    /// Likewise, and the peer said so of this packet before: its ULP is measured, not the network.
+    WaitsStill,
+    /// The peer's ULP refused what the packet carries: a Resync takes its place.
+    Refused,
+}
+
+impl PacketDelivery {
+    /// Whether an acknowledgement says nothing new.
     #[inline(always)]
-    pub fn process_acknowledgement(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
-        let c = &self.connection;
-        let news = ack.data_base != c.data_tx.base || ack.request_base != c.request_tx.base;
-        if news || ack.selective != 0 { self.apply_acknowledgement(ack, queues) } else { AckVerdict::Applied }
+    pub fn knows(&self, ack: &Acknowledgement) -> bool {
+        let (data, request) = (&self.data().tx, &self.request().tx);
+        ack.data_base == data.base && ack.request_base == request.base && ack.selective == 0
     }
 
+    /// What an acknowledgement is, seen from both transmit windows; nothing is changed (D-35, D-19). One that is
+    /// [`AckVerdict::Applied`] has to be [taken over](Self::acknowledge) for both windows.
     #[inline(never)]
-    fn apply_acknowledgement(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
-        let c = &self.connection;
-        if ack.data_base.is_before(c.data_tx.base) || ack.request_base.is_before(c.request_tx.base) {
+    pub fn judge(&self, ack: &Acknowledgement) -> AckVerdict {
+        let (data, request) = (&self.data().tx, &self.request().tx);
+        if ack.data_base.is_before(data.base) || ack.request_base.is_before(request.base) {
             return AckVerdict::Stale;
         }
-        let data_advance = ack.data_base.distance_from(c.data_tx.base);
-        let request_advance = ack.request_base.distance_from(c.request_tx.base);
-        let (data_flight, request_flight) = (c.data_tx.in_flight(), c.request_tx.in_flight());
+        let data_advance = ack.data_base.distance_from(data.base);
+        let request_advance = ack.request_base.distance_from(request.base);
+        let (data_flight, request_flight) = (data.in_flight(), request.in_flight());
         if data_advance > data_flight || request_advance > request_flight {
             return AckVerdict::Invalid;
         }
@@ -96,131 +80,100 @@ impl Entry {
                 return AckVerdict::Invalid;
             }
         }
-        if data_advance != 0 || ack.selective != 0 {
-            self.acknowledge_window(queues, Window::Data, data_advance, &ack.data_acknowledged);
-        }
-        if request_advance != 0 || ack.selective != 0 {
-            self.acknowledge_window(queues, Window::Request, request_advance, &ack.request);
-        }
-        self.flush_completions(queues);
         AckVerdict::Applied
     }
 
-    /// Acknowledges base .. base + `advance` and, counted from there, the bits of `selective` (F-9.2.3-2,
-    /// F-9.2.3-5..7); frees and completes every PSN that is new among them.
-    #[inline(never)]
-    fn acknowledge_window(
-        &mut self,
-        queues: &impl Queues,
-        window: Window,
-        advance: u32,
-        selective: &Bitmap128,
-    ) {
-        let w = self.transmit_window(window);
-        let mut new = Bitmap128::low_mask(advance).or(selective.shift_left(advance)).and_not(w.acknowledged);
-        let base = w.base;
+    /// Acknowledges what `ack`, which was judged, says of one window: up to its base and, counted from there, the bits of
+    /// its bitmap (F-9.2.3-2, F-9.2.3-5..7). The packets that are new among them, which are to be taken one by one with
+    /// [`Lane::next_acknowledged`] until there is none.
+    #[inline(always)]
+    pub fn acknowledge(&mut self, window: Window, ack: &Acknowledgement) -> Bitmap128 {
+        let (base, selective) = match window {
+            Window::Data => (ack.data_base, &ack.data_acknowledged),
+            Window::Request => (ack.request_base, &ack.request),
+        };
+        let w = &mut self.lane(window).tx;
+        let advance = base.distance_from(w.base);
+        let new = Bitmap128::low_mask(advance).or(selective.shift_left(advance)).and_not(w.acknowledged);
         w.acknowledged = w.acknowledged.or(new);
         w.retransmit = w.retransmit.and_not(new);
-        while let Some(offset) = new.take_lowest() {
-            bounded!();
-            self.packet_acknowledged(queues, window, base.add(offset));
+        if !w.not_ready.is_zero() {
+            w.not_ready = w.not_ready.and_not(new);
         }
-        self.transmit_window(window).advance();
+        new
     }
 
-    /// One PSN is acknowledged for the first time: counts, resources, transaction (D-30, F-9.2.3-3).
-    #[inline(always)]
-    fn packet_acknowledged(&mut self, queues: &impl Queues, window: Window, psn: Psn) {
-        let index = packet_index(psn);
-        let (w, packet) = match window {
-            Window::Data => (&mut self.connection.data_tx, &mut self.tables.data_packets[index]),
-            Window::Request => (&mut self.connection.request_tx, &mut self.tables.request_packets[index]),
-        };
-        w.forget_retransmitted(packet);
-        let acked = &mut self.connection.congestion.packets_acked;
-        *acked = if *acked < MOST_ACKED { *acked + 1 } else { MOST_ACKED };
-        let (kind, rsn, response) = (packet.kind, Rsn(packet.rsn), packet.response);
-        let resync = if packet.flags & packet_flag::RESYNC != 0 { packet.resync_code } else { 0 };
-        if kind == PacketType::PullData as u8 {
-            self.release_response(response);
-            return;
-        }
-        w.outstanding_requests = w.outstanding_requests.saturating_sub(1);
-        if resync != 0 {
-            self.complete(queues, rsn, CompletionCode::of_resync(resync), 0);
-        } else if kind == PacketType::PushData as u8 {
-            self.complete(queues, rsn, CompletionCode::Ack, 0);
-        } else {
-            self.pull_acknowledged(rsn);
-        }
-    }
-
-    /// Acts on the NACK proper, after its bases were applied; false when it names nothing outstanding or has
-    /// a reserved code (F-9.2.4-3..8, D-38).
+    /// Acts on the NACK proper, after its bases were applied (F-9.2.4-3..8, D-38).
     #[inline(never)]
-    pub fn process_nack(&mut self, nack: &NackReport, now: FalconTime) -> bool {
-        let rto = self.connection.congestion.rto;
-        let index = packet_index(nack.psn);
-        let (w, packet) = match nack.window {
-            Window::Data => (&mut self.connection.data_tx, &mut self.tables.data_packets[index]),
-            Window::Request => (&mut self.connection.request_tx, &mut self.tables.request_packets[index]),
-        };
+    pub fn on_nack(
+        &mut self,
+        packets: &mut PacketTables,
+        nack: &NackReport,
+        now: FalconTime,
+        rto: Ticks,
+    ) -> NackVerdict {
+        let packet = super::packet(packets, nack.window, nack.psn);
+        let w = &mut self.lane(nack.window).tx;
         let offset = nack.psn.distance_from(w.base);
         if offset >= w.in_flight() || w.acknowledged.get(offset) {
-            return false;
+            return NackVerdict::Ignored;
         }
         let resync = match nack.code {
-            NackCode::INSUFFICIENT_RESOURCES => return true, // the timer retransmits (F-9.2.4-3)
+            NackCode::INSUFFICIENT_RESOURCES => return NackVerdict::Waits, // the timer retransmits (F-9.2.4-3)
             NackCode::RNR => {
+                let again = w.not_ready.get(offset);
                 // D-40, D-41: the timer starts anew from here with max(RTO, RNR), the peer is alive.
                 if packet.flags & packet_flag::RESYNC == 0 {
                     w.retransmit.clear(offset);
-                    packet.last_sent = now.0;
+                    packet.last_sent = now;
                     packet.rnr_code = nack.rnr_timeout_code;
                     packet.attempts = 0;
                     packet.flags |= packet_flag::RNR;
+                    w.not_ready.set(offset);
                     w.forget_retransmitted(packet);
                     // The packet may come out of the queue, where no timer runs.
                     let deadline = now.after(packet.timeout(rto));
-                    self.connection.timers.arm_retransmit(deadline);
+                    self.arm_retransmit(deadline);
                 }
-                return true;
+                return if again { NackVerdict::WaitsStill } else { NackVerdict::Waits };
             }
             NackCode::XLR_DROP => ResyncCode::REMOTE_XLR,
-            NackCode::COMPLETE_IN_ERROR => ResyncCode::COMPLETE_IN_ERROR,
-            NackCode::NON_RECOVERABLE => ResyncCode::NON_RECOVERABLE,
-            NackCode::INVALID_CID => ResyncCode::INVALID_CID,
-            _ => return false,
+            NackCode::COMPLETE_IN_ERROR => ResyncCode::TARGET_ULP_COMPLETE_IN_ERROR,
+            NackCode::NON_RECOVERABLE => ResyncCode::TARGET_ULP_NON_RECOVERABLE,
+            NackCode::INVALID_CID => ResyncCode::TARGET_ULP_INVALID_CID,
+            _ => return NackVerdict::Ignored,
         };
-        if packet.flags & packet_flag::RESYNC == 0 {
-            // F-11-7: the counter starts anew, the Resync gets the full number of attempts.
-            packet.flags = (packet.flags & packet_flag::RETRANSMITTED) | packet_flag::RESYNC;
-            packet.resync_code = resync;
-            packet.attempts = 0;
-            w.queue_retransmission(offset, packet);
-            let rsn = Rsn(packet.rsn);
-            if packet.kind != PacketType::PullData as u8 {
-                self.remember_ulp_code(rsn, nack.ulp_code);
-            }
+        if packet.flags & packet_flag::RESYNC != 0 {
+            return NackVerdict::Waits;
         }
-        true
+        // F-11-7: the counter starts anew, the Resync gets the full number of attempts.
+        packet.flags = (packet.flags & packet_flag::RETRANSMITTED) | packet_flag::RESYNC;
+        packet.resync_code = resync;
+        packet.attempts = 0;
+        w.queue_retransmission(offset, packet);
+        NackVerdict::Refused
     }
 }
 
-/// Resync codes (F-7.6-2, F-7.6-3).
-pub(crate) struct ResyncCode;
-
-impl ResyncCode {
-    /// The target ULP completed the push in error.
-    pub(crate) const COMPLETE_IN_ERROR: u8 = 1;
-    /// Retransmission attempts exhausted.
-    pub(crate) const EXHAUSTED: u8 = 3;
-    /// The transaction ended before its packet was acknowledged, or was never fit to be sent.
-    pub(crate) const TIMED_OUT: u8 = 4;
-    /// The peer's function is being reset.
-    pub(crate) const REMOTE_XLR: u8 = 5;
-    /// Non-recoverable error of the target ULP.
-    pub(crate) const NON_RECOVERABLE: u8 = 6;
-    /// The target ULP does not know the connection.
-    pub(crate) const INVALID_CID: u8 = 7;
+impl Lane {
+    /// Takes the next packet of those that [`PacketDelivery::acknowledge`] found: it is outstanding no more (D-30). After the
+    /// last one the base moves on.
+    #[inline(always)]
+    pub fn next_acknowledged<'p>(
+        &mut self,
+        packets: &'p mut PacketTable,
+        new: &mut Bitmap128,
+    ) -> Option<&'p TxPacket> {
+        let w = &mut self.tx;
+        let Some(offset) = new.take_lowest() else {
+            w.advance();
+            return None;
+        };
+        let packet = &mut packets[packet_index(w.base.add(offset))];
+        w.forget_retransmitted(packet);
+        if !packet.is_response() {
+            w.outstanding_requests = w.outstanding_requests.saturating_sub(1);
+        }
+        Some(packet)
+    }
 }

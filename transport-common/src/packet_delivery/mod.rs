@@ -1,5 +1,9 @@
 //! The packet delivery sublayer (section 9): two sliding windows on both sides, gating, retransmission,
 //! acknowledgement generation and processing.
+//!
+//! [`PacketDelivery`] owns two equal [`Lane`]s, requests and data, the state of acknowledgements and the timers of both.
+//! It knows no transaction: what became of a packet is returned, and whoever carries something in its packets is told by the
+//! step that composes the two.
 
 mod ack_policy;
 mod acknowledgement;
@@ -7,8 +11,146 @@ mod receive_window;
 mod retransmission;
 mod transmit_window;
 
-pub use ack_policy::AckState;
-pub(crate) use acknowledgement::ResyncCode;
-pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport};
+use crate::ids::Psn;
+use crate::units::{Deadline, FalconTime, Ticks};
+
+pub use ack_policy::{AckState, PathReport};
+pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
 pub use receive_window::{Arrival, ReceiveWindow};
-pub use transmit_window::{TransmitWindow, TxPacket, Window, packet_flag};
+pub use retransmission::{Cause, Resend, Retransmission};
+pub use transmit_window::{Gate, TransmitWindow, TxPacket, Window, packet_flag};
+
+/// Largest transmit and receive window for Pull Requests, packets (F-9-1).
+pub const REQUEST_WINDOW: u32 = 64;
+/// Largest transmit and receive window for Push and Pull Data, packets (F-9-1).
+pub const DATA_WINDOW: u32 = 128;
+/// Entries of a packet table.
+pub const PACKETS: usize = 128;
+
+/// What is fixed at setup.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// Coalescing time of acknowledgements.
+    pub ack_coalescing: Ticks,
+    /// AR on every packet while fcwnd is at or below this many packets (F-9.1.3.1-2).
+    pub ack_request_threshold: u32,
+    /// Percent of packets with AR above the threshold (F-9.1.3.1-2).
+    pub ack_request_percent: u32,
+    /// Out-of-order distance of early retransmission (F-9.1.4-1).
+    pub ooo_threshold: u32,
+    /// Timeout retransmissions before a Resync, and Resync retransmissions before the end (D-46).
+    pub max_retransmit_attempts: u32,
+    /// 1: retransmissions keep the order of RSNs across the windows (F-9.1.5-3).
+    pub ordered: u32,
+}
+
+/// Outstanding packets of both windows, by [`Window`].
+pub type PacketTables = [PacketTable; 2];
+/// Outstanding packets of one window, by PSN modulo [`PACKETS`].
+pub type PacketTable = [TxPacket; PACKETS];
+
+/// Both sides of one window.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lane {
+    /// What we send.
+    pub tx: TransmitWindow,
+    /// What the peer sends.
+    pub rx: ReceiveWindow,
+}
+
+/// Packet delivery of one connection; its packet tables stand beside it, since only a connection with packets in flight
+/// needs them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketDelivery {
+    /// By [`Window`].
+    pub lanes: [Lane; 2],
+    /// Acknowledgement generation.
+    pub ack: AckState,
+    /// No packet times out before this; a lower bound.
+    pub retransmit: Deadline,
+    /// Fixed at setup.
+    pub tuning: Tuning,
+}
+
+impl PacketDelivery {
+    /// One window.
+    #[inline(always)]
+    pub fn lane(&mut self, window: Window) -> &mut Lane {
+        &mut self.lanes[window.index()]
+    }
+
+    /// The data window, to be changed.
+    #[inline(always)]
+    pub const fn data_mut(&mut self) -> &mut Lane {
+        &mut self.lanes[Window::Data as usize]
+    }
+
+    /// The request window, to be changed.
+    #[inline(always)]
+    pub const fn request_mut(&mut self) -> &mut Lane {
+        &mut self.lanes[Window::Request as usize]
+    }
+
+    /// The data window.
+    #[inline(always)]
+    pub const fn data(&self) -> &Lane {
+        &self.lanes[Window::Data as usize]
+    }
+
+    /// The request window.
+    #[inline(always)]
+    pub const fn request(&self) -> &Lane {
+        &self.lanes[Window::Request as usize]
+    }
+
+    /// Whether packets wait to be sent again, should the gate let them pass.
+    #[inline(always)]
+    pub fn has_retransmissions(&self) -> bool {
+        !self.data().tx.retransmit.or(self.request().tx.retransmit).is_zero()
+    }
+
+    /// Books a packet that is sent for the first time and assigns its PSN; the gate must have said yes (F-9.1.3).
+    #[inline(always)]
+    pub fn send(
+        &mut self,
+        packets: &mut PacketTables,
+        packet: TxPacket,
+        now: FalconTime,
+        rto: Ticks,
+    ) -> (Window, Psn) {
+        let window = packet.window();
+        let psn = self.lane(window).tx.assign(packet.is_response());
+        packets[window.index()][transmit_window::packet_index(psn)] = packet;
+        self.arm_retransmit(now.after(rto));
+        (window, psn)
+    }
+
+    /// Brings the retransmission timer forward.
+    #[inline(always)]
+    fn arm_retransmit(&mut self, deadline: FalconTime) {
+        if !self.retransmit.is_due_after(deadline) {
+            return;
+        }
+        self.retransmit = Deadline::at(deadline);
+    }
+
+    /// A new timeout holds for timers that run already (F-10.6.2.1-8, D-69).
+    #[inline(always)]
+    pub fn timeout_changed(&mut self, old: Ticks, new: Ticks) {
+        if new < old
+            && let Some(at) = self.retransmit.time()
+        {
+            // The deadline is a lower bound of those of all packets; each moves by the difference.
+            self.retransmit = Deadline::at(FalconTime(at.0.wrapping_sub(old.0 - new.0)));
+        }
+    }
+}
+
+/// The packet at `psn` of `window`.
+#[inline(always)]
+pub fn packet(packets: &mut PacketTables, window: Window, psn: Psn) -> &mut TxPacket {
+    &mut packets[window.index()][transmit_window::packet_index(psn)]
+}

@@ -32,12 +32,22 @@ pub struct ReceiveWindow {
     pub received: Bitmap128,
     /// Bit n: base + n is acknowledged.
     pub acknowledged: Bitmap128,
+    /// Bit n: base + n is Pull Data that answered a pull of ours. Its sender knows that we have it once the base is beyond.
+    pub answers: Bitmap128,
 }
 
 impl ReceiveWindow {
     /// An empty window that starts at `base` (D-18).
     pub const fn new(base: Psn, size: u32) -> Self {
-        Self { base, size, own: 0, reserved: 0, received: Bitmap128::ZERO, acknowledged: Bitmap128::ZERO }
+        Self {
+            base,
+            size,
+            own: 0,
+            reserved: 0,
+            received: Bitmap128::ZERO,
+            acknowledged: Bitmap128::ZERO,
+            answers: Bitmap128::ZERO,
+        }
     }
 
     /// Classifies `psn` without changing anything.
@@ -62,22 +72,38 @@ impl ReceiveWindow {
         self.received.set(psn.distance_from(self.base));
     }
 
-    /// Marks an in-window `psn` received and acknowledged and advances the base past everything acknowledged
-    /// (F-9.2.2.4-6, F-9.2.2.4-7). A PSN outside the window is left alone.
+    /// Marks an in-window `psn` as Pull Data that answered a pull of ours.
     #[inline(always)]
-    pub fn acknowledge(&mut self, psn: Psn) {
+    pub fn mark_answer(&mut self, psn: Psn) {
+        self.answers.set(psn.distance_from(self.base));
+    }
+
+    /// Marks an in-window `psn` received and acknowledged and advances the base past everything acknowledged
+    /// (F-9.2.2.4-6, F-9.2.2.4-7); returns the number of answers among what it passed. A PSN outside the window is left
+    /// alone.
+    #[inline(always)]
+    pub fn acknowledge(&mut self, psn: Psn) -> u32 {
         let offset = psn.distance_from(self.base);
         if offset >= self.size {
-            return;
+            return 0;
         }
         self.received.set(offset);
         self.acknowledged.set(offset);
-        if offset == 0 {
-            let run = self.acknowledged.trailing_ones();
-            self.base = self.base.add(run);
-            self.received = self.received.shift_right(run);
-            self.acknowledged = self.acknowledged.shift_right(run);
+        if offset != 0 {
+            return 0;
         }
+        let run = self.acknowledged.trailing_ones();
+        let answered = if self.answers.is_zero() {
+            0
+        } else {
+            let passed = self.answers.and(Bitmap128::low_mask(run)).count_ones();
+            self.answers = self.answers.shift_right(run);
+            passed
+        };
+        self.base = self.base.add(run);
+        self.received = self.received.shift_right(run);
+        self.acknowledged = self.acknowledged.shift_right(run);
+        answered
     }
 
     /// Whether `psn` is acknowledged: below the base or marked so.

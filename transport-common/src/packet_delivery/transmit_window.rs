@@ -1,9 +1,12 @@
 //! Transmit side of one sliding window (F-9.1.1): bases, bitmaps, outstanding counts, the gate.
 
+use super::PACKETS;
 use crate::bitmap::Bitmap128;
-use crate::connection::PACKETS;
-use crate::ids::Psn;
+use crate::ids::{Psn, Rsn};
+use crate::units::{FalconTime, Ticks};
+use crate::verifier::opaque;
 use crate::wire::PacketType;
+use crate::wire::nack::rnr_timeout;
 
 /// Which of the two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,14 @@ pub enum Window {
     Data = 0,
     /// Pull Requests.
     Request = 1,
+}
+
+impl Window {
+    /// Index of what exists once for each window, so that the verifier sees that it is one.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        (opaque(self as u64) & 1) as usize
+    }
 }
 
 /// Bits of [`TxPacket::flags`].
@@ -38,21 +49,60 @@ pub mod packet_flag {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxPacket {
     /// RSN of its transaction.
-    pub rsn: u32,
-    /// Time of the last copy, in ticks.
-    pub last_sent: u32,
+    pub rsn: Rsn,
+    /// Time of the last copy.
+    pub last_sent: FalconTime,
     /// Timeout retransmissions so far (F-9.1.1-11).
     pub attempts: u16,
     /// Pull Data: index in the response ring.
     pub response: u16,
-    /// Packet type of the original.
-    pub kind: u8,
     /// See [`packet_flag`].
     pub flags: u8,
     /// Resync code, once it is one (F-7.6-2).
     pub resync_code: u8,
     /// RNR timeout code, with [`packet_flag::RNR`].
     pub rnr_code: u8,
+    /// Packet type of the original.
+    pub kind: u8,
+}
+
+impl TxPacket {
+    /// The window it belongs to.
+    #[inline(always)]
+    pub const fn window(&self) -> Window {
+        if self.kind == PacketType::PullRequest as u8 { Window::Request } else { Window::Data }
+    }
+
+    /// Whether it carries the answer to a request of the peer's: Pull Data.
+    #[inline(always)]
+    pub const fn is_response(&self) -> bool {
+        self.kind == PacketType::PullData as u8
+    }
+
+    /// The code of the Resync in its place, if there is one.
+    #[inline(always)]
+    pub const fn resync(&self) -> Option<u8> {
+        if self.flags & packet_flag::RESYNC != 0 { Some(self.resync_code) } else { None }
+    }
+
+    /// Time from the last copy to the next: the RTO, or longer after an RNR NACK (D-40).
+    #[inline(always)]
+    pub(super) fn timeout(&self, rto: Ticks) -> Ticks {
+        if self.flags & packet_flag::RNR == 0 {
+            return rto;
+        }
+        let rnr = rnr_timeout(self.rnr_code);
+        if rnr > rto { rnr } else { rto }
+    }
+}
+
+/// What congestion control lets pass, packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Integer fabric window (D-28).
+    pub fabric: u32,
+    /// NIC window; applies to ULP requests only.
+    pub ncwnd: u32,
 }
 
 /// Transmit window; the request window uses the low 64 bits.
@@ -75,6 +125,8 @@ pub struct TransmitWindow {
     pub retransmit: Bitmap128,
     /// Bit n: base + n is Pull Data, which ncwnd does not count.
     pub pull_data: Bitmap128,
+    /// Bit n: the peer's ULP was not ready for base + n at least once.
+    pub not_ready: Bitmap128,
 }
 
 impl TransmitWindow {
@@ -89,12 +141,13 @@ impl TransmitWindow {
             acknowledged: Bitmap128::ZERO,
             retransmit: Bitmap128::ZERO,
             pull_data: Bitmap128::ZERO,
+            not_ready: Bitmap128::ZERO,
         }
     }
 
     /// PSNs between base and next.
     #[inline(always)]
-    pub fn in_flight(&self) -> u32 {
+    pub const fn in_flight(&self) -> u32 {
         self.next.distance_from(self.base)
     }
 
@@ -118,28 +171,38 @@ impl TransmitWindow {
         (missing.and(Bitmap128::low_mask(reach)), shown)
     }
 
-    /// Gate for a first transmission (F-9.1.2-1..3, D-26): `fabric` is the integer fabric window, `ncwnd`
-    /// applies to ULP requests only.
+    /// Gate for the first transmission of a request (F-9.1.2-1, F-9.1.2-3, D-26). In the data window pushes leave some
+    /// room: one that waits for a receive must not keep back the answers without which its receiver may never post one.
     #[inline(always)]
-    pub fn may_send_new(&self, kind: PacketType, fabric: u32, ncwnd: u32) -> bool {
-        let edge = if fabric < self.size { fabric } else { self.size };
-        self.in_flight() < edge
-            && (matches!(kind, PacketType::PullData) || (self.outstanding_requests as u32) < ncwnd)
+    pub const fn may_send_request(&self, gate: Gate, reserve: bool) -> bool {
+        let edge = self.edge(gate);
+        let edge = if reserve { edge - reserved(edge) } else { edge };
+        self.in_flight() < edge && (self.outstanding_requests as u32) < gate.ncwnd
+    }
+
+    /// Gate for the first transmission of Pull Data (F-9.1.2-2).
+    #[inline(always)]
+    pub const fn may_send_response(&self, gate: Gate) -> bool {
+        self.in_flight() < self.edge(gate)
+    }
+
+    #[inline(always)]
+    const fn edge(&self, gate: Gate) -> u32 {
+        if gate.fabric < self.size { gate.fabric } else { self.size }
     }
 
     /// Gate for retransmitting base + `offset` (F-9.1.2-4..6, D-29).
     #[inline(always)]
-    pub fn may_retransmit(&self, offset: u32, pull_data: bool, fabric: u32, ncwnd: u32) -> bool {
-        offset < fabric && (pull_data || (self.outstanding_retransmitted as u32) < ncwnd)
+    pub const fn may_retransmit(&self, offset: u32, pull_data: bool, gate: Gate) -> bool {
+        offset < gate.fabric && (pull_data || (self.outstanding_retransmitted as u32) < gate.ncwnd)
     }
 
-    /// Assigns the next PSN to a packet of `kind` (F-9.1.3-1). The gate must have said yes.
+    /// Assigns the next PSN (F-9.1.3-1). The gate must have said yes.
     #[inline(always)]
-    pub fn assign(&mut self, kind: PacketType) -> Psn {
+    pub fn assign(&mut self, response: bool) -> Psn {
         let psn = self.next;
-        let offset = self.in_flight();
-        if matches!(kind, PacketType::PullData) {
-            self.pull_data.set(offset);
+        if response {
+            self.pull_data.set(self.in_flight());
         } else {
             self.outstanding_requests = self.outstanding_requests.wrapping_add(1);
         }
@@ -173,13 +236,29 @@ impl TransmitWindow {
             self.acknowledged = self.acknowledged.shift_right(run);
             self.retransmit = self.retransmit.shift_right(run);
             self.pull_data = self.pull_data.shift_right(run);
+            if !self.not_ready.is_zero() {
+                self.not_ready = self.not_ready.shift_right(run);
+            }
         }
         run
     }
 }
 
+/// Packets of a data window of `edge` packets that only Pull Data may use: an eighth, and one at least where there is room
+/// for four. A smaller window has none to give away: there a push that waits for a receive may keep answers back.
+#[inline(always)]
+const fn reserved(edge: u32) -> u32 {
+    if edge >= 16 {
+        edge / 8
+    } else if edge >= 4 {
+        1
+    } else {
+        0
+    }
+}
+
 /// Index of a PSN in its packet table.
 #[inline(always)]
-pub(crate) const fn packet_index(psn: Psn) -> usize {
+pub(super) const fn packet_index(psn: Psn) -> usize {
     psn.0 as usize & (PACKETS - 1)
 }

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
+use crate::shared::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The queues of one connection as its steps see them. Everything the application writes is untrusted, and two
@@ -48,6 +49,8 @@ pub trait Queues {
     fn set_send_consumer(&self, rsn: Rsn);
     /// Gives the first `count` posted receives back.
     fn set_receive_consumer(&self, count: u32);
+    /// Tells the application whether a request of the peer waits for a receive: who posts one then rings the doorbell.
+    fn set_receive_wanted(&self, wanted: u32);
     /// Appends a completion; false when the application left no room. Call under the connection's lock only.
     fn complete(&self, completion: Completion) -> bool;
 }
@@ -131,6 +134,11 @@ impl Queues for QueuePair {
     }
 
     #[inline(always)]
+    fn set_receive_wanted(&self, wanted: u32) {
+        self.receive_wanted.store(wanted, Release);
+    }
+
+    #[inline(always)]
     fn complete(&self, completion: Completion) -> bool {
         let producer = self.completion_producer.load(Relaxed);
         let consumer = self.completion_consumer.load(Relaxed);
@@ -141,7 +149,7 @@ impl Queues for QueuePair {
         let number = producer.wrapping_add(1);
         slot.store(completion);
         // SAFETY: a field of a valid entry.
-        unsafe { super::AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) }.store(number, Release);
+        unsafe { AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) }.store(number, Release);
         self.completion_producer.store(number, Release);
         true
     }

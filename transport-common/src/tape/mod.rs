@@ -12,19 +12,19 @@ mod note;
 mod recorded;
 mod recorder;
 
+pub use crate::datapath::PREFIX_BYTES;
 pub use note::{Note, Notes, Tag, Unreadable};
 pub use recorded::{Ending, Recorded, finish, outcome};
 pub use recorder::Recorder;
 
 use crate::queues::Completion;
+use bytemuck::{NoUninit, Zeroable};
 use core::cell::{Cell, UnsafeCell};
 
 /// Words a tape can hold. The longest run completes and reports every transaction of a connection.
 pub const TAPE_WORDS: usize = 4096;
 /// Bytes of tapes that wait in the kernel for whoever takes the trace; a power of two.
 pub const TRACE_BYTES: u32 = 16 << 20;
-/// Bytes at the begin of a received frame that are kept: all headers.
-pub const PREFIX_BYTES: usize = 160;
 /// Where the part of the header buffer starts that is kept of a frame to send, and where it ends, bytes.
 pub const KEPT_HEADER: core::ops::Range<usize> = 12..204;
 
@@ -38,6 +38,7 @@ pub mod run {
 
 /// The tape of one run. In the kernel one lives in each CPU's scratch map.
 #[repr(C)]
+#[derive(Zeroable)]
 pub struct Tape {
     /// See [`run`].
     pub kind: Cell<u32>,
@@ -113,18 +114,15 @@ impl Tape {
         }
     }
 
-    /// Appends a note with a plain struct of 32-bit words.
-    ///
-    /// # Safety
-    /// `T` consists of 32-bit words, or of larger ones, without padding.
+    /// Appends a note with a plain struct, as 32-bit words.
     #[inline(always)]
-    pub(crate) unsafe fn value<T>(&self, tag: Tag, short: u16, value: &T) {
-        const { assert!(size_of::<T>().is_multiple_of(4) && size_of::<T>() < 1024) };
+    pub(crate) fn value<T: NoUninit>(&self, tag: Tag, short: u16, value: &T) {
+        const { assert!(size_of::<T>().is_multiple_of(4) && size_of::<T>() < 1024 && align_of::<T>() >= 4) };
         self.open(tag, short, size_of::<T>() / 4);
         let words = core::ptr::from_ref(value).cast::<u32>();
         let mut n = 0;
         while n < size_of::<T>() / 4 {
-            // SAFETY: within the value by the bound of the loop.
+            // SAFETY: within the value by the bound of the loop, and aligned, as was asserted.
             self.word(unsafe { words.add(n).read_volatile() });
             n += 1;
         }
@@ -167,7 +165,7 @@ pub unsafe fn digest<T>(value: &T) -> u64 {
     let mut hash = 0u64;
     let mut n = 0;
     while n < size_of::<T>() / 8 {
-        crate::bounded::bounded!();
+        crate::verifier::bounded!();
         // SAFETY: within the value by the bound of the loop, aligned by the contract.
         hash = mix(hash, unsafe { words.add(n).read_volatile() });
         n += 1;

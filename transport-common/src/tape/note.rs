@@ -115,6 +115,8 @@ tags! {
     SetSendConsumer = "set send consumer",
     /// Receives given back.
     SetReceiveConsumer = "set receive consumer",
+    /// short: whether a request waits for a receive.
+    SetReceiveWanted = "set receive wanted",
     /// Number that stands for the completion (64 bits); short: whether it was taken.
     Complete = "complete",
     /// How the run ended: [`outcome`](super::outcome).

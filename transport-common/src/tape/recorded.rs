@@ -2,7 +2,7 @@
 
 use super::{KEPT_HEADER, PREFIX_BYTES, Recorder, TAPE_WORDS, Tag, Tape, digest};
 use crate::connection::Entry;
-use crate::datapath::{Platform, Scratch, Turn, Verdict};
+use crate::datapath::{Locked, Platform, Scratch, Turn, Verdict};
 use crate::queues::Region;
 use crate::units::Picoseconds;
 
@@ -98,9 +98,26 @@ const fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
+/// A connection whose queues are recorded.
+pub struct RecordedConnection<L: Locked> {
+    connection: L,
+    recorder: Recorder<L::Queues>,
+}
+
+impl<L: Locked> Locked for RecordedConnection<L> {
+    type Queues = Recorder<L::Queues>;
+
+    #[inline(always)]
+    fn parts(&mut self) -> (&mut Entry, &Self::Queues) {
+        let (entry, queues) = self.connection.parts();
+        self.recorder.reads(queues);
+        (entry, &self.recorder)
+    }
+}
+
 impl<P: Platform> Platform for Recorded<'_, P> {
     type Cursor = P::Cursor;
-    type Queues = Recorder<P::Queues>;
+    type Locked = RecordedConnection<P::Locked>;
 
     #[inline(always)]
     fn now(&mut self) -> Picoseconds {
@@ -144,14 +161,14 @@ impl<P: Platform> Platform for Recorded<'_, P> {
         self.platform.peek(to);
     }
 
-    #[inline(always)]
+    #[inline(never)] // what is noted takes room on the stack
     fn resize(&mut self, length: u32) -> bool {
         let done = self.platform.resize(length);
         self.tape.long(Tag::Resize, done.into(), [length]);
         done
     }
 
-    #[inline(always)]
+    #[inline(never)] // what is noted takes room on the stack
     fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
         let done = self.platform.store_header(s, start, length);
         self.tape.open(Tag::StoreHeader, done.into(), 2 + (KEPT_HEADER.end - KEPT_HEADER.start) / 4);
@@ -211,7 +228,7 @@ impl<P: Platform> Platform for Recorded<'_, P> {
         done
     }
 
-    #[inline(always)]
+    #[inline(never)] // what is noted takes room on the stack
     fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
         let original = self.platform.compare_swap(memory_offset, compare, swap);
         let words = [
@@ -228,7 +245,7 @@ impl<P: Platform> Platform for Recorded<'_, P> {
         original
     }
 
-    #[inline(always)]
+    #[inline(never)] // what is noted takes room on the stack
     fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
         let original = self.platform.fetch_add(memory_offset, add);
         let words =
@@ -275,21 +292,26 @@ impl<P: Platform> Platform for Recorded<'_, P> {
     }
 
     #[inline(always)]
-    fn locked<R>(&mut self, slot: u32, step: impl FnOnce(&mut Entry, &Self::Queues) -> R) -> Option<R> {
+    fn lock(&mut self, slot: u32) -> Option<Self::Locked> {
         let tape = self.tape;
         tape.long(Tag::Lock, 0, [slot]);
         tape.steps.set(tape.steps.get() + 1);
-        self.platform.locked(slot, |entry, queues| {
-            let number = entry.tables.steps + 1;
-            entry.tables.steps = number;
-            tape.wide(Tag::Step, 0, number);
-            // SAFETY: both outlive the step.
-            let recorder = unsafe { Recorder::new(queues, tape) };
-            let result = step(entry, &recorder);
-            // SAFETY: the context consists of such words; a test looks for padding.
-            tape.wide(Tag::Context, 0, unsafe { digest(&entry.connection) });
-            result
-        })
+        let mut connection = self.platform.lock(slot)?;
+        let (entry, queues) = connection.parts();
+        let number = entry.tables.steps + 1;
+        entry.tables.steps = number;
+        tape.wide(Tag::Step, 0, number);
+        // SAFETY: not used before it is set anew, in `parts`.
+        let recorder = unsafe { Recorder::new(queues, tape) };
+        Some(RecordedConnection { connection, recorder })
+    }
+
+    #[inline(always)]
+    fn unlock(&mut self, mut connection: Self::Locked) {
+        let (entry, _) = connection.connection.parts();
+        // SAFETY: the context consists of such words; a test looks for padding.
+        self.tape.wide(Tag::Context, 0, unsafe { digest(&entry.connection) });
+        self.platform.unlock(connection.connection);
     }
 
     #[inline(always)]
@@ -313,26 +335,23 @@ impl<P: Platform> Platform for Recorded<'_, P> {
         level
     }
 
-    #[inline(always)]
+    #[inline(never)] // what is noted takes room on the stack
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
         self.platform.event_queues(s, slot);
-        // SAFETY: 32-bit words without padding.
-        unsafe { self.tape.value(Tag::EventQueues, 0, &s.event_queues) };
+        self.tape.value(Tag::EventQueues, 0, &s.step.input.event_queues);
     }
 
     #[inline(always)]
     fn publish_event(&mut self, s: &mut Scratch) {
         self.platform.publish_event(s);
-        // SAFETY: 64-bit words.
-        unsafe { self.tape.value(Tag::PublishEvent, 0, &s.entry) };
+        self.tape.value(Tag::PublishEvent, 0, &s.entry);
     }
 
     #[inline(always)]
     fn next_result(&mut self, s: &mut Scratch) -> bool {
         let there = self.platform.next_result(s);
         if there {
-            // SAFETY: 64-bit words.
-            unsafe { self.tape.value(Tag::NextResult, 1, &s.entry) };
+            self.tape.value(Tag::NextResult, 1, &s.entry);
         } else {
             self.tape.short(Tag::NextResult, 0);
         }

@@ -21,6 +21,12 @@ impl<Q: Queues> Recorder<Q> {
         Self { queues, tape }
     }
 
+    /// Reads `queues` from now on, which outlive what is done with the recorder until this is called again.
+    #[inline(always)]
+    pub(super) const fn reads(&mut self, queues: &Q) {
+        self.queues = queues;
+    }
+
     #[inline(always)]
     fn queues(&self) -> &Q {
         // SAFETY: by the contract of `new`.
@@ -70,8 +76,7 @@ impl<Q: Queues> Queues for Recorder<Q> {
     #[inline(always)]
     fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
         self.queues().load_work_request(rsn, out);
-        // SAFETY: 64 bytes in 32-bit words, without padding.
-        unsafe { self.tape().value(Tag::WorkRequest, rsn.0 as u16, out) };
+        self.tape().value(Tag::WorkRequest, rsn.0 as u16, out);
     }
 
     #[inline(always)]
@@ -84,8 +89,7 @@ impl<Q: Queues> Queues for Recorder<Q> {
     #[inline(always)]
     fn receive_request(&self, index: u32) -> ReceiveRequest {
         let request = self.queues().receive_request(index);
-        // SAFETY: 24 bytes in 32-bit words, without padding.
-        unsafe { self.tape().value(Tag::ReceiveRequest, index as u16, &request) };
+        self.tape().value(Tag::ReceiveRequest, index as u16, &request);
         request
     }
 
@@ -106,8 +110,7 @@ impl<Q: Queues> Queues for Recorder<Q> {
     #[inline(always)]
     fn take_settings(&self) {
         self.queues().take_settings();
-        // SAFETY: 32-bit words and larger ones, without padding.
-        unsafe { self.tape().value(Tag::TakeSettings, 0, self.queues().settings()) };
+        self.tape().value(Tag::TakeSettings, 0, self.queues().settings());
     }
 
     #[inline(always)]
@@ -131,6 +134,12 @@ impl<Q: Queues> Queues for Recorder<Q> {
     fn set_receive_consumer(&self, count: u32) {
         self.tape().long(Tag::SetReceiveConsumer, 0, [count]);
         self.queues().set_receive_consumer(count);
+    }
+
+    #[inline(always)]
+    fn set_receive_wanted(&self, wanted: u32) {
+        self.tape().short(Tag::SetReceiveWanted, wanted as u16);
+        self.queues().set_receive_wanted(wanted);
     }
 
     #[inline(always)]

@@ -1,400 +1,478 @@
 //! Initiator: transactions from submission to completion (section 8.4).
 
-use super::CompletionCode;
-use crate::bounded::{bounded, fresh};
-use crate::connection::{Entry, RESPONSES, TRANSACTIONS, timer};
+use super::{CompletionCode, Kind, Label, RESPONSES, Submissions, TRANSACTIONS};
 use crate::ids::Rsn;
-use crate::queues::{Completion, Queues, WorkRequest, flag, opcode};
-use crate::units::FalconTime;
-use crate::wire::PacketType;
+use crate::units::{Deadline, FalconTime, Ticks};
+use crate::verifier::{bounded, fresh};
 
-/// States of [`Transaction::state`] (F-8.4.1-3, F-8.4.1-4).
-pub mod transaction_state {
-    /// Not sent yet: PullReqUlpRx, PushReqUlpRx.
-    pub const SUBMITTED: u8 = 0;
+/// State of a transaction of ours (F-8.4.1-3, F-8.4.1-4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
+#[repr(u8)]
+pub enum TransactionState {
+    /// Not sent yet: PullReqUlpRx, PushReqUlpRx. Or the place is free.
+    #[default]
+    Submitted = 0,
     /// PullReqTx, PushDataTx.
-    pub const SENT: u8 = 1;
+    Sent = 1,
     /// PullReqAckd.
-    pub const ACKNOWLEDGED: u8 = 2;
-    /// PullDataRx: the response is being placed.
-    pub const PLACING: u8 = 3;
+    Acknowledged = 2,
     /// Over, but not reported to the application.
-    pub const DONE: u8 = 4;
-    /// PullDataUlpTx, PushCplTx, on an unordered connection behind an older one.
-    pub const REPORTED: u8 = 5;
+    Done = 3,
+    /// PullDataUlpTx, PushCplTx: reported. Behind an older one, or its packet is not acknowledged yet.
+    Reported = 4,
 }
 
 /// One of our transactions, found by its RSN.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// When its first packet was sent, ticks.
-    pub since: u32,
+    /// When its first packet was sent; before that, when it was first seen waiting.
+    pub since: FalconTime,
     /// Bytes placed or sent, for the completion.
     pub length: u32,
-    /// See [`transaction_state`].
-    pub state: u8,
+    /// How far it is.
+    pub state: TransactionState,
     /// [`CompletionCode`] once done. Before that the code of its Resync, should that have run out of attempts, or 0.
     pub code: u8,
     /// The target ULP's code.
     pub ulp_code: u8,
-    /// Work request opcode, as it was when sent.
+    /// The ULP's operation code, as it was when sent.
     pub opcode: u8,
-    /// Work request flags, as they were when sent.
+    /// The ULP's flags, as they were when sent.
     pub flags: u8,
-    /// 0.
-    pub reserved: [u8; 3],
-}
-
-/// Initiator state of a connection.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Initiator {
-    /// Oldest transaction not completed (F-8.4.1-1).
-    pub brsn: Rsn,
-    /// Next to send; on an unordered connection the next push to look at.
-    pub next: Rsn,
-    /// Unordered: the next pull to look at.
-    pub next_pull: Rsn,
-    /// Work requests before this one are known to be submitted. The application's counter is read again only when they
-    /// are used up: its cache line is written on another CPU.
-    pub known: Rsn,
-    /// 1: it is the target's turn to send (F-8.3-2).
-    pub targets_turn: u8,
-    /// 1: completions wait for room in the completion queue.
-    pub completions_blocked: u8,
-    /// 1: the last turn of the engine found nothing to send.
-    pub fruitless: u8,
-    /// 0.
-    pub reserved: [u8; 7],
-    /// Pulls sent and not over: no more than a target keeps responses for ([`PULL_CREDITS`]).
-    pub open_pulls: u16,
+    /// 1: a pull.
+    pub pull: u8,
+    /// 1: its packet may have to be built once more from what the application submitted, whose place is kept (F-9-6).
+    pub retained: u8,
+    /// 1: it ended before it was sent; an ordered connection owes the target a Resync for its RSN (D-47).
+    pub skipped: u8,
 }
 
 /// Pulls of a connection that may be open at once. A target of ours keeps [`RESPONSES`] responses until they are
 /// acknowledged; more pulls would be refused there for want of resources (F-8.5.3.1-1).
 pub const PULL_CREDITS: u16 = RESPONSES as u16;
 
-impl Initiator {
-    /// Nothing submitted; the first RSN is `rsn` (D-18).
-    pub const fn new(rsn: Rsn) -> Self {
-        Self {
-            brsn: rsn,
-            next: rsn,
-            next_pull: rsn,
-            known: rsn,
-            targets_turn: 0,
-            completions_blocked: 0,
-            fruitless: 0,
-            reserved: [0; 7],
-            open_pulls: 0,
-        }
-    }
+/// Our transactions, by RSN modulo [`TRANSACTIONS`].
+pub(crate) type Table = [Transaction; TRANSACTIONS];
 
-    /// Whether more than one work request waits for the engine, given what is known of the application's counter, and
-    /// the counter itself, which is read only if needed. Needs no lock: the answer is a hint, and a counter that makes
-    /// no sense is none.
-    #[inline(always)]
-    pub fn is_backlogged(next: u32, known: u32, fruitless: u8, submitted: impl FnOnce() -> u32) -> bool {
-        let several = |counter: u32| {
-            let waiting = counter.wrapping_sub(next);
-            waiting > 1 && waiting <= TRANSACTIONS as u32
-        };
-        fruitless == 0 && (several(known) || several(submitted()))
-    }
+/// Initiator of a connection; the transactions themselves stand in a table beside it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Initiator {
+    /// Oldest transaction not completed (F-8.4.1-1).
+    pub brsn: Rsn,
+    /// Oldest transaction whose place in the send queue the application may not use yet: not completed, or its packet is
+    /// not acknowledged.
+    pub released: Rsn,
+    /// Next to send; on an unordered connection the next push to look at.
+    pub next: Rsn,
+    /// Unordered: the next pull to look at.
+    pub next_pull: Rsn,
+    /// Requests before this one are known to be submitted. The application's counter is read again only when they
+    /// are used up: its cache line is written on another CPU.
+    pub known: Rsn,
+    /// Requests before this one bear the time since which they wait.
+    pub stamped: Rsn,
+    /// The oldest transaction times out.
+    pub timer: Deadline,
+    /// A transaction that did not complete for this long completes `LocalTO` (F-11-19).
+    pub timeout: Ticks,
+    /// Pulls sent whose answer the peer does not know to be here: no more than a target keeps responses for
+    /// ([`PULL_CREDITS`]).
+    pub open_pulls: u16,
+    /// 1: requests are sent and completed in RSN order (F-5-1).
+    pub ordered: u8,
+    /// 1: completions wait for room in the completion queue.
+    pub completions_blocked: u8,
+    /// 0.
+    pub reserved: u32,
+    /// Transactions completed to the application.
+    pub completed: u64,
 }
 
-/// The packet type a work request is sent as. An unknown opcode takes a push's turn, to be refused then.
-#[inline(always)]
-const fn packet_type_of(code: u8) -> PacketType {
-    match code {
-        opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD => PacketType::PullRequest,
-        _ => PacketType::PushData,
-    }
+/// What is to be sent next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) rsn: Rsn,
+    pub(crate) kind: Kind,
+    /// It ended before it was sent: a Resync takes its place.
+    pub(crate) skipped: bool,
 }
 
 const fn index(rsn: Rsn) -> usize {
     rsn.0 as usize & (TRANSACTIONS - 1)
 }
 
-impl Entry {
+impl Initiator {
+    /// Nothing submitted; the first RSN is `rsn` (D-18).
+    pub fn new(rsn: Rsn, ordered: bool, timeout: Ticks) -> Self {
+        Self {
+            brsn: rsn,
+            released: rsn,
+            next: rsn,
+            next_pull: rsn,
+            known: rsn,
+            stamped: rsn,
+            timeout,
+            ordered: ordered as u8,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the place of `rsn` in the table is its own, and its transaction not completed.
+    #[inline(always)]
+    fn is_open(&self, rsn: Rsn) -> bool {
+        !rsn.is_before(self.brsn) && rsn.distance_from(self.released) < TRANSACTIONS as u32
+    }
+
     /// RSN behind the newest submitted transaction. The application's counter is untrusted: one that claims more than
     /// the table holds, or falls back behind what was looked at already, counts as nothing new.
     #[inline(always)]
-    pub(crate) fn submitted(&mut self, queues: &impl Queues) -> Rsn {
-        let Initiator { brsn, next, next_pull, known, .. } = self.connection.initiator;
+    pub(crate) fn submitted(&mut self, sends: impl Submissions) -> Rsn {
+        let Self { brsn, released, next, next_pull, known, .. } = *self;
         let looked_at = if next.is_before(next_pull) { next_pull } else { next };
         let looked_at = if looked_at.is_before(brsn) { brsn } else { looked_at };
-        let is_new =
-            |counter: Rsn| counter.distance_from(brsn) <= TRANSACTIONS as u32 && looked_at.is_before(counter);
+        let is_new = |counter: Rsn| {
+            counter.distance_from(released) <= TRANSACTIONS as u32 && looked_at.is_before(counter)
+        };
         // Unordered pulls may pass pushes that wait at the gate, new ones too: there each look is a new one.
-        if self.connection.config.ordered != 0 && is_new(known) {
+        if self.ordered != 0 && is_new(known) {
             return known;
         }
-        let producer = Rsn(queues.send_producer());
+        let producer = sends.submitted();
         let submitted = if is_new(producer) { producer } else { looked_at };
-        self.connection.initiator.known = submitted;
-        self.fetch_ahead(queues, looked_at, submitted);
+        self.known = submitted;
+        fetch_ahead(sends, looked_at, submitted);
         submitted
-    }
-
-    /// Touches the first of the new work requests: each lies in a cache line of the application's, and fetched together
-    /// they cost little more than one.
-    #[inline(always)]
-    fn fetch_ahead(&self, queues: &impl Queues, from: Rsn, to: Rsn) {
-        const AHEAD: u32 = 8;
-        let new = to.distance_from(from);
-        let mut n = 0;
-        while n < AHEAD {
-            if n < new {
-                queues.touch(from.add(n));
-            }
-            n += 1;
-        }
     }
 
     /// Whether nothing is submitted behind `rsn`, which is.
     #[inline(always)]
-    pub(crate) fn is_last_submitted(&self, queues: &impl Queues, rsn: Rsn) -> bool {
+    pub(crate) fn is_last_submitted(&self, sends: impl Submissions, rsn: Rsn) -> bool {
         let behind = rsn.add(1);
-        self.connection.initiator.known == behind && queues.send_producer() == behind.0
+        self.known == behind && sends.submitted() == behind
     }
 
-    /// Whether the application has submitted what the engine has not looked at.
+    /// Whether the application has submitted what was not looked at.
     #[inline(always)]
-    pub(crate) fn has_new_work(&self, queues: &impl Queues) -> bool {
-        let Initiator { next, next_pull, known, .. } = self.connection.initiator;
-        let unordered = self.connection.config.ordered == 0;
+    pub(crate) fn has_new_work(&self, sends: impl Submissions) -> bool {
+        let Self { next, next_pull, known, .. } = *self;
+        let unordered = self.ordered == 0;
         if next.is_before(known) || (unordered && next_pull.is_before(known)) {
             return true;
         }
-        let submitted = Rsn(queues.send_producer());
+        let submitted = sends.submitted();
         submitted != next || (unordered && submitted != next_pull)
     }
 
-    /// The transaction with `rsn`.
+    /// The next request that the gate lets pass: strictly in RSN order on an ordered connection (F-9.1.3-2), each kind in
+    /// its own order on an unordered one (D-85).
     #[inline(always)]
-    pub(crate) fn transaction(&mut self, rsn: Rsn) -> &mut Transaction {
-        &mut self.tables.transactions[index(rsn)]
-    }
-
-    /// The next work request whose turn it is and that the gate lets pass: strictly in RSN order on an ordered
-    /// connection (F-9.1.3-2), each kind in its own order on an unordered one (D-85).
-    #[inline(always)]
-    pub(crate) fn next_work_request(&mut self, queues: &impl Queues) -> Option<(Rsn, PacketType)> {
-        let submitted = self.submitted(queues);
-        if self.connection.config.ordered != 0 {
-            let rsn = self.connection.initiator.next;
+    pub(crate) fn next_request(
+        &mut self,
+        table: &mut Table,
+        sends: impl Submissions,
+        passes: impl Fn(Kind) -> bool,
+    ) -> Option<Next> {
+        let submitted = self.submitted(sends);
+        let may_pull = self.open_pulls < PULL_CREDITS;
+        let passes = |kind| passes(kind) && (matches!(kind, Kind::Push) || may_pull);
+        if self.ordered != 0 {
+            let rsn = self.next;
             if rsn == submitted {
                 return None;
             }
-            let kind = packet_type_of(queues.opcode(rsn));
-            return self.passes_gate(kind).then_some((rsn, kind));
+            let t = &table[index(rsn)];
+            let skipped = t.skipped != 0;
+            let kind = if !skipped {
+                sends.kind(rsn)
+            } else if t.pull != 0 {
+                Kind::Pull
+            } else {
+                Kind::Push
+            };
+            return passes(kind).then_some(Next { rsn, kind, skipped });
         }
-        let push = self.look_past(queues, submitted, false);
-        if push != submitted && self.passes_gate(PacketType::PushData) {
-            return Some((push, PacketType::PushData));
+        let push = self.look_past(table, sends, submitted, Kind::Push);
+        if push != submitted && passes(Kind::Push) {
+            return Some(Next { rsn: push, kind: Kind::Push, skipped: false });
         }
-        let pull = self.look_past(queues, submitted, true);
-        if pull != submitted && self.passes_gate(PacketType::PullRequest) {
-            return Some((pull, PacketType::PullRequest));
+        let pull = self.look_past(table, sends, submitted, Kind::Pull);
+        if pull != submitted && passes(Kind::Pull) {
+            return Some(Next { rsn: pull, kind: Kind::Pull, skipped: false });
         }
         None
     }
 
-    /// Unordered: moves the cursor of pushes or pulls to the next unsent work request of that kind, or to
-    /// `submitted`.
+    /// Unordered: moves the cursor of pushes or pulls to the next unsent request of that kind, or to `submitted`.
     #[inline(never)]
-    fn look_past(&mut self, queues: &impl Queues, submitted: Rsn, pull: bool) -> Rsn {
-        let initiator = &self.connection.initiator;
-        let mut rsn = if pull { initiator.next_pull } else { initiator.next };
-        if rsn.is_before(initiator.brsn) {
-            rsn = initiator.brsn; // completed ones were reset; they are not to be sent again
+    fn look_past(&mut self, table: &Table, sends: impl Submissions, submitted: Rsn, kind: Kind) -> Rsn {
+        let pull = matches!(kind, Kind::Pull);
+        let mut rsn = if pull { self.next_pull } else { self.next };
+        if rsn.is_before(self.brsn) {
+            rsn = self.brsn; // completed ones are not to be sent again
         }
         while rsn != submitted {
             bounded!();
-            if self.transaction(rsn).state == transaction_state::SUBMITTED {
-                let kind = packet_type_of(queues.opcode(rsn));
-                if matches!(kind, PacketType::PullRequest) == pull {
-                    break;
-                }
+            if table[index(rsn)].state == TransactionState::Submitted && sends.kind(rsn) == kind {
+                break;
             }
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
         }
-        let initiator = &mut self.connection.initiator;
         if pull {
-            initiator.next_pull = rsn;
+            self.next_pull = rsn;
         } else {
-            initiator.next = rsn;
+            self.next = rsn;
         }
         rsn
     }
 
-    /// A malformed work request completes in error as soon as it is booked.
+    /// The gate is closed: requests that wait behind it are stamped, so that they time out like any other (F-11-10).
+    #[inline(always)]
+    pub(crate) fn wait(&mut self, table: &mut Table, now: FalconTime) {
+        if self.stamped.is_before(self.known) {
+            self.stamp(table, now);
+        }
+    }
+
     #[inline(never)]
-    pub(crate) fn refuse(&mut self, queues: &impl Queues, rsn: Rsn) {
-        self.complete(queues, rsn, CompletionCode::OperationError, 0);
-        self.flush_completions(queues);
+    fn stamp(&mut self, table: &mut Table, now: FalconTime) {
+        let known = self.known;
+        let sent = if self.ordered != 0 { self.next } else { self.brsn };
+        let mut rsn = if self.stamped.is_before(sent) { sent } else { self.stamped };
+        while rsn != known {
+            bounded!();
+            let t = &mut table[index(rsn)];
+            if t.state == TransactionState::Submitted {
+                t.since = now;
+            }
+            rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
+        }
+        self.stamped = known;
+        self.start_timer(now);
     }
 
     #[inline(always)]
-    fn passes_gate(&self, kind: PacketType) -> bool {
-        let (fabric, ncwnd) = (self.connection.fabric_window(), self.connection.congestion.ncwnd);
-        if matches!(kind, PacketType::PullRequest) {
-            return self.connection.initiator.open_pulls < PULL_CREDITS
-                && self.connection.request_tx.may_send_new(kind, fabric, ncwnd);
+    fn start_timer(&mut self, now: FalconTime) {
+        if !self.timer.is_armed() {
+            self.timer = Deadline::at(now.after(self.timeout));
         }
-        self.connection.data_tx.may_send_new(kind, fabric, ncwnd)
     }
 
     /// Books the first transmission of `rsn` (F-8.4.3.1-2, F-8.4.3.3-1).
     #[inline(always)]
-    pub(crate) fn transaction_sent(&mut self, rsn: Rsn, work: &WorkRequest, now: FalconTime) {
-        let since = now.0;
-        *self.transaction(rsn) = Transaction {
-            since,
-            length: work.length,
-            state: transaction_state::SENT,
+    pub(crate) fn sent(&mut self, table: &mut Table, rsn: Rsn, label: Label, now: FalconTime) {
+        let pull = matches!(label.kind, Kind::Pull);
+        table[index(rsn)] = Transaction {
+            since: now,
+            length: label.length,
+            state: TransactionState::Sent,
             code: 0,
             ulp_code: 0,
-            opcode: work.opcode,
-            flags: work.flags,
-            reserved: [0; 3],
+            opcode: label.opcode,
+            flags: label.flags,
+            pull: pull as u8,
+            retained: 1,
+            skipped: 0,
         };
-        let ordered = self.connection.config.ordered != 0;
-        let initiator = &mut self.connection.initiator;
-        if matches!(packet_type_of(work.opcode), PacketType::PullRequest) {
-            initiator.open_pulls = initiator.open_pulls.wrapping_add(1);
-        }
-        if ordered {
-            initiator.next = rsn.add(1);
-            initiator.next_pull = rsn.add(1);
-        }
-        let timers = &mut self.connection.timers;
-        if timers.armed & timer::TRANSACTION == 0 {
-            timers.armed |= timer::TRANSACTION;
-            timers.transaction = now.after(self.connection.config.transaction_timeout).0;
+        self.open_pulls = self.open_pulls.wrapping_add(pull as u16);
+        self.passed(rsn);
+        self.start_timer(now);
+    }
+
+    /// The Resync of a request that ended before it was sent is on its way.
+    #[inline(always)]
+    pub(crate) fn skipped_sent(&mut self, table: &mut Table, sends: impl Submissions, rsn: Rsn) {
+        let t = &mut table[index(rsn)];
+        t.skipped = 0;
+        t.retained = 0;
+        self.passed(rsn);
+        self.release(table, sends);
+    }
+
+    #[inline(always)]
+    fn passed(&mut self, rsn: Rsn) {
+        if self.ordered != 0 {
+            self.next = rsn.add(1);
+            self.next_pull = rsn.add(1);
         }
     }
 
-    /// The Pull Request of `rsn` is acknowledged: PullReqAckd.
+    /// Whether the packet of `rsn` can still be built from what the application submitted.
     #[inline(always)]
-    pub(crate) fn pull_acknowledged(&mut self, rsn: Rsn) {
-        let t = self.transaction(rsn);
-        if t.state == transaction_state::SENT {
-            t.state = transaction_state::ACKNOWLEDGED;
+    pub(crate) fn is_retained(&self, table: &Table, rsn: Rsn) -> bool {
+        rsn.distance_from(self.released) < TRANSACTIONS as u32 && table[index(rsn)].retained != 0
+    }
+
+    /// The packet of `rsn`, a Pull Request or the Resync in its place, is acknowledged: PullReqAckd. Nothing of it has to be
+    /// built again.
+    #[inline(always)]
+    pub(crate) fn pull_acknowledged(&mut self, table: &mut Table, rsn: Rsn) {
+        if rsn.distance_from(self.released) >= TRANSACTIONS as u32 {
+            return;
         }
+        let t = &mut table[index(rsn)];
+        t.retained = 0;
+        if t.state == TransactionState::Sent {
+            t.state = TransactionState::Acknowledged;
+        }
+    }
+
+    /// The peer knows that `count` answers to pulls of ours are here, and has given up what it kept for them.
+    #[inline(always)]
+    pub(crate) fn answers_known(&mut self, count: u32) {
+        self.open_pulls = self.open_pulls.saturating_sub(count as u16);
+    }
+
+    /// The transaction that waits for Pull Data with `rsn`, if one does.
+    #[inline(always)]
+    pub(crate) fn waiting_pull<'t>(&self, table: &'t mut Table, rsn: Rsn) -> Option<&'t mut Transaction> {
+        let t = &mut table[index(rsn)];
+        let waits = matches!(t.state, TransactionState::Sent | TransactionState::Acknowledged);
+        if self.is_open(rsn) && waits && t.pull != 0 { Some(t) } else { None }
     }
 
     /// Keeps the target ULP's code until the Resync is acknowledged (D-44).
     #[inline(always)]
-    pub(crate) fn remember_ulp_code(&mut self, rsn: Rsn, code: u8) {
-        self.transaction(rsn).ulp_code = code;
+    pub(crate) fn remember_ulp_code(&self, table: &mut Table, rsn: Rsn, code: u8) {
+        if self.is_open(rsn) {
+            table[index(rsn)].ulp_code = code;
+        }
     }
 
-    /// The Resync of a transaction is exhausted: notes for [`Self::drain_dead`] what the Resync stood for (D-44, D-89). A
+    /// The Resync of a transaction is exhausted: notes for [`Self::drain`] what the Resync stood for (D-44, D-89). A
     /// transaction that has ended, whose place may be another's by now, is left alone.
     #[inline(always)]
-    pub(crate) fn exhausted(&mut self, rsn: Rsn, resync_code: u8) {
-        let brsn = self.connection.initiator.brsn;
-        let t = self.transaction(rsn);
-        let open = t.state != transaction_state::SUBMITTED && t.state < transaction_state::DONE;
-        if open && rsn.distance_from(brsn) < TRANSACTIONS as u32 {
+    pub(crate) fn exhausted(&self, table: &mut Table, rsn: Rsn, resync_code: u8) {
+        let t = &mut table[index(rsn)];
+        let open = t.state != TransactionState::Submitted && t.state < TransactionState::Done;
+        if open && self.is_open(rsn) {
             t.code = resync_code;
         }
     }
 
-    /// Ends a transaction; one that has ended before, or was never sent, is left alone.
+    /// Ends a transaction; one that has ended before, or was never sent, is left alone. `answered`: by Pull Data, whose
+    /// acknowledgement gives back the pull's credit.
     #[inline(never)]
-    pub(crate) fn complete(&mut self, queues: &impl Queues, rsn: Rsn, code: CompletionCode, ulp_code: u8) {
-        let brsn = self.connection.initiator.brsn;
-        let ordered = self.connection.config.ordered != 0;
-        if rsn.distance_from(brsn) >= TRANSACTIONS as u32 {
+    pub(crate) fn complete(
+        &mut self,
+        table: &mut Table,
+        sends: impl Submissions,
+        rsn: Rsn,
+        (code, ulp_code, answered): (CompletionCode, u8, bool),
+    ) {
+        let t = &mut table[index(rsn)];
+        let ended = t.state == TransactionState::Submitted || t.state >= TransactionState::Done;
+        if ended || !self.is_open(rsn) {
             return;
         }
-        let t = self.transaction(rsn);
-        if t.state == transaction_state::SUBMITTED || t.state >= transaction_state::DONE {
-            return;
-        }
-        t.state = transaction_state::DONE;
+        t.state = TransactionState::Done;
         t.code = code as u8;
         if ulp_code != 0 {
             t.ulp_code = ulp_code;
         }
-        let t = *t;
-        let pull = matches!(packet_type_of(t.opcode), PacketType::PullRequest);
-        let initiator = &mut self.connection.initiator;
-        // What is drained from a dead connection may never have been sent.
-        initiator.open_pulls = initiator.open_pulls.saturating_sub(pull as u16);
-        if !ordered {
-            if report(queues, rsn, &t) {
-                self.transaction(rsn).state = transaction_state::REPORTED;
-                self.tables.statistics.completions += 1;
+        // The buffer of what failed is the application's again. A push that succeeded is acknowledged, a pull may not be.
+        if t.pull == 0 || t.code != 0 {
+            t.retained = t.skipped;
+        }
+        if t.pull != 0 && !answered {
+            self.open_pulls = self.open_pulls.saturating_sub(1);
+        }
+        if self.ordered == 0 {
+            if sends.report(rsn, t) {
+                t.state = TransactionState::Reported;
+                self.completed += 1;
             } else {
-                self.connection.initiator.completions_blocked = 1;
+                self.completions_blocked = 1;
             }
         }
     }
 
     /// Reports what is done, on an ordered connection in RSN order (F-8.4.2-1), and moves BRSN (F-8.4.1-1).
     #[inline(never)]
-    pub(crate) fn flush_completions(&mut self, queues: &impl Queues) {
-        let mut rsn = self.connection.initiator.brsn;
+    pub(crate) fn flush(&mut self, table: &mut Table, sends: impl Submissions) {
+        let released = self.released;
+        let mut rsn = self.brsn;
         let mut blocked = 0;
-        let first = rsn;
         loop {
             bounded!();
-            let t = *self.transaction(rsn);
-            if t.state == transaction_state::DONE {
-                if !report(queues, rsn, &t) {
+            let t = &mut table[index(rsn)];
+            if t.state == TransactionState::Done {
+                if !sends.report(rsn, t) {
                     blocked = 1;
                     break;
                 }
-                self.tables.statistics.completions += 1;
-            } else if t.state != transaction_state::REPORTED {
+                t.state = TransactionState::Reported;
+                self.completed += 1;
+            } else if t.state != TransactionState::Reported {
                 break;
             }
-            self.transaction(rsn).state = transaction_state::SUBMITTED;
+            let next = Rsn(fresh(rsn.0.wrapping_add(1)));
+            if t.retained == 0 && self.released == rsn {
+                t.state = TransactionState::Submitted;
+                self.released = next;
+            }
+            rsn = next;
+        }
+        if self.ordered != 0 || blocked != 0 {
+            self.completions_blocked = blocked;
+        }
+        self.brsn = rsn;
+        if self.released != released {
+            sends.release(self.released);
+        }
+        if self.released != rsn {
+            self.release(table, sends); // older ones wait for an acknowledgement, or have waited
+        }
+    }
+
+    /// Gives back the places of reported transactions whose packets are acknowledged.
+    #[inline(never)]
+    fn release(&mut self, table: &mut Table, sends: impl Submissions) {
+        let first = self.released;
+        let mut rsn = first;
+        while rsn != self.brsn {
+            bounded!();
+            let t = &mut table[index(rsn)];
+            if t.state != TransactionState::Reported || t.retained != 0 {
+                break;
+            }
+            t.state = TransactionState::Submitted;
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
         }
-        let ordered = self.connection.config.ordered != 0;
-        let initiator = &mut self.connection.initiator;
-        if ordered || blocked != 0 {
-            initiator.completions_blocked = blocked;
-        }
         if rsn != first {
-            initiator.brsn = rsn;
-            queues.set_send_consumer(rsn);
+            self.released = rsn;
+            sends.release(rsn);
         }
     }
 
     /// Tries again to report what did not fit into the completion queue. Without an order it may stand behind
     /// transactions that are still open; then one is reported a turn.
     #[inline(never)]
-    pub(crate) fn retry_completions(&mut self, queues: &impl Queues) {
-        if self.connection.config.ordered == 0 {
-            let rsn = self.oldest_unreported();
-            let t = *self.transaction(rsn);
-            if t.state == transaction_state::DONE {
-                if report(queues, rsn, &t) {
-                    self.transaction(rsn).state = transaction_state::REPORTED;
-                    self.tables.statistics.completions += 1;
+    pub(crate) fn retry(&mut self, table: &mut Table, sends: impl Submissions) {
+        if self.ordered == 0 {
+            let rsn = self.oldest_unreported(table);
+            let t = &mut table[index(rsn)];
+            if t.state == TransactionState::Done {
+                if sends.report(rsn, t) {
+                    t.state = TransactionState::Reported;
+                    self.completed += 1;
                 }
                 return;
             }
-            self.connection.initiator.completions_blocked = 0;
+            self.completions_blocked = 0;
         }
-        self.flush_completions(queues);
+        self.flush(table, sends);
     }
 
     /// The oldest transaction that is over but not reported; any other if there is none.
     #[inline(never)]
-    fn oldest_unreported(&mut self) -> Rsn {
-        let mut rsn = self.connection.initiator.brsn;
-        let end = rsn.add(TRANSACTIONS as u32);
+    fn oldest_unreported(&self, table: &Table) -> Rsn {
+        let mut rsn = self.brsn;
+        let end = self.released.add(TRANSACTIONS as u32);
         while rsn != end {
             bounded!();
-            if self.transaction(rsn).state == transaction_state::DONE {
+            if table[index(rsn)].state == TransactionState::Done {
                 break;
             }
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
@@ -403,86 +481,130 @@ impl Entry {
     }
 
     /// The transaction timer fired: the oldest transaction ends if it is too old, and the timer is set for the
-    /// next (F-11-19).
+    /// next (F-11-19). One that waits for the gate ends likewise, unsent (F-11-10).
     #[inline(always)]
-    pub(crate) fn on_transaction_timer(&mut self, queues: &impl Queues, now: FalconTime) {
-        self.connection.timers.armed &= !timer::TRANSACTION;
-        if let Some(deadline) = self.oldest_deadline(now)
-            && now.reached(deadline)
-        {
-            let brsn = self.connection.initiator.brsn;
-            self.complete(queues, brsn, CompletionCode::LocalTimeout, 0);
-            self.flush_completions(queues);
+    pub(crate) fn on_timer(&mut self, table: &mut Table, sends: impl Submissions, now: FalconTime) {
+        self.timer = Deadline::NONE;
+        if self.oldest_deadline(table, now).is_due(now) {
+            let brsn = self.brsn;
+            if table[index(brsn)].state == TransactionState::Submitted {
+                self.skip(table, sends, brsn);
+            }
+            self.complete(table, sends, brsn, (CompletionCode::LocalTimeout, 0, false));
+            self.flush(table, sends);
         }
-        if let Some(deadline) = self.oldest_deadline(now) {
-            self.connection.timers.transaction = deadline.0;
-            self.connection.timers.armed |= timer::TRANSACTION;
-        }
+        self.timer = self.oldest_deadline(table, now);
     }
 
-    /// When the oldest transaction times out; a full timeout from now if it is about to be reported, never if it was
-    /// not sent.
+    /// A request that was not sent is to be completed: it becomes a transaction. On an ordered connection the target has to
+    /// pass its RSN all the same.
     #[inline(always)]
-    fn oldest_deadline(&mut self, now: FalconTime) -> Option<FalconTime> {
-        let timeout = self.connection.config.transaction_timeout;
-        let t = self.transaction(self.connection.initiator.brsn);
+    fn skip(&mut self, table: &mut Table, sends: impl Submissions, rsn: Rsn) {
+        let Label { kind, opcode, flags, .. } = sends.label(rsn);
+        // Its credit goes back when it is completed, like that of any other.
+        self.open_pulls = self.open_pulls.wrapping_add(matches!(kind, Kind::Pull) as u16);
+        table[index(rsn)] = Transaction {
+            state: TransactionState::Sent,
+            opcode,
+            flags,
+            pull: matches!(kind, Kind::Pull) as u8,
+            skipped: self.ordered,
+            ..Transaction::default()
+        };
+    }
+
+    /// When the oldest transaction times out; a full timeout from now if it is about to be reported, never if there is none.
+    #[inline(always)]
+    fn oldest_deadline(&self, table: &Table, now: FalconTime) -> Deadline {
+        let t = &table[index(self.brsn)];
         match t.state {
-            transaction_state::SUBMITTED => None,
-            transaction_state::SENT | transaction_state::ACKNOWLEDGED => {
-                Some(FalconTime(t.since).after(timeout))
-            }
-            _ => Some(now.after(timeout)),
+            TransactionState::Submitted if !self.brsn.is_before(self.stamped) => Deadline::NONE,
+            TransactionState::Done | TransactionState::Reported => Deadline::at(now.after(self.timeout)),
+            _ => Deadline::at(t.since.after(self.timeout)),
         }
     }
 
     /// A dead connection completes everything submitted: transactions whose Resync was exhausted with what it stood for,
-    /// usually `LocalTO`, all others with `DeadConn` (D-44, D-89, F-11-27). True while there is more.
+    /// usually `LocalTO`, all others with `DeadConn` (D-44, D-89, F-11-27); [`Self::drained`] follows. With `discard` nobody
+    /// waits for what the completion queue has no room for.
     #[inline(never)]
-    pub(crate) fn drain_dead(&mut self, queues: &impl Queues) -> bool {
-        let submitted = self.submitted(queues);
-        let mut rsn = self.connection.initiator.brsn;
+    pub(crate) fn drain(&mut self, table: &mut Table, sends: impl Submissions, discard: bool) {
+        let submitted = self.submitted(sends);
+        let mut rsn = self.brsn;
         while rsn != submitted {
             bounded!();
-            let t = self.transaction(rsn);
-            if t.state < transaction_state::DONE {
-                if t.state == transaction_state::SUBMITTED {
-                    *t = Transaction { opcode: queues.opcode(rsn), ..Transaction::default() };
-                }
-                t.state = transaction_state::SENT;
+            if table[index(rsn)].state == TransactionState::Submitted {
+                self.skip(table, sends, rsn);
+            }
+            let t = &mut table[index(rsn)];
+            t.skipped = 0; // nothing is sent any more
+            t.retained = 0;
+            if t.state < TransactionState::Done {
                 let code = if t.code == 0 {
                     CompletionCode::DeadConnection
                 } else {
                     CompletionCode::of_resync(t.code)
                 };
-                self.complete(queues, rsn, code, 0);
+                self.complete(table, sends, rsn, (code, 0, false));
+            }
+            let t = &mut table[index(rsn)];
+            if discard && t.state == TransactionState::Done {
+                sends.report(rsn, t);
+                t.state = TransactionState::Reported;
+                self.completed += 1;
             }
             rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
         }
-        self.flush_completions(queues);
-        let initiator = &mut self.connection.initiator;
-        if initiator.next.is_before(initiator.brsn) {
-            initiator.next = initiator.brsn;
+        self.give_up_places(table);
+    }
+
+    /// The end of a service that [drained](Self::drain): true while there is more to report.
+    #[inline(always)]
+    pub(crate) fn drained(&mut self, table: &mut Table, sends: impl Submissions) -> bool {
+        self.flush(table, sends);
+        if self.next.is_before(self.brsn) {
+            self.next = self.brsn;
         }
-        if initiator.next_pull.is_before(initiator.brsn) {
-            initiator.next_pull = initiator.brsn;
+        if self.next_pull.is_before(self.brsn) {
+            self.next_pull = self.brsn;
         }
-        self.connection.initiator.brsn != submitted
+        self.brsn != self.known
+    }
+
+    /// Nothing is sent again.
+    #[inline(always)]
+    fn give_up_places(&self, table: &mut Table) {
+        let mut rsn = self.released;
+        while rsn != self.brsn {
+            bounded!();
+            table[index(rsn)].retained = 0;
+            rsn = Rsn(fresh(rsn.0.wrapping_add(1)));
+        }
+    }
+
+    /// Whether more than one request waits, given what is known of the application's counter, and the counter itself, which
+    /// is read only if needed. Needs no lock: the answer is a hint, and a counter that makes no sense is none.
+    #[inline(always)]
+    pub fn is_backlogged(next: u32, known: u32, fruitless: u32, submitted: impl FnOnce() -> u32) -> bool {
+        let several = |counter: u32| {
+            let waiting = counter.wrapping_sub(next);
+            waiting > 1 && waiting <= TRANSACTIONS as u32
+        };
+        fruitless == 0 && (several(known) || several(submitted()))
     }
 }
 
-/// Writes the completion of a transaction, unless it succeeded and was not signaled; false when the queue is
-/// full.
+/// Touches the first of the new requests: each lies in a cache line of the application's, and fetched together
+/// they cost little more than one.
 #[inline(always)]
-fn report(queues: &impl Queues, rsn: Rsn, t: &Transaction) -> bool {
-    let silent = t.flags & flag::SIGNALED == 0 && t.code == 0 && t.ulp_code == 0;
-    silent
-        || queues.complete(Completion {
-            wr_id: queues.wr_id(rsn),
-            length: t.length,
-            rsn: rsn.0,
-            status: t.code,
-            ulp_code: t.ulp_code,
-            opcode: t.opcode,
-            ..Completion::default()
-        })
+fn fetch_ahead(sends: impl Submissions, from: Rsn, to: Rsn) {
+    const AHEAD: u32 = 8;
+    let new = to.distance_from(from);
+    let mut n = 0;
+    while n < AHEAD {
+        if n < new {
+            sends.touch(from.add(n));
+        }
+        n += 1;
+    }
 }

@@ -1,13 +1,62 @@
 //! The transaction sublayer (sections 8 and 11): initiator, target, order by RSN, responses, completion codes.
+//!
+//! [`Initiator`] owns what we asked of the peer, [`Target`] what the peer asks of us. Neither knows what a request means,
+//! nor in which packet it travels: the application's side is [`Submissions`], everything else is an argument or returned.
 
 mod initiator;
 mod response;
 mod target;
 
-pub use initiator::{Initiator, PULL_CREDITS, Transaction, transaction_state};
-pub use response::{Response, response_kind, response_state};
-pub(crate) use target::{NO_REQUEST, request_flag};
-pub use target::{Target, TargetRequest, request_state};
+use crate::ids::Rsn;
+
+pub use initiator::{Initiator, PULL_CREDITS, Transaction, TransactionState};
+pub use response::{Response, ResponseState, Responses};
+pub use target::{Arrived, Duplicate, Held, NO_CELL, RequestState, Target, TargetRequest, request_flag};
+
+/// Outstanding transactions an initiator keeps, and requests a target can hold for ordering.
+pub const TRANSACTIONS: usize = 256;
+/// Pull responses a target keeps until they are acknowledged.
+pub const RESPONSES: usize = 128;
+
+/// The two kinds of a transaction (F-6.1.1-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Data goes to the target.
+    Push = 0,
+    /// Data comes from the target.
+    Pull = 1,
+}
+
+/// What the ULP calls a request; for its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Push or pull.
+    pub kind: Kind,
+    /// The ULP's own operation code.
+    pub opcode: u8,
+    /// The ULP's own flags.
+    pub flags: u8,
+    /// Bytes of user data.
+    pub length: u32,
+}
+
+/// The application's side of the initiator: what it has submitted, and where it hears how that ended. What it writes is
+/// untrusted, and two readings may differ.
+pub trait Submissions: Copy {
+    /// RSN behind the newest request.
+    fn submitted(&self) -> Rsn;
+    /// Fetches a request from the application's cache.
+    fn touch(&self, rsn: Rsn);
+    /// The kind of a request.
+    fn kind(&self, rsn: Rsn) -> Kind;
+    /// What a request is called.
+    fn label(&self, rsn: Rsn) -> Label;
+    /// Tells how a transaction ended; false if there is no room for that now.
+    fn report(&self, rsn: Rsn, transaction: &Transaction) -> bool;
+    /// The application may use the places of the requests before `rsn` again.
+    fn release(&self, rsn: Rsn);
+}
 
 /// How a transaction ended (F-11-33, F-11-34); 4 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +86,7 @@ pub enum CompletionCode {
 
 impl CompletionCode {
     /// The code under which a transaction completes whose packet became a Resync with `code` (D-47, F-11-24).
-    pub(crate) const fn of_resync(code: u8) -> Self {
+    pub const fn of_resync(code: u8) -> Self {
         match code {
             1 => Self::TargetNackCie,
             2 => Self::LocalXlr,

@@ -1,92 +1,88 @@
 //! Responses of a target: a ring in the order of the requests, kept until acknowledged (section 8.5.3.2).
 
-use crate::bounded::{bounded, fresh};
-use crate::connection::{Entry, RESPONSES};
+use super::{RESPONSES, Target};
+use crate::ids::Rsn;
+use crate::verifier::{bounded, fresh};
 
-/// Kinds of [`Response::kind`].
-pub mod response_kind {
-    /// Data read from registered memory when the packet is built.
-    pub const READ: u8 = 1;
-    /// The original value of an atomic.
-    pub const ATOMIC: u8 = 2;
-    /// An error of the ULP (D-45).
-    pub const ERROR: u8 = 3;
-}
-
-/// States of [`Response::state`] (F-8.5.1-3).
-pub mod response_state {
-    /// Slot not in use.
-    pub const FREE: u8 = 0;
-    /// PullReqUlpTx: the ULP works on it.
-    pub const EXECUTING: u8 = 1;
+/// State of a response (F-8.5.1-3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ResponseState {
+    /// Place not in use.
+    #[default]
+    Free = 0,
     /// PullDataUlpRx: waits for the gate.
-    pub const READY: u8 = 2;
+    Ready = 1,
     /// PullDataTx.
-    pub const SENT: u8 = 3;
+    Sent = 2,
     /// PullDataAckd, behind an older one.
-    pub const ACKNOWLEDGED: u8 = 4;
+    Acknowledged = 3,
 }
 
-/// A Pull Data packet in the making, or waiting to be acknowledged.
+/// A Pull Data packet in the making, or waiting to be acknowledged. What it says is the ULP's `A`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Response {
+pub struct Response<A> {
     /// RSN of the request (F-7.4-2).
-    pub rsn: u32,
-    /// See [`response_kind`].
-    pub kind: u8,
-    /// See [`response_state`].
-    pub state: u8,
-    /// ULP code of an error.
-    pub code: u8,
-    /// 0.
-    pub reserved: u8,
-    /// READ: address in the region.
-    pub address: u64,
-    /// READ: the region.
-    pub rkey: u32,
-    /// READ: bytes.
-    pub length: u32,
-    /// ATOMIC: the original value.
-    pub value: u64,
+    pub rsn: Rsn,
+    /// How far it is.
+    pub state: ResponseState,
+    /// The ULP's answer.
+    pub answer: A,
 }
 
-impl Entry {
+/// The responses of a connection, by position modulo [`RESPONSES`].
+pub type Responses<A> = [Response<A>; RESPONSES];
+
+/// The response at a position.
+#[inline(always)]
+pub(super) fn at<A>(responses: &mut Responses<A>, position: u32) -> &mut Response<A> {
+    &mut responses[position as usize & (RESPONSES - 1)]
+}
+
+impl Target {
     /// Whether the ring has room for another response.
     #[inline(always)]
-    pub(crate) fn has_response_slot(&self) -> bool {
-        let t = &self.connection.target;
-        t.response_tail.wrapping_sub(t.response_head) < RESPONSES as u32
+    pub fn has_response_slot(&self) -> bool {
+        self.response_tail.wrapping_sub(self.response_head) < RESPONSES as u32
     }
 
-    /// The response at ring position `position`.
+    /// Whether a response waits to be sent.
     #[inline(always)]
-    pub(crate) fn response(&mut self, position: u32) -> &mut Response {
-        &mut self.tables.responses[position as usize & (RESPONSES - 1)]
+    pub fn has_response(&self) -> bool {
+        self.response_next != self.response_tail
     }
 
-    /// Appends a response and returns its position; the ring must have room.
+    /// Appends the answer to the request `rsn`; the ring must have room.
     #[inline(always)]
-    pub(crate) fn append_response(&mut self, response: Response) -> u32 {
-        let position = self.connection.target.response_tail;
-        *self.response(position) = response;
-        self.connection.target.response_tail = position.wrapping_add(1);
-        position
+    pub fn answer<A: Copy>(&mut self, responses: &mut Responses<A>, rsn: Rsn, answer: A) {
+        *at(responses, self.response_tail) = Response { rsn, state: ResponseState::Ready, answer };
+        self.response_tail = self.response_tail.wrapping_add(1);
     }
 
-    /// Frees an acknowledged response and the acknowledged ones behind it.
+    /// Takes the oldest response that was not sent yet; there must be one. Its place, and the RSN it answers.
     #[inline(always)]
-    pub(crate) fn release_response(&mut self, index: u16) {
-        self.response(index as u32).state = response_state::ACKNOWLEDGED;
+    pub fn send_response<A>(&mut self, responses: &mut Responses<A>) -> (u16, Rsn) {
+        let position = self.response_next;
+        let response = at(responses, position);
+        response.state = ResponseState::Sent;
+        self.response_next = position.wrapping_add(1);
+        (position as u16, response.rsn)
+    }
+
+    /// Pull Data is acknowledged: its place is free, and so are those of acknowledged ones behind it.
+    #[inline(always)]
+    pub fn response_acknowledged<A>(&mut self, responses: &mut Responses<A>, place: u16) {
+        at(responses, place as u32).state = ResponseState::Acknowledged;
         loop {
             bounded!();
-            let t = &self.connection.target;
-            let head = fresh(t.response_head);
-            if head == t.response_next || self.response(head).state != response_state::ACKNOWLEDGED {
+            let head = fresh(self.response_head);
+            let response = at(responses, head);
+            if head == self.response_next || response.state != ResponseState::Acknowledged {
                 break;
             }
-            self.response(head).state = response_state::FREE;
-            self.connection.target.response_head = head.wrapping_add(1);
+            response.state = ResponseState::Free;
+            self.response_head = head.wrapping_add(1);
         }
     }
 }

@@ -1,49 +1,45 @@
 //! Target: requests of the peer, in RSN order on an ordered connection, held while they have to wait
-//! (section 8.5). What a request means is the ULP's business ([`crate::ulp`]).
+//! (section 8.5). What a request means is the ULP's business.
 
+use super::TRANSACTIONS;
 use crate::bitmap::Bitmap128;
-use crate::bounded::{bounded, fresh};
-use crate::connection::{Entry, TRANSACTIONS, timer};
-use crate::counters::Counter;
-use crate::datapath::{NO_CELL, Scratch, delivery};
 use crate::ids::{Psn, Rsn};
-use crate::packet_delivery::{Arrival, ReceiveWindow};
-use crate::queues::Queues;
-use crate::units::Picoseconds;
-use crate::wire::PacketType;
-use crate::wire::nack::{NackCode, rnr_timeout};
+use crate::units::{Deadline, FalconTime};
+use crate::verifier::{bounded, fresh};
+use crate::wire::nack::rnr_timeout;
 
-/// No key of a request.
-pub(crate) const NO_REQUEST: u32 = u32::MAX;
+/// No receive cell. Zero, so that memory which nobody filled names none.
+pub const NO_CELL: u32 = 0;
 
-/// States of [`TargetRequest::state`] (F-8.5.1-3, F-8.5.1-4).
-pub mod request_state {
-    /// Entry not in use.
-    pub const FREE: u8 = 0;
-    /// PushReqUlpTx, PullReqUlpTx: the ULP works on it.
-    pub const DELIVERING: u8 = 1;
+/// Longest RNR delay a target of ours asks for, as a code: 163.84 ms (F-7.8-12).
+const LONGEST_RNR_CODE: u8 = 28;
+/// From one RNR code to that of twice the delay.
+const TWICE: u8 = 2;
+
+/// State of a request of the peer (F-8.5.1-3, F-8.5.1-4). One that the ULP is at has none: it is served within the step
+/// that hands it over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RequestState {
+    /// Place not in use.
+    #[default]
+    Free = 0,
     /// PushDataRx, PullReqRx: waits in a receive cell for its turn.
-    pub const HELD: u8 = 2;
+    Held = 1,
     /// Waits in a receive cell for the ULP to be ready (D-43).
-    pub const RNR: u8 = 3;
+    Rnr = 2,
     /// The ULP completed it in error; waits for the peer's Resync.
-    pub const ERRORED: u8 = 4;
+    Errored = 3,
     /// A Resync took its place before it could be delivered (D-25).
-    pub const CONSUMED: u8 = 5;
+    Consumed = 4,
 }
 
 /// Bits of [`TargetRequest::flags`].
-pub(crate) mod request_flag {
+pub mod request_flag {
     /// The packet had AR set (D-32).
-    pub(crate) const ACK_REQUEST: u8 = 1;
+    pub const ACK_REQUEST: u8 = 1;
     /// It is a Pull Request.
-    pub(crate) const PULL: u8 = 2;
-    /// It completes a posted receive.
-    pub(crate) const RECEIVES: u8 = 4;
-    /// The receive completion carries immediate data.
-    pub(crate) const IMMEDIATE: u8 = 8;
-    /// It is the last segment of its message.
-    pub(crate) const LAST: u8 = 16;
+    pub const PULL: u8 = 2;
 }
 
 /// A request of the peer that is not finished.
@@ -51,410 +47,414 @@ pub(crate) mod request_flag {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TargetRequest {
     /// RSN.
-    pub rsn: u32,
+    pub rsn: Rsn,
     /// PSN in its window.
-    pub psn: u32,
-    /// Receive cell that holds its payload, or `NO_CELL`.
+    pub psn: Psn,
+    /// Receive cell that holds its payload, or [`NO_CELL`].
     pub cell: u16,
     /// Bytes of ULP payload.
     pub length: u16,
-    /// Posted receive it consumes, or response slot, modulo 2^16.
-    pub slot: u16,
-    /// See [`request_state`].
-    pub state: u8,
-    /// ULP code of an error.
+    /// Its Request Length field.
+    pub request_length: u16,
+    /// How far it is.
+    pub state: RequestState,
+    /// ULP code of an error; code of the last RNR delay while it waits for the ULP.
     pub code: u8,
-    /// AR, pull, receive.
+    /// See [`request_flag`].
     pub flags: u8,
     /// 0.
     pub reserved: [u8; 3],
-    /// Immediate data for the receive completion.
-    pub immediate: u32,
-    /// Bytes of the message it completes; while it is held, its Request Length field.
-    pub message_length: u32,
+    /// When it is offered to the ULP again, while it waits for it.
+    pub retry_at: FalconTime,
 }
 
-/// Target state of a connection.
+impl TargetRequest {
+    /// Whether it is a Pull Request.
+    #[inline(always)]
+    pub const fn is_pull(&self) -> bool {
+        self.flags & request_flag::PULL != 0
+    }
+}
+
+/// The peer's requests that are not finished: by RSN (ordered) or by window and PSN (unordered).
+type Table = [TargetRequest; TRANSACTIONS];
+
+/// Target of a connection; requests and responses stand in tables beside it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// RSN to be delivered next (F-8.5.1-2).
     pub nrsn: Rsn,
-    /// Posted receives consumed.
-    pub receive_next: u32,
-    /// Bytes of the current SEND message placed so far.
-    pub receive_offset: u32,
     /// Oldest response not acknowledged.
     pub response_head: u32,
     /// Next response to send.
     pub response_next: u32,
-    /// Behind the newest response.
+    /// Where the next response is put.
     pub response_tail: u32,
     /// Requests in receive cells.
     pub held: u32,
-    /// Smoothed share of the packet pool in use, 8 fraction bits (F-10.2-1).
-    pub packet_occupancy: u32,
-    /// Smoothed number of the node's receive cells in use, 8 fraction bits (F-10.2-1).
-    pub buffer_occupancy: u32,
+    /// 1: requests are delivered in RSN order (F-5-1).
+    pub ordered: u8,
     /// 1: the ULP said RNR to `nrsn` and has not accepted it since (D-42).
     pub rnr: u8,
-    /// 1: the RNR time of `nrsn` is over, it may be redelivered.
-    pub rnr_due: u8,
-    /// 1: a request is at the ULP; ordered connections deliver one at a time.
-    pub delivering: u8,
-    /// 1: between the first and the last segment of a SEND.
-    pub in_message: u8,
+    /// RNR delay asked for first, as a code (F-7.8-9).
+    pub first_rnr_code: u8,
+    /// 1: the order passed over a push that was never delivered.
+    pub gap: u8,
+    /// The next request in RNR is offered to the ULP again.
+    pub rnr_timer: Deadline,
+    /// Requests whose RNR time is over: unordered by PSN modulo 128, ordered the bit of `nrsn` alone.
+    pub rnr_due: Bitmap128,
     /// Unordered: pushes that wait out their RNR time, by PSN modulo 128.
     pub rnr_waiting: Bitmap128,
-    /// Unordered: pushes whose RNR time is over.
-    pub rnr_retry: Bitmap128,
+}
+
+/// What is to be done with a request that is new in its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Arrived {
+    /// The ULP gets it now.
+    Deliver,
+    /// It waits in a receive cell.
+    Hold,
+    /// Likewise, and its sender is told that the ULP is not ready (D-42).
+    HoldRnr,
+    /// There is no room for it: nothing is marked received (F-8.5.3.1-1, F-8.5.3.3-1).
+    NoRoom,
+    /// The order has passed it: a protocol error of the peer's (D-53).
+    Past,
+}
+
+/// What is to be done with a push that was received before (D-21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicate {
+    /// Nothing.
+    Drop,
+    /// Its sender is told again that the ULP is not ready, with this delay.
+    Rnr(u8),
+    /// Its sender is told again that the ULP completed it in error.
+    Error(u8),
+    /// The ULP gets it: this copy is as good as the one that is held.
+    Deliver,
+}
+
+/// A held request whose turn has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its place.
+    pub key: u32,
+    /// What is known of it.
+    pub request: TargetRequest,
 }
 
 impl Target {
     /// The first RSN expected is `rsn` (D-18).
-    pub const fn new(rsn: Rsn) -> Self {
-        Self {
-            nrsn: rsn,
-            receive_next: 0,
-            receive_offset: 0,
-            response_head: 0,
-            response_next: 0,
-            response_tail: 0,
-            held: 0,
-            packet_occupancy: 0,
-            buffer_occupancy: 0,
-            rnr: 0,
-            rnr_due: 0,
-            delivering: 0,
-            in_message: 0,
-            rnr_waiting: Bitmap128::ZERO,
-            rnr_retry: Bitmap128::ZERO,
+    pub fn new(rsn: Rsn, ordered: bool, first_rnr_code: u8) -> Self {
+        Self { nrsn: rsn, ordered: ordered as u8, first_rnr_code, ..Self::default() }
+    }
+
+    /// Place of a request in the table: by RSN when that orders, else by window and PSN.
+    #[inline(always)]
+    pub fn key(&self, rsn: Rsn, psn: Psn, pull: bool) -> u32 {
+        if self.ordered != 0 { rsn.0 & (TRANSACTIONS as u32 - 1) } else { (psn.0 & 127) | (pull as u32) << 7 }
+    }
+
+    /// A Push Data or Pull Request that is new in its window (D-23, steps 8 to 10).
+    #[inline(always)]
+    pub(crate) fn arrived(&self, table: &Table, key: u32, rsn: Rsn, pull: bool) -> Arrived {
+        let ahead = rsn.distance_from(self.nrsn);
+        if self.ordered != 0 && rsn.is_before(self.nrsn) {
+            return Arrived::Past;
         }
-    }
-
-    /// The order passes over `nrsn`, which a Resync consumed (D-25). If that was a push, it may have been a segment
-    /// of the SEND in progress: a message with a hole is never completed.
-    #[inline(always)]
-    fn pass(&mut self, nrsn: Rsn, pull: bool) {
-        self.nrsn = nrsn.add(1);
-        if !pull {
-            self.in_message = 0;
-            self.receive_offset = 0;
+        let too_far = self.ordered != 0 && ahead >= TRANSACTIONS as u32;
+        if too_far || at(table, key).state != RequestState::Free {
+            return Arrived::NoRoom;
         }
-    }
-
-    /// Unordered: the push at `key` does not wait for redelivery any more.
-    #[inline(always)]
-    pub(crate) fn forget_rnr(&mut self, key: u32) {
-        self.rnr_waiting.clear(key & 127);
-        self.rnr_retry.clear(key & 127);
-    }
-}
-
-impl Entry {
-    /// Index of a request in the table: by RSN when that orders, else by window and PSN.
-    #[inline(always)]
-    pub(crate) fn request_key(&self, rsn: Rsn, psn: Psn, pull: bool) -> u32 {
-        if self.connection.config.ordered != 0 {
-            rsn.0 & (TRANSACTIONS as u32 - 1)
-        } else {
-            (psn.0 & 127) | (pull as u32) << 7
-        }
-    }
-
-    /// The request at `key`.
-    #[inline(always)]
-    pub(crate) fn request(&mut self, key: u32) -> &mut TargetRequest {
-        &mut self.tables.requests[key as usize & (TRANSACTIONS - 1)]
-    }
-
-    /// The receive window a request belongs to.
-    #[inline(always)]
-    pub(crate) fn receive_window(&mut self, pull: bool) -> &mut ReceiveWindow {
-        if pull { &mut self.connection.request_rx } else { &mut self.connection.data_rx }
-    }
-
-    /// A Push Data or Pull Request that is new in its window (D-23, steps 8 to 10). The key under which the ULP gets it, or
-    /// [`NO_REQUEST`].
-    #[inline(always)]
-    pub(crate) fn accept_request(&mut self, s: &mut Scratch, now: Picoseconds) -> u32 {
-        let pull = s.packet.kind == PacketType::PullRequest as u8;
-        let (rsn, psn) = (Rsn(s.packet.rsn), Psn(s.packet.psn));
-        let ordered = self.connection.config.ordered != 0;
-        let target = &self.connection.target;
-        let (nrsn, busy, rnr) = (target.nrsn, target.delivering != 0, target.rnr != 0);
-        if ordered && rsn.is_before(nrsn) {
-            // D-53: a protocol error; acknowledged, or its sender would repeat it for ever.
-            self.receive_window(pull).acknowledge(psn);
-            self.connection.coalesce_ack(now.ticks());
-            s.count(Counter::DropRsn);
-            return NO_REQUEST;
-        }
-        let key = self.request_key(rsn, psn, pull);
-        let ahead = rsn.distance_from(nrsn);
-        if (ordered && ahead >= TRANSACTIONS as u32) || self.request(key).state != request_state::FREE {
-            self.resource_nack(s, now);
-            return NO_REQUEST;
-        }
-        if ordered && (ahead != 0 || busy) {
-            self.hold(s, key, false);
-            if rnr && !pull {
-                self.nack(s, NackCode::RNR, 0, now); // D-42
-            }
-            return NO_REQUEST;
+        if self.ordered != 0 && ahead != 0 {
+            return if self.rnr != 0 && !pull { Arrived::HoldRnr } else { Arrived::Hold };
         }
         if pull && !self.has_response_slot() {
-            self.resource_nack(s, now);
-            return NO_REQUEST;
+            return Arrived::NoRoom;
         }
-        key
+        Arrived::Deliver
     }
 
-    /// Asks for the packet's payload to be kept in a receive cell; [`Entry::request_held`] follows.
+    /// A push whose PSN was received before: what follows depends on what became of it.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, s: &mut Scratch, key: u32, rnr: bool) {
-        s.delivery.kind = delivery::HOLD;
-        s.delivery.key = key;
-        s.delivery.rsn = s.packet.rsn;
-        s.delivery.rnr = rnr as u32;
-        s.delivery.length = s.packet.payload_length;
-    }
-
-    /// The payload of the packet stands in `cell`, or there was none to be had. Nothing was marked before, so
-    /// the window is asked again: another CPU may have been faster.
-    #[inline(never)]
-    pub fn request_held(&mut self, s: &mut Scratch, queues: &impl Queues, cell: u32, now: Picoseconds) {
-        let pull = s.packet.kind == PacketType::PullRequest as u8;
-        let (rsn, psn) = (Rsn(s.packet.rsn), Psn(s.packet.psn));
-        let (key, rnr) = (s.delivery.key, s.delivery.rnr != 0);
-        let outgoing = s.transmission.present;
-        s.delivery.kind = delivery::NONE;
-        s.delivery.free_cell = cell;
-        s.report.clear(); // what the first step counted was raised after it
-        if self.receive_window(pull).classify(psn) != Arrival::New
-            || self.request(key).state != request_state::FREE
-        {
-            s.count(Counter::DropDuplicate); // another CPU was faster
-            return self.reply(s, queues, now);
-        }
-        if cell == NO_CELL {
-            // An RNR NACK already says that the packet has to come again (D-43).
-            if outgoing == 0 {
-                self.resource_nack(s, now);
-            }
-            return self.reply(s, queues, now);
-        }
-        s.delivery.free_cell = NO_CELL;
-        let ack_request = s.packet.ack_request != 0;
-        *self.request(key) = TargetRequest {
-            rsn: rsn.0,
-            psn: psn.0,
-            cell: cell as u16,
-            length: s.packet.payload_length as u16,
-            state: if rnr { request_state::RNR } else { request_state::HELD },
-            flags: if ack_request { request_flag::ACK_REQUEST } else { 0 }
-                | if pull { request_flag::PULL } else { 0 },
-            message_length: s.packet.request_length,
-            ..TargetRequest::default()
-        };
-        self.connection.target.held += 1;
-        self.occupancy_changed(s.cells_in_use + 1);
-        self.tables.statistics.held += 1;
-        self.mark_arrival(pull, psn, ack_request, now);
-        if rnr {
-            self.start_rnr(key, now);
-        }
-        self.reply(s, queues, now);
-        s.report.wake = 1;
-    }
-
-    /// Marks a request received; a Pull Request is acknowledged with that, a push is not (F-9-2, F-9.2.2.4-5).
-    #[inline(always)]
-    pub(crate) fn mark_arrival(&mut self, pull: bool, psn: Psn, ack_request: bool, now: Picoseconds) {
-        if pull {
-            self.connection.request_rx.acknowledge(psn);
-            if ack_request {
-                self.connection.request_ack(); // F-9.1.6-2
-            }
-        } else {
-            self.connection.data_rx.receive(psn);
-        }
-        self.connection.coalesce_ack(now.ticks());
-    }
-
-    /// The ULP is not ready for the held request at `key`: it is redelivered when the RNR time is over (D-43).
-    #[inline(always)]
-    pub(crate) fn start_rnr(&mut self, key: u32, now: Picoseconds) {
-        let c = &mut self.connection;
-        if c.config.ordered != 0 {
-            c.target.rnr = 1;
-            c.target.rnr_due = 0;
-        } else {
-            c.target.rnr_waiting.set(key & 127);
-        }
-        if c.timers.armed & timer::RNR == 0 {
-            c.timers.armed |= timer::RNR;
-            c.timers.rnr = now.ticks().after(rnr_timeout(c.config.rnr_timeout_code)).0;
-        }
-    }
-
-    /// The RNR timer fired.
-    #[inline(always)]
-    pub(crate) fn on_rnr_timer(&mut self) {
-        let target = &mut self.connection.target;
-        target.rnr_due = target.rnr;
-        target.rnr_retry = target.rnr_retry.or(target.rnr_waiting);
-        target.rnr_waiting = Bitmap128::ZERO;
-        self.connection.timers.armed &= !timer::RNR;
-    }
-
-    /// A packet whose PSN was received before (D-21): what follows depends on what became of the request. The key
-    /// under which the ULP gets it after all, or [`NO_REQUEST`].
-    #[inline(never)]
-    pub(crate) fn duplicate_request(&mut self, s: &mut Scratch, now: Picoseconds) -> u32 {
-        s.count(Counter::DropDuplicate);
-        self.tables.statistics.duplicates += 1;
-        self.connection.coalesce_ack(now.ticks()); // AR is ignored (D-22)
-        let key = self.request_key(Rsn(s.packet.rsn), Psn(s.packet.psn), false);
-        let rnr = self.connection.target.rnr != 0;
-        let request = *self.request(key);
-        if s.packet.kind != PacketType::PushData as u8
-            || request.rsn != s.packet.rsn
-            || request.psn != s.packet.psn
-        {
-            return NO_REQUEST;
+    pub(crate) fn duplicate(&self, table: &Table, key: u32, rsn: Rsn, psn: Psn) -> Duplicate {
+        let request = at(table, key);
+        if request.rsn != rsn || request.psn != psn || request.is_pull() {
+            return Duplicate::Drop;
         }
         match request.state {
-            request_state::ERRORED => self.nack(s, NackCode::COMPLETE_IN_ERROR, request.code, now),
-            request_state::HELD if rnr => self.nack(s, NackCode::RNR, 0, now), // D-42
-            request_state::RNR => {
-                // D-43: this copy is as good as the one in the cell, which deliver() gives back.
-                s.report.counts = [0; 2];
-                return key;
-            }
-            _ => {}
+            RequestState::Errored => Duplicate::Error(request.code),
+            RequestState::Held if self.rnr != 0 => Duplicate::Rnr(self.rnr_code(table, key)),
+            RequestState::Rnr => Duplicate::Deliver, // D-43
+            _ => Duplicate::Drop,
         }
-        NO_REQUEST
     }
 
-    /// Chooses a held request whose turn has come; it is marked as being delivered and the cell is named in the
-    /// delivery ([`delivery::REDELIVER`]).
+    /// The delay that a push at `key` is asked to wait: its own, or that of the one before it (D-42).
     #[inline(always)]
-    pub(crate) fn next_redelivery(&mut self, s: &mut Scratch) -> bool {
-        if self.connection.target.held == 0 && self.connection.config.ordered == 0 {
-            return false;
+    pub(crate) fn rnr_code(&self, table: &Table, key: u32) -> u8 {
+        let key = if self.ordered != 0 { self.nrsn.0 } else { key };
+        let request = at(table, key);
+        if request.state == RequestState::Rnr { request.code } else { self.first_rnr_code }
+    }
+
+    /// The payload of a request stands in a cell.
+    #[inline(always)]
+    pub(crate) fn held(&mut self, table: &mut Table, key: u32, request: TargetRequest) {
+        *at_mut(table, key) = request;
+        self.held += 1;
+    }
+
+    /// The ULP is not ready for the push at `key`, which stands in a cell: it is offered again when its RNR time is over
+    /// (D-43). Each further refusal doubles the delay: whoever posts a receive calls earlier. The code of the delay.
+    #[inline(always)]
+    pub(crate) fn not_ready(&mut self, table: &mut Table, key: u32, now: FalconTime) -> u8 {
+        let request = at_mut(table, key);
+        let code = if request.state != RequestState::Rnr {
+            self.first_rnr_code
+        } else {
+            next_rnr_code(request.code)
+        };
+        let at = now.after(rnr_timeout(code));
+        request.state = RequestState::Rnr;
+        request.code = code;
+        request.retry_at = at;
+        if self.ordered != 0 {
+            self.rnr = 1;
+            self.rnr_due = Bitmap128::ZERO;
+            self.rnr_timer = Deadline::at(at);
+        } else {
+            self.rnr_due.clear(key & 127);
+            self.rnr_waiting.set(key & 127);
+            self.rnr_timer = Deadline::at(at).or_earlier(self.rnr_timer);
         }
-        if self.connection.config.ordered == 0 {
-            let Some(key) = self.connection.target.rnr_retry.take_lowest() else { return false };
-            return self.begin_redelivery(s, key, request_state::RNR);
+        code
+    }
+
+    /// The RNR timer fired: what is due is offered to the ULP again (F-6.4-1).
+    #[inline(always)]
+    pub(crate) fn on_rnr_timer(&mut self, table: &Table, now: FalconTime) {
+        self.rnr_timer = Deadline::NONE;
+        if self.ordered != 0 {
+            if self.rnr != 0 {
+                self.rnr_due = Bitmap128::bit(0);
+            }
+            return;
         }
-        if self.connection.target.delivering != 0 {
-            return false;
+        self.find_due(table, now);
+    }
+
+    #[inline(never)]
+    fn find_due(&mut self, table: &Table, now: FalconTime) {
+        let mut waiting = self.rnr_waiting;
+        while let Some(key) = waiting.take_lowest() {
+            bounded!();
+            let retry_at = at(table, key).retry_at;
+            if now.reached(retry_at) {
+                self.rnr_waiting.clear(key);
+                self.rnr_due.set(key);
+            } else {
+                self.rnr_timer = Deadline::at(retry_at).or_earlier(self.rnr_timer);
+            }
         }
+    }
+
+    /// Whether a push waits for the ULP to be ready.
+    #[inline(always)]
+    pub fn waits_for_ulp(&self) -> bool {
+        self.rnr != 0 || !self.rnr_waiting.is_zero()
+    }
+
+    /// The ULP is ready: whoever waits for it is offered at once.
+    #[inline(always)]
+    pub(crate) fn ulp_ready(&mut self) {
+        if self.ordered != 0 {
+            self.rnr_due = Bitmap128::bit(0);
+        } else {
+            self.rnr_due = self.rnr_due.or(self.rnr_waiting);
+            self.rnr_waiting = Bitmap128::ZERO;
+        }
+        self.rnr_timer = Deadline::NONE;
+    }
+
+    /// Whether a held request could be next, as far as can be seen without the table.
+    #[inline(always)]
+    pub(crate) fn may_have_next(&self) -> bool {
+        self.ordered != 0 && self.held != 0 && self.rnr == 0 && self.has_response_slot()
+    }
+
+    /// A held request whose turn has come, if there is one. Nothing is marked: whoever does not deliver it is asked again.
+    #[inline(always)]
+    pub(crate) fn next_held(&mut self, table: &mut Table) -> Option<Held> {
+        if self.ordered == 0 {
+            let key = self.rnr_due.trailing_zeros();
+            if key >= 128 {
+                return None;
+            }
+            let request = *at(table, key);
+            if request.state != RequestState::Rnr {
+                self.rnr_due.clear(key);
+                return None;
+            }
+            return Some(Held { key, request });
+        }
+        let request = *at(table, self.nrsn.0);
+        if request.state == RequestState::Free || request.rsn != self.nrsn {
+            return None;
+        }
+        self.next_in_order(table)
+    }
+
+    #[inline(always)]
+    fn next_in_order(&mut self, table: &mut Table) -> Option<Held> {
         loop {
             bounded!();
-            let nrsn = Rsn(fresh(self.connection.target.nrsn.0));
+            let nrsn = Rsn(fresh(self.nrsn.0));
             let key = nrsn.0 & (TRANSACTIONS as u32 - 1);
-            let request = *self.request(key);
-            if request.rsn != nrsn.0 {
-                return false;
+            let request = *at(table, key);
+            if request.rsn != nrsn {
+                return None;
             }
             match request.state {
-                request_state::CONSUMED => {
-                    self.request(key).state = request_state::FREE;
-                    self.connection.target.pass(nrsn, request.flags & request_flag::PULL != 0);
+                RequestState::Consumed => {
+                    at_mut(table, key).state = RequestState::Free;
+                    self.gap |= !request.is_pull() as u8;
+                    self.nrsn = nrsn.add(1);
                 }
-                request_state::HELD if self.connection.target.rnr == 0 => {
-                    return self.begin_redelivery(s, key, request_state::HELD);
+                RequestState::Held if !request.is_pull() || self.has_response_slot() => {
+                    return Some(Held { key, request });
                 }
-                request_state::RNR if self.connection.target.rnr_due != 0 => {
-                    return self.begin_redelivery(s, key, request_state::RNR);
-                }
-                _ => return false,
+                RequestState::Rnr if !self.rnr_due.is_zero() => return Some(Held { key, request }),
+                _ => return None,
             }
         }
         #[cfg(target_arch = "bpf")]
-        false
+        None
+    }
+
+    /// The ULP has taken, answered or refused the request `rsn`: the order moves on (F-8.5.1-2).
+    #[inline(always)]
+    pub(crate) fn delivered(&mut self, key: u32, rsn: Rsn, pull: bool) {
+        if self.ordered != 0 {
+            self.nrsn = rsn.add(1);
+            if self.rnr != 0 {
+                self.rnr = 0;
+                self.rnr_timer = Deadline::NONE;
+                self.rnr_due = Bitmap128::ZERO;
+            }
+        } else if !pull {
+            self.forget_rnr(key);
+        }
     }
 
     #[inline(always)]
-    fn begin_redelivery(&mut self, s: &mut Scratch, key: u32, expected: u8) -> bool {
-        let request = *self.request(key);
-        let pull = request.flags & request_flag::PULL != 0;
-        if request.state != expected || (pull && !self.has_response_slot()) {
-            return false;
-        }
-        self.request(key).state = request_state::DELIVERING;
-        self.connection.target.delivering = 1;
-        self.connection.target.rnr_due = 0;
-        s.delivery.kind = delivery::REDELIVER;
-        s.delivery.key = key;
-        s.delivery.rsn = request.rsn;
-        s.delivery.cell = request.cell as u32;
-        s.delivery.length = request.length as u32;
-        s.delivery.pull = pull as u32;
-        s.packet.kind = if pull { PacketType::PullRequest as u8 } else { PacketType::PushData as u8 };
-        s.packet.rsn = request.rsn;
-        s.packet.psn = request.psn;
-        s.packet.ack_request = request.flags & request_flag::ACK_REQUEST;
-        s.packet.payload_length = request.length as u32;
-        s.packet.request_length = request.message_length;
-        true
+    fn forget_rnr(&mut self, key: u32) {
+        self.rnr_waiting.clear(key & 127);
+        self.rnr_due.clear(key & 127);
     }
 
-    /// A Resync was accepted for `psn`: its request is over, delivered or not (D-25).
-    #[inline(never)]
-    pub(crate) fn resync_request(&mut self, s: &mut Scratch, pull: bool) {
-        let (rsn, psn) = (Rsn(s.packet.rsn), Psn(s.packet.psn));
-        let ordered = self.connection.config.ordered != 0;
-        let nrsn = self.connection.target.nrsn;
-        let key = self.request_key(rsn, psn, pull);
-        let request = *self.request(key);
-        if request.state != request_state::FREE && request.rsn == rsn.0 {
-            match request.state {
-                request_state::HELD | request_state::RNR => self.release_cell(s, key),
-                request_state::ERRORED => self.request(key).state = request_state::FREE,
-                // The ULP is at work; its late acknowledgement finds the PSN acknowledged already.
-                _ => return,
+    /// Frees the place of a request; the cell it was held in, or [`NO_CELL`].
+    #[inline(always)]
+    pub(crate) fn free(&mut self, table: &mut Table, key: u32) -> u32 {
+        let request = at_mut(table, key);
+        let cell = request.cell as u32;
+        *request = TargetRequest::default();
+        if cell != NO_CELL {
+            self.held = self.held.saturating_sub(1);
+        }
+        cell
+    }
+
+    /// The ULP completed a push in error (F-8.5.3.5-1): its place waits for the peer's Resync. The cell it was held in.
+    #[inline(always)]
+    pub(crate) fn errored(&mut self, table: &mut Table, key: u32, (rsn, psn, code): (Rsn, Psn, u8)) -> u32 {
+        let cell = self.free(table, key);
+        *at_mut(table, key) =
+            TargetRequest { rsn, psn, state: RequestState::Errored, code, ..TargetRequest::default() };
+        cell
+    }
+
+    /// A Resync came for a request: it is over, delivered or not (D-25). The cell it was held in, or [`NO_CELL`]; nothing
+    /// if there is no room to remember it, and it has to come again.
+    #[inline(always)]
+    pub(crate) fn resync(&mut self, table: &mut Table, rsn: Rsn, psn: Psn, pull: bool) -> Option<u32> {
+        let key = self.key(rsn, psn, pull);
+        let request = *at(table, key);
+        let taken = request.state != RequestState::Free;
+        let same = taken && request.rsn == rsn && request.psn == psn && request.is_pull() == pull;
+        let ahead = rsn.distance_from(self.nrsn);
+        let awaited = self.ordered != 0 && !rsn.is_before(self.nrsn) && ahead < TRANSACTIONS as u32;
+        if awaited && ahead != 0 && taken && !same {
+            return None; // another transaction's place: to remember this one there would end that one
+        }
+        let mut cell = NO_CELL;
+        if same && request.state != RequestState::Consumed {
+            cell = self.free(table, key);
+            if self.ordered == 0 && !pull {
+                self.forget_rnr(key);
             }
         }
-        if !ordered {
-            if !pull {
-                self.connection.target.forget_rnr(key);
-            }
-            return;
-        }
-        if rsn.is_before(nrsn) {
-            return;
-        }
-        if rsn == nrsn {
-            self.connection.target.pass(nrsn, pull);
-            self.connection.target.rnr = 0;
-        } else if rsn.distance_from(nrsn) < TRANSACTIONS as u32 {
-            *self.request(key) = TargetRequest {
-                rsn: rsn.0,
-                psn: psn.0,
-                state: request_state::CONSUMED,
+        if awaited && ahead == 0 {
+            self.gap |= !pull as u8;
+            self.delivered(key, rsn, pull);
+        } else if awaited {
+            *at_mut(table, key) = TargetRequest {
+                rsn,
+                psn,
+                state: RequestState::Consumed,
                 flags: if pull { request_flag::PULL } else { 0 },
                 ..TargetRequest::default()
             };
         }
-        s.report.wake = 1;
+        Some(cell)
     }
 
-    /// Gives back the cell of the held request at `key` and frees the entry.
+    /// Whether the order has passed over a push that was never delivered since this was asked last. It may have been a
+    /// segment of a message in progress.
     #[inline(always)]
-    pub(crate) fn release_cell(&mut self, s: &mut Scratch, key: u32) {
-        s.delivery.free_cell = self.request(key).cell as u32;
-        *self.request(key) = TargetRequest::default();
-        self.connection.target.held = self.connection.target.held.saturating_sub(1);
-        self.occupancy_changed(s.cells_in_use.saturating_sub(1));
+    pub(crate) fn take_gap(&mut self) -> bool {
+        core::mem::take(&mut self.gap) != 0
     }
 
-    /// No cell, slot or table entry for a new request (F-8.5.3.1-1, F-8.5.3.3-1): nothing is marked received.
-    #[inline(always)]
-    pub(crate) fn resource_nack(&mut self, s: &mut Scratch, now: Picoseconds) {
-        s.count(Counter::DropResources);
-        self.nack(s, NackCode::INSUFFICIENT_RESOURCES, 0, now);
+    /// A held request of a connection that ended, if any is left; its cell.
+    #[inline(never)]
+    pub(crate) fn give_up_one(&mut self, table: &mut Table) -> Option<u32> {
+        let mut key = 0;
+        while key < TRANSACTIONS as u32 {
+            bounded!();
+            if at(table, key).cell != NO_CELL as u16 {
+                return Some(self.free(table, key));
+            }
+            key += 1;
+        }
+        self.held = 0;
+        None
+    }
+}
+
+#[inline(always)]
+fn at(table: &Table, key: u32) -> &TargetRequest {
+    &table[key as usize & (TRANSACTIONS - 1)]
+}
+
+#[inline(always)]
+fn at_mut(table: &mut Table, key: u32) -> &mut TargetRequest {
+    &mut table[key as usize & (TRANSACTIONS - 1)]
+}
+
+/// The code of about twice the delay, up to the longest.
+#[inline(always)]
+const fn next_rnr_code(code: u8) -> u8 {
+    // Code 0 is the longest of all.
+    if code == 0 || code >= LONGEST_RNR_CODE {
+        code
+    } else if code + TWICE > LONGEST_RNR_CODE {
+        LONGEST_RNR_CODE
+    } else {
+        code + TWICE
     }
 }

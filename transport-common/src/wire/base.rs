@@ -66,6 +66,18 @@ impl FirstWords {
         })
     }
 
+    /// As [`decode`](Self::decode), of a Falcon packet of `falcon_length` bytes that must all be there.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    #[inline(always)]
+    pub fn decode_in<C: Cursor>(c: &mut C, falcon_length: usize) -> Result<Self, Malformed> {
+        if falcon_length < Self::LEN || c.remaining() < falcon_length {
+            return Err(Malformed::FalconTruncated);
+        }
+        Self::decode(c)
+    }
+
     /// Writes the two words at the start of a packet.
     #[inline(always)]
     pub(crate) const fn put<const N: usize>(&self, out: &mut [u8; N]) {

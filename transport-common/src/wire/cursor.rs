@@ -1,5 +1,8 @@
 //! The one way decoders read: constant-sized pieces, front to back.
 
+use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
+use network_types::udp::UdpHdr;
+
 /// A packet being read front to back.
 pub trait Cursor {
     /// Bytes that were taken.
@@ -17,7 +20,29 @@ pub trait Cursor {
 pub trait Bytes {
     /// `M` bytes from `AT` on; a range that is not inside does not compile.
     fn array<const AT: usize, const M: usize>(&self) -> [u8; M];
+
+    /// The first bytes as a header; one that is longer than what was taken does not compile.
+    fn header<H: Header>(&self) -> &H;
 }
+
+/// A header made of byte fields alone, in the order of the wire.
+///
+/// # Safety
+/// Every sequence of bytes of its size is a value of the type, at any address: its alignment is 1.
+pub unsafe trait Header {}
+
+// SAFETY: `repr(C)` of bytes and arrays of bytes.
+unsafe impl Header for Ipv4Hdr {}
+// SAFETY: likewise.
+unsafe impl Header for Ipv6Hdr {}
+// SAFETY: likewise.
+unsafe impl Header for UdpHdr {}
+
+const _: () = {
+    assert!(align_of::<Ipv4Hdr>() == 1 && size_of::<Ipv4Hdr>() == 20);
+    assert!(align_of::<Ipv6Hdr>() == 1 && size_of::<Ipv6Hdr>() == 40);
+    assert!(align_of::<UdpHdr>() == 1 && size_of::<UdpHdr>() == 8);
+};
 
 impl<const N: usize> Bytes for [u8; N] {
     #[inline(always)]
@@ -25,6 +50,13 @@ impl<const N: usize> Bytes for [u8; N] {
         const { assert!(AT + M <= N) };
         // SAFETY: the range was just asserted to lie inside the array.
         unsafe { self.as_ptr().add(AT).cast::<[u8; M]>().read() }
+    }
+
+    #[inline(always)]
+    fn header<H: Header>(&self) -> &H {
+        const { assert!(size_of::<H>() <= N && align_of::<H>() == 1) };
+        // SAFETY: as long as the array at least, as was just asserted, and any bytes are a header.
+        unsafe { &*self.as_ptr().cast() }
     }
 }
 

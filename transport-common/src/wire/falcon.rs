@@ -62,24 +62,23 @@ impl FalconHeader {
     /// fixed length (F-7.6-1, F-7.7.1-1, F-7.7.2-1, F-7.8-1).
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C, falcon_length: usize) -> Result<Self, Malformed> {
-        Self::decode_for(c, falcon_length, AsItIs)
+        let first = FirstWords::decode_in(c, falcon_length)?;
+        Self::decode_after(first, c, falcon_length, AsItIs)
     }
 
-    /// As [`decode`](Self::decode), handing the header to `reader` type by type: what it does with one type is compiled for
-    /// that type, and the header itself need not exist. On the BPF target one that does is spilled field by field.
+    /// As [`decode`](Self::decode), for a caller that looks at the first words before it goes on. The header goes to `reader`
+    /// type by type: what it does with one type is compiled for that type, and the header itself need not exist. On the
+    /// BPF target one that does is spilled field by field.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
     #[inline(always)]
-    pub fn decode_for<C: Cursor, R: Reader<C>>(
+    pub fn decode_after<C: Cursor, R: Reader<C>>(
+        first: FirstWords,
         c: &mut C,
         falcon_length: usize,
         reader: R,
     ) -> Result<R::Output, Malformed> {
-        if falcon_length < FirstWords::LEN || c.remaining() < falcon_length {
-            return Err(Malformed::FalconTruncated);
-        }
-        let first = FirstWords::decode(c)?;
         let Some(payload) = falcon_length.checked_sub(first.packet_type.header_len()) else {
             return Err(Malformed::FalconTruncated);
         };

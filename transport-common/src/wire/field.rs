@@ -1,6 +1,6 @@
 //! Big-endian fields at constant offsets of fixed arrays; an offset outside the array does not compile.
 
-use super::cursor::Bytes;
+use super::cursor::{Bytes, Header};
 
 /// The byte at `AT`.
 #[inline(always)]
@@ -36,6 +36,14 @@ pub(crate) fn get_array<const AT: usize, const M: usize, B: Bytes>(bytes: &B) ->
 #[inline(always)]
 pub(crate) fn get_word<const AT: usize, B: Bytes>(bytes: &B) -> u64 {
     u32::from_ne_bytes(bytes.array::<AT, 4>()) as u64
+}
+
+/// Writes a header over all of the array.
+#[inline(always)]
+pub(crate) const fn put_header<H: Header, const N: usize>(bytes: &mut [u8; N], header: H) {
+    const { assert!(size_of::<H>() == N && align_of::<H>() == 1) };
+    // SAFETY: as long as the array, of alignment 1, and made of bytes.
+    unsafe { bytes.as_mut_ptr().cast::<H>().write(header) };
 }
 
 /// Writes the byte at `AT`.

@@ -1,26 +1,18 @@
 //! IPv4 without options or fragments (D-86).
 
 use super::Malformed;
-use super::cursor::Cursor;
-use super::field::{get_array, get_u8, get_u16, get_word, put_array, put_u8, put_u16};
-use super::udp::fold;
+use super::checksum::{checksum_holds, fold};
+use super::cursor::{Bytes, Cursor};
+use super::field::{get_word, put_header};
+use network_types::ip::Ipv4Hdr;
 
-const VERSION_IHL: usize = 0;
-const DSCP_ECN: usize = 1;
-const TOTAL_LENGTH: usize = 2;
-const IDENTIFICATION: usize = 4;
-const FLAGS_OFFSET: usize = 6;
-const TTL: usize = 8;
-const PROTOCOL: usize = 9;
-const CHECKSUM: usize = 10;
-const SRC: usize = 12;
-const DST: usize = 16;
-
-/// Header length in 32-bit words when there are no options.
-const IHL_WORDS: u8 = 5;
+/// Version 4, and a header of five 32-bit words: there are no options.
+const VERSION_IHL: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
 /// More Fragments and the fragment offset: any of them set makes a fragment.
 const FRAGMENT_MASK: u16 = 0x3fff;
+/// The fragment offset: 0 in a first fragment.
+pub(super) const OFFSET_MASK: u16 = 0x1fff;
 
 /// An IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +35,7 @@ pub struct Ipv4 {
 
 impl Ipv4 {
     /// Bytes of the header.
-    pub const LEN: usize = 20;
+    pub const LEN: usize = Ipv4Hdr::LEN;
 
     /// Reads and verifies a header; on success the whole payload is known to be in the frame.
     ///
@@ -55,15 +47,14 @@ impl Ipv4 {
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
         let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::Ipv4Truncated)?;
-        let version_ihl = get_u8::<VERSION_IHL, _>(&bytes);
-        if version_ihl >> 4 != 4 {
+        let ip: &Ipv4Hdr = bytes.header();
+        if ip.version() != 4 {
             return Err(Malformed::Ipv4Version);
         }
-        let ihl = version_ihl & 0xf;
-        if ihl < IHL_WORDS {
+        if ip.ihl() < Self::LEN as u8 {
             return Err(Malformed::Ipv4HeaderLength);
         }
-        if ihl > IHL_WORDS {
+        if ip.ihl() > Self::LEN as u8 {
             return Err(Malformed::Ipv4Options); // D-86
         }
         let sum = get_word::<0, _>(&bytes)
@@ -71,25 +62,25 @@ impl Ipv4 {
             + get_word::<8, _>(&bytes)
             + get_word::<12, _>(&bytes)
             + get_word::<16, _>(&bytes);
-        if fold(sum) != 0xffff {
+        if !checksum_holds(sum) {
             return Err(Malformed::Ipv4Checksum);
         }
-        if get_u16::<FLAGS_OFFSET, _>(&bytes) & FRAGMENT_MASK != 0 {
+        if u16::from_be_bytes(ip.frags) & FRAGMENT_MASK != 0 {
             return Err(Malformed::Fragment); // D-86
         }
-        let total_length = get_u16::<TOTAL_LENGTH, _>(&bytes);
+        let total_length = ip.tot_len();
         match (total_length as usize).checked_sub(Self::LEN) {
             Some(payload) if payload <= c.remaining() => {}
             _ => return Err(Malformed::Ipv4TotalLength),
         }
         Ok(Self {
-            dscp_ecn: get_u8::<DSCP_ECN, _>(&bytes),
+            dscp_ecn: ip.tos,
             total_length,
-            identification: get_u16::<IDENTIFICATION, _>(&bytes),
-            ttl: get_u8::<TTL, _>(&bytes),
-            protocol: get_u8::<PROTOCOL, _>(&bytes),
-            src: get_array::<SRC, 4, _>(&bytes),
-            dst: get_array::<DST, 4, _>(&bytes),
+            identification: ip.id(),
+            ttl: ip.ttl,
+            protocol: ip.proto,
+            src: ip.src_addr,
+            dst: ip.dst_addr,
         })
     }
 
@@ -102,23 +93,26 @@ impl Ipv4 {
     /// Writes the header with Don't Fragment set and its checksum computed.
     #[inline(always)]
     pub const fn encode(&self, out: &mut [u8; Self::LEN]) {
-        put_u8::<VERSION_IHL, _>(out, 4 << 4 | IHL_WORDS);
-        put_u8::<DSCP_ECN, _>(out, self.dscp_ecn);
-        put_u16::<TOTAL_LENGTH, _>(out, self.total_length);
-        put_u16::<IDENTIFICATION, _>(out, self.identification);
-        put_u16::<FLAGS_OFFSET, _>(out, DONT_FRAGMENT);
-        put_u8::<TTL, _>(out, self.ttl);
-        put_u8::<PROTOCOL, _>(out, self.protocol);
-        put_u16::<CHECKSUM, _>(out, !fold(self.sum()));
-        put_array::<SRC, 4, _>(out, self.src);
-        put_array::<DST, 4, _>(out, self.dst);
+        let header = Ipv4Hdr {
+            vihl: VERSION_IHL,
+            tos: self.dscp_ecn,
+            tot_len: self.total_length.to_be_bytes(),
+            id: self.identification.to_be_bytes(),
+            frags: DONT_FRAGMENT.to_be_bytes(),
+            ttl: self.ttl,
+            proto: self.protocol,
+            check: (!fold(self.sum())).to_be_bytes(),
+            src_addr: self.src,
+            dst_addr: self.dst,
+        };
+        put_header(out, header);
     }
 
-    /// Sum of the header that [`encode`](Self::encode) writes, its checksum aside: from the fields, because what was just
-    /// written in small pieces is slow to read back in large ones.
+    /// Sum of the header that [`encode`](Self::encode) writes, its checksum aside, in network byte order: from the fields,
+    /// because what was just written in small pieces is slow to read back in large ones.
     #[inline(always)]
     const fn sum(&self) -> u64 {
-        let first = ((4 << 4 | IHL_WORDS) as u64) << 8 | self.dscp_ecn as u64;
+        let first = (VERSION_IHL as u64) << 8 | self.dscp_ecn as u64;
         let life = (self.ttl as u64) << 8 | self.protocol as u64;
         let addresses = u32::from_be_bytes(self.src) as u64 + u32::from_be_bytes(self.dst) as u64;
         first

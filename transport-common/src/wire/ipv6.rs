@@ -1,20 +1,14 @@
 //! IPv6 without extension headers (D-86).
 
 use super::Malformed;
-use super::cursor::Cursor;
-use super::field::{get_array, get_u8, get_u16, get_u32, put_array, put_u8, put_u16, put_u32};
-
-const WORD0: usize = 0;
-const PAYLOAD_LENGTH: usize = 4;
-const NEXT_HEADER: usize = 6;
-const HOP_LIMIT: usize = 7;
-const SRC: usize = 8;
-const DST: usize = 24;
+use super::cursor::{Bytes, Cursor};
+use super::field::put_header;
+use network_types::ip::Ipv6Hdr;
 
 const TRAFFIC_CLASS_SHIFT: u32 = 20;
 const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 
-const NEXT_HEADER_FRAGMENT: u8 = 44;
+pub(super) const NEXT_HEADER_FRAGMENT: u8 = 44;
 
 /// An IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +31,7 @@ pub struct Ipv6 {
 
 impl Ipv6 {
     /// Bytes of the header.
-    pub const LEN: usize = 40;
+    pub const LEN: usize = Ipv6Hdr::LEN;
 
     /// Reads a header; on success the whole payload is known to be in the frame.
     ///
@@ -46,18 +40,18 @@ impl Ipv6 {
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
         let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::Ipv6Truncated)?;
-        let word0 = get_u32::<WORD0, _>(&bytes);
+        let ip: &Ipv6Hdr = bytes.header();
+        let word0 = u32::from_be_bytes(ip.vcf);
         if word0 >> 28 != 6 {
             return Err(Malformed::Ipv6Version);
         }
-        let next_header = get_u8::<NEXT_HEADER, _>(&bytes);
-        if next_header == NEXT_HEADER_FRAGMENT {
+        if ip.next_hdr == NEXT_HEADER_FRAGMENT {
             return Err(Malformed::Fragment); // D-86
         }
-        if is_extension(next_header) {
+        if is_extension(ip.next_hdr) {
             return Err(Malformed::Ipv6Extension); // D-86
         }
-        let payload_length = get_u16::<PAYLOAD_LENGTH, _>(&bytes);
+        let payload_length = ip.payload_len();
         if payload_length as usize > c.remaining() {
             return Err(Malformed::Ipv6PayloadLength);
         }
@@ -65,10 +59,10 @@ impl Ipv6 {
             traffic_class: (word0 >> TRAFFIC_CLASS_SHIFT) as u8,
             flow_label: word0 & FLOW_LABEL_MASK,
             payload_length,
-            next_header,
-            hop_limit: get_u8::<HOP_LIMIT, _>(&bytes),
-            src: get_array::<SRC, 16, _>(&bytes),
-            dst: get_array::<DST, 16, _>(&bytes),
+            next_header: ip.next_hdr,
+            hop_limit: ip.hop_limit,
+            src: ip.src_addr,
+            dst: ip.dst_addr,
         })
     }
 
@@ -76,12 +70,15 @@ impl Ipv6 {
     #[inline(always)]
     pub const fn encode(&self, out: &mut [u8; Self::LEN]) {
         let class = (self.traffic_class as u32) << TRAFFIC_CLASS_SHIFT;
-        put_u32::<WORD0, _>(out, 6 << 28 | class | self.flow_label & FLOW_LABEL_MASK);
-        put_u16::<PAYLOAD_LENGTH, _>(out, self.payload_length);
-        put_u8::<NEXT_HEADER, _>(out, self.next_header);
-        put_u8::<HOP_LIMIT, _>(out, self.hop_limit);
-        put_array::<SRC, 16, _>(out, self.src);
-        put_array::<DST, 16, _>(out, self.dst);
+        let header = Ipv6Hdr {
+            vcf: (6 << 28 | class | self.flow_label & FLOW_LABEL_MASK).to_be_bytes(),
+            payload_len: self.payload_length.to_be_bytes(),
+            next_hdr: self.next_header,
+            hop_limit: self.hop_limit,
+            src_addr: self.src,
+            dst_addr: self.dst,
+        };
+        put_header(out, header);
     }
 }
 

@@ -261,6 +261,8 @@ impl Swift<'_> {
         } else if count >= self.p.retransmit_limit {
             v.fcwnd = packets(self.p.min_fcwnd);
             v.fabric_marker = self.now();
+        } else {
+            v.fabric_marker = self.update_time_marker(self.e.fabric_window_time_marker.0);
         }
         v.at_issue.fcwnd = near_half(v.fcwnd * 1024.0, 1e-6);
         v.fcwnd = v.fcwnd.clamp(packets(self.p.min_fcwnd), packets(self.p.max_fcwnd));

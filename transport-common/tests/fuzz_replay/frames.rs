@@ -6,6 +6,7 @@ use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Reth, opcode};
 use transport_common::units::FalconTime;
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
+use transport_common::wire::checksum::{checksum, sum_bytes};
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
@@ -15,7 +16,7 @@ use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::{Resync, ResyncCode};
-use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp, fold, sum_bytes};
+use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{FalconHeader, PacketType, ProtocolType};
 
 /// How a Falcon packet is wrapped.
@@ -223,7 +224,7 @@ pub(crate) fn repair_ipv4(frame: &mut [u8]) {
     let at = if frame.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
     if let Some(header) = frame.get_mut(at..at + Ipv4::LEN) {
         header[10..12].fill(0);
-        let checksum = !fold(sum_bytes(header));
+        let checksum = checksum(sum_bytes(header));
         header[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
 }

@@ -1,6 +1,6 @@
 //! One negative test for each check a packet has to pass (F-9.2.2-1, D-23), and what it measures when it passes.
 
-use transport_common::connection::state;
+use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::ids::Spi;
 use transport_common::units::{FalconTime, Picoseconds};
@@ -38,9 +38,9 @@ fn refused(reason: Counter, change: impl Fn(&mut Node, &mut Wire)) {
 /// F-11-18, D-50.
 #[test]
 fn connection_must_be_alive() {
-    refused(Counter::DropNotAlive, |b, _| b.entry.connection.state = state::FATAL);
-    refused(Counter::DropNotAlive, |b, _| b.entry.connection.state = state::CLOSING);
-    refused(Counter::DropUnknownCid, |b, _| b.entry.connection.state = state::CLOSED);
+    refused(Counter::DropNotAlive, |b, _| b.entry.connection.state = State::Fatal);
+    refused(Counter::DropNotAlive, |b, _| b.entry.connection.state = State::Closing);
+    refused(Counter::DropUnknownCid, |b, _| b.entry.connection.state = State::Closed);
 }
 
 /// D-50: another connection's number in the same slot.
@@ -137,13 +137,13 @@ fn ecn_counts_modulo_its_field() {
         wire.packet.iv += n;
         p.b.receive(&wire, at(5));
     }
-    assert_eq!(p.b.entry.connection.report.ecn_count, 3);
-    p.b.entry.connection.report.ecn_count = 0x3fff;
+    assert_eq!(p.b.entry.connection.delivery.ack.report.ecn_count, 3);
+    p.b.entry.connection.delivery.ack.report.ecn_count = 0x3fff;
     p.b.receive(&wire, at(6));
-    assert_eq!(p.b.entry.connection.report.ecn_count, 0);
+    assert_eq!(p.b.entry.connection.delivery.ack.report.ecn_count, 0);
     wire.packet.congestion_experienced = 0;
     p.b.receive(&wire, at(7));
-    assert_eq!(p.b.entry.connection.report.ecn_count, 0);
+    assert_eq!(p.b.entry.connection.delivery.ack.report.ecn_count, 0);
 }
 
 /// D-14: both ends start at 255; 15 is the most that can be reported.
@@ -153,7 +153,7 @@ fn hops_are_counted_from_255() {
         let (mut p, mut wire) = push();
         wire.packet.hop_limit = hop_limit;
         p.b.receive(&wire, at(5));
-        assert_eq!(p.b.entry.connection.report.forward_hops, hops, "hop limit {hop_limit}");
+        assert_eq!(p.b.entry.connection.delivery.ack.report.forward_hops, hops, "hop limit {hop_limit}");
     }
 }
 
@@ -161,13 +161,14 @@ fn hops_are_counted_from_255() {
 /// reported. ACKs do not count.
 #[test]
 fn t1_and_t2_are_those_of_the_last_packet_that_passed() {
-    let times = |n: &Node| (n.entry.connection.report.t1, n.entry.connection.report.t2);
-    let expected = |w: &Wire, now: Picoseconds| (Picoseconds(w.packet.iv).ticks().0, now.ticks().0);
+    let times =
+        |n: &Node| (n.entry.connection.delivery.ack.report.t1, n.entry.connection.delivery.ack.report.t2);
+    let expected = |w: &Wire, now: Picoseconds| (Picoseconds(w.packet.iv).ticks(), now.ticks());
     let (mut p, wire) = push();
     let ack = p.b.receive(&wire, at(50)).expect("the last push of a burst asks for an ACK");
     assert_eq!(times(&p.b), expected(&wire, at(50)));
-    assert_eq!(ack.packet.t1, expected(&wire, at(50)).0);
-    assert_eq!(FalconTime(p.b.s.transmission.t2), at(50).ticks());
+    assert_eq!(FalconTime(ack.packet.t1), expected(&wire, at(50)).0);
+    assert_eq!(FalconTime(p.b.s.step.output.packet.t2), at(50).ticks());
 
     let mut old = wire.clone(); // an old duplicate now
     old.packet.iv += 1 << 30;
@@ -187,7 +188,7 @@ fn t1_and_t2_are_those_of_the_last_packet_that_passed() {
     let nack = p.b.receive(&late, at(80)).expect("a resource NACK");
     assert_eq!((nack.packet.kind, nack.packet.nack_code), (NACK, NO_RESOURCES));
     assert_eq!((times(&p.b), p.b.count(Counter::DropResources)), (expected(&late, at(80)), 1));
-    assert_eq!(nack.packet.t1, expected(&late, at(80)).0);
+    assert_eq!(FalconTime(nack.packet.t1), expected(&late, at(80)).0);
 
     let mut ack = back(&p.b, 200, 100, at(90));
     ack.packet.iv += 1 << 40;
@@ -211,5 +212,5 @@ fn piggyback_beyond_the_window_is_processed() {
     inside.packet.psn += 127;
     inside.packet.rsn += 127;
     p.b.receive(&inside, at(6));
-    assert!(p.b.entry.connection.data_rx.received.get(127), "F-9-1: base + 127 is inside");
+    assert!(p.b.entry.connection.delivery.lanes[0].rx.received.get(127), "F-9-1: base + 127 is inside");
 }

@@ -1,9 +1,9 @@
 //! When an ACK leaves and which one (F-9.1.6, D-22, D-32, D-33, D-88), and when one is asked for (D-81).
 
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::nothing_beyond_bases;
 use transport_common::counters::Counter;
-use transport_common::units::Fcwnd;
+use transport_common::queues::opcode;
+use transport_common::units::{Deadline, Fcwnd};
 
 use crate::harness::*;
 
@@ -22,7 +22,7 @@ fn pair(ordered: bool, posts: &[bool]) -> (Pair, Vec<Wire>) {
 
 /// What an ACK asked for now looks like.
 fn ack_now(node: &mut Node) -> Wire {
-    node.entry.connection.ack.pending = 1;
+    node.entry.connection.delivery.ack.pending = 1;
     node.turn(at(1)).expect("the ACK that was asked for")
 }
 
@@ -35,13 +35,16 @@ fn eack_exactly_when_the_bases_do_not_say_it_all() {
             for request in 0..8u64 {
                 for own in 0..4u32 {
                     let c = &mut node.entry.connection;
-                    c.data_rx.received = Bitmap128 { low: received, high: 0 };
-                    c.data_rx.acknowledged = Bitmap128 { low: acknowledged, high: 0 };
-                    c.request_rx.received = Bitmap128 { low: request, high: 0 };
-                    c.request_rx.acknowledged = c.request_rx.received;
-                    (c.data_rx.own, c.request_rx.own) = (own & 1, own >> 1);
+                    let [data, requests] = &mut c.delivery.lanes;
+                    data.rx.received = Bitmap128 { low: received, high: 0 };
+                    data.rx.acknowledged = Bitmap128 { low: acknowledged, high: 0 };
+                    requests.rx.received = Bitmap128 { low: request, high: 0 };
+                    requests.rx.acknowledged = requests.rx.received;
+                    (data.rx.own, requests.rx.own) = (own & 1, own >> 1);
                     let silent = received == 0 && request == 0 && own == 0;
-                    assert_eq!(nothing_beyond_bases(c), silent, "F-9.1.6-4");
+                    c.delivery.ack.coalescing = Deadline::at(at(1000).ticks());
+                    c.delivery.bases_piggybacked();
+                    assert_eq!(!c.delivery.ack.coalescing.is_armed(), silent, "F-9.1.6-4");
                     let hole = (0..5).any(|n| received >> n & 1 == 0 && received >> (n + 1) != 0);
                     let eack = request != 0 || acknowledged != 0 || hole || own != 0;
                     let ack = ack_now(&mut node);
@@ -60,19 +63,19 @@ fn eack_exactly_when_the_bases_do_not_say_it_all() {
                             ((own & 1) as u8, (own >> 1) as u8)
                         );
                     }
-                    let c = &node.entry.connection;
-                    assert_eq!((c.data_rx.own, c.request_rx.own), (0, 0), "F-9.2.1-3: told once");
+                    let [data, requests] = &node.entry.connection.delivery.lanes;
+                    assert_eq!((data.rx.own, requests.rx.own), (0, 0), "F-9.2.1-3: told once");
                 }
             }
         }
     }
     // The upper word counts as well.
     let full = Bitmap128::low_mask(100);
-    node.entry.connection.data_rx.received = full;
-    node.entry.connection.data_rx.acknowledged = Bitmap128::ZERO;
-    node.entry.connection.request_rx.received = Bitmap128::ZERO;
+    node.entry.connection.delivery.lanes[0].rx.received = full;
+    node.entry.connection.delivery.lanes[0].rx.acknowledged = Bitmap128::ZERO;
+    node.entry.connection.delivery.lanes[1].rx.received = Bitmap128::ZERO;
     assert!(ack_now(&mut node).is(BACK));
-    node.entry.connection.data_rx.received = full.with(127);
+    node.entry.connection.delivery.lanes[0].rx.received = full.with(127);
     assert!(ack_now(&mut node).is(EACK));
 }
 
@@ -105,14 +108,17 @@ fn ack_request_of_a_pull_is_honoured_beside_its_answer() {
 /// F-9.1.6-2, D-32: a push with AR is acknowledged when the ULP has it, not on receipt; at receipt the timer starts.
 #[test]
 fn ack_request_of_a_push_waits_for_the_ulp() {
-    let (mut p, mut sent) = pair(true, &[true]);
+    let mut p = Pair::new(true);
+    p.a.post(work(opcode::SEND_ONLY, 0, 4));
+    let mut sent = p.a.drain(at(0));
     sent[0].packet.ack_request = 1;
-    p.b.slow_ulp = true;
-    assert_eq!(p.b.receive(&sent[0], at(10)), None);
+    let refusal = p.b.receive(&sent[0], at(10)).expect("no receive is posted");
+    assert_eq!((refusal.packet.nack_code, refusal.bases().0), (RNR, 300));
     let report = p.b.drain(at(20));
     assert_eq!((report.len(), report[0].bases().0), (1, 300), "coalesced, base unmoved");
-    let ack = p.b.ulp_done(at(30)).expect("at once");
-    assert_eq!((ack.packet.kind, ack.bases().0), (BACK, 301));
+    p.b.post_receive(1, 0, 4);
+    let sent = p.b.drain(at(30));
+    assert_eq!((sent.len(), sent[0].packet.kind, sent[0].bases().0), (1, BACK, 301), "at once");
 }
 
 /// F-9.1.6-4, F-9.1.1-10: a piggyback replaces the coalesced ACK, unless there is more to tell than bases.

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{Entry, PACKETS};
+use transport_common::counters::Counter;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{AckVerdict, Acknowledgement, TransmitWindow};
 
@@ -110,8 +111,8 @@ fn mask(list: &List, base: u32, honest: bool) -> Bitmap128 {
 }
 
 fn check(entry: &Entry, data: &List, request: &List) {
-    data.assert_same(&entry.connection.data_tx);
-    request.assert_same(&entry.connection.request_tx);
+    data.assert_same(&entry.connection.delivery.lanes[0].tx);
+    request.assert_same(&entry.connection.delivery.lanes[1].tx);
 }
 
 proptest! {
@@ -176,7 +177,17 @@ proptest! {
                 _ => AckVerdict::Applied,
             };
             let before = node.entry.clone();
-            prop_assert_eq!(node.entry.process_acknowledgement(&ack, &*node.queues), verdict);
+            let judged = match node.entry.connection.delivery.judge(&ack) {
+                AckVerdict::Known => AckVerdict::Applied,
+                judged => judged,
+            };
+            prop_assert_eq!(judged, verdict);
+            let stale = node.count(Counter::AckStale) + node.count(Counter::AckInvalid);
+            let mut wire = back(&node, 0, 0, at(1));
+            wire.packet.acknowledgement = ack;
+            node.receive(&wire, at(1));
+            let refused = node.count(Counter::AckStale) + node.count(Counter::AckInvalid) - stale;
+            prop_assert_eq!(refused, u32::from(verdict != AckVerdict::Applied));
             if verdict == AckVerdict::Applied {
                 let mut pushes = data.apply(data_base, ack.data_acknowledged);
                 let _ = request.apply(request_base, ack.request);
@@ -186,7 +197,9 @@ proptest! {
                 pushes.sort_unstable();
                 prop_assert_eq!(completed, pushes);
             } else {
-                prop_assert!(node.entry == before, "D-19, D-35: ignored as a whole");
+                let (then, now) = (&before.connection, &node.entry.connection);
+                prop_assert_eq!(now.delivery.lanes, then.delivery.lanes, "D-19, D-35: ignored as a whole");
+                prop_assert_eq!((&now.initiator, &now.congestion), (&then.initiator, &then.congestion));
             }
             check(&node.entry, &data, &request);
         }
@@ -233,15 +246,15 @@ fn stale_bases_are_ignored() {
     p.a.receive(&first, at(10));
     let mut late = nack(&p.a, transport_common::packet_delivery::Window::Data, 301, CIE, at(9));
     late.packet.acknowledgement.data_base = Psn(300);
-    let before = p.a.entry.connection.data_tx;
+    let before = p.a.entry.connection.delivery.lanes[0].tx;
     assert_eq!(p.a.receive(&late, at(11)), None);
-    assert_eq!(p.a.entry.connection.data_tx, before);
-    assert_eq!(p.a.count(transport_common::counters::Counter::AckStale), 1);
+    assert_eq!(p.a.entry.connection.delivery.lanes[0].tx, before);
+    assert_eq!(p.a.count(Counter::AckStale), 1);
 
     p.b.post(write(0, 4));
     let mut push = p.b.drain(at(12)).remove(0);
     push.packet.acknowledgement.data_base = Psn(299);
     p.a.receive(&push, at(13));
-    assert_eq!(p.a.count(transport_common::counters::Counter::AckStale), 2);
-    assert_eq!(p.a.deliveries[transport_common::datapath::delivery::PLACE_REQUEST as usize], 1);
+    assert_eq!(p.a.count(Counter::AckStale), 2);
+    assert_eq!(p.a.deliveries[transport_common::connection::WorkKind::PlaceRequest as usize], 1);
 }

@@ -10,7 +10,6 @@ use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::settings::{Placement, Settings};
-use transport_common::connection::timer;
 use transport_common::counters::Counter;
 use transport_common::packet_delivery::Window;
 use transport_common::queues::Queues;
@@ -36,14 +35,14 @@ fn user() -> Settings {
 /// A node whose engine behind the queues admits up to `capacity` events.
 fn queued(capacity: u32) -> Node {
     let mut node = node(user());
-    node.s.event_queues.admission = Admission::new(capacity);
+    node.event_queues.admission = Admission::new(capacity);
     node
 }
 
 /// A BACK of everything sent, as an answer to what left at `t1` and arrived at `t2`.
 fn answer(node: &Node, t1: u64, t2: u64, now: u64) -> Wire {
     let c = &node.entry.connection;
-    let mut wire = back(node, c.data_tx.next.0, c.request_tx.next.0, at(now));
+    let mut wire = back(node, c.delivery.data().tx.next.0, c.delivery.request().tx.next.0, at(now));
     wire.packet.t1 = at(t1).ticks().0;
     wire.packet.t2 = at(t2).ticks().0;
     wire
@@ -89,7 +88,7 @@ fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
     });
     node.drain(at(0));
     let mut wire = answer(&node, 0, 5, 100);
-    let base = node.entry.connection.data_tx.base;
+    let base = node.entry.connection.delivery.lanes[0].tx.base;
     wire.packet.kind = EACK;
     wire.packet.acknowledgement.data_base = base;
     wire.packet.acknowledgement.selective = 1;
@@ -103,7 +102,7 @@ fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
     assert_eq!(node.count(Counter::EventRefusedOutstanding), 1);
     assert_eq!(node.events.len(), 1);
     node.result(Outcome { connection_id: 5, ..outcome(&node) }, at(102));
-    node.entry.transmission_failed(Window::Data, base);
+    not_sent(&mut node, Window::Data, base);
     node.wake = true;
     node.drain(at(103));
     assert_eq!(node.events.len(), 1, "what never left is sent again without an event");
@@ -208,9 +207,9 @@ fn a_shorter_timeout_holds_for_packets_under_way() {
 fn randomize_path_takes_another_path() {
     for version in [4, 6] {
         let mut node = queued(16);
-        node.entry.connection.config.path.ip_version = version;
-        node.entry.connection.config.path.source_port = 50_000;
-        let mut seen = vec![node.entry.connection.config.path];
+        node.entry.connection.endpoint.path.ip_version = version;
+        node.entry.connection.endpoint.path.source_port = 50_000;
+        let mut seen = vec![node.entry.connection.endpoint.path];
         for round in 0..20 {
             let now = round * 100;
             node.post(write(0, 4));
@@ -218,7 +217,7 @@ fn randomize_path_takes_another_path() {
             let wire = answer(&node, now, now + 2, now + 5);
             node.receive(&wire, at(now + 5));
             node.result(Outcome { randomize_path: 1, ..outcome(&node) }, at(now + 6));
-            let (path, last) = (node.entry.connection.config.path, seen[seen.len() - 1]);
+            let (path, last) = (node.entry.connection.endpoint.path, seen[seen.len() - 1]);
             if version == 4 {
                 assert!(path.source_port >= 49152 && path.source_port != last.source_port);
                 assert_eq!(path.flow_label, last.flow_label);
@@ -257,7 +256,7 @@ fn departures_keep_the_gap() {
                 departures.push(now);
                 let c = &node.entry.connection;
                 let time = Picoseconds::from_nanos(now + 50);
-                let ack = back(&node, c.data_tx.next.0, c.request_tx.next.0, time);
+                let ack = back(&node, c.delivery.data().tx.next.0, c.delivery.request().tx.next.0, time);
                 node.receive(&ack, time);
             }
             // The wheel wakes the engine at its ticks of 512 ns.
@@ -311,7 +310,12 @@ fn retransmissions_and_responses_are_paced() {
     let requests = p.a.drain(at(0));
     let first = p.b.receive(&requests[0], at(1)).expect("the first response leaves at once");
     p.a.receive(&first, at(2));
-    let ack = back(&p.b, p.b.entry.connection.data_tx.next.0, p.b.entry.connection.request_tx.next.0, at(3));
+    let ack = back(
+        &p.b,
+        p.b.entry.connection.delivery.lanes[0].tx.next.0,
+        p.b.entry.connection.delivery.lanes[1].tx.next.0,
+        at(3),
+    );
     p.b.receive(&ack, at(3));
     let second = p.b.receive(&requests[1], at(4));
     assert!(second.is_none_or(|wire| !wire.is(PULL_DATA)), "102 us are not over");
@@ -377,13 +381,13 @@ fn held_requests_raise_the_level() {
     for wire in &sent[1..] {
         p.b.receive(wire, at(1));
     }
-    let level = p.b.entry.connection.report.rx_buffer_level;
+    let level = p.b.entry.connection.occupancy.level;
     assert_eq!(level, 16, "64 of 128 requests wait for the first");
     let ack = p.b.drain(at(20)).into_iter().find(|wire| wire.is(EACK)).expect("an EACK");
     assert_eq!(ack.packet.rx_buffer_level, 16);
     p.b.receive(&sent[0], at(21));
     p.b.drain(at(22));
-    assert_eq!(p.b.entry.connection.report.rx_buffer_level, 0);
+    assert_eq!(p.b.entry.connection.occupancy.level, 0);
 }
 
 /// F-10.2-3: where a pool counts as full sets its thresholds, separately for the two pools.
@@ -391,7 +395,7 @@ fn held_requests_raise_the_level() {
 fn thresholds_follow_where_a_pool_is_full() {
     let level = |full_packet_pool, full_buffer_pool, held: u64| {
         let mut p = Pair::new(true);
-        let config = &mut p.b.entry.connection.config;
+        let config = &mut p.b.entry.connection.occupancy;
         (config.full_packet_pool, config.full_buffer_pool) = (full_packet_pool, full_buffer_pool);
         p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(128);
         p.a.entry.connection.congestion.ncwnd = 128;
@@ -401,7 +405,7 @@ fn thresholds_follow_where_a_pool_is_full() {
         for wire in &p.a.drain(at(0))[1..] {
             p.b.receive(wire, at(1));
         }
-        p.b.entry.connection.report.rx_buffer_level
+        p.b.entry.connection.occupancy.level
     };
     assert_eq!([level(0, 0, 16), level(128, 2048, 16)], [4, 4], "the defaults are the whole pools");
     assert_eq!([level(32, 0, 15), level(32, 0, 16), level(32, 0, 40)], [15, 16, 31]);
@@ -414,13 +418,15 @@ fn thresholds_follow_where_a_pool_is_full() {
 #[test]
 fn a_small_weight_smooths_the_level() {
     let mut p = Pair::new(true);
-    p.b.entry.connection.config.occupancy_weight = 64; // a quarter
-    (0..2).for_each(|_| {
+    p.b.entry.connection.occupancy.weight = 64; // a quarter
+    (0..3).for_each(|_| {
         p.a.post(write(0, 4));
     });
     let sent = p.a.drain(at(0));
     p.b.receive(&sent[1], at(1));
-    assert_eq!(p.b.entry.connection.target.packet_occupancy, 64, "a quarter of one request, 8 fraction bits");
+    assert_eq!(p.b.entry.connection.occupancy.packets, 256, "the first sample, 8 fraction bits (D-76)");
+    p.b.receive(&sent[2], at(1));
+    assert_eq!(p.b.entry.connection.occupancy.packets, 320, "a quarter of one request more");
 }
 
 /// The timing wheel is not the only clock: the pacing timer itself never fires early.
@@ -436,9 +442,8 @@ fn the_pacing_timer_is_armed_behind_the_departure() {
     let wire = answer(&node, 0, 1, 2);
     node.receive(&wire, at(2));
     assert!(node.drain(at(3)).is_empty());
-    let timers = node.entry.connection.timers;
-    assert_ne!(timers.armed & timer::PACING, 0);
+    let pacing = node.entry.connection.congestion.pacing.time().expect("armed");
     let due = FalconTime(at(0).ticks().0).after(Ticks::from_nanos(100 * GAP_NANOS));
-    assert!(FalconTime(timers.pacing).reached(due));
-    assert!(FalconTime(timers.pacing).since(due).0 <= 2);
+    assert!(pacing.reached(due));
+    assert!(pacing.since(due).0 <= 2);
 }

@@ -38,7 +38,7 @@ fn pull_data_passes_a_closed_nic_window() {
     let mut answers: Vec<Wire> = requests.iter().filter_map(|w| p.b.receive(w, at(1))).collect();
     answers.extend(p.b.drain(at(1)));
     assert_eq!(answers.iter().filter(|w| w.is(PULL_DATA)).count(), 4, "fcwnd of them");
-    assert_eq!(p.b.entry.connection.data_tx.outstanding_requests, 0);
+    assert_eq!(p.b.entry.connection.delivery.lanes[0].tx.outstanding_requests, 0);
     for w in answers {
         p.a.receive(&w, at(2));
     }
@@ -101,10 +101,13 @@ proptest! {
             }
         }
         let least = |window: u32, posted: usize| (fcwnd.min(ncwnd).min(window) as usize).min(posted);
+        // Pushes leave an eighth of their window to answers, one place at least of four.
+        let edge = fcwnd.min(data_window);
+        let data_window = edge - if edge < 4 { 0 } else { (edge / 8).max(1) };
         prop_assert_eq!(sent(&mut node, 0), (least(data_window, pushes), least(request_window, pulls)));
         let c = &node.entry.connection;
-        prop_assert_eq!(usize::from(c.data_tx.outstanding_requests), least(data_window, pushes)); // DORC
-        prop_assert_eq!(usize::from(c.request_tx.outstanding_requests), least(request_window, pulls)); // RORC
+        prop_assert_eq!(usize::from(c.delivery.data().tx.outstanding_requests), least(data_window, pushes)); // DORC
+        prop_assert_eq!(usize::from(c.delivery.request().tx.outstanding_requests), least(request_window, pulls)); // RORC
     }
 
     /// F-9.1.2-4, F-9.1.2-6, F-9.1.2-7, D-29: after everything timed out, min(fcwnd, ncwnd) copies of each window leave;
@@ -127,8 +130,8 @@ proptest! {
         let copies = node.drain(at(RTO_MICROS + 1));
         let psns: Vec<u32> = copies.iter().map(|w| w.packet.psn.wrapping_sub(u32::MAX - 9)).collect();
         prop_assert_eq!(psns, (0..edge).collect::<Vec<_>>());
-        prop_assert_eq!(u32::from(node.entry.connection.data_tx.outstanding_retransmitted), edge);
-        prop_assert_eq!(node.entry.connection.data_tx.retransmit.count_ones(), pushes - edge);
+        prop_assert_eq!(u32::from(node.entry.connection.delivery.lanes[0].tx.outstanding_retransmitted), edge);
+        prop_assert_eq!(node.entry.connection.delivery.lanes[0].tx.retransmit.count_ones(), pushes - edge);
         for n in 1..=pushes {
             // One acknowledged copy frees one credit.
             let ack = back(&node, (u32::MAX - 9).wrapping_add(n), 9, at(RTO_MICROS + 2));
@@ -136,7 +139,7 @@ proptest! {
             let more = node.drain(at(RTO_MICROS + 2)).len() as u32;
             prop_assert_eq!(more, u32::from(n + edge <= pushes));
         }
-        let w = node.entry.connection.data_tx;
+        let w = node.entry.connection.delivery.lanes[0].tx;
         prop_assert_eq!((w.outstanding_retransmitted, w.outstanding_requests), (0, 0));
         prop_assert!(w.retransmit.is_zero());
     }

@@ -2,7 +2,7 @@
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::congestion::settings::Settings;
-use transport_common::connection::state;
+use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::packet_delivery::{Window, packet_flag};
 use transport_common::transaction::CompletionCode;
@@ -31,7 +31,7 @@ fn exhaustion_counts_copies_resyncs_and_ends() {
             node.post(write(8, 4));
             node.entry.connection.congestion.ncwnd = 1; // the second push cannot leave
             if pull {
-                node.entry.connection.data_tx.size = 0;
+                node.entry.connection.delivery.lanes[0].tx.size = 0;
             }
             let sent = into_nothing(&mut node, 0, 20_000);
             let kind = if pull { PULL_REQUEST } else { PUSH_DATA };
@@ -47,7 +47,7 @@ fn exhaustion_counts_copies_resyncs_and_ends() {
                 let due = n as u64 * RTO_MICROS;
                 assert!((due..due + 20 * (n as u64 + 1)).contains(time), "F-9.1.5-5: equal gaps");
             }
-            assert_eq!(node.entry.connection.state, state::FATAL, "F-11-6");
+            assert_eq!(node.entry.connection.state, State::Fatal, "F-11-6");
             // D-89: the exhausted one LocalTO, the other DeadConn.
             let dead = CompletionCode::DeadConnection as u8;
             assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8), (2, dead)]);
@@ -73,10 +73,10 @@ fn all_that_is_exhausted_in_one_scan_completes_as_such() {
         assert!(sent.len() > 10, "both windows");
         // One timeout at a time, for all packets at once.
         for n in 1..=2 * u64::from(attempts) + 2 {
-            assert_eq!(node.entry.connection.state, state::OPEN, "scan {n}");
+            assert_eq!(node.entry.connection.state, State::Open, "scan {n}");
             node.drain(at(n * (RTO_MICROS + 100)));
         }
-        assert_eq!(node.entry.connection.state, state::FATAL);
+        assert_eq!(node.entry.connection.state, State::Fatal);
         let mut done = node.completed();
         done.sort_unstable();
         let expected = |rsn| (rsn, if sent.contains(&rsn) { TIMED_OUT } else { DEAD });
@@ -102,7 +102,7 @@ fn resyncs_exhausted_in_one_scan_report_their_own_errors() {
     let resyncs = node.drain(at(RTO_MICROS + 100));
     assert_eq!(resyncs.iter().map(|w| w.packet.resync_code).collect::<Vec<_>>(), [3, 1, 3, 3]);
     node.drain(at(2 * RTO_MICROS + 200));
-    assert_eq!(node.entry.connection.state, state::FATAL);
+    assert_eq!(node.entry.connection.state, State::Fatal);
     let timeout = CompletionCode::LocalTimeout as u8;
     let refused = CompletionCode::TargetNackCie as u8;
     let done: Vec<_> = node.completions().iter().map(|c| (c.rsn, c.status, c.ulp_code)).collect();
@@ -120,9 +120,9 @@ fn an_exhausted_resync_of_a_transaction_that_is_over_completes_nobody() {
     node.drain(at(0));
     into_nothing(&mut node, 10, 700);
     assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8)], "its own timeout");
-    node.entry.connection.config.transaction_timeout = Ticks::from_nanos(2_000_000_000);
+    node.entry.connection.initiator.timeout = Ticks::from_nanos(2_000_000_000);
     into_nothing(&mut node, 700, 20_000);
-    assert_eq!(node.entry.connection.state, state::FATAL);
+    assert_eq!(node.entry.connection.state, State::Fatal);
     assert_eq!(node.completed(), [], "no second completion");
 }
 
@@ -136,7 +136,7 @@ fn exhausted_pull_data_is_no_transaction_of_ours() {
     into_nothing(&mut p.b, 10, 4000);
     p.b.post(write(0, 4)); // RSN 1 as well, in the other direction
     into_nothing(&mut p.b, 4000, 20_000);
-    assert_eq!(p.b.entry.connection.state, state::FATAL);
+    assert_eq!(p.b.entry.connection.state, State::Fatal);
     assert_eq!(p.b.completed(), [(1, CompletionCode::DeadConnection as u8)]);
 }
 
@@ -152,7 +152,7 @@ fn exhausted_resync_reports_the_original_error() {
     let sent = into_nothing(&mut node, 5, 20_000);
     assert!(sent.iter().all(|(_, w)| w.is(RESYNC) && w.packet.resync_code == 1));
     assert_eq!(sent.len(), 3, "F-11-7: the full number of attempts");
-    assert_eq!(node.entry.connection.state, state::FATAL);
+    assert_eq!(node.entry.connection.state, State::Fatal);
     let completions = node.completions();
     assert_eq!((completions[0].status, completions[0].ulp_code), (CompletionCode::TargetNackCie as u8, 0x42));
 }
@@ -184,7 +184,7 @@ fn nack_codes_become_resyncs_and_completions() {
         node.receive(&ack, at(7));
         let done = node.completions();
         assert_eq!((done[0].status, done[0].ulp_code), (completion as u8, 0x80), "F-7.8-7");
-        assert_eq!(node.entry.connection.data_tx.outstanding_requests, 0, "D-30");
+        assert_eq!(node.entry.connection.delivery.lanes[0].tx.outstanding_requests, 0, "D-30");
     }
 }
 
@@ -258,7 +258,7 @@ fn rnr_resets_the_counter() {
         assert_eq!(node.drain(at(now + 655_300)), []);
         now += 655_380;
     }
-    assert_eq!(node.entry.connection.state, state::OPEN);
+    assert_eq!(node.entry.connection.state, State::Open);
 }
 
 /// D-41, D-46, F-6.4-1: with M = 0, too, the copy that an RNR NACK asks for leaves after the delay; silence after it is
@@ -301,10 +301,10 @@ fn rnr_takes_a_packet_out_of_the_queue_and_arms_its_timer() {
     node.post(write(0, 4));
     node.drain(at(0));
     // The timeout is processed in a turn whose frame an ACK takes: the copy is still queued.
-    node.entry.connection.ack.pending = 1;
+    node.entry.connection.delivery.ack.pending = 1;
     let first = node.turn(at(RTO_MICROS + 1)).expect("the ACK");
     assert!(first.is(BACK));
-    assert!(node.entry.connection.data_tx.retransmit.get(0));
+    assert!(node.entry.connection.delivery.lanes[0].tx.retransmit.get(0));
     let mut wire = nack(&node, Window::Data, 20, RNR, at(RTO_MICROS + 2));
     wire.packet.rnr_timeout_code = 16;
     node.receive(&wire, at(RTO_MICROS + 2));
@@ -334,18 +334,21 @@ fn orrc_ends_at_zero() {
         node.post(write(0, 4));
         node.drain(at(0));
         assert_eq!(node.drain(at(1001)).len(), 1);
-        assert_eq!(node.entry.connection.data_tx.outstanding_retransmitted, 1);
+        assert_eq!(node.entry.connection.delivery.lanes[0].tx.outstanding_retransmitted, 1);
         if queued {
-            node.entry.connection.ack.pending = 1;
+            node.entry.connection.delivery.ack.pending = 1;
             node.turn(at(2005));
-            assert!(node.entry.connection.data_tx.retransmit.get(0));
-            assert_eq!(node.entry.connection.data_tx.outstanding_retransmitted, 0, "eligible again");
+            assert!(node.entry.connection.delivery.lanes[0].tx.retransmit.get(0));
+            assert_eq!(
+                node.entry.connection.delivery.lanes[0].tx.outstanding_retransmitted, 0,
+                "eligible again"
+            );
         } else {
             assert_eq!(node.drain(at(2005)).len(), 1);
         }
         let ack = back(&node, 21, 9, at(2010));
         node.receive(&ack, at(2010));
-        let w = node.entry.connection.data_tx;
+        let w = node.entry.connection.delivery.lanes[0].tx;
         assert_eq!((w.outstanding_retransmitted, w.outstanding_requests), (0, 0));
         assert_eq!(node.drain(at(2010)), [], "an ACK takes it out of the queue (D-29)");
         assert_eq!(into_nothing(&mut node, 2010, 6000).len(), 0);
@@ -382,8 +385,8 @@ fn copies_equal_the_original() {
     node.memory[..4].copy_from_slice(b"keep");
     node.post(write(0x1234, 4));
     let first = node.drain(at(0)).remove(0);
-    node.entry.transmission_failed(Window::Data, transport_common::ids::Psn(20));
-    assert_eq!(node.entry.tables.data_packets[20].attempts, 0, "no timeout");
+    not_sent(&mut node, Window::Data, transport_common::ids::Psn(20));
+    assert_eq!(node.entry.tables.packets[0][20].attempts, 0, "no timeout");
     node.wake = true;
     let early = node.drain(at(1)).remove(0);
     let late = node.drain(at(RTO_MICROS + 10)).remove(0);
@@ -393,7 +396,7 @@ fn copies_equal_the_original() {
         (same.packet.iv, same.packet.ack_request) = (first.packet.iv, first.packet.ack_request);
         assert_eq!(same, first);
     }
-    assert_ne!(node.entry.tables.data_packets[20].flags & packet_flag::RETRANSMITTED, 0);
+    assert_ne!(node.entry.tables.packets[0][20].flags & packet_flag::RETRANSMITTED, 0);
 }
 
 /// A target whose ULP stays not ready says RNR again and again, with the times of the packet that came last, and asks

@@ -1,10 +1,10 @@
 //! Errors of the target ULP and what the initiator makes of answers (F-8.5.3.5, F-8.4.3.2, D-44, D-45, D-48, D-84).
 
+use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
-use transport_common::datapath::{delivery, operation};
 use transport_common::queues::{Region, WorkRequest, access, opcode};
-use transport_common::transaction::{CompletionCode, request_state};
-use transport_common::ulp::rdma::UlpCode;
+use transport_common::transaction::{CompletionCode, RequestState};
+use transport_common::ulp::rdma::{OperationKind, UlpCode};
 
 use crate::harness::*;
 
@@ -55,13 +55,13 @@ fn access_is_checked() {
 #[test]
 fn oversize_read_is_answered_in_error() {
     let mut p = Pair::new(true);
-    p.b.entry.connection.config.max_segment = 16;
+    p.b.entry.connection.responder.max_answer = 16;
     p.a.post(read(0, 17));
     let request = p.a.drain(at(0)).remove(0);
     let answer = p.b.receive(&request, at(1)).expect("an answer");
     assert_eq!(answer.id(), (PULL_DATA, 200, 1));
-    assert_eq!(answer.packet.operation.kind, operation::ERROR_RESPONSE);
-    assert_eq!(answer.packet.operation.code, UlpCode::INVALID_REQUEST);
+    assert_eq!(answer.operation.kind, OperationKind::ErrorResponse);
+    assert_eq!(answer.operation.code, UlpCode::INVALID_REQUEST);
     p.a.receive(&answer, at(2));
     let done = p.a.completions();
     assert_eq!((done[0].status, done[0].ulp_code, done[0].length), (0, UlpCode::INVALID_REQUEST, 0), "D-45");
@@ -78,7 +78,7 @@ fn region_gone_before_the_answer_leaves() {
     p.b.regions.clear();
     let again = p.b.drain(at(2 + RTO_MICROS));
     let answer = again.iter().find(|w| w.is(PULL_DATA)).expect("the copy");
-    assert_eq!((answer.packet.operation.kind, answer.data.len()), (operation::ERROR_RESPONSE, 0));
+    assert_eq!((answer.operation.kind, answer.data.len()), (OperationKind::ErrorResponse, 0));
     p.a.receive(answer, at(1010));
     assert_eq!(p.a.completions()[0].ulp_code, UlpCode::ACCESS);
 }
@@ -91,12 +91,12 @@ fn malformed_operations() {
     p.a.post(read(0, 4));
     let mut sent = p.a.drain(at(0));
     for wire in &mut sent {
-        wire.packet.operation.kind = operation::INVALID;
+        wire.operation.kind = OperationKind::Invalid;
     }
     let nack = p.b.receive(&sent[0], at(1)).expect("a NACK");
     assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::INVALID_REQUEST));
     let answer = p.b.receive(&sent[1], at(2)).expect("an answer");
-    assert_eq!(answer.packet.operation.code, UlpCode::INVALID_REQUEST);
+    assert_eq!(answer.operation.code, UlpCode::INVALID_REQUEST);
 }
 
 /// The ULP could not place a push it had taken: completed in error with code 3; the duplicate repeats the NACK (D-21).
@@ -115,7 +115,7 @@ fn placing_can_fail() {
         nack = p.b.drain(at(1)).into_iter().find(|w| w.is(NACK)).or(nack);
         let nack = nack.expect("a NACK");
         assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::OPERATIONAL));
-        assert_eq!(p.b.entry.tables.requests[2].state, request_state::ERRORED);
+        assert_eq!(p.b.entry.tables.requests[2].state, RequestState::Errored);
         assert_eq!(p.b.free_cells(), CELLS);
         assert!(p.b.receive(&sent[1], at(2)).is_some_and(|w| w.packet.ulp_code == UlpCode::OPERATIONAL));
         p.run(10, 3 * RTO_MICROS);
@@ -140,8 +140,8 @@ fn unknown_pull_data_is_acknowledged_and_dropped() {
         wrong.packet.acknowledgement.data_base.0 = 300;
         p.a.receive(&wrong, at(2));
         assert_eq!(p.a.count(Counter::DropPullDataUnknown), 1, "RSN {rsn}");
-        assert_eq!((p.a.completed(), p.a.entry.connection.data_rx.base.0), (vec![], 201));
-        assert_eq!(p.a.deliveries[delivery::PLACE_RESPONSE as usize], 0);
+        assert_eq!((p.a.completed(), p.a.entry.connection.delivery.lanes[0].rx.base.0), (vec![], 201));
+        assert_eq!(p.a.deliveries[WorkKind::PlaceResponse as usize], 0);
     }
 }
 
@@ -155,19 +155,19 @@ fn answers_that_do_not_fit() {
         let request = p.a.drain(at(0)).remove(0);
         let mut answer = p.b.receive(&request, at(1)).expect("the answer");
         answer.data.resize((8 + change) as usize, 0xee);
-        answer.packet.operation.length = answer.data.len() as u32;
+        answer.operation.length = answer.data.len() as u32;
         answer.packet.payload_length = answer.data.len() as u32;
         p.a.receive(&answer, at(2));
         let done = p.a.completions();
         assert_eq!((done.len(), done[0].status, done[0].length), (1, status, length));
-        assert_eq!(p.a.entry.connection.data_rx.base.0, 201, "acknowledged (D-23)");
-        assert_eq!(p.a.deliveries[delivery::PLACE_RESPONSE as usize], u32::from(status == 0));
+        assert_eq!(p.a.entry.connection.delivery.lanes[0].rx.base.0, 201, "acknowledged (D-23)");
+        assert_eq!(p.a.deliveries[WorkKind::PlaceResponse as usize], u32::from(status == 0));
     }
     let mut p = Pair::new(true);
     p.a.post(read(0, 8));
     let request = p.a.drain(at(0)).remove(0);
     let mut answer = p.b.receive(&request, at(1)).expect("the answer");
-    answer.packet.operation.kind = operation::ATOMIC_RESPONSE;
+    answer.operation.kind = OperationKind::AtomicResponse;
     p.a.receive(&answer, at(2));
     assert_eq!(p.a.completed(), [(1, CompletionCode::OperationError as u8)]);
 }

@@ -4,6 +4,7 @@ mod errors;
 #[path = "../packet_delivery/harness/mod.rs"]
 mod harness;
 mod initiator;
+mod liveness;
 mod order;
 mod resync;
 mod rnr;

@@ -1,11 +1,11 @@
 //! Order at the target, what is held for it, and what each duplicate meets (F-8.5.2-1, D-21, D-23, D-53).
 
 use proptest::prelude::*;
-use transport_common::connection::TRANSACTIONS;
+use transport_common::connection::{TRANSACTIONS, WorkKind};
 use transport_common::counters::Counter;
-use transport_common::datapath::delivery;
+
 use transport_common::queues::opcode;
-use transport_common::transaction::request_state;
+use transport_common::transaction::RequestState;
 
 use crate::harness::*;
 
@@ -30,10 +30,8 @@ proptest! {
     fn ordered_delivery_is_rsn_order(
         n in 1..40usize,
         keys in prop::collection::vec(any::<u32>(), 80),
-        slow in any::<bool>(),
     ) {
         let (mut p, sent) = sent(true, n);
-        p.b.slow_ulp = slow;
         let mut arrivals: Vec<usize> = (0..n).chain(0..n).collect();
         arrivals.sort_by_key(|&i| keys[i]);
         arrivals.dedup_by_key(|i| keys[*i] % 7); // some copies are lost; the RTO brings them
@@ -43,24 +41,18 @@ proptest! {
             if let Some(answer) = p.b.receive(&sent[i], at(now)) {
                 p.a.receive(&answer, at(now));
             }
-            let busy = p.b.delivered.len() as u32 > p.b.finished;
-            if busy && keys[i] % 2 == 0 {
-                let answer = p.b.ulp_done(at(now));
+            if keys[i] % 2 == 0 {
+                let answer = p.b.turn(at(now));
                 answer.map(|w| p.a.receive(&w, at(now)));
             }
         }
-        while p.b.delivered.len() as u32 > p.b.finished {
-            let answer = p.b.ulp_done(at(now));
-            answer.map(|w| p.a.receive(&w, at(now)));
-        }
-        p.b.slow_ulp = false;
         p.run(now + 10, 4 * RTO_MICROS);
         let order: Vec<u32> = (1..=n as u32).collect();
         prop_assert_eq!(&p.b.delivered, &order);
         let completed: Vec<(u32, u8)> = order.iter().map(|&rsn| (rsn, 0)).collect();
         prop_assert_eq!(p.a.completed(), completed);
         // Atomics exactly once: each added 0, so count the deliveries.
-        prop_assert_eq!(p.b.deliveries[delivery::FETCH_ADD as usize] as usize, n / 2);
+        prop_assert_eq!(p.b.deliveries[WorkKind::FetchAdd as usize] as usize, n / 2);
         p.assert_idle();
     }
 
@@ -88,38 +80,22 @@ proptest! {
 #[test]
 fn duplicates_by_state() {
     let (mut p, sent) = sent(true, 4);
-    p.b.slow_ulp = true;
     // Held: RSN 3 before its turn.
     p.b.receive(&sent[2], at(1));
     assert_eq!(p.b.receive(&sent[2], at(2)), None);
-    assert_eq!(p.b.free_cells(), CELLS - 1);
-    // At the ULP: RSN 1.
-    p.b.receive(&sent[0], at(3));
-    assert_eq!(p.b.receive(&sent[0], at(4)), None);
     // A pull that is acknowledged and held.
-    p.b.receive(&sent[1], at(5));
-    assert_eq!(p.b.receive(&sent[1], at(6)), None);
+    p.b.receive(&sent[1], at(3));
+    assert_eq!(p.b.receive(&sent[1], at(4)), None);
+    assert_eq!(p.b.free_cells(), CELLS - 2);
+    // Done: RSN 1.
+    p.b.receive(&sent[0], at(5));
+    assert_eq!(p.b.delivered, [1]);
+    assert_eq!(p.b.receive(&sent[0], at(6)), None);
     assert_eq!(p.b.count(Counter::DropDuplicate) + p.b.count(Counter::DropOldDuplicate), 3);
     assert_eq!(p.b.entry.tables.statistics.duplicates, 3);
-    // Done.
-    p.b.ulp_done(at(7));
-    assert_eq!(p.b.receive(&sent[0], at(8)), None);
     assert_eq!(p.b.count(Counter::DropOldDuplicate), 2);
-    assert_eq!(p.b.delivered, [1]);
-}
-
-/// D-21, D-23: two copies on two CPUs; both find the PSN new, the second finds it taken when its cell is filled.
-#[test]
-fn a_copy_that_lost_the_race_for_its_cell_is_dropped() {
-    let (mut p, sent) = sent(true, 2);
-    let mut other = p.b.s.clone();
-    other.packet = sent[1].packet;
-    p.b.entry.on_packet(&mut other, &*p.b.queues, at(1));
-    assert_eq!(other.delivery.kind, delivery::HOLD);
-    p.b.receive(&sent[1], at(1)); // the other CPU is faster
-    p.b.entry.request_held(&mut other, &*p.b.queues, 63, at(2));
-    assert_eq!(other.delivery.free_cell, 63, "its cell is given back");
-    assert_eq!(p.b.entry.connection.target.held, 1);
+    p.b.drain(at(7));
+    assert_eq!(p.b.delivered, [1, 2, 3], "each once");
 }
 
 /// D-23, F-8.5.3.1-1, F-8.5.3.3-1, F-11-16: without a cell nothing is marked, and the packet is welcome later.
@@ -134,7 +110,7 @@ fn resource_nack_marks_nothing() {
         p.a.receive(&nack, at(2));
     }
     let c = &p.b.entry.connection;
-    assert!(c.data_rx.received.is_zero() && c.request_rx.received.is_zero());
+    assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
     assert_eq!(p.b.count(Counter::DropResources), 2);
     // Head of line needs no cell; the others come again by their timers.
     p.b.receive(&sent[0], at(3));
@@ -163,7 +139,10 @@ fn rsn_out_of_range() {
     old.packet.psn = sent[2].packet.psn;
     assert_eq!(p.b.receive(&old, at(2)), None);
     assert_eq!((p.b.count(Counter::DropRsn), p.b.delivered.len()), (1, 1));
-    assert_eq!(p.b.entry.connection.data_rx.base.0, 302, "acknowledged, or it would come for ever");
+    assert_eq!(
+        p.b.entry.connection.delivery.lanes[0].rx.base.0, 302,
+        "acknowledged, or it would come for ever"
+    );
     let mut far = sent[3].clone();
     far.packet.rsn = 2 + TRANSACTIONS as u32;
     let nack = p.b.receive(&far, at(3)).expect("a NACK");
@@ -171,7 +150,7 @@ fn rsn_out_of_range() {
     far.packet.rsn = 1 + TRANSACTIONS as u32;
     assert_eq!(p.b.receive(&far, at(4)), None);
     let key = far.packet.rsn as usize % TRANSACTIONS;
-    assert_eq!(p.b.entry.tables.requests[key].state, request_state::HELD);
+    assert_eq!(p.b.entry.tables.requests[key].state, RequestState::Held);
 }
 
 /// F-8.5.3.1-1 for responses: with the response ring full a pull is NACKed; slots come back with acknowledgements.
@@ -193,7 +172,7 @@ fn pulls_without_a_response_slot_are_nacked() {
                 nacked += u32::from(answer.is(NACK) && answer.packet.nack_code == NO_RESOURCES);
             }
         }
-        let base = p.b.entry.connection.request_rx.base.0;
+        let base = p.b.entry.connection.delivery.lanes[1].rx.base.0;
         let ack = back(&p.a, 300, base, at(round));
         p.a.receive(&ack, at(round));
         p.a.entry.connection.initiator.open_pulls = 0; // an initiator that knows no credits

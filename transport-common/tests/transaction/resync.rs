@@ -2,7 +2,8 @@
 
 use transport_common::counters::Counter;
 use transport_common::queues::opcode;
-use transport_common::transaction::{CompletionCode, request_state};
+use transport_common::transaction::{CompletionCode, RequestState};
+use transport_common::ulp::rdma::Operation;
 
 use crate::harness::*;
 
@@ -13,8 +14,7 @@ fn resync_of(wire: &Wire, code: u8) -> Wire {
     packet.kind = RESYNC;
     packet.resync_code = code;
     packet.ack_request = 0;
-    packet.operation = transport_common::datapath::Operation::default();
-    Wire { packet, data: Vec::new() }
+    Wire { packet, operation: Operation::default(), data: Vec::new() }
 }
 
 fn sent(ordered: bool, posts: &[transport_common::queues::WorkRequest]) -> (Pair, Vec<Wire>) {
@@ -69,9 +69,9 @@ fn of_held_requests_and_a_chain_of_consumed_ones() {
     }
     assert_eq!(p.b.free_cells(), CELLS - 1);
     for key in 2..5 {
-        assert_eq!(p.b.entry.tables.requests[key].state, request_state::CONSUMED);
+        assert_eq!(p.b.entry.tables.requests[key].state, RequestState::Consumed);
     }
-    assert_eq!(p.b.entry.connection.data_rx.base.0, 300, "the hole is still there");
+    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 300, "the hole is still there");
     p.b.receive(&sent[0], at(7));
     p.b.drain(at(7));
     assert_eq!(p.b.delivered, [1, 5], "2, 3, 4 are passed");
@@ -79,9 +79,9 @@ fn of_held_requests_and_a_chain_of_consumed_ones() {
     p.b.drain(at(8));
     assert_eq!(p.b.delivered, [1, 5, 6]);
     assert_eq!(p.b.free_cells(), CELLS);
-    assert!(p.b.entry.tables.requests.iter().all(|r| r.state == request_state::FREE));
+    assert!(p.b.entry.tables.requests.iter().all(|r| r.state == RequestState::Free));
     p.run(10, 100);
-    assert_eq!(p.b.entry.connection.data_rx.base.0, 306);
+    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 306);
 }
 
 /// D-25, F-11-13: a held Pull Request was acknowledged when it arrived, so its Resync is an old duplicate, acknowledged
@@ -108,7 +108,7 @@ fn of_a_push_in_rnr() {
     p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("an ACK");
     p.b.drain(at(7));
     assert_eq!((p.b.delivered.as_slice(), p.b.free_cells()), (&[2][..], CELLS));
-    assert_eq!(p.b.entry.connection.data_rx.base.0, 302);
+    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 302);
     p.b.post_receive(1, 0, 64);
     p.b.drain(at(5000));
     assert_eq!(p.b.delivered, [2], "the RNR timer finds nothing");
@@ -123,25 +123,7 @@ fn of_an_unordered_push_in_rnr() {
     p.b.post_receive(1, 0, 64);
     p.b.drain(at(5000));
     assert_eq!((p.b.delivered.len(), p.b.free_cells()), (0, CELLS));
-    assert_eq!(p.b.entry.connection.data_rx.base.0, 301);
-}
-
-/// D-25: of a push that is at the ULP: acknowledged now, its late ULP acknowledgement changes nothing.
-#[test]
-fn of_a_push_at_the_ulp() {
-    let (mut p, sent) = sent(true, &[write(0, 4), write(4, 4)]);
-    p.b.slow_ulp = true;
-    p.b.receive(&sent[0], at(5));
-    p.b.receive(&sent[1], at(6));
-    let ack = p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("at once");
-    assert_eq!(ack.bases().0, 301);
-    p.b.ulp_done(at(8));
-    assert_eq!(p.b.entry.connection.data_rx.base.0, 301, "not twice");
-    p.b.drain(at(8));
-    assert_eq!(p.b.delivered, [1, 2]);
-    p.b.ulp_done(at(9));
-    assert_eq!(p.b.entry.connection.data_rx.base.0, 302);
-    assert!(p.b.entry.tables.requests.iter().all(|r| r.state == request_state::FREE));
+    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 301);
 }
 
 /// F-11-15, F-11-29: of a push completed in error: the entry is free again.
@@ -156,8 +138,8 @@ fn of_a_push_completed_in_error() {
         p.b.receive(&sent[1], at(6));
         assert_eq!(p.b.delivered, [2], "the order has passed the failed one");
         p.b.receive(&resync_of(&sent[0], 1), at(7)).expect("an ACK");
-        assert_eq!(p.b.entry.connection.data_rx.base.0, 302);
-        assert!(p.b.entry.tables.requests.iter().all(|r| r.state == request_state::FREE));
+        assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 302);
+        assert!(p.b.entry.tables.requests.iter().all(|r| r.state == RequestState::Free));
     }
 }
 
@@ -222,6 +204,6 @@ fn ahead_of_its_turn_inside_a_message() {
     p.b.receive(&sent[0], at(7));
     p.b.drain(at(7));
     assert_eq!(p.b.completions(), [], "no message with a hole is handed over");
-    assert_eq!(p.b.entry.tables.requests[3].state, request_state::ERRORED);
+    assert_eq!(p.b.entry.tables.requests[3].state, RequestState::Errored);
     assert_eq!(p.b.count(Counter::DropDuplicate), 0);
 }

@@ -1,9 +1,8 @@
 //! Receiver not ready (F-8.5.3.4, F-11-30, D-42, D-43): a SEND that finds no posted receive.
 
-use transport_common::connection::{state, timer};
-use transport_common::datapath::delivery;
+use transport_common::connection::{State, WorkKind};
 use transport_common::queues::opcode;
-use transport_common::transaction::request_state;
+use transport_common::transaction::RequestState;
 
 use crate::harness::*;
 
@@ -32,15 +31,18 @@ fn refused_push_is_redelivered_after_the_rnr_time() {
         let nack = p.b.receive(&sent[0], at(5));
         assert!(is_rnr(&nack, 300));
         assert_eq!(nack.expect("a NACK").packet.rnr_timeout_code, 14);
-        let w = &p.b.entry.connection.data_rx;
+        let w = &p.b.entry.connection.delivery.lanes[0].rx;
         assert!(w.received.get(0) && !w.is_acknowledged(w.base), "D-43: Rx bit 1, ACK bit 0");
         assert_eq!(p.b.free_cells(), CELLS - 1);
-        p.b.post_receive(1, 64, 4);
         let early = p.b.drain(at(RNR_MICROS - 50));
         assert!(early.iter().all(|w| w.is(BACK)), "a coalesced report at most");
-        assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 0);
-        p.b.drain(at(5 + RNR_MICROS + 1));
-        assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 1);
+        let again = p.b.drain(at(5 + RNR_MICROS + 1));
+        assert!(again.iter().any(|w| w.is(NACK)), "the ULP was asked again and is not ready");
+        assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 0);
+        // Not before twice the time, were it for the clock alone.
+        p.b.post_receive(1, 64, 4);
+        p.b.drain(at(5 + RNR_MICROS + 2));
+        assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1, "a receive was posted: at once");
         assert_eq!((p.b.free_cells(), p.b.completions().len()), (CELLS, 1));
         p.run(1300, 4000);
         assert_eq!(p.a.completed(), [(1, 0)]);
@@ -56,7 +58,7 @@ fn refused_push_is_redelivered_when_a_copy_arrives() {
         p.b.receive(&sent[0], at(5));
         p.b.post_receive(1, 64, 4);
         p.b.receive(&sent[0], at(100));
-        assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 1);
+        assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1);
         assert_eq!((p.b.free_cells(), p.b.completions().len()), (CELLS, 1));
         p.run(110, 4000);
         assert_eq!((p.b.completions().len(), p.a.completed()), (0, vec![(1, 0)]));
@@ -77,9 +79,9 @@ fn ordered_connection_stays_in_rnr() {
     assert_eq!(p.b.receive(&sent[3], at(8)), None, "no NACK for a pull");
     assert!(is_rnr(&p.b.receive(&sent[1], at(9)), 301), "a duplicate of a held one");
     assert_eq!(p.b.free_cells(), CELLS - 4);
-    assert_eq!(p.b.entry.tables.requests[1].state, request_state::RNR);
-    assert_eq!(p.b.entry.tables.requests[2].state, request_state::HELD);
-    assert_eq!(p.b.entry.connection.request_rx.base.0, 101, "the pull is acknowledged");
+    assert_eq!(p.b.entry.tables.requests[1].state, RequestState::Rnr);
+    assert_eq!(p.b.entry.tables.requests[2].state, RequestState::Held);
+    assert_eq!(p.b.entry.connection.delivery.lanes[1].rx.base.0, 101, "the pull is acknowledged");
     // A refused redelivery keeps the order and NACKs once more: one cause each time (D-90).
     let again = p.b.drain(at(5 + RNR_MICROS + 1));
     assert_eq!(again.iter().filter(|w| w.is(NACK)).count(), 1);
@@ -99,7 +101,7 @@ fn refused_push_without_a_cell_comes_again() {
     let (mut p, sent) = sends(true, 1);
     p.b.withhold_cells(CELLS);
     assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
-    assert!(p.b.entry.connection.data_rx.received.is_zero());
+    assert!(p.b.entry.connection.delivery.lanes[0].rx.received.is_zero());
     p.b.post_receive(1, 64, 4);
     p.run(10, 4 * RTO_MICROS);
     assert_eq!(p.a.completed(), [(1, 0)]);
@@ -124,7 +126,7 @@ fn other_windows_psn_does_not_cancel_redelivery() {
         p.b.receive(&pull, at(6)).expect("the answer, or the ACK of a Resync");
         p.b.post_receive(1, 64, 4);
         p.b.drain(at(5 + RNR_MICROS + 1));
-        assert_eq!(p.b.deliveries[delivery::PLACE_REQUEST as usize], 1, "resync {resync}");
+        assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1, "resync {resync}");
     }
 }
 
@@ -140,9 +142,9 @@ fn redelivery_goes_on_past_one_that_was_delivered_meanwhile() {
         p.b.post_receive(n, 64, 4);
     }
     // The RNR timer fires in a turn that an ACK takes; then a copy of the first arrives, before the next turn.
-    p.b.entry.connection.ack.pending = 1;
+    p.b.entry.connection.delivery.ack.pending = 1;
     assert!(p.b.turn(at(5 + RNR_MICROS + 1)).is_some());
-    assert_eq!(p.b.entry.connection.timers.armed & timer::RNR, 0);
+    assert!(!p.b.entry.connection.target.rnr_timer.is_armed());
     p.b.receive(&sent[0], at(5 + RNR_MICROS + 1));
     p.b.drain(at(5 + RNR_MICROS + 2));
     assert_eq!(p.b.delivered, [1, 2, 3]);
@@ -157,7 +159,7 @@ fn dead_connection_gives_cells_back() {
         p.b.receive(wire, at(5));
     }
     assert_eq!(p.b.free_cells(), CELLS - 3);
-    p.b.entry.connection.state = state::FATAL;
+    p.b.entry.connection.state = State::Fatal;
     p.b.wake = true;
     assert_eq!(p.b.drain(at(6)), []);
     assert_eq!((p.b.free_cells(), p.b.entry.connection.target.held), (CELLS, 0));

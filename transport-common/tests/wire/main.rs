@@ -1,6 +1,7 @@
 //! Wire formats: golden bytes, a bit-by-bit oracle, round trips.
 
 mod checksum;
+mod etherparse;
 mod golden;
 mod oracle;
 mod properties;

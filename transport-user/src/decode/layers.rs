@@ -6,16 +6,16 @@ use transport_common::ids::Psn;
 use transport_common::ulp::rdma::{self, Aeth, Bth, RdmaError, RdmaPull, RdmaPush, RdmaResponse, Reth};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
+use transport_common::wire::checksum::{
+    checksum_holds, pseudo_header_v4, pseudo_header_v6, sum_bytes, sum_length,
+};
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::nack::{Nack, RNR_TIMEOUT_NANOS};
 use transport_common::wire::psp::{PLAINTEXT_VERSION, Psp};
 use transport_common::wire::resync::Resync;
-use transport_common::wire::udp::{
-    FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp, checksum_holds, pseudo_header_sum_v4, pseudo_header_sum_v6,
-    sum_bytes,
-};
+use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{Cursor, FalconHeader, Malformed, ProtocolType, SliceCursor};
 
 /// Payload bytes shown.
@@ -156,7 +156,7 @@ fn ipv4(w: &mut Walk<'_>) -> Result<(), Stop> {
     ];
     w.add("IPv4", start, fields);
     only_udp(ip.protocol)?;
-    udp(w, ip.payload_length(), |length| pseudo_header_sum_v4(&ip.src, &ip.dst, length))
+    udp(w, ip.payload_length(), pseudo_header_v4(&ip.src, &ip.dst))
 }
 
 fn ipv6(w: &mut Walk<'_>) -> Result<(), Stop> {
@@ -173,7 +173,7 @@ fn ipv6(w: &mut Walk<'_>) -> Result<(), Stop> {
     ];
     w.add("IPv6", start, fields);
     only_udp(ip.next_header)?;
-    udp(w, ip.payload_length, |length| pseudo_header_sum_v6(&ip.src, &ip.dst, length))
+    udp(w, ip.payload_length, pseudo_header_v6(&ip.src, &ip.dst))
 }
 
 fn only_udp(protocol: u8) -> Result<(), Stop> {
@@ -183,13 +183,13 @@ fn only_udp(protocol: u8) -> Result<(), Stop> {
     Err(Stop::Note(format!("not Falcon: the IP payload is {} ({protocol})", text::ip_protocol(protocol))))
 }
 
-fn udp(w: &mut Walk<'_>, ip_payload: u16, pseudo_header_sum: impl Fn(u16) -> u64) -> Result<(), Stop> {
+fn udp(w: &mut Walk<'_>, ip_payload: u16, pseudo_header: u64) -> Result<(), Stop> {
     let (udp, start) = w.read("UDP", |c| Udp::decode(c, ip_payload))?;
     // The decoder made sure that the datagram lies within the frame.
     let datagram = &w.bytes[start..start + usize::from(udp.length)];
     let verdict = if udp.checksum == 0 {
         "none (0)".to_owned()
-    } else if checksum_holds(pseudo_header_sum(udp.length) + sum_bytes(datagram)) {
+    } else if checksum_holds(pseudo_header + sum_length(udp.length) + sum_bytes(datagram)) {
         format!("0x{:04x}, correct", udp.checksum)
     } else {
         format!("0x{:04x}, WRONG: a node drops this packet", udp.checksum)

@@ -67,7 +67,7 @@ impl TraceFile {
     ) -> Result<(), Error> {
         let mut head = [0; 8];
         head[..4].copy_from_slice(&(slot as u32).to_le_bytes());
-        self.chunk(chunk::CONNECTION, &[&head, bytes_of(entry), bytes_of(settings)])
+        self.chunk(chunk::CONNECTION, &[&head, bytes_of_entry(entry), bytemuck::bytes_of(settings)])
     }
 
     /// So many runs were lost since the begin.
@@ -101,10 +101,10 @@ impl TraceFile {
     }
 }
 
-/// The bytes of a plain struct.
-fn bytes_of<T: Copy>(value: &T) -> &[u8] {
-    // SAFETY: of the two types that are written here, both `repr(C)` of integers, tests say that they have no padding.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+/// The bytes of a connection.
+fn bytes_of_entry(entry: &Entry) -> &[u8] {
+    // SAFETY: `repr(C)` of integers, and a test says that it has no padding.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(entry).cast(), size_of::<Entry>()) }
 }
 
 #[cfg(test)]

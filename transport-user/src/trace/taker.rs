@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
-use transport_common::connection::state;
+use transport_common::connection::State;
 use transport_common::queues::{CONNECTIONS, Queues as _};
 
 use super::{Progress, TraceFile, TraceOptions};
@@ -148,7 +148,7 @@ impl Taker {
         let now = Instant::now();
         for slot in 0..CONNECTIONS {
             let queues = self.maps.queue_pairs.get(slot);
-            if queues.state.load(Relaxed) == state::CLOSED {
+            if queues.state.load(Relaxed) == State::Closed as u32 {
                 self.told[slot] = Told::default();
                 continue;
             }

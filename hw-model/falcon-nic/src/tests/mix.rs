@@ -176,8 +176,9 @@ fn check(joined: &Joined, connections: usize, plan: &[(usize, Vec<Operation>)]) 
             );
             let connection = &host.entry(slot).connection;
             assert_eq!(connection.target.held, 0);
-            assert_eq!(connection.data_tx.base, connection.data_tx.next, "all acknowledged");
-            assert_eq!(connection.request_tx.base, connection.request_tx.next, "all acknowledged");
+            for lane in connection.delivery.lanes {
+                assert_eq!(lane.tx.base, lane.tx.next, "all acknowledged");
+            }
         }
         assert_eq!(host.cells_in_use(), 0);
         assert_eq!(host.free_cells().len(), CELLS);

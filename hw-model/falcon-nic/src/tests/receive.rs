@@ -31,9 +31,9 @@ fn a_write_takes_the_cycles_of_the_blocks_it_visits() {
         + latency(Block::RegionTable);
     let lookup = parameters.cache.lookup_cycles as u64;
     assert_eq!(write.count, 1);
-    assert!(u64::from(write.least) > way_in + 2 * lookup + latency(Block::MemoryWrite), "{write:?}");
+    assert!(u64::from(write.least) > way_in + lookup + latency(Block::MemoryWrite), "{write:?}");
     assert_eq!(write.busy[&Block::Parser], moved as f64);
-    assert_eq!(write.busy[&Block::PacketReliability], 2.0, "accepted, and placed");
+    assert_eq!(write.busy[&Block::PacketReliability], 1.0, "accepted and placed in one step");
     assert_eq!(write.busy[&Block::MemoryWrite], 1.0);
     let ack = (14 + 20 + 8 + Psp::LEN + AckHeader::LEN) as u32;
     assert_eq!(write.busy[&Block::Line], parameters.budget(ack).ceil(), "the ACK left in its frame");

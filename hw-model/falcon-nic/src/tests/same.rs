@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use clocked::Cycle;
 use host_nic::{FrameAtHand, HostNic};
-use transport_common::connection::state;
+use transport_common::connection::State;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{ReceiveRequest, WorkRequest, opcode};
 use transport_common::units::Picoseconds;
@@ -115,7 +115,7 @@ impl Beside {
         let card = self.card.borrow();
         for slot in 0..CONNECTIONS {
             assert!(card.entry(slot) == self.plain.entry(slot), "connection {slot}");
-            assert_eq!(card.entry(slot).connection.state, state::OPEN);
+            assert_eq!(card.entry(slot).connection.state, State::Open);
         }
         assert_eq!(card.counters(), self.plain.counters());
         assert_eq!(card.free_cells().len(), self.plain.free_cells().len());
@@ -197,8 +197,8 @@ fn play(lossy: bool) -> Statistics {
         }
         let done = (0..CONNECTIONS).all(|slot| {
             let initiator = &beside.peer.entry(slot).connection;
-            initiator.data_tx.base == initiator.data_tx.next
-                && initiator.request_tx.base == initiator.request_tx.next
+            let [data, request] = initiator.delivery.lanes.map(|lane| lane.tx);
+            data.base == data.next && request.base == request.next
         });
         if done && beside.peer.asking() == 0 && due.is_none() {
             break;

@@ -125,7 +125,7 @@ impl Scene {
             }
             Ok(PACKETS as u64)
         })?;
-        let left = kernel.entry(SLOT)?.connection.data_tx.in_flight();
+        let left = kernel.entry(SLOT)?.connection.delivery.data().tx.in_flight();
         ensure!(left == 0, "{left} packets were not acknowledged");
         Ok(cost)
     }

@@ -2,15 +2,27 @@
 
 use crate::wire::Malformed;
 
+mod decode;
 mod headers;
-mod operation;
+mod memory;
+mod packet;
+mod requester;
+mod responder;
+mod verbs;
 
-pub use headers::{Aeth, AtomicEth, Bth, Reth};
-pub use operation::{
+pub use decode::{
     ATOMIC_REQUEST_LEN, ATOMIC_RESPONSE_LEN, IMMEDIATE_LEN, Position, READ_REQUEST_LEN, RESPONSE_HEADER_LEN,
     RdmaPull, RdmaPush, RdmaResponse, SEND_HEADER_LEN, WRITE_HEADER_LEN, decode_pull, decode_pull_after,
     decode_push, decode_push_after, decode_response, decode_response_after,
 };
+pub use headers::{Aeth, AtomicEth, Bth, Reth};
+pub use memory::{MEMORY_BYTES, MEMORY_GUARD, Region, USABLE_BYTES, access};
+pub use packet::{Extension, Operation, OperationKind, Payload, parse_operation};
+pub use requester::{
+    AnswerVerdict, check_answer, is_pull, is_valid, label, request_payload, response_payload,
+};
+pub use responder::{Answer, AnswerKind, Place, PullVerdict, PushVerdict, Receives, Responder, place_flag};
+pub use verbs::{Completion, RECEIVE_QUEUE_DEPTH, ReceiveRequest, WorkRequest, flag, verb};
 
 /// BTH opcodes in use, InfiniBand's for reliable connections (D-84).
 pub mod opcode {

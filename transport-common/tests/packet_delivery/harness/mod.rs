@@ -11,13 +11,14 @@ use std::sync::atomic::Ordering;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{
-    Config, Connection, Entry, Initial, PACKETS, Parameters, RESPONSES, Statistics, TRANSACTIONS, Tables,
+    Config, Connection, Entry, Initial, Outgoing, PACKETS, Parameters, RESPONSES, Statistics, TRANSACTIONS,
+    Tables,
 };
 use transport_common::datapath::Scratch;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::packet_delivery::TxPacket;
+use transport_common::packet_delivery::{TxPacket, Window};
 use transport_common::queues::{QueuePair, WorkRequest, flag, opcode};
-use transport_common::transaction::{Response, TargetRequest, Transaction};
+use transport_common::transaction::{RequestState, Response, TargetRequest, Transaction};
 use transport_common::units::{Fcwnd, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 use transport_common::wire::nack::NackCode;
@@ -69,8 +70,7 @@ pub(crate) fn default_entry() -> Entry {
         connection: Connection::default(),
         tables: Tables {
             steps: 0,
-            request_packets: [TxPacket::default(); PACKETS],
-            data_packets: [TxPacket::default(); PACKETS],
+            packets: [[TxPacket::default(); PACKETS]; 2],
             transactions: [Transaction::default(); TRANSACTIONS],
             requests: [TargetRequest::default(); TRANSACTIONS],
             responses: [Response::default(); RESPONSES],
@@ -157,4 +157,12 @@ pub(crate) fn write(remote: u64, length: u32) -> WorkRequest {
 
 pub(crate) fn read(remote: u64, length: u32) -> WorkRequest {
     work(opcode::READ, remote, length)
+}
+
+/// The packet at `psn` was booked and could not be built.
+pub(crate) fn not_sent(node: &mut Node, window: Window, psn: Psn) {
+    let kind = if window == Window::Request { PULL_REQUEST } else { PUSH_DATA };
+    let generation = node.entry.connection.generation;
+    let packet = Outgoing { kind, window: window as u8, psn: psn.0, generation, ..Outgoing::default() };
+    node.entry.not_sent(&packet);
 }

@@ -1,18 +1,21 @@
 //! One end: the steps of [`Entry`] and what the datapath does between them.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
+use transport_common::congestion::admission::Admission;
 use transport_common::congestion::event::Event;
+use transport_common::congestion::queues::AdmissionView;
 use transport_common::congestion::result::Outcome;
-use transport_common::connection::{Entry, Parameters};
+use transport_common::connection::{Entry, Parameters, Serviced, WorkDone, WorkKind};
 use transport_common::counters::Counter;
-use transport_common::datapath::{NO_CELL, Packet, Scratch, delivery};
+use transport_common::datapath::Scratch;
 use transport_common::queues::{
     Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, access,
 };
-use transport_common::ulp::rdma::{Aeth, UlpCode};
+use transport_common::transaction::{Held, NO_CELL, request_flag};
+use transport_common::ulp::rdma::{Aeth, Operation, UlpCode};
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
+use transport_common::wire::packet::Packet;
 
 use super::wire::parsed;
 use super::*;
@@ -24,22 +27,19 @@ pub(crate) struct Node {
     pub(crate) s: Box<Scratch>,
     pub(crate) memory: Vec<u8>,
     pub(crate) regions: Vec<Region>,
-    /// True: a push or atomic handed to the ULP stays there until [`Node::ulp_done`].
-    pub(crate) slow_ulp: bool,
     /// True: the engine was asked to look at the connection.
     pub(crate) wake: bool,
     /// The step at hand is the engine's own.
     at_engine: bool,
-    /// Times each kind of delivery was asked for.
+    /// Times each kind of work was asked for.
     pub(crate) deliveries: [u32; 8],
     /// RSNs of pushes and atomics handed to the ULP, in order.
     pub(crate) delivered: Vec<u32>,
-    /// How many of them the ULP has finished.
-    pub(crate) finished: u32,
     cells: Vec<Option<Wire>>,
     free_cells: usize,
-    at_ulp: VecDeque<(Box<Scratch>, Vec<u8>)>,
     filed: Option<FalconTime>,
+    /// The event queues as the next step finds them.
+    pub(crate) event_queues: AdmissionView,
     /// Congestion events that entered a queue.
     pub(crate) events: Vec<Event>,
     counts: [u32; Counter::COUNT],
@@ -59,16 +59,14 @@ impl Node {
             s: zeroed_scratch(),
             memory: vec![0; MEMORY],
             regions: vec![Region { offset: 0, length: MEMORY as u64, key: RKEY, access: everything }],
-            slow_ulp: false,
             wake: false,
             at_engine: false,
             deliveries: [0; 8],
             delivered: Vec::new(),
-            finished: 0,
             cells: vec![None; CELLS],
             free_cells: CELLS,
-            at_ulp: VecDeque::new(),
             filed: None,
+            event_queues: AdmissionView { occupancy: [0; 4], admission: Admission::new(0) },
             events: Vec::new(),
             counts: [0; Counter::COUNT],
         }
@@ -77,7 +75,8 @@ impl Node {
     /// Takes `n` cells out of the pool, so that fewer are left.
     pub(crate) fn withhold_cells(&mut self, n: usize) {
         for cell in self.cells.iter_mut().filter(|c| c.is_none()).take(n) {
-            *cell = Some(Wire { packet: Packet::default(), data: Vec::new() });
+            *cell =
+                Some(Wire { packet: Packet::default(), operation: Operation::default(), data: Vec::new() });
             self.free_cells -= 1;
         }
     }
@@ -105,6 +104,7 @@ impl Node {
         let receive = ReceiveRequest { local_offset, wr_id, length, reserved: 0 };
         self.queues.receive[n as usize % RECEIVE_QUEUE_DEPTH].store(receive);
         self.queues.receive_producer.store(n.wrapping_add(1), Ordering::Release);
+        self.wake |= self.queues.receive_wanted.load(Ordering::Acquire) != 0;
     }
 
     /// Takes all completions there are.
@@ -126,48 +126,88 @@ impl Node {
 
     /// A packet arrives; the answer that leaves in its frame, if any.
     pub(crate) fn receive(&mut self, wire: &Wire, now: Picoseconds) -> Option<Wire> {
-        self.s.packet = wire.packet;
-        self.s.packet.arrival = now.0;
-        self.s.region = self.region(wire.packet.operation.rkey);
-        self.entry.on_packet(&mut self.s, &*self.queues, now);
-        self.settle();
+        poison(&mut self.s);
+        let input = &mut self.s.step.input;
+        input.packet = wire.packet;
+        input.packet.arrival = now.0;
+        input.operation = wire.operation;
+        self.look(wire.operation.rkey);
+        self.entry.on_packet(&mut self.s.step, &*self.queues, now);
         self.carry_out(wire, now);
+        self.settle();
         self.transmitted()
     }
 
-    /// The engine turns to the connection; the packet it sends, if any.
+    /// What the datapath finds out before a step.
+    fn look(&mut self, rkey: u32) {
+        let (region, used) = (self.region(rkey), CELLS - self.free_cells);
+        let input = &mut self.s.step.input;
+        input.region = region;
+        input.cells_in_use = used as u32;
+        input.rx_buffer_level = 0;
+        input.has_outcome = 0;
+        input.event_queues = self.event_queues;
+    }
+
+    /// The engine services the connection; the packet it sends, if any.
     pub(crate) fn turn(&mut self, now: Picoseconds) -> Option<Wire> {
+        self.service(None, now)
+    }
+
+    fn service(&mut self, outcome: Option<Outcome>, now: Picoseconds) -> Option<Wire> {
         self.wake = false;
         let fired = self.filed.is_some_and(|deadline| now.ticks().reached(deadline));
         if fired {
             self.filed = None;
         }
-        self.entry.on_turn(&mut self.s, &*self.queues, now, fired);
+        poison(&mut self.s);
+        self.look(0);
+        if let Some(outcome) = outcome {
+            self.s.step.input.outcome = outcome;
+            self.s.step.input.has_outcome = 1;
+        }
+        let serviced = self.entry.on_service(&mut self.s.step, &*self.queues, now, fired);
         self.at_engine = true;
         self.settle();
         self.at_engine = false;
-        if self.s.report.file != 0 {
-            self.filed = Some(now.ticks().after(Ticks(self.s.report.file_ticks)));
+        if self.s.step.output.report.file != 0 {
+            self.filed = Some(now.ticks().after(Ticks(self.s.step.output.report.file_ticks)));
         }
-        if self.s.delivery.kind == delivery::REDELIVER {
-            let cell = self.s.delivery.cell as usize;
-            let held = self.cells[cell].clone().expect("the cell of a redelivery is in use");
-            self.s.packet.operation = held.packet.operation;
-            self.s.region = self.region(held.packet.operation.rkey);
-            self.entry.redeliver(&mut self.s, &*self.queues, now);
-            self.settle();
-            self.carry_out(&held, now);
+        if serviced == Serviced::Held
+            && let Some(held) = self.entry.next_held()
+        {
+            self.deliver(&held, now);
         }
         self.transmitted()
     }
 
+    /// The held request stands in a frame again.
+    fn deliver(&mut self, held: &Held, now: Picoseconds) {
+        let request = &held.request;
+        let wire =
+            self.cells[request.cell as usize - 1].clone().expect("the cell of a held request is in use");
+        poison(&mut self.s);
+        let s = &mut self.s.step;
+        s.begin();
+        s.input.packet = Packet {
+            kind: if request.is_pull() { PULL_REQUEST } else { PUSH_DATA },
+            psn: request.psn.0,
+            rsn: request.rsn.0,
+            ack_request: request.flags & request_flag::ACK_REQUEST,
+            payload_length: request.length.into(),
+            request_length: request.request_length.into(),
+            ..Packet::default()
+        };
+        s.input.operation = wire.operation;
+        self.look(wire.operation.rkey);
+        self.entry.on_held(&mut self.s.step, &*self.queues, held.key, now);
+        self.carry_out(&wire, now);
+        self.settle();
+    }
+
     /// A result of an engine behind the queues comes with the engine's next turn.
     pub(crate) fn result(&mut self, outcome: Outcome, now: Picoseconds) -> Option<Wire> {
-        self.s.outcome = outcome;
-        self.s.result = 1;
-        let sent = self.turn(now);
-        self.s.result = 0;
-        sent
+        self.service(Some(outcome), now)
     }
 
     /// The deadline in the timing wheel.
@@ -187,32 +227,20 @@ impl Node {
         panic!("the engine finds no rest");
     }
 
-    /// The slow ULP finishes the oldest push or atomic it has.
-    pub(crate) fn ulp_done(&mut self, now: Picoseconds) -> Option<Wire> {
-        let (scratch, data) = self.at_ulp.pop_front().expect("something is at the ULP");
-        self.s = scratch;
-        self.finished += 1;
-        self.finish(&data, now);
-        self.transmitted()
-    }
-
     fn region(&self, rkey: u32) -> Region {
         self.regions.iter().copied().find(|r| r.key == rkey).unwrap_or_default()
     }
 
     fn settle(&mut self) {
-        for count in self.s.report.counts.into_iter().filter(|&c| c != 0) {
-            self.counts[count as usize - 1] += 1;
+        let report = &mut self.s.step.output.report;
+        while let Some(counter) = report.raised.take() {
+            self.counts[counter as usize] += 1;
         }
-        if self.s.report.congestion_count != 0 {
-            self.counts[self.s.report.congestion_count as usize - 1] += 1;
+        if report.event != 0 {
+            self.events.push(self.s.step.output.event);
         }
-        if self.s.report.event != 0 {
-            self.s.report.event = 0;
-            self.events.push(self.s.event);
-        }
-        if self.s.delivery.free_cell != NO_CELL {
-            let cell = self.s.delivery.free_cell as usize;
+        if report.free_cell != NO_CELL {
+            let cell = report.free_cell as usize - 1;
             assert!(self.cells[cell].take().is_some(), "cell {cell} is given back once");
             self.free_cells += 1;
         }
@@ -221,81 +249,57 @@ impl Node {
 
     /// Only the engine can file a deadline with the wheel.
     fn wake_if_asked(&mut self) {
-        self.wake |= self.s.report.wake != 0 || (self.s.report.file != 0 && !self.at_engine);
+        let report = &self.s.step.output.report;
+        self.wake |= report.wake != 0 || (report.file != 0 && !self.at_engine);
     }
 
+    /// What the step wants done, within its hold of the lock.
     fn carry_out(&mut self, wire: &Wire, now: Picoseconds) {
-        let kind = self.s.delivery.kind;
-        self.deliveries[kind as usize] += 1;
-        let ulp = matches!(kind, delivery::PLACE_REQUEST | delivery::COMPARE_SWAP | delivery::FETCH_ADD);
-        if ulp {
-            self.delivered.push(self.s.delivery.rsn);
+        let work = self.s.step.output.work;
+        self.deliveries[work.kind as usize] += 1;
+        if matches!(work.kind, WorkKind::PlaceRequest | WorkKind::CompareSwap | WorkKind::FetchAdd) {
+            self.delivered.push(self.s.step.input.packet.rsn);
         }
-        if kind == delivery::NONE {
-            return;
-        }
-        if kind == delivery::HOLD {
-            let cell = self.cells.iter().position(Option::is_none);
-            if let Some(cell) = cell {
-                self.cells[cell] = Some(wire.clone());
-                self.free_cells -= 1;
-            }
-            let cell = cell.map_or(NO_CELL, |c| c as u32);
-            self.entry.request_held(&mut self.s, &*self.queues, cell, now);
-            self.settle();
-        } else if ulp && self.slow_ulp {
-            self.at_ulp.push_back((self.s.clone(), wire.data.clone()));
-            self.entry.reply(&mut self.s, &*self.queues, now);
-            self.wake_if_asked();
-        } else {
-            self.finished += u32::from(ulp);
-            self.finish(&wire.data, now);
-        }
-    }
-
-    fn finish(&mut self, data: &[u8], now: Picoseconds) {
-        let d = self.s.delivery;
-        let start = d.memory_offset as usize;
-        let entry = &mut self.entry;
-        match d.kind {
-            delivery::PLACE_REQUEST | delivery::PLACE_RESPONSE => {
-                let end = start + d.length as usize;
-                let room = end <= self.memory.len();
-                if room {
-                    self.memory[start..end].copy_from_slice(data);
-                }
-                match (d.kind, room) {
-                    (delivery::PLACE_RESPONSE, _) => {
-                        entry.response_placed(&mut self.s, &*self.queues, now, room);
-                    }
-                    (_, true) => entry.request_placed(&mut self.s, &*self.queues, now),
-                    (_, false) => entry.request_failed(&mut self.s, &*self.queues, now),
+        let start = work.place.memory_offset as usize;
+        let mut done = WorkDone { done: true, value: 0, cell: NO_CELL };
+        match work.kind {
+            WorkKind::None => return,
+            WorkKind::PlaceRequest | WorkKind::PlaceResponse => {
+                let end = start + work.length as usize;
+                done.done = end <= self.memory.len();
+                if done.done {
+                    self.memory[start..end].copy_from_slice(&wire.data);
                 }
             }
-            delivery::STORE_VALUE => {
-                self.memory[start..start + 8].copy_from_slice(&d.value.to_le_bytes());
-                entry.response_placed(&mut self.s, &*self.queues, now, true);
+            WorkKind::StoreValue => {
+                self.memory[start..start + 8].copy_from_slice(&work.value.to_le_bytes());
             }
-            delivery::COMPARE_SWAP | delivery::FETCH_ADD => {
+            WorkKind::CompareSwap | WorkKind::FetchAdd => {
                 let bytes = &mut self.memory[start..start + 8];
                 let old = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-                let swaps = old == d.compare;
-                let new = match d.kind {
-                    delivery::FETCH_ADD => old.wrapping_add(d.value),
-                    _ if swaps => d.value,
+                let swaps = old == work.compare;
+                let new = match work.kind {
+                    WorkKind::FetchAdd => old.wrapping_add(work.value),
+                    _ if swaps => work.value,
                     _ => old,
                 };
                 bytes.copy_from_slice(&new.to_le_bytes());
-                entry.atomic_executed(&mut self.s, &*self.queues, old, now);
+                done.value = old;
             }
-            other => panic!("delivery {other} is not the ULP's"),
+            WorkKind::Hold => {
+                if let Some(cell) = self.cells.iter().position(Option::is_none) {
+                    self.cells[cell] = Some(wire.clone());
+                    self.free_cells -= 1;
+                    done.cell = cell as u32 + 1;
+                }
+            }
         }
-        self.settle();
+        self.entry.on_work_done(&mut self.s.step, &*self.queues, done, now);
     }
 
     /// The packet the last step asked to send, as its receiver parses it.
     fn transmitted(&mut self) -> Option<Wire> {
-        let t = self.s.transmission;
+        let t = self.s.step.output.packet;
         if t.present == 0 {
             return None;
         }
@@ -312,6 +316,14 @@ impl Node {
             let start = ulp.memory_offset as usize;
             data.extend(&self.memory[start..start + ulp.data_length as usize]);
         }
-        Some(Wire { packet: parsed(&t, &ulp), data })
+        let (packet, operation) = parsed(&t, &ulp);
+        Some(Wire { packet, operation, data })
     }
+}
+
+/// Fills the scratch with what no step may read: whatever it does read was written before by the same frame.
+fn poison(s: &mut Scratch) {
+    const POISON: u8 = 1; // the one byte that is a value of every type in it
+    // SAFETY: integers, and enums of a byte with two variants at least.
+    unsafe { core::ptr::from_mut(s).write_bytes(POISON, 1) };
 }

@@ -58,17 +58,21 @@ impl Pair {
     pub(crate) fn assert_idle(&self) {
         for node in [&self.a, &self.b] {
             let c = &node.entry.connection;
-            for w in [&c.data_tx, &c.request_tx] {
+            for w in [&c.delivery.data().tx, &c.delivery.request().tx] {
                 assert_eq!(w.base, w.next, "everything is acknowledged");
                 assert_eq!((w.outstanding_requests, w.outstanding_retransmitted), (0, 0));
                 assert!(w.acknowledged.is_zero() && w.retransmit.is_zero() && w.pull_data.is_zero());
             }
-            assert!(c.data_rx.received.is_zero() && c.request_rx.received.is_zero());
+            assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
             assert_eq!(c.initiator.brsn.0, node.queues.send_producer.load(Ordering::Relaxed));
             assert_eq!(c.target.response_head, c.target.response_tail);
-            assert_eq!((c.target.held, c.target.delivering), (0, 0));
+            assert_eq!(c.target.held, 0);
+            assert_eq!((c.initiator.open_pulls, c.initiator.released), (0, c.initiator.brsn));
             assert_eq!(node.free_cells(), CELLS, "every cell is given back");
-            assert!(node.entry.tables.requests.iter().all(|r| r.state == 0), "every request is finished");
+            assert!(
+                node.entry.tables.requests.iter().all(|r| r.state == RequestState::Free),
+                "every request is finished"
+            );
         }
     }
 }

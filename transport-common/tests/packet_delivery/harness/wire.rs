@@ -1,10 +1,11 @@
 //! From a transmission to the packet its receiver parses, and packets made by hand.
 
-use transport_common::datapath::{Operation, Packet, Transmission, UlpOut, operation, ulp_header};
+use transport_common::connection::Outgoing;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Acknowledgement, Window};
-use transport_common::ulp::rdma::{Aeth, opcode as bth};
+use transport_common::ulp::rdma::{Aeth, Extension, Operation, OperationKind, Payload, opcode as bth};
 use transport_common::units::Picoseconds;
+use transport_common::wire::packet::Packet;
 
 use super::*;
 
@@ -12,6 +13,7 @@ use super::*;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wire {
     pub(crate) packet: Packet,
+    pub(crate) operation: Operation,
     pub(crate) data: Vec<u8>,
 }
 
@@ -32,7 +34,7 @@ impl Wire {
 }
 
 /// What the parser makes of a transmission's bytes.
-pub(super) fn parsed(t: &Transmission, ulp: &UlpOut) -> Packet {
+pub(super) fn parsed(t: &Outgoing, ulp: &Payload) -> (Packet, Operation) {
     let mut acknowledgement = Acknowledgement {
         data_base: Psn(t.data_base),
         request_base: Psn(t.request_base),
@@ -59,9 +61,9 @@ pub(super) fn parsed(t: &Transmission, ulp: &UlpOut) -> Packet {
         iv: t.iv,
         payload_length: ulp.data_length,
         acknowledgement,
-        operation: operation_of(ulp),
         ..Packet::default()
     };
+    let mut operation = operation_of(ulp);
     if matches!(t.kind, BACK | EACK | NACK) {
         packet.t2 = t.t2;
         packet.ecn_count = t.ecn_count as u16;
@@ -82,15 +84,15 @@ pub(super) fn parsed(t: &Transmission, ulp: &UlpOut) -> Packet {
         RESYNC => {
             (packet.psn, packet.rsn) = (t.psn, t.rsn);
             (packet.resync_code, packet.resync_type) = (t.resync_code, t.resync_type);
-            packet.operation = Operation::default();
+            operation = Operation::default();
             packet.payload_length = 0;
         }
         _ => (packet.psn, packet.rsn, packet.request_length) = (t.psn, t.rsn, t.request_length),
     }
-    packet
+    (packet, operation)
 }
 
-fn operation_of(u: &UlpOut) -> Operation {
+fn operation_of(u: &Payload) -> Operation {
     let mut out = Operation {
         length: u.data_length,
         rkey: u.rkey,
@@ -103,26 +105,28 @@ fn operation_of(u: &UlpOut) -> Operation {
         ..Operation::default()
     };
     out.kind = match (u.extension, u.bth_opcode) {
-        (ulp_header::NONE, _) => operation::NONE,
-        (ulp_header::RETH, bth::READ_REQUEST) => operation::READ,
-        (ulp_header::RETH, _) => operation::WRITE,
-        (ulp_header::ATOMIC, bth::COMPARE_SWAP) => operation::COMPARE_SWAP,
-        (ulp_header::ATOMIC, _) => operation::FETCH_ADD,
-        (ulp_header::AETH, _) if u.syndrome != 0 => operation::ERROR_RESPONSE,
-        (ulp_header::AETH, _) => operation::READ_RESPONSE,
-        (ulp_header::AETH_VALUE, _) => operation::ATOMIC_RESPONSE,
+        (Extension::None, _) => OperationKind::None,
+        (Extension::Reth, bth::READ_REQUEST) => OperationKind::Read,
+        (Extension::Reth, _) => OperationKind::Write,
+        (Extension::Atomic, bth::COMPARE_SWAP) => OperationKind::CompareSwap,
+        (Extension::Atomic, _) => OperationKind::FetchAdd,
+        (Extension::Aeth, _) if u.syndrome != 0 => OperationKind::ErrorResponse,
+        (Extension::Aeth, _) => OperationKind::ReadResponse,
+        (Extension::AethValue, _) => OperationKind::AtomicResponse,
         (_, code) => {
             let only = matches!(code, bth::SEND_ONLY | bth::SEND_ONLY_IMMEDIATE);
             let last = matches!(code, bth::SEND_LAST | bth::SEND_LAST_IMMEDIATE);
             out.first = (only || code == bth::SEND_FIRST) as u8;
             out.last = (only || last) as u8;
-            operation::SEND
+            OperationKind::Send
         }
     };
     match out.kind {
-        operation::READ => out.length = u.length,
-        operation::COMPARE_SWAP | operation::FETCH_ADD | operation::ATOMIC_RESPONSE => out.length = 8,
-        operation::ERROR_RESPONSE => out.code = u.syndrome & !Aeth::ERROR_BASE,
+        OperationKind::Read => out.length = u.length,
+        OperationKind::CompareSwap | OperationKind::FetchAdd | OperationKind::AtomicResponse => {
+            out.length = 8
+        }
+        OperationKind::ErrorResponse => out.code = u.syndrome & !Aeth::ERROR_BASE,
         _ => {}
     }
     out
@@ -135,10 +139,11 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
         kind: BACK,
         hop_limit: 255,
         psp_version: c.security.version,
-        dest_cid: c.config.local_cid.0,
+        dest_cid: c.endpoint.local_cid.0,
         spi: c.security.rx_spi.0,
         iv: now.0,
         t1: now.ticks().0,
+        t2: now.ticks().0,
         acknowledgement: Acknowledgement {
             data_base: Psn(data),
             request_base: Psn(request),
@@ -146,13 +151,13 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
         },
         ..Packet::default()
     };
-    Wire { packet, data: Vec::new() }
+    Wire { packet, operation: Operation::default(), data: Vec::new() }
 }
 
 /// A NACK for `psn` with the bases as they are.
 pub(crate) fn nack(to: &Node, window: Window, psn: u32, code: u8, now: Picoseconds) -> Wire {
     let c = &to.entry.connection;
-    let mut wire = back(to, c.data_tx.base.0, c.request_tx.base.0, now);
+    let mut wire = back(to, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, now);
     wire.packet.kind = NACK;
     wire.packet.psn = psn;
     wire.packet.nack_code = code;

@@ -1,7 +1,7 @@
 //! A connection on its way between its slot in the datapath and the node.
 
-use super::Entry;
-use crate::queues::{AtomicU32, Slot};
+use crate::connection::Entry;
+use crate::shared::{AtomicU32, Slot};
 
 /// [`Exchange::direction`]: from the slot.
 pub const READ: u32 = 0;

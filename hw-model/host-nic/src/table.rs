@@ -1,0 +1,153 @@
+//! The connections of a card, and who holds one.
+
+use std::sync::Arc;
+
+use transport_common::connection::Entry;
+use transport_common::datapath::Locked;
+use transport_common::queues::{CONNECTIONS, QueuePair};
+use transport_common::transaction::Initiator;
+
+/// A connection that nobody opened yet.
+// SAFETY: zero bytes are a closed connection by the contract of `Entry`.
+static CLOSED: Entry = unsafe { core::mem::zeroed() };
+
+/// Where an entry is.
+#[derive(Default)]
+enum Place {
+    /// Nobody asked for it so far: it is closed, and costs no memory.
+    #[default]
+    Unused,
+    Here(Box<Entry>),
+    /// A run of the datapath has it under its lock.
+    Held,
+}
+
+/// Entries and queues of all connections, by slot.
+pub(super) struct Connections {
+    places: Box<[Place]>,
+    /// What can be seen of an entry without its lock, as it was when the lock was taken.
+    unlocked_views: Box<[View]>,
+    queue_pairs: Arc<Box<[QueuePair]>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct View {
+    next: u32,
+    known: u32,
+    fruitless: u32,
+}
+
+impl View {
+    const fn of(entry: &Entry) -> Self {
+        let c = &entry.connection;
+        Self { next: c.initiator.next.0, known: c.initiator.known.0, fruitless: c.service.fruitless }
+    }
+}
+
+/// A connection of the host under its lock. It owns the entry, and has to be given back.
+pub struct HostLocked {
+    slot: usize,
+    entry: Box<Entry>,
+    queue_pairs: Arc<Box<[QueuePair]>>,
+}
+
+impl Locked for HostLocked {
+    type Queues = QueuePair;
+
+    fn parts(&mut self) -> (&mut Entry, &QueuePair) {
+        (&mut self.entry, &self.queue_pairs[self.slot])
+    }
+}
+
+fn closed() -> Box<Entry> {
+    // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
+    unsafe { Box::new_zeroed().assume_init() }
+}
+
+impl Connections {
+    pub(super) fn new() -> Self {
+        // SAFETY: integers in atomics and cells.
+        let queue_pairs: Box<[QueuePair]> = unsafe { Box::new_zeroed_slice(CONNECTIONS).assume_init() };
+        Self {
+            places: (0..CONNECTIONS).map(|_| Place::Unused).collect(),
+            unlocked_views: vec![View::default(); CONNECTIONS].into(),
+            queue_pairs: Arc::new(queue_pairs),
+        }
+    }
+
+    /// The entry of `slot`.
+    ///
+    /// # Panics
+    /// If there is no such slot, or if its lock is held.
+    pub(super) fn entry(&self, slot: usize) -> &Entry {
+        match &self.places[slot] {
+            Place::Unused => &CLOSED,
+            Place::Here(entry) => entry,
+            Place::Held => panic!("connection slot {slot} is looked at while its lock is held"),
+        }
+    }
+
+    /// Likewise, to change it.
+    pub(super) fn entry_mut(&mut self, slot: usize) -> &mut Entry {
+        let place = &mut self.places[slot];
+        if matches!(place, Place::Unused) {
+            *place = Place::Here(closed());
+        }
+        match place {
+            Place::Here(entry) => entry,
+            _ => panic!("connection slot {slot} is changed while its lock is held"),
+        }
+    }
+
+    pub(super) fn queue_pair(&self, slot: usize) -> &QueuePair {
+        &self.queue_pairs[slot]
+    }
+
+    /// The queues of `slot`, to be restored as a whole.
+    ///
+    /// # Panics
+    /// If there is no such slot, or if the lock of any is held.
+    pub(super) fn queue_pair_mut(&mut self, slot: usize) -> &mut QueuePair {
+        let all = Arc::get_mut(&mut self.queue_pairs).expect("no connection's lock is held");
+        &mut all[slot]
+    }
+
+    /// Takes the lock; `None` if there is no such slot.
+    ///
+    /// # Panics
+    /// If it is held: on one thread, nobody could ever release it.
+    pub(super) fn lock(&mut self, slot: u32) -> Option<HostLocked> {
+        let slot = slot as usize;
+        let entry = match core::mem::replace(self.places.get_mut(slot)?, Place::Held) {
+            Place::Unused => closed(),
+            Place::Here(entry) => entry,
+            Place::Held => panic!("the lock of connection slot {slot} is taken twice"),
+        };
+        self.unlocked_views[slot] = View::of(&entry);
+        Some(HostLocked { slot, entry, queue_pairs: Arc::clone(&self.queue_pairs) })
+    }
+
+    /// Gives the lock back.
+    ///
+    /// # Panics
+    /// If it is another card's.
+    pub(super) fn unlock(&mut self, connection: HostLocked) {
+        let HostLocked { slot, entry, queue_pairs } = connection;
+        assert!(
+            Arc::ptr_eq(&queue_pairs, &self.queue_pairs),
+            "the lock of connection slot {slot} is another card's"
+        );
+        self.places[slot] = Place::Here(entry);
+    }
+
+    /// See [`Initiator::is_backlogged`]. Of a connection whose lock is held, this shows what was before.
+    pub(super) fn is_backlogged(&self, slot: usize) -> bool {
+        let view = match &self.places[slot] {
+            Place::Unused => View::default(),
+            Place::Here(entry) => View::of(entry),
+            Place::Held => self.unlocked_views[slot],
+        };
+        let submitted = || self.queue_pairs[slot].look(transport_common::ids::Rsn(view.next));
+        Initiator::is_backlogged(view.next, view.known, view.fruitless, submitted)
+    }
+}

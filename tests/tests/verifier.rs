@@ -1,0 +1,54 @@
+//! The programs cost the verifier, the stack and the instruction cache no more than they did.
+
+use anyhow::{Result, ensure};
+use tiercel_tests::need_root;
+use tiercel_tests::verifier::{Cost, PROGRAMS, costs};
+
+/// What each program cost when this was last looked at: verified instructions, stack, instructions. Another compiler
+/// release may move them by a little, see [`SLACK`]. Who makes a program dearer on purpose raises its line and says why in
+/// the commit; who makes it cheaper lowers it.
+const RATCHET: [(&str, [u32; 3]); PROGRAMS.len()] = [
+    ("wire", [535_204, 416, 15_003]),
+    ("engine", [504_805, 432, 11_167]),
+    ("redeliver", [331_994, 272, 7_003]),
+    ("exchange", [60, 32, 62]),
+    ("wire_recorded", [671_164, 528, 17_917]),
+    ("engine_recorded", [655_277, 496, 13_961]),
+    ("redeliver_recorded", [282_050, 384, 9_422]),
+];
+
+/// How much above its line a program may be, in parts of a hundred: of the verifier's work, which jumps with small changes
+/// of the code, and of its length.
+const SLACK: [u32; 2] = [10, 3];
+/// Instructions that the verifier walks at most.
+const MOST_VERIFIED: u32 = 1_000_000;
+
+fn over(name: &str, cost: &Cost, line: &[u32; 3]) -> Vec<String> {
+    let allowed = [line[0] + line[0] * SLACK[0] / 100, line[1], line[2] + line[2] * SLACK[1] / 100];
+    let is = [cost.verified, cost.stack, cost.translated];
+    let what = ["verified instructions", "bytes of stack", "instructions"];
+    let over = (0..3).filter(|n| is[*n] > allowed[*n]);
+    over.map(|n| format!("{name}: {} {}, {} were enough before", is[n], what[n], line[n])).collect()
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn no_program_costs_more_than_it_did() -> Result<()> {
+    need_root();
+    let costs = costs()?;
+    println!(
+        "{:<20} {:>9} of {MOST_VERIFIED} {:>9} {:>12} {:>16}",
+        "program", "verified", "stack, B", "instructions", "machine code, B"
+    );
+    let mut complaints = Vec::new();
+    for ((name, cost), (line_of, line)) in costs.iter().zip(&RATCHET) {
+        ensure!(name == line_of, "{name} has no line of its own");
+        println!(
+            "{name:<20} {:>20} {:>9} {:>12} {:>16}",
+            cost.verified, cost.stack, cost.translated, cost.machine_code
+        );
+        complaints.extend(over(name, cost, line));
+    }
+    ensure!(complaints.is_empty(), "{}", complaints.join("\n"));
+    Ok(())
+}

@@ -1,0 +1,473 @@
+//! Congestion control of one connection in the datapath: windows and timeout as they are in force, the events it raises,
+//! the results it takes over, pacing (10.3.5, 10.6).
+
+use core::mem::offset_of;
+
+use super::admission::Verdict;
+use super::algorithm::{Algorithm, EngineState};
+use super::event::{Event, EventType, RetransmitReason};
+use super::nic_time::{Delays, NicTime};
+use super::queues::AdmissionView;
+use super::result::Outcome;
+use super::settings::{Placement, Settings};
+use crate::packet_delivery::{Cause, Gate, Retransmission};
+use crate::units::{Deadline, FalconTime, Fcwnd, Picoseconds, Ticks};
+use crate::wire::PacketType;
+use crate::wire::packet::Packet;
+
+/// The count of packets acknowledged between two congestion events saturates here (F-10.6.2.1-9, D-75).
+const MOST_ACKED: u16 = 1023;
+/// Picoseconds in the unit of the inter-packet gap (F-10.6.2.1-7).
+const GAP_UNIT: u64 = 512_000;
+/// A queued event without a result for so long is given up: the engine behind the queues stalls or is gone.
+const RESULT_PATIENCE: Ticks = Ticks::from_nanos(16_000_000);
+/// Window of the smallest delays.
+const SMALLEST_WINDOW: Ticks = Ticks(1 << 23);
+/// What the engine's smoothed delay and RTT start from (D-78).
+const INITIAL_DELAY: Ticks = Ticks::from_nanos(25_000);
+
+/// Windows and timeouts as the rate update engine sets them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Congestion {
+    /// Fabric window.
+    pub fcwnd: Fcwnd,
+    /// NIC window, packets.
+    pub ncwnd: u32,
+    /// Retransmission timeout.
+    pub rto: Ticks,
+    /// Round trip time of the last acknowledgement.
+    pub rtt: Ticks,
+    /// Smallest round trip time seen; 0 before the first.
+    pub min_rtt: Ticks,
+    /// Inter-packet gap while the fabric window is below 1, units of 512 ns (F-10.6.2.1-7).
+    pub inter_packet_gap: u32,
+    /// See [`Event`].
+    pub fabric_window_time_marker: NicTime,
+    /// See [`Event`].
+    pub nic_window_time_marker: NicTime,
+    /// Target delay before scaling (D-77).
+    pub base_delay_target: Ticks,
+    /// Smoothed delay, kept for the engine.
+    pub delay_state: Ticks,
+    /// Smoothed RTT, kept for the engine.
+    pub rtt_state: Ticks,
+    /// What ACK and NACK tell the peer's engine (D-07).
+    pub cc_metadata: u32,
+    /// When the last event was raised.
+    pub last_event: FalconTime,
+    /// Packets acknowledged since then, saturating at 1023 (D-75).
+    pub packets_acked: u16,
+    /// See [`Direction`](super::event::Direction).
+    pub ncwnd_direction: u8,
+    /// Delay the engine is to look at.
+    pub delay_select: u8,
+    /// The engine's own.
+    pub cc_opaque: u8,
+    /// 1: an event waits for its result (D-73).
+    pub outstanding: u8,
+    /// 1: the next packet had to wait for its departure.
+    pub waited: u8,
+    /// 0.
+    pub reserved: u8,
+    /// A packet waits for its departure until then (F-10.3.5-1).
+    pub pacing: Deadline,
+    /// When the last reliable packet left, picoseconds; with a gap, when it was due at the earliest (D-63).
+    pub last_departure: u64,
+    /// State of the algorithm that the queues do not carry.
+    pub engine: EngineState,
+    /// Full, fabric, forward and reverse delay (F-10.1-3, F-10.1-4).
+    pub delays: [DelayRecord; 4],
+    /// When the window of the smallest delays began.
+    pub delays_since: FalconTime,
+    /// T1 of the last acknowledgement: one that repeats it measures nothing new.
+    pub last_t1: FalconTime,
+}
+
+/// One of the four delays, as people want to see it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DelayRecord {
+    /// Of the last acknowledgement.
+    pub last: Ticks,
+    /// Smoothed with a weight of 1/8.
+    pub smoothed: Ticks,
+    /// Smallest in the current window of about a second.
+    pub smallest: Ticks,
+    /// Smallest in the window before.
+    pub smallest_before: Ticks,
+}
+
+impl DelayRecord {
+    /// Smallest delay of the last one to two windows.
+    pub fn windowed_minimum(&self) -> Ticks {
+        self.smallest.min(self.smallest_before)
+    }
+}
+
+/// Where a connection's congestion control starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Fabric window.
+    pub fcwnd: Fcwnd,
+    /// NIC window, packets.
+    pub ncwnd: u32,
+    /// Retransmission timeout.
+    pub rto: Ticks,
+}
+
+/// What was admitted of an event for the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// Whether it may be published, and why.
+    pub verdict: Verdict,
+    /// An earlier one was given up: its result did not come in time.
+    pub lost: bool,
+}
+
+/// What a result asks of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// It was not legal and had to be repaired.
+    pub repaired: bool,
+    /// The timeout before.
+    pub old_rto: Ticks,
+    /// Another path is to be taken (D-80).
+    pub randomize_path: bool,
+}
+
+impl Congestion {
+    /// Nothing measured yet.
+    pub fn new(start: Start, settings: &Settings) -> Self {
+        let set = settings.prepared.parameters();
+        Self {
+            fcwnd: start.fcwnd,
+            ncwnd: start.ncwnd,
+            rto: start.rto,
+            base_delay_target: set.base_delay_target,
+            delay_select: set.delay_select as u8,
+            delay_state: INITIAL_DELAY,
+            rtt_state: INITIAL_DELAY,
+            ..Self::default()
+        }
+    }
+
+    /// What may be outstanding (D-27, D-28).
+    #[inline(always)]
+    pub fn gate(&self) -> Gate {
+        Gate { fabric: self.fcwnd.packets(), ncwnd: self.ncwnd }
+    }
+
+    /// A packet was acknowledged.
+    #[inline(always)]
+    pub fn packet_acknowledged(&mut self) {
+        self.packets_acked =
+            if self.packets_acked < MOST_ACKED { self.packets_acked + 1 } else { MOST_ACKED };
+    }
+
+    /// The times of an acknowledgement: a sample of the round trip time (F-9.2.3-4), unless they were told before, or the
+    /// peer kept the packet longer than the network could have: what is measured then is its ULP. The sample, and whether
+    /// it is one. One of more than half the wrap is no round trip time.
+    #[inline(always)]
+    pub fn sample_rtt(&mut self, packet: &Packet) -> (Ticks, bool) {
+        let t1 = FalconTime(packet.t1);
+        let rtt = Picoseconds(packet.arrival).ticks().since(t1);
+        let kept = Picoseconds(packet.iv).ticks().since(FalconTime(packet.t2));
+        let is_new = t1 != self.last_t1 && (kept <= self.rto || kept.0 > u32::MAX / 2);
+        self.last_t1 = t1;
+        if is_new && rtt.0 < u32::MAX / 2 {
+            self.rtt = rtt;
+            if self.min_rtt.0 == 0 || rtt < self.min_rtt {
+                self.min_rtt = rtt;
+            }
+        }
+        (rtt, is_new)
+    }
+
+    /// Describes an acknowledgement as an event and records its delays (F-10.1-3, F-10.6.2.1-1).
+    #[inline(always)]
+    pub fn on_acknowledgement(
+        &mut self,
+        event: &mut Event,
+        packet: &Packet,
+        eack_drop: bool,
+        now: FalconTime,
+    ) {
+        event.t1 = NicTime::from_falcon_time(FalconTime(packet.t1));
+        event.t2 = NicTime::from_falcon_time(FalconTime(packet.t2));
+        event.t3 = NicTime::from_picoseconds(Picoseconds(packet.iv));
+        event.t4 = NicTime::from_picoseconds(Picoseconds(packet.arrival));
+        let nack = packet.kind == PacketType::Nack as u8;
+        event.event_type = if nack { EventType::NACK } else { EventType::ACK };
+        event.nack_code = if nack { packet.nack_code } else { 0 };
+        event.retransmit_count = 0;
+        event.retransmit_reason = 0;
+        event.cc_metadata = packet.cc_metadata;
+        event.ecn_accumulated = packet.ecn_count;
+        event.forward_hops = packet.forward_hops;
+        event.rx_buffer_level = packet.rx_buffer_level;
+        event.eack = (packet.kind == PacketType::Eack as u8) as u8;
+        event.eack_drop = eack_drop as u8;
+        let delays = event.delays();
+        self.record_delays(&delays, now);
+    }
+
+    /// Describes a retransmission as an event (F-10.6.2.1-1, D-68).
+    #[inline(always)]
+    pub fn on_retransmission(&self, event: &mut Event, retransmission: &Retransmission) {
+        let attempts = retransmission.attempts;
+        event.t1 = NicTime(0);
+        event.t2 = NicTime(0);
+        event.t3 = NicTime(0);
+        event.t4 = NicTime(0);
+        event.event_type = EventType::RETRANSMIT;
+        event.nack_code = 0;
+        event.retransmit_count = if attempts > 7 { 7 } else { attempts as u8 };
+        let early = matches!(retransmission.cause, Cause::Early);
+        event.retransmit_reason = if early { RetransmitReason::EARLY } else { RetransmitReason::TIMEOUT };
+        event.cc_metadata = 0;
+        event.ecn_accumulated = 0;
+        event.forward_hops = 0;
+        event.rx_buffer_level = 0;
+        event.eack = 0;
+        event.eack_drop = 0;
+    }
+
+    /// Adds what the datapath keeps for the engine (F-10.6.2.2-5).
+    #[inline(always)]
+    pub fn describe(&self, event: &mut Event, settings: &Settings, connection_id: u32) {
+        // Read together and written together, in the order of both structs: the compiler moves pairs of words.
+        let (gap, fabric_marker, nic_marker) =
+            (self.inter_packet_gap, self.fabric_window_time_marker, self.nic_window_time_marker);
+        let (base_delay_target, delay_state, rtt_state) =
+            (self.base_delay_target, self.delay_state, self.rtt_state);
+        let (acked, direction, delay_select, opaque) =
+            (self.packets_acked, self.ncwnd_direction, self.delay_select, self.cc_opaque);
+        event.inter_packet_gap = gap;
+        event.fabric_window_time_marker = fabric_marker;
+        event.nic_window_time_marker = nic_marker;
+        event.base_delay_target = base_delay_target;
+        event.delay_state = delay_state;
+        event.rtt_state = rtt_state;
+        event.connection_id = connection_id;
+        event.fcwnd = self.fcwnd;
+        event.retransmit_timeout = self.rto;
+        event.ncwnd = self.ncwnd as u16;
+        event.num_packets_acked = acked;
+        event.ncwnd_direction = direction;
+        event.delay_select = delay_select;
+        event.cc_opaque = opaque;
+        event.event_queue_select = (settings.event_queue & 3) as u8;
+        event.generation = 0;
+        event.reserved = 0;
+    }
+
+    /// The event is on its way to whoever decides.
+    #[inline(always)]
+    pub fn raised(&mut self, now: FalconTime) {
+        self.packets_acked = 0; // D-75
+        self.last_event = now;
+    }
+
+    /// Decides by the algorithm in force; the result is to be [applied](Self::apply).
+    #[inline(always)]
+    pub fn update(
+        &mut self,
+        event: &mut Event,
+        settings: &Settings,
+        now: Picoseconds,
+        outcome: &mut Outcome,
+    ) {
+        event.stamp(NicTime::from_picoseconds(now));
+        self.raised(now.ticks());
+        settings.algorithm().update(event, &mut self.engine, &settings.prepared, outcome);
+    }
+
+    /// Asks the admission policy of the event queues (D-73); an admitted event is to be published.
+    #[inline(always)]
+    pub fn admit(&mut self, queues: &AdmissionView, settings: &Settings, now: FalconTime) -> Admitted {
+        let since = now.since(self.last_event);
+        // Once, also when no other event is admitted.
+        let lost = self.outstanding != 0 && since > RESULT_PATIENCE;
+        if lost {
+            self.outstanding = 0;
+        }
+        let occupancy = queues.occupancy[settings.event_queue as usize & 3];
+        let acked = self.packets_acked as u32;
+        let verdict = queues.admission.judge(occupancy, since, acked, self.outstanding != 0);
+        if verdict.is_admitted() {
+            self.raised(now);
+            self.outstanding = 1;
+        }
+        Admitted { verdict, lost }
+    }
+
+    /// Whether a result from behind the queues is waited for (D-73); from now on it is not.
+    #[inline(always)]
+    pub fn expects_result(&mut self, settings: &Settings) -> bool {
+        let expected = settings.placement == Placement::User as u32 && self.outstanding != 0;
+        if expected {
+            self.outstanding = 0;
+        }
+        expected
+    }
+
+    /// Takes over a result, whoever wrote it: what is not legal is made so (F-10.6.2.2-5).
+    #[inline(always)]
+    pub fn apply(&mut self, outcome: &mut Outcome, settings: &Settings) -> Applied {
+        let repaired = !outcome.sanitize(settings.prepared.parameters()).is_none();
+        self.take_over(outcome);
+        let old_rto = self.rto;
+        self.rto = outcome.retransmit_timeout;
+        Applied { repaired, old_rto, randomize_path: outcome.randomize_path != 0 }
+    }
+
+    /// Congestion control is set anew from outside. What the algorithm before had reached goes on, within the new
+    /// limits.
+    #[inline(never)]
+    pub fn apply_settings(&mut self, settings: &Settings) {
+        let set = settings.prepared.parameters();
+        self.outstanding = 0;
+        self.base_delay_target = set.base_delay_target;
+        self.delay_select = set.delay_select as u8 & 3;
+        if settings.placement == Placement::Constant as u32 {
+            self.inter_packet_gap = 0;
+        } else {
+            self.fcwnd = within(self.fcwnd, set.min_fcwnd, set.max_fcwnd);
+            self.ncwnd = within(self.ncwnd, set.min_ncwnd, set.max_ncwnd);
+        }
+    }
+
+    #[inline(always)]
+    fn record_delays(&mut self, delays: &Delays, now: FalconTime) {
+        let next_window = now.since(self.delays_since) > SMALLEST_WINDOW;
+        if next_window {
+            self.delays_since = now;
+        }
+        record(&mut self.delays[0], delays.full, next_window);
+        record(&mut self.delays[1], delays.fabric, next_window);
+        record(&mut self.delays[2], delays.forward, next_window);
+        record(&mut self.delays[3], delays.reverse, next_window);
+    }
+
+    /// The earliest departure of the next reliable packet, if packets are paced (F-10.3.5-1, D-63).
+    #[inline(always)]
+    fn paced_departure(&self) -> Option<u64> {
+        let paced = self.inter_packet_gap != 0 && self.fcwnd.0 < Fcwnd::from_packets(1).0;
+        if !paced || self.last_departure == 0 {
+            return None;
+        }
+        Some(self.last_departure.wrapping_add(self.inter_packet_gap as u64 * GAP_UNIT))
+    }
+
+    /// Whether a reliable packet may leave now.
+    #[inline(always)]
+    pub fn may_depart(&self, now: Picoseconds) -> bool {
+        match self.paced_departure() {
+            Some(due) => now.ticks().reached(departure_tick(due)),
+            None => true,
+        }
+    }
+
+    /// A reliable packet leaves. One that waited is booked for when it was due: the time the engine took to notice does
+    /// not add up.
+    #[inline(always)]
+    pub fn departed(&mut self, now: Picoseconds) {
+        let mut at = now.0;
+        if self.waited != 0
+            && let Some(due) = self.paced_departure()
+            && now.0.wrapping_sub(due) < self.inter_packet_gap as u64 * GAP_UNIT
+        {
+            at = due;
+        }
+        self.waited = 0;
+        self.last_departure = at;
+    }
+
+    /// A packet has to wait for its departure: the timing wheel brings the connection back. True if it did not wait
+    /// before.
+    #[inline(always)]
+    pub fn wait_for_departure(&mut self) -> bool {
+        let Some(due) = self.paced_departure() else { return false };
+        self.pacing = Deadline::at(departure_tick(due));
+        let first = self.waited == 0;
+        self.waited = 1;
+        first
+    }
+
+    /// Takes over what a result says of windows and state; timeout and path are the caller's.
+    #[inline(always)]
+    fn take_over(&mut self, outcome: &Outcome) {
+        self.fcwnd = outcome.fcwnd;
+        self.ncwnd = outcome.ncwnd as u32;
+        self.cc_metadata = outcome.cc_metadata;
+        // In blocks: they move as large words, and what was read to look at each field need not stay in registers.
+        let (from, to) = (core::ptr::from_ref(outcome), core::ptr::from_mut(self));
+        // SAFETY: what a block covers stands in both structs in the same order and without gaps, see `same_order`.
+        unsafe {
+            let times = (&raw mut (*to).inter_packet_gap).cast::<[u32; 6]>();
+            times.copy_from_nonoverlapping((&raw const (*from).inter_packet_gap).cast(), 1);
+            let bits = (&raw mut (*to).ncwnd_direction).cast::<[u8; 3]>();
+            bits.copy_from_nonoverlapping((&raw const (*from).ncwnd_direction).cast(), 1);
+        }
+    }
+}
+
+/// Asserts that fields of `$size` bytes follow each other in connection and result alike.
+macro_rules! same_order {
+    ($size:literal: $first:ident $(, $field:ident)*) => {
+        let mut distance = 0;
+        $(
+            distance += $size;
+            assert!(offset_of!(Congestion, $field) - offset_of!(Congestion, $first) == distance);
+            assert!(offset_of!(Outcome, $field) - offset_of!(Outcome, $first) == distance);
+        )*
+    };
+}
+
+const _: () = {
+    same_order!(
+        4: inter_packet_gap, fabric_window_time_marker, nic_window_time_marker, base_delay_target, delay_state,
+        rtt_state
+    );
+    same_order!(1: ncwnd_direction, delay_select, cc_opaque);
+};
+
+/// The first tick at which what is due at an instant is not early.
+#[inline(always)]
+const fn departure_tick(due: u64) -> FalconTime {
+    Picoseconds(due).ticks().after(Ticks(1))
+}
+
+#[inline(always)]
+fn within<T: PartialOrd>(value: T, least: T, most: T) -> T {
+    if value < least {
+        least
+    } else if value > most {
+        most
+    } else {
+        value
+    }
+}
+
+#[inline(always)]
+fn record(record: &mut DelayRecord, delay: Ticks, next_window: bool) {
+    let smoothed = record.smoothed.0;
+    record.smoothed = if smoothed == 0 {
+        delay
+    } else if delay.0 > smoothed {
+        Ticks(smoothed + ((delay.0 - smoothed) >> 3))
+    } else {
+        Ticks(smoothed - ((smoothed - delay.0) >> 3))
+    };
+    if record.smallest_before.0 == 0 {
+        record.smallest_before = delay;
+        record.smallest = delay;
+    } else if next_window {
+        record.smallest_before = record.smallest;
+        record.smallest = delay;
+    } else if delay < record.smallest {
+        record.smallest = delay;
+    }
+    record.last = delay;
+}

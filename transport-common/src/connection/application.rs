@@ -1,0 +1,84 @@
+//! The application of a connection as transactions and the ULP see it.
+
+use crate::ids::Rsn;
+use crate::queues::Queues;
+use crate::transaction::{Kind, Label, Submissions, Transaction};
+use crate::ulp::rdma::{self, Completion, ReceiveRequest, Receives, WorkRequest, flag};
+
+/// The queues behind which it stands.
+#[repr(transparent)]
+pub(super) struct Application<'q, Q>(pub(super) &'q Q);
+
+impl<Q> Clone for Application<'_, Q> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Q> Copy for Application<'_, Q> {}
+
+impl<Q: Queues> Submissions for Application<'_, Q> {
+    #[inline(always)]
+    fn submitted(&self) -> Rsn {
+        Rsn(self.0.send_producer())
+    }
+
+    #[inline(always)]
+    fn touch(&self, rsn: Rsn) {
+        self.0.touch(rsn);
+    }
+
+    #[inline(always)]
+    fn kind(&self, rsn: Rsn) -> Kind {
+        if rdma::is_pull(self.0.opcode(rsn)) { Kind::Pull } else { Kind::Push }
+    }
+
+    #[inline(always)]
+    fn label(&self, rsn: Rsn) -> Label {
+        let opcode = self.0.opcode(rsn);
+        rdma::label(&WorkRequest { opcode, ..WorkRequest::default() })
+    }
+
+    #[inline(always)]
+    fn report(&self, rsn: Rsn, t: &Transaction) -> bool {
+        let silent = t.flags & flag::SIGNALED == 0 && t.code == 0 && t.ulp_code == 0;
+        silent
+            || self.0.complete(Completion {
+                wr_id: self.0.wr_id(rsn),
+                length: t.length,
+                rsn: rsn.0,
+                status: t.code,
+                ulp_code: t.ulp_code,
+                opcode: t.opcode,
+                ..Completion::default()
+            })
+    }
+
+    #[inline(always)]
+    fn release(&self, rsn: Rsn) {
+        self.0.set_send_consumer(rsn);
+    }
+}
+
+impl<Q: Queues> Receives for Application<'_, Q> {
+    #[inline(always)]
+    fn posted(&self) -> u32 {
+        self.0.receive_producer()
+    }
+
+    #[inline(always)]
+    fn receive(&self, index: u32) -> ReceiveRequest {
+        self.0.receive_request(index)
+    }
+
+    #[inline(always)]
+    fn consumed(&self, count: u32) {
+        self.0.set_receive_consumer(count);
+    }
+
+    #[inline(always)]
+    fn received(&self, completion: Completion) {
+        self.0.complete(completion);
+    }
+}

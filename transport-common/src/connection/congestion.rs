@@ -1,0 +1,120 @@
+//! Between the parts of a connection and its congestion control: events, results, another path.
+
+use super::{Connection, Path, Statistics, Step};
+use crate::congestion::settings::Placement;
+use crate::counters::Counter;
+use crate::queues::Queues;
+use crate::units::Picoseconds;
+
+/// First port of the range that path entropy is drawn from, and the bits drawn (D-80).
+const ENTROPY_PORT: u16 = 49152;
+const ENTROPY_PORT_MASK: u16 = 0x3fff;
+const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
+
+impl Connection {
+    /// Hands the event of the step, if there is one, to whoever decides for the connection.
+    #[inline(always)]
+    pub(super) fn decide(
+        &mut self,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        queues: &impl Queues,
+        now: Picoseconds,
+    ) {
+        if s.output.report.decide != 0 {
+            self.decide_event(statistics, s, queues, now);
+        }
+    }
+
+    /// A function of its own, because the BPF target's stack is too small for an algorithm inside another step.
+    #[inline(never)]
+    fn decide_event(
+        &mut self,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        queues: &impl Queues,
+        now: Picoseconds,
+    ) {
+        let settings = queues.settings();
+        let output = &mut s.output;
+        let kernel = settings.placement == Placement::Kernel as u32;
+        if !kernel && settings.placement != Placement::User as u32 {
+            return;
+        }
+        self.congestion.describe(&mut output.event, settings, self.endpoint.local_cid.0);
+        if kernel {
+            statistics.congestion_events += 1;
+            self.congestion.update(&mut output.event, settings, now, &mut output.outcome);
+            self.apply_outcome(statistics, s, queues, now);
+            return;
+        }
+        let admitted = self.congestion.admit(&s.input.event_queues, settings, now.ticks());
+        if admitted.lost {
+            statistics.congestion_lost += 1;
+            output.report.raised.raise(Counter::CongestionEventLost);
+        }
+        output.report.raised.raise_index(Counter::EventAdmittedBelowFirst as u32 + admitted.verdict as u32);
+        if admitted.verdict.is_admitted() {
+            statistics.congestion_events += 1;
+            output.report.event = 1;
+        }
+    }
+
+    /// A result came from behind the queues; one that nobody waits for is dropped (D-73).
+    #[inline(always)]
+    pub(super) fn on_result(
+        &mut self,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        queues: &impl Queues,
+        now: Picoseconds,
+    ) {
+        let ours = self.endpoint.local_cid.0 == s.input.outcome.connection_id;
+        if !ours || !self.congestion.expects_result(queues.settings()) {
+            return s.output.report.raised.raise(Counter::CongestionResultUnexpected);
+        }
+        s.output.outcome = s.input.outcome;
+        self.apply_outcome(statistics, s, queues, now);
+    }
+
+    /// Takes over the result in the step's output and tells whom it concerns.
+    #[inline(always)]
+    fn apply_outcome(
+        &mut self,
+        statistics: &mut Statistics,
+        s: &mut Step,
+        queues: &impl Queues,
+        now: Picoseconds,
+    ) {
+        statistics.congestion_results += 1;
+        let applied = self.congestion.apply(&mut s.output.outcome, queues.settings());
+        if applied.repaired {
+            statistics.congestion_repairs += 1;
+            s.output.report.raised.raise(Counter::CongestionResultRepaired);
+        }
+        self.delivery.timeout_changed(applied.old_rto, self.congestion.rto);
+        if applied.randomize_path {
+            statistics.path_changes += 1;
+            let who = (self.endpoint.peer_cid.0 as u64) << 40;
+            self.endpoint.path.change(self.security.last_iv ^ who ^ (now.ticks().0 as u64) << 32);
+        }
+    }
+}
+
+impl Path {
+    /// Takes another path for all packets from now on (D-80), drawn from what nobody outside chooses.
+    #[inline(always)]
+    fn change(&mut self, entropy: u64) {
+        let mut x = entropy;
+        x = (x ^ (x >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x ^= x >> 32;
+        if self.ip_version == 6 {
+            let label = x as u32 & FLOW_LABEL_MASK;
+            self.flow_label = if label == self.flow_label { label ^ 1 } else { label };
+        } else {
+            let port = ENTROPY_PORT | (x as u16 & ENTROPY_PORT_MASK);
+            self.source_port = if port == self.source_port { port ^ 1 } else { port };
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Packets that leave: what the context writes into each of them, acknowledgements, NACKs; and deadlines.
+
+use super::{Connection, Outgoing, State, Statistics, Step};
+use crate::ids::{Psn, Rsn};
+use crate::packet_delivery::Window;
+use crate::units::{Deadline, FalconTime, Picoseconds};
+use crate::wire::PacketType;
+use crate::wire::nack::NackCode;
+
+/// Why a NACK is sent: what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    code: u8,
+    ulp_code: u8,
+    rnr_timeout_code: u8,
+}
+
+impl Refusal {
+    /// There is no room for the request.
+    pub(super) const NO_ROOM: Self =
+        Self { code: NackCode::INSUFFICIENT_RESOURCES, ulp_code: 0, rnr_timeout_code: 0 };
+
+    /// The ULP is not ready, with the code of the delay to wait.
+    pub(super) const fn not_ready(rnr_timeout_code: u8) -> Self {
+        Self { code: NackCode::RNR, ulp_code: 0, rnr_timeout_code }
+    }
+
+    /// The ULP completed it in error, with its code.
+    pub(super) const fn error(ulp_code: u8) -> Self {
+        Self { code: NackCode::COMPLETE_IN_ERROR, ulp_code, rnr_timeout_code: 0 }
+    }
+}
+
+impl Connection {
+    /// The fields every packet has; IV and SPI are assigned here, under the lock (D-90).
+    #[inline(always)]
+    pub(super) fn start_packet(&mut self, out: &mut Outgoing, kind: PacketType, now: Picoseconds) {
+        let endpoint = &self.endpoint;
+        out.present = 1;
+        out.kind = kind as u8;
+        out.ack_request = 0;
+        out.psp_version = self.security.version;
+        out.dest_cid = endpoint.peer_cid.0;
+        out.dest_function = endpoint.peer_function;
+        out.checksum = endpoint.checksum as u8;
+        out.path = endpoint.path;
+        out.generation = self.generation;
+        out.spi = self.security.tx_spi.0;
+        out.iv = self.security.next_iv(now);
+        out.data_base = self.delivery.data().rx.base.0;
+        out.request_base = self.delivery.request().rx.base.0;
+        out.ulp.clear();
+    }
+
+    /// The base header of a reliable packet (section 7.2).
+    #[inline(always)]
+    pub(super) fn start_reliable(
+        &mut self,
+        out: &mut Outgoing,
+        kind: PacketType,
+        (window, psn, rsn): (Window, Psn, Rsn),
+        now: Picoseconds,
+    ) {
+        self.start_packet(out, kind, now);
+        out.psn = psn.0;
+        out.rsn = rsn.0;
+        out.window = window as u8;
+        self.delivery.bases_piggybacked();
+    }
+
+    /// What ACK and NACK report about the path (F-9.1.6-6, F-9.1.7-1).
+    #[inline(always)]
+    fn report_path(&self, out: &mut Outgoing, card_level: u32) {
+        let report = &self.delivery.ack.report;
+        out.t1 = report.t1.0;
+        out.t2 = report.t2.0;
+        out.ecn_count = report.ecn_count as u32;
+        out.forward_hops = report.forward_hops;
+        let level = self.occupancy.level;
+        out.rx_buffer_level = if level > card_level { level } else { card_level } as u8; // D-76
+        out.cc_metadata = self.congestion.cc_metadata;
+    }
+
+    /// Sends BACK or EACK with the state of this moment (F-9.1.6-6, F-7.7.2-5).
+    #[inline(never)]
+    pub(super) fn send_ack(&mut self, statistics: &mut Statistics, s: &mut Step, now: Picoseconds) {
+        let eack = self.delivery.needs_eack();
+        let out = &mut s.output.packet;
+        self.start_packet(out, if eack { PacketType::Eack } else { PacketType::Back }, now);
+        self.report_path(out, s.input.rx_buffer_level);
+        out.own_request = 0;
+        out.own_data = 0;
+        if eack {
+            let (data, request) = (&self.delivery.data().rx, &self.delivery.request().rx);
+            out.own_request = request.own as u8;
+            out.own_data = data.own as u8;
+            out.data_acknowledged = data.acknowledged.words();
+            out.data_received = data.received.words();
+            out.request = request.received.words()[0];
+            statistics.eacks_sent += 1;
+        } else {
+            statistics.backs_sent += 1;
+        }
+        self.delivery.ack_sent(eack);
+    }
+
+    /// Sends a NACK for the packet at hand, at once (D-39, F-9.1.7).
+    #[inline(never)]
+    pub(super) fn nack(&mut self, s: &mut Step, refusal: Refusal, now: Picoseconds) {
+        let out = &mut s.output.packet;
+        self.start_packet(out, PacketType::Nack, now);
+        self.report_path(out, s.input.rx_buffer_level);
+        out.psn = s.input.packet.psn;
+        out.nack_window = (s.input.packet.kind == PacketType::PullRequest as u8) as u8;
+        out.nack_code = refusal.code;
+        out.ulp_code = refusal.ulp_code;
+        out.rnr_timeout_code = refusal.rnr_timeout_code;
+        self.delivery.bases_piggybacked();
+    }
+
+    /// A packet of the peer was received; a Pull Request, and all but pushes, is acknowledged with that (F-9-2,
+    /// F-9.2.2.4-5).
+    #[inline(always)]
+    pub(super) fn mark_received(&mut self, window: Window, psn: Psn, ack_request: bool, now: FalconTime) {
+        match window {
+            Window::Request => {
+                self.delivery.request_mut().rx.acknowledge(psn);
+                if ack_request {
+                    self.delivery.request_ack(); // F-9.1.6-2
+                }
+            }
+            Window::Data => self.delivery.data_mut().rx.receive(psn),
+        }
+        self.delivery.coalesce_ack(now);
+    }
+
+    /// A packet of the data window is acknowledged: a push that the ULP has taken, or one that needs no ULP.
+    #[inline(always)]
+    pub(super) fn acknowledge_data(&mut self, psn: Psn, ack_request: bool, now: FalconTime) {
+        let answers = self.delivery.data_mut().rx.acknowledge(psn);
+        self.initiator.answers_known(answers);
+        self.delivery.coalesce_ack(now);
+        if ack_request {
+            self.delivery.request_ack(); // D-32
+        }
+    }
+
+    /// Earliest deadline, if any.
+    #[inline(always)]
+    fn earliest_deadline(&self) -> Deadline {
+        self.delivery
+            .retransmit
+            .or_earlier(self.delivery.ack.coalescing)
+            .or_earlier(self.target.rnr_timer)
+            .or_earlier(self.initiator.timer)
+            .or_earlier(self.congestion.pacing)
+    }
+
+    /// Reports the earliest deadline if the wheel does not know it; only the engine can tell the wheel.
+    #[inline(always)]
+    pub(super) fn report_deadline(&self, s: &mut Step, now: FalconTime) -> Deadline {
+        let Some(at) = self.earliest_deadline().time() else { return Deadline::NONE };
+        if let Some(filed) = self.service.filed.time()
+            && at.reached(filed)
+        {
+            return Deadline::NONE;
+        }
+        s.output.report.file = 1;
+        s.output.report.file_ticks = if now.reached(at) { 0 } else { at.since(now).0 };
+        Deadline::at(at)
+    }
+
+    /// Files the earliest deadline with the wheel when it moved forward.
+    #[inline(always)]
+    pub(super) fn file_deadline(&mut self, s: &mut Step, now: FalconTime) {
+        if self.state != State::Open {
+            return;
+        }
+        let deadline = self.report_deadline(s, now);
+        if deadline.is_armed() {
+            self.service.filed = deadline;
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What a received packet does to its connection: the steps of the wire program (D-23).
+
+use super::application::Application;
+use super::{Entry, INITIAL_HOP_LIMIT, State, Step, WorkDone, WorkKind, requests, sender};
+use crate::counters::Counter;
+use crate::ids::{Psn, Rsn};
+use crate::packet_delivery::{AckVerdict, Acknowledgement, Arrival, NackReport, NackVerdict, Window};
+use crate::queues::Queues;
+use crate::transaction::{CompletionCode, Held};
+use crate::ulp::rdma::{self, AnswerKind, AnswerVerdict, UlpCode};
+use crate::units::{FalconTime, Picoseconds};
+use crate::verifier::bounded;
+use crate::wire::PacketType;
+use crate::wire::packet::Packet;
+
+const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
+const PULL_DATA: u8 = PacketType::PullData as u8;
+const RESYNC: u8 = PacketType::Resync as u8;
+const NACK: u8 = PacketType::Nack as u8;
+const BACK: u8 = PacketType::Back as u8;
+const EACK: u8 = PacketType::Eack as u8;
+
+impl Entry {
+    /// The packet in `s.input` arrived for this connection. If that gives work to do, [`on_work_done`](Self::on_work_done)
+    /// follows under the same hold of the lock; else the step is over.
+    #[inline(always)]
+    pub fn on_packet<Q: Queues>(&mut self, s: &mut Step, queues: &Q, now: Picoseconds) {
+        s.begin();
+        if let Some(reason) = self.refuse_packet(&s.input.packet, now) {
+            return s.output.report.raised.raise(reason);
+        }
+        Q::in_place(|| {
+            if matches!(s.input.packet.kind, BACK | EACK | NACK) {
+                self.on_acknowledgement(s, queues, now.ticks());
+            } else {
+                self.on_reliable(s, queues, now);
+            }
+        });
+        self.connection.decide(&mut self.tables.statistics, s, queues, now);
+        if s.output.work.kind == WorkKind::None {
+            sender::reply(self, s, queues, now);
+        }
+    }
+
+    /// Steps 2 to 4 of D-23: alive, function, SPI, replay. A refused packet changes nothing but counters.
+    #[inline(always)]
+    fn refuse_packet(&mut self, p: &Packet, now: Picoseconds) -> Option<Counter> {
+        let c = &mut self.connection;
+        if c.state == State::Closed || c.endpoint.local_cid.0 != p.dest_cid {
+            return Some(Counter::DropUnknownCid); // D-50
+        }
+        if c.state != State::Open {
+            return Some(Counter::DropNotAlive); // F-11-18
+        }
+        let acknowledgement = matches!(p.kind, BACK | EACK | NACK);
+        if !acknowledgement && p.dest_function != c.endpoint.local_function {
+            return Some(Counter::DropFunction); // D-15
+        }
+        let refused = c.security.check(p, now);
+        if refused.is_some() {
+            self.tables.statistics.security_drops += 1;
+            return refused;
+        }
+        c.endpoint.path.vlan = p.vlan; // D-86: answered with the same tag
+        c.endpoint.path.vlan_tci = p.vlan_tci;
+        None
+    }
+
+    /// Takes over an acknowledgement: packet delivery judges it, and whoever had something in the packets hears of it.
+    #[inline(always)]
+    fn acknowledge(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
+        if self.connection.delivery.knows(ack) {
+            return AckVerdict::Known;
+        }
+        let verdict = self.acknowledge_news(ack, queues);
+        if verdict == AckVerdict::Applied {
+            self.connection.initiator.flush(&mut self.tables.transactions, Application(queues));
+        }
+        verdict
+    }
+
+    #[inline(always)]
+    fn acknowledge_news(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
+        let verdict = self.connection.delivery.judge(ack);
+        if verdict == AckVerdict::Applied {
+            if ack.selective != 0 || ack.data_base != self.connection.delivery.data().tx.base {
+                self.acknowledge_window(ack, queues, Window::Data);
+            }
+            if ack.selective != 0 || ack.request_base != self.connection.delivery.request().tx.base {
+                self.acknowledge_window(ack, queues, Window::Request);
+            }
+        }
+        verdict
+    }
+
+    #[inline(never)]
+    fn acknowledge_window(&mut self, ack: &Acknowledgement, queues: &impl Queues, window: Window) {
+        let Self { connection: c, tables } = self;
+        let mut new = c.delivery.acknowledge(window, ack);
+        let packets = &mut tables.packets[window.index()];
+        while let Some(packet) = c.delivery.lane(window).next_acknowledged(packets, &mut new) {
+            bounded!();
+            c.congestion.packet_acknowledged();
+            if packet.is_response() {
+                c.target.response_acknowledged(&mut tables.responses, packet.response);
+                continue;
+            }
+            let code = match packet.resync() {
+                Some(code) => {
+                    // It may have ended before, and kept its place for the packet alone.
+                    c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
+                    CompletionCode::of_resync(code)
+                }
+                None if packet.kind == PULL_REQUEST => {
+                    c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
+                    continue;
+                }
+                None => CompletionCode::Ack,
+            };
+            let end = (code, 0, false);
+            c.initiator.complete(&mut tables.transactions, Application(queues), packet.rsn, end);
+        }
+    }
+
+    /// BACK, EACK, NACK.
+    #[inline(always)]
+    fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
+        match self.acknowledge(&s.input.packet.acknowledgement, queues) {
+            AckVerdict::Stale => return s.output.report.raised.raise(Counter::AckStale),
+            AckVerdict::Invalid => return s.output.report.raised.raise(Counter::AckInvalid),
+            _ => {}
+        }
+        let Self { connection: c, tables } = self;
+        let packet = &s.input.packet;
+        tables.statistics.acks_received += 1;
+        let (rtt, mut is_new) = c.congestion.sample_rtt(packet);
+        let mut eack_drop = false;
+        if packet.kind == EACK {
+            eack_drop = c.delivery.detect_loss(&mut tables.packets, &packet.acknowledgement, now, rtt);
+        } else if packet.kind == NACK {
+            tables.statistics.nacks_received += 1;
+            let nack = nack_report(packet);
+            match c.delivery.on_nack(&mut tables.packets, &nack, now, c.congestion.rto) {
+                NackVerdict::Ignored => s.output.report.raised.raise(Counter::NackIgnored),
+                NackVerdict::WaitsStill => is_new = false,
+                NackVerdict::Refused => {
+                    let refused = crate::packet_delivery::packet(&mut tables.packets, nack.window, nack.psn);
+                    if !refused.is_response() {
+                        let rsn = refused.rsn;
+                        c.initiator.remember_ulp_code(&mut tables.transactions, rsn, packet.ulp_code);
+                    }
+                }
+                NackVerdict::Waits => {}
+            }
+        }
+        if is_new {
+            c.congestion.on_acknowledgement(&mut s.output.event, packet, eack_drop, now);
+            s.output.report.delays = 1;
+            s.output.report.decide = 1;
+        }
+    }
+
+    /// Packets with a base header: measurements, piggyback, window, transaction sublayer.
+    #[inline(always)]
+    fn on_reliable(&mut self, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+        self.tables.statistics.packets_received += 1;
+        let ticks = now.ticks();
+        let p = &s.input.packet;
+        let (t1, t2) = (Picoseconds(p.iv).ticks(), Picoseconds(p.arrival).ticks()); // D-13
+        let hops = INITIAL_HOP_LIMIT.wrapping_sub(p.hop_limit);
+        self.connection.delivery.observe(t1, t2, hops, p.congestion_experienced);
+        match self.acknowledge(&p.acknowledgement, queues) {
+            AckVerdict::Stale => s.output.report.raised.raise(Counter::AckStale), // D-35: the piggyback alone
+            AckVerdict::Invalid => s.output.report.raised.raise(Counter::AckInvalid),
+            _ => {}
+        }
+        let p = &s.input.packet;
+        let original = if p.kind == RESYNC { p.resync_type } else { p.kind };
+        let window = if original == PULL_REQUEST { Window::Request } else { Window::Data }; // D-24
+        let psn = Psn(p.psn);
+        match self.connection.delivery.lane(window).rx.classify(psn) {
+            Arrival::Old => {
+                s.output.report.raised.raise(Counter::DropOldDuplicate);
+                self.tables.statistics.duplicates += 1;
+                self.connection.delivery.coalesce_ack(ticks); // D-22
+                if s.input.packet.kind == RESYNC {
+                    // Its sender waits for the ACK (D-25). A Pull Request is acknowledged on receipt: it may still be held.
+                    self.connection.delivery.request_ack();
+                    if window == Window::Request {
+                        requests::end_held_pull(self, s);
+                    }
+                }
+            }
+            Arrival::Beyond => {
+                s.output.report.raised.raise(Counter::DropOutOfWindow);
+                self.connection.delivery.lane(window).rx.own = 1;
+                self.tables.statistics.out_of_window += 1;
+                self.connection.delivery.coalesce_ack(ticks);
+            }
+            _ if s.input.packet.kind == RESYNC => requests::on_resync(self, s, queues, window, now),
+            Arrival::Duplicate => requests::on_duplicate(self, s, queues, now),
+            Arrival::New if s.input.packet.kind == PULL_DATA => self.on_answer(s, queues, now),
+            Arrival::New => requests::on_request(self, s, queues, window, now),
+        }
+    }
+
+    /// Pull Data that is new in the data window: finds its transaction and says where the data goes
+    /// (F-8.4.3.2-1..3). The PSN is acknowledged whatever comes of it (D-23).
+    #[inline(always)]
+    fn on_answer(&mut self, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+        let Self { connection: c, tables } = self;
+        let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
+        let ack_request = s.input.packet.ack_request != 0;
+        let Some(t) = c.initiator.waiting_pull(&mut tables.transactions, rsn) else {
+            s.output.report.raised.raise(Counter::DropPullDataUnknown);
+            return c.acknowledge_data(psn, ack_request, now.ticks());
+        };
+        c.delivery.data_mut().rx.mark_answer(psn);
+        let op = &s.input.operation;
+        queues.load_work_request(rsn, &mut s.work_request);
+        let verdict = rdma::check_answer(op, t.opcode, t.length, &s.work_request);
+        let work = &mut s.output.work;
+        t.length = op.length;
+        match verdict {
+            AnswerVerdict::Data => work.kind = WorkKind::PlaceResponse,
+            AnswerVerdict::Value => work.kind = WorkKind::StoreValue,
+            AnswerVerdict::Error | AnswerVerdict::Misfit => t.length = 0,
+        }
+        work.place.memory_offset = s.work_request.local_offset;
+        work.length = op.length;
+        work.value = op.swap_or_add;
+        c.acknowledge_data(psn, ack_request, now.ticks());
+        let end = match verdict {
+            AnswerVerdict::Error => (CompletionCode::Ack, op.code, true), // D-45
+            AnswerVerdict::Misfit => (CompletionCode::OperationError, 0, true),
+            _ => return,
+        };
+        c.initiator.complete(&mut tables.transactions, Application(queues), rsn, end);
+        c.initiator.flush(&mut tables.transactions, Application(queues));
+    }
+
+    /// What the step wanted done is done: the ULP's acknowledgement, or the reason why not.
+    #[inline(always)]
+    pub fn on_work_done(&mut self, s: &mut Step, queues: &impl Queues, work: WorkDone, now: Picoseconds) {
+        let rsn = Rsn(s.input.packet.rsn);
+        match s.output.work.kind {
+            WorkKind::PlaceRequest if work.done => requests::placed(self, s, queues, now),
+            WorkKind::PlaceRequest => {
+                let place = &s.output.work.place;
+                if place.flags != 0 {
+                    self.connection.responder.failed(rsn, place, Application(queues));
+                }
+                requests::refused(self, s, UlpCode::OPERATIONAL, now);
+            }
+            WorkKind::CompareSwap | WorkKind::FetchAdd => {
+                requests::answered(self, s, (AnswerKind::Atomic, 0, work.value), now);
+            }
+            WorkKind::PlaceResponse | WorkKind::StoreValue => {
+                let code = if work.done { CompletionCode::Ack } else { CompletionCode::OperationError };
+                let (initiator, table) = (&mut self.connection.initiator, &mut self.tables.transactions);
+                initiator.complete(table, Application(queues), rsn, (code, 0, true));
+                initiator.flush(table, Application(queues));
+            }
+            WorkKind::Hold => requests::held(self, s, queues, work.cell, now),
+            WorkKind::None => {}
+        }
+        sender::reply(self, s, queues, now);
+    }
+
+    /// A held request whose turn has come; nothing is marked. Its payload is brought into a frame and parsed, then
+    /// [`on_held`](Self::on_held) follows under the same hold of the lock.
+    #[inline(always)]
+    pub fn next_held(&mut self) -> Option<Held> {
+        let target = &self.connection.target;
+        // Without an order only those that wait for the ULP are held; with one a Resync may have to be passed.
+        if self.connection.state != State::Open || (target.held == 0 && target.ordered == 0) {
+            return None;
+        }
+        self.connection.target.next_held(&mut self.tables.requests)
+    }
+
+    /// The held request stands in the frame again, and in `s.input`: the ULP gets it.
+    #[inline(always)]
+    pub fn on_held(&mut self, s: &mut Step, queues: &impl Queues, key: u32, now: Picoseconds) {
+        s.output.work.key = key;
+        s.output.work.held = 1;
+        requests::deliver(self, s, queues, now);
+        if s.output.work.kind == WorkKind::None {
+            sender::reply(self, s, queues, now);
+        }
+    }
+}
+
+/// The NACK in a packet.
+#[inline(always)]
+fn nack_report(p: &Packet) -> NackReport {
+    NackReport {
+        psn: Psn(p.psn),
+        window: if p.nack_window != 0 { Window::Request } else { Window::Data },
+        code: p.nack_code,
+        rnr_timeout_code: p.rnr_timeout_code,
+    }
+}

@@ -1,0 +1,329 @@
+//! What becomes of the peer's requests: order, the ULP, receive cells.
+
+use super::application::Application;
+use super::outgoing::Refusal;
+use super::{Entry, Step, WorkKind};
+use crate::counters::Counter;
+use crate::ids::{Psn, Rsn};
+use crate::packet_delivery::Window;
+use crate::queues::Queues;
+use crate::transaction::{
+    Arrived, CompletionCode, Duplicate, NO_CELL, RequestState, TargetRequest, request_flag,
+};
+use crate::ulp::rdma::{Answer, AnswerKind, OperationKind, PullVerdict, PushVerdict};
+use crate::units::Picoseconds;
+use crate::wire::PacketType;
+use crate::wire::resync::ResyncCode;
+
+const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
+const PULL_DATA: u8 = PacketType::PullData as u8;
+const PUSH_DATA: u8 = PacketType::PushData as u8;
+
+/// A Push Data or Pull Request that is new in its window: its order says when the ULP gets it.
+#[inline(always)]
+pub(super) fn on_request(
+    entry: &mut Entry,
+    s: &mut Step,
+    queues: &impl Queues,
+    window: Window,
+    now: Picoseconds,
+) {
+    let Entry { connection: c, tables } = entry;
+    let pull = window == Window::Request;
+    let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
+    let key = c.target.key(rsn, psn, pull);
+    s.output.work.key = key;
+    s.output.work.held = 0;
+    let arrived = c.target.arrived(&tables.requests, key, rsn, pull);
+    match arrived {
+        Arrived::Deliver => deliver(entry, s, queues, now),
+        Arrived::Hold | Arrived::HoldRnr => {
+            s.output.work.kind = WorkKind::Hold;
+            s.output.work.rnr = 0;
+            if arrived == Arrived::HoldRnr {
+                let refusal = Refusal::not_ready(c.target.rnr_code(&tables.requests, key));
+                nack(entry, s, refusal, now); // D-42
+            }
+        }
+        Arrived::NoRoom => {
+            s.output.report.raised.raise(Counter::DropResources);
+            nack(entry, s, Refusal::NO_ROOM, now);
+        }
+        Arrived::Past => {
+            // D-53: a protocol error; acknowledged, or its sender would repeat it for ever.
+            s.output.report.raised.raise(Counter::DropRsn);
+            match window {
+                Window::Data => c.acknowledge_data(psn, false, now.ticks()),
+                Window::Request => c.mark_received(window, psn, false, now.ticks()),
+            }
+        }
+    }
+}
+
+/// A packet whose PSN was received before (D-21): what follows depends on what became of the request.
+#[inline(never)]
+pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+    let Entry { connection: c, tables } = entry;
+    tables.statistics.duplicates += 1;
+    c.delivery.coalesce_ack(now.ticks()); // AR is ignored (D-22)
+    let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
+    let key = c.target.key(rsn, psn, false);
+    let duplicate = if s.input.packet.kind == PUSH_DATA {
+        c.target.duplicate(&tables.requests, key, rsn, psn)
+    } else {
+        Duplicate::Drop
+    };
+    let refusal = match duplicate {
+        Duplicate::Deliver => {
+            // D-43: this copy is as good as the one in the cell.
+            s.output.work.key = key;
+            s.output.work.held = 1;
+            return deliver(entry, s, queues, now);
+        }
+        Duplicate::Drop => return s.output.report.raised.raise(Counter::DropDuplicate),
+        Duplicate::Rnr(code) => Refusal::not_ready(code),
+        Duplicate::Error(code) => Refusal::error(code),
+    };
+    s.output.report.raised.raise(Counter::DropDuplicate);
+    nack(entry, s, refusal, now);
+}
+
+/// A Resync in the window: the PSN is received and acknowledged whatever it was before, and its transaction
+/// is over (F-9.2.5-1, D-25).
+#[inline(always)]
+pub(super) fn on_resync(
+    entry: &mut Entry,
+    s: &mut Step,
+    queues: &impl Queues,
+    window: Window,
+    now: Picoseconds,
+) {
+    let Entry { connection: c, tables } = entry;
+    let p = &s.input.packet;
+    let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
+    if p.resync_type == PULL_DATA {
+        // Any other code leaves the pull to its timeout (D-25).
+        let reset = p.resync_code == ResyncCode::LOCAL_XLR;
+        if reset && c.initiator.waiting_pull(&mut tables.transactions, rsn).is_some() {
+            c.delivery.data_mut().rx.mark_answer(psn);
+            let end = (CompletionCode::RemoteError, 0, true);
+            c.initiator.complete(&mut tables.transactions, Application(queues), rsn, end);
+            c.initiator.flush(&mut tables.transactions, Application(queues));
+        }
+    } else {
+        let pull = window == Window::Request;
+        let Some(cell) = c.target.resync(&mut tables.requests, rsn, psn, pull) else {
+            s.output.report.raised.raise(Counter::DropResources);
+            return; // it comes again
+        };
+        s.output.report.free_cell = cell;
+        s.output.report.wake = 1; // the next in order may wait in a cell
+    }
+    match window {
+        Window::Data => c.acknowledge_data(psn, true, now.ticks()),
+        Window::Request => c.mark_received(window, psn, true, now.ticks()),
+    }
+    cells_changed(entry, s);
+}
+
+/// Ends the held Pull Request that an old Resync stands for.
+#[inline(never)]
+pub(super) fn end_held_pull(entry: &mut Entry, s: &mut Step) {
+    let Entry { connection: c, tables } = entry;
+    let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
+    let key = c.target.key(rsn, psn, true);
+    let request = &tables.requests[key as usize & (super::TRANSACTIONS - 1)];
+    if request.state != RequestState::Held || request.rsn != rsn || request.psn != psn {
+        return;
+    }
+    if let Some(cell) = c.target.resync(&mut tables.requests, rsn, psn, true) {
+        s.output.report.free_cell = cell;
+        s.output.report.wake = 1;
+        cells_changed(entry, s);
+    }
+}
+
+/// Hands the request in `s.input` to the ULP: a new packet, or one that was held (`work.held`). What the ULP wants done
+/// first becomes the step's work.
+#[inline(always)]
+pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+    let c = &mut entry.connection;
+    if c.target.take_gap() {
+        c.responder.abandon_message();
+    }
+    let rsn = Rsn(s.input.packet.rsn);
+    let Step { input, output, .. } = s;
+    let work = &mut output.work;
+    let op = &input.operation;
+    if input.packet.kind == PULL_REQUEST {
+        match c.responder.admit_pull(op, &input.region) {
+            PullVerdict::Answer(kind, code) => answered(entry, s, (kind, code, 0), now),
+            PullVerdict::Execute(offset) => {
+                let swap = op.kind == OperationKind::CompareSwap;
+                work.kind = if swap { WorkKind::CompareSwap } else { WorkKind::FetchAdd };
+                work.place.memory_offset = offset;
+                work.value = op.swap_or_add;
+                work.compare = op.compare;
+            }
+        }
+        return;
+    }
+    match c.responder.admit_push(op, &input.region, rsn, Application(queues), &mut work.place) {
+        PushVerdict::Take => {
+            work.kind = WorkKind::PlaceRequest;
+            work.length = op.length;
+        }
+        PushVerdict::NotReady => not_ready(entry, s, queues, now),
+        refusal => refused(entry, s, refusal as u8, now),
+    }
+}
+
+/// The data of a push stands in memory: the ULP acknowledges it, so does packet delivery (F-6.1.1.1-2).
+#[inline(always)]
+pub(super) fn placed(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+    let c = &mut entry.connection;
+    let (p, work) = (&s.input.packet, &s.output.work);
+    let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
+    c.responder.placed(&s.input.operation, rsn, &work.place, Application(queues));
+    entry.tables.statistics.bytes_received += s.input.operation.length as u64;
+    c.acknowledge_data(psn, p.ack_request != 0, now.ticks());
+    c.target.delivered(work.key, rsn, false);
+    if work.held != 0 {
+        queues.set_receive_wanted(c.target.waits_for_ulp() as u32);
+    }
+    request_over(entry, s);
+}
+
+/// A pull is answered: its Pull Data goes out in the order of the requests (8.5.3.2).
+#[inline(never)]
+pub(super) fn answered(
+    entry: &mut Entry,
+    s: &mut Step,
+    (kind, code, value): (AnswerKind, u8, u64),
+    now: Picoseconds,
+) {
+    let c = &mut entry.connection;
+    let (p, op, work) = (&s.input.packet, &s.input.operation, &s.output.work);
+    let rsn = Rsn(p.rsn);
+    if work.held == 0 {
+        c.mark_received(Window::Request, Psn(p.psn), p.ack_request != 0, now.ticks());
+    }
+    let operand = if matches!(kind, AnswerKind::Atomic) { value } else { op.address };
+    let answer = Answer { operand, rkey: op.rkey, length: op.length, kind, code, reserved: [0; 6] };
+    c.target.answer(&mut entry.tables.responses, rsn, answer);
+    c.target.delivered(work.key, rsn, true);
+    request_over(entry, s);
+}
+
+/// The ULP completes a push in error (F-8.5.3.5-1); the entry waits for the peer's Resync.
+#[inline(never)]
+pub(super) fn refused(entry: &mut Entry, s: &mut Step, code: u8, now: Picoseconds) {
+    let c = &mut entry.connection;
+    let (p, work) = (&s.input.packet, &s.output.work);
+    let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
+    if work.held == 0 {
+        c.mark_received(Window::Data, psn, false, now.ticks());
+    }
+    c.target.delivered(work.key, rsn, false);
+    let cell = c.target.errored(&mut entry.tables.requests, work.key, (rsn, psn, code));
+    s.output.report.free_cell = cell;
+    s.output.work.held = 0;
+    nack(entry, s, Refusal::error(code), now);
+    cells_changed(entry, s);
+}
+
+/// The ULP says RNR to a push: kept in a cell and NACKed (D-42, D-43).
+#[inline(never)]
+pub(super) fn not_ready(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+    let c = &mut entry.connection;
+    let work = &mut s.output.work;
+    let code = if work.held != 0 {
+        let code = c.target.not_ready(&mut entry.tables.requests, work.key, now.ticks());
+        ask_for_receive(c, s, queues);
+        code
+    } else {
+        work.kind = WorkKind::Hold;
+        work.rnr = 1;
+        c.target.first_rnr_code
+    };
+    nack(entry, s, Refusal::not_ready(code), now);
+}
+
+/// The payload of the request stands in `cell`, or there was none to be had.
+#[inline(never)]
+pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: u32, now: Picoseconds) {
+    let c = &mut entry.connection;
+    let (p, work) = (&s.input.packet, &s.output.work);
+    if cell == NO_CELL {
+        // An RNR NACK already says that the packet has to come again (D-43).
+        if s.output.packet.present == 0 {
+            s.output.report.raised.raise(Counter::DropResources);
+            nack(entry, s, Refusal::NO_ROOM, now);
+        }
+        return;
+    }
+    let pull = p.kind == PULL_REQUEST;
+    let psn = Psn(p.psn);
+    let ack_request = p.ack_request != 0;
+    let request = TargetRequest {
+        rsn: Rsn(p.rsn),
+        psn,
+        cell: cell as u16,
+        length: p.payload_length as u16,
+        request_length: p.request_length as u16,
+        state: RequestState::Held,
+        flags: if ack_request { request_flag::ACK_REQUEST } else { 0 }
+            | if pull { request_flag::PULL } else { 0 },
+        ..TargetRequest::default()
+    };
+    c.target.held(&mut entry.tables.requests, work.key, request);
+    entry.tables.statistics.held += 1;
+    let window = if pull { Window::Request } else { Window::Data };
+    c.mark_received(window, psn, ack_request, now.ticks());
+    c.occupancy.changed(c.target.held, s.input.cells_in_use + 1);
+    s.output.report.wake = 1;
+    if work.rnr != 0 {
+        c.target.not_ready(&mut entry.tables.requests, work.key, now.ticks());
+        ask_for_receive(c, s, queues);
+    }
+}
+
+/// The request at hand is over: its place in the table is free, and so is the cell it was held in.
+#[inline(always)]
+pub(super) fn request_over(entry: &mut Entry, s: &mut Step) {
+    if s.output.work.held != 0 {
+        s.output.report.free_cell =
+            entry.connection.target.free(&mut entry.tables.requests, s.output.work.key);
+        s.output.work.held = 0;
+        cells_changed(entry, s);
+    }
+    if entry.connection.target.held != 0 {
+        s.output.report.wake = 1; // the next in order may wait in a cell
+    }
+}
+
+/// A cell is given back, if the step says so.
+#[inline(always)]
+pub(super) fn cells_changed(entry: &mut Entry, s: &Step) {
+    if s.output.report.free_cell != NO_CELL {
+        let c = &mut entry.connection;
+        c.occupancy.changed(c.target.held, s.input.cells_in_use.saturating_sub(1));
+    }
+}
+
+/// The ULP waits for a receive: the application is asked to ring when it posts one. It may have just done so.
+#[inline(always)]
+fn ask_for_receive(c: &mut super::Connection, s: &mut Step, queues: &impl Queues) {
+    queues.set_receive_wanted(1);
+    if c.responder.is_ready(Application(queues)) {
+        c.target.ulp_ready();
+        s.output.report.wake = 1;
+    }
+}
+
+/// Sends a NACK for the packet at hand.
+#[inline(always)]
+fn nack(entry: &mut Entry, s: &mut Step, refusal: Refusal, now: Picoseconds) {
+    entry.tables.statistics.nacks_sent += 1;
+    entry.connection.nack(s, refusal, now);
+}

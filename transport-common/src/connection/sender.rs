@@ -1,0 +1,355 @@
+//! What a connection sends, and when: timers, the order of F-8.3 and D-29, the answer in the frame that asked.
+
+use super::application::Application;
+use super::{Entry, Outgoing, Serviced, State, Statistics, Step, WorkKind};
+use crate::bitmap::Bitmap128;
+use crate::counters::Counter;
+use crate::ids::Rsn;
+use crate::packet_delivery::{self, Cause, TxPacket, Window, packet_flag};
+use crate::queues::Queues;
+use crate::transaction::{CompletionCode, Kind};
+use crate::ulp::rdma;
+use crate::units::{Deadline, FalconTime, Picoseconds};
+use crate::verifier::bounded;
+use crate::wire::PacketType;
+use crate::wire::resync::ResyncCode;
+
+#[inline(always)]
+pub(super) fn service_open<Q: Queues>(
+    entry: &mut Entry,
+    s: &mut Step,
+    queues: &Q,
+    now: Picoseconds,
+) -> Serviced {
+    let c = &mut entry.connection;
+    if queues.has_new_settings() {
+        queues.take_settings();
+        c.congestion.apply_settings(queues.settings());
+    }
+    if s.input.has_outcome != 0 {
+        c.on_result(&mut entry.tables.statistics, s, queues, now);
+    }
+    if c.target.waits_for_ulp() && c.responder.is_ready(Application(queues)) {
+        c.target.ulp_ready();
+    }
+    run_timers(entry, queues, now.ticks());
+    let c = &mut entry.connection;
+    if c.initiator.completions_blocked != 0 {
+        s.output.report.raised.raise(Counter::CompletionQueueFull);
+        c.initiator.retry(&mut entry.tables.transactions, Application(queues));
+        s.output.report.wake = c.initiator.completions_blocked;
+    }
+    let serviced = choose(entry, s, queues, now);
+    if s.output.report.raised.contains(Counter::BadWorkRequest) {
+        let Entry { connection: c, tables } = &mut *entry;
+        c.initiator.flush(&mut tables.transactions, Application(queues));
+    }
+    let useful = serviced != Serviced::Nothing;
+    entry.connection.service.fruitless = !useful as u32;
+    if useful && wants_service(entry, queues) {
+        s.output.report.wake = 1;
+    }
+    if entry.connection.state != State::Open {
+        s.output.report.wake = 1; // a timer ended it
+    }
+    serviced
+}
+
+/// A connection that ended: everything outstanding is completed and given back, some at each service.
+#[inline(always)]
+pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
+    let Entry { connection: c, tables } = entry;
+    if c.state == State::Closed {
+        return;
+    }
+    queues.set_state(c.state as u32);
+    let closing = c.state == State::Closing;
+    c.initiator.drain(&mut tables.transactions, Application(queues), closing);
+    let more = c.initiator.drained(&mut tables.transactions, Application(queues));
+    let cell = if c.target.held != 0 { c.target.give_up_one(&mut tables.requests) } else { None };
+    if let Some(cell) = cell {
+        s.output.report.free_cell = cell;
+    }
+    if more || cell.is_some() {
+        let goes_on = cell.is_some() || c.initiator.completions_blocked == 0;
+        s.output.report.wake = goes_on as u8;
+    } else if closing {
+        c.state = State::Closed;
+        queues.set_state(State::Closed as u32);
+    }
+}
+
+#[inline(always)]
+pub(super) fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTime) {
+    if entry.connection.delivery.retransmit.is_due(now) {
+        on_retransmission_timer(entry, now);
+    }
+    let Entry { connection: c, tables } = entry;
+    if c.target.rnr_timer.is_due(now) {
+        c.target.on_rnr_timer(&tables.requests, now);
+    }
+    if c.initiator.timer.is_due(now) {
+        c.initiator.on_timer(&mut tables.transactions, Application(queues), now);
+    }
+    if c.congestion.pacing.is_due(now) {
+        c.congestion.pacing = Deadline::NONE;
+    }
+}
+
+/// Packet delivery finds out what timed out. What is exhausted ends the connection (F-11-6); whoever had something in it
+/// hears of that.
+#[inline(never)]
+fn on_retransmission_timer(entry: &mut Entry, now: FalconTime) {
+    let Entry { connection: c, tables } = entry;
+    let [mut data, mut request] = c.delivery.on_timer(&mut tables.packets, now, c.congestion.rto);
+    if !data.or(request).is_zero() {
+        c.state = State::Fatal;
+        note_exhausted(entry, Window::Data, &mut data);
+        note_exhausted(entry, Window::Request, &mut request);
+    }
+}
+
+#[inline(never)]
+fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) {
+    let Entry { connection: c, tables } = entry;
+    let base = c.delivery.lane(window).tx.base;
+    while let Some(offset) = exhausted.take_lowest() {
+        bounded!();
+        let packet = packet_delivery::packet(&mut tables.packets, window, base.add(offset));
+        // Pull Data carries the peer's RSN, not one of ours.
+        if !packet.is_response() {
+            c.initiator.exhausted(&mut tables.transactions, packet.rsn, packet.resync_code);
+        }
+    }
+}
+
+/// The order of F-8.3 and D-29: acknowledgement, retransmission, what waits for delivery, then new packets of
+/// initiator and target in turn.
+#[inline(always)]
+pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
+    let Entry { connection: c, tables } = entry;
+    if c.delivery.ack_is_due(now.ticks()) {
+        c.send_ack(&mut tables.statistics, s, now);
+        return Serviced::Done;
+    }
+    let paced = !c.congestion.may_depart(now);
+    if !paced && c.delivery.has_retransmissions() && resend(entry, s, queues, now) {
+        return Serviced::Done;
+    }
+    if entry.next_held().is_some() {
+        return Serviced::Held;
+    }
+    let c = &mut entry.connection;
+    if paced {
+        if has_packet_to_send(entry, queues) && entry.connection.congestion.wait_for_departure() {
+            entry.tables.statistics.paced += 1;
+        }
+        entry.connection.initiator.wait(&mut entry.tables.transactions, now.ticks());
+        return Serviced::Nothing;
+    }
+    let target_first = c.service.target_next != 0;
+    c.service.target_next = !target_first as u32;
+    let sent = (target_first && send_response(entry, s, now))
+        || Q::in_place(|| send_request(entry, s, queues, now))
+        || (!target_first && send_response(entry, s, now));
+    if sent { Serviced::Done } else { Serviced::Nothing }
+}
+
+/// Whether a reliable packet waits, should the gate let it pass.
+#[inline(always)]
+pub(super) fn has_packet_to_send(entry: &Entry, queues: &impl Queues) -> bool {
+    let c = &entry.connection;
+    c.delivery.has_retransmissions()
+        || c.target.has_response()
+        || c.initiator.has_new_work(Application(queues))
+}
+
+/// Sends the next work request (F-8.4.3.1-2, F-8.4.3.3-1).
+#[inline(always)]
+pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
+    let Entry { connection: c, tables } = entry;
+    let sends = Application(queues);
+    let gate = c.congestion.gate();
+    let (data, request) = (&c.delivery.lanes[0].tx, &c.delivery.lanes[1].tx);
+    let passes = |kind| match kind {
+        Kind::Push => data.may_send_request(gate, true),
+        Kind::Pull => request.may_send_request(gate, false),
+    };
+    let Some(next) = c.initiator.next_request(&mut tables.transactions, sends, passes) else {
+        c.initiator.wait(&mut tables.transactions, now.ticks());
+        return false;
+    };
+    let (rsn, ticks) = (next.rsn, now.ticks());
+    let kind = if matches!(next.kind, Kind::Pull) { PacketType::PullRequest } else { PacketType::PushData };
+    if next.skipped {
+        c.initiator.skipped_sent(&mut tables.transactions, sends, rsn);
+        send_skip(entry, s, (rsn, kind as u8), now);
+        return true;
+    }
+    queues.load_work_request(rsn, &mut s.work_request);
+    let mut label = rdma::label(&s.work_request);
+    label.kind = next.kind;
+    c.initiator.sent(&mut tables.transactions, rsn, label, ticks);
+    if !rdma::is_valid(&s.work_request, c.endpoint.max_segment) {
+        s.output.report.raised.raise(Counter::BadWorkRequest);
+        s.output.report.wake = 1;
+        c.initiator.complete(
+            &mut tables.transactions,
+            sends,
+            rsn,
+            (CompletionCode::OperationError, 0, false),
+        );
+        if c.initiator.ordered != 0 {
+            send_skip(entry, s, (rsn, kind as u8), now);
+            return true;
+        }
+        return false;
+    }
+    let packet = TxPacket { rsn, last_sent: ticks, kind: kind as u8, ..TxPacket::default() };
+    let last_of_burst = matches!(next.kind, Kind::Push) && c.initiator.is_last_submitted(sends, rsn);
+    let peer = c.endpoint.peer_cid.0;
+    send_new(entry, &mut s.output.packet, packet, (kind, last_of_burst), now);
+    let out = &mut s.output.packet;
+    out.request_length = rdma::request_payload(&s.work_request, peer, &mut out.ulp);
+    true
+}
+
+/// Books and starts a reliable packet that is sent for the first time: PSN, timer, AR (F-9.1.3).
+#[inline(always)]
+pub(super) fn send_new(
+    entry: &mut Entry,
+    out: &mut Outgoing,
+    packet: TxPacket,
+    (kind, last_of_burst): (PacketType, bool),
+    now: Picoseconds,
+) {
+    let Entry { connection: c, tables } = entry;
+    c.congestion.departed(now);
+    let (window, psn) = c.delivery.send(&mut tables.packets, packet, now.ticks(), c.congestion.rto);
+    tables.statistics.packets_sent += 1;
+    c.start_reliable(out, kind, (window, psn, packet.rsn), now);
+    out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last_of_burst) as u8;
+}
+
+/// Sends a Resync with a fresh PSN in place of a request that ended before it was sent: the target of an ordered
+/// connection has to pass its RSN (D-47).
+#[inline(never)]
+fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, u8), now: Picoseconds) {
+    let packet = TxPacket {
+        rsn,
+        last_sent: now.ticks(),
+        kind,
+        flags: packet_flag::RESYNC | packet_flag::RESYNC_SENT,
+        resync_code: ResyncCode::TRANSACTION_TIMED_OUT,
+        ..TxPacket::default()
+    };
+    send_new(entry, &mut s.output.packet, packet, (PacketType::Resync, false), now);
+    let out = &mut s.output.packet;
+    out.ack_request = 0;
+    out.resync_code = packet.resync_code;
+    out.resync_type = packet.kind;
+    entry.tables.statistics.resyncs_sent += 1;
+}
+
+/// Sends the oldest response that is ready, if nothing stands before it and the gate is open (F-9.1.2-2).
+#[inline(always)]
+pub(super) fn send_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
+    entry.connection.target.has_response() && send_next_response(entry, s, now)
+}
+
+#[inline(never)]
+pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
+    let Entry { connection: c, tables } = entry;
+    let data = &c.delivery.data().tx;
+    if !data.retransmit.and(data.pull_data).is_zero()
+        || !data.may_send_response(c.congestion.gate())
+        || !c.congestion.may_depart(now)
+    {
+        return false;
+    }
+    let (response, rsn) = c.target.send_response(&mut tables.responses);
+    let kind = PacketType::PullData;
+    let packet = TxPacket { rsn, last_sent: now.ticks(), response, kind: kind as u8, ..TxPacket::default() };
+    let peer = c.endpoint.peer_cid.0;
+    send_new(entry, &mut s.output.packet, packet, (kind, false), now);
+    let answer = &entry.tables.responses[response as usize & (super::RESPONSES - 1)].answer;
+    rdma::response_payload(answer, peer, &mut s.output.packet.ulp);
+    true
+}
+
+/// Sends the retransmission that is next, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
+#[inline(never)]
+pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
+    let Entry { connection: c, tables } = entry;
+    let Some(resend) = c.delivery.next_retransmission(&tables.packets, c.congestion.gate()) else {
+        return false;
+    };
+    let when = (now.ticks(), c.congestion.rto);
+    let (initiator, transactions) = (&c.initiator, &tables.transactions);
+    let again = c.delivery.book_retransmission(&mut tables.packets, resend, when, |rsn| {
+        initiator.is_retained(transactions, rsn)
+    });
+    c.congestion.departed(now);
+    count_retransmission(&mut tables.statistics, again.cause);
+    if again.is_loss {
+        c.congestion.on_retransmission(&mut s.output.event, &again);
+        s.output.report.decide = 1;
+    }
+    let (packet, out) = (&again.packet, &mut s.output.packet);
+    let at = (resend.window, resend.psn, packet.rsn);
+    if let Some(code) = packet.resync() {
+        c.start_reliable(out, PacketType::Resync, at, now);
+        out.resync_code = code;
+        out.resync_type = packet.kind;
+        return true;
+    }
+    let peer = c.endpoint.peer_cid.0;
+    if packet.is_response() {
+        c.start_reliable(out, PacketType::PullData, at, now);
+        let answer = &tables.responses[packet.response as usize & (super::RESPONSES - 1)].answer;
+        rdma::response_payload(answer, peer, &mut out.ulp);
+    } else {
+        let pull = resend.window == Window::Request;
+        let kind = if pull { PacketType::PullRequest } else { PacketType::PushData };
+        c.start_reliable(out, kind, at, now);
+        queues.load_work_request(packet.rsn, &mut s.work_request);
+        out.request_length = rdma::request_payload(&s.work_request, peer, &mut out.ulp);
+    }
+    let last = !packet.is_response() && !c.delivery.has_retransmissions();
+    out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last) as u8;
+    true
+}
+
+/// Fills the frame at hand, if it is free: with a response, else with an ACK that is due. Then asks for the
+/// engine if something is left.
+#[inline(always)]
+pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
+    let busy = s.output.packet.present != 0;
+    if !busy && !send_response(entry, s, now) && entry.connection.delivery.ack_is_due(now.ticks()) {
+        entry.connection.send_ack(&mut entry.tables.statistics, s, now);
+    }
+    s.output.work.kind = WorkKind::None;
+    s.output.report.wake |= wants_service(entry, queues) as u8;
+    entry.connection.report_deadline(s, now.ticks());
+}
+
+/// Whether the engine could have something to do for this connection, whatever the time.
+#[inline(always)]
+pub(super) fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
+    let c = &entry.connection;
+    c.delivery.ack.pending != 0
+        || c.initiator.completions_blocked != 0
+        || has_packet_to_send(entry, queues)
+        || !c.target.rnr_due.is_zero()
+        || c.target.may_have_next()
+}
+
+#[inline(always)]
+fn count_retransmission(statistics: &mut Statistics, cause: Cause) {
+    match cause {
+        Cause::NotSent => {}
+        Cause::Early => statistics.retransmitted_early += 1,
+        Cause::Timeout => statistics.retransmitted_timeout += 1,
+        Cause::Resync => statistics.resyncs_sent += 1,
+    }
+}

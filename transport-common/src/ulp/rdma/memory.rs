@@ -1,0 +1,75 @@
+//! Registered memory: what a peer may name.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Bytes of registered memory a node owns.
+pub const MEMORY_BYTES: usize = 256 << 20;
+/// No access of the datapath starts beyond this offset, so that a maximal packet stays inside.
+pub const MEMORY_GUARD: usize = 8192;
+/// Bytes of it that requests and regions may name.
+pub const USABLE_BYTES: u64 = (MEMORY_BYTES - MEMORY_GUARD) as u64;
+/// Access rights of a region ([`Region::access`]).
+pub mod access {
+    /// The peer may READ.
+    pub const REMOTE_READ: u32 = 1;
+    /// The peer may WRITE.
+    pub const REMOTE_WRITE: u32 = 2;
+    /// The peer may do atomics.
+    pub const REMOTE_ATOMIC: u32 = 4;
+}
+
+/// A registered memory region; a `key` of 0 marks a free entry.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Region {
+    /// Where it starts in the node's memory.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// R_Key.
+    pub key: u32,
+    /// See [`access`].
+    pub access: u32,
+}
+
+impl Region {
+    /// The memory offset of `[address, address + length)` if key, rights and bounds allow it. The table is untrusted:
+    /// a region that reaches beyond the usable memory has no such part.
+    #[inline(always)]
+    pub fn resolve(&self, key: u32, access: u32, address: u64, length: u32) -> Option<u64> {
+        if key == 0 || self.key != key || self.access & access != access {
+            return None;
+        }
+        if address > self.length || self.length - address < length as u64 {
+            return None;
+        }
+        let offset = self.offset.wrapping_add(address);
+        if offset > USABLE_BYTES || offset + length as u64 > USABLE_BYTES { None } else { Some(offset) }
+    }
+}
+
+const _: () = assert!(size_of::<Region>() == 24);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REGION: Region =
+        Region { offset: 4096, length: 100, key: 7, access: access::REMOTE_READ | access::REMOTE_WRITE };
+
+    #[test]
+    fn region_resolves_only_inside_with_key_and_rights() {
+        assert_eq!(REGION.resolve(7, access::REMOTE_READ, 0, 100), Some(4096));
+        assert_eq!(REGION.resolve(7, access::REMOTE_READ, 100, 0), Some(4196));
+        assert_eq!(REGION.resolve(7, access::REMOTE_READ, 1, 100), None);
+        assert_eq!(REGION.resolve(7, access::REMOTE_READ, u64::MAX, 2), None);
+        assert_eq!(REGION.resolve(7, access::REMOTE_ATOMIC, 0, 8), None);
+        assert_eq!(REGION.resolve(8, access::REMOTE_READ, 0, 8), None);
+        assert_eq!(Region::default().resolve(0, access::REMOTE_READ, 0, 0), None);
+        let beyond = Region { offset: USABLE_BYTES - 10, ..REGION };
+        assert_eq!(beyond.resolve(7, access::REMOTE_READ, 0, 10), Some(USABLE_BYTES - 10));
+        assert_eq!(beyond.resolve(7, access::REMOTE_READ, 1, 10), None);
+        let wraps = Region { offset: u64::MAX - 10, length: u64::MAX, ..REGION };
+        assert_eq!(wraps.resolve(7, access::REMOTE_READ, 0, 10), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! The RDMA ULP at the target: WRITE is placed, READ and atomics are answered, SEND consumes a posted receive.
+
+use super::{
+    Completion, Operation, OperationKind, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, USABLE_BYTES, UlpCode,
+    access, flag, verb,
+};
+use crate::ids::Rsn;
+use crate::transaction::CompletionCode;
+
+/// The application's side of the responder: receives it has posted, and where it hears of messages. What it writes is
+/// untrusted, and two readings may differ.
+pub trait Receives: Copy {
+    /// Number of receives posted.
+    fn posted(&self) -> u32;
+    /// A posted receive.
+    fn receive(&self, index: u32) -> ReceiveRequest;
+    /// Gives the first `count` posted receives back.
+    fn consumed(&self, count: u32);
+    /// Tells of a message; what finds no room is lost to the application, which did not empty its queue.
+    fn received(&self, completion: Completion);
+}
+
+/// Bits of [`Place::flags`].
+pub mod place_flag {
+    /// It completes a posted receive.
+    pub const RECEIVES: u32 = 1;
+    /// The receive completion carries immediate data.
+    pub const IMMEDIATE: u32 = 2;
+    /// It is the last of what its receive waits for.
+    pub const LAST: u32 = 4;
+}
+
+/// Where the data of a push goes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// In the node's memory.
+    pub memory_offset: u64,
+    /// The posted receive it uses.
+    pub receive: u32,
+    /// See [`place_flag`].
+    pub flags: u32,
+    /// Bytes of the message so far.
+    pub message_length: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What the ULP says to a push. All but the first and the last complete it in error, with their value as the ULP's code
+/// (D-84).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PushVerdict {
+    /// Its data is to be placed.
+    Take = 0,
+    /// Malformed, out of its place in a message, or larger than the receive it is for.
+    Invalid = UlpCode::INVALID_REQUEST,
+    /// It may not be placed there.
+    Access = UlpCode::ACCESS,
+    /// No receive is posted (F-6.4-1).
+    NotReady = u8::MAX,
+}
+
+/// What the ULP says to a pull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PullVerdict {
+    /// Its answer.
+    Answer(AnswerKind, u8),
+    /// The answer is what an atomic finds at this offset in the node's memory.
+    Execute(u64),
+}
+
+/// What an answer says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AnswerKind {
+    /// An error of the ULP (D-45).
+    #[default]
+    Error = 0,
+    /// Data read from registered memory when the packet is built.
+    Read = 1,
+    /// The original value of an atomic.
+    Atomic = 2,
+}
+
+/// The answer to a pull, as long as its Pull Data may have to be built.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// READ: address in the region. Atomic: the original value.
+    pub operand: u64,
+    /// READ: the region.
+    pub rkey: u32,
+    /// READ: bytes.
+    pub length: u32,
+    /// What it says.
+    pub kind: AnswerKind,
+    /// ULP code of an error.
+    pub code: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+}
+
+/// Responder of a connection.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Responder {
+    /// Posted receives consumed.
+    pub receive_next: u32,
+    /// Bytes of the current SEND message placed so far.
+    pub receive_offset: u32,
+    /// 1: between the first and the last segment of a SEND.
+    pub in_message: u32,
+    /// Bytes of data that Pull Data can hold.
+    pub max_answer: u32,
+    /// 1: requests come in the order in which they were submitted.
+    pub ordered: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl Responder {
+    /// Nothing received yet.
+    pub fn new(max_answer: u32, ordered: bool) -> Self {
+        Self { max_answer, ordered: ordered as u32, ..Self::default() }
+    }
+
+    /// Whether a receive is posted.
+    #[inline(always)]
+    pub fn is_ready(&self, receives: impl Receives) -> bool {
+        let posted = receives.posted().wrapping_sub(self.receive_next);
+        // The application's counter is untrusted.
+        posted != 0 && posted <= RECEIVE_QUEUE_DEPTH as u32
+    }
+
+    /// What to do with a push. What it takes is counted as taken; the data has to be placed, and [`Self::placed`] or
+    /// [`Self::failed`] follows.
+    #[inline(always)]
+    pub fn admit_push(
+        &mut self,
+        op: &Operation,
+        region: &Region,
+        rsn: Rsn,
+        receives: impl Receives,
+        place: &mut Place,
+    ) -> PushVerdict {
+        match op.kind {
+            OperationKind::Write => self.admit_write(op, region, receives, place),
+            OperationKind::Send => self.admit_send(op, rsn, receives, place),
+            _ => PushVerdict::Invalid,
+        }
+    }
+
+    #[inline(always)]
+    fn admit_write(
+        &mut self,
+        op: &Operation,
+        region: &Region,
+        receives: impl Receives,
+        place: &mut Place,
+    ) -> PushVerdict {
+        let Some(memory_offset) = region.resolve(op.rkey, access::REMOTE_WRITE, op.address, op.length) else {
+            return PushVerdict::Access;
+        };
+        place.memory_offset = memory_offset;
+        place.message_length = op.length;
+        place.flags = 0;
+        if op.has_immediate != 0 {
+            if !self.is_ready(receives) {
+                return PushVerdict::NotReady;
+            }
+            place.receive = self.receive_next;
+            place.flags = place_flag::RECEIVES | place_flag::IMMEDIATE | place_flag::LAST;
+            self.receive_next = self.receive_next.wrapping_add(1);
+        }
+        PushVerdict::Take
+    }
+
+    #[inline(never)]
+    fn admit_send(
+        &mut self,
+        op: &Operation,
+        rsn: Rsn,
+        receives: impl Receives,
+        place: &mut Place,
+    ) -> PushVerdict {
+        let whole = op.first != 0 && op.last != 0;
+        // D-84: messages of several segments need an order.
+        let out_of_place = (op.first == 0) != (self.in_message != 0);
+        if out_of_place || (self.ordered == 0 && !whole) {
+            self.abandon_message();
+            return PushVerdict::Invalid;
+        }
+        if !self.is_ready(receives) {
+            return PushVerdict::NotReady;
+        }
+        let receive = receives.receive(self.receive_next);
+        let offset = self.receive_offset as u64;
+        let end = offset + op.length as u64;
+        place.memory_offset = receive.local_offset.wrapping_add(offset);
+        place.receive = self.receive_next;
+        place.message_length = end as u32;
+        let fits = end <= receive.length as u64
+            && receive.local_offset <= USABLE_BYTES
+            && receive.local_offset + end <= USABLE_BYTES;
+        if op.last != 0 || !fits {
+            self.receive_next = self.receive_next.wrapping_add(1);
+            self.abandon_message();
+        } else {
+            self.receive_offset = end as u32;
+            self.in_message = 1;
+        }
+        if !fits {
+            self.failed(rsn, place, receives);
+            return PushVerdict::Invalid;
+        }
+        place.flags = place_flag::RECEIVES;
+        if op.last != 0 {
+            place.flags |= place_flag::LAST;
+            if op.has_immediate != 0 {
+                place.flags |= place_flag::IMMEDIATE;
+            }
+        }
+        PushVerdict::Take
+    }
+
+    /// A message with a hole is never completed; its posted receive waits for the next one.
+    #[inline(always)]
+    pub fn abandon_message(&mut self) {
+        self.in_message = 0;
+        self.receive_offset = 0;
+    }
+
+    /// The data of a push stands in memory: the application hears of it, if it completes a receive.
+    #[inline(always)]
+    pub fn placed(&self, op: &Operation, rsn: Rsn, place: &Place, receives: impl Receives) {
+        if place.flags & place_flag::LAST != 0 {
+            self.received(op, rsn, place, receives);
+        }
+    }
+
+    #[inline(never)]
+    fn received(&self, op: &Operation, rsn: Rsn, place: &Place, receives: impl Receives) {
+        let immediate = place.flags & place_flag::IMMEDIATE != 0;
+        let write = matches!(op.kind, OperationKind::Write);
+        let completion = Completion {
+            wr_id: receives.receive(place.receive).wr_id,
+            length: place.message_length,
+            immediate: if immediate { op.immediate } else { 0 },
+            rsn: rsn.0,
+            opcode: if write { verb::RECEIVE_IMMEDIATE } else { verb::RECEIVE },
+            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            ..Completion::default()
+        };
+        receives.consumed(self.receive_next);
+        receives.received(completion);
+    }
+
+    /// The message does not fit into its receive, or its data could not be placed: the receive is over.
+    #[inline(never)]
+    pub fn failed(&self, rsn: Rsn, place: &Place, receives: impl Receives) {
+        let completion = Completion {
+            wr_id: receives.receive(place.receive).wr_id,
+            length: place.message_length,
+            rsn: rsn.0,
+            status: CompletionCode::OperationError as u8,
+            opcode: verb::RECEIVE,
+            ..Completion::default()
+        };
+        receives.consumed(self.receive_next);
+        receives.received(completion);
+    }
+
+    /// What to do with a pull: READ is answered when its packet is built, atomics are executed first.
+    #[inline(always)]
+    pub fn admit_pull(&self, op: &Operation, region: &Region) -> PullVerdict {
+        let read = matches!(op.kind, OperationKind::Read);
+        let rights = if read { access::REMOTE_READ } else { access::REMOTE_ATOMIC };
+        let known = read || matches!(op.kind, OperationKind::CompareSwap | OperationKind::FetchAdd);
+        if !known || op.length > self.max_answer {
+            return PullVerdict::Answer(AnswerKind::Error, UlpCode::INVALID_REQUEST);
+        }
+        match region.resolve(op.rkey, rights, op.address, op.length) {
+            None => PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS),
+            Some(_) if read => PullVerdict::Answer(AnswerKind::Read, 0),
+            Some(offset) => PullVerdict::Execute(offset),
+        }
+    }
+}
