@@ -88,11 +88,11 @@ fn nothing_is_posted_once_a_flow_has_ended() {
 
 #[test]
 fn samples_agree_with_the_arithmetic_of_a_bottleneck() {
-    // A window of 128 packets through 25 Gb/s, an eighth of which is for answers: the queue holds what the path does not.
-    const WINDOW: u64 = 128 - 128 / 8;
+    // A window of 64 packets through 25 Gb/s, an eighth of which is for answers: the queue holds what the path does not.
+    const WINDOW: u64 = 64 - 64 / 8;
     let mut plan = star(2, "rate=25Gbps,delay=1us,queue=1MiB");
     let mut flow = write(0, 1, u64::MAX);
-    flow.tuning.fcwnd = Fcwnd::from_packets(128);
+    flow.tuning.fcwnd = Fcwnd::from_packets(64);
     plan.flows = vec![flow];
     plan.sample_every = Span::from_micros(10);
     plan.watch = vec![Egress::Host(Port(1))];

@@ -38,6 +38,5 @@ fn a_write_takes_the_cycles_of_the_blocks_it_visits() {
     let ack = (14 + 20 + 8 + Psp::LEN + AckHeader::LEN) as u32;
     assert_eq!(write.busy[&Block::Line], parameters.budget(ack).ceil(), "the ACK left in its frame");
     assert_eq!(statistics.cache.misses, 1, "the first step of a connection");
-    assert!(statistics.cache.hits >= 1);
     assert_eq!(pair.card(1).pipeline().unfinished() + pair.card(0).pipeline().unfinished(), 0);
 }
