@@ -568,7 +568,8 @@ impl Initiator {
         if self.next_pull.is_before(self.brsn) {
             self.next_pull = self.brsn;
         }
-        self.brsn != self.known
+        // What was submitted since the counter was read last has to end as well, and nothing else would tell of it.
+        self.submitted(sends) != self.brsn
     }
 
     /// Nothing is sent again.

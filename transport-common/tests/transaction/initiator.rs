@@ -350,6 +350,30 @@ fn closing_completes_everything() {
     }
 }
 
+/// D-46, F-11-27: a connection that fails completes what was submitted since the counter was last read as well.
+#[test]
+fn failing_completes_what_was_submitted_meanwhile() {
+    for ordered in [true, false] {
+        let mut p = parameters(ordered, initial(0, 0, 9), initial(0, 0, 0));
+        (p.data_window, p.config.max_retransmit_attempts) = (2, 1);
+        let mut node = Node::new(&p);
+        for _ in 0..4 {
+            node.post(write(0, 4));
+        }
+        node.drain(at(0));
+        for _ in 0..4 {
+            node.post(write(0, 4));
+        }
+        let mut ended = Vec::new();
+        for now in (0..100_000).step_by(500) {
+            node.drain(at(now));
+            ended.extend(node.completed().into_iter().map(|(rsn, _)| rsn));
+        }
+        assert_eq!(node.entry.connection.state, State::Fatal);
+        assert_eq!(ended, (9..17).collect::<Vec<_>>(), "ordered {ordered}");
+    }
+}
+
 /// The application's counter is untrusted: more than the table holds, or less than was sent, counts as nothing.
 #[test]
 fn absurd_producer_counts_as_nothing() {

@@ -38,5 +38,17 @@ fn a_write_takes_the_cycles_of_the_blocks_it_visits() {
     let ack = (14 + 20 + 8 + Psp::LEN + AckHeader::LEN) as u32;
     assert_eq!(write.busy[&Block::Line], parameters.budget(ack).ceil(), "the ACK left in its frame");
     assert_eq!(statistics.cache.misses, 1, "the first step of a connection");
+    assert_eq!(statistics.cache.hits, 0, "there is no second step");
     assert_eq!(pair.card(1).pipeline().unfinished() + pair.card(0).pipeline().unfinished(), 0);
+
+    // The next WRITE finds the context in the cache: a hit, and faster by what the miss took.
+    pair.card(0).host_mut().post(0, super::write(0, 4096, 64)).expect("the queue is empty");
+    while pair.step(Cycle(2_000_000)) {}
+    pair.card(0).host_mut().poll_completion(0).expect("it was acknowledged");
+    let statistics = pair.card_mut(1).statistics();
+    assert_eq!((statistics.cache.misses, statistics.cache.hits), (1, 1));
+    let writes = statistics.event(Event::WriteReceived).expect("they came");
+    assert_eq!((writes.count, writes.most), (2, write.least), "the first took longer");
+    assert!(writes.least < writes.most, "{writes:?}");
+    assert!(u64::from(writes.least) > way_in + lookup + latency(Block::MemoryWrite), "{writes:?}");
 }
