@@ -11,8 +11,16 @@ use tiercel_tests::simulation::{Profile, Scenario, World, node_config_of};
 use tiercel_tests::{Namespace, need_root};
 use transport_common::counters::Counter;
 
-/// Frames and turns of the engine to play.
-const WANTED: [u64; 2] = [100_000, 25_000];
+/// Frames to play, unless `DIFFERENTIAL_FRAMES` asks for another number; a quarter as many turns of the engine.
+const FRAMES: u64 = 100_000;
+
+/// A number from the environment.
+fn setting(name: &str, default: u64) -> Result<u64> {
+    match std::env::var(name) {
+        Ok(text) => text.parse().with_context(|| format!("{name}={text}: give a whole number")),
+        Err(_) => Ok(default),
+    }
+}
 
 /// Index of an interface that has a receive queue and is not the loopback interface's 1.
 fn interface(namespace: &Namespace) -> Result<u32> {
@@ -29,18 +37,20 @@ fn kernel_and_host_agree_to_the_bit() -> Result<()> {
     let namespace = Namespace::new()?;
     let interface = interface(&namespace)?;
     namespace.run(|| {
-        let seed = std::env::var("DIFFERENTIAL_SEED").map_or(Ok(1), |text| text.parse())?;
+        let seed = setting("DIFFERENTIAL_SEED", 1)?;
+        let frames = setting("DIFFERENTIAL_FRAMES", FRAMES)?;
+        let wanted = [frames, frames / 4];
         let mut rng = StdRng::seed_from_u64(seed);
         let config = node_config_of(0);
         let mut harness = Harness::new(Kernel::load(config, interface)?, config, &mut rng)?;
         let mut cut = HashSet::new();
         for run in 0.. {
-            if harness.played.iter().zip(WANTED).all(|(played, wanted)| *played >= wanted) {
+            if harness.played.iter().zip(wanted).all(|(played, wanted)| *played >= wanted) {
                 break;
             }
             let profile = if run % 2 == 0 { Profile::Lossy } else { Profile::Exhausting };
             let scenario = Scenario::random(seed.wrapping_mul(1000) + run, profile);
-            let mut source = Source::new(&mut harness, &mut rng, WANTED, &mut cut);
+            let mut source = Source::new(&mut harness, &mut rng, wanted, &mut cut);
             World::new(scenario).run(&mut source);
             if let Some(error) = source.error {
                 return Err(error.context(format!("simulation {run} of seed {seed}")));
@@ -80,7 +90,7 @@ fn a_lock_that_stays_held_is_given_up_and_counted() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn a_million_decisions_of_congestion_control_agree() -> Result<()> {
     need_root();
-    let seed = std::env::var("DIFFERENTIAL_SEED").map_or(Ok(1), |text| text.parse())?;
+    let seed = setting("DIFFERENTIAL_SEED", 1)?;
     let mut rng = StdRng::seed_from_u64(seed);
     let decided = Decider::load()?.compare(1_000_000, &mut rng)?;
     println!("{decided} events decided by both");

@@ -32,6 +32,12 @@ impl Case {
         let shift = now.ticks().0.wrapping_sub(then.ticks().0);
         let c = &mut self.entry.connection;
         c.security.last_iv = c.security.last_iv.wrapping_add(now.0.wrapping_sub(then.0));
+        // What the peer's clock shows stays the same, while ours moves.
+        let moved = (now.0 >> 17).wrapping_sub(then.0 >> 17) << 17;
+        if c.security.clock_seen != 0 {
+            c.security.clock_seen = c.security.clock_seen.wrapping_add(moved);
+            c.security.clock_lead = c.security.clock_lead.wrapping_sub(moved);
+        }
         let deadlines = [
             &mut c.delivery.retransmit,
             &mut c.delivery.ack.coalescing,
@@ -132,6 +138,10 @@ impl Bracket {
             return Some(Reading { time: Picoseconds(departure), exact: true });
         }
         let mut traces = Vec::new();
+        if a.security.clock_seen != b.security.clock_seen {
+            // Kept as the tick behind the reading.
+            traces.push(Picoseconds(a.security.clock_seen).ticks().0.wrapping_sub(1));
+        }
         if a.congestion.last_event != b.congestion.last_event {
             traces.push(a.congestion.last_event.0);
         }

@@ -208,8 +208,14 @@ pub(super) fn answered(
     if work.held == 0 {
         c.mark_received(Window::Request, Psn(p.psn), p.ack_request != 0, now.ticks());
     }
-    let operand = if matches!(kind, AnswerKind::Atomic) { value } else { op.address };
-    let answer = Answer { operand, rkey: op.rkey, length: op.length, kind, code, reserved: [0; 6] };
+    let answer = match kind {
+        // Of a payload that is no operation nothing was parsed.
+        AnswerKind::Error => Answer { kind, code, ..Answer::default() },
+        AnswerKind::Atomic => Answer { operand: value, kind, ..Answer::default() },
+        AnswerKind::Read => {
+            Answer { operand: op.address, rkey: op.rkey, length: op.length, kind, ..Answer::default() }
+        }
+    };
     c.target.answer(&mut entry.tables.responses, rsn, answer);
     c.target.delivered(work.key, rsn, true);
     request_over(entry, s);

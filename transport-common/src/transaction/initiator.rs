@@ -529,6 +529,8 @@ impl Initiator {
     /// waits for what the completion queue has no room for.
     #[inline(never)]
     pub(crate) fn drain(&mut self, table: &mut Table, sends: impl Submissions, discard: bool) {
+        // What was submitted since the counter was read last has to end as well, and nothing else would tell of it.
+        self.known = self.brsn;
         let submitted = self.submitted(sends);
         let mut rsn = self.brsn;
         while rsn != submitted {
@@ -568,8 +570,7 @@ impl Initiator {
         if self.next_pull.is_before(self.brsn) {
             self.next_pull = self.brsn;
         }
-        // What was submitted since the counter was read last has to end as well, and nothing else would tell of it.
-        self.submitted(sends) != self.brsn
+        self.brsn != self.known
     }
 
     /// Nothing is sent again.

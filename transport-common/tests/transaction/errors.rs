@@ -4,7 +4,7 @@ use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
 use transport_common::queues::{Region, WorkRequest, access, opcode};
 use transport_common::transaction::{CompletionCode, RequestState};
-use transport_common::ulp::rdma::{OperationKind, UlpCode};
+use transport_common::ulp::rdma::{Answer, AnswerKind, OperationKind, UlpCode};
 
 use crate::harness::*;
 
@@ -97,6 +97,10 @@ fn malformed_operations() {
     assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::INVALID_REQUEST));
     let answer = p.b.receive(&sent[1], at(2)).expect("an answer");
     assert_eq!(answer.operation.code, UlpCode::INVALID_REQUEST);
+    // Nothing of what stands in the scratch memory for such a payload gets into the context.
+    let kept = p.b.entry.tables.responses[0].answer;
+    let code = UlpCode::INVALID_REQUEST;
+    assert_eq!(kept, Answer { kind: AnswerKind::Error, code, ..Answer::default() });
 }
 
 /// The ULP could not place a push it had taken: completed in error with code 3; the duplicate repeats the NACK (D-21).

@@ -105,14 +105,20 @@ fn samples_agree_with_the_arithmetic_of_a_bottleneck() {
         let rate = Rate::from_bits_per_second(25_000_000_000).expect("not zero");
         let packets = (to.received - from.received) as f64 / SEGMENT as f64;
         let possible = 500e6 / rate.time_of(FRAME).0 as f64;
-        assert!((packets / possible - 1.0).abs() < 0.01, "{packets} packets in 500 us of {possible} possible");
+        assert!(
+            (packets / possible - 1.0).abs() < 0.01,
+            "{packets} packets in 500 us of {possible} possible"
+        );
         // A packet that asks for its ACK, every tenth, leaves when the ACK of an earlier such packet opens the window. So
         // many are between the two, and by Little's law its delay is their number over the rate.
         let ahead = window - window % acknowledged_at_once;
         let packet = rate.time_of(FRAME).0 as f64;
         let little = ahead as f64 * packet;
         let delay = to.mean_delay.expect("acknowledged").0 as f64;
-        assert!((delay - little).abs() < packet, "fcwnd {fcwnd}: {delay} ps, {ahead} packets take {little} ps");
+        assert!(
+            (delay - little).abs() < packet,
+            "fcwnd {fcwnd}: {delay} ps, {ahead} packets take {little} ps"
+        );
         let rtt = f64::from(to.rtt.0) * 131_072.0;
         assert!(rtt >= delay - 131_072.0 && rtt < delay * 1.1, "rtt of {rtt} ps holds {delay} ps");
         let queued = record.queues[0][100] as f64;
