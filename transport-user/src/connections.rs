@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use tokio::sync::Notify;
-use transport_common::connection::{Entry, State, Statistics};
+use transport_common::connection::{Entry, State};
 use transport_common::ids::Cid;
 use transport_common::queues::{QueuePair, command};
 
@@ -22,7 +22,7 @@ use crate::queue_pair::{Occupancy, Queues};
 use crate::rate_update::RateUpdate;
 use crate::scratch::Scratch;
 use crate::shared::Shared;
-use crate::statistics;
+use crate::statistics::ConnectionStatistics;
 
 /// A connection: its slot, the application's side of its queues, and who waits for it.
 #[derive(Debug)]
@@ -251,7 +251,7 @@ impl Core {
             return;
         }
         match self.entry() {
-            Ok(entry) => statistics::add(&mut ended, &entry.tables.statistics),
+            Ok(entry) => ended.add(&ConnectionStatistics::of(&entry)),
             Err(error) => tracing::warn!(cid = self.local_cid.0, %error, "what it has counted is lost"),
         }
     }
@@ -370,12 +370,12 @@ impl Connections {
     }
 
     /// Sums over all connections since the node came up, those that have ended included.
-    pub(crate) fn statistics(&self, shared: &Shared) -> Result<Statistics, Error> {
+    pub(crate) fn statistics(&self, shared: &Shared) -> Result<ConnectionStatistics, Error> {
         let ended = shared.ended.lock().expect("no panic under the lock");
         let mut sums = *ended;
         for core in self.all().iter().filter(|core| !core.counted.load(SeqCst)) {
             let entry = core.entry().map_err(|e| Error::system("read a connection", e))?;
-            statistics::add(&mut sums, &entry.tables.statistics);
+            sums.add(&ConnectionStatistics::of(&entry));
         }
         Ok(sums)
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use transport_common::bitmap::Bitmap128;
-use transport_common::connection::{Entry, RESPONSES, State, Statistics};
+use transport_common::connection::{Entry, RESPONSES, State};
 use transport_common::ids::{Cid, RKey};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
 use transport_common::queues::{
@@ -17,7 +17,7 @@ use crate::mac::Mac;
 use crate::nic_time::DelaysInfo;
 use crate::parameters::address_from;
 use crate::queue_pair::Occupancy;
-use crate::statistics::StatisticsFields;
+use crate::statistics::ConnectionStatistics;
 
 /// Unit of the inter-packet gap, nanoseconds (F-10.6.2.1-7).
 const GAP_UNIT_NS: u64 = 512;
@@ -218,8 +218,7 @@ pub struct ConnectionInfo {
     /// Operations that wait for room in the send queue.
     pub operations_waiting: usize,
     /// What it has counted.
-    #[serde(with = "StatisticsFields")]
-    pub statistics: Statistics,
+    pub statistics: ConnectionStatistics,
 }
 
 impl ConnectionInfo {
@@ -271,7 +270,7 @@ impl ConnectionInfo {
             receive_queue: QueueInfo { used: occupancy.receive, depth: RECEIVE_QUEUE_DEPTH as u32 },
             completion_queue: QueueInfo { used: occupancy.completions, depth: COMPLETION_QUEUE_DEPTH as u32 },
             operations_waiting: occupancy.operations_waiting,
-            statistics: entry.tables.statistics,
+            statistics: ConnectionStatistics::of(entry),
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use transport_common::connection::Statistics;
 
 use crate::error::Error;
 use crate::grace::GracePeriods;
@@ -13,6 +12,7 @@ use crate::maps::Maps;
 use crate::memory::Pool;
 use crate::poller::Poller;
 use crate::rate_update::RateUpdate;
+use crate::statistics::ConnectionStatistics;
 
 /// The common part of a node's handles. It outlives the node itself while a region or a connection is held; the
 /// datapath is gone by then.
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     /// The rate update engine in user space.
     pub(crate) rate_update: RateUpdate,
     /// Sums over the connections that have ended.
-    pub(crate) ended: Mutex<Statistics>,
+    pub(crate) ended: Mutex<ConnectionStatistics>,
     /// The node was brought down, or its engine has failed for good.
     pub(crate) down: AtomicBool,
 }

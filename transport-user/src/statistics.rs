@@ -1,12 +1,44 @@
-//! Serialisation of the datapath's per-connection statistics, whose own crate knows no serde.
+//! What connections count, for people: the datapath's own statistics, whose crate knows no serde, and what its parts count.
+
+use core::ops::Deref;
 
 use serde::{Deserialize, Serialize};
-use transport_common::connection::Statistics;
+use transport_common::connection::{Entry, Statistics};
+
+/// What one connection has counted, or several together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionStatistics {
+    /// Transactions completed to the application, well or in error.
+    pub completions: u64,
+    /// The datapath's counts.
+    #[serde(flatten, with = "StatisticsFields")]
+    pub datapath: Statistics,
+}
+
+impl ConnectionStatistics {
+    pub(crate) const fn of(entry: &Entry) -> Self {
+        Self { completions: entry.connection.initiator.completed, datapath: entry.tables.statistics }
+    }
+
+    /// Adds those of another connection.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.completions += other.completions;
+        add(&mut self.datapath, &other.datapath);
+    }
+}
+
+impl Deref for ConnectionStatistics {
+    type Target = Statistics;
+
+    fn deref(&self) -> &Statistics {
+        &self.datapath
+    }
+}
 
 /// [`Statistics`], field by field: the compiler says when one is missing here.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Statistics")]
-pub(crate) struct StatisticsFields {
+struct StatisticsFields {
     packets_sent: u64,
     retransmitted_early: u64,
     retransmitted_timeout: u64,
@@ -31,7 +63,7 @@ pub(crate) struct StatisticsFields {
 }
 
 /// Adds `b` to `a`, counter by counter.
-pub(crate) fn add(a: &mut Statistics, b: &Statistics) {
+fn add(a: &mut Statistics, b: &Statistics) {
     let Statistics {
         packets_sent,
         retransmitted_early,
@@ -84,9 +116,19 @@ mod tests {
 
     #[test]
     fn sums_are_per_counter() {
-        let one = Statistics { packets_sent: 2, security_drops: 3, ..Statistics::default() };
+        let datapath = Statistics { packets_sent: 2, security_drops: 3, ..Statistics::default() };
+        let one = ConnectionStatistics { completions: 1, datapath };
         let mut sum = one;
-        add(&mut sum, &one);
-        assert_eq!(sum, Statistics { packets_sent: 4, security_drops: 6, ..Statistics::default() });
+        sum.add(&one);
+        let twice = Statistics { packets_sent: 4, security_drops: 6, ..Statistics::default() };
+        assert_eq!(sum, ConnectionStatistics { completions: 2, datapath: twice });
+    }
+
+    #[test]
+    fn one_object_in_json() {
+        let one = ConnectionStatistics { completions: 7, ..ConnectionStatistics::default() };
+        let json = serde_json::to_value(one).expect("plain numbers");
+        assert_eq!((&json["completions"], &json["packets_sent"]), (&7.into(), &0.into()));
+        assert_eq!(serde_json::from_value::<ConnectionStatistics>(json).expect("as it was"), one);
     }
 }

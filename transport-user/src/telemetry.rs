@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use transport_common::connection::Statistics;
 
 use crate::engine::EngineStatus;
 use crate::loader::AttachMode;
 use crate::nic_time::DelayHistograms;
 use crate::rate_update::RateUpdateStatus;
-use crate::statistics::StatisticsFields;
+use crate::statistics::ConnectionStatistics;
 
 /// A snapshot of a node. Counts grow from the moment the node came up; the values are not all of one instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,8 +26,7 @@ pub struct NodeStats {
     /// How full the pools are.
     pub pools: Pools,
     /// Sums over all connections since the node came up, those that have ended included.
-    #[serde(with = "StatisticsFields")]
-    pub connections: Statistics,
+    pub connections: ConnectionStatistics,
 }
 
 /// How full the pools of a node are; after the work is done all are empty again.

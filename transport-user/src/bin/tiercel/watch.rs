@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tokio::time::MissedTickBehavior;
+use transport_common::connection::Statistics;
 use transport_user::control::request;
 use transport_user::{ConnectionInfo, ConnectionState};
 
@@ -30,6 +31,13 @@ struct Sample {
     fabric_delay_ns: u64,
     source_port: u16,
     flow_label: u32,
+    #[serde(flatten)]
+    growth: Growth,
+}
+
+/// What was counted between two looks.
+#[derive(Debug, Serialize)]
+struct Growth {
     goodput_bps: f64,
     received_bps: f64,
     packets_sent: u64,
@@ -71,8 +79,6 @@ async fn ask(node: &Node, cid: u32) -> Result<ConnectionInfo, Exit> {
 
 /// `(at, length)` of the time between, in seconds.
 fn sample(before: &ConnectionInfo, now: &ConnectionInfo, (at, length): (f64, f64)) -> Sample {
-    let grown = |count: fn(&ConnectionInfo) -> u64| count(now).saturating_sub(count(before));
-    let bits = |bytes: u64| bytes as f64 * 8.0 / length;
     Sample {
         time_s: at,
         state: now.state,
@@ -86,21 +92,37 @@ fn sample(before: &ConnectionInfo, now: &ConnectionInfo, (at, length): (f64, f64
         fabric_delay_ns: now.delays.fabric.smoothed_ns,
         source_port: now.source_port,
         flow_label: now.flow_label,
-        goodput_bps: bits(grown(|c| c.bytes_completed)),
-        received_bps: bits(grown(|c| c.statistics.bytes_received)),
-        packets_sent: grown(|c| c.statistics.packets_sent),
-        retransmitted_early: grown(|c| c.statistics.retransmitted_early),
-        retransmitted_timeout: grown(|c| c.statistics.retransmitted_timeout),
-        congestion_events: grown(|c| c.statistics.congestion_events),
-        congestion_results: grown(|c| c.statistics.congestion_results),
-        congestion_lost: grown(|c| c.statistics.congestion_lost),
-        path_changes: grown(|c| c.statistics.path_changes),
+        growth: Growth::between(
+            (before.bytes_completed, &before.statistics),
+            (now.bytes_completed, &now.statistics),
+            length,
+        ),
+    }
+}
+
+impl Growth {
+    /// Of the bytes completed and the statistics in `seconds`.
+    fn between(before: (u64, &Statistics), now: (u64, &Statistics), seconds: f64) -> Self {
+        let grown = |count: fn(&Statistics) -> u64| count(now.1).saturating_sub(count(before.1));
+        let bits = |bytes: u64| bytes as f64 * 8.0 / seconds;
+        Self {
+            goodput_bps: bits(now.0.saturating_sub(before.0)),
+            received_bps: bits(grown(|s| s.bytes_received)),
+            packets_sent: grown(|s| s.packets_sent),
+            retransmitted_early: grown(|s| s.retransmitted_early),
+            retransmitted_timeout: grown(|s| s.retransmitted_timeout),
+            congestion_events: grown(|s| s.congestion_events),
+            congestion_results: grown(|s| s.congestion_results),
+            congestion_lost: grown(|s| s.congestion_lost),
+            path_changes: grown(|s| s.path_changes),
+        }
     }
 }
 
 const TITLE: &str = "  TIME s     FCWND  NCWND    RTT us  FABRIC us   OUT Gb/s    IN Gb/s     SENT  EARLY TIMEOUT  EVENTS   LOST    ALGORITHM";
 
 fn row(sample: &Sample) -> String {
+    let growth = &sample.growth;
     format!(
         "{:>8.2} {:>9.3} {:>6} {:>9.1} {:>10.1} {:>10.3} {:>10.3} {:>8} {:>6} {:>7} {:>7} {:>6} {:>12.12}",
         sample.time_s,
@@ -108,13 +130,13 @@ fn row(sample: &Sample) -> String {
         sample.ncwnd,
         sample.rtt_ns as f64 / 1e3,
         sample.fabric_delay_ns as f64 / 1e3,
-        sample.goodput_bps / 1e9,
-        sample.received_bps / 1e9,
-        sample.packets_sent,
-        sample.retransmitted_early,
-        sample.retransmitted_timeout,
-        sample.congestion_events,
-        sample.congestion_lost,
+        growth.goodput_bps / 1e9,
+        growth.received_bps / 1e9,
+        growth.packets_sent,
+        growth.retransmitted_early,
+        growth.retransmitted_timeout,
+        growth.congestion_events,
+        growth.congestion_lost,
         sample.algorithm,
     )
 }
@@ -122,6 +144,19 @@ fn row(sample: &Sample) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_those_between_two_looks() {
+        let before = Statistics { packets_sent: 7, bytes_received: 10, ..Statistics::default() };
+        let now =
+            Statistics { packets_sent: 9, bytes_received: 135_010, path_changes: 1, ..Statistics::default() };
+        let growth = Growth::between((1000, &before), (251_000, &now), 0.5);
+        assert_eq!((growth.goodput_bps, growth.received_bps), (4e6, 2.16e6));
+        assert_eq!((growth.packets_sent, growth.path_changes, growth.retransmitted_early), (2, 1, 0));
+        // The connection was closed and opened in between: nothing is negative.
+        let again = Growth::between((251_000, &now), (0, &before), 0.5);
+        assert_eq!((again.goodput_bps, again.packets_sent), (0.0, 0));
+    }
 
     #[test]
     fn titles_stand_above_their_columns() {
@@ -138,15 +173,7 @@ mod tests {
             fabric_delay_ns: 10_000,
             source_port: 49152,
             flow_label: 0,
-            goodput_bps: 4e6,
-            received_bps: 0.0,
-            packets_sent: 2,
-            retransmitted_early: 0,
-            retransmitted_timeout: 0,
-            congestion_events: 0,
-            congestion_results: 0,
-            congestion_lost: 0,
-            path_changes: 0,
+            growth: Growth::between((0, &Statistics::default()), (250_000, &Statistics::default()), 0.5),
         };
         let row = row(&sample);
         assert_eq!(TITLE.len(), row.len());

@@ -9,7 +9,6 @@ use std::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use transport_common::connection::Statistics;
 use transport_common::ids::{Cid, RKey};
 
 use super::answer::{self, Completed, ReceiveState, TraceEnd, TraceState};
@@ -19,6 +18,7 @@ use crate::congestion::{CongestionChange, CongestionInfo};
 use crate::connection_manager::{Event, ManagerStatistics, RegionAdvertisement, SessionInfo, Via};
 use crate::info::tests::device;
 use crate::rate_update::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus};
+use crate::statistics::ConnectionStatistics;
 use crate::{
     Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
     DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, Pools, QueueInfo,
@@ -179,7 +179,7 @@ fn stats() -> answer::Stats {
         },
         counters: BTreeMap::from([(text("NAME"), 1)]),
         pools: Pools::default(),
-        connections: Statistics::default(),
+        connections: ConnectionStatistics::default(),
     };
     answer::Stats { node, connection_manager: ManagerStatistics::default() }
 }
@@ -237,7 +237,7 @@ fn connection() -> ConnectionInfo {
         receive_queue: queue,
         completion_queue: queue,
         operations_waiting: 4,
-        statistics: Statistics::default(),
+        statistics: ConnectionStatistics::default(),
     }
 }
 
