@@ -508,7 +508,7 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         true
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn record_delays(&mut self, s: &Scratch) {
         let Some(histogram) = maps::DELAYS.get_ptr_mut(0) else { return };
         let delays = s.step.output.event.delays();

@@ -1,5 +1,7 @@
 //! Buckets of a delay histogram: exact below 16 ticks, then 8 to each power of two.
 
+use crate::verifier::opaque;
+
 /// Buckets; a few at the end stay empty.
 pub const BUCKETS: usize = 192;
 /// Delays that are counted: full, fabric, forward, reverse.
@@ -11,36 +13,32 @@ pub type DelayHistogram = [[u64; BUCKETS]; DELAYS];
 
 /// The bucket of a delay of up to 24 bits, in ticks of 131.072 ns.
 #[inline(always)]
-pub const fn bucket_of(ticks: u32) -> usize {
+pub fn bucket_of(ticks: u32) -> usize {
     let ticks = ticks & 0x00ff_ffff;
     if ticks < 16 {
         return ticks as usize;
     }
-    // The position of the highest bit, by halves: BPF has no instruction for it.
-    let mut rest = ticks;
+    // The position of the highest bit, by halves: BPF has no instruction for it. Without branches, each of which would double
+    // the ways that the kernel's verifier walks.
+    let mut rest = ticks as u64;
     let mut exponent = 0;
-    if rest >= 1 << 16 {
-        rest >>= 16;
-        exponent += 16;
+    let mut half = 16_u64;
+    while half != 0 {
+        let above = is_below((1 << half) - 1, rest) << half.trailing_zeros();
+        rest >>= above;
+        exponent += above;
+        half /= 2;
     }
-    if rest >= 1 << 8 {
-        rest >>= 8;
-        exponent += 8;
-    }
-    if rest >= 1 << 4 {
-        rest >>= 4;
-        exponent += 4;
-    }
-    if rest >= 1 << 2 {
-        rest >>= 2;
-        exponent += 2;
-    }
-    if rest >= 1 << 1 {
-        exponent += 1;
-    }
+    let exponent = exponent as u32;
     let shift = exponent - MANTISSA_BITS;
     let mantissa = (ticks >> shift) & ((1 << MANTISSA_BITS) - 1);
     (((exponent - 2) << MANTISSA_BITS) + mantissa) as usize
+}
+
+/// 1 if `low` is below `high`, else 0; both below 2^63.
+#[inline(always)]
+fn is_below(low: u64, high: u64) -> u64 {
+    opaque(low).wrapping_sub(high) >> 63
 }
 
 /// The smallest delay of a bucket, in ticks.

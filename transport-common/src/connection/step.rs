@@ -180,7 +180,7 @@ pub struct Report {
     pub decide: u8,
     /// 1: [`Output::event`] is for the event queues.
     pub event: u8,
-    /// 1: [`Output::event`] holds the delays of an acknowledgement.
+    /// 1: [`Output::event`] holds the delays of an acknowledgement. Only received packets have some.
     pub delays: u8,
     /// 1: the engine has to service the connection.
     pub wake: u8,
@@ -191,10 +191,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether there is nothing to count, to publish, to record or to give back.
+    /// Whether there is nothing to count, to publish or to give back.
     #[inline(always)]
     pub(crate) const fn is_silent(&self) -> bool {
-        self.raised.is_empty() && (self.free_cell | self.event as u32 | self.delays as u32) == 0
+        self.raised.is_empty() && (self.free_cell | self.event as u32) == 0
     }
 }
 

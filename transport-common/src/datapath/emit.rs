@@ -7,6 +7,7 @@ use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
 use crate::queues::access;
 use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Extension, Payload, Reth};
 use crate::units::FalconTime;
+use crate::verifier::forget;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
 use crate::wire::base::BaseHeader;
 use crate::wire::checksum::{pseudo_header_v4, pseudo_header_v6, sum_length, transmit_checksum};
@@ -50,7 +51,8 @@ pub(super) fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
     if s.step.output.packet.ulp.resolve != 0 {
         resolve(p, s);
     }
-    let header_length = put_falcon(s);
+    s.lengths.falcon = put_falcon(s);
+    let header_length = forget(&s.lengths.falcon);
     let data_length = s.step.output.packet.ulp.data_length;
     if data_length > MAX_FRAME_BYTES {
         return false;
@@ -65,7 +67,8 @@ pub(super) fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
     if s.step.output.packet.checksum != 0 {
         put_checksum(p, s, udp_length, header_length, data_length);
     }
-    let network = put_network(&s.step.output.packet.path, udp_length, &mut s.header);
+    s.lengths.network = put_network(&s.step.output.packet.path, udp_length, &mut s.header);
+    let network = forget(&s.lengths.network);
     let headers = network + udp_length - data_length;
     let start = UDP_AT as u32 - network;
     p.resize(headers + data_length)

@@ -40,6 +40,9 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
         entry.on_work_done(&mut s.step, queues, done, now);
     }
     p.unlock(connection);
+    if s.step.output.report.delays != 0 {
+        p.record_delays(s);
+    }
     settle(p, s);
     ring(p, &s.step, slot, now);
     if s.step.output.packet.present == 0 {
@@ -61,7 +64,7 @@ pub(super) fn region_of<P: Platform>(p: &mut P, s: &Step) -> Region {
     if rkey == 0 { Region::default() } else { p.region(rkey) }
 }
 
-/// Counters and cell that a step asked for. Most ask for nothing.
+/// Counters, cell and event that a step asked for. Most ask for nothing.
 #[inline(always)]
 pub(super) fn settle<P: Platform>(p: &mut P, s: &mut Scratch) {
     if !s.step.output.report.is_silent() {
@@ -79,11 +82,7 @@ fn settle_report<P: Platform>(p: &mut P, s: &mut Scratch) {
     if report.free_cell != NO_CELL {
         p.free_cell(report.free_cell);
     }
-    let (delays, event) = (report.delays != 0, report.event != 0);
-    if delays {
-        p.record_delays(s);
-    }
-    if event {
+    if report.event != 0 {
         p.publish_event(s);
     }
 }

@@ -30,6 +30,19 @@ pub struct Serviced {
     pub fired: u32,
 }
 
+/// Lengths of the headers in a frame being built, bytes.
+///
+/// Each comes of one branch for every kind of packet. Read back from here it is unknown to the kernel's verifier, which else
+/// walks all that follows once for each.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeaderLengths {
+    /// Falcon and ULP.
+    pub falcon: u32,
+    /// Ethernet and IP.
+    pub network: u32,
+}
+
 /// Bytes of the header buffer.
 pub const HEADER_BYTES: usize = 256;
 /// Bytes of the payload staging buffer: a frame, and slack for padding a checksum.
@@ -47,6 +60,8 @@ pub struct Scratch {
     pub entry: Entry,
     /// The engine: whom it services.
     pub serviced: Serviced,
+    /// The builder: how long the headers are.
+    pub lengths: HeaderLengths,
     /// The builder: headers of the frame being built; the Falcon header stands at [`super::FALCON_AT`].
     pub header: [u8; HEADER_BYTES],
     /// The platform: staging for checksums and cells.
