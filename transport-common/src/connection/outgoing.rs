@@ -156,12 +156,15 @@ impl Connection {
             .or_earlier(self.congestion.pacing)
     }
 
-    /// Reports the earliest deadline if the wheel does not know it; only the engine can tell the wheel.
+    /// Reports the earliest deadline if the wheel does not know it, or if the step wants it reported in any case; only the
+    /// engine can tell the wheel.
     #[inline(always)]
     pub(super) fn report_deadline(&self, s: &mut Step, now: FalconTime) -> Deadline {
+        let wanted = core::mem::replace(&mut s.output.report.file, 0) != 0;
         let Some(at) = self.earliest_deadline().time() else { return Deadline::NONE };
         if let Some(filed) = self.service.filed.time()
             && at.reached(filed)
+            && !wanted
         {
             return Deadline::NONE;
         }

@@ -46,7 +46,7 @@ pub(super) fn service_open<Q: Queues>(
     }
     let useful = serviced != Serviced::Nothing;
     entry.connection.service.fruitless = !useful as u32;
-    if useful && wants_service(entry, queues) {
+    if useful && (entry.connection.delivery.ack.pending != 0 || wants_service(entry, queues)) {
         s.output.report.wake = 1;
     }
     if entry.connection.state != State::Open {
@@ -322,6 +322,10 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
 
 /// Fills the frame at hand, if it is free: with a response, else with an ACK that is due. Then asks for the
 /// engine if something is left.
+///
+/// Where a response takes the frame that an ACK asked for could have had, the response asks for an ACK in turn, whose frame
+/// is free for ours: a round trip later, which is sooner than a sleeping engine wakes. Should it be lost, the response's
+/// timer brings the engine. One that is awake sends the ACK at once.
 #[inline(always)]
 pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let busy = s.output.packet.present != 0;
@@ -329,16 +333,22 @@ pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: 
         entry.connection.send_ack(&mut entry.tables.statistics, s, now);
     }
     s.output.work.kind = WorkKind::None;
+    if entry.connection.delivery.ack.pending != 0 {
+        let out = &mut s.output.packet;
+        let response = out.present != 0 && out.kind == PacketType::PullData as u8;
+        out.ack_request |= response as u8;
+        s.output.report.file = response as u32;
+        s.output.report.wake |= !response as u8;
+    }
     s.output.report.wake |= wants_service(entry, queues) as u8;
     entry.connection.report_deadline(s, now.ticks());
 }
 
-/// Whether the engine could have something to do for this connection, whatever the time.
+/// Whether the engine could have something to do for this connection beside an ACK, whatever the time.
 #[inline(always)]
-pub(super) fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
+fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
     let c = &entry.connection;
-    c.delivery.ack.pending != 0
-        || c.initiator.completions_blocked != 0
+    c.initiator.completions_blocked != 0
         || has_packet_to_send(entry, queues)
         || !c.target.rnr_due.is_zero()
         || c.target.may_have_next()

@@ -3,7 +3,7 @@
 use transport_common::bitmap::Bitmap128;
 use transport_common::counters::Counter;
 use transport_common::queues::opcode;
-use transport_common::units::{Deadline, Fcwnd};
+use transport_common::units::{Deadline, Fcwnd, Picoseconds};
 
 use crate::harness::*;
 
@@ -103,6 +103,35 @@ fn ack_request_of_a_pull_is_honoured_beside_its_answer() {
     assert_eq!(acks.len(), 1);
     assert_eq!((acks[0].packet.kind, acks[0].bases()), (BACK, (300, 101)));
     assert_eq!(p.b.drain(at(100)), []);
+}
+
+/// An engine that sleeps is not woken for an ACK whose frame an answer took: the answer asks for an ACK, whose frame serves.
+#[test]
+fn ack_displaced_by_an_answer_leaves_in_the_frame_of_its_ack() {
+    for lost in [false, true] {
+        let (mut p, mut sent) = pair(true, &[false]);
+        sent[0].packet.ack_request = 1;
+        let answer = p.b.receive(&sent[0], at(10)).expect("the response takes the frame");
+        assert_eq!((answer.packet.kind, answer.packet.ack_request), (PULL_DATA, 1));
+        let report = &p.b.s.step.output.report;
+        assert_eq!((report.wake, report.file), (0, 1), "an engine that is awake is told");
+        if lost {
+            // The answer's timer brings the engine, and with it the ACK.
+            let mut kinds: Vec<_> =
+                p.b.drain(at(20 + RTO_MICROS)).iter().map(|wire| wire.packet.kind).collect();
+            kinds.sort_unstable();
+            assert_eq!(kinds, [PULL_DATA, BACK]);
+            continue;
+        }
+        p.b.wake = false; // this one sleeps
+        let asked = p.a.receive(&answer, at(11)).expect("it was asked for");
+        let displaced = p.b.receive(&asked, at(12)).expect("the frame is free");
+        assert_eq!((displaced.packet.kind, displaced.bases()), (BACK, (300, 101)));
+        let t1 = Picoseconds(sent[0].packet.iv).ticks().0;
+        assert_eq!(displaced.packet.t1, t1, "F-10.1-5");
+        assert_eq!(p.a.receive(&displaced, at(13)), None);
+        assert_eq!((p.a.drain(at(14)), p.b.drain(at(14))), (vec![], vec![]));
+    }
 }
 
 /// F-9.1.6-2, D-32: a push with AR is acknowledged when the ULP has it, not on receipt; at receipt the timer starts.
