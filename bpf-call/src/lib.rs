@@ -1,5 +1,5 @@
-//! The calls of bpf(2) that aya does not make: live test runs, XDP programs bound to a device, XDP links by descriptor,
-//! and a wait for the programs that run. It needs nothing but libc, so that `cargo xtask` builds fast.
+//! The calls of bpf(2) that aya does not make: live test runs, XDP programs bound to a device, their instructions as the
+//! verifier left them, XDP links by descriptor, and a wait for the programs that run. It needs nothing but libc, so that `cargo xtask` builds fast.
 
 mod grace;
 mod link;
@@ -14,7 +14,7 @@ pub use link::{
     XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace, detach_xdp_link, link_xdp, replace_in_link, xdp_place,
 };
 pub use program::{
-    Instruction, LIVE_FRAME_BYTES, LoadXdp, MAX_BATCH, XDP_DROP, XDP_PASS, run_live, run_once,
+    Instruction, LIVE_FRAME_BYTES, LoadXdp, MAX_BATCH, XDP_DROP, XDP_PASS, run_live, run_once, translated,
 };
 
 /// bpf(2). The structure is the command's part of `union bpf_attr`, up to the last field used: the kernel takes the rest

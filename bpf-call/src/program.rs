@@ -9,6 +9,11 @@ use super::{bpf, bpf_descriptor};
 // Of linux/bpf.h.
 const BPF_PROG_LOAD: c_int = 5;
 const BPF_PROG_TEST_RUN: c_int = 10;
+const BPF_OBJ_GET_INFO_BY_FD: c_int = 15;
+/// Verifier log: what it walks.
+const LOG_WALK: u32 = 1;
+/// Verifier log: only the summary.
+const LOG_SUMMARY: u32 = 4;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 pub(crate) const BPF_XDP: u32 = 37;
 const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
@@ -70,6 +75,27 @@ struct LoadAttributes {
     attach_type: u32,
 }
 
+/// The begin of `struct bpf_prog_info`.
+#[repr(C)]
+#[derive(Default)]
+struct ProgramInfo {
+    program_type: u32,
+    id: u32,
+    tag: [u8; 8],
+    machine_code_length: u32,
+    translated_length: u32,
+    machine_code: u64,
+    translated: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ObjectInfo {
+    descriptor: u32,
+    length: u32,
+    info: u64,
+}
+
 #[repr(C)]
 #[derive(Default)]
 struct TestRun {
@@ -123,6 +149,18 @@ impl<I: Copy> LoadXdp<'_, I> {
     /// # Errors
     /// The kernel's reason.
     pub fn load(&self, log: &mut [u8]) -> io::Result<OwnedFd> {
+        self.load_logged(log, LOG_WALK)
+    }
+
+    /// Likewise; only the verifier's summary goes to `log`: what it walked, and the stack of each function.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn load_summarized(&self, log: &mut [u8]) -> io::Result<OwnedFd> {
+        self.load_logged(log, LOG_SUMMARY)
+    }
+
+    fn load_logged(&self, log: &mut [u8], level: u32) -> io::Result<OwnedFd> {
         const { assert!(size_of::<I>() == size_of::<Instruction>()) };
         let mut attributes = LoadAttributes {
             program_type: BPF_PROG_TYPE_XDP,
@@ -137,7 +175,7 @@ impl<I: Copy> LoadXdp<'_, I> {
             attributes.interface = interface;
         }
         if !log.is_empty() {
-            attributes.log_level = 1;
+            attributes.log_level = level;
             attributes.log = log.as_mut_ptr() as u64;
             attributes.log_size = log.len() as u32;
         }
@@ -147,6 +185,29 @@ impl<I: Copy> LoadXdp<'_, I> {
         }
         bpf_descriptor(BPF_PROG_LOAD, &mut attributes)
     }
+}
+
+/// The instructions of a loaded program, as the verifier left them; empty where the kernel does not show them.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn translated(program: BorrowedFd<'_>) -> io::Result<Vec<Instruction>> {
+    let ask = |mut info: ProgramInfo| {
+        let mut attributes = ObjectInfo {
+            descriptor: program.as_raw_fd().cast_unsigned(),
+            length: size_of::<ProgramInfo>() as u32,
+            info: std::ptr::from_mut(&mut info) as u64,
+        };
+        bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes).map(|_| info)
+    };
+    let length = ask(ProgramInfo::default())?.translated_length;
+    let mut instructions = vec![Instruction::EXIT; length as usize / size_of::<Instruction>()];
+    let translated = instructions.as_mut_ptr() as u64;
+    let info = ask(ProgramInfo { translated_length: length, translated, ..ProgramInfo::default() })?;
+    if info.translated == 0 {
+        instructions.clear();
+    }
+    Ok(instructions)
 }
 
 /// Runs an XDP program once, on a frame of zeros that goes nowhere; what it returns.

@@ -1,25 +1,29 @@
 //! What the kernel's verifier says about the XDP programs: how much it walked, how much stack they take, how long they are.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use anyhow::{Context, Result, ensure};
-use aya::maps::{Map, MapData};
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader};
 use aya_obj::Object;
-use aya_obj::generated::{
-    BPF_CALL, BPF_JMP, BPF_PSEUDO_CALL, bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_prog_info,
-    bpf_prog_type,
-};
+use aya_obj::generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_CALL, bpf_insn};
+use bpf_call::{Instruction, LoadXdp};
+use transport_user::programs;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
 /// The programs that a node loads without binding them to a device. `wire_stamped`, the receive code of `wire` with the
 /// card's timestamps, needs a device that has some.
-pub const PROGRAMS: [&str; 7] =
-    ["wire", "engine", "redeliver", "exchange", "wire_recorded", "engine_recorded", "redeliver_recorded"];
+pub const PROGRAMS: [&str; 7] = [
+    programs::WIRE,
+    programs::ENGINE,
+    programs::REDELIVER,
+    programs::EXCHANGE,
+    programs::RECORDING[0],
+    programs::RECORDING[1],
+    programs::RECORDING[2],
+];
 
 /// The JIT compiler rounds each frame up to so many bytes.
 const STACK_UNIT: u32 = 16;
@@ -27,8 +31,6 @@ const STACK_UNIT: u32 = 16;
 const TAIL_CALL: i32 = 12;
 /// `dst = imm`.
 const MOVE_IMMEDIATE: u8 = 0xb7;
-/// `BPF_LOG_STATS`: only the summary.
-const LOG_STATISTICS: u32 = 4;
 const LOG_BYTES: usize = 1 << 16;
 
 /// Cost of one program.
@@ -81,7 +83,7 @@ fn relocated(loaded: &Ebpf, name: &str) -> Result<Vec<bpf_insn>> {
     let mut object = Object::parse(OBJECT)?;
     let maps = std::mem::take(&mut object.maps);
     let places = maps.iter().filter_map(|(name, map)| {
-        let fd = loaded.map(name).and_then(data)?.fd().as_fd().as_raw_fd();
+        let fd = loaded.map(name).and_then(programs::map_data)?.fd().as_fd().as_raw_fd();
         Some((name.as_str(), fd, map))
     });
     let places: Vec<_> = places.collect();
@@ -90,7 +92,8 @@ fn relocated(loaded: &Ebpf, name: &str) -> Result<Vec<bpf_insn>> {
     object.relocate_calls(&sections)?;
     let key = object.programs.get(name).context("it is not in the object")?.function_key();
     let mut instructions = object.functions.get(&key).context("it has no instructions")?.instructions.clone();
-    for call in instructions.iter_mut().filter(|i| is_call(i) && i.src_reg() == 0 && i.imm == TAIL_CALL) {
+    for call in instructions.iter_mut().filter(|i| is_call(i.code) && i.src_reg() == 0 && i.imm == TAIL_CALL)
+    {
         // The kernel wants type information of a program whose functions make tail calls. Of the stack they take none.
         call.code = MOVE_IMMEDIATE;
         call.imm = 0;
@@ -98,99 +101,36 @@ fn relocated(loaded: &Ebpf, name: &str) -> Result<Vec<bpf_insn>> {
     Ok(instructions)
 }
 
-fn data(map: &Map) -> Option<&MapData> {
-    match map {
-        Map::Array(data)
-        | Map::PerCpuArray(data)
-        | Map::ProgramArray(data)
-        | Map::DevMap(data)
-        | Map::Stack(data)
-        | Map::RingBuf(data)
-        | Map::Unsupported(data) => Some(data),
-        _ => None,
-    }
-}
-
 /// What the verifier says at the end, and the instructions as it left them.
-fn verify(instructions: &[bpf_insn]) -> Result<(String, Vec<bpf_insn>)> {
+fn verify(instructions: &[bpf_insn]) -> Result<(String, Vec<Instruction>)> {
     let mut log = vec![0_u8; LOG_BYTES];
-    let mut attributes = empty();
-    // SAFETY: plain integers of the variant this command reads.
-    let load = unsafe { &mut attributes.__bindgen_anon_3 };
-    load.prog_type = bpf_prog_type::BPF_PROG_TYPE_XDP as u32;
-    load.expected_attach_type = bpf_attach_type::BPF_XDP as u32;
-    load.insns = instructions.as_ptr() as u64;
-    load.insn_cnt = instructions.len() as u32;
-    load.license = c"Dual MIT/GPL".as_ptr() as u64;
-    load.log_level = LOG_STATISTICS;
-    load.log_buf = log.as_mut_ptr() as u64;
-    load.log_size = log.len() as u32;
-    let result = bpf(bpf_cmd::BPF_PROG_LOAD, &mut attributes);
+    let xdp = LoadXdp { name: c"", license: c"Dual MIT/GPL", instructions, bound_to: None };
+    let loaded = xdp.load_summarized(&mut log);
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
     let said = String::from_utf8_lossy(&log[..end]).into_owned();
-    let fd = result.with_context(|| format!("the verifier refuses the program: {said}"))?;
-    // SAFETY: the kernel just gave us this descriptor.
-    let program = unsafe { OwnedFd::from_raw_fd(fd) };
-    Ok((said, translated(&program)?))
+    let program = loaded.with_context(|| format!("the verifier refuses the program: {said}"))?;
+    let translated = bpf_call::translated(program.as_fd())?;
+    ensure!(!translated.is_empty(), "the kernel does not show the program's instructions");
+    Ok((said, translated))
 }
 
-/// The instructions of a loaded program.
-fn translated(program: &OwnedFd) -> Result<Vec<bpf_insn>> {
-    // SAFETY: integers only.
-    let mut info: bpf_prog_info = unsafe { std::mem::zeroed() };
-    let ask = |info: &mut bpf_prog_info| {
-        let mut attributes = empty();
-        // SAFETY: plain integers of the variant this command reads.
-        let query = unsafe { &mut attributes.info };
-        query.bpf_fd = program.as_raw_fd() as u32;
-        query.info_len = size_of::<bpf_prog_info>() as u32;
-        query.info = std::ptr::from_mut(info) as u64;
-        bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attributes)
-    };
-    ask(&mut info)?;
-    let bytes = info.xlated_prog_len;
-    // SAFETY: integers only.
-    let nothing: bpf_insn = unsafe { std::mem::zeroed() };
-    let mut instructions = vec![nothing; bytes as usize / size_of::<bpf_insn>()];
-    // SAFETY: integers only. The kernel copies what it is told a place for, and no more.
-    info = unsafe { std::mem::zeroed() };
-    info.xlated_prog_len = bytes;
-    info.xlated_prog_insns = instructions.as_mut_ptr() as u64;
-    ask(&mut info)?;
-    ensure!(info.xlated_prog_insns != 0, "the kernel does not show the program's instructions");
-    Ok(instructions)
-}
-
-fn empty() -> bpf_attr {
-    // SAFETY: integers only.
-    unsafe { std::mem::zeroed() }
-}
-
-/// bpf(2); the pointers in the attributes are valid for the command.
-fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
-    let (command, attributes) = (command as libc::c_long, std::ptr::from_mut(attributes));
-    // SAFETY: the kernel reads and writes the attributes, and what they point to, within their sizes.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<bpf_attr>()) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
-}
-
-fn is_call(instruction: &bpf_insn) -> bool {
-    u32::from(instruction.code) == BPF_JMP | BPF_CALL
+fn is_call(code: u8) -> bool {
+    u32::from(code) == BPF_JMP | BPF_CALL
 }
 
 /// Where the call at `at` leads, and the number of that function; none if it is no call of a function of the program.
 ///
 /// In a program that was compiled the kernel shows the number in place of the distance, and of the distance 16 bits.
-fn call(at: usize, instruction: &bpf_insn, length: usize) -> Option<(usize, usize)> {
-    let ours = is_call(instruction) && u32::from(instruction.src_reg()) == BPF_PSEUDO_CALL;
-    let near = at as i64 + 1 + i64::from(instruction.off);
+fn call(at: usize, instruction: &Instruction, length: usize) -> Option<(usize, usize)> {
+    let ours = is_call(instruction.code) && u32::from(instruction.registers >> 4) == BPF_PSEUDO_CALL;
+    let near = at as i64 + 1 + i64::from(instruction.offset);
     let place =
         [near - 65_536, near, near + 65_536].into_iter().find(|place| (0..length as i64).contains(place));
-    ours.then_some((place? as usize, instruction.imm as usize))
+    ours.then_some((place? as usize, instruction.immediate as usize))
 }
 
 /// Stack of the deepest chain of calls; `depths` are the functions' own, by their numbers.
-fn deepest(instructions: &[bpf_insn], depths: &[u32]) -> Result<u32> {
+fn deepest(instructions: &[Instruction], depths: &[u32]) -> Result<u32> {
     let length = instructions.len();
     ensure!(length <= 65_536, "a program so long shows too little of the distances of its calls");
     let calls = || instructions.iter().enumerate().filter_map(|(at, i)| Some((at, call(at, i, length)?)));

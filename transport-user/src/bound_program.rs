@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use aya::Ebpf;
-use aya::maps::{Map, MapData};
 use aya_obj::Object;
 use aya_obj::btf::{Btf, BtfKind};
 use aya_obj::generated::{BPF_CALL, BPF_JMP, BPF_PSEUDO_KFUNC_CALL, bpf_insn};
@@ -17,7 +16,7 @@ use bpf_call::{LoadXdp, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
 use nix::sched::{CloneFlags, unshare};
 use transport_common::hardware_clock::RX_TIMESTAMP_CALL;
 
-use crate::programs::WIRE_STAMPED;
+use crate::programs::{WIRE_STAMPED, map_data};
 
 /// The kernel's function that hands the timestamp out.
 const RX_TIMESTAMP: &str = "bpf_xdp_metadata_rx_timestamp";
@@ -67,7 +66,7 @@ fn load(object: &[u8], loaded: &Ebpf, index: u32) -> Result<OwnedFd, String> {
     let mut object = Object::parse(object).map_err(|error| format!("its object cannot be read: {error}"))?;
     let maps = std::mem::take(&mut object.maps);
     let place = |(name, map)| -> Option<(&str, i32, &aya_obj::Map)> {
-        Some((name, loaded.map(name).and_then(data)?.fd().as_fd().as_raw_fd(), map))
+        Some((name, loaded.map(name).and_then(map_data)?.fd().as_fd().as_raw_fd(), map))
     };
     let places: Vec<_> = maps.iter().filter_map(|(name, map)| place((name.as_str(), map))).collect();
     let sections = object.functions.keys().map(|(section, _)| *section).collect();
@@ -93,20 +92,6 @@ fn load(object: &[u8], loaded: &Ebpf, index: u32) -> Result<OwnedFd, String> {
         let said = if xdp.load(&mut log).is_err() { end_of(&log) } else { String::new() };
         format!("the kernel refuses it: {error}{said}")
     })
-}
-
-/// A map's data, if it is of a type that the program uses.
-fn data(map: &Map) -> Option<&MapData> {
-    match map {
-        Map::Array(data)
-        | Map::PerCpuArray(data)
-        | Map::ProgramArray(data)
-        | Map::DevMap(data)
-        | Map::Stack(data)
-        | Map::RingBuf(data)
-        | Map::Unsupported(data) => Some(data),
-        _ => None,
-    }
 }
 
 /// Puts calls of the kernel's function with this number in the place of the calls that stand for it; how many.

@@ -1,4 +1,6 @@
-//! The names of the XDP programs in the object.
+//! The XDP programs in the object: their names, and the maps they use.
+
+use aya::maps::{Map, MapData};
 
 /// Attached to the interface; the frames of the engine enter here as well.
 pub const WIRE: &str = "wire";
@@ -16,3 +18,18 @@ pub const PLAIN: [&str; 3] = [WIRE, ENGINE, REDELIVER];
 pub const RECORDING: [&str; 3] = ["wire_recorded", "engine_recorded", "redeliver_recorded"];
 /// Those that may be attached to an interface.
 pub const ATTACHED: [&str; 3] = [WIRE, WIRE_STAMPED, RECORDING[0]];
+
+/// A map's data, if it is of a type that the programs use.
+#[doc(hidden)]
+pub fn map_data(map: &Map) -> Option<&MapData> {
+    match map {
+        Map::Array(data)
+        | Map::PerCpuArray(data)
+        | Map::ProgramArray(data)
+        | Map::DevMap(data)
+        | Map::Stack(data)
+        | Map::RingBuf(data)
+        | Map::Unsupported(data) => Some(data),
+        _ => None,
+    }
+}
