@@ -115,6 +115,25 @@ pub struct Experiment {
     pub details: serde_json::Value,
 }
 
+impl Experiment {
+    /// One in cycles of hardware, without settings and numbers yet.
+    pub fn in_cycles(name: &'static str, title: &'static str, description: &str, seed: u64) -> Self {
+        Self {
+            name,
+            title,
+            description: description.to_owned(),
+            world: World::Cycles,
+            seed,
+            congestion_control: None,
+            settings: BTreeMap::new(),
+            cases: vec![],
+            verdicts: vec![],
+            figures: vec![],
+            details: serde_json::Value::Null,
+        }
+    }
+}
+
 /// What was measured in one run.
 #[derive(Debug, Serialize)]
 pub struct Case {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use fabric_model::Rate;
 use falcon_nic::{Block, Parameters, Statistics};
-use lab_report::{Case, Experiment, Figure, Look, Verdict, World};
+use lab_report::{Case, Experiment, Figure, Look, Verdict};
 use serde_json::json;
 
 use super::{Course, Decisions, InCycles, Summary, TraceReader};
@@ -62,17 +62,8 @@ pub fn report(request: &Request, mut progress: impl FnMut(&'static str, u64)) ->
 fn part(request: &Request, name: &'static str, title: &'static str, description: &str) -> Experiment {
     let trace = request.trace.file_name().unwrap_or(request.trace.as_os_str()).to_string_lossy();
     Experiment {
-        name,
-        title,
-        description: format!("{trace}: {description}"),
-        world: World::Cycles,
-        seed: 0,
-        congestion_control: None,
         settings: settings(&request.parameters),
-        cases: vec![],
-        verdicts: vec![],
-        figures: vec![],
-        details: serde_json::Value::Null,
+        ..Experiment::in_cycles(name, title, &format!("{trace}: {description}"), 0)
     }
 }
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
 use model_experiment::{Named, Options, Progress};
 use p4_subset::{MULTIPLIER_BITS_A_STAGE, Operation};
 use transport_common::congestion::algorithm::EngineState;
@@ -33,17 +33,8 @@ const ROUNDS: u32 = 20;
 
 fn experiment(name: &'static str, title: &'static str, seed: u64) -> Experiment {
     Experiment {
-        name,
-        title,
-        description: String::new(),
-        world: World::Cycles,
-        seed,
         congestion_control: Some("swift".to_owned()),
-        settings: [].into(),
-        cases: vec![],
-        verdicts: vec![],
-        figures: vec![],
-        details: serde_json::Value::Null,
+        ..Experiment::in_cycles(name, title, "", seed)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clocked::Cycle;
-use lab_report::{Case, Experiment, World};
+use lab_report::{Case, Experiment};
 use model_experiment::Options;
 
 use crate::parameters::Parameters;
@@ -67,16 +67,7 @@ pub(super) fn experiment(
     parameters: &Parameters,
 ) -> Experiment {
     Experiment {
-        name,
-        title,
-        description: description.to_owned(),
-        world: World::Cycles,
-        seed: options.seed,
-        congestion_control: None,
         settings: settings(parameters),
-        cases: vec![],
-        verdicts: vec![],
-        figures: vec![],
-        details: serde_json::Value::Null,
+        ..Experiment::in_cycles(name, title, description, options.seed)
     }
 }

@@ -8,7 +8,7 @@ mod rate;
 use std::collections::BTreeMap;
 
 use fabric_model::Rate;
-use lab_report::{Case, Experiment, World};
+use lab_report::{Case, Experiment};
 use model_experiment::{Named, Options};
 use transport_common::congestion::settings::Settings;
 
@@ -99,16 +99,7 @@ fn experiment(
     parameters: &Parameters,
 ) -> Experiment {
     Experiment {
-        name,
-        title,
-        description: description.to_owned(),
-        world: World::Cycles,
-        seed: options.seed,
-        congestion_control: None,
         settings: settings(parameters),
-        cases: vec![],
-        verdicts: vec![],
-        figures: vec![],
-        details: serde_json::Value::Null,
+        ..Experiment::in_cycles(name, title, description, options.seed)
     }
 }

@@ -1,7 +1,7 @@
 //! What the experiments have in common.
 
 use fabric_model::{Rate, Span};
-use lab_report::{Case, Experiment, World};
+use lab_report::{Case, Experiment};
 use model_experiment::Options;
 use reference_senders::Dcqcn;
 
@@ -59,19 +59,7 @@ pub(super) fn experiment(name: &str, scenario: &Scenario, time: Span, descriptio
         ("flows start within", scenario.spread.to_string()),
         ("outstanding addresses a flow (N)", scenario.outstanding.to_string()),
     ];
-    Experiment {
-        name,
-        title,
-        description: description.to_owned(),
-        world: World::Cycles,
-        seed: scenario.seed,
-        congestion_control: None,
-        settings: settings.into(),
-        cases: vec![],
-        verdicts: vec![],
-        figures: vec![],
-        details: serde_json::Value::Null,
-    }
+    Experiment { settings: settings.into(), ..Experiment::in_cycles(name, title, description, scenario.seed) }
 }
 
 /// What TCP adds to the settings.

@@ -1,7 +1,7 @@
 //! The results as tables and figures of the common report.
 
 use anyhow::Result;
-use lab_report::{Case, Experiment, Figure, Look, Verdict, World};
+use lab_report::{Case, Experiment, Figure, Look, Verdict};
 use model_experiment::{Named, Options, Progress};
 
 use super::{Conflicts, Delivery, NAMES, RateLimiter, RateRow, Results, Saturation, Speed, run};
@@ -10,59 +10,31 @@ use crate::report::{Cost, ProtocolReport};
 
 /// Tonic's experiments.
 pub const ALL: &[Named] = &[
-    Named {
-        name: NAMES[0],
-        question: "Does the model take the published hardware's steps?",
-        run: |options, progress| common(0, options, progress),
-    },
-    Named {
-        name: NAMES[1],
-        question: "How many segments a second, with how many flows and outstanding addresses?",
-        run: |options, progress| common(1, options, progress),
-    },
-    Named {
-        name: NAMES[2],
-        question: "How precise is a rate of integers?",
-        run: |options, progress| common(2, options, progress),
-    },
-    Named {
-        name: NAMES[3],
-        question: "What becomes of events of one flow in one cycle?",
-        run: |options, progress| common(3, options, progress),
-    },
-    Named {
-        name: NAMES[4],
-        question: "What does a protocol cost, and does it fit?",
-        run: |options, progress| common(4, options, progress),
-    },
-    Named {
-        name: NAMES[5],
-        question: "Does every protocol deliver every segment?",
-        run: |options, progress| common(5, options, progress),
-    },
-    Named {
-        name: NAMES[6],
-        question: "How fast is the model itself?",
-        run: |options, progress| common(6, options, progress),
-    },
+    named::<0>("Does the model take the published hardware's steps?"),
+    named::<1>("How many segments a second, with how many flows and outstanding addresses?"),
+    named::<2>("How precise is a rate of integers?"),
+    named::<3>("What becomes of events of one flow in one cycle?"),
+    named::<4>("What does a protocol cost, and does it fit?"),
+    named::<5>("Does every protocol deliver every segment?"),
+    named::<6>("How fast is the model itself?"),
 ];
+
+/// The one at this place of [`NAMES`].
+const fn named<const PLACE: usize>(question: &'static str) -> Named {
+    Named { name: NAMES[PLACE], question, run: |options, progress| common(PLACE, options, progress) }
+}
 
 /// One of them in the common form.
 fn common(place: usize, options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let named = ALL[place];
     let report = run(named.name, options.seed, progress)?;
+    let description = description(&report.results);
     Ok(Experiment {
-        name: named.name,
-        title: named.question,
-        description: description(&report.results).to_owned(),
-        world: World::Cycles,
-        seed: options.seed,
-        congestion_control: None,
-        settings: [].into(),
         cases: cases(&report.results),
         verdicts: report.claims.into_iter().map(|claim| Verdict::claim(claim.claim, claim.holds)).collect(),
         figures: figures(&report.results),
         details: serde_json::to_value(report.results)?,
+        ..Experiment::in_cycles(named.name, named.question, description, options.seed)
     })
 }
 

@@ -107,14 +107,6 @@ impl Protocol for Reno {
             timed_out: one,
             ..*state
         };
-        // All that is outstanding is sent again as the window opens.
-        let decision = Decision {
-            mark: input.timer_expired,
-            mark_to: flow.next_new,
-            window_size: one,
-            timer_period: self.0.backed_off::<L>(flow.timer_period),
-            ..Decision::keep(flow)
-        };
-        (decision, next)
+        (self.0.at_expiry(input), next)
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::logic::{Flag, Logic, Word};
 use crate::parameters::Frequency;
-use crate::protocol::{Incoming, View};
+use crate::protocol::{Decision, Incoming, Periodic, View};
 
 /// Configuration of a TCP variant. Windows in segments, times in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,8 +62,20 @@ impl Tcp {
     }
 
     /// The timeout after another expiry: doubled (RFC 6298, 5.5).
-    pub(super) fn backed_off<L: Logic>(&self, period: L::Word) -> L::Word {
+    fn backed_off<L: Logic>(&self, period: L::Word) -> L::Word {
         (period << 1).min(L::word(self.max_rto))
+    }
+
+    /// At an expiry all that is outstanding is sent again as the window opens, from one segment on.
+    pub(super) fn at_expiry<L: Logic>(&self, input: &Periodic<L>) -> Decision<L> {
+        let flow = &input.flow;
+        Decision {
+            mark: input.timer_expired,
+            mark_to: flow.next_new,
+            window_size: L::word(1),
+            timer_period: self.backed_off::<L>(flow.timer_period),
+            ..Decision::keep(flow)
+        }
     }
 }
 
