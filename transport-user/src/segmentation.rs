@@ -190,6 +190,20 @@ mod tests {
         }
     }
 
+    /// D-84, F-8.5.3.2-1: Pull Data has the smallest headers, so it holds more than a segment that we send ourselves.
+    #[test]
+    fn answers_fill_the_mtu() {
+        assert_eq!((max_answer(1500, false), max_answer(1500, true)), (1416, 1392));
+        for ipv6 in [false, true] {
+            for mtu in smallest_mtu(ipv6)..10_000 {
+                let answer = max_answer(mtu, ipv6);
+                let packet = IP[usize::from(ipv6)] + UDP + PSP + 24 + 16 + answer;
+                assert!(packet <= mtu && packet + ETHERNET <= LIVE_FRAME);
+                assert!(packet + 8 > mtu || answer == LARGEST_SEGMENT, "{answer} at MTU {mtu}");
+            }
+        }
+    }
+
     /// D-84: First, Middle, Last; the immediate on the last only.
     #[test]
     fn a_send_is_first_middle_last() {

@@ -434,3 +434,24 @@ fn waiting_for_a_receive_is_no_congestion() {
     assert!(!sent.is_empty() && node.entry.tables.statistics.congestion_events > 1);
     assert!(node.entry.connection.congestion.fcwnd < reached.fcwnd);
 }
+
+/// The frame is built after the lock is given back: what is said of it then changes nothing of a successor in the slot.
+#[test]
+fn what_a_predecessor_could_not_send_is_nothing_to_its_successor() {
+    let mut p = Pair::new(true);
+    p.a.post(write(0, 4));
+    let sent = p.a.drain(at(0));
+    assert_eq!(sent[0].id(), (PUSH_DATA, 300, 1));
+    let booked = p.a.s.step.output.packet;
+    let successor = *p.a.entry;
+    for (state, generation) in [(State::Open, 2), (State::Closed, 1), (State::Fatal, 1)] {
+        *p.a.entry = successor;
+        (p.a.entry.connection.state, p.a.entry.connection.generation) = (state, generation);
+        let before = p.a.entry.clone();
+        p.a.entry.not_sent(&booked);
+        assert!(p.a.entry == before, "{state:?}, incarnation {generation}");
+    }
+    *p.a.entry = successor;
+    p.a.entry.not_sent(&booked);
+    assert!(p.a.entry.connection.delivery.lanes[0].tx.retransmit.get(0), "its own is sent again");
+}

@@ -68,6 +68,22 @@ fn oversize_read_is_answered_in_error() {
     assert_eq!(p.b.entry.tables.statistics.nacks_sent, 0);
 }
 
+/// A READ is bounded by what Pull Data may hold, not by the segments that the target sends itself.
+#[test]
+fn read_longer_than_a_segment_of_the_target() {
+    let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
+    (p.config.max_segment, p.config.max_answer) = (1392, 1416);
+    let mut p = Pair::with(&p);
+    p.a.entry.connection.endpoint.max_segment = 3264; // its MTU is larger
+    for (length, code) in [(1393, 0), (1416, 0), (1417, UlpCode::INVALID_REQUEST)] {
+        p.a.post(read(0, length));
+        let request = p.a.drain(at(0)).remove(0);
+        let answer = p.b.receive(&request, at(1)).expect("an answer");
+        assert_eq!(answer.operation.code, code, "{length} bytes");
+        assert_eq!(answer.data.len(), if code == 0 { length as usize } else { 0 });
+    }
+}
+
 /// A region that disappears between request and answer makes the answer an error, not a leak.
 #[test]
 fn region_gone_before_the_answer_leaves() {

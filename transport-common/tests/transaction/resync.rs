@@ -1,5 +1,6 @@
 //! What a Resync does to the request it replaces (F-9.1.8, F-9.2.5, F-11-15, F-11-29, D-24, D-25, D-47).
 
+use transport_common::connection::TRANSACTIONS;
 use transport_common::counters::Counter;
 use transport_common::queues::opcode;
 use transport_common::transaction::{CompletionCode, RequestState};
@@ -206,4 +207,33 @@ fn ahead_of_its_turn_inside_a_message() {
     assert_eq!(p.b.completions(), [], "no message with a hole is handed over");
     assert_eq!(p.b.entry.tables.requests[3].state, RequestState::Errored);
     assert_eq!(p.b.count(Counter::DropDuplicate), 0);
+}
+
+/// An RSN whose place in the table is another's: that one is left alone, and so is its cell.
+#[test]
+fn of_an_rsn_whose_place_is_taken() {
+    let (mut p, sent) = sent(true, &[write(0, 4), write(4, 4), write(8, 4)]);
+    let far = |wire: &Wire, later: u32| {
+        let mut far = resync_of(wire, 3);
+        far.packet.psn = sent[2].packet.psn + later;
+        far.packet.rsn = wire.packet.rsn + TRANSACTIONS as u32;
+        far
+    };
+    assert_eq!(p.b.receive(&sent[1], at(1)), None);
+    let held = p.b.entry.tables.requests[2];
+    assert_eq!((held.state, p.b.free_cells()), (RequestState::Held, CELLS - 1));
+    // Further ahead than any request can be: acknowledged, and that is all.
+    p.b.receive(&far(&sent[1], 0), at(2));
+    assert_eq!((p.b.entry.tables.requests[2], p.b.free_cells()), (held, CELLS - 1));
+
+    // Its place is that of a request which was refused and waits for its own Resync: it has to come again.
+    p.b.regions.clear();
+    p.b.receive(&sent[0], at(3)).expect("a NACK");
+    let errored = p.b.entry.tables.requests[1];
+    assert_eq!(errored.state, RequestState::Errored);
+    p.b.receive(&far(&sent[0], 1), at(4));
+    assert_eq!(p.b.entry.tables.requests[1], errored);
+    assert_eq!(p.b.count(Counter::DropResources), 1);
+    p.b.drain(at(5));
+    assert_eq!(p.b.free_cells(), CELLS, "the held one was refused too");
 }
