@@ -17,7 +17,7 @@ use aya_ebpf::bindings::xdp_action;
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use platform::Xdp;
-use transport_common::datapath::{self, Platform, Turn, Verdict};
+use transport_common::datapath::{self, Frames, Turn, Verdict};
 use transport_common::tape::{Recorded, run};
 
 /// Interface index of the loopback device in every network namespace. No packet of a network arrives there on an

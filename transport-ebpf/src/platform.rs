@@ -1,4 +1,4 @@
-//! [`Platform`] over an XDP context and the maps. All code that handles raw pointers lives here and in the cursor.
+//! [`Platform`](datapath::Platform) over an XDP context and the maps. All code that handles raw pointers lives here and in the cursor.
 
 use crate::atomic;
 use crate::cursor::PacketCursor;
@@ -20,7 +20,10 @@ use transport_common::congestion::queues::{
 use transport_common::congestion::settings::Placement;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
-use transport_common::datapath::{self, HEADER_BYTES, Platform, Scratch};
+use transport_common::datapath::{
+    self, Cells, CongestionQueues, Connections, Frames, HEADER_BYTES, Host, MAX_HEADERS, MAX_SUMMED_HEADERS,
+    MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
+};
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, Queues, REGIONS, Region};
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{self, Polled, TimingWheel};
@@ -28,8 +31,8 @@ use transport_common::transaction::{Initiator, NO_CELL};
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::verifier::opaque;
 
-/// Longest piece of a packet that is copied or summed at once.
-const MAX_COPY: u64 = 4096;
+/// As the registers hold it.
+const MAX_COPY: u64 = datapath::MAX_COPY as u64;
 /// Older kernels sum at most this many bytes in one call.
 const SUM_CHUNK: u64 = 512;
 
@@ -184,10 +187,7 @@ fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
     sum as u32
 }
 
-impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
-    type Cursor = PacketCursor;
-    type Locked = HeldConnection;
-
+impl<const STAMPED: bool> Host for Xdp<STAMPED> {
     #[inline(always)]
     fn now(&mut self) -> Picoseconds {
         // SAFETY: a helper without arguments.
@@ -226,6 +226,10 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         self.raise(counter);
         arrival
     }
+}
+
+impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
+    type Cursor = PacketCursor;
 
     #[inline(always)]
     fn cursor(&mut self) -> PacketCursor {
@@ -258,10 +262,9 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
 
     #[inline(always)]
     fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
-        const ROOM: u64 = 128;
         let start = opaque(start as u64);
         let length = opaque(length as u64);
-        if start > HEADER_BYTES as u64 - ROOM - 64 || length == 0 || length > ROOM + 64 {
+        if start > HEADER_BYTES as u64 - MAX_HEADERS as u64 || length == 0 || length > MAX_HEADERS as u64 {
             return false;
         }
         // SAFETY: start + length is inside the buffer by the check above.
@@ -292,13 +295,15 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
         let start = opaque(start as u64);
         let length = opaque(length as u64);
-        if start > 72 || length > 180 {
+        if start > UDP_AT as u64 || length > MAX_SUMMED_HEADERS as u64 {
             return 0;
         }
         // SAFETY: start + length is inside the buffer by the check above, and what lies behind it inside the scratch.
         fold_to_word(unsafe { short::sum_value(s.header.as_ptr().add(start as usize), length & !3) })
     }
+}
 
+impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
     #[inline(always)]
     fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
         let (Some(from), Some(length)) = (self.memory(memory_offset), Self::length(length)) else { return 0 };
@@ -355,6 +360,16 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     }
 
     #[inline(always)]
+    fn region(&mut self, rkey: u32) -> Region {
+        match maps::REGIONS.get(rkey & (REGIONS as u32 - 1)) {
+            Some(region) => *region,
+            None => Region::default(),
+        }
+    }
+}
+
+impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
+    #[inline(always)]
     fn allocate_cell(&mut self) -> u32 {
         let Ok(Some(cell)) = maps::CELL_STACK.pop() else { return NO_CELL };
         if let Some(node) = maps::node() {
@@ -388,8 +403,7 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
 
     #[inline(always)]
     fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
-        const MINIMUM: u32 = 64;
-        if !self.resize(if length < MINIMUM { MINIMUM } else { length }) {
+        if !self.resize(if length < MIN_CELL_FRAME { MIN_CELL_FRAME } else { length }) {
             return false;
         }
         if length == 0 {
@@ -404,12 +418,13 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn region(&mut self, rkey: u32) -> Region {
-        match maps::REGIONS.get(rkey & (REGIONS as u32 - 1)) {
-            Some(region) => *region,
-            None => Region::default(),
-        }
+    fn cells_in_use(&self) -> u32 {
+        maps::node().map_or(0, |node| node.cells_in_use.load(Relaxed) as u32)
     }
+}
+
+impl<const STAMPED: bool> Connections for Xdp<STAMPED> {
+    type Locked = HeldConnection;
 
     #[inline(always)]
     fn lock(&mut self, slot: u32) -> Option<HeldConnection> {
@@ -430,29 +445,9 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         // SAFETY: handed out by `lock`, which took it.
         unsafe { Lock::release(&raw mut (*connection.locked).lock) };
     }
+}
 
-    #[inline(always)]
-    fn wake(&mut self, slot: u32) {
-        maps::ring(slot);
-    }
-
-    #[inline(always)]
-    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        let wheel = self.wheel()?;
-        let result = match wheel.poll(timing_wheel::now_tick(now.0 / 1000)) {
-            Polled::Idle => return None,
-            Polled::Busy => None,
-            Polled::Expired(slot) => Some(slot),
-        };
-        self.publish_deadline(wheel);
-        result
-    }
-
-    #[inline(always)]
-    fn cells_in_use(&self) -> u32 {
-        maps::node().map_or(0, |node| node.cells_in_use.load(Relaxed) as u32)
-    }
-
+impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
     #[inline(always)]
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
         let (Some(queues), Some(pair)) = (maps::congestion_queues(), maps::QUEUE_PAIRS.get_ptr(slot)) else {
@@ -523,6 +518,25 @@ impl<const STAMPED: bool> Platform for Xdp<STAMPED> {
         count(1, delays.fabric);
         count(2, delays.forward);
         count(3, delays.reverse);
+    }
+}
+
+impl<const STAMPED: bool> Services for Xdp<STAMPED> {
+    #[inline(always)]
+    fn wake(&mut self, slot: u32) {
+        maps::ring(slot);
+    }
+
+    #[inline(always)]
+    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
+        let wheel = self.wheel()?;
+        let result = match wheel.poll(timing_wheel::now_tick(now.0 / 1000)) {
+            Polled::Idle => return None,
+            Polled::Busy => None,
+            Polled::Expired(slot) => Some(slot),
+        };
+        self.publish_deadline(wheel);
+        result
     }
 
     #[inline(always)]

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use host_nic::{FrameAtHand, FrameCursor, HostLocked, HostNic};
-use transport_common::datapath::{Platform, Scratch};
+use transport_common::datapath::{
+    Cells, CongestionQueues, Connections, Frames, Host, Memory, Platform, Scratch, Services,
+};
 use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::units::Picoseconds;
@@ -56,43 +58,11 @@ macro_rules! on_the_host {
     };
 }
 
-impl Platform for LiveFrame {
-    type Cursor = FrameCursor;
-    type Locked = HostLocked;
-
+impl Host for LiveFrame {
     on_the_host! {
         fn now(&mut self) -> Picoseconds;
         fn count(&mut self, index: u32);
-        fn cursor(&mut self) -> FrameCursor;
-        fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]);
-        fn resize(&mut self, length: u32) -> bool;
-        fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool;
-        fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32>;
-        fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32;
-        fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32;
-        fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool;
-        fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool;
-        fn store_value(&mut self, memory_offset: u64, value: u64) -> bool;
-        fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64;
-        fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64;
-        fn allocate_cell(&mut self) -> u32;
-        fn free_cell(&mut self, cell: u32);
-        fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool;
-        fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool;
-        fn region(&mut self, rkey: u32) -> Region;
-        fn lock(&mut self, slot: u32) -> Option<HostLocked>;
-        fn unlock(&mut self, connection: HostLocked);
         fn arrival(&mut self, now: Picoseconds) -> Picoseconds;
-        fn event_queues(&mut self, s: &mut Scratch, slot: u32);
-        fn publish_event(&mut self, s: &mut Scratch);
-        fn next_result(&mut self, s: &mut Scratch) -> bool;
-        fn record_delays(&mut self, s: &Scratch);
-        fn wake(&mut self, slot: u32);
-        fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32);
-        fn expired(&mut self, now: Picoseconds) -> Option<u32>;
-        fn ready(&mut self) -> Option<u32>;
-        fn answer(&mut self, slot: u32);
-        fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32);
     }
 
     fn owns_ipv4(&self, mac: u64, address: u32) -> bool {
@@ -103,16 +73,79 @@ impl Platform for LiveFrame {
         self.card.borrow_mut().platform(&mut FrameAtHand::default()).owns_ipv6(mac, address)
     }
 
+    fn rx_buffer_level(&self) -> u8 {
+        self.card.borrow_mut().platform(&mut FrameAtHand::default()).rx_buffer_level()
+    }
+}
+
+impl Frames for LiveFrame {
+    type Cursor = FrameCursor;
+
+    on_the_host! {
+        fn cursor(&mut self) -> FrameCursor;
+        fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]);
+        fn resize(&mut self, length: u32) -> bool;
+        fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool;
+        fn sum_frame(&mut self, s: &mut Scratch, offset: u32, length: u32) -> Option<u32>;
+        fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32;
+    }
+
     fn frame_length(&self) -> u32 {
         self.frame.bytes.len() as u32
+    }
+}
+
+impl Memory for LiveFrame {
+    on_the_host! {
+        fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32;
+        fn memory_to_frame(&mut self, memory_offset: u64, offset: u32, length: u32) -> bool;
+        fn frame_to_memory(&mut self, offset: u32, memory_offset: u64, length: u32) -> bool;
+        fn store_value(&mut self, memory_offset: u64, value: u64) -> bool;
+        fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64;
+        fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64;
+        fn region(&mut self, rkey: u32) -> Region;
+    }
+}
+
+impl Cells for LiveFrame {
+    on_the_host! {
+        fn allocate_cell(&mut self) -> u32;
+        fn free_cell(&mut self, cell: u32);
+        fn frame_to_cell(&mut self, offset: u32, cell: u32, length: u32) -> bool;
+        fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool;
     }
 
     fn cells_in_use(&self) -> u32 {
         self.card.borrow().cells_in_use() as u32
     }
+}
 
-    fn rx_buffer_level(&self) -> u8 {
-        self.card.borrow_mut().platform(&mut FrameAtHand::default()).rx_buffer_level()
+impl Connections for LiveFrame {
+    type Locked = HostLocked;
+
+    on_the_host! {
+        fn lock(&mut self, slot: u32) -> Option<HostLocked>;
+        fn unlock(&mut self, connection: HostLocked);
+    }
+}
+
+impl CongestionQueues for LiveFrame {
+    on_the_host! {
+        fn event_queues(&mut self, s: &mut Scratch, slot: u32);
+        fn publish_event(&mut self, s: &mut Scratch);
+        fn next_result(&mut self, s: &mut Scratch) -> bool;
+        fn record_delays(&mut self, s: &Scratch);
+    }
+}
+
+impl Services for LiveFrame {
+    on_the_host! {
+        fn wake(&mut self, slot: u32);
+        fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32);
+        fn expired(&mut self, now: Picoseconds) -> Option<u32>;
+        fn ready(&mut self) -> Option<u32>;
+        fn answer(&mut self, slot: u32);
+        fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32);
     }
 
     fn is_backlogged(&self, slot: u32) -> bool {

@@ -2,7 +2,9 @@
 
 use corosensei::Yielder;
 use transport_common::connection::Entry;
-use transport_common::datapath::{Locked, Platform, Scratch};
+use transport_common::datapath::{
+    Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
+};
 use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::units::Picoseconds;
@@ -68,10 +70,7 @@ impl<L: Locked> Locked for Held<L> {
     }
 }
 
-impl<B: Backend> Platform for Card<'_, B> {
-    type Cursor = B::Cursor;
-    type Locked = Held<B::Locked>;
-
+impl<B: Backend> Host for Card<'_, B> {
     fn now(&mut self) -> Picoseconds {
         let now = self.inner.now();
         self.readings.push(now);
@@ -89,6 +88,18 @@ impl<B: Backend> Platform for Card<'_, B> {
     fn count(&mut self, index: u32) {
         self.inner.count(index);
     }
+
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        self.inner.arrival(now)
+    }
+
+    fn rx_buffer_level(&self) -> u8 {
+        self.inner.rx_buffer_level()
+    }
+}
+
+impl<B: Backend> Frames for Card<'_, B> {
+    type Cursor = B::Cursor;
 
     fn cursor(&mut self) -> B::Cursor {
         let arriving = core::mem::take(&mut self.arriving);
@@ -122,7 +133,9 @@ impl<B: Backend> Platform for Card<'_, B> {
         self.ask(Request::SumHeader { bytes: length });
         self.inner.sum_header(s, start, length)
     }
+}
 
+impl<B: Backend> Memory for Card<'_, B> {
     fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
         self.ask(Request::SumMemory { bytes: length });
         self.fetched = Some((memory_offset, length));
@@ -157,6 +170,13 @@ impl<B: Backend> Platform for Card<'_, B> {
         self.inner.fetch_add(memory_offset, add)
     }
 
+    fn region(&mut self, rkey: u32) -> Region {
+        self.ask(Request::Region);
+        self.inner.region(rkey)
+    }
+}
+
+impl<B: Backend> Cells for Card<'_, B> {
     fn allocate_cell(&mut self) -> u32 {
         self.ask(Request::CellList);
         self.inner.allocate_cell()
@@ -177,10 +197,13 @@ impl<B: Backend> Platform for Card<'_, B> {
         self.inner.cell_to_frame(cell, length)
     }
 
-    fn region(&mut self, rkey: u32) -> Region {
-        self.ask(Request::Region);
-        self.inner.region(rkey)
+    fn cells_in_use(&self) -> u32 {
+        self.inner.cells_in_use()
     }
+}
+
+impl<B: Backend> Connections for Card<'_, B> {
+    type Locked = Held<B::Locked>;
 
     fn lock(&mut self, slot: u32) -> Option<Self::Locked> {
         self.ask(Request::Lock { slot, after: self.inner.step_after(slot) });
@@ -198,19 +221,9 @@ impl<B: Backend> Platform for Card<'_, B> {
         self.inner.unlock(inner);
         self.write_back(slot, work);
     }
+}
 
-    fn cells_in_use(&self) -> u32 {
-        self.inner.cells_in_use()
-    }
-
-    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
-        self.inner.arrival(now)
-    }
-
-    fn rx_buffer_level(&self) -> u8 {
-        self.inner.rx_buffer_level()
-    }
-
+impl<B: Backend> CongestionQueues for Card<'_, B> {
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
         self.inner.event_queues(s, slot);
     }
@@ -228,7 +241,9 @@ impl<B: Backend> Platform for Card<'_, B> {
     fn record_delays(&mut self, s: &Scratch) {
         self.inner.record_delays(s);
     }
+}
 
+impl<B: Backend> Services for Card<'_, B> {
     fn wake(&mut self, slot: u32) {
         self.ask(Request::Scheduler);
         self.inner.wake(slot);

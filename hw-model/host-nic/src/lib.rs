@@ -5,6 +5,7 @@
 //! tests drive, and it does to the bit what the XDP programs do.
 
 mod access;
+pub mod contract;
 mod doorbells;
 mod platform;
 mod table;

@@ -1,4 +1,4 @@
-//! [`Platform`] over plain memory: what the maps and the XDP context are to the kernel's programs.
+//! [`Platform`](datapath::Platform) over plain memory: what the maps and the XDP context are to the kernel's programs.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,10 @@ use transport_common::congestion::histogram::{DelayHistogram, bucket_of};
 use transport_common::congestion::queues::{EVENT_QUEUES, generation_of};
 use transport_common::congestion::settings::Settings;
 use transport_common::counters::Counter;
-use transport_common::datapath::{HEADER_BYTES, MAX_FRAME_BYTES, Platform, Scratch, mac_word};
+use transport_common::datapath::{
+    self, Cells, CongestionQueues, Frames, HEADER_BYTES, Host, MAX_COPY, MAX_FRAME_BYTES, MAX_HEADERS,
+    MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory, Scratch, Services, UDP_AT, mac_word,
+};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
     CELL_BYTES, CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, NodeConfig, REGIONS, Region,
@@ -24,12 +27,6 @@ use super::table::{Connections, HostLocked};
 
 /// Bytes of the frames the engine is handed.
 const ENGINE_FRAME_BYTES: usize = 128;
-/// Longest piece of a packet that is copied or summed at once.
-const MAX_COPY: u32 = 4096;
-/// A frame cannot be cut below its Ethernet header.
-const SHORTEST_FRAME: u32 = 14;
-/// A held request needs a frame of at least this length to stand in again.
-const SHORTEST_CELL_FRAME: u32 = 64;
 
 /// The memory of one card: all that its frames share.
 pub struct HostMemory {
@@ -161,10 +158,7 @@ impl Cursor for FrameCursor {
     }
 }
 
-impl Platform for HostPlatform<'_> {
-    type Cursor = FrameCursor;
-    type Locked = HostLocked;
-
+impl Host for HostPlatform<'_> {
     fn now(&mut self) -> Picoseconds {
         self.card.clock = self.card.readings.pop_front().unwrap_or(self.card.clock);
         self.card.clock
@@ -184,6 +178,18 @@ impl Platform for HostPlatform<'_> {
         }
     }
 
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        self.frame.arrival.unwrap_or(now)
+    }
+
+    fn rx_buffer_level(&self) -> u8 {
+        self.card.rx_buffer_level
+    }
+}
+
+impl Frames for HostPlatform<'_> {
+    type Cursor = FrameCursor;
+
     fn cursor(&mut self) -> FrameCursor {
         FrameCursor { bytes: self.frame.bytes.clone(), at: 0 }
     }
@@ -200,7 +206,7 @@ impl Platform for HostPlatform<'_> {
     fn resize(&mut self, length: u32) -> bool {
         let now = self.frame_length();
         let possible = length == now
-            || length < now && length >= SHORTEST_FRAME
+            || length < now && length >= MIN_FRAME
             || length > now && length <= self.frame.limit;
         if possible {
             self.frame.bytes.resize(length as usize, 0);
@@ -209,8 +215,7 @@ impl Platform for HostPlatform<'_> {
     }
 
     fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
-        const ROOM: u32 = 128;
-        if start > HEADER_BYTES as u32 - ROOM - 64 || length == 0 || length > ROOM + 64 {
+        if start > HEADER_BYTES as u32 - MAX_HEADERS || length == 0 || length > MAX_HEADERS {
             return false;
         }
         self.frame.store(0, &s.header[start as usize..(start + length) as usize])
@@ -224,12 +229,14 @@ impl Platform for HostPlatform<'_> {
     }
 
     fn sum_header(&mut self, s: &Scratch, start: u32, length: u32) -> u32 {
-        if start > 72 || length > 180 {
+        if start > UDP_AT as u32 || length > MAX_SUMMED_HEADERS {
             return 0;
         }
         sum(&s.header[start as usize..(start + (length & !3)) as usize])
     }
+}
 
+impl Memory for HostPlatform<'_> {
     fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
         if !copyable(length) {
             return 0;
@@ -270,6 +277,12 @@ impl Platform for HostPlatform<'_> {
         original
     }
 
+    fn region(&mut self, rkey: u32) -> Region {
+        self.card.regions[rkey as usize & (REGIONS - 1)]
+    }
+}
+
+impl Cells for HostPlatform<'_> {
     fn allocate_cell(&mut self) -> u32 {
         self.card.free_cells.pop().unwrap_or(NO_CELL)
     }
@@ -293,7 +306,7 @@ impl Platform for HostPlatform<'_> {
     }
 
     fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
-        if !self.resize(length.max(SHORTEST_CELL_FRAME)) {
+        if !self.resize(length.max(MIN_CELL_FRAME)) {
             return false;
         }
         if length == 0 {
@@ -304,9 +317,13 @@ impl Platform for HostPlatform<'_> {
         copyable(length) && from.is_some_and(|from| frame.store(0, &from[..length as usize]))
     }
 
-    fn region(&mut self, rkey: u32) -> Region {
-        self.card.regions[rkey as usize & (REGIONS - 1)]
+    fn cells_in_use(&self) -> u32 {
+        (self.card.cells.len() - self.card.free_cells.len()) as u32
     }
+}
+
+impl datapath::Connections for HostPlatform<'_> {
+    type Locked = HostLocked;
 
     fn lock(&mut self, slot: u32) -> Option<HostLocked> {
         self.card.connections.lock(slot)
@@ -315,30 +332,9 @@ impl Platform for HostPlatform<'_> {
     fn unlock(&mut self, connection: HostLocked) {
         self.card.connections.unlock(connection);
     }
+}
 
-    fn wake(&mut self, slot: u32) {
-        self.card.doorbells.ring(slot);
-    }
-
-    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        match self.card.wheel.poll(timing_wheel::now_tick(now.0 / 1000)) {
-            Polled::Expired(slot) => Some(slot),
-            Polled::Idle | Polled::Busy => None,
-        }
-    }
-
-    fn cells_in_use(&self) -> u32 {
-        (self.card.cells.len() - self.card.free_cells.len()) as u32
-    }
-
-    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
-        self.frame.arrival.unwrap_or(now)
-    }
-
-    fn rx_buffer_level(&self) -> u8 {
-        self.card.rx_buffer_level
-    }
-
+impl CongestionQueues for HostPlatform<'_> {
     fn event_queues(&mut self, s: &mut Scratch, _slot: u32) {
         s.step.input.event_queues.admission = self.card.admission;
         s.step.input.event_queues.occupancy = self.card.events.each_ref().map(|queue| queue.len() as u32);
@@ -364,6 +360,19 @@ impl Platform for HostPlatform<'_> {
         let all = [delays.full, delays.fabric, delays.forward, delays.reverse];
         for (histogram, delay) in self.card.delays.iter_mut().zip(all) {
             histogram[bucket_of(delay.0)] += 1;
+        }
+    }
+}
+
+impl Services for HostPlatform<'_> {
+    fn wake(&mut self, slot: u32) {
+        self.card.doorbells.ring(slot);
+    }
+
+    fn expired(&mut self, now: Picoseconds) -> Option<u32> {
+        match self.card.wheel.poll(timing_wheel::now_tick(now.0 / 1000)) {
+            Polled::Expired(slot) => Some(slot),
+            Polled::Idle | Polled::Busy => None,
         }
     }
 

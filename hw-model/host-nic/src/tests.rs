@@ -1,8 +1,9 @@
 //! The card alone: bounds, frames, and one WRITE between two cards.
 
 use super::*;
-use transport_common::datapath::Platform;
+use transport_common::datapath::{Frames, Memory};
 use transport_common::queues::{MEMORY_GUARD, access, flag, opcode};
+use transport_common::tape::{Recorded, Tape, run};
 use transport_common::units::Ticks;
 
 use super::testbed::{connection, node};
@@ -198,4 +199,51 @@ fn sums_pad_an_odd_last_byte_with_zero() {
     nic.memory_mut()[..3].copy_from_slice(&[1, 2, 3]);
     let expected = u32::from(u16::from_ne_bytes([1, 2])) + u32::from(u16::from_ne_bytes([3, 0]));
     assert_eq!(nic.platform(&mut FrameAtHand::default()).sum_memory(0, 3), expected);
+}
+
+/// The host's node under test.
+struct Tested(HostNic, FrameAtHand);
+
+impl contract::Fixture for Tested {
+    type Platform<'a> = HostPlatform<'a>;
+
+    fn with(&mut self, frame: Vec<u8>) -> HostPlatform<'_> {
+        self.1 = FrameAtHand { bytes: frame, limit: contract::FRAME_LIMIT, arrival: None };
+        self.0.platform(&mut self.1)
+    }
+}
+
+/// The same behind the recorder, which may change nothing.
+struct Taped(Tested, Box<Tape>);
+
+impl contract::Fixture for Taped {
+    type Platform<'a> = Recorded<'a, HostPlatform<'a>>;
+
+    fn with(&mut self, frame: Vec<u8>) -> Recorded<'_, HostPlatform<'_>> {
+        self.1.begin(run::RECEIVE);
+        Recorded::new(contract::Fixture::with(&mut self.0, frame), &self.1)
+    }
+}
+
+fn tested() -> Tested {
+    let config = HostConfig {
+        cells: contract::CELLS,
+        memory: contract::MEMORY,
+        ..HostConfig::new(node_config([0; 6], [0; 4], [0; 16]))
+    };
+    let mut nic = HostNic::new(config);
+    nic.set_time(Picoseconds(1_000_000_000_000));
+    Tested(nic, FrameAtHand::default())
+}
+
+#[test]
+fn the_host_keeps_the_contract() {
+    contract::check(&mut tested());
+}
+
+#[test]
+fn the_recorder_keeps_the_contract() {
+    // SAFETY: integers only.
+    let tape = unsafe { Box::<Tape>::new_zeroed().assume_init() };
+    contract::check(&mut Taped(tested(), tape));
 }

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use transport_common::congestion::entry::Entry as CongestionEntry;
 use transport_common::connection::Entry;
-use transport_common::datapath::{Locked, Platform, Scratch};
+use transport_common::datapath::{
+    Cells, CongestionQueues, Connections, Frames, Host, Locked, MIN_CELL_FRAME, Memory, Scratch, Services,
+};
 use transport_common::queues::Region;
 use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
 use transport_common::transaction::NO_CELL;
@@ -139,10 +141,7 @@ impl Locked for ReplayedConnection {
     }
 }
 
-impl Platform for Replayed {
-    type Cursor = PrefixCursor;
-    type Locked = ReplayedConnection;
-
+impl Host for Replayed {
     fn now(&mut self) -> Picoseconds {
         // A clock that stood still would look like "not read": behind a difference it shows something.
         Picoseconds(self.ask(Tag::Now, &[], |player, answer| player.wide(answer, 0)).unwrap_or(1))
@@ -159,6 +158,18 @@ impl Platform for Replayed {
     fn count(&mut self, index: u32) {
         self.tell(Tag::Count, index as u16, &[]);
     }
+
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        self.ask(Tag::Arrival, &[], |player, answer| Picoseconds(player.wide(answer, 0))).unwrap_or(now)
+    }
+
+    fn rx_buffer_level(&self) -> u8 {
+        self.ask(Tag::RxBufferLevel, &[], |_, answer| answer.short as u8).unwrap_or(0)
+    }
+}
+
+impl Frames for Replayed {
+    type Cursor = PrefixCursor;
 
     fn cursor(&mut self) -> PrefixCursor {
         let prefix = self.player.borrow().run.prefix;
@@ -206,7 +217,9 @@ impl Platform for Replayed {
     fn sum_header(&mut self, _: &Scratch, _: u32, _: u32) -> u32 {
         self.ask(Tag::SumHeader, &[], |player, answer| player.word(answer, 0)).unwrap_or(0)
     }
+}
 
+impl Memory for Replayed {
     fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
         let arguments = [low(memory_offset), high(memory_offset), length];
         self.ask(Tag::SumMemory, &arguments, |player, answer| player.word(answer, 0)).unwrap_or(0)
@@ -235,6 +248,18 @@ impl Platform for Replayed {
         self.ask(Tag::FetchAdd, &arguments, |player, answer| player.wide(answer, 0)).unwrap_or(0)
     }
 
+    fn region(&mut self, rkey: u32) -> Region {
+        let region = |player: &Player, answer: Answer| Region {
+            offset: player.wide(answer, 0),
+            length: player.wide(answer, 2),
+            key: player.word(answer, 4),
+            access: player.word(answer, 5),
+        };
+        self.ask(Tag::Region, &[rkey], region).unwrap_or_default()
+    }
+}
+
+impl Cells for Replayed {
     fn allocate_cell(&mut self) -> u32 {
         self.ask(Tag::AllocateCell, &[], |_, answer| u32::from(answer.short)).unwrap_or(NO_CELL)
     }
@@ -248,24 +273,20 @@ impl Platform for Replayed {
     }
 
     fn cell_to_frame(&mut self, cell: u32, length: u32) -> bool {
-        /// A held request stands in a frame of at least this length.
-        const SHORTEST: u32 = 64;
         let done = self.done(Tag::CellToFrame, &[cell, length]);
         if done {
-            self.frame_length = length.max(SHORTEST);
+            self.frame_length = length.max(MIN_CELL_FRAME);
         }
         done
     }
 
-    fn region(&mut self, rkey: u32) -> Region {
-        let region = |player: &Player, answer: Answer| Region {
-            offset: player.wide(answer, 0),
-            length: player.wide(answer, 2),
-            key: player.word(answer, 4),
-            access: player.word(answer, 5),
-        };
-        self.ask(Tag::Region, &[rkey], region).unwrap_or_default()
+    fn cells_in_use(&self) -> u32 {
+        self.ask(Tag::CellsInUse, &[], |player, answer| player.word(answer, 0)).unwrap_or(0)
     }
+}
+
+impl Connections for Replayed {
+    type Locked = ReplayedConnection;
 
     /// The connection has to be at the step before: see [`Replayed::waits_for`].
     fn lock(&mut self, slot: u32) -> Option<ReplayedConnection> {
@@ -302,19 +323,9 @@ impl Platform for Replayed {
         drop(player);
         self.connections.borrow_mut().give_back(slot, entry, settings);
     }
+}
 
-    fn cells_in_use(&self) -> u32 {
-        self.ask(Tag::CellsInUse, &[], |player, answer| player.word(answer, 0)).unwrap_or(0)
-    }
-
-    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
-        self.ask(Tag::Arrival, &[], |player, answer| Picoseconds(player.wide(answer, 0))).unwrap_or(now)
-    }
-
-    fn rx_buffer_level(&self) -> u8 {
-        self.ask(Tag::RxBufferLevel, &[], |_, answer| answer.short as u8).unwrap_or(0)
-    }
-
+impl CongestionQueues for Replayed {
     fn event_queues(&mut self, s: &mut Scratch, _slot: u32) {
         let mut player = self.player.borrow_mut();
         if let Some(answer) = player.ask(Tag::EventQueues, &[])
@@ -360,7 +371,9 @@ impl Platform for Replayed {
     fn record_delays(&mut self, _: &Scratch) {
         self.tell(Tag::RecordDelays, 0, &[]);
     }
+}
 
+impl Services for Replayed {
     fn wake(&mut self, slot: u32) {
         self.tell(Tag::Wake, 0, &[slot]);
     }

@@ -25,7 +25,7 @@ use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use crate::wire::{PacketType, ProtocolType};
 
 /// Where the UDP header stands in the header buffer; Ethernet and IP end here, whatever their length.
-const UDP_AT: usize = 72;
+pub const UDP_AT: usize = 72;
 const PSP_AT: usize = UDP_AT + Udp::LEN;
 /// Where the Falcon header stands in the header buffer.
 pub const FALCON_AT: usize = PSP_AT + Psp::LEN;

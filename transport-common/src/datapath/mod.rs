@@ -12,10 +12,13 @@ mod platform;
 mod receive;
 mod scratch;
 
-pub use emit::{FALCON_AT, MAX_FRAME_BYTES};
+pub use emit::{FALCON_AT, MAX_FRAME_BYTES, UDP_AT};
 pub use engine::{Turn, engine, redeliver};
 pub use exchange::Exchange;
 pub use parse::{mac_word, words};
-pub use platform::{Locked, PREFIX_BYTES, Platform, Verdict};
+pub use platform::{
+    Cells, CongestionQueues, Connections, Frames, Host, Locked, MAX_COPY, MAX_HEADERS, MAX_SUMMED_HEADERS,
+    MIN_CELL_FRAME, MIN_FRAME, Memory, PREFIX_BYTES, Platform, Services, Verdict,
+};
 pub use receive::receive;
 pub use scratch::{HEADER_BYTES, Network, STAGING_BYTES, Scratch, Serviced};

@@ -2,7 +2,10 @@
 
 use super::{KEPT_HEADER, PREFIX_BYTES, Recorder, TAPE_WORDS, Tag, Tape, digest};
 use crate::connection::Entry;
-use crate::datapath::{Locked, Platform, Scratch, Turn, Verdict};
+use crate::datapath::{
+    Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Platform, Scratch, Services, Turn,
+    Verdict,
+};
 use crate::queues::Region;
 use crate::units::Picoseconds;
 
@@ -115,10 +118,7 @@ impl<L: Locked> Locked for RecordedConnection<L> {
     }
 }
 
-impl<P: Platform> Platform for Recorded<'_, P> {
-    type Cursor = P::Cursor;
-    type Locked = RecordedConnection<P::Locked>;
-
+impl<P: Platform> Host for Recorded<'_, P> {
     #[inline(always)]
     fn now(&mut self) -> Picoseconds {
         let now = self.platform.now();
@@ -145,6 +145,24 @@ impl<P: Platform> Platform for Recorded<'_, P> {
         self.platform.count(index);
         self.tape.short(Tag::Count, index as u16);
     }
+
+    #[inline(always)]
+    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
+        let arrival = self.platform.arrival(now);
+        self.tape.wide(Tag::Arrival, 0, arrival.0);
+        arrival
+    }
+
+    #[inline(always)]
+    fn rx_buffer_level(&self) -> u8 {
+        let level = self.platform.rx_buffer_level();
+        self.tape.short(Tag::RxBufferLevel, level.into());
+        level
+    }
+}
+
+impl<P: Platform> Frames for Recorded<'_, P> {
+    type Cursor = P::Cursor;
 
     #[inline(always)]
     fn cursor(&mut self) -> P::Cursor {
@@ -196,7 +214,9 @@ impl<P: Platform> Platform for Recorded<'_, P> {
         self.tape.long(Tag::SumHeader, 0, [sum]);
         sum
     }
+}
 
+impl<P: Platform> Memory for Recorded<'_, P> {
     #[inline(always)]
     fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
         let sum = self.platform.sum_memory(memory_offset, length);
@@ -255,6 +275,17 @@ impl<P: Platform> Platform for Recorded<'_, P> {
     }
 
     #[inline(always)]
+    fn region(&mut self, rkey: u32) -> Region {
+        let region = self.platform.region(rkey);
+        let Region { offset, length, key, access } = region;
+        let words = [rkey, low(offset), high(offset), low(length), high(length), key, access];
+        self.tape.long(Tag::Region, 0, words);
+        region
+    }
+}
+
+impl<P: Platform> Cells for Recorded<'_, P> {
+    #[inline(always)]
     fn allocate_cell(&mut self) -> u32 {
         let cell = self.platform.allocate_cell();
         self.tape.short(Tag::AllocateCell, cell as u16);
@@ -283,13 +314,15 @@ impl<P: Platform> Platform for Recorded<'_, P> {
     }
 
     #[inline(always)]
-    fn region(&mut self, rkey: u32) -> Region {
-        let region = self.platform.region(rkey);
-        let Region { offset, length, key, access } = region;
-        let words = [rkey, low(offset), high(offset), low(length), high(length), key, access];
-        self.tape.long(Tag::Region, 0, words);
-        region
+    fn cells_in_use(&self) -> u32 {
+        let cells = self.platform.cells_in_use();
+        self.tape.long(Tag::CellsInUse, 0, [cells]);
+        cells
     }
+}
+
+impl<P: Platform> Connections for Recorded<'_, P> {
+    type Locked = RecordedConnection<P::Locked>;
 
     #[inline(always)]
     fn lock(&mut self, slot: u32) -> Option<Self::Locked> {
@@ -313,28 +346,9 @@ impl<P: Platform> Platform for Recorded<'_, P> {
         self.tape.wide(Tag::Context, 0, unsafe { digest(&entry.connection) });
         self.platform.unlock(connection.connection);
     }
+}
 
-    #[inline(always)]
-    fn cells_in_use(&self) -> u32 {
-        let cells = self.platform.cells_in_use();
-        self.tape.long(Tag::CellsInUse, 0, [cells]);
-        cells
-    }
-
-    #[inline(always)]
-    fn arrival(&mut self, now: Picoseconds) -> Picoseconds {
-        let arrival = self.platform.arrival(now);
-        self.tape.wide(Tag::Arrival, 0, arrival.0);
-        arrival
-    }
-
-    #[inline(always)]
-    fn rx_buffer_level(&self) -> u8 {
-        let level = self.platform.rx_buffer_level();
-        self.tape.short(Tag::RxBufferLevel, level.into());
-        level
-    }
-
+impl<P: Platform> CongestionQueues for Recorded<'_, P> {
     #[inline(never)] // what is noted takes room on the stack
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
         self.platform.event_queues(s, slot);
@@ -363,7 +377,9 @@ impl<P: Platform> Platform for Recorded<'_, P> {
         self.platform.record_delays(s);
         self.tape.short(Tag::RecordDelays, 0);
     }
+}
 
+impl<P: Platform> Services for Recorded<'_, P> {
     #[inline(always)]
     fn wake(&mut self, slot: u32) {
         self.platform.wake(slot);

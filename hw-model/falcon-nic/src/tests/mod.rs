@@ -1,5 +1,6 @@
 //! The card in cycles.
 
+mod contract;
 mod end_to_end;
 mod mix;
 mod receive;

@@ -1,0 +1,258 @@
+//! What every platform promises the datapath ([`Platform`]), as one suite of checks.
+//!
+//! The host's platform passes it, and whatever stands in front of that one: a frame on a card whose memory others use, the
+//! card in cycles, the recorder. The kernel's is compared with the host's in the differential test. A replayed trace answers
+//! what the trace says, so it holds what the platform held that was recorded.
+
+use transport_common::connection::State;
+use transport_common::datapath::{
+    Cells as _, Connections as _, Frames as _, HEADER_BYTES, Host as _, Locked as _, MAX_COPY, MAX_HEADERS,
+    MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory as _, PREFIX_BYTES, Platform, Scratch,
+    Services as _, UDP_AT,
+};
+use transport_common::queues::{CONNECTIONS, MEMORY_BYTES};
+use transport_common::transaction::NO_CELL;
+use transport_common::units::{Picoseconds, Ticks};
+use transport_common::wire::cursor::{Bytes as _, Cursor as _};
+
+/// Receive cells of the node under test.
+pub const CELLS: usize = 3;
+/// Longest that a frame under test can grow to, bytes.
+pub const FRAME_LIMIT: u32 = 3408;
+/// Memory of the node under test, bytes: what nobody registered cannot be reached.
+pub const MEMORY: usize = 1 << 16;
+
+/// Makes platforms over one node of [`CELLS`] free cells and [`MEMORY`] bytes of zeros, whose clock stands at a second.
+pub trait Fixture {
+    /// What is tested.
+    type Platform<'a>: Platform
+    where
+        Self: 'a;
+
+    /// The node, with this frame at hand.
+    fn with(&mut self, frame: Vec<u8>) -> Self::Platform<'_>;
+}
+
+/// Runs all checks.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn check(node: &mut impl Fixture) {
+    frames_are_read_and_resized(node);
+    headers_are_stored_within_bounds(node);
+    sums_are_those_of_the_bytes(node);
+    memory_is_copied_within_bounds(node);
+    atomics_change_whole_words(node);
+    cells_have_one_owner(node);
+    cells_keep_what_they_are_given(node);
+    locks_are_given_back(node);
+    services_are_asked_for_and_answered(node);
+    deadlines_come(node);
+}
+
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length).map(|n| (n * 7 + n / 256) as u8).collect()
+}
+
+fn scratch() -> Box<Scratch> {
+    // SAFETY: integers, and enums for which zero is a value.
+    unsafe { Box::new_zeroed().assume_init() }
+}
+
+/// All bytes of the frame at hand.
+fn content(platform: &mut impl Platform) -> Vec<u8> {
+    let mut cursor = platform.cursor();
+    std::iter::from_fn(|| cursor.take::<1>().map(|byte| byte.array::<0, 1>()[0])).collect()
+}
+
+fn frames_are_read_and_resized(node: &mut impl Fixture) {
+    for length in [20, PREFIX_BYTES, 1000] {
+        let frame = bytes(length);
+        let mut platform = node.with(frame.clone());
+        assert_eq!(platform.frame_length(), length as u32);
+        assert_eq!(content(&mut platform), frame);
+        let mut prefix = [0xee; PREFIX_BYTES];
+        platform.peek(&mut prefix);
+        let known = length.min(PREFIX_BYTES);
+        assert_eq!(prefix[..known], frame[..known]);
+        assert!(prefix[known..].iter().all(|byte| *byte == 0xee), "what is not there is left alone");
+
+        assert!(platform.resize(length as u32), "as long as it is");
+        assert!(platform.resize(length as u32 + 100) && platform.resize(length as u32 - 1));
+        assert_eq!(content(&mut platform), frame[..length - 1]);
+        for refused in [MIN_FRAME - 1, FRAME_LIMIT + 1] {
+            assert!(!platform.resize(refused), "{refused} bytes");
+            assert_eq!(platform.frame_length(), length as u32 - 1, "nothing has changed");
+        }
+        assert!(platform.resize(FRAME_LIMIT) && platform.resize(MIN_FRAME));
+    }
+}
+
+fn headers_are_stored_within_bounds(node: &mut impl Fixture) {
+    let mut s = scratch();
+    s.header.copy_from_slice(&bytes(HEADER_BYTES));
+    let last = HEADER_BYTES as u32 - MAX_HEADERS;
+    let mut platform = node.with(vec![0; 300]);
+    for (start, length) in [(0, 1), (last, MAX_HEADERS), (7, 66)] {
+        assert!(platform.store_header(&s, start, length));
+        let stored = &s.header[start as usize..(start + length) as usize];
+        assert_eq!(content(&mut platform)[..length as usize], *stored);
+    }
+    let before = content(&mut platform);
+    for (start, length) in [(0, 0), (last + 1, 1), (0, MAX_HEADERS + 1), (u32::MAX, 1), (0, u32::MAX)] {
+        assert!(!platform.store_header(&s, start, length), "{length} from {start}");
+    }
+    assert_eq!(content(&mut platform), before);
+    drop(platform);
+    assert!(!node.with(vec![0; 60]).store_header(&s, 0, 61), "beyond the frame");
+}
+
+/// Sums of 16-bit words in memory order mean the same if they are equal modulo 2^16 - 1.
+fn same(sum: u32, of: &[u8]) -> bool {
+    let pairs = of.chunks(2).map(|pair| [pair[0], pair.get(1).copied().unwrap_or(0)]);
+    let expected: u64 = pairs.map(|pair| u64::from(u16::from_ne_bytes(pair))).sum();
+    u64::from(sum) % 0xffff == expected % 0xffff
+}
+
+fn sums_are_those_of_the_bytes(node: &mut impl Fixture) {
+    let mut s = scratch();
+    let frame = bytes(3000);
+    let mut platform = node.with(frame.clone());
+    for (offset, length) in [(0, 1), (1, 2), (42, 255), (34, 256), (34, 257), (10, 2990)] {
+        let sum = platform.sum_frame(&mut s, offset, length).expect("inside the frame");
+        assert!(same(sum, &frame[offset as usize..(offset + length) as usize]), "{length} from {offset}");
+        assert!(platform.frame_to_memory(offset, 64, length));
+        let sum = platform.sum_memory(64, length);
+        assert!(same(sum, &frame[offset as usize..(offset + length) as usize]), "{length} in memory");
+    }
+    for (offset, length) in [(0, 0), (0, 3001), (2999, 2), (3000, 1), (0, MAX_COPY + 1), (u32::MAX, 1)] {
+        assert_eq!(platform.sum_frame(&mut s, offset, length), None, "{length} from {offset}");
+    }
+    s.header.copy_from_slice(&frame[..HEADER_BYTES]);
+    for (start, length) in [(0, 4), (UDP_AT as u32, 52), (UDP_AT as u32, MAX_SUMMED_HEADERS)] {
+        let sum = platform.sum_header(&s, start, length);
+        assert!(same(sum, &frame[start as usize..(start + length) as usize]), "{length} from {start}");
+    }
+    assert_eq!(platform.sum_header(&s, UDP_AT as u32 + 1, 4), 0);
+    assert_eq!(platform.sum_header(&s, 0, MAX_SUMMED_HEADERS + 4), 0);
+    assert_eq!((platform.sum_memory(0, 0), platform.sum_memory(0, MAX_COPY + 1)), (0, 0));
+    assert_eq!(platform.sum_memory(u64::MAX, 8), 0);
+}
+
+fn memory_is_copied_within_bounds(node: &mut impl Fixture) {
+    let frame = bytes(1000);
+    for (offset, at, length) in [(0, 0, 1), (14, 1001, 256), (14, 4099, 257), (0, 8192, 1000)] {
+        let mut platform = node.with(frame.clone());
+        assert!(platform.frame_to_memory(offset, at, length));
+        assert!(platform.memory_to_frame(at, 0, length));
+        let copied = &frame[offset as usize..(offset + length) as usize];
+        assert_eq!(content(&mut platform)[..length as usize], *copied);
+    }
+    let mut platform = node.with(frame.clone());
+    assert!(platform.frame_to_memory(0, 0, 1000));
+    let refused = [(0, 0, 0), (1, 0, 1000), (0, 0, MAX_COPY + 1), (1000, 0, 1), (0, u64::MAX, 8)];
+    for (offset, at, length) in refused.into_iter().chain([(0, MEMORY_BYTES as u64, 8)]) {
+        assert!(!platform.frame_to_memory(offset, at, length), "{length} from {offset} to {at}");
+        assert!(!platform.memory_to_frame(at, offset, length), "{length} from {at} to {offset}");
+    }
+    assert_eq!(content(&mut platform), frame, "nothing has changed");
+    assert!(platform.memory_to_frame(0, 0, 1000));
+    assert_eq!(content(&mut platform), frame, "nor in memory");
+}
+
+fn atomics_change_whole_words(node: &mut impl Fixture) {
+    let mut platform = node.with(vec![0; 64]);
+    assert!(platform.store_value(4096, 5) && platform.store_value(4105, 9), "of any alignment");
+    assert!(!platform.store_value(u64::MAX, 1) && !platform.store_value(MEMORY_BYTES as u64, 1));
+    assert!(platform.store_value(4096, 5));
+    assert_eq!(platform.fetch_add(4096, u64::MAX), 5);
+    assert_eq!(platform.compare_swap(4096, 5, 7), 4, "another value is left alone");
+    assert_eq!(platform.compare_swap(4096, 4, 8), 4);
+    assert_eq!(platform.fetch_add(4096, 0), 8);
+    for outside in [MEMORY_BYTES as u64, u64::MAX - 7] {
+        assert_eq!((platform.fetch_add(outside, 1), platform.compare_swap(outside, 0, 1)), (0, 0));
+    }
+}
+
+fn cells_have_one_owner(node: &mut impl Fixture) {
+    let mut platform = node.with(vec![0; 64]);
+    let taken: Vec<u32> = (0..CELLS).map(|_| platform.allocate_cell()).collect();
+    let mut different = taken.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), CELLS, "{taken:?}");
+    assert!(!taken.contains(&NO_CELL));
+    assert_eq!((platform.cells_in_use(), platform.allocate_cell()), (CELLS as u32, NO_CELL));
+    platform.free_cell(taken[1]);
+    assert_eq!((platform.cells_in_use(), platform.allocate_cell()), (CELLS as u32 - 1, taken[1]));
+    taken.into_iter().for_each(|cell| platform.free_cell(cell));
+    assert_eq!(platform.cells_in_use(), 0);
+}
+
+fn cells_keep_what_they_are_given(node: &mut impl Fixture) {
+    let frame = bytes(2000);
+    let cell = node.with(frame.clone()).allocate_cell();
+    for length in [1, MIN_CELL_FRAME, 300, 1900] {
+        let mut platform = node.with(frame.clone());
+        assert!(platform.frame_to_cell(90, cell, length));
+        assert!(platform.cell_to_frame(cell, length));
+        assert_eq!(platform.frame_length(), length.max(MIN_CELL_FRAME));
+        assert_eq!(content(&mut platform)[..length as usize], frame[90..90 + length as usize]);
+    }
+    let mut platform = node.with(frame.clone());
+    assert!(platform.frame_to_cell(0, cell, 0) && platform.cell_to_frame(cell, 0), "nothing is kept as well");
+    drop(platform);
+    let mut platform = node.with(frame);
+    for (offset, cell, length) in
+        [(0, NO_CELL, 8), (0, u32::MAX, 8), (1999, cell, 2), (0, cell, MAX_COPY + 1)]
+    {
+        assert!(!platform.frame_to_cell(offset, cell, length), "{length} from {offset} to cell {cell}");
+    }
+    assert!(!platform.cell_to_frame(NO_CELL, 8));
+    platform.free_cell(cell);
+}
+
+fn locks_are_given_back(node: &mut impl Fixture) {
+    let mut platform = node.with(vec![0; 64]);
+    for round in 0..2 {
+        for slot in [0, CONNECTIONS as u32 - 1] {
+            let mut connection = platform.lock(slot).expect("nobody has it");
+            assert_eq!(connection.parts().0.connection.state, State::Closed, "round {round}");
+            platform.unlock(connection);
+        }
+    }
+    assert!(platform.lock(CONNECTIONS as u32).is_none(), "there is no such slot");
+    assert!(platform.lock(u32::MAX).is_none());
+}
+
+fn services_are_asked_for_and_answered(node: &mut impl Fixture) {
+    let mut platform = node.with(vec![0; 64]);
+    assert_eq!(platform.ready(), None);
+    for slot in [9, 3, 3] {
+        platform.wake(slot);
+    }
+    let mut served = Vec::new();
+    while let Some(slot) = platform.ready() {
+        assert!(served.len() < 3, "who asks twice is serviced once: {served:?}");
+        platform.answer(slot);
+        served.push(slot);
+    }
+    served.sort_unstable();
+    assert_eq!(served, [3, 9]);
+    platform.wake_by(5, Picoseconds(1_000_000_000_000), 10);
+    assert_eq!(platform.ready(), Some(5), "an engine that is awake is told at once");
+    platform.answer(5);
+}
+
+fn deadlines_come(node: &mut impl Fixture) {
+    let mut platform = node.with(vec![0; 64]);
+    let now = platform.now();
+    assert_eq!(platform.expired(now), None);
+    platform.file(7, now, 1000);
+    let due = |ticks: u32| Picoseconds(now.0 + Ticks(ticks).as_picos());
+    assert_eq!(platform.expired(due(990)), None);
+    // The wheel may need several looks to come to a deadline, and has one tick of its own to be late.
+    let expired = (0..64).find_map(|_| platform.expired(due(1010)));
+    assert_eq!(expired, Some(7));
+    assert_eq!((0..64).find_map(|_| platform.expired(due(2000))), None, "once");
+}
