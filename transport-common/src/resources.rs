@@ -1,6 +1,7 @@
 //! Receive resources of a connection: how full the pools are (section 8.2, 10.2).
 
 use crate::packet_delivery::DATA_WINDOW;
+use bytemuck::{Pod, Zeroable};
 
 /// Bytes of a receive cell: one packet's payload.
 pub const CELL_BYTES: usize = 4096;
@@ -15,7 +16,7 @@ const UNKNOWN: u32 = u32::MAX;
 
 /// How full the receive pools are, from the point of view of one connection.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Occupancy {
     /// Smoothed number of requests held, its share of the packet pool in use, 8 fraction bits (F-10.2-1).
     pub packets: u32,

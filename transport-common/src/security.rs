@@ -4,6 +4,7 @@ use crate::counters::Counter;
 use crate::ids::Spi;
 use crate::units::Picoseconds;
 use crate::wire::packet::Packet;
+use bytemuck::{Pod, Zeroable};
 
 /// The peer's clock and ours drift apart by less than this part of the time that has passed: 2^-10.
 const DRIFT_SHIFT: u32 = 10;
@@ -13,7 +14,7 @@ const TICK_SHIFT: u32 = 17;
 
 /// Security state of a connection.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Security {
     /// Newest IV accepted (F-9.2.1-5).
     pub remote_time: u64,

@@ -71,7 +71,7 @@ impl Ticks {
 }
 
 /// An instant at which something is due, or none. All zero is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Deadline(u64);
 

@@ -144,10 +144,6 @@ impl Connections {
 
 /// The first byte in which two entries differ.
 fn first_difference(a: &Entry, b: &Entry) -> Option<usize> {
-    let bytes = |entry: &Entry| {
-        // SAFETY: integers without padding, by the core's test of its layout.
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(entry).cast::<u8>(), size_of::<Entry>()) }
-    };
-    let (a, b) = (bytes(a), bytes(b));
+    let (a, b) = (bytemuck::bytes_of(a), bytemuck::bytes_of(b));
     if a == b { None } else { a.iter().zip(b).position(|(a, b)| a != b) }
 }

@@ -311,8 +311,7 @@ impl Connections for Replayed {
 
     fn unlock(&mut self, connection: ReplayedConnection) {
         let ReplayedConnection { slot, entry, queues } = connection;
-        // SAFETY: the context has no padding, by the core's test of its layout.
-        let context = unsafe { digest(&entry.connection) };
+        let context = digest(&entry.connection);
         let settings = *queues.settings.in_force();
         let mut player = self.player.borrow_mut();
         if let Some(answer) = player.ask(Tag::Context, &[])
@@ -329,8 +328,7 @@ impl CongestionQueues for Replayed {
     fn event_queues(&mut self, s: &mut Scratch, _slot: u32) {
         let mut player = self.player.borrow_mut();
         if let Some(answer) = player.ask(Tag::EventQueues, &[])
-            // SAFETY: integers take any bytes.
-            && let Some(queues) = unsafe { player.value(Tag::EventQueues, answer) }
+            && let Some(queues) = player.value(Tag::EventQueues, answer)
         {
             s.step.input.event_queues = queues;
         }
@@ -339,8 +337,7 @@ impl CongestionQueues for Replayed {
     fn publish_event(&mut self, s: &mut Scratch) {
         let mut player = self.player.borrow_mut();
         let Some(answer) = player.ask(Tag::PublishEvent, &[]) else { return };
-        // SAFETY: integers take any bytes.
-        let Some(recorded) = (unsafe { player.value::<CongestionEntry>(Tag::PublishEvent, answer) }) else {
+        let Some(recorded) = player.value::<CongestionEntry>(Tag::PublishEvent, answer) else {
             return;
         };
         // Its place in the queue was the platform's choice.
@@ -361,8 +358,7 @@ impl CongestionQueues for Replayed {
         let Some(answer) = player.ask(Tag::NextResult, &[]).filter(|answer| answer.short != 0) else {
             return false;
         };
-        // SAFETY: integers take any bytes.
-        let Some(entry) = (unsafe { player.value(Tag::NextResult, answer) }) else { return false };
+        let Some(entry) = player.value(Tag::NextResult, answer) else { return false };
         s.entry = entry;
         s.step.input.outcome.decode(&s.entry);
         true

@@ -1,5 +1,6 @@
 //! Plays the tape of a run: compares what is asked with what was, and gives the answers.
 
+use bytemuck::AnyBitPattern;
 use std::rc::Rc;
 
 use transport_common::tape::Tag;
@@ -90,17 +91,13 @@ impl Player {
     }
 
     /// A plain struct that an answer is.
-    ///
-    /// # Safety
-    /// Any bytes are a valid `T`.
-    pub(super) unsafe fn value<T: Copy>(&mut self, tag: Tag, answer: Answer) -> Option<T> {
+    pub(super) fn value<T: AnyBitPattern>(&mut self, tag: Tag, answer: Answer) -> Option<T> {
         let words = self.words(answer);
         if size_of_val(words) != size_of::<T>() {
             self.difference = Some(Difference::Arguments { of: tag, now: vec![], recorded: words.to_vec() });
             return None;
         }
-        // SAFETY: as many bytes; by the contract of this function.
-        Some(unsafe { words.as_ptr().cast::<T>().read_unaligned() })
+        Some(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)))
     }
 
     /// Number of the step that comes next, if the tape stands in front of one.

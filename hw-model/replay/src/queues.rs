@@ -63,8 +63,7 @@ impl Queues for ReplayedQueues {
     fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest) {
         let mut player = self.player.borrow_mut();
         if let Some(answer) = player.tell(Tag::WorkRequest, rsn.0 as u16, &[]) {
-            // SAFETY: integers take any bytes.
-            *out = unsafe { player.value(Tag::WorkRequest, answer) }.unwrap_or_default();
+            *out = player.value(Tag::WorkRequest, answer).unwrap_or_default();
         }
     }
 
@@ -77,8 +76,7 @@ impl Queues for ReplayedQueues {
         let Some(answer) = player.tell(Tag::ReceiveRequest, index as u16, &[]) else {
             return ReceiveRequest::default();
         };
-        // SAFETY: integers take any bytes.
-        unsafe { player.value(Tag::ReceiveRequest, answer) }.unwrap_or_default()
+        player.value(Tag::ReceiveRequest, answer).unwrap_or_default()
     }
 
     fn command(&self) -> u32 {
@@ -92,8 +90,7 @@ impl Queues for ReplayedQueues {
     fn take_settings(&self) {
         let mut player = self.player.borrow_mut();
         if let Some(answer) = player.ask(Tag::TakeSettings, &[])
-            // SAFETY: integers take any bytes.
-            && let Some(settings) = unsafe { player.value(Tag::TakeSettings, answer) }
+            && let Some(settings) = player.value(Tag::TakeSettings, answer)
         {
             // A second time in one step would be a fault of the core; the first settings stay then, and the contexts
             // differ.

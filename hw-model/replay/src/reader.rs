@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use bytemuck::checked::CheckedCastError;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::tape::Unreadable;
@@ -126,7 +127,12 @@ impl<R: Read> TraceReader<R> {
             word.map(u64::from_le_bytes)
         };
         let chunk = match kind {
-            chunk::CONNECTION => connection(bytes),
+            chunk::CONNECTION => match connection(bytes) {
+                Some(Err(_)) => {
+                    return Err(self.damaged("a connection in a state that there is not".to_owned()));
+                }
+                whole_or_cut => whole_or_cut.and_then(Result::ok),
+            },
             chunk::RUN => match RecordedRun::from_bytes(bytes) {
                 Ok(run) => {
                     self.runs += 1;
@@ -154,20 +160,15 @@ impl<R: Read> TraceReader<R> {
     }
 }
 
-fn connection(bytes: &[u8]) -> Option<Chunk> {
+/// None if it is cut.
+fn connection(bytes: &[u8]) -> Option<Result<Chunk, CheckedCastError>> {
     let (head, rest) = bytes.split_first_chunk::<8>()?;
     let (entry, settings) = rest.split_at_checked(size_of::<Entry>())?;
     if settings.len() != size_of::<Settings>() {
         return None;
     }
-    // SAFETY: zero bytes are a closed connection by the contract of `Entry`, and integers take any bytes.
-    let entry = unsafe {
-        let mut value: Box<Entry> = Box::new_zeroed().assume_init();
-        std::ptr::copy_nonoverlapping(entry.as_ptr(), std::ptr::from_mut(&mut *value).cast(), entry.len());
-        value
-    };
-    // SAFETY: integers take any bytes; the length was compared.
-    let settings = unsafe { settings.as_ptr().cast::<Settings>().read_unaligned() };
+    let entry = bytemuck::checked::try_pod_read_unaligned(entry).map(Box::new);
+    let settings = bytemuck::pod_read_unaligned(settings);
     let slot = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    Some(Chunk::Connection { slot, entry, settings })
+    Some(entry.map(|entry| Chunk::Connection { slot, entry, settings }))
 }

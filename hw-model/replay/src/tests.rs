@@ -1,7 +1,13 @@
 //! Traces that are none.
 
+use std::mem::offset_of;
+
+use transport_common::congestion::settings::Settings;
+use transport_common::connection::{Connection, Entry, Tables};
 use transport_common::tape::file::{ChunkHead, Head, chunk};
 use transport_common::tape::{PREFIX_BYTES, Tag, Tape};
+use transport_common::transaction::{Response, TargetRequest, Transaction};
+use transport_common::ulp::rdma::Answer;
 
 use super::{Chunk, Decisions, Ended, ReadError, TraceReader};
 
@@ -64,6 +70,34 @@ fn damage_is_said() {
     for kind in [chunk::CONNECTION, chunk::LOST, chunk::END] {
         let short = with_chunk(head(), kind, &[0; 3]);
         assert!(error(&short).contains("shorter than what it holds"));
+    }
+}
+
+/// Bytes of a file become the states of a connection only if there are such states.
+#[test]
+fn a_connection_in_no_state_is_refused() {
+    let place = |of: usize, within: usize| 8 + of + within;
+    let whole = vec![0; 8 + size_of::<Entry>() + size_of::<Settings>()];
+    let tables = offset_of!(Entry, tables);
+    let states = [
+        place(offset_of!(Entry, connection), offset_of!(Connection, state)),
+        place(
+            tables,
+            offset_of!(Tables, transactions) + 3 * size_of::<Transaction>() + offset_of!(Transaction, state),
+        ),
+        place(tables, offset_of!(Tables, requests) + offset_of!(TargetRequest, state)),
+        place(tables, offset_of!(Tables, responses) + offset_of!(Response<Answer>, state)),
+        place(
+            tables,
+            offset_of!(Tables, responses) + offset_of!(Response<Answer>, answer) + offset_of!(Answer, kind),
+        ),
+    ];
+    let ends = |payload: &[u8]| error(&with_chunk(head(), chunk::CONNECTION, payload));
+    assert!(ends(&whole).contains("no end behind event 0"), "{}", ends(&whole));
+    for at in states {
+        let mut damaged = whole.clone();
+        damaged[at] = 0x80;
+        assert!(ends(&damaged).contains("a state that there is not"), "byte {at}: {}", ends(&damaged));
     }
 }
 

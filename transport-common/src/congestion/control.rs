@@ -1,6 +1,7 @@
 //! Congestion control of one connection in the datapath: windows and timeout as they are in force, the events it raises,
 //! the results it takes over, pacing (10.3.5, 10.6).
 
+use bytemuck::{Pod, Zeroable};
 use core::mem::offset_of;
 
 use super::admission::Verdict;
@@ -28,7 +29,7 @@ const INITIAL_DELAY: Ticks = Ticks::from_nanos(25_000);
 
 /// Windows and timeouts as the rate update engine sets them.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Congestion {
     /// Fabric window.
     pub fcwnd: Fcwnd,
@@ -69,7 +70,7 @@ pub struct Congestion {
     /// 1: the next packet had to wait for its departure.
     pub waited: u8,
     /// 0.
-    pub reserved: u8,
+    pub reserved: [u8; 5],
     /// A packet waits for its departure until then (F-10.3.5-1).
     pub pacing: Deadline,
     /// When the last reliable packet left, picoseconds; with a gap, when it was due at the earliest (D-63).
@@ -86,7 +87,7 @@ pub struct Congestion {
 
 /// One of the four delays, as people want to see it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct DelayRecord {
     /// Of the last acknowledgement.
     pub last: Ticks,

@@ -29,9 +29,10 @@ use crate::ids::Cid;
 use crate::packet_delivery::{Lane, PacketDelivery, PacketTables, ReceiveWindow, TransmitWindow, Tuning};
 use crate::resources::Occupancy;
 use crate::security::Security;
-use crate::transaction::{Initiator, Responses, Target, TargetRequest, Transaction};
+use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
 use crate::ulp::rdma::{Answer, Responder};
 use crate::units::Deadline;
+use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 pub use crate::congestion::control::DelayRecord;
 pub use crate::packet_delivery::{DATA_WINDOW, PACKETS, REQUEST_WINDOW};
@@ -44,7 +45,7 @@ pub use step::{Input, Outgoing, Output, Report, Step, Work, WorkDone, WorkKind};
 pub const INITIAL_HOP_LIMIT: u8 = 255;
 
 /// Life of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 #[repr(u32)]
 pub enum State {
     /// Not in use: packets for it are dropped silently (D-50).
@@ -60,7 +61,7 @@ pub enum State {
 
 /// Where packets of this connection go and come from.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Path {
     /// Own address; IPv4 in the first 4 bytes.
     pub source: [u8; 16],
@@ -86,7 +87,7 @@ pub struct Path {
 
 /// The two ends as packets name them.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Endpoint {
     /// Addresses.
     pub path: Path,
@@ -106,7 +107,7 @@ pub struct Endpoint {
 
 /// When the engine services a connection.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Service {
     /// Deadline filed with the timing wheel.
     pub filed: Deadline,
@@ -118,7 +119,7 @@ pub struct Service {
 
 /// The connection context.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct Connection {
     /// Its life.
     pub state: State,
@@ -146,7 +147,7 @@ pub struct Connection {
 
 /// Counts of one connection, for people.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Statistics {
     /// Reliable packets sent for the first time.
     pub packets_sent: u64,
@@ -210,9 +211,40 @@ pub struct Tables {
     pub steps: u64,
 }
 
+/// [`Tables`] as they may stand in a file: any bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TablesBits {
+    packets: PacketTables,
+    transactions: [<Transaction as CheckedBitPattern>::Bits; TRANSACTIONS],
+    requests: [<TargetRequest as CheckedBitPattern>::Bits; TRANSACTIONS],
+    responses: [<Response<Answer> as CheckedBitPattern>::Bits; RESPONSES],
+    statistics: Statistics,
+    steps: u64,
+}
+
+// bytemuck derives nothing for arrays of what is not `Pod`.
+
+// SAFETY: the fields have no padding, and the assertion of the sizes below says that there is none between them.
+unsafe impl NoUninit for Tables {}
+// SAFETY: all fields take any bytes.
+unsafe impl Zeroable for TablesBits {}
+// SAFETY: likewise.
+unsafe impl AnyBitPattern for TablesBits {}
+// SAFETY: the same layout, field by field; valid if the fields that have invalid values are.
+unsafe impl CheckedBitPattern for Tables {
+    type Bits = TablesBits;
+
+    fn is_valid_bit_pattern(bits: &TablesBits) -> bool {
+        bits.transactions.iter().all(Transaction::is_valid_bit_pattern)
+            && bits.requests.iter().all(TargetRequest::is_valid_bit_pattern)
+            && bits.responses.iter().all(Response::<Answer>::is_valid_bit_pattern)
+    }
+}
+
 /// What stands in the connection map behind the lock.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct Entry {
     /// The context.
     pub connection: Connection,
@@ -295,6 +327,11 @@ impl Path {
 }
 
 const _: () = {
+    let requests = TRANSACTIONS * (size_of::<Transaction>() + size_of::<TargetRequest>());
+    let parts =
+        size_of::<PacketTables>() + requests + size_of::<Responses<Answer>>() + size_of::<Statistics>() + 8;
+    assert!(size_of::<Tables>() == parts && size_of::<TablesBits>() == parts);
+    assert!(size_of::<Response<Answer>>() == 8 + size_of::<Answer>() && align_of::<Answer>() == 8);
     assert!(size_of::<Connection>() <= 1024);
     assert!(align_of::<Entry>() == 8);
 };

@@ -2,10 +2,11 @@
 
 use super::PacketDelivery;
 use crate::units::{Deadline, FalconTime, Fcwnd};
+use bytemuck::{Pod, Zeroable};
 
 /// What the receiver reports about the forward path (F-10.1-5, D-13).
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct PathReport {
     /// T1 of the last packet: its IV in ticks.
     pub t1: FalconTime,
@@ -21,7 +22,7 @@ pub struct PathReport {
 
 /// Acknowledgement generation.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct AckState {
     /// An ACK of what came since the last one is due at the latest.
     pub coalescing: Deadline,

@@ -13,6 +13,7 @@ mod transmit_window;
 
 use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
+use bytemuck::{Pod, Zeroable};
 
 pub use ack_policy::{AckState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
@@ -29,7 +30,7 @@ pub const PACKETS: usize = 128;
 
 /// What is fixed at setup.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Tuning {
     /// Coalescing time of acknowledgements.
     pub ack_coalescing: Ticks,
@@ -52,7 +53,7 @@ pub type PacketTable = [TxPacket; PACKETS];
 
 /// Both sides of one window.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Lane {
     /// What we send.
     pub tx: TransmitWindow,
@@ -63,7 +64,7 @@ pub struct Lane {
 /// Packet delivery of one connection; its packet tables stand beside it, since only a connection with packets in flight
 /// needs them.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct PacketDelivery {
     /// By [`Window`].
     pub lanes: [Lane; 2],

@@ -2,6 +2,7 @@
 
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
+use bytemuck::{Pod, Zeroable};
 
 /// What an arriving PSN is to the window (F-9.2.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Arrival {
 
 /// Receive window; the request window uses the low 64 bits and has received = acknowledged (F-9-1).
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct ReceiveWindow {
     /// Oldest PSN not acknowledged (D-20).
     pub base: Psn,

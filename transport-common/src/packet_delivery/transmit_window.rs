@@ -7,6 +7,7 @@ use crate::units::{FalconTime, Ticks};
 use crate::verifier::opaque;
 use crate::wire::PacketType;
 use crate::wire::nack::rnr_timeout;
+use bytemuck::{Pod, Zeroable};
 
 /// Which of the two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub mod packet_flag {
 
 /// State of one outstanding packet; what it carries is found through its transaction or response.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct TxPacket {
     /// RSN of its transaction.
     pub rsn: Rsn,
@@ -107,7 +108,7 @@ pub struct Gate {
 
 /// Transmit window; the request window uses the low 64 bits.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct TransmitWindow {
     /// Oldest unacknowledged PSN.
     pub base: Psn,

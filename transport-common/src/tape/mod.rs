@@ -155,18 +155,15 @@ pub fn digest_of_completion(c: &Completion) -> u64 {
 }
 
 /// A number that stands for a value in comparisons. Not for enemies: it is easy to find two values of one number.
-///
-/// # Safety
-/// `T` consists of 64-bit words in size and alignment, without padding.
 #[inline(always)]
-pub unsafe fn digest<T>(value: &T) -> u64 {
+pub fn digest<T: NoUninit>(value: &T) -> u64 {
     const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() == 8) };
     let words = core::ptr::from_ref(value).cast::<u64>();
     let mut hash = 0u64;
     let mut n = 0;
     while n < size_of::<T>() / 8 {
         crate::verifier::bounded!();
-        // SAFETY: within the value by the bound of the loop, aligned by the contract.
+        // SAFETY: within the value by the bound of the loop, aligned as asserted, and no byte of it is uninitialised.
         hash = mix(hash, unsafe { words.add(n).read_volatile() });
         n += 1;
     }

@@ -4,9 +4,10 @@ use super::{CompletionCode, Kind, Label, RESPONSES, Submissions, TRANSACTIONS};
 use crate::ids::Rsn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh};
+use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// State of a transaction of ours (F-8.4.1-3, F-8.4.1-4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, CheckedBitPattern, NoUninit)]
 #[repr(u8)]
 pub enum TransactionState {
     /// Not sent yet: PullReqUlpRx, PushReqUlpRx. Or the place is free.
@@ -24,7 +25,7 @@ pub enum TransactionState {
 
 /// One of our transactions, found by its RSN.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct Transaction {
     /// When its first packet was sent; before that, when it was first seen waiting.
     pub since: FalconTime,
@@ -57,7 +58,7 @@ pub(crate) type Table = [Transaction; TRANSACTIONS];
 
 /// Initiator of a connection; the transactions themselves stand in a table beside it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Initiator {
     /// Oldest transaction not completed (F-8.4.1-1).
     pub brsn: Rsn,
@@ -84,8 +85,6 @@ pub struct Initiator {
     pub ordered: u8,
     /// 1: completions wait for room in the completion queue.
     pub completions_blocked: u8,
-    /// 0.
-    pub reserved: u32,
     /// Transactions completed to the application.
     pub completed: u64,
 }

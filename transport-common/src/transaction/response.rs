@@ -3,9 +3,10 @@
 use super::{RESPONSES, Target};
 use crate::ids::Rsn;
 use crate::verifier::{bounded, fresh};
+use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Zeroable};
 
 /// State of a response (F-8.5.1-3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 #[repr(u32)]
 pub enum ResponseState {
     /// Place not in use.
@@ -29,6 +30,31 @@ pub struct Response<A> {
     pub state: ResponseState,
     /// The ULP's answer.
     pub answer: A,
+}
+
+/// A [`Response`] as it may stand in a file: any bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseBits<B> {
+    rsn: u32,
+    state: u32,
+    answer: B,
+}
+
+// SAFETY: two words in front of an answer that is aligned like two words at most, `repr(C)`: no padding in front of it, and
+// none behind, as the assertion of its size says for each type it is used with.
+unsafe impl<A: NoUninit> NoUninit for Response<A> {}
+// SAFETY: `repr(C)` of integers and a type that takes any bytes.
+unsafe impl<B: AnyBitPattern> Zeroable for ResponseBits<B> {}
+// SAFETY: likewise.
+unsafe impl<B: AnyBitPattern> AnyBitPattern for ResponseBits<B> {}
+// SAFETY: the same layout, field by field; valid if the fields that have invalid values are.
+unsafe impl<A: CheckedBitPattern> CheckedBitPattern for Response<A> {
+    type Bits = ResponseBits<A::Bits>;
+
+    fn is_valid_bit_pattern(bits: &Self::Bits) -> bool {
+        ResponseState::is_valid_bit_pattern(&bits.state) && A::is_valid_bit_pattern(&bits.answer)
+    }
 }
 
 /// The responses of a connection, by position modulo [`RESPONSES`].

@@ -7,6 +7,7 @@ use crate::ids::{Psn, Rsn};
 use crate::units::{Deadline, FalconTime};
 use crate::verifier::{bounded, fresh};
 use crate::wire::nack::rnr_timeout;
+use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// No receive cell. Zero, so that memory which nobody filled names none.
 pub const NO_CELL: u32 = 0;
@@ -18,7 +19,7 @@ const TWICE: u8 = 2;
 
 /// State of a request of the peer (F-8.5.1-3, F-8.5.1-4). One that the ULP is at has none: it is served within the step
 /// that hands it over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 #[repr(u8)]
 pub enum RequestState {
     /// Place not in use.
@@ -44,7 +45,7 @@ pub mod request_flag {
 
 /// A request of the peer that is not finished.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct TargetRequest {
     /// RSN.
     pub rsn: Rsn,
@@ -81,7 +82,7 @@ type Table = [TargetRequest; TRANSACTIONS];
 
 /// Target of a connection; requests and responses stand in tables beside it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Target {
     /// RSN to be delivered next (F-8.5.1-2).
     pub nrsn: Rsn,

@@ -103,8 +103,7 @@ impl TraceFile {
 
 /// The bytes of a connection.
 fn bytes_of_entry(entry: &Entry) -> &[u8] {
-    // SAFETY: `repr(C)` of integers, and a test says that it has no padding.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(entry).cast(), size_of::<Entry>()) }
+    bytemuck::bytes_of(entry)
 }
 
 #[cfg(test)]

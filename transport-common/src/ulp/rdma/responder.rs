@@ -6,6 +6,7 @@ use super::{
 };
 use crate::ids::Rsn;
 use crate::transaction::CompletionCode;
+use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// The application's side of the responder: receives it has posted, and where it hears of messages. What it writes is
 /// untrusted, and two readings may differ.
@@ -71,7 +72,7 @@ pub enum PullVerdict {
 }
 
 /// What an answer says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 #[repr(u8)]
 pub enum AnswerKind {
     /// An error of the ULP (D-45).
@@ -85,7 +86,7 @@ pub enum AnswerKind {
 
 /// The answer to a pull, as long as its Pull Data may have to be built.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct Answer {
     /// READ: address in the region. Atomic: the original value.
     pub operand: u64,
@@ -103,7 +104,7 @@ pub struct Answer {
 
 /// Responder of a connection.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Responder {
     /// Posted receives consumed.
     pub receive_next: u32,
