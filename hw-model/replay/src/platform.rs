@@ -47,7 +47,7 @@ impl Cursor for PrefixCursor {
     }
 }
 
-/// [`Platform`] of a recorded run.
+/// [`Platform`](transport_common::datapath::Platform) of a recorded run.
 pub struct Replayed {
     /// Number of the run in its trace.
     number: u64,

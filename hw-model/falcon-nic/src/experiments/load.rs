@@ -1,6 +1,7 @@
 //! A card beside a peer that takes no time: what reaches the card is what the line carries.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -111,13 +112,12 @@ impl Bench {
             self.completed += 1;
         }
         loop {
+            // What an application sees: a run may have the connection itself at the moment.
             let outstanding = {
                 let host = self.card.host();
-                let initiator = if active { host.entry(slot) } else { self.peer.entry(slot) };
                 let queues = if active { host.queue_pair(slot) } else { self.peer.queue_pair(slot) };
-                queues
-                    .look(initiator.connection.initiator.next)
-                    .wrapping_sub(initiator.connection.initiator.brsn.0)
+                let posted = queues.send_producer.load(Ordering::Relaxed);
+                posted.wrapping_sub(queues.send_consumer.load(Ordering::Relaxed))
             };
             if outstanding >= DEPTH {
                 return;

@@ -2,6 +2,7 @@
 
 mod contract;
 mod end_to_end;
+mod experiments;
 mod mix;
 mod receive;
 mod same;
