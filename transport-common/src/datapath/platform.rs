@@ -34,7 +34,7 @@ pub enum Verdict {
     Transmit,
 }
 
-/// A connection under its lock. Has to be given back to the platform that handed it out ([`Platform::unlock`]).
+/// A connection under its lock. Has to be given back to the platform that handed it out ([`Connections::unlock`]).
 pub trait Locked {
     /// The queues of a connection, as its steps see them.
     type Queues: Queues;
@@ -165,7 +165,7 @@ pub trait Services {
     fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32);
     /// A connection whose deadline has come, if any.
     fn expired(&mut self, now: Picoseconds) -> Option<u32>;
-    /// A connection that asked for a service, if any, round robin. It goes on asking until [`Platform::answer`].
+    /// A connection that asked for a service, if any, round robin. It goes on asking until [`answer`](Self::answer).
     fn ready(&mut self) -> Option<u32>;
     /// Withdraws the request of `slot` for a service. A step that comes after this can ask anew.
     fn answer(&mut self, slot: u32);
