@@ -3,5 +3,5 @@
 use std::{path::Path, process::ExitCode};
 
 fn main() -> ExitCode {
-    bpf_build::build_script(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+    bpf_build::build_script(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &[])
 }

@@ -20,11 +20,11 @@ const INPUTS: [&str; 7] = [
 ];
 
 /// The whole of a build script: builds the objects into its `OUT_DIR` and tells cargo when to do so again. `workspace`
-/// is the workspace's root.
+/// is the workspace's root, `features` those of the crate that are switched on.
 ///
 /// # Panics
 /// Outside a build script, where cargo has not set `OUT_DIR`.
-pub fn build_script(workspace: &Path) -> ExitCode {
+pub fn build_script(workspace: &Path, features: &[&str]) -> ExitCode {
     for input in INPUTS {
         println!("cargo:rerun-if-changed={}", workspace.join(input).display());
     }
@@ -32,7 +32,7 @@ pub fn build_script(workspace: &Path) -> ExitCode {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     let out_dir = env::var_os("OUT_DIR").map(PathBuf::from).expect("cargo sets it for build scripts");
-    match build(&workspace.join("transport-ebpf"), &out_dir, &[]) {
+    match build(&workspace.join("transport-ebpf"), &out_dir, features) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

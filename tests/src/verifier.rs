@@ -52,7 +52,14 @@ pub struct Cost {
 /// # Errors
 /// Without root, or if the kernel refuses a program.
 pub fn costs() -> Result<Vec<(&'static str, Cost)>> {
-    let mut loaded = EbpfLoader::new().load(OBJECT)?;
+    costs_of(OBJECT, EbpfLoader::new().load(OBJECT)?)
+}
+
+/// Likewise of another object, as it was loaded.
+///
+/// # Errors
+/// If the kernel refuses a program.
+pub fn costs_of(object: &[u8], mut loaded: Ebpf) -> Result<Vec<(&'static str, Cost)>> {
     let mut costs = Vec::new();
     for name in PROGRAMS {
         let program: &mut Xdp =
@@ -61,7 +68,7 @@ pub fn costs() -> Result<Vec<(&'static str, Cost)>> {
         let info = program.info()?;
         let cost = Cost {
             verified: info.verified_instruction_count().context("the kernel does not count (Linux 5.16)")?,
-            stack: stack(&loaded, name).with_context(|| format!("stack of {name}"))?,
+            stack: stack(object, &loaded, name).with_context(|| format!("stack of {name}"))?,
             translated: info.size_translated().context("the kernel does not show the program")? / 8,
             machine_code: info.size_jitted(),
         };
@@ -71,16 +78,16 @@ pub fn costs() -> Result<Vec<(&'static str, Cost)>> {
 }
 
 /// Bytes of stack of the deepest chain of calls in the program, whose maps `loaded` holds.
-fn stack(loaded: &Ebpf, name: &str) -> Result<u32> {
-    let (log, instructions) = verify(&relocated(loaded, name)?)?;
+fn stack(object: &[u8], loaded: &Ebpf, name: &str) -> Result<u32> {
+    let (log, instructions) = verify(&relocated(object, loaded, name)?)?;
     let depths = log.lines().find_map(|line| line.strip_prefix("stack depth ")).context("no stack depth")?;
     let depths = depths.split('+').map(|depth| depth.trim().parse().context("a stack depth is no number"));
     deepest(&instructions, &depths.collect::<Result<Vec<u32>>>()?)
 }
 
 /// The instructions of a program and of the functions it calls, with its maps in them.
-fn relocated(loaded: &Ebpf, name: &str) -> Result<Vec<bpf_insn>> {
-    let mut object = Object::parse(OBJECT)?;
+fn relocated(object: &[u8], loaded: &Ebpf, name: &str) -> Result<Vec<bpf_insn>> {
+    let mut object = Object::parse(object)?;
     let maps = std::mem::take(&mut object.maps);
     let places = maps.iter().filter_map(|(name, map)| {
         let fd = loaded.map(name).and_then(programs::map_data)?.fd().as_fd().as_raw_fd();

@@ -1,8 +1,11 @@
 //! The programs cost the verifier, the stack and the instruction cache no more than they did.
 
+use std::path::Path;
+
 use anyhow::{Result, ensure};
+use aya::EbpfLoader;
 use tiercel_tests::need_root;
-use tiercel_tests::verifier::{Cost, PROGRAMS, costs};
+use tiercel_tests::verifier::{Cost, PROGRAMS, costs, costs_of};
 
 /// What each program cost when this was last looked at: verified instructions, stack, instructions. Another compiler
 /// release may move them by a little, see [`SLACK`]. Who makes a program dearer on purpose raises its line and says why in
@@ -50,5 +53,28 @@ fn no_program_costs_more_than_it_did() -> Result<()> {
         complaints.extend(over(name, cost, line));
     }
     ensure!(complaints.is_empty(), "{}", complaints.join("\n"));
+    Ok(())
+}
+
+/// The cargo feature `bpf-log`, and `tiercel up --bpf-log`: with all that the programs could tell the kernel takes them too.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn programs_that_tell_of_rare_events_load() -> Result<()> {
+    need_root();
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bpf-log");
+    std::fs::create_dir_all(&directory)?;
+    bpf_build::build(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../transport-ebpf"), &directory, &["log"])?;
+    let object = std::fs::read(directory.join("tiercel-ebpf"))?;
+    let loaded = EbpfLoader::new().override_global("AYA_LOG_LEVEL", &u8::MAX, true).load(&object)?;
+    let (telling, silent) = (costs_of(&object, loaded)?, costs()?);
+    for ((name, telling), (_, silent)) in telling.iter().zip(&silent) {
+        println!(
+            "{name:<20} {:>9} verified instructions, {} when it tells nothing",
+            telling.verified, silent.verified
+        );
+    }
+    // What is told is told: the programs that refuse packets and lock connections are longer for it.
+    ensure!(telling[0].1.translated > silent[0].1.translated, "wire tells nothing");
+    ensure!(telling[1].1.translated > silent[1].1.translated, "engine tells nothing");
     Ok(())
 }
