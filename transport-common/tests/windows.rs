@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{
-    Arrival, Gate, ReceiveWindow, TransmitWindow, TxPacket, packet_flag,
+    Arrival, Gate, PacketFlags, ReceiveWindow, TransmitWindow, TxPacket,
 };
 
 /// Bases at which something may go wrong: near the wrap, near the middle, anywhere.
@@ -171,14 +171,14 @@ proptest! {
 fn a_retransmitted_packet_is_forgotten_once() {
     let mut w = TransmitWindow::new(Psn(0), 128);
     w.assign(false);
-    let mut packet = TxPacket { flags: packet_flag::RETRANSMITTED, ..TxPacket::default() };
+    let mut packet = TxPacket { flags: PacketFlags::RETRANSMITTED, ..TxPacket::default() };
     w.outstanding_retransmitted = 1;
     w.queue_retransmission(0, &mut packet);
-    assert_eq!((w.outstanding_retransmitted, packet.flags), (0, 0));
+    assert_eq!((w.outstanding_retransmitted, packet.flags), (0, PacketFlags::empty()));
     assert!(w.retransmit.get(0));
     w.forget_retransmitted(&mut packet);
     assert_eq!(w.outstanding_retransmitted, 0);
-    packet.flags = packet_flag::RETRANSMITTED;
+    packet.flags = PacketFlags::RETRANSMITTED;
     w.forget_retransmitted(&mut packet);
     assert_eq!(w.outstanding_retransmitted, 0, "never negative");
 }

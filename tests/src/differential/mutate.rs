@@ -7,7 +7,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::State;
-use transport_common::packet_delivery::packet_flag;
+use transport_common::packet_delivery::PacketFlags;
 use transport_common::queues::{COMPLETION_QUEUE_DEPTH, command};
 use transport_common::units::{Deadline, Fcwnd, Ticks};
 use transport_common::wire::{PacketType, ProtocolType};
@@ -95,11 +95,11 @@ impl Case {
                 0 => window.queue_retransmission(offset, packet),
                 1 => packet.attempts = rng.random_range(0..6),
                 2 => {
-                    packet.flags |= packet_flag::RNR;
+                    packet.flags |= PacketFlags::RNR;
                     packet.rnr_code = rng.random_range(0..32);
                 }
                 _ => {
-                    packet.flags |= packet_flag::RESYNC;
+                    packet.flags |= PacketFlags::RESYNC;
                     packet.resync_code = rng.random_range(1..8);
                 }
             }

@@ -3,7 +3,7 @@
 
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::connection::Entry;
-use transport_common::packet_delivery::packet_flag;
+use transport_common::packet_delivery::PacketFlags;
 use transport_common::transaction::RequestState;
 use transport_common::units::{Deadline, FalconTime, Picoseconds};
 use transport_common::wire::nack::rnr_timeout;
@@ -66,7 +66,8 @@ impl Case {
         let (rto, timeout) = (c.congestion.rto.0, c.initiator.timeout.0);
         let tables = &mut self.entry.tables;
         for packet in tables.packets.as_flattened_mut() {
-            let rnr = if packet.flags & packet_flag::RNR != 0 { rnr_timeout(packet.rnr_code).0 } else { 0 };
+            let rnr =
+                if packet.flags.contains(PacketFlags::RNR) { rnr_timeout(packet.rnr_code).0 } else { 0 };
             let wait = rto.max(rnr);
             let due = packet.last_sent.0.wrapping_add(shift).wrapping_add(wait);
             packet.last_sent.0 = clear(due, now.ticks()).wrapping_sub(wait);

@@ -3,7 +3,7 @@
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{Connection, Entry, RESPONSES, State, TRANSACTIONS, Tables};
 use transport_common::ids::Rsn;
-use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow, TxPacket, Window, packet_flag};
+use transport_common::packet_delivery::{PacketFlags, ReceiveWindow, TransmitWindow, TxPacket, Window};
 use transport_common::transaction::{
     NO_CELL, PULL_CREDITS, RequestState, ResponseState, Transaction, TransactionState,
 };
@@ -67,7 +67,7 @@ fn transmit(w: &TransmitWindow, packets: &[TxPacket], largest: u32, name: &str) 
     for offset in bits(outstanding) {
         let packet = packet(w, packets, offset);
         assert_eq!(w.pull_data.get(offset), packet.kind == PULL_DATA, "{name}: base + {offset}");
-        if packet.flags & packet_flag::RETRANSMITTED != 0 {
+        if packet.flags.contains(PacketFlags::RETRANSMITTED) {
             assert!(
                 packet.kind != PULL_DATA && !w.retransmit.get(offset),
                 "{name}: ORRC counts base + {offset} (D-31)"

@@ -8,7 +8,7 @@ use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::Window;
 use crate::queues::Queues;
 use crate::transaction::{
-    Arrived, CompletionCode, Duplicate, NO_CELL, RequestState, TargetRequest, request_flag,
+    Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, TargetRequest,
 };
 use crate::ulp::rdma::{Answer, AnswerKind, OperationKind, PullVerdict, PushVerdict};
 use crate::units::Picoseconds;
@@ -278,8 +278,8 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
         length: p.payload_length as u16,
         request_length: p.request_length as u16,
         state: RequestState::Held,
-        flags: if ack_request { request_flag::ACK_REQUEST } else { 0 }
-            | if pull { request_flag::PULL } else { 0 },
+        flags: if ack_request { RequestFlags::ACK_REQUEST } else { RequestFlags::empty() }
+            | if pull { RequestFlags::PULL } else { RequestFlags::empty() },
         ..TargetRequest::default()
     };
     c.target.held(&mut entry.tables.requests, work.key, request);

@@ -5,7 +5,7 @@ use super::{Entry, Outgoing, Serviced, State, Statistics, Step, WorkKind};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::Rsn;
-use crate::packet_delivery::{self, Cause, TxPacket, Window, packet_flag};
+use crate::packet_delivery::{self, Cause, PacketFlags, TxPacket, Window};
 use crate::queues::Queues;
 use crate::transaction::{CompletionCode, Kind};
 use crate::ulp::rdma;
@@ -239,7 +239,7 @@ fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, u8), now: Picos
         rsn,
         last_sent: now.ticks(),
         kind,
-        flags: packet_flag::RESYNC | packet_flag::RESYNC_SENT,
+        flags: PacketFlags::RESYNC | PacketFlags::RESYNC_SENT,
         resync_code: ResyncCode::TRANSACTION_TIMED_OUT,
         ..TxPacket::default()
     };

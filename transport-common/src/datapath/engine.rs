@@ -6,7 +6,7 @@ use crate::connection::{Serviced, Step, WorkKind};
 use crate::counters::Counter;
 use crate::ids::Cid;
 use crate::queues::slot_of;
-use crate::transaction::Held;
+use crate::transaction::{Held, RequestFlags};
 use crate::ulp::rdma::{self, OperationKind};
 use crate::units::Picoseconds;
 use crate::verifier;
@@ -160,7 +160,7 @@ fn take_out<P: Platform>(p: &mut P, s: &mut Step, held: &Held) {
     input.packet.kind = kind as u8;
     input.packet.rsn = request.rsn.0;
     input.packet.psn = request.psn.0;
-    input.packet.ack_request = request.flags & crate::transaction::request_flag::ACK_REQUEST;
+    input.packet.ack_request = request.flags.contains(RequestFlags::ACK_REQUEST) as u8;
     input.packet.payload_offset = 0;
     input.packet.payload_length = length;
     input.packet.request_length = request.request_length as u32;

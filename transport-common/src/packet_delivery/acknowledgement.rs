@@ -1,7 +1,7 @@
 //! Processing of received acknowledgements: piggybacked bases, BACK, EACK, NACK (F-9.2.3, F-9.2.4).
 
 use super::transmit_window::packet_index;
-use super::{Lane, PacketDelivery, PacketTable, PacketTables, TxPacket, Window, packet_flag};
+use super::{Lane, PacketDelivery, PacketFlags, PacketTable, PacketTables, TxPacket, Window};
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use crate::units::{FalconTime, Ticks};
@@ -123,12 +123,12 @@ impl PacketDelivery {
             NackCode::RNR => {
                 let again = w.not_ready.get(offset);
                 // D-40, D-41: the timer starts anew from here with max(RTO, RNR), the peer is alive.
-                if packet.flags & packet_flag::RESYNC == 0 {
+                if !packet.flags.contains(PacketFlags::RESYNC) {
                     w.retransmit.clear(offset);
                     packet.last_sent = now;
                     packet.rnr_code = nack.rnr_timeout_code;
                     packet.attempts = 0;
-                    packet.flags |= packet_flag::RNR;
+                    packet.flags |= PacketFlags::RNR;
                     w.not_ready.set(offset);
                     w.forget_retransmitted(packet);
                     // The packet may come out of the queue, where no timer runs.
@@ -143,11 +143,11 @@ impl PacketDelivery {
             NackCode::INVALID_CID => ResyncCode::TARGET_ULP_INVALID_CID,
             _ => return NackVerdict::Ignored,
         };
-        if packet.flags & packet_flag::RESYNC != 0 {
+        if packet.flags.contains(PacketFlags::RESYNC) {
             return NackVerdict::Waits;
         }
         // F-11-7: the counter starts anew, the Resync gets the full number of attempts.
-        packet.flags = (packet.flags & packet_flag::RETRANSMITTED) | packet_flag::RESYNC;
+        packet.flags = (packet.flags & PacketFlags::RETRANSMITTED) | PacketFlags::RESYNC;
         packet.resync_code = resync;
         packet.attempts = 0;
         w.queue_retransmission(offset, packet);

@@ -19,7 +19,7 @@ pub use ack_policy::{AckState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
 pub use receive_window::{Arrival, ReceiveWindow};
 pub use retransmission::{Cause, Resend, Retransmission};
-pub use transmit_window::{Gate, TransmitWindow, TxPacket, Window, packet_flag};
+pub use transmit_window::{Gate, PacketFlags, TransmitWindow, TxPacket, Window};
 
 /// Largest transmit and receive window for Pull Requests, packets (F-9-1).
 pub const REQUEST_WINDOW: u32 = 64;

@@ -2,8 +2,8 @@
 
 use super::transmit_window::packet_index;
 use super::{
-    Acknowledgement, Gate, Lane, PACKETS, PacketDelivery, PacketTable, PacketTables, TxPacket, Window,
-    packet, packet_flag,
+    Acknowledgement, Gate, Lane, PACKETS, PacketDelivery, PacketFlags, PacketTable, PacketTables, TxPacket,
+    Window, packet,
 };
 use crate::bitmap::Bitmap128;
 use crate::ids::{Psn, Rsn};
@@ -122,7 +122,7 @@ impl PacketDelivery {
         let w = &mut self.lane(window).tx;
         let packet = &mut packets[packet_index(w.base.add(offset))];
         // The target takes nothing before the first of those it is not ready for, whose copies keep asking.
-        if packet.flags & packet_flag::RNR != 0 && expiry.first_not_ready < offset {
+        if packet.flags.contains(PacketFlags::RNR) && expiry.first_not_ready < offset {
             packet.last_sent = expiry.now;
         }
         let deadline = packet.last_sent.after(packet.timeout(expiry.rto));
@@ -189,29 +189,29 @@ impl PacketDelivery {
         packet.last_sent = now;
         let (flags, attempts) = (packet.flags, packet.attempts);
         if !packet.is_response() {
-            packet.flags |= packet_flag::RETRANSMITTED;
+            packet.flags |= PacketFlags::RETRANSMITTED;
             w.outstanding_retransmitted = w.outstanding_retransmitted.wrapping_add(1);
-            if flags & packet_flag::RESYNC == 0 && !retained(packet.rsn) {
-                packet.flags |= packet_flag::RESYNC;
+            if !flags.contains(PacketFlags::RESYNC) && !retained(packet.rsn) {
+                packet.flags |= PacketFlags::RESYNC;
                 packet.resync_code = ResyncCode::TRANSACTION_TIMED_OUT;
                 packet.attempts = 0;
             }
         }
-        let cause = if packet.flags & (packet_flag::RESYNC | packet_flag::RESYNC_SENT) == packet_flag::RESYNC
+        let cause = if packet.flags & (PacketFlags::RESYNC | PacketFlags::RESYNC_SENT) == PacketFlags::RESYNC
         {
-            packet.flags |= packet_flag::RESYNC_SENT;
+            packet.flags |= PacketFlags::RESYNC_SENT;
             Cause::Resync
-        } else if flags & packet_flag::UNSENT != 0 {
+        } else if flags.contains(PacketFlags::UNSENT) {
             Cause::NotSent // counted when it was booked first
-        } else if flags & packet_flag::EARLY != 0 {
+        } else if flags.contains(PacketFlags::EARLY) {
             Cause::Early
         } else {
             Cause::Timeout
         };
-        packet.flags &= !(packet_flag::EARLY | packet_flag::UNSENT | packet_flag::ASKED_FOR);
+        packet.flags.remove(PacketFlags::EARLY | PacketFlags::UNSENT | PacketFlags::ASKED_FOR);
         let packet = *packet;
         self.arm_retransmit(now.after(packet.timeout(rto)));
-        let is_loss = flags & (packet_flag::UNSENT | packet_flag::ASKED_FOR) == 0;
+        let is_loss = !flags.intersects(PacketFlags::UNSENT | PacketFlags::ASKED_FOR);
         Retransmission { packet, attempts, cause, is_loss }
     }
 
@@ -223,7 +223,7 @@ impl PacketDelivery {
         let w = &mut self.lane(window).tx;
         let offset = psn.distance_from(w.base);
         if offset < w.in_flight() && !w.acknowledged.get(offset) {
-            packet.flags |= packet_flag::UNSENT;
+            packet.flags |= PacketFlags::UNSENT;
             w.queue_retransmission(offset, packet);
         }
     }
@@ -257,8 +257,8 @@ impl Lane {
         while let Some(offset) = lost.take_lowest() {
             bounded!();
             let packet = &mut packets[packet_index(base.add(offset))];
-            if packet.flags & packet_flag::RNR == 0 && since.reached(packet.last_sent) {
-                packet.flags |= packet_flag::EARLY;
+            if !packet.flags.contains(PacketFlags::RNR) && since.reached(packet.last_sent) {
+                packet.flags |= PacketFlags::EARLY;
                 w.queue_retransmission(offset, packet);
             }
         }
@@ -271,19 +271,19 @@ impl TxPacket {
     #[inline(always)]
     fn expire(&mut self, limit: u32) -> bool {
         // The copy that an RNR NACK asked for leaves whatever M is: the peer is alive and wants it (D-41, F-6.4-1).
-        let asked_for = self.flags & packet_flag::RNR != 0;
-        self.flags &= !(packet_flag::RNR | packet_flag::EARLY | packet_flag::ASKED_FOR);
+        let asked_for = self.flags.contains(PacketFlags::RNR);
+        self.flags.remove(PacketFlags::RNR | PacketFlags::EARLY | PacketFlags::ASKED_FOR);
         if asked_for {
-            self.flags |= packet_flag::ASKED_FOR;
+            self.flags |= PacketFlags::ASKED_FOR;
         }
         if (self.attempts as u32) < limit || asked_for {
             self.attempts = self.attempts.saturating_add(1);
             return true;
         }
-        if self.flags & packet_flag::RESYNC != 0 {
+        if self.flags.contains(PacketFlags::RESYNC) {
             return false;
         }
-        self.flags |= packet_flag::RESYNC;
+        self.flags |= PacketFlags::RESYNC;
         self.resync_code = ResyncCode::RETRANSMISSION_EXHAUSTED;
         self.attempts = 0;
         true

@@ -7,6 +7,7 @@ use crate::units::{FalconTime, Ticks};
 use crate::verifier::opaque;
 use crate::wire::PacketType;
 use crate::wire::nack::rnr_timeout;
+use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
 /// Which of the two windows.
@@ -27,22 +28,26 @@ impl Window {
     }
 }
 
-/// Bits of [`TxPacket::flags`].
-pub mod packet_flag {
-    /// A Resync stands in for the original (F-9.1.8-2).
-    pub const RESYNC: u8 = 1;
-    /// The last copy sent was a retransmission that counts in ORRC (F-9.1.2-7).
-    pub const RETRANSMITTED: u8 = 2;
-    /// Waiting out an RNR timeout (D-40).
-    pub const RNR: u8 = 4;
-    /// Queued by early retransmission, not by the timer.
-    pub const EARLY: u8 = 8;
-    /// The Resync has been sent at least once.
-    pub const RESYNC_SENT: u8 = 16;
-    /// The copy that was booked last never left: sending it again is no retransmission.
-    pub const UNSENT: u8 = 32;
-    /// The copy queued is one that an RNR NACK asked for: no sign of a loss.
-    pub const ASKED_FOR: u8 = 64;
+bitflags! {
+    /// What is the matter with an outstanding packet.
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+    pub struct PacketFlags: u8 {
+        /// A Resync stands in for the original (F-9.1.8-2).
+        const RESYNC = 1;
+        /// The last copy sent was a retransmission that counts in ORRC (F-9.1.2-7).
+        const RETRANSMITTED = 2;
+        /// Waiting out an RNR timeout (D-40).
+        const RNR = 4;
+        /// Queued by early retransmission, not by the timer.
+        const EARLY = 8;
+        /// The Resync has been sent at least once.
+        const RESYNC_SENT = 16;
+        /// The copy that was booked last never left: sending it again is no retransmission.
+        const UNSENT = 32;
+        /// The copy queued is one that an RNR NACK asked for: no sign of a loss.
+        const ASKED_FOR = 64;
+    }
 }
 
 /// State of one outstanding packet; what it carries is found through its transaction or response.
@@ -57,11 +62,11 @@ pub struct TxPacket {
     pub attempts: u16,
     /// Pull Data: index in the response ring.
     pub response: u16,
-    /// See [`packet_flag`].
-    pub flags: u8,
+    /// See [`PacketFlags`].
+    pub flags: PacketFlags,
     /// Resync code, once it is one (F-7.6-2).
     pub resync_code: u8,
-    /// RNR timeout code, with [`packet_flag::RNR`].
+    /// RNR timeout code, with [`PacketFlags::RNR`].
     pub rnr_code: u8,
     /// Packet type of the original.
     pub kind: u8,
@@ -83,13 +88,13 @@ impl TxPacket {
     /// The code of the Resync in its place, if there is one.
     #[inline(always)]
     pub const fn resync(&self) -> Option<u8> {
-        if self.flags & packet_flag::RESYNC != 0 { Some(self.resync_code) } else { None }
+        if self.flags.contains(PacketFlags::RESYNC) { Some(self.resync_code) } else { None }
     }
 
     /// Time from the last copy to the next: the RTO, or longer after an RNR NACK (D-40).
     #[inline(always)]
     pub(super) fn timeout(&self, rto: Ticks) -> Ticks {
-        if self.flags & packet_flag::RNR == 0 {
+        if !self.flags.contains(PacketFlags::RNR) {
             return rto;
         }
         let rnr = rnr_timeout(self.rnr_code);
@@ -222,8 +227,8 @@ impl TransmitWindow {
     /// ORRC minus 1 if the packet counts in it.
     #[inline(always)]
     pub fn forget_retransmitted(&mut self, packet: &mut TxPacket) {
-        if packet.flags & packet_flag::RETRANSMITTED != 0 {
-            packet.flags &= !packet_flag::RETRANSMITTED;
+        if packet.flags.contains(PacketFlags::RETRANSMITTED) {
+            packet.flags.remove(PacketFlags::RETRANSMITTED);
             self.outstanding_retransmitted = self.outstanding_retransmitted.saturating_sub(1);
         }
     }

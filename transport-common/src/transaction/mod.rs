@@ -11,7 +11,7 @@ use crate::ids::Rsn;
 
 pub use initiator::{Initiator, PULL_CREDITS, Transaction, TransactionState};
 pub use response::{Response, ResponseState, Responses};
-pub use target::{Arrived, Duplicate, Held, NO_CELL, RequestState, Target, TargetRequest, request_flag};
+pub use target::{Arrived, Duplicate, Held, NO_CELL, RequestFlags, RequestState, Target, TargetRequest};
 
 /// Outstanding transactions an initiator keeps, and requests a target can hold for ordering.
 pub const TRANSACTIONS: usize = 256;

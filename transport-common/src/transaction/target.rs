@@ -7,6 +7,7 @@ use crate::ids::{Psn, Rsn};
 use crate::units::{Deadline, FalconTime};
 use crate::verifier::{bounded, fresh};
 use crate::wire::nack::rnr_timeout;
+use bitflags::bitflags;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// No receive cell. Zero, so that memory which nobody filled names none.
@@ -35,12 +36,16 @@ pub enum RequestState {
     Consumed = 4,
 }
 
-/// Bits of [`TargetRequest::flags`].
-pub mod request_flag {
-    /// The packet had AR set (D-32).
-    pub const ACK_REQUEST: u8 = 1;
-    /// It is a Pull Request.
-    pub const PULL: u8 = 2;
+bitflags! {
+    /// What a held request is.
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+    pub struct RequestFlags: u8 {
+        /// The packet had AR set (D-32).
+        const ACK_REQUEST = 1;
+        /// It is a Pull Request.
+        const PULL = 2;
+    }
 }
 
 /// A request of the peer that is not finished.
@@ -61,8 +66,8 @@ pub struct TargetRequest {
     pub state: RequestState,
     /// ULP code of an error; code of the last RNR delay while it waits for the ULP.
     pub code: u8,
-    /// See [`request_flag`].
-    pub flags: u8,
+    /// See [`RequestFlags`].
+    pub flags: RequestFlags,
     /// 0.
     pub reserved: [u8; 3],
     /// When it is offered to the ULP again, while it waits for it.
@@ -73,7 +78,7 @@ impl TargetRequest {
     /// Whether it is a Pull Request.
     #[inline(always)]
     pub const fn is_pull(&self) -> bool {
-        self.flags & request_flag::PULL != 0
+        self.flags.contains(RequestFlags::PULL)
     }
 }
 
@@ -407,7 +412,7 @@ impl Target {
                 rsn,
                 psn,
                 state: RequestState::Consumed,
-                flags: if pull { request_flag::PULL } else { 0 },
+                flags: if pull { RequestFlags::PULL } else { RequestFlags::empty() },
                 ..TargetRequest::default()
             };
         }

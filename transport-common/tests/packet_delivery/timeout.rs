@@ -4,7 +4,7 @@ use transport_common::bitmap::Bitmap128;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::State;
 use transport_common::counters::Counter;
-use transport_common::packet_delivery::{Window, packet_flag};
+use transport_common::packet_delivery::{PacketFlags, Window};
 use transport_common::transaction::CompletionCode;
 use transport_common::units::{Fcwnd, Ticks};
 
@@ -396,7 +396,7 @@ fn copies_equal_the_original() {
         (same.packet.iv, same.packet.ack_request) = (first.packet.iv, first.packet.ack_request);
         assert_eq!(same, first);
     }
-    assert_ne!(node.entry.tables.packets[0][20].flags & packet_flag::RETRANSMITTED, 0);
+    assert!(node.entry.tables.packets[0][20].flags.contains(PacketFlags::RETRANSMITTED));
 }
 
 /// A target whose ULP stays not ready says RNR again and again, with the times of the packet that came last, and asks

@@ -12,7 +12,7 @@ use transport_common::datapath::Scratch;
 use transport_common::queues::{
     Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, access,
 };
-use transport_common::transaction::{Held, NO_CELL, request_flag};
+use transport_common::transaction::{Held, NO_CELL, RequestFlags};
 use transport_common::ulp::rdma::{Aeth, Operation, UlpCode};
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
 use transport_common::wire::packet::Packet;
@@ -193,7 +193,7 @@ impl Node {
             kind: if request.is_pull() { PULL_REQUEST } else { PUSH_DATA },
             psn: request.psn.0,
             rsn: request.rsn.0,
-            ack_request: request.flags & request_flag::ACK_REQUEST,
+            ack_request: request.flags.contains(RequestFlags::ACK_REQUEST) as u8,
             payload_length: request.length.into(),
             request_length: request.request_length.into(),
             ..Packet::default()
