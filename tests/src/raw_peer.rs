@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, RKey, Spi};
-use transport_common::ulp::rdma::{Aeth, Bth, Reth, opcode};
+use transport_common::ulp::rdma::{Aeth, Bth, Opcode, Reth};
 use transport_common::units::FalconTime;
 use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
@@ -121,7 +121,7 @@ impl RawPeer {
     pub fn write_packet(&self, psn: Psn, rkey: RKey, address: u64, data: &[u8]) -> Vec<u8> {
         let payload =
             [
-                &encoded(|out| Bth::new(opcode::WRITE_ONLY, self.cid.0, 0).encode(out)),
+                &encoded(|out| Bth::new(Opcode::WRITE_ONLY, self.cid.0, 0).encode(out)),
                 &encoded::<{ Reth::LEN }>(|out| {
                     Reth { address, rkey, length: data.len() as u32 }.encode(out)
                 })[..],
@@ -136,11 +136,11 @@ impl RawPeer {
     /// A Pull Request that READs; a Falcon packet.
     pub fn read_packet(&self, psn: Psn, rkey: RKey, address: u64, length: u32) -> Vec<u8> {
         let reth = encoded::<{ Reth::LEN }>(|out| Reth { address, rkey, length }.encode(out));
-        self.pull_packet(psn, opcode::READ_REQUEST, &reth, length)
+        self.pull_packet(psn, Opcode::READ_REQUEST, &reth, length)
     }
 
     /// A Pull Request with the header of an operation, to be answered with `length` bytes; a Falcon packet.
-    pub fn pull_packet(&self, psn: Psn, opcode: u8, operation: &[u8], length: u32) -> Vec<u8> {
+    pub fn pull_packet(&self, psn: Psn, opcode: Opcode, operation: &[u8], length: u32) -> Vec<u8> {
         let base = self.base(PacketType::PullRequest, psn);
         let request_length = (Bth::LEN + Aeth::LEN) as u16 + length as u16;
         [

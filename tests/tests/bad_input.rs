@@ -11,7 +11,7 @@ use tiercel_tests::{Host, Pair, need_root};
 use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
-use transport_common::ulp::rdma::{Aeth, AtomicEth, UlpCode, opcode};
+use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode, UlpCode};
 use transport_common::wire::PacketType;
 use transport_common::wire::ack::{AckHeader, Eack};
 use transport_common::wire::nack::Nack;
@@ -269,7 +269,7 @@ fn unasked_for(target: &mut Target) -> Result<()> {
 
 /// Requests that Falcon delivers and the ULP refuses, each with its code (D-84).
 fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
-    let error = |code: u8| Aeth::ERROR_BASE + code;
+    let error = |code: UlpCode| Aeth::ERROR_BASE + code.0;
     let length = REGION as u64;
     for (what, rkey, address, length, code) in [
         ("an unknown key", RKey(2), 0, 8, UlpCode::ACCESS),
@@ -283,10 +283,10 @@ fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
         assert_eq!((answer.syndrome, answer.data.len()), (error(code), 0), "{what}");
     }
     for (what, opcode, address) in [
-        ("a misaligned fetch and add", opcode::FETCH_ADD, 4),
-        ("a misaligned compare and swap", opcode::COMPARE_SWAP, 1),
-        ("an opcode of nothing", 0x1f, 0),
-        ("an opcode that pushes", opcode::SEND_ONLY, 0),
+        ("a misaligned fetch and add", Opcode::FETCH_ADD, 4),
+        ("a misaligned compare and swap", Opcode::COMPARE_SWAP, 1),
+        ("an opcode of nothing", Opcode(0x1f), 0),
+        ("an opcode that pushes", Opcode::SEND_ONLY, 0),
     ] {
         let operation = AtomicEth { address, rkey: KEY, swap_or_add: 1, compare: 0 };
         let operation = encoded::<{ AtomicEth::LEN }>(|out| operation.encode(out));

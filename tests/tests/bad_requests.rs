@@ -5,7 +5,7 @@ use tiercel_tests::checks::{block_on, contents, fill, settle};
 use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::{Host, Pair, PassProgram, need_root, veth};
 use transport_common::ids::{Cid, RKey};
-use transport_common::queues::{CONNECTIONS, WorkRequest, opcode};
+use transport_common::queues::{CONNECTIONS, Verb, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::UlpCode;
 use transport_user::{
@@ -48,7 +48,7 @@ async fn works(nodes: &TwoNodes, regions: &Regions, seed: u64) -> Result<()> {
 async fn access(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     let Regions { local, all, read_only, write_only } = regions;
     let (connection, length) = (&nodes.at_a, Regions::LENGTH);
-    let denied = |code| Some(OperationError::Completion { code, ulp_code: UlpCode::ACCESS });
+    let denied = |code| Some(OperationError::Completion { code, ulp_code: UlpCode::ACCESS.0 });
     let unknown = RKey(200);
     // Rights by right: what one region allows, the other denies.
     for (what, key, address) in [
@@ -111,7 +111,7 @@ async fn refused_here(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     assert_eq!(connection.fetch_add(key, 4, 1).await, Err(OperationError::Misaligned(4)));
     assert_eq!(connection.compare_swap(key, 1, 0, 1).await, Err(OperationError::Misaligned(1)));
     let oversize = WorkRequest {
-        opcode: opcode::WRITE,
+        opcode: Verb::WRITE,
         rkey: key.0,
         local_offset: local.local_offset(0, 8)?,
         length: connection.max_segment() + 1,
@@ -133,7 +133,7 @@ async fn too_long_for_the_receive(nodes: &TwoNodes, regions: &Regions) -> Result
     nodes.at_b.post_receive(&regions.all, 0, 50, 1)?;
     nodes.at_b.post_receive(&regions.all, 100, 100, 2)?;
     let (sent, received) = tokio::join!(nodes.at_a.send(&regions.local, 0, 51, None), nodes.at_b.receive());
-    assert_eq!(sent, Err(OperationError::Completion { code: CIE, ulp_code: UlpCode::INVALID_REQUEST }));
+    assert_eq!(sent, Err(OperationError::Completion { code: CIE, ulp_code: UlpCode::INVALID_REQUEST.0 }));
     let misfit = OperationError::Completion { code: CompletionCode::OperationError as u8, ulp_code: 0 };
     assert_eq!(received, Err(misfit));
     let (sent, received) = tokio::join!(nodes.at_a.send(&regions.local, 0, 100, None), nodes.at_b.receive());

@@ -8,7 +8,7 @@ use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Parameters, Path, State};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::units::{Fcwnd, Picoseconds, Ticks};
 use transport_user::Tuning;
@@ -106,7 +106,7 @@ impl World {
             let mut nic =
                 HostNic::new(HostConfig { memory: 1 << 20, ..HostConfig::new(node_config_of(side)) });
             nic.open(CID.0 as usize, &parameters(side, ordered, settings));
-            let rights = access::REMOTE_WRITE | access::REMOTE_READ;
+            let rights = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
             nic.register(Region { offset: 0, length: 1 << 16, key: KEY, access: rights });
             nic
         });
@@ -139,8 +139,8 @@ impl World {
         while self.now < until && self.posted - (self.completed.len() as u64) < 96 {
             let read = self.posted % 4 == 3;
             let work = WorkRequest {
-                opcode: if read { opcode::READ } else { opcode::WRITE },
-                flags: flag::SIGNALED,
+                opcode: if read { Verb::READ } else { Verb::WRITE },
+                flags: WorkFlags::SIGNALED,
                 length: 256,
                 local_offset: 0x8000,
                 remote_address: self.posted % 64 * 256,

@@ -13,8 +13,8 @@ use tiercel_tests::operations::{BULK, Regions, atomics, sends, there_and_back};
 use tiercel_tests::{Pair, need_root};
 use trace_replay::{Decisions, Summary, TraceReader};
 use transport_common::ids::Cid;
-use transport_common::queues::{Completion, WorkRequest, flag, opcode};
-use transport_common::tape::file::{ChunkHead, Head, chunk};
+use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
+use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 use transport_common::tape::{Tag, Tape};
 use transport_user::congestion::Placement;
 use transport_user::{
@@ -143,7 +143,11 @@ fn a_million_events_of_a_fast_link() -> Result<()> {
             ..WorkRequest::default()
         })
     };
-    let list = [work(opcode::WRITE, 0)?, work(opcode::WRITE, 0)?, work(opcode::READ, flag::SIGNALED)?];
+    let list = [
+        work(Verb::WRITE, WorkFlags::empty())?,
+        work(Verb::WRITE, WorkFlags::empty())?,
+        work(Verb::READ, WorkFlags::SIGNALED)?,
+    ];
     let mut completions = [Completion::default(); 64];
     while !tracing.is_done() {
         for connection in [&nodes.at_a, &second[0]] {
@@ -198,7 +202,7 @@ fn changed(trace: &[u8], event: u64, tag: Tag) -> Option<Vec<u8>> {
     loop {
         let head = ChunkHead::from_bytes(trace.get(at..at + ChunkHead::LEN)?.try_into().ok()?);
         at += ChunkHead::LEN;
-        if head.kind == chunk::RUN {
+        if head.kind == ChunkKind::RUN {
             if runs == event {
                 break;
             }

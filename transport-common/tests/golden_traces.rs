@@ -7,9 +7,10 @@ use harness::*;
 use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
 use transport_common::ids::Psn;
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::UlpCode;
+use transport_common::wire::resync::ResyncCode;
 
 const ACK: u8 = CompletionCode::Ack as u8;
 
@@ -36,7 +37,7 @@ fn rdma_read_flow() {
     let mut p = pair(100, 300, 200);
     p.b.memory[..4].copy_from_slice(b"abcd");
     p.a.post(read(0, 2));
-    p.a.post(harness::work(opcode::READ, 2, 2));
+    p.a.post(harness::work(Verb::READ, 2, 2));
     let requests = p.a.drain(at(0));
     assert_eq!(ids(&requests), [(PULL_REQUEST, 100, 1), (PULL_REQUEST, 101, 2)]);
 
@@ -69,7 +70,7 @@ fn rdma_read_flow_acknowledges_requests_whether_answered_or_not() {
     let mut p = pair(100, 300, 200);
     p.b.entry.connection.delivery.lanes[0].tx.size = 0;
     for _ in 0..2 {
-        p.a.post(harness::work(opcode::FETCH_ADD, 0, 8));
+        p.a.post(harness::work(Verb::FETCH_ADD, 0, 8));
     }
     let requests = p.a.drain(at(0));
     assert_eq!(p.b.receive(&requests[1], at(5)), None);
@@ -133,7 +134,7 @@ fn push_rnr_flow() {
     let mut p = pair(100, 301, 200);
     // Local redelivery would win against the retransmission: its time is longer here than the RTO.
     p.b.entry.connection.target.first_rnr_code = 16; // 2.56 ms
-    p.a.post(harness::work(opcode::SEND_ONLY, 0, 4));
+    p.a.post(harness::work(Verb::SEND_ONLY, 0, 4));
     let push = only(p.a.drain(at(0)));
     assert_eq!(push.id(), (PUSH_DATA, 301, 1));
     let lost = p.b.receive(&push, at(5)).expect("NACKed at once (D-39)");
@@ -175,7 +176,7 @@ fn push_rnr_flow() {
 #[test]
 fn pull_waits_out_rnr_without_a_nack() {
     let mut p = pair(101, 301, 201);
-    p.a.post(harness::work(opcode::SEND_ONLY, 0, 4));
+    p.a.post(harness::work(Verb::SEND_ONLY, 0, 4));
     p.a.post(read(0, 4));
     let sent = p.a.drain(at(0));
     assert_eq!(ids(&sent), [(PUSH_DATA, 301, 1), (PULL_REQUEST, 101, 2)]);
@@ -214,7 +215,7 @@ fn push_cie_flow() {
     let push = only(p.a.drain(at(0)));
     let lost = p.b.receive(&push, at(5)).expect("NACKed at once");
     assert_eq!((lost.packet.kind, lost.packet.nack_code, lost.packet.psn), (NACK, CIE, 301));
-    assert_eq!(lost.packet.ulp_code, UlpCode::ACCESS);
+    assert_eq!(lost.packet.ulp_code, UlpCode::ACCESS.0);
 
     // F-6.6.5-1: the copy is not delivered again, the same NACK leaves again.
     let again = only(p.a.drain(at(RTO_MICROS + 1)));
@@ -222,7 +223,7 @@ fn push_cie_flow() {
     let key = 1; // by RSN, on an ordered connection
     assert_eq!(p.b.entry.tables.requests[key].state, RequestState::Errored);
     let nack = p.b.receive(&again, at(1005)).expect("the NACK is repeated");
-    assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::ACCESS));
+    assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::ACCESS.0));
     assert_eq!(p.b.count(Counter::DropDuplicate), 1);
     assert_eq!(p.b.delivered, Vec::<u32>::new());
 
@@ -231,7 +232,7 @@ fn push_cie_flow() {
     assert_eq!(p.a.completed(), [], "not before the Resync is acknowledged (F-6.6.5-3)");
     let resync = only(p.a.drain(at(1011)));
     assert_eq!(resync.id(), (RESYNC, 301, 1));
-    assert_eq!((resync.packet.resync_code, resync.packet.resync_type), (1, PUSH_DATA));
+    assert_eq!((resync.packet.resync_code, resync.packet.resync_type), (ResyncCode(1), PUSH_DATA));
     let ack = p.b.receive(&resync, at(1015)).expect("acknowledged at once (D-25)");
     assert_eq!((ack.packet.kind, ack.bases()), (BACK, (302, 100)));
 
@@ -244,7 +245,7 @@ fn push_cie_flow() {
     let completions = p.a.completions();
     assert_eq!(completions.len(), 1);
     assert_eq!(completions[0].status, CompletionCode::TargetNackCie as u8);
-    assert_eq!(completions[0].ulp_code, UlpCode::ACCESS);
+    assert_eq!(completions[0].ulp_code, UlpCode::ACCESS.0);
     p.run(2030, 3000);
     p.assert_idle();
 }

@@ -18,7 +18,7 @@ use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
 use platform::Xdp;
 use transport_common::datapath::{self, Frames, Turn, Verdict};
-use transport_common::tape::{Recorded, run};
+use transport_common::tape::{Recorded, RunKind};
 
 /// Interface index of the loopback device in every network namespace. No packet of a network arrives there on an
 /// interface of ours: the engine thread names it as the origin of the frames it asks for.
@@ -80,7 +80,7 @@ pub fn redeliver(ctx: XdpContext) -> u32 {
 #[xdp]
 pub fn wire_recorded(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(tape)) = (maps::scratch(), maps::tape()) else { return xdp_action::XDP_ABORTED };
-    tape.begin(run::RECEIVE);
+    tape.begin(RunKind::RECEIVE);
     let mut platform = Recorded::new(Xdp::new(&ctx), tape);
     let length = platform.frame_length();
     platform.note_frame(length);
@@ -99,7 +99,7 @@ pub fn engine_recorded(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(node), Some(tape)) = (maps::scratch(), maps::node(), maps::tape()) else {
         return xdp_action::XDP_ABORTED;
     };
-    tape.begin(run::ENGINE);
+    tape.begin(RunKind::ENGINE);
     let frame = maps::next_frame(node);
     let turn = datapath::engine(&mut Recorded::new(Xdp::new(&ctx), tape), scratch, frame & 7 == 0);
     maps::count_idle(node, turn == Turn::Idle);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use transport_common::ids::{Cid, RKey, Rsn};
-use transport_common::queues::{Completion, WorkRequest, flag, opcode};
+use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 
 use crate::congestion::CongestionControl;
 use crate::connections::Core;
@@ -17,7 +17,7 @@ use crate::operation_error::{OperationError, PostError};
 use crate::queue_pair::{Keep, Operation, Outcome};
 use crate::region::MemoryRegion;
 use crate::scratch::WORD;
-use crate::segmentation::{Segments, Verb};
+use crate::segmentation::{RdmaOperation, Segments};
 
 /// How long a waiting future looks for its completion itself before it leaves that to the poller thread.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
@@ -132,8 +132,8 @@ impl Connection {
         length: u64,
     ) -> Result<(), OperationError> {
         check_remote(remote_address, length)?;
-        let verb = Verb::Write { rkey: rkey.0, address: remote_address };
-        self.run(verb, self.buffer(local, local_offset, length)?, None).await
+        let operation = RdmaOperation::Write { rkey: rkey.0, address: remote_address };
+        self.run(operation, self.buffer(local, local_offset, length)?, None).await
     }
 
     /// As [`Self::write`], and a receive posted by the peer completes with `immediate`. On an unordered connection it
@@ -152,8 +152,8 @@ impl Connection {
     ) -> Result<(), OperationError> {
         check_remote(remote_address, length)?;
         self.check_single("a WRITE with immediate data", length)?;
-        let verb = Verb::Write { rkey: rkey.0, address: remote_address };
-        self.run(verb, self.buffer(local, local_offset, length)?, Some(immediate)).await
+        let operation = RdmaOperation::Write { rkey: rkey.0, address: remote_address };
+        self.run(operation, self.buffer(local, local_offset, length)?, Some(immediate)).await
     }
 
     /// RDMA READ: `length` bytes from `remote_address` (an offset) in the peer's region to the local region.
@@ -169,8 +169,8 @@ impl Connection {
         length: u64,
     ) -> Result<(), OperationError> {
         check_remote(remote_address, length)?;
-        let verb = Verb::Read { rkey: rkey.0, address: remote_address };
-        self.run(verb, self.buffer(local, local_offset, length)?, None).await
+        let operation = RdmaOperation::Read { rkey: rkey.0, address: remote_address };
+        self.run(operation, self.buffer(local, local_offset, length)?, None).await
     }
 
     /// SEND: `length` bytes into a receive posted by the peer; waits for one to be posted. On an unordered connection
@@ -186,7 +186,7 @@ impl Connection {
         immediate: Option<u32>,
     ) -> Result<(), OperationError> {
         self.check_single("a SEND", length)?;
-        self.run(Verb::Send, self.buffer(local, local_offset, length)?, immediate).await
+        self.run(RdmaOperation::Send, self.buffer(local, local_offset, length)?, immediate).await
     }
 
     /// Compare and swap: if the 8 bytes at `remote_address`, a multiple of 8, equal `compare`, they become `swap`.
@@ -202,7 +202,7 @@ impl Connection {
         swap: u64,
     ) -> Result<u64, OperationError> {
         self.atomic(
-            Verb::CompareSwap { rkey: rkey.0, address: remote_address, compare, swap },
+            RdmaOperation::CompareSwap { rkey: rkey.0, address: remote_address, compare, swap },
             remote_address,
         )
         .await
@@ -214,7 +214,8 @@ impl Connection {
     /// # Errors
     /// See [`OperationError`].
     pub async fn fetch_add(&self, rkey: RKey, remote_address: u64, add: u64) -> Result<u64, OperationError> {
-        self.atomic(Verb::FetchAdd { rkey: rkey.0, address: remote_address, add }, remote_address).await
+        self.atomic(RdmaOperation::FetchAdd { rkey: rkey.0, address: remote_address, add }, remote_address)
+            .await
     }
 
     /// Posts a receive: `length` bytes at `local_offset` of the local region for the next SEND. Receives are used in
@@ -268,7 +269,7 @@ impl Connection {
     }
 
     /// Posts one transaction and rings the doorbell; no system call while the engine is awake. Completions come by
-    /// [`Self::poll`] or a completion queue: of requests with [`flag::SIGNALED`] always, of others when they fail.
+    /// [`Self::poll`] or a completion queue: of requests with [`WorkFlags::SIGNALED`] always, of others when they fail.
     ///
     /// The caller sees to it that the local buffer stays registered until then (see [`MemoryRegion::local_offset`]).
     ///
@@ -338,18 +339,18 @@ impl Connection {
         Ok(Buffer { offset: memory.offset() + offset, length, keep: Arc::clone(memory) as Keep })
     }
 
-    async fn atomic(&self, verb: Verb, remote_address: u64) -> Result<u64, OperationError> {
+    async fn atomic(&self, operation: RdmaOperation, remote_address: u64) -> Result<u64, OperationError> {
         if !remote_address.is_multiple_of(WORD as u64) {
             return Err(OperationError::Misaligned(remote_address));
         }
         let place = Arc::new(self.core.scratch.take().await);
         let keep = Arc::clone(&place) as Keep;
-        self.run(verb, Buffer { offset: place.offset(), length: WORD as u64, keep }, None).await?;
+        self.run(operation, Buffer { offset: place.offset(), length: WORD as u64, keep }, None).await?;
         Ok(place.value())
     }
 
     /// Submits an operation and waits for its end.
-    async fn run(&self, verb: Verb, buffer: Buffer, immediate: Option<u32>) -> Outcome {
+    async fn run(&self, operation: RdmaOperation, buffer: Buffer, immediate: Option<u32>) -> Outcome {
         let core = &self.core;
         let (done, mut outcome) = oneshot::channel();
         let posted = {
@@ -359,7 +360,7 @@ impl Connection {
             }
             let id = queues.operation_id();
             let cut = (core.max_segment, core.ordered);
-            let segments = Segments::new(verb, (buffer.offset, buffer.length), immediate, cut, id);
+            let segments = Segments::new(operation, (buffer.offset, buffer.length), immediate, cut, id);
             queues.submit(id, Operation::new(segments, buffer.keep, done));
             queues.pump(core.qp())
         };
@@ -436,7 +437,7 @@ fn received(completion: &Completion) -> Result<Received, OperationError> {
     Ok(Received {
         wr_id: completion.wr_id,
         length: completion.length,
-        immediate: (completion.flags & flag::IMMEDIATE != 0).then_some(completion.immediate),
-        by_write: completion.opcode == opcode::RECEIVE_IMMEDIATE,
+        immediate: completion.flags.contains(WorkFlags::IMMEDIATE).then_some(completion.immediate),
+        by_write: completion.opcode == Verb::RECEIVE_IMMEDIATE,
     })
 }

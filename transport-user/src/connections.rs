@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 use transport_common::connection::{Entry, State};
 use transport_common::ids::Cid;
-use transport_common::queues::{QueuePair, command};
+use transport_common::queues::{Command, QueuePair};
 
 use crate::cid::{CidReservation, slot_of};
 use crate::congestion::{CongestionControl, Placement};
@@ -193,7 +193,7 @@ impl Core {
         if self.is_released() || self.closing.swap(true, SeqCst) {
             return;
         }
-        self.qp().command.store(command::CLOSE, SeqCst);
+        self.qp().command.store(Command::CLOSE.0, SeqCst);
         self.ring();
         self.shared.poller.kick();
     }

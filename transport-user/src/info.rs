@@ -8,7 +8,7 @@ use transport_common::connection::{Entry, RESPONSES, State};
 use transport_common::ids::{Cid, RKey};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, QueuePair, RECEIVE_QUEUE_DEPTH, SEND_QUEUE_DEPTH, access,
+    AccessFlags, COMPLETION_QUEUE_DEPTH, QueuePair, RECEIVE_QUEUE_DEPTH, SEND_QUEUE_DEPTH,
 };
 use transport_common::units::Fcwnd;
 
@@ -61,10 +61,12 @@ impl Access {
     pub const ALL: Self = Self { remote_read: true, remote_write: true, remote_atomic: true };
 
     /// The bits of the region table.
-    pub(crate) fn bits(self) -> u32 {
-        (if self.remote_read { access::REMOTE_READ } else { 0 })
-            | (if self.remote_write { access::REMOTE_WRITE } else { 0 })
-            | (if self.remote_atomic { access::REMOTE_ATOMIC } else { 0 })
+    pub(crate) fn flags(self) -> AccessFlags {
+        let mut flags = AccessFlags::empty();
+        flags.set(AccessFlags::REMOTE_READ, self.remote_read);
+        flags.set(AccessFlags::REMOTE_WRITE, self.remote_write);
+        flags.set(AccessFlags::REMOTE_ATOMIC, self.remote_atomic);
+        flags
     }
 }
 
@@ -314,8 +316,8 @@ pub(crate) mod tests {
 
     #[test]
     fn rights_are_the_region_tables_bits() {
-        assert_eq!(Access::LOCAL.bits(), 0);
-        assert_eq!(Access::ALL.bits(), access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC);
-        assert_eq!(Access { remote_write: true, ..Access::LOCAL }.bits(), access::REMOTE_WRITE);
+        assert_eq!(Access::LOCAL.flags(), AccessFlags::empty());
+        assert_eq!(Access::ALL.flags(), AccessFlags::all());
+        assert_eq!(Access { remote_write: true, ..Access::LOCAL }.flags(), AccessFlags::REMOTE_WRITE);
     }
 }

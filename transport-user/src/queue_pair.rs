@@ -14,7 +14,7 @@ use transport_common::connection::State;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
     COMPLETION_QUEUE_DEPTH, Completion, MEMORY_BYTES, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
-    SEND_QUEUE_DEPTH, WorkRequest, opcode,
+    SEND_QUEUE_DEPTH, Verb, WorkRequest,
 };
 use transport_common::transaction::CompletionCode;
 
@@ -233,16 +233,14 @@ impl Queues {
         if work.local_offset > MEMORY_BYTES as u64 - u64::from(work.length) {
             return Err(PostError::Malformed("the local buffer lies outside the node's memory"));
         }
-        let atomic = matches!(work.opcode, opcode::COMPARE_SWAP | opcode::FETCH_ADD);
+        let atomic = matches!(work.opcode, Verb::COMPARE_SWAP | Verb::FETCH_ADD);
         if atomic && (work.length != 8 || !work.remote_address.is_multiple_of(8)) {
             return Err(PostError::Malformed("an atomic is 8 bytes at an address that is a multiple of 8"));
         }
         match work.opcode {
-            opcode::WRITE | opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD | opcode::SEND_ONLY => {
-                Ok(())
-            }
-            opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST if self.ordered => Ok(()),
-            opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST => {
+            Verb::WRITE | Verb::READ | Verb::COMPARE_SWAP | Verb::FETCH_ADD | Verb::SEND_ONLY => Ok(()),
+            Verb::SEND_FIRST | Verb::SEND_MIDDLE | Verb::SEND_LAST if self.ordered => Ok(()),
+            Verb::SEND_FIRST | Verb::SEND_MIDDLE | Verb::SEND_LAST => {
                 Err(PostError::Malformed("on an unordered connection a SEND is one segment"))
             }
             _ => Err(PostError::Malformed("unknown opcode")),
@@ -407,7 +405,7 @@ impl Queues {
                 self.segment_completed(&completion);
                 continue;
             }
-            let receive = matches!(completion.opcode, opcode::RECEIVE | opcode::RECEIVE_IMMEDIATE);
+            let receive = matches!(completion.opcode, Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE);
             let completion = if receive { self.receive_completed(completion) } else { completion };
             if let Some(place) = out.get_mut(n) {
                 *place = completion;

@@ -1,13 +1,14 @@
 //! The queues against a kernel that the test plays.
 
 use std::sync::atomic::Ordering::SeqCst;
+use transport_common::queues::Verb;
 
 use proptest::prelude::*;
-use transport_common::queues::{Queues as _, flag};
+use transport_common::queues::{Queues as _, WorkFlags};
 
 use super::*;
 use crate::grace::tests::ByHand;
-use crate::segmentation::Verb;
+use crate::segmentation::RdmaOperation;
 
 const FIRST: Rsn = Rsn(u32::MAX - 3); // counters wrap soon
 const SEGMENT: u32 = 100;
@@ -51,7 +52,7 @@ impl Kernel {
     /// Ends a transaction; a success is reported only if it was signaled.
     fn complete(&self, rsn: Rsn, status: u8) {
         let work = self.work(rsn);
-        if status != 0 || work.flags & flag::SIGNALED != 0 {
+        if status != 0 || work.flags.contains(WorkFlags::SIGNALED) {
             let completion = Completion {
                 wr_id: work.wr_id,
                 rsn: rsn.0,
@@ -79,7 +80,7 @@ impl Kernel {
     fn deliver(&mut self, length: u32) {
         let request = self.qp.receive[self.receive as usize % RECEIVE_QUEUE_DEPTH].load();
         let completion =
-            Completion { wr_id: request.wr_id, length, opcode: opcode::RECEIVE, ..Completion::default() };
+            Completion { wr_id: request.wr_id, length, opcode: Verb::RECEIVE, ..Completion::default() };
         assert!(self.qp.complete(completion), "the library overran the completion queue");
         self.receive += 1;
         self.qp.receive_consumer.store(self.receive, SeqCst);
@@ -93,22 +94,28 @@ fn keep() -> Keep {
 fn submit(
     queues: &mut Queues,
     qp: &QueuePair,
-    verb: Verb,
+    operation: RdmaOperation,
     length: u64,
     keep: Keep,
 ) -> oneshot::Receiver<Outcome> {
     let (done, outcome) = oneshot::channel();
     let id = queues.operation_id();
-    let segments = Segments::new(verb, (0, length), None, (SEGMENT, queues.ordered), id);
+    let segments = Segments::new(operation, (0, length), None, (SEGMENT, queues.ordered), id);
     queues.submit(id, Operation::new(segments, keep, done));
     queues.pump(qp);
     outcome
 }
 
-const WRITE: Verb = Verb::Write { rkey: 1, address: 0 };
+const WRITE: RdmaOperation = RdmaOperation::Write { rkey: 1, address: 0 };
 
 fn own(wr_id: u64) -> WorkRequest {
-    WorkRequest { opcode: opcode::WRITE, flags: flag::SIGNALED, length: 8, wr_id, ..WorkRequest::default() }
+    WorkRequest {
+        opcode: Verb::WRITE,
+        flags: WorkFlags::SIGNALED,
+        length: 8,
+        wr_id,
+        ..WorkRequest::default()
+    }
 }
 
 #[test]
@@ -132,7 +139,7 @@ fn a_long_operation_goes_through_a_short_queue() {
 fn ordered_operations_end_with_their_last_segment() {
     let (kernel, mut queues) = Kernel::new(true);
     let mut first = submit(&mut queues, &kernel.qp, WRITE, 3 * u64::from(SEGMENT), keep());
-    let mut second = submit(&mut queues, &kernel.qp, Verb::Send, 8, keep());
+    let mut second = submit(&mut queues, &kernel.qp, RdmaOperation::Send, 8, keep());
     kernel.succeed(2);
     queues.collect(&kernel.qp);
     assert!(first.try_recv().is_err());
@@ -235,7 +242,13 @@ fn a_failed_operation_waits_for_the_grace_period_of_what_was_drained() {
 fn a_dropped_future_takes_nothing_back() {
     let (kernel, mut queues) = Kernel::new(true);
     let buffer: Keep = keep();
-    drop(submit(&mut queues, &kernel.qp, Verb::Send, 1000 * u64::from(SEGMENT), Arc::clone(&buffer)));
+    drop(submit(
+        &mut queues,
+        &kernel.qp,
+        RdmaOperation::Send,
+        1000 * u64::from(SEGMENT),
+        Arc::clone(&buffer),
+    ));
     for _ in 0..4 {
         kernel.succeed(SEND_QUEUE_DEPTH);
         queues.collect(&kernel.qp);
@@ -249,14 +262,14 @@ fn a_dropped_future_takes_nothing_back() {
 #[test]
 fn nothing_comes_between_the_segments_of_a_send() {
     let (kernel, mut queues) = Kernel::new(true);
-    let _outcome = submit(&mut queues, &kernel.qp, Verb::Send, 300 * u64::from(SEGMENT), keep());
+    let _outcome = submit(&mut queues, &kernel.qp, RdmaOperation::Send, 300 * u64::from(SEGMENT), keep());
     kernel.succeed(100);
     queues.collect(&kernel.qp);
     assert_eq!(queues.post(&kernel.qp, own(1)), Err(PostError::QueueFull));
     assert!(queues.pump(&kernel.qp));
     assert!(queues.post(&kernel.qp, own(1)).is_ok());
-    let opcodes: Vec<u8> = kernel.posted().iter().map(|(_, work)| work.opcode).collect();
-    assert_eq!(opcodes[opcodes.len() - 2..], [opcode::SEND_LAST, opcode::WRITE]);
+    let opcodes: Vec<Verb> = kernel.posted().iter().map(|(_, work)| work.opcode).collect();
+    assert_eq!(opcodes[opcodes.len() - 2..], [Verb::SEND_LAST, Verb::WRITE]);
 }
 
 #[test]
@@ -302,9 +315,9 @@ fn malformed_requests_are_named() {
     assert!(refused(|w| w.wr_id = OPERATION).contains("wr_id"));
     assert!(refused(|w| w.length = SEGMENT + 1).contains("transaction"));
     assert!(refused(|w| w.local_offset = u64::MAX).contains("local buffer"));
-    assert!(refused(|w| w.opcode = opcode::SEND_FIRST).contains("unordered"));
-    assert!(refused(|w| w.opcode = opcode::RECEIVE).contains("opcode"));
-    assert!(refused(|w| (w.opcode, w.remote_address) = (opcode::FETCH_ADD, 4)).contains("multiple of 8"));
+    assert!(refused(|w| w.opcode = Verb::SEND_FIRST).contains("unordered"));
+    assert!(refused(|w| w.opcode = Verb::RECEIVE).contains("opcode"));
+    assert!(refused(|w| (w.opcode, w.remote_address) = (Verb::FETCH_ADD, 4)).contains("multiple of 8"));
     assert_eq!(kernel.posted().len(), 0);
 }
 

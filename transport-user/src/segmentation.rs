@@ -1,6 +1,6 @@
 //! How much fits one transaction, and how an operation is cut into transactions (D-84).
 
-use transport_common::queues::{WorkRequest, flag, opcode};
+use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 
 /// Ethernet header with an 802.1Q tag (D-86).
 const ETHERNET: u32 = 18;
@@ -53,7 +53,7 @@ pub(crate) const fn max_answer(mtu: u32, ipv6: bool) -> u32 {
 
 /// What an operation is, before it is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum RdmaOperation {
     Write { rkey: u32, address: u64 },
     Read { rkey: u32, address: u64 },
     Send,
@@ -64,7 +64,7 @@ pub(crate) enum Verb {
 /// The transactions of one operation, one after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segments {
-    verb: Verb,
+    operation: RdmaOperation,
     /// Node memory offset of the local buffer.
     local_offset: u64,
     /// Bytes of the whole operation.
@@ -86,7 +86,7 @@ impl Segments {
     /// On an ordered connection the completions come in order, so that the last one speaks for all before it; on an
     /// unordered one every segment is signaled.
     pub(crate) fn new(
-        verb: Verb,
+        operation: RdmaOperation,
         (local_offset, length): (u64, u64),
         immediate: Option<u32>,
         (max_segment, ordered): (u32, bool),
@@ -95,7 +95,7 @@ impl Segments {
         // The pool bounds the length, and with it the number of segments, far below 2^32.
         let total = length.div_ceil(u64::from(max_segment)).max(1) as u32;
         Self {
-            verb,
+            operation,
             local_offset,
             length,
             immediate,
@@ -129,28 +129,28 @@ impl Segments {
             local_offset: self.local_offset + done,
             wr_id: self.wr_id,
             segment: self.made,
-            flags: if last || self.signal_all { flag::SIGNALED } else { 0 },
+            flags: if last || self.signal_all { WorkFlags::SIGNALED } else { WorkFlags::empty() },
             ..WorkRequest::default()
         };
-        match self.verb {
-            Verb::Write { rkey, address } => {
-                (work.opcode, work.rkey, work.remote_address) = (opcode::WRITE, rkey, address + done);
+        match self.operation {
+            RdmaOperation::Write { rkey, address } => {
+                (work.opcode, work.rkey, work.remote_address) = (Verb::WRITE, rkey, address + done);
             }
-            Verb::Read { rkey, address } => {
-                (work.opcode, work.rkey, work.remote_address) = (opcode::READ, rkey, address + done);
+            RdmaOperation::Read { rkey, address } => {
+                (work.opcode, work.rkey, work.remote_address) = (Verb::READ, rkey, address + done);
             }
-            Verb::Send => work.opcode = send_opcode(first, last),
-            Verb::CompareSwap { rkey, address, compare, swap } => {
-                (work.opcode, work.rkey, work.remote_address) = (opcode::COMPARE_SWAP, rkey, address);
+            RdmaOperation::Send => work.opcode = send_opcode(first, last),
+            RdmaOperation::CompareSwap { rkey, address, compare, swap } => {
+                (work.opcode, work.rkey, work.remote_address) = (Verb::COMPARE_SWAP, rkey, address);
                 (work.compare, work.swap_or_add) = (compare, swap);
             }
-            Verb::FetchAdd { rkey, address, add } => {
-                (work.opcode, work.rkey, work.remote_address) = (opcode::FETCH_ADD, rkey, address);
+            RdmaOperation::FetchAdd { rkey, address, add } => {
+                (work.opcode, work.rkey, work.remote_address) = (Verb::FETCH_ADD, rkey, address);
                 work.swap_or_add = add;
             }
         }
         if let (true, Some(immediate)) = (last, self.immediate) {
-            work.flags |= flag::IMMEDIATE;
+            work.flags |= WorkFlags::IMMEDIATE;
             work.immediate = immediate;
         }
         self.made += 1;
@@ -158,12 +158,12 @@ impl Segments {
     }
 }
 
-const fn send_opcode(first: bool, last: bool) -> u8 {
+const fn send_opcode(first: bool, last: bool) -> Verb {
     match (first, last) {
-        (true, true) => opcode::SEND_ONLY,
-        (true, false) => opcode::SEND_FIRST,
-        (false, false) => opcode::SEND_MIDDLE,
-        (false, true) => opcode::SEND_LAST,
+        (true, true) => Verb::SEND_ONLY,
+        (true, false) => Verb::SEND_FIRST,
+        (false, false) => Verb::SEND_MIDDLE,
+        (false, true) => Verb::SEND_LAST,
     }
 }
 
@@ -207,35 +207,35 @@ mod tests {
     /// D-84: First, Middle, Last; the immediate on the last only.
     #[test]
     fn a_send_is_first_middle_last() {
-        let work = all(Segments::new(Verb::Send, (4096, 250), Some(7), (100, true), 1));
+        let work = all(Segments::new(RdmaOperation::Send, (4096, 250), Some(7), (100, true), 1));
         assert_eq!(
             work.iter().map(|w| (w.opcode, w.length, w.local_offset, w.segment)).collect::<Vec<_>>(),
             [
-                (opcode::SEND_FIRST, 100, 4096, 0),
-                (opcode::SEND_MIDDLE, 100, 4196, 1),
-                (opcode::SEND_LAST, 50, 4296, 2)
+                (Verb::SEND_FIRST, 100, 4096, 0),
+                (Verb::SEND_MIDDLE, 100, 4196, 1),
+                (Verb::SEND_LAST, 50, 4296, 2)
             ]
         );
         assert_eq!(
             work.iter().map(|w| w.flags).collect::<Vec<_>>(),
-            [0, 0, flag::SIGNALED | flag::IMMEDIATE]
+            [WorkFlags::empty(), WorkFlags::empty(), WorkFlags::all()]
         );
         assert_eq!((work[1].immediate, work[2].immediate), (0, 7));
     }
 
     #[test]
     fn no_bytes_are_still_one_transaction() {
-        let work = all(Segments::new(Verb::Send, (0, 0), None, (100, true), 1));
-        assert_eq!((work.len(), work[0].opcode, work[0].length), (1, opcode::SEND_ONLY, 0));
+        let work = all(Segments::new(RdmaOperation::Send, (0, 0), None, (100, true), 1));
+        assert_eq!((work.len(), work[0].opcode, work[0].length), (1, Verb::SEND_ONLY, 0));
     }
 
     /// D-84: an atomic keeps its operands apart.
     #[test]
     fn an_atomic_is_one_transaction() {
-        let verb = Verb::CompareSwap { rkey: 3, address: 64, compare: 1, swap: 2 };
-        let work = all(Segments::new(verb, (8, 8), None, (100, false), 9));
+        let operation = RdmaOperation::CompareSwap { rkey: 3, address: 64, compare: 1, swap: 2 };
+        let work = all(Segments::new(operation, (8, 8), None, (100, false), 9));
         let [work] = work[..] else { panic!("{work:?}") };
-        assert_eq!((work.opcode, work.rkey, work.remote_address), (opcode::COMPARE_SWAP, 3, 64));
+        assert_eq!((work.opcode, work.rkey, work.remote_address), (Verb::COMPARE_SWAP, 3, 64));
         assert_eq!((work.compare, work.swap_or_add, work.wr_id, work.length), (1, 2, 9, 8));
     }
 
@@ -243,15 +243,15 @@ mod tests {
         /// Every byte goes once, to its own address, and on unordered connections every segment is signaled.
         #[test]
         fn segments_tile_the_operation(length in 0u64..100_000, max in 1u32..4000, ordered: bool) {
-            let verb = Verb::Write { rkey: 1, address: 1 << 40 };
-            let segments = Segments::new(verb, (4096, length), None, (max, ordered), 5);
+            let operation = RdmaOperation::Write { rkey: 1, address: 1 << 40 };
+            let segments = Segments::new(operation, (4096, length), None, (max, ordered), 5);
             let work = all(segments);
             prop_assert_eq!(work.len(), segments.total as usize);
             let mut at = 0;
             for (n, w) in work.iter().enumerate() {
                 prop_assert_eq!((w.local_offset, w.remote_address), (4096 + at, (1 << 40) + at));
                 prop_assert!(w.length <= max && w.segment == n as u32);
-                prop_assert_eq!(w.flags & flag::SIGNALED != 0, !ordered || n + 1 == work.len());
+                prop_assert_eq!(w.flags.contains(WorkFlags::SIGNALED), !ordered || n + 1 == work.len());
                 at += u64::from(w.length);
             }
             prop_assert_eq!(at, length);

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use fabric_model::{Span, Time};
 use host_nic::HostNic;
 use transport_common::connection::{Connection, State};
-use transport_common::queues::{WorkRequest, opcode};
+use transport_common::queues::{Verb, WorkRequest};
 
 use super::host::{BUFFER_BYTES, Host, RKEY};
 use super::plan::FlowPlan;
@@ -92,7 +92,7 @@ impl Flow {
                 self.offset = 0;
             }
             let work = WorkRequest {
-                opcode: opcode::WRITE,
+                opcode: Verb::WRITE,
                 length: length as u32,
                 local_offset: self.offset,
                 remote_address: self.offset,

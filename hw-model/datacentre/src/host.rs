@@ -7,7 +7,7 @@ use host_nic::{HostConfig, HostNic};
 use serde::Serialize;
 use transport_common::datapath::Verdict;
 use transport_common::ids::Cid;
-use transport_common::queues::{self, CONNECTIONS, MEMORY_GUARD, Region, access};
+use transport_common::queues::{self, AccessFlags, CONNECTIONS, MEMORY_GUARD, Region};
 use transport_common::units::Picoseconds;
 
 use super::address::Address;
@@ -264,7 +264,12 @@ impl Card {
         // Receive cells cost nothing until they are used.
         let memory = BUFFER_BYTES as usize + MEMORY_GUARD;
         let mut nic = HostNic::new(HostConfig { memory, ..HostConfig::new(address.node()) });
-        nic.register(Region { offset: 0, length: BUFFER_BYTES, key: RKEY, access: access::REMOTE_WRITE });
+        nic.register(Region {
+            offset: 0,
+            length: BUFFER_BYTES,
+            key: RKEY,
+            access: AccessFlags::REMOTE_WRITE,
+        });
         Self { nic, engine_free: Time::ZERO, engine_due: None, flows: vec![] }
     }
 }

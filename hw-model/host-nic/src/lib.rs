@@ -27,8 +27,8 @@ use transport_common::counters::Counter;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    CELL_BYTES, CELLS, CONNECTIONS, Completion, MEMORY_BYTES, NodeConfig, RECEIVE_QUEUE_DEPTH, REGIONS,
-    ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command, slot_of,
+    CELL_BYTES, CELLS, CONNECTIONS, Command, Completion, MEMORY_BYTES, NodeConfig, RECEIVE_QUEUE_DEPTH,
+    REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
 };
 use transport_common::timing_wheel::{NANOS_PER_TICK, TimingWheel};
 use transport_common::units::Picoseconds;
@@ -257,7 +257,7 @@ impl HostNic {
 
     /// Asks the engine to close the connection of `slot`: everything outstanding completes.
     pub fn close(&mut self, slot: usize) {
-        self.card.connections.queue_pair(slot).command.store(command::CLOSE, Ordering::Release);
+        self.card.connections.queue_pair(slot).command.store(Command::CLOSE.0, Ordering::Release);
         self.card.doorbells.ring(slot as u32);
     }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use transport_common::datapath::{Frames, Memory};
-use transport_common::queues::{MEMORY_GUARD, access, flag, opcode};
-use transport_common::tape::{Recorded, Tape, run};
+use transport_common::queues::{AccessFlags, MEMORY_GUARD, Verb, WorkFlags};
+use transport_common::tape::{Recorded, RunKind, Tape};
 use transport_common::units::Ticks;
 
 use super::testbed::{connection, node};
@@ -24,11 +24,11 @@ fn write_is_placed_acknowledged_and_completed() {
     let (mut a, mut b) = (nic(0), nic(1));
     a.open(SLOT, &parameters(0));
     b.open(SLOT, &parameters(1));
-    b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
+    b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
     a.memory_mut()[..100].copy_from_slice(&[0xa5; 100]);
     let work = WorkRequest {
-        opcode: opcode::WRITE,
-        flags: flag::SIGNALED,
+        opcode: Verb::WRITE,
+        flags: WorkFlags::SIGNALED,
         length: 100,
         remote_address: 50,
         rkey: 1,
@@ -55,9 +55,9 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     let (mut a, mut b) = (nic(0), nic(1));
     a.open(SLOT, &parameters(0));
     b.open(SLOT, &parameters(1));
-    b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
+    b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
     a.set_time(at(1_000));
-    let work = WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
+    let work = WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
     a.post(SLOT, work).expect("the queue is empty");
     let (_, frame) = a.engine_frame().expect("the doorbell was rung");
     b.set_time(at(1_100));
@@ -75,17 +75,14 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
 #[test]
 fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
     let asked = [
-        ("Push Data", WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() }),
-        (
-            "Pull Request",
-            WorkRequest { opcode: opcode::READ, length: 100, rkey: 1, ..WorkRequest::default() },
-        ),
+        ("Push Data", WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() }),
+        ("Pull Request", WorkRequest { opcode: Verb::READ, length: 100, rkey: 1, ..WorkRequest::default() }),
     ];
     for (name, work) in asked {
         let (mut a, mut b) = (nic(0), nic(1));
         a.open(SLOT, &parameters(0));
         b.open(SLOT, &parameters(1));
-        let access = access::REMOTE_WRITE | access::REMOTE_READ;
+        let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
         b.register(Region { offset: 8192, length: 4096, key: 1, access });
         b.memory_mut()[8192..8292].fill(0x11);
         a.memory_mut()[..100].fill(0xa5);
@@ -96,7 +93,7 @@ fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
         // The same packet of RDMA is served, and its answer refused as well if it is not of RDMA.
         let (verdict, answer) = b.receive(request);
         assert_eq!(verdict, Verdict::Transmit, "{name}");
-        if work.opcode == opcode::READ {
+        if work.opcode == Verb::READ {
             refused(&mut a, "Pull Data", &answer);
             assert!(a.memory()[..100].iter().all(|byte| *byte == 0xa5), "nothing was placed");
             a.receive(answer);
@@ -132,7 +129,7 @@ fn a_damaged_ipv4_header_length_is_told_from_options() {
     };
     let mut a = nic(0);
     a.open(SLOT, &parameters(0));
-    let work = WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
+    let work = WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
     a.post(SLOT, work).expect("the queue is empty");
     let (_, frame) = a.engine_frame().expect("the doorbell was rung");
     let tagged = [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
@@ -220,7 +217,7 @@ impl contract::Fixture for Taped {
     type Platform<'a> = Recorded<'a, HostPlatform<'a>>;
 
     fn with(&mut self, frame: Vec<u8>) -> Recorded<'_, HostPlatform<'_>> {
-        self.1.begin(run::RECEIVE);
+        self.1.begin(RunKind::RECEIVE);
         Recorded::new(contract::Fixture::with(&mut self.0, frame), &self.1)
     }
 }

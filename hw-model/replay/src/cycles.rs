@@ -7,7 +7,7 @@ use clocked::Cycle;
 use falcon_nic::{
     Backend, Offer, ParameterError, Parameters, Pipeline, Script, Source, Statistics, Task, wire_bytes,
 };
-use transport_common::tape::outcome;
+use transport_common::tape::Outcome;
 use transport_common::units::Picoseconds;
 
 use super::{Decisions, Ended, RecordedRun, Replayed, TraceReader};
@@ -139,7 +139,7 @@ impl RecordedRun {
         for note in self.notes().map_while(Result::ok) {
             match note.tag {
                 Tag::Resize if note.short != 0 => length = note.words.first().copied().unwrap_or(0),
-                Tag::End => transmits = note.short == outcome::TRANSMIT,
+                Tag::End => transmits = Outcome(note.short) == Outcome::TRANSMIT,
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ use falcon_nic::{Making, Script, Spares, Task, Written};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use transport_common::datapath::{Turn, Verdict};
-use transport_common::tape::run;
+use transport_common::tape::RunKind;
 
 use super::connections::Standing;
 use super::{Chunk, Difference, Divergence, ReadError, RecordedRun, Replayed, Shared, TraceReader};
@@ -110,7 +110,7 @@ impl Decisions {
             }
         }
         let task = match recorded.kind {
-            run::RECEIVE => Task::Receive,
+            RunKind::RECEIVE => Task::Receive,
             _ => Task::Turn { look_at_wheel: recorded.looked_at_wheel },
         };
         let backend = Replayed::new(number, Rc::new(recorded), Rc::clone(&self.connections));

@@ -8,7 +8,7 @@ use transport_common::connection::Entry;
 use transport_common::datapath::{
     Cells, CongestionQueues, Connections, Frames, Host, Locked, MIN_CELL_FRAME, Memory, Scratch, Services,
 };
-use transport_common::queues::Region;
+use transport_common::queues::{AccessFlags, Region};
 use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
 use transport_common::transaction::NO_CELL;
 use transport_common::units::Picoseconds;
@@ -83,7 +83,7 @@ impl Replayed {
     /// Compares the end of the run, and says what differed first, if anything.
     pub fn finish(&self, ending: impl Ending) -> Option<Divergence> {
         let mut player = self.player.borrow_mut();
-        let outcome = ending.outcome();
+        let outcome = ending.outcome().0;
         if let Some(answer) = player.ask(Tag::End, &[])
             && answer.short != outcome
         {
@@ -253,7 +253,7 @@ impl Memory for Replayed {
             offset: player.wide(answer, 0),
             length: player.wide(answer, 2),
             key: player.word(answer, 4),
-            access: player.word(answer, 5),
+            access: AccessFlags::from_bits_retain(player.word(answer, 5)),
         };
         self.ask(Tag::Region, &[rkey], region).unwrap_or_default()
     }

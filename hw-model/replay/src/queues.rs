@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::ids::Rsn;
-use transport_common::queues::{Completion, Queues, ReceiveRequest, WorkRequest};
+use transport_common::queues::{Command, Completion, Queues, ReceiveRequest, Verb, WorkRequest};
 use transport_common::tape::{Tag, digest_of_completion};
 
 use super::player::Player;
@@ -51,8 +51,8 @@ impl Queues for ReplayedQueues {
 
     fn touch(&self, _: Rsn) {}
 
-    fn opcode(&self, _: Rsn) -> u8 {
-        self.answer(Tag::Opcode, |_, answer| answer.short as u8)
+    fn opcode(&self, _: Rsn) -> Verb {
+        Verb(self.answer(Tag::Opcode, |_, answer| answer.short as u8))
     }
 
     fn wr_id(&self, rsn: Rsn) -> u64 {
@@ -79,8 +79,8 @@ impl Queues for ReplayedQueues {
         player.value(Tag::ReceiveRequest, answer).unwrap_or_default()
     }
 
-    fn command(&self) -> u32 {
-        self.answer(Tag::Command, |player, answer| player.word(answer, 0))
+    fn command(&self) -> Command {
+        Command(self.answer(Tag::Command, |player, answer| player.word(answer, 0)))
     }
 
     fn has_new_settings(&self) -> bool {

@@ -6,7 +6,7 @@ use bytemuck::checked::CheckedCastError;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::tape::Unreadable;
-use transport_common::tape::file::{ChunkHead, Head, chunk};
+use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
 use super::RecordedRun;
 
@@ -121,19 +121,19 @@ impl<R: Read> TraceReader<R> {
         chunk
     }
 
-    fn parse(&mut self, kind: u32, bytes: &[u8]) -> Result<Chunk, ReadError> {
+    fn parse(&mut self, kind: ChunkKind, bytes: &[u8]) -> Result<Chunk, ReadError> {
         let wide = |at: usize| {
             let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
             word.map(u64::from_le_bytes)
         };
         let chunk = match kind {
-            chunk::CONNECTION => match connection(bytes) {
+            ChunkKind::CONNECTION => match connection(bytes) {
                 Some(Err(_)) => {
                     return Err(self.damaged("a connection in a state that there is not".to_owned()));
                 }
                 whole_or_cut => whole_or_cut.and_then(Result::ok),
             },
-            chunk::RUN => match RecordedRun::from_bytes(bytes) {
+            ChunkKind::RUN => match RecordedRun::from_bytes(bytes) {
                 Ok(run) => {
                     self.runs += 1;
                     Some(Chunk::Run(run))
@@ -141,9 +141,9 @@ impl<R: Read> TraceReader<R> {
                 Err(Unreadable::Cut) => None,
                 Err(unknown) => return Err(self.damaged(unknown.to_string())),
             },
-            chunk::LOST => wide(0).map(Chunk::Lost),
-            chunk::END => wide(0).zip(wide(8)).map(|(runs, lost)| Chunk::End { runs, lost }),
-            other => return Err(self.damaged(format!("a piece of the unknown kind {other}"))),
+            ChunkKind::LOST => wide(0).map(Chunk::Lost),
+            ChunkKind::END => wide(0).zip(wide(8)).map(|(runs, lost)| Chunk::End { runs, lost }),
+            other => return Err(self.damaged(format!("a piece of the unknown kind {}", other.0))),
         };
         chunk.ok_or_else(|| self.damaged("a piece is shorter than what it holds".to_owned()))
     }

@@ -1,12 +1,12 @@
 //! A recorded run.
 
-use transport_common::tape::{Note, Notes, PREFIX_BYTES, Tag, Tape, Unreadable, run};
+use transport_common::tape::{Note, Notes, PREFIX_BYTES, RunKind, Tag, Tape, Unreadable};
 
 /// What stands on the tape of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedRun {
     /// See [`run`].
-    pub kind: u32,
+    pub kind: RunKind,
     /// Bytes of the received frame, or of the held request.
     pub frame_length: u32,
     /// The first of them.
@@ -38,7 +38,7 @@ impl RecordedRun {
             return Err(Unreadable::Cut);
         }
         let mut this = Self {
-            kind: field(0),
+            kind: RunKind(field(0)),
             frame_length: field(3),
             prefix: prefix.try_into().map_err(|_| Unreadable::Cut)?,
             words,
@@ -73,8 +73,8 @@ impl RecordedRun {
     /// What it is, for people.
     pub fn name(&self) -> &'static str {
         match self.kind {
-            run::RECEIVE => "frame from the network",
-            run::ENGINE => "turn of the engine",
+            RunKind::RECEIVE => "frame from the network",
+            RunKind::ENGINE => "turn of the engine",
             _ => "run of an unknown kind",
         }
     }

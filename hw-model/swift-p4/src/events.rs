@@ -9,6 +9,7 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::delay_target;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
 /// Random inputs of Swift. Every value of every field comes up, those near the places where Swift decides more often
 /// than chance would have it.
@@ -152,7 +153,7 @@ impl RandomEvents {
             ecn_accumulated: self.bits(14),
             retransmit_count: self.bits(3),
             retransmit_reason: self.bits(1),
-            nack_code: self.up_to(9) as u8,
+            nack_code: NackCode(self.up_to(9) as u8),
             forward_hops: self.bits(4),
             rx_buffer_level: self.bits(5),
             eack_drop: self.bits(1),

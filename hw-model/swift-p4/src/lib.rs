@@ -179,7 +179,7 @@ impl SwiftProgram {
             machine.set(field, time.0.into());
         }
         machine.set(to.retransmit_count, event.retransmit_count.into());
-        machine.set(to.nack_code, event.nack_code.into());
+        machine.set(to.nack_code, event.nack_code.0.into());
         machine.set(to.forward_hops, event.forward_hops.into());
         machine.set(to.rx_buffer_level, event.rx_buffer_level.into());
         machine.set(to.cc_metadata, event.cc_metadata.into());

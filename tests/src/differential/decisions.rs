@@ -13,6 +13,7 @@ use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
 use super::mapping::Mapping;
 
@@ -115,7 +116,7 @@ fn event(rng: &mut StdRng, now: NicTime) -> Entry {
     event.t1 = now.before(Ticks(rtt));
     event.t3 = NicTime(event.t2.0.wrapping_add(held) & NicTime::MASK);
     event.event_type = [0, 0, 0, 0, 1, 2][rng.random_range(0..6)];
-    event.nack_code = rng.random_range(0..8);
+    event.nack_code = NackCode(rng.random_range(0..8));
     event.fcwnd = Fcwnd(1 << rng.random_range(0..21u32));
     event.num_packets_acked = rng.random_range(0..64);
     event.rtt_state = Ticks(rng.random_range(0..4 * rtt));

@@ -2,13 +2,14 @@
 //! peer, a fault or an attacker may send.
 
 use core::sync::atomic::Ordering::Relaxed;
+use transport_common::wire::resync::ResyncCode;
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::State;
 use transport_common::packet_delivery::PacketFlags;
-use transport_common::queues::{COMPLETION_QUEUE_DEPTH, command};
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command};
 use transport_common::units::{Deadline, Fcwnd, Ticks};
 use transport_common::wire::{PacketType, ProtocolType};
 
@@ -100,7 +101,7 @@ impl Case {
                 }
                 _ => {
                     packet.flags |= PacketFlags::RESYNC;
-                    packet.resync_code = rng.random_range(1..8);
+                    packet.resync_code = ResyncCode(rng.random_range(1..8));
                 }
             }
         }
@@ -141,7 +142,7 @@ impl Case {
                     queues.completion_producer.load(Relaxed).wrapping_sub(COMPLETION_QUEUE_DEPTH as u32);
                 queues.completion_consumer.store(full.wrapping_add(rng.random_range(0..3)), Relaxed);
             }
-            3 => queues.command.store(command::CLOSE, Relaxed),
+            3 => queues.command.store(Command::CLOSE.0, Relaxed),
             4 => {
                 queues.send_producer.store(c.initiator.next.0.wrapping_add(rng.random_range(0..300)), Relaxed)
             }

@@ -6,7 +6,7 @@ use rand::distr::weighted::WeightedIndex;
 use rand::rngs::StdRng;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    Completion, MEMORY_BYTES, ReceiveRequest, Region, WorkRequest, access, flag, opcode,
+    AccessFlags, Completion, MEMORY_BYTES, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
 };
 
 use super::scenario::{End, Link, Profile};
@@ -55,20 +55,20 @@ impl Area {
         }
     }
 
-    const fn access(self) -> u32 {
+    const fn access(self) -> AccessFlags {
         match self {
-            Self::Atomics => access::REMOTE_ATOMIC,
-            Self::Overlap | Self::Unique => access::REMOTE_READ | access::REMOTE_WRITE,
-            Self::Constant => access::REMOTE_READ,
-            Self::Sealed | Self::Unknown => 0,
+            Self::Atomics => AccessFlags::REMOTE_ATOMIC,
+            Self::Overlap | Self::Unique => AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE),
+            Self::Constant => AccessFlags::REMOTE_READ,
+            Self::Sealed | Self::Unknown => AccessFlags::empty(),
         }
     }
 
     /// Whether a request of `length` bytes at `address` that needs `rights` is within bounds and rights (D-84).
     #[must_use]
-    pub const fn admits(self, rights: u32, address: u64, length: u32) -> bool {
+    pub const fn admits(self, rights: AccessFlags, address: u64, length: u32) -> bool {
         let size = self.place().1;
-        self.access() & rights == rights
+        self.access().contains(rights)
             && !matches!(self, Self::Unknown)
             && address <= size
             && length as u64 <= size - address
@@ -297,7 +297,7 @@ impl Flow {
     }
 
     fn next_op(&mut self, rng: &mut StdRng, nic: &mut HostNic, time: u64) -> Op {
-        let signaled = if rng.random_bool(0.85) { flag::SIGNALED } else { 0 };
+        let signaled = if rng.random_bool(0.85) { WorkFlags::SIGNALED } else { WorkFlags::empty() };
         let wr_id = self.ops.len() as u64;
         let mut work = WorkRequest { flags: signaled, wr_id, ..WorkRequest::default() };
         let (kind, area) = self.choose(rng, &mut work);
@@ -360,13 +360,13 @@ impl Flow {
     }
 
     fn malform(&self, rng: &mut StdRng, work: &mut WorkRequest) {
-        work.flags |= flag::SIGNALED;
-        work.opcode = opcode::WRITE;
+        work.flags |= WorkFlags::SIGNALED;
+        work.opcode = Verb::WRITE;
         match rng.random_range(0..4) {
-            0 => work.opcode = rng.random_range(11..=255),
+            0 => work.opcode = Verb(rng.random_range(11..=255)),
             1 => work.length = self.max_segment + rng.random_range(1..1000),
             2 => {
-                work.opcode = opcode::FETCH_ADD;
+                work.opcode = Verb::FETCH_ADD;
                 work.remote_address = 4;
             }
             _ => {
@@ -382,13 +382,13 @@ impl Flow {
 
     fn immediate(&self, rng: &mut StdRng, work: &mut WorkRequest) {
         if rng.random_bool(0.4) {
-            work.flags |= flag::IMMEDIATE;
+            work.flags |= WorkFlags::IMMEDIATE;
             work.immediate = rng.random();
         }
     }
 
     fn write(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
-        work.opcode = opcode::WRITE;
+        work.opcode = Verb::WRITE;
         work.length = self.length(rng);
         if rng.random_bool(0.3) {
             self.immediate(rng, work);
@@ -404,7 +404,7 @@ impl Flow {
     }
 
     fn read(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
-        work.opcode = opcode::READ;
+        work.opcode = Verb::READ;
         work.length = self.length(rng);
         let written: Vec<&Op> = self.ops.iter().filter(|op| is_written(op)).collect();
         if !written.is_empty() && rng.random_bool(0.3) {
@@ -419,7 +419,7 @@ impl Flow {
 
     fn compare_swap(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
         let word = rng.random_range(0..8);
-        work.opcode = opcode::COMPARE_SWAP;
+        work.opcode = Verb::COMPARE_SWAP;
         work.remote_address = (8 + word as u64) * 8;
         work.compare = if rng.random_bool(0.7) { self.believed[word] } else { rng.random() };
         // Values never repeat, so that the history of a word can be told from them.
@@ -432,7 +432,7 @@ impl Flow {
 
     fn fetch_add(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
         let word = rng.random_range(0..8);
-        work.opcode = opcode::FETCH_ADD;
+        work.opcode = Verb::FETCH_ADD;
         work.remote_address = word as u64 * 8;
         work.swap_or_add = rng.random();
         if self.profile == Profile::Exhausting {
@@ -448,10 +448,10 @@ impl Flow {
     fn segment(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
         let (left, number) = self.message;
         work.opcode = match (number, left) {
-            (0, 1) => opcode::SEND_ONLY,
-            (0, _) => opcode::SEND_FIRST,
-            (_, 1) => opcode::SEND_LAST,
-            _ => opcode::SEND_MIDDLE,
+            (0, 1) => Verb::SEND_ONLY,
+            (0, _) => Verb::SEND_FIRST,
+            (_, 1) => Verb::SEND_LAST,
+            _ => Verb::SEND_MIDDLE,
         };
         work.segment = number;
         work.length = self.length(rng);

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use host_nic::HostNic;
-use transport_common::queues::{Completion, access, flag, opcode};
+use transport_common::queues::{AccessFlags, Completion, Verb, WorkFlags};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::UlpCode;
 
@@ -30,10 +30,10 @@ impl Expected {
     }
 
     /// A push completes in error, a pull is answered by the ULP's code (D-45, D-84).
-    const fn refused(kind: Kind, code: u8, length: u32) -> Self {
+    const fn refused(kind: Kind, code: UlpCode, length: u32) -> Self {
         match kind {
-            Kind::Write | Kind::Send => Self { status: CIE, ulp_code: code, length },
-            _ => Self { status: ACK, ulp_code: code, length: 0 },
+            Kind::Write | Kind::Send => Self { status: CIE, ulp_code: code.0, length },
+            _ => Self { status: ACK, ulp_code: code.0, length: 0 },
         }
     }
 }
@@ -69,7 +69,8 @@ impl Flow {
     /// The completion of `op`, checked against what was expected.
     fn check_end(&self, n: usize, expected: Expected) {
         let op = &self.ops[n];
-        let silent = op.work.flags & flag::SIGNALED == 0 && expected.status == ACK && expected.ulp_code == 0;
+        let silent =
+            !op.work.flags.contains(WorkFlags::SIGNALED) && expected.status == ACK && expected.ulp_code == 0;
         let Some((_, end)) = op.ended else {
             assert!(silent, "F-6.1-2: operation {n} never completed: {op:?}");
             return;
@@ -130,11 +131,11 @@ impl<'a> Replay<'a> {
 
     fn write(&mut self, n: usize, op: &Op, target: &HostNic) -> Expected {
         let work = &op.work;
-        if !op.area.admits(access::REMOTE_WRITE, work.remote_address, work.length) {
+        if !op.area.admits(AccessFlags::REMOTE_WRITE, work.remote_address, work.length) {
             return Expected::refused(op.kind, UlpCode::ACCESS, work.length);
         }
-        if work.flags & flag::IMMEDIATE != 0 {
-            self.arrive(n, op, opcode::RECEIVE_IMMEDIATE, work.length, ACK);
+        if work.flags.contains(WorkFlags::IMMEDIATE) {
+            self.arrive(n, op, Verb::RECEIVE_IMMEDIATE, work.length, ACK);
         }
         if op.area == Area::Overlap {
             self.overlap[work.remote_address as usize..][..op.data.len()].copy_from_slice(&op.data);
@@ -148,7 +149,7 @@ impl<'a> Replay<'a> {
     /// A READ sees everything before it. It may see later WRITEs as well: its data is fetched when its answer is built.
     fn read(&mut self, n: usize, op: &Op, initiator: &HostNic, target: &HostNic) -> Expected {
         let work = &op.work;
-        if !op.area.admits(access::REMOTE_READ, work.remote_address, work.length) {
+        if !op.area.admits(AccessFlags::REMOTE_READ, work.remote_address, work.length) {
             return Expected::refused(op.kind, UlpCode::ACCESS, work.length);
         }
         let address = work.remote_address as usize;
@@ -161,7 +162,8 @@ impl<'a> Replay<'a> {
         let ended = op.ended.map_or(u64::MAX, |(time, _)| time);
         let later = self.flow.ops[n + 1..].iter().take_while(|other| other.posted <= ended).filter(|other| {
             let right = other.area == Area::Overlap && other.kind == Kind::Write;
-            right && other.area.admits(access::REMOTE_WRITE, other.work.remote_address, other.work.length)
+            right
+                && other.area.admits(AccessFlags::REMOTE_WRITE, other.work.remote_address, other.work.length)
         });
         let mut allowed: Vec<Vec<u8>> =
             self.overlap[address..][..got.len()].iter().map(|byte| vec![*byte]).collect();
@@ -180,7 +182,7 @@ impl<'a> Replay<'a> {
 
     fn atomic(&mut self, n: usize, op: &Op, initiator: &HostNic) -> Expected {
         let work = &op.work;
-        if !op.area.admits(access::REMOTE_ATOMIC, work.remote_address, 8) {
+        if !op.area.admits(AccessFlags::REMOTE_ATOMIC, work.remote_address, 8) {
             return Expected::refused(op.kind, UlpCode::ACCESS, 0);
         }
         let word = &mut self.words[work.remote_address as usize / 8];
@@ -195,15 +197,15 @@ impl<'a> Replay<'a> {
 
     fn send(&mut self, n: usize, op: &Op, target: &HostNic) -> Expected {
         let work = &op.work;
-        let first = matches!(work.opcode, opcode::SEND_FIRST | opcode::SEND_ONLY);
-        let last = matches!(work.opcode, opcode::SEND_LAST | opcode::SEND_ONLY);
+        let first = matches!(work.opcode, Verb::SEND_FIRST | Verb::SEND_ONLY);
+        let last = matches!(work.opcode, Verb::SEND_LAST | Verb::SEND_ONLY);
         if first == self.open {
             return Expected::refused(op.kind, UlpCode::INVALID_REQUEST, work.length);
         }
         let buffer = self.flow.receives[self.receive];
         let end = self.filled + work.length;
         if end > buffer.length {
-            self.arrive(n, op, opcode::RECEIVE, end, CompletionCode::OperationError as u8);
+            self.arrive(n, op, Verb::RECEIVE, end, CompletionCode::OperationError as u8);
             (self.filled, self.open) = (0, false);
             return Expected::refused(op.kind, UlpCode::INVALID_REQUEST, work.length);
         }
@@ -211,14 +213,14 @@ impl<'a> Replay<'a> {
         assert!(target.memory()[offset..][..op.data.len()] == op.data, "operation {n}: data of a SEND");
         (self.filled, self.open) = if last { (0, false) } else { (end, true) };
         if last {
-            self.arrive(n, op, opcode::RECEIVE, end, ACK);
+            self.arrive(n, op, Verb::RECEIVE, end, ACK);
         }
         Expected::success(work.length)
     }
 
     /// The completion of the receive whose turn it is.
-    fn arrive(&mut self, n: usize, op: &Op, opcode: u8, length: u32, status: u8) {
-        let immediate = op.work.flags & flag::IMMEDIATE != 0 && status == ACK;
+    fn arrive(&mut self, n: usize, op: &Op, opcode: Verb, length: u32, status: u8) {
+        let immediate = op.work.flags.contains(WorkFlags::IMMEDIATE) && status == ACK;
         self.arrivals.push(Completion {
             wr_id: self.receive as u64,
             length,
@@ -226,7 +228,7 @@ impl<'a> Replay<'a> {
             rsn: self.flow.first.add(n as u32).0,
             status,
             opcode,
-            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            flags: if immediate { WorkFlags::IMMEDIATE } else { WorkFlags::empty() },
             ..Completion::default()
         });
         self.receive += 1;
@@ -259,8 +261,8 @@ impl Unordered<'_> {
             }
             let good = expected.status == ACK && expected.ulp_code == 0;
             let arrival = arrivals.get(&self.flow.first.add(n as u32).0);
-            let receives =
-                op.kind == Kind::Send || op.kind == Kind::Write && op.work.flags & flag::IMMEDIATE != 0;
+            let receives = op.kind == Kind::Send
+                || op.kind == Kind::Write && op.work.flags.contains(WorkFlags::IMMEDIATE);
             match arrival {
                 Some(arrival) => {
                     assert!(good && receives, "operation {n} has no business with receives: {arrival:?}");
@@ -297,9 +299,9 @@ impl Unordered<'_> {
                 };
             }
             Kind::Send => return Expected::success(work.length),
-            Kind::Write => (access::REMOTE_WRITE, work.length),
-            Kind::Read => (access::REMOTE_READ, work.length),
-            Kind::CompareSwap | Kind::FetchAdd => (access::REMOTE_ATOMIC, 8),
+            Kind::Write => (AccessFlags::REMOTE_WRITE, work.length),
+            Kind::Read => (AccessFlags::REMOTE_READ, work.length),
+            Kind::CompareSwap | Kind::FetchAdd => (AccessFlags::REMOTE_ATOMIC, 8),
         };
         if op.area.admits(rights, work.remote_address, length) {
             Expected::success(length)
@@ -309,14 +311,14 @@ impl Unordered<'_> {
     }
 
     fn check_arrival(&self, n: usize, op: &Op, arrival: &Completion) {
-        let immediate = op.work.flags & flag::IMMEDIATE != 0;
+        let immediate = op.work.flags.contains(WorkFlags::IMMEDIATE);
         let expected = Completion {
             wr_id: arrival.wr_id,
             length: op.work.length,
             immediate: if immediate { op.work.immediate } else { 0 },
             rsn: arrival.rsn,
-            opcode: if op.kind == Kind::Write { opcode::RECEIVE_IMMEDIATE } else { opcode::RECEIVE },
-            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            opcode: if op.kind == Kind::Write { Verb::RECEIVE_IMMEDIATE } else { Verb::RECEIVE },
+            flags: if immediate { WorkFlags::IMMEDIATE } else { WorkFlags::empty() },
             ..Completion::default()
         };
         assert_eq!(*arrival, expected, "operation {n}");

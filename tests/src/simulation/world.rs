@@ -8,7 +8,7 @@ use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::packet_delivery::{Gate, TransmitWindow};
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::{RequestState, ResponseState};
 use transport_common::units::{Fcwnd, Picoseconds};
 
@@ -224,7 +224,7 @@ impl World {
             while let Some(completion) = host.nic.poll_completion(slot) {
                 self.doings += 1;
                 match completion.opcode {
-                    opcode::RECEIVE | opcode::RECEIVE_IMMEDIATE => {
+                    Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE => {
                         self.flows[link][1 - side].arrivals.push(completion)
                     }
                     _ => self.flows[link][side].complete(completion, self.doings),

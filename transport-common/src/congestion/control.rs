@@ -1,6 +1,7 @@
 //! Congestion control of one connection in the datapath: windows and timeout as they are in force, the events it raises,
 //! the results it takes over, pacing (10.3.5, 10.6).
 
+use crate::wire::nack::NackCode;
 use bytemuck::{Pod, Zeroable};
 use core::mem::offset_of;
 
@@ -200,7 +201,7 @@ impl Congestion {
         event.t4 = NicTime::from_picoseconds(Picoseconds(packet.arrival));
         let nack = packet.kind == PacketType::Nack as u8;
         event.event_type = if nack { EventType::NACK } else { EventType::ACK };
-        event.nack_code = if nack { packet.nack_code } else { 0 };
+        event.nack_code = if nack { packet.nack_code } else { NackCode::NONE };
         event.retransmit_count = 0;
         event.retransmit_reason = 0;
         event.cc_metadata = packet.cc_metadata;
@@ -222,7 +223,7 @@ impl Congestion {
         event.t3 = NicTime(0);
         event.t4 = NicTime(0);
         event.event_type = EventType::RETRANSMIT;
-        event.nack_code = 0;
+        event.nack_code = NackCode::NONE;
         event.retransmit_count = if attempts > 7 { 7 } else { attempts as u8 };
         let early = matches!(retransmission.cause, Cause::Early);
         event.retransmit_reason = if early { RetransmitReason::EARLY } else { RetransmitReason::TIMEOUT };

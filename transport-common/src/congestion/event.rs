@@ -90,7 +90,7 @@ pub struct Event {
     /// See [`RetransmitReason`], 1 bit; retransmit events.
     pub retransmit_reason: u8,
     /// Cause as on the wire, see [`NackCode`]; NACK events.
-    pub nack_code: u8,
+    pub nack_code: NackCode,
     /// Hops of the forward path, 4 bits (D-14).
     pub forward_hops: u8,
     /// Level of the peer's receive buffers, 5 bits.
@@ -155,7 +155,7 @@ impl Event {
         T4.put(entry, self.t4.0);
         RETRANSMIT_COUNT.put(entry, self.retransmit_count as u32);
         RETRANSMIT_REASON.put(entry, self.retransmit_reason as u32);
-        NACK_CODE.put(entry, self.nack_code as u32);
+        NACK_CODE.put(entry, self.nack_code.0 as u32);
         FORWARD_HOPS.put(entry, self.forward_hops as u32);
         RX_BUFFER_LEVEL.put(entry, self.rx_buffer_level as u32);
         CC_METADATA.put(entry, self.cc_metadata);
@@ -190,7 +190,7 @@ impl Event {
         self.t4 = NicTime(T4.get(entry));
         self.retransmit_count = RETRANSMIT_COUNT.get(entry) as u8;
         self.retransmit_reason = RETRANSMIT_REASON.get(entry) as u8;
-        self.nack_code = NACK_CODE.get(entry) as u8;
+        self.nack_code = NackCode(NACK_CODE.get(entry) as u8);
         self.forward_hops = FORWARD_HOPS.get(entry) as u8;
         self.rx_buffer_level = RX_BUFFER_LEVEL.get(entry) as u8;
         self.cc_metadata = CC_METADATA.get(entry);
@@ -245,7 +245,7 @@ impl Event {
     /// True for the NACK of a receiver without resources (F-10.3.3-1).
     #[inline(always)]
     pub const fn is_resource_exhaustion(&self) -> bool {
-        self.event_type == EventType::NACK && self.nack_code == NackCode::INSUFFICIENT_RESOURCES
+        self.event_type == EventType::NACK && matches!(self.nack_code, NackCode::INSUFFICIENT_RESOURCES)
     }
 
     /// The RTT that guards and gaps use: T4 - T1 of this event, or the state if it measures nothing (D-70).

@@ -10,7 +10,7 @@ use crate::wire::nack::NackCode;
 /// Why a NACK is sent: what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    code: u8,
+    code: NackCode,
     ulp_code: u8,
     rnr_timeout_code: u8,
 }

@@ -218,7 +218,7 @@ impl Entry {
         c.delivery.data_mut().rx.mark_answer(psn);
         let op = &s.input.operation;
         queues.load_work_request(rsn, &mut s.work_request);
-        let verdict = rdma::check_answer(op, t.opcode, t.length, &s.work_request);
+        let verdict = rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request);
         let work = &mut s.output.work;
         t.length = op.length;
         match verdict {
@@ -231,7 +231,7 @@ impl Entry {
         work.value = op.swap_or_add;
         c.acknowledge_data(psn, ack_request, now.ticks());
         let end = match verdict {
-            AnswerVerdict::Error => (CompletionCode::Ack, op.code, true), // D-45
+            AnswerVerdict::Error => (CompletionCode::Ack, op.code.0, true), // D-45
             AnswerVerdict::Misfit => (CompletionCode::OperationError, 0, true),
             _ => return,
         };
@@ -247,13 +247,13 @@ impl Entry {
             WorkKind::PlaceRequest if work.done => requests::placed(self, s, queues, now),
             WorkKind::PlaceRequest => {
                 let place = &s.output.work.place;
-                if place.flags != 0 {
+                if !place.flags.is_empty() {
                     self.connection.responder.failed(rsn, place, Application(queues));
                 }
-                requests::refused(self, s, UlpCode::OPERATIONAL, now);
+                requests::refused(self, s, UlpCode::OPERATIONAL.0, now);
             }
             WorkKind::CompareSwap | WorkKind::FetchAdd => {
-                requests::answered(self, s, (AnswerKind::Atomic, 0, work.value), now);
+                requests::answered(self, s, (AnswerKind::Atomic, UlpCode::NONE, work.value), now);
             }
             WorkKind::PlaceResponse | WorkKind::StoreValue => {
                 let code = if work.done { CompletionCode::Ack } else { CompletionCode::OperationError };

@@ -10,7 +10,7 @@ use crate::queues::Queues;
 use crate::transaction::{
     Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, TargetRequest,
 };
-use crate::ulp::rdma::{Answer, AnswerKind, OperationKind, PullVerdict, PushVerdict};
+use crate::ulp::rdma::{Answer, AnswerKind, OperationKind, PullVerdict, PushVerdict, UlpCode};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
@@ -199,7 +199,7 @@ pub(super) fn placed(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
 pub(super) fn answered(
     entry: &mut Entry,
     s: &mut Step,
-    (kind, code, value): (AnswerKind, u8, u64),
+    (kind, code, value): (AnswerKind, UlpCode, u64),
     now: Picoseconds,
 ) {
     let c = &mut entry.connection;

@@ -3,7 +3,7 @@
 use super::{Entry, Outgoing, State, Step, sender};
 use crate::ids::Psn;
 use crate::packet_delivery::Window;
-use crate::queues::{Queues, command};
+use crate::queues::{Command, Queues};
 use crate::units::{Deadline, Picoseconds};
 use crate::wire::PacketType;
 
@@ -36,7 +36,7 @@ impl Entry {
             c.service.filed = Deadline::NONE;
         }
         // A connection that failed is closed like any other, or its slot would stay taken.
-        if c.state != State::Closed && queues.command() == command::CLOSE {
+        if c.state != State::Closed && queues.command() == Command::CLOSE {
             c.state = State::Closing;
         }
         if c.state != State::Open {

@@ -8,7 +8,9 @@ use crate::congestion::result::Outcome;
 use crate::counters::Raised;
 use crate::transaction::NO_CELL;
 use crate::ulp::rdma::{Operation, Payload, Place, Region, WorkRequest};
+use crate::wire::nack::NackCode;
 use crate::wire::packet::Packet;
+use crate::wire::resync::ResyncCode;
 
 /// Written by the datapath before a step, read by steps.
 #[repr(C)]
@@ -103,7 +105,7 @@ pub struct Outgoing {
     /// Ack Request.
     pub ack_request: u8,
     /// Resync code.
-    pub resync_code: u8,
+    pub resync_code: ResyncCode,
     /// Type a Resync replaces.
     pub resync_type: u8,
     /// Window of a reliable packet.
@@ -115,7 +117,7 @@ pub struct Outgoing {
     /// Receive buffer level reported.
     pub rx_buffer_level: u8,
     /// NACK code.
-    pub nack_code: u8,
+    pub nack_code: NackCode,
     /// NACK: RNR timeout code.
     pub rnr_timeout_code: u8,
     /// NACK: code of the target ULP.

@@ -4,7 +4,7 @@ use super::{HEADER_BYTES, Platform, Scratch};
 use crate::connection::{INITIAL_HOP_LIMIT, Outgoing, Path};
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
-use crate::queues::access;
+use crate::queues::AccessFlags;
 use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Extension, Payload, Reth};
 use crate::units::FalconTime;
 use crate::verifier::forget;
@@ -81,11 +81,11 @@ pub(super) fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
 #[inline(always)]
 fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
     let u = &mut s.step.output.packet.ulp;
-    match p.region(u.rkey).resolve(u.rkey, access::REMOTE_READ, u.address, u.length) {
+    match p.region(u.rkey).resolve(u.rkey, AccessFlags::REMOTE_READ, u.address, u.length) {
         Some(offset) => u.memory_offset = offset,
         None => {
             u.data_length = 0;
-            u.syndrome = Aeth::ERROR_BASE | crate::ulp::rdma::UlpCode::ACCESS;
+            u.syndrome = Aeth::ERROR_BASE | crate::ulp::rdma::UlpCode::ACCESS.0;
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct NackReport {
     /// Its window (W bit).
     pub window: Window,
     /// See [`NackCode`].
-    pub code: u8,
+    pub code: NackCode,
     /// Code of the RNR timeout.
     pub rnr_timeout_code: u8,
 }

@@ -7,6 +7,7 @@ use crate::units::{FalconTime, Ticks};
 use crate::verifier::opaque;
 use crate::wire::PacketType;
 use crate::wire::nack::rnr_timeout;
+use crate::wire::resync::ResyncCode;
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
@@ -65,7 +66,7 @@ pub struct TxPacket {
     /// See [`PacketFlags`].
     pub flags: PacketFlags,
     /// Resync code, once it is one (F-7.6-2).
-    pub resync_code: u8,
+    pub resync_code: ResyncCode,
     /// RNR timeout code, with [`PacketFlags::RNR`].
     pub rnr_code: u8,
     /// Packet type of the original.
@@ -87,7 +88,7 @@ impl TxPacket {
 
     /// The code of the Resync in its place, if there is one.
     #[inline(always)]
-    pub const fn resync(&self) -> Option<u8> {
+    pub const fn resync(&self) -> Option<ResyncCode> {
         if self.flags.contains(PacketFlags::RESYNC) { Some(self.resync_code) } else { None }
     }
 

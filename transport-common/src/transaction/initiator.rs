@@ -4,6 +4,7 @@ use super::{CompletionCode, Kind, Label, RESPONSES, Submissions, TRANSACTIONS};
 use crate::ids::Rsn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh};
+use crate::wire::resync::ResyncCode;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// State of a transaction of ours (F-8.4.1-3, F-8.4.1-4).
@@ -342,11 +343,11 @@ impl Initiator {
     /// The Resync of a transaction is exhausted: notes for [`Self::drain`] what the Resync stood for (D-44, D-89). A
     /// transaction that has ended, whose place may be another's by now, is left alone.
     #[inline(always)]
-    pub(crate) fn exhausted(&self, table: &mut Table, rsn: Rsn, resync_code: u8) {
+    pub(crate) fn exhausted(&self, table: &mut Table, rsn: Rsn, resync_code: ResyncCode) {
         let t = &mut table[index(rsn)];
         let open = t.state != TransactionState::Submitted && t.state < TransactionState::Done;
         if open && self.is_open(rsn) {
-            t.code = resync_code;
+            t.code = resync_code.0;
         }
     }
 
@@ -544,7 +545,7 @@ impl Initiator {
                 let code = if t.code == 0 {
                     CompletionCode::DeadConnection
                 } else {
-                    CompletionCode::of_resync(t.code)
+                    CompletionCode::of_resync(ResyncCode(t.code))
                 };
                 self.complete(table, sends, rsn, (code, 0, false));
             }

@@ -8,6 +8,7 @@ mod response;
 mod target;
 
 use crate::ids::Rsn;
+use crate::wire::resync::ResyncCode;
 
 pub use initiator::{Initiator, PULL_CREDITS, Transaction, TransactionState};
 pub use response::{Response, ResponseState, Responses};
@@ -86,13 +87,13 @@ pub enum CompletionCode {
 
 impl CompletionCode {
     /// The code under which a transaction completes whose packet became a Resync with `code` (D-47, F-11-24).
-    pub const fn of_resync(code: u8) -> Self {
+    pub const fn of_resync(code: ResyncCode) -> Self {
         match code {
-            1 => Self::TargetNackCie,
-            2 => Self::LocalXlr,
-            5 => Self::RemoteError,
-            6 => Self::TargetNackNre,
-            7 => Self::TargetNackCid,
+            ResyncCode::TARGET_ULP_COMPLETE_IN_ERROR => Self::TargetNackCie,
+            ResyncCode::LOCAL_XLR => Self::LocalXlr,
+            ResyncCode::REMOTE_XLR => Self::RemoteError,
+            ResyncCode::TARGET_ULP_NON_RECOVERABLE => Self::TargetNackNre,
+            ResyncCode::TARGET_ULP_INVALID_CID => Self::TargetNackCid,
             _ => Self::LocalTimeout,
         }
     }

@@ -1,5 +1,7 @@
 //! A received packet, flat: what the steps of a connection read.
 
+use super::nack::NackCode;
+use super::resync::ResyncCode;
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 
@@ -42,11 +44,11 @@ pub struct Packet {
     /// PSP version.
     pub psp_version: u8,
     /// Resync code.
-    pub resync_code: u8,
+    pub resync_code: ResyncCode,
     /// Type of the packet a Resync replaces.
     pub resync_type: u8,
     /// NACK code.
-    pub nack_code: u8,
+    pub nack_code: NackCode,
     /// NACK: RNR timeout code.
     pub rnr_timeout_code: u8,
     /// NACK: 1 when the offending packet belongs to the request window.

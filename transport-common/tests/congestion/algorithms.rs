@@ -7,6 +7,7 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::window::clamp_fcwnd;
 use transport_common::units::Fcwnd;
+use transport_common::wire::nack::NackCode;
 
 use crate::input::{ack, after, dirty, fcwnd, random_event, random_parameters, run};
 
@@ -48,7 +49,7 @@ fn the_fixed_window_stays() {
     for event_type in [EventType::ACK, EventType::NACK, EventType::RETRANSMIT] {
         let event = Event {
             event_type,
-            nack_code: 1,
+            nack_code: NackCode(1),
             retransmit_count: 7,
             rx_buffer_level: 31,
             ..ack(100_000, 1000)

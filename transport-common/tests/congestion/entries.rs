@@ -6,6 +6,7 @@ use transport_common::congestion::event::Event;
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::result::Outcome;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
 /// The table of 10.6.2.1: name, width, value.
 fn event_fields(e: &Event) -> Vec<(&'static str, usize, u64)> {
@@ -18,7 +19,7 @@ fn event_fields(e: &Event) -> Vec<(&'static str, usize, u64)> {
         ("t4", 24, e.t4.0.into()),
         ("retransmit_count", 3, e.retransmit_count.into()),
         ("retransmit_reason", 1, e.retransmit_reason.into()),
-        ("nack_code", 8, e.nack_code.into()),
+        ("nack_code", 8, e.nack_code.0.into()),
         ("forward_hops", 4, e.forward_hops.into()),
         ("rx_buffer_level", 5, e.rx_buffer_level.into()),
         ("cc_metadata", 24, e.cc_metadata.into()),
@@ -140,7 +141,7 @@ prop_compose! {
             fabric_window_time_marker: NicTime(w[9]), nic_window_time_marker: NicTime(w[10]),
             base_delay_target: Ticks(w[11]), delay_state: Ticks(w[12]), rtt_state: Ticks(w[13]),
             ncwnd: h[0], num_packets_acked: h[1], ecn_accumulated: h[2],
-            event_type: b[0], retransmit_count: b[1], retransmit_reason: b[2], nack_code: b[3],
+            event_type: b[0], retransmit_count: b[1], retransmit_reason: b[2], nack_code: NackCode(b[3]),
             forward_hops: b[4], rx_buffer_level: b[5], eack_drop: b[6], eack: b[7], event_queue_select: b[8],
             delay_select: b[9], ncwnd_direction: b[10], cc_opaque: b[11], generation: b[12], reserved: 0,
         }

@@ -7,6 +7,7 @@ use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::Prepared;
 use transport_common::congestion::swift::delay_target;
 use transport_common::units::Ticks;
+use transport_common::wire::nack::NackCode;
 
 use crate::input::{ack, after, fcwnd, plain, run};
 
@@ -92,7 +93,7 @@ proptest! {
             event.rx_buffer_level = s.level;
             event.num_packets_acked = s.acked;
             event.event_type = match s.kind { 0 => EventType::RETRANSMIT, 1 | 2 => EventType::NACK, _ => EventType::ACK };
-            event.nack_code = s.kind;
+            event.nack_code = NackCode(s.kind);
             event.retransmit_count = (s.acked % 3) as u8;
             let (fcwnd, ncwnd, direction) = (event.fcwnd, event.ncwnd, event.ncwnd_direction);
             let outcome = crate::input::run_with(&event, &mut engine, &parameters);

@@ -8,6 +8,7 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::swift;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
 /// A window of `packets`, to nearest.
 pub(crate) fn fcwnd(packets: f64) -> Fcwnd {
@@ -153,7 +154,7 @@ pub(crate) fn random_event(random: &mut impl Rng, parameters: &Parameters) -> Ev
         ecn_accumulated: random.random_range(0..1 << 14),
         retransmit_count: random.random_range(0..8),
         retransmit_reason: random.random_range(0..2),
-        nack_code: random.random_range(0..10),
+        nack_code: NackCode(random.random_range(0..10)),
         forward_hops: random.random_range(0..16),
         rx_buffer_level: random.random_range(0..32),
         eack_drop: random.random_range(0..2),

@@ -7,6 +7,7 @@ use transport_common::congestion::event::{Direction, Event, EventType};
 use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::units::Fcwnd;
+use transport_common::wire::nack::NackCode;
 
 const CIRCLE: i64 = 1 << 24;
 
@@ -146,7 +147,9 @@ impl Swift<'_> {
                 v.smoothed_delay =
                     Self::smoothed(self.p.delay_smoothing_alpha, self.e.delay_state.0, self.delay());
                 self.fabric_window(&mut v);
-                if self.e.event_type == EventType::NACK && self.e.nack_code == 1 {
+                if self.e.event_type == EventType::NACK
+                    && self.e.nack_code == NackCode::INSUFFICIENT_RESOURCES
+                {
                     self.resource_exhaustion(&mut v);
                 } else {
                     self.nic_window(&mut v);

@@ -8,6 +8,7 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::swift::delay_target;
 use transport_common::congestion::window::inter_packet_gap;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
 use crate::input::{ack, after, fcwnd, plain, run, run_with};
 
@@ -147,7 +148,7 @@ fn the_nic_window_at_its_limits() {
 /// F-10.3.3-1: NACK of an exhausted receiver: 16 to 8; another within the RTT: unchanged (D-66).
 #[test]
 fn resource_exhaustion_halves_the_nic_window() {
-    let nack = |now| Event { event_type: EventType::NACK, nack_code: 1, ..ack(now, 100) };
+    let nack = |now| Event { event_type: EventType::NACK, nack_code: NackCode(1), ..ack(now, 100) };
     let first = run(&Event { ncwnd: 16, ..nack(NOW) }, &plain());
     assert_eq!((first.ncwnd, first.ncwnd_direction), (8, Direction::DECREASE));
     assert_eq!(first.nic_window_time_marker.0, NOW);
@@ -181,7 +182,10 @@ fn nacks_steer_the_fabric_window_as_acks_do() {
     for nack_code in [1, 2, 4] {
         for rtt in [100, 382] {
             let acked = run(&ack(NOW, rtt), &plain());
-            let nacked = run(&Event { event_type: EventType::NACK, nack_code, ..ack(NOW, rtt) }, &plain());
+            let nacked = run(
+                &Event { event_type: EventType::NACK, nack_code: NackCode(nack_code), ..ack(NOW, rtt) },
+                &plain(),
+            );
             assert_eq!(nacked.fcwnd, acked.fcwnd);
             assert_eq!(nacked.fabric_window_time_marker, acked.fabric_window_time_marker);
             assert_eq!((nacked.rtt_state, nacked.delay_state), (acked.rtt_state, acked.delay_state));

@@ -2,7 +2,7 @@
 
 use super::harness::{Ip, Packet, append, encode_frame};
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
-use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Reth, opcode};
+use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Opcode, Reth};
 use transport_common::units::FalconTime;
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
@@ -120,7 +120,7 @@ fn ack() -> AckHeader {
     }
 }
 
-fn push(operation: u8, headers: &[u8], data: &[u8]) -> (FalconHeader, Vec<u8>) {
+fn push(operation: Opcode, headers: &[u8], data: &[u8]) -> (FalconHeader, Vec<u8>) {
     let mut payload = Vec::new();
     append(&mut payload, |b| Bth::new(operation, 5, 0).encode(b));
     payload.extend(headers);
@@ -129,14 +129,14 @@ fn push(operation: u8, headers: &[u8], data: &[u8]) -> (FalconHeader, Vec<u8>) {
     (FalconHeader::PushData(header), payload)
 }
 
-fn pull(operation: u8, headers: &[u8], request_length: u16) -> (FalconHeader, Vec<u8>) {
+fn pull(operation: Opcode, headers: &[u8], request_length: u16) -> (FalconHeader, Vec<u8>) {
     let mut payload = Vec::new();
     append(&mut payload, |b| Bth::new(operation, 5, 0).encode(b));
     payload.extend(headers);
     (FalconHeader::PullRequest(PullRequest { base: base(PacketType::PullRequest), request_length }), payload)
 }
 
-fn response(operation: u8, syndrome: u8, data: &[u8]) -> (FalconHeader, Vec<u8>) {
+fn response(operation: Opcode, syndrome: u8, data: &[u8]) -> (FalconHeader, Vec<u8>) {
     let mut payload = Vec::new();
     append(&mut payload, |b| Bth::new(operation, 10, 0).encode(b));
     append(&mut payload, |b| Aeth { syndrome, msn: 1 }.encode(b));
@@ -189,21 +189,21 @@ pub(crate) fn packets() -> Vec<(&'static str, FalconHeader, Vec<u8>)> {
         request: 4,
     };
     let with_payload = [
-        ("write", push(opcode::WRITE_ONLY, &reth(37), &data)),
-        ("write-empty", push(opcode::WRITE_ONLY, &reth(0), &[])),
-        ("write-immediate", push(opcode::WRITE_ONLY_IMMEDIATE, &reth_immediate(37), &data)),
-        ("send-first", push(opcode::SEND_FIRST, &[], &data)),
-        ("send-middle", push(opcode::SEND_MIDDLE, &[], &data)),
-        ("send-last", push(opcode::SEND_LAST, &[], &data)),
-        ("send-last-immediate", push(opcode::SEND_LAST_IMMEDIATE, &[0, 0, 0, 9], &data)),
-        ("send-only", push(opcode::SEND_ONLY, &[], &data)),
-        ("send-only-immediate", push(opcode::SEND_ONLY_IMMEDIATE, &[0, 0, 0, 9], &[])),
-        ("read", pull(opcode::READ_REQUEST, &reth(37), 16 + 37)),
-        ("compare-swap", pull(opcode::COMPARE_SWAP, &atomic(), 24)),
-        ("fetch-add", pull(opcode::FETCH_ADD, &atomic(), 24)),
-        ("read-response", response(opcode::READ_RESPONSE_ONLY, Aeth::SUCCESS, &data)),
-        ("atomic-response", response(opcode::ATOMIC_ACKNOWLEDGE, Aeth::SUCCESS, &[0, 0, 0, 0, 0, 0, 0, 2])),
-        ("failed-response", response(opcode::READ_RESPONSE_ONLY, Aeth::ERROR_BASE + 2, &[])),
+        ("write", push(Opcode::WRITE_ONLY, &reth(37), &data)),
+        ("write-empty", push(Opcode::WRITE_ONLY, &reth(0), &[])),
+        ("write-immediate", push(Opcode::WRITE_ONLY_IMMEDIATE, &reth_immediate(37), &data)),
+        ("send-first", push(Opcode::SEND_FIRST, &[], &data)),
+        ("send-middle", push(Opcode::SEND_MIDDLE, &[], &data)),
+        ("send-last", push(Opcode::SEND_LAST, &[], &data)),
+        ("send-last-immediate", push(Opcode::SEND_LAST_IMMEDIATE, &[0, 0, 0, 9], &data)),
+        ("send-only", push(Opcode::SEND_ONLY, &[], &data)),
+        ("send-only-immediate", push(Opcode::SEND_ONLY_IMMEDIATE, &[0, 0, 0, 9], &[])),
+        ("read", pull(Opcode::READ_REQUEST, &reth(37), 16 + 37)),
+        ("compare-swap", pull(Opcode::COMPARE_SWAP, &atomic(), 24)),
+        ("fetch-add", pull(Opcode::FETCH_ADD, &atomic(), 24)),
+        ("read-response", response(Opcode::READ_RESPONSE_ONLY, Aeth::SUCCESS, &data)),
+        ("atomic-response", response(Opcode::ATOMIC_ACKNOWLEDGE, Aeth::SUCCESS, &[0, 0, 0, 0, 0, 0, 0, 2])),
+        ("failed-response", response(Opcode::READ_RESPONSE_ONLY, Aeth::ERROR_BASE + 2, &[])),
     ];
     let without_payload = [
         ("resync-push", resync(ResyncCode::RETRANSMISSION_EXHAUSTED, PacketType::PushData)),
@@ -297,12 +297,12 @@ pub(crate) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
         ("falcon_protocol", broken(&v4, FALCON4 + 7, 4 << 5 | 5 << 1)),
         ("falcon_length", broken(&v4, FALCON4 + 27, 1)),
         ("resync_packet_type", broken(&whole(0, "resync-push"), FALCON4 + 25, 0x60)),
-        ("rdma_truncated", with(push(opcode::WRITE_ONLY, &[0; 15], &[]))),
+        ("rdma_truncated", with(push(Opcode::WRITE_ONLY, &[0; 15], &[]))),
         ("rdma_version", broken(&v4, write + 1, 1)),
-        ("rdma_opcode", broken(&v4, write, opcode::READ_REQUEST)),
-        ("rdma_length", with(push(opcode::WRITE_ONLY, &reth(38), &[0; 37]))),
+        ("rdma_opcode", broken(&v4, write, Opcode::READ_REQUEST.0)),
+        ("rdma_length", with(push(Opcode::WRITE_ONLY, &reth(38), &[0; 37]))),
         ("rdma_alignment", broken(&whole(0, "fetch-add"), FALCON4 + PullRequest::LEN + 12 + 7, 1)),
-        ("rdma_syndrome", with(response(opcode::READ_RESPONSE_ONLY, 0x20, &[]))),
+        ("rdma_syndrome", with(response(Opcode::READ_RESPONSE_ONLY, 0x20, &[]))),
     ]
 }
 

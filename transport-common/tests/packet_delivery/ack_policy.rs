@@ -2,7 +2,7 @@
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::counters::Counter;
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::units::{Deadline, Fcwnd, Picoseconds};
 
 use crate::harness::*;
@@ -138,7 +138,7 @@ fn ack_displaced_by_an_answer_leaves_in_the_frame_of_its_ack() {
 #[test]
 fn ack_request_of_a_push_waits_for_the_ulp() {
     let mut p = Pair::new(true);
-    p.a.post(work(opcode::SEND_ONLY, 0, 4));
+    p.a.post(work(Verb::SEND_ONLY, 0, 4));
     let mut sent = p.a.drain(at(0));
     sent[0].packet.ack_request = 1;
     let refusal = p.b.receive(&sent[0], at(10)).expect("no receive is posted");

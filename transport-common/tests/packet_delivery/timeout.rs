@@ -7,6 +7,8 @@ use transport_common::counters::Counter;
 use transport_common::packet_delivery::{PacketFlags, Window};
 use transport_common::transaction::CompletionCode;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
+use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;
 
@@ -42,7 +44,7 @@ fn exhaustion_counts_copies_resyncs_and_ends() {
             for (n, (time, wire)) in sent.iter().enumerate() {
                 assert_eq!((wire.packet.psn, wire.packet.rsn), (psn, 1), "F-9.1.5-2, F-9.1.8-2");
                 if wire.is(RESYNC) {
-                    assert_eq!((wire.packet.resync_code, wire.packet.resync_type), (3, kind));
+                    assert_eq!((wire.packet.resync_code, wire.packet.resync_type), (ResyncCode(3), kind));
                 }
                 let due = n as u64 * RTO_MICROS;
                 assert!((due..due + 20 * (n as u64 + 1)).contains(time), "F-9.1.5-5: equal gaps");
@@ -100,7 +102,7 @@ fn resyncs_exhausted_in_one_scan_report_their_own_errors() {
     refused.packet.ulp_code = 0x42;
     node.receive(&refused, at(RTO_MICROS + 90));
     let resyncs = node.drain(at(RTO_MICROS + 100));
-    assert_eq!(resyncs.iter().map(|w| w.packet.resync_code).collect::<Vec<_>>(), [3, 1, 3, 3]);
+    assert_eq!(resyncs.iter().map(|w| w.packet.resync_code.0).collect::<Vec<_>>(), [3, 1, 3, 3]);
     node.drain(at(2 * RTO_MICROS + 200));
     assert_eq!(node.entry.connection.state, State::Fatal);
     let timeout = CompletionCode::LocalTimeout as u8;
@@ -150,7 +152,7 @@ fn exhausted_resync_reports_the_original_error() {
     wire.packet.ulp_code = 0x42;
     node.receive(&wire, at(5));
     let sent = into_nothing(&mut node, 5, 20_000);
-    assert!(sent.iter().all(|(_, w)| w.is(RESYNC) && w.packet.resync_code == 1));
+    assert!(sent.iter().all(|(_, w)| w.is(RESYNC) && w.packet.resync_code.0 == 1));
     assert_eq!(sent.len(), 3, "F-11-7: the full number of attempts");
     assert_eq!(node.entry.connection.state, State::Fatal);
     let completions = node.completions();
@@ -170,12 +172,15 @@ fn nack_codes_become_resyncs_and_completions() {
         let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
         node.post(write(0, 4));
         node.drain(at(0));
-        let mut wire = nack(&node, Window::Data, 20, code, at(5));
+        let mut wire = nack(&node, Window::Data, 20, NackCode(code), at(5));
         wire.packet.ulp_code = 0x80;
         node.receive(&wire, at(5));
         let sent = node.drain(at(5));
         assert_eq!((sent.len(), sent[0].id()), (1, (RESYNC, 20, 1)), "NACK code {code}");
-        assert_eq!((sent[0].packet.resync_code, sent[0].packet.resync_type), (resync_code, PUSH_DATA));
+        assert_eq!(
+            (sent[0].packet.resync_code, sent[0].packet.resync_type),
+            (ResyncCode(resync_code), PUSH_DATA)
+        );
         // A second NACK changes nothing.
         node.receive(&wire, at(6));
         assert_eq!(node.drain(at(6)), []);
@@ -197,7 +202,7 @@ fn other_nacks_are_ignored() {
             node.post(write(0, 4));
         }
         node.drain(at(0));
-        let mut wire = nack(&node, Window::Data, psn, code, at(5));
+        let mut wire = nack(&node, Window::Data, psn, NackCode(code), at(5));
         wire.packet.acknowledgement.data_base = transport_common::ids::Psn(20);
         node.receive(&wire, at(5));
         assert_eq!(node.completed(), [(1, 0)], "F-7.8-8: a NACK acknowledges by its bases");
@@ -288,7 +293,7 @@ fn rnr_is_retried_also_without_attempts() {
             attempts.saturating_sub(1) as usize,
             "the copy asked for counts as one (F-9.1.5-1)"
         );
-        assert_eq!(copies[resync].1.packet.resync_code, 3);
+        assert_eq!(copies[resync].1.packet.resync_code.0, 3);
         assert_eq!(copies.len() - resync, 1 + attempts as usize, "F-11-5: the Resync starts anew");
         assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8)]);
     }

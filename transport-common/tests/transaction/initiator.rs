@@ -2,13 +2,15 @@
 //! (F-8.4, F-11-19, F-11-27, F-11-33, F-11-34, D-85, D-89).
 
 use std::sync::atomic::Ordering;
+use transport_common::queues::WorkFlags;
+use transport_common::wire::resync::ResyncCode;
 
 use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::counters::Counter;
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, Completion, QueuePair, Queues, WorkRequest, command, opcode,
+    COMPLETION_QUEUE_DEPTH, Command, Completion, QueuePair, Queues, Verb, WorkRequest,
 };
 use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 
@@ -240,9 +242,9 @@ fn pulls_wait_for_credit() {
 #[test]
 fn unsignaled_requests_report_failure_only() {
     let mut p = Pair::new(true);
-    p.a.post(WorkRequest { flags: 0, ..write(0, 4) });
-    p.a.post(WorkRequest { flags: 0, rkey: 99, ..write(0, 4) });
-    p.a.post(WorkRequest { flags: 0, ..read(0, 4) });
+    p.a.post(WorkRequest { flags: WorkFlags::empty(), ..write(0, 4) });
+    p.a.post(WorkRequest { flags: WorkFlags::empty(), rkey: 99, ..write(0, 4) });
+    p.a.post(WorkRequest { flags: WorkFlags::empty(), ..read(0, 4) });
     p.run(0, 100);
     assert_eq!(p.a.completed(), [(2, CompletionCode::TargetNackCie as u8)]);
     p.assert_idle();
@@ -252,10 +254,10 @@ fn unsignaled_requests_report_failure_only() {
 #[test]
 fn malformed_work_requests_do_not_block() {
     let long = write(0, MAX_SEGMENT + 1);
-    let unknown = WorkRequest { opcode: 99, ..write(0, 4) };
-    let zero = WorkRequest { opcode: 0, ..write(0, 4) };
+    let unknown = WorkRequest { opcode: Verb(99), ..write(0, 4) };
+    let zero = WorkRequest { opcode: Verb(0), ..write(0, 4) };
     let outside = WorkRequest { local_offset: u64::MAX, ..read(0, 4) };
-    let misaligned = WorkRequest { remote_address: 4, ..work(opcode::FETCH_ADD, 0, 8) };
+    let misaligned = WorkRequest { remote_address: 4, ..work(Verb::FETCH_ADD, 0, 8) };
     for ordered in [true, false] {
         for bad in [long, unknown, zero, outside, misaligned] {
             let mut p = Pair::new(ordered);
@@ -270,7 +272,7 @@ fn malformed_work_requests_do_not_block() {
                 done,
                 [(1, 0), (2, failed), (3, 0), (4, 0)],
                 "opcode {} ordered {ordered}",
-                bad.opcode
+                bad.opcode.0
             );
             assert_eq!(p.a.count(Counter::BadWorkRequest), 1);
             p.assert_idle();
@@ -320,7 +322,11 @@ fn timed_out_push_is_not_rebuilt_from_a_reused_entry() {
         let copies = node.drain(at(now));
         assert_eq!(copies.len(), count);
         assert_eq!(copies[0].id(), (RESYNC, 0, 0));
-        assert_eq!((copies[0].packet.resync_code, copies[0].packet.resync_type), (4, PUSH_DATA), "F-7.6-2");
+        assert_eq!(
+            (copies[0].packet.resync_code, copies[0].packet.resync_type),
+            (ResyncCode(4), PUSH_DATA),
+            "F-7.6-2"
+        );
     }
 }
 
@@ -335,7 +341,7 @@ fn closing_completes_everything() {
             node.post(if n % 2 == 0 { write(0, 4) } else { read(0, 4) });
         }
         node.drain(at(0));
-        node.queues.command.store(command::CLOSE, Ordering::Relaxed);
+        node.queues.command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
         let dead = CompletionCode::DeadConnection as u8;

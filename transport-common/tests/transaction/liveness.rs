@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::counters::Counter;
-use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Completion, Queues, command, opcode};
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command, Completion, Queues, Verb};
 use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 use transport_common::units::{Fcwnd, Ticks};
 
@@ -92,7 +92,7 @@ fn a_request_that_cannot_be_sent_times_out() {
         // Once the gate opens the target of an ordered connection is told to pass it.
         let ack = back(&node, 21, 9, at(810_000));
         node.receive(&ack, at(810_000));
-        let sent: Vec<_> = node.drain(at(810_001)).iter().map(|w| (w.id(), w.packet.resync_code)).collect();
+        let sent: Vec<_> = node.drain(at(810_001)).iter().map(|w| (w.id(), w.packet.resync_code.0)).collect();
         let expected: &[_] = if ordered { &[((RESYNC, 21, 2), 4)] } else { &[] };
         assert_eq!(sent, expected);
         if ordered {
@@ -111,7 +111,7 @@ fn waiting_for_a_receive_costs_next_to_nothing() {
     p.config.transaction_timeout = Ticks::from_nanos(100_000_000_000);
     let mut p = Pair::with(&p);
     for _ in 0..40 {
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     let (mut packets, mut end) = (0, 0);
     for now in (0..6_000_000).step_by(200) {
@@ -147,7 +147,7 @@ fn waiting_for_a_receive_leaves_the_windows_alone() {
     p.settings = Settings::SWIFT;
     p.config.transaction_timeout = Ticks::from_nanos(100_000_000_000);
     let mut p = Pair::with(&p);
-    p.a.post(work(opcode::SEND_ONLY, 0, 4));
+    p.a.post(work(Verb::SEND_ONLY, 0, 4));
     let before = p.a.entry.connection.congestion.fcwnd;
     let mut end = 0;
     for now in (0..6_000_000u64).step_by(100) {
@@ -168,7 +168,7 @@ fn waiting_for_a_receive_leaves_the_windows_alone() {
 fn refused_pushes_wait_each_for_its_own_time() {
     let mut p = Pair::new(false);
     for _ in 0..2 {
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     let sent = p.a.drain(at(0));
     p.b.receive(&sent[0], at(0));
@@ -187,7 +187,7 @@ fn answers_pass_pushes_that_wait() {
     let mut p = Pair::new(true);
     p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(16);
     for _ in 0..100 {
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     p.run(0, 5_000);
     p.b.post(read(0, 8));
@@ -207,7 +207,7 @@ fn closing_ends_with_a_full_completion_queue() {
             node.post(write(0, 4));
         });
         node.drain(at(0));
-        node.queues.command.store(command::CLOSE, Ordering::Relaxed);
+        node.queues.command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
         assert_eq!(node.queues.state.load(Ordering::Relaxed), 0, "closed");

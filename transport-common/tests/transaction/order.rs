@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use transport_common::connection::{TRANSACTIONS, WorkKind};
 use transport_common::counters::Counter;
 
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::RequestState;
 
 use crate::harness::*;
@@ -14,7 +14,7 @@ fn sent(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
     let mut p = Pair::new(ordered);
     p.a.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(128);
     for i in 0..n {
-        p.a.post(if i % 2 == 0 { write(i as u64 * 8, 8) } else { work(opcode::FETCH_ADD, 0x800, 8) });
+        p.a.post(if i % 2 == 0 { write(i as u64 * 8, 8) } else { work(Verb::FETCH_ADD, 0x800, 8) });
     }
     let sent = p.a.drain(at(0));
     assert_eq!(sent.len(), n);

@@ -2,9 +2,10 @@
 
 use transport_common::connection::TRANSACTIONS;
 use transport_common::counters::Counter;
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::Operation;
+use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;
 
@@ -13,7 +14,7 @@ fn resync_of(wire: &Wire, code: u8) -> Wire {
     let mut packet = wire.packet;
     packet.resync_type = packet.kind;
     packet.kind = RESYNC;
-    packet.resync_code = code;
+    packet.resync_code = ResyncCode(code);
     packet.ack_request = 0;
     Wire { packet, operation: Operation::default(), data: Vec::new() }
 }
@@ -103,7 +104,7 @@ fn of_a_held_pull_request() {
 /// D-25: of a push the ULP refused (RNR): its cell comes back, RNR ends, what was held behind it is delivered.
 #[test]
 fn of_a_push_in_rnr() {
-    let (mut p, sent) = sent(true, &[work(opcode::SEND_ONLY, 0, 4), write(4, 4)]);
+    let (mut p, sent) = sent(true, &[work(Verb::SEND_ONLY, 0, 4), write(4, 4)]);
     p.b.receive(&sent[0], at(5)).expect("RNR");
     p.b.receive(&sent[1], at(6)).expect("RNR");
     p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("an ACK");
@@ -118,7 +119,7 @@ fn of_a_push_in_rnr() {
 /// The same without an order.
 #[test]
 fn of_an_unordered_push_in_rnr() {
-    let (mut p, sent) = sent(false, &[work(opcode::SEND_ONLY, 0, 4)]);
+    let (mut p, sent) = sent(false, &[work(Verb::SEND_ONLY, 0, 4)]);
     p.b.receive(&sent[0], at(5)).expect("RNR");
     p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("an ACK");
     p.b.post_receive(1, 0, 64);
@@ -165,13 +166,13 @@ fn of_pull_data() {
 #[test]
 fn inside_a_message() {
     let posts = [
-        work(opcode::SEND_FIRST, 0, 4),
-        work(opcode::SEND_LAST, 0, 4),
+        work(Verb::SEND_FIRST, 0, 4),
+        work(Verb::SEND_LAST, 0, 4),
         write(0, 4),
-        work(opcode::SEND_FIRST, 0, 4),
-        work(opcode::SEND_MIDDLE, 0, 4),
-        work(opcode::SEND_LAST, 0, 4),
-        work(opcode::SEND_ONLY, 0, 4),
+        work(Verb::SEND_FIRST, 0, 4),
+        work(Verb::SEND_MIDDLE, 0, 4),
+        work(Verb::SEND_LAST, 0, 4),
+        work(Verb::SEND_ONLY, 0, 4),
     ];
     let (mut p, sent) = sent(true, &posts);
     for n in 0..3 {
@@ -196,8 +197,7 @@ fn inside_a_message() {
 /// The same when the Resync comes ahead of its turn.
 #[test]
 fn ahead_of_its_turn_inside_a_message() {
-    let posts =
-        [work(opcode::SEND_FIRST, 0, 4), work(opcode::SEND_MIDDLE, 0, 4), work(opcode::SEND_LAST, 0, 4)];
+    let posts = [work(Verb::SEND_FIRST, 0, 4), work(Verb::SEND_MIDDLE, 0, 4), work(Verb::SEND_LAST, 0, 4)];
     let (mut p, sent) = sent(true, &posts);
     p.b.post_receive(0, 0, 64);
     p.b.receive(&resync_of(&sent[1], 3), at(5)).expect("an ACK");

@@ -1,8 +1,9 @@
 //! Receiver not ready (F-8.5.3.4, F-11-30, D-42, D-43): a SEND that finds no posted receive.
 
 use transport_common::connection::{State, WorkKind};
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::RequestState;
+use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;
 
@@ -12,7 +13,7 @@ const RNR_MICROS: u64 = 1280;
 fn sends(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
     let mut p = Pair::new(ordered);
     for _ in 0..n {
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     let sent = p.a.drain(at(0));
     assert_eq!(sent.len(), n);
@@ -114,14 +115,15 @@ fn refused_push_without_a_cell_comes_again() {
 fn other_windows_psn_does_not_cancel_redelivery() {
     for resync in [false, true] {
         let mut p = Pair::with(&parameters(false, initial(300, 300, 1), initial(100, 200, 1)));
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
         p.a.post(read(0, 4));
         let sent = p.a.drain(at(0));
         assert_eq!(sent[0].packet.psn, sent[1].packet.psn);
         assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
         let mut pull = sent[1].clone();
         if resync {
-            (pull.packet.kind, pull.packet.resync_type, pull.packet.resync_code) = (RESYNC, PULL_REQUEST, 3);
+            (pull.packet.kind, pull.packet.resync_type, pull.packet.resync_code) =
+                (RESYNC, PULL_REQUEST, ResyncCode(3));
         }
         p.b.receive(&pull, at(6)).expect("the answer, or the ACK of a Resync");
         p.b.post_receive(1, 64, 4);

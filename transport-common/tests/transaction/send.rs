@@ -1,13 +1,13 @@
 //! SEND in one and in several segments, WRITE with immediate (D-84).
 
-use transport_common::queues::{WorkRequest, flag, opcode};
+use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::UlpCode;
 
 use crate::harness::*;
 
 /// A segment of a SEND from `offset` here.
-fn segment(code: u8, number: u32, offset: u64, length: u32) -> WorkRequest {
+fn segment(code: Verb, number: u32, offset: u64, length: u32) -> WorkRequest {
     WorkRequest { local_offset: offset, segment: number, rkey: 0, ..work(code, 0, length) }
 }
 
@@ -15,14 +15,14 @@ fn post_message(node: &mut Node, lengths: &[u32], immediate: Option<u32>) {
     let mut offset = 0;
     for (n, &length) in lengths.iter().enumerate() {
         let code = match (n, n + 1 == lengths.len()) {
-            (0, true) => opcode::SEND_ONLY,
-            (0, false) => opcode::SEND_FIRST,
-            (_, false) => opcode::SEND_MIDDLE,
-            (_, true) => opcode::SEND_LAST,
+            (0, true) => Verb::SEND_ONLY,
+            (0, false) => Verb::SEND_FIRST,
+            (_, false) => Verb::SEND_MIDDLE,
+            (_, true) => Verb::SEND_LAST,
         };
         let mut work = segment(code, n as u32, offset, length);
         if let (Some(value), true) = (immediate, n + 1 == lengths.len()) {
-            work.flags |= flag::IMMEDIATE;
+            work.flags |= WorkFlags::IMMEDIATE;
             work.immediate = value;
         }
         node.post(work);
@@ -55,9 +55,9 @@ fn segments_fill_one_receive() {
     assert_eq!((done[0].wr_id, done[0].length, done[0].rsn), (7, 3000, 3), "RSN of the last segment");
     assert_eq!(
         (done[0].opcode, done[0].flags, done[0].immediate),
-        (opcode::RECEIVE, flag::IMMEDIATE, 0xfeed)
+        (Verb::RECEIVE, WorkFlags::IMMEDIATE, 0xfeed)
     );
-    assert_eq!((done[1].wr_id, done[1].length, done[1].flags), (8, 5, 0));
+    assert_eq!((done[1].wr_id, done[1].length, done[1].flags), (8, 5, WorkFlags::empty()));
     assert_eq!(p.a.completed().len(), 4);
     assert_eq!(p.b.queues.receive_consumer.load(std::sync::atomic::Ordering::Relaxed), 2);
     p.assert_idle();
@@ -76,7 +76,7 @@ fn message_longer_than_its_receive() {
     let cie = CompletionCode::TargetNackCie as u8;
     let done = p.a.completions();
     let status: Vec<_> = done.iter().map(|c| (c.rsn, c.status, c.ulp_code)).collect();
-    let invalid = UlpCode::INVALID_REQUEST;
+    let invalid = UlpCode::INVALID_REQUEST.0;
     assert_eq!(status, [(1, 0, 0), (2, cie, invalid), (3, cie, invalid), (4, 0, 0)]);
     let received: Vec<_> = p.b.completions().iter().map(|c| (c.wr_id, c.status, c.length)).collect();
     assert_eq!(received, [(7, CompletionCode::OperationError as u8, 2000), (8, 0, 100)]);
@@ -104,7 +104,7 @@ fn unordered_sends_are_whole() {
 /// Middle or last without a first: invalid.
 #[test]
 fn segments_without_a_first_are_invalid() {
-    for code in [opcode::SEND_MIDDLE, opcode::SEND_LAST] {
+    for code in [Verb::SEND_MIDDLE, Verb::SEND_LAST] {
         let mut p = Pair::new(true);
         p.b.post_receive(7, 0, 64);
         p.a.post(segment(code, 1, 0, 4));
@@ -121,7 +121,7 @@ fn write_with_immediate_consumes_a_receive() {
     let mut p = Pair::new(true);
     p.a.memory[..4].copy_from_slice(b"imm!");
     let mut w = write(500, 4);
-    w.flags |= flag::IMMEDIATE;
+    w.flags |= WorkFlags::IMMEDIATE;
     w.immediate = 42;
     p.a.post(w);
     let sent = p.a.drain(at(0));
@@ -132,7 +132,7 @@ fn write_with_immediate_consumes_a_receive() {
     let done = p.b.completions();
     assert_eq!(done.len(), 1);
     assert_eq!((done[0].wr_id, done[0].length, done[0].immediate), (9, 4, 42));
-    assert_eq!((done[0].opcode, done[0].flags), (opcode::RECEIVE_IMMEDIATE, flag::IMMEDIATE));
+    assert_eq!((done[0].opcode, done[0].flags), (Verb::RECEIVE_IMMEDIATE, WorkFlags::IMMEDIATE));
     assert_eq!(&p.b.memory[500..504], b"imm!");
     assert_eq!(p.a.completed(), [(1, 0)]);
     p.assert_idle();

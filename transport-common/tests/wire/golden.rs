@@ -2,7 +2,7 @@
 
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{
-    self, Aeth, AtomicEth, Bth, Position, RdmaPull, RdmaPush, RdmaResponse, Reth, UlpCode, opcode,
+    self, Aeth, AtomicEth, Bth, Opcode, Position, RdmaPull, RdmaPush, RdmaResponse, Reth, UlpCode,
 };
 use transport_common::units::{FalconTime, Ticks};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
@@ -364,7 +364,7 @@ fn rdma_write_with_immediate() {
     let bytes = hex("0b 80 ffff 00 00000a 00 000002  0000000000001000 00000007 00000003  cafef00d  aabbcc");
     let mut out: Vec<u8> = Vec::new();
     let mut bth = dirty();
-    Bth { solicited: true, ..Bth::new(opcode::WRITE_ONLY_IMMEDIATE, 10, 2) }.encode(&mut bth);
+    Bth { solicited: true, ..Bth::new(Opcode::WRITE_ONLY_IMMEDIATE, 10, 2) }.encode(&mut bth);
     let reth = Reth { address: 0x1000, rkey: RKey(7), length: 3 };
     let mut reth_bytes = dirty();
     reth.encode(&mut reth_bytes);
@@ -417,7 +417,7 @@ fn rdma_atomics() {
     let pull = |bytes: &[u8], length| rdma::decode_pull(&mut SliceCursor::new(bytes), bytes.len(), length);
     assert_eq!(pull(&request, 24), Ok(RdmaPull::CompareSwap { atomic }));
     assert_eq!(pull(&request, 23), Err(rdma::RdmaError::Length));
-    request[0] = opcode::FETCH_ADD;
+    request[0] = Opcode::FETCH_ADD.0;
     assert_eq!(pull(&request, 24), Ok(RdmaPull::FetchAdd { atomic }));
     request[19] = 4;
     assert_eq!(pull(&request, 24), Err(rdma::RdmaError::Alignment));
@@ -430,10 +430,10 @@ fn rdma_atomics() {
 fn rdma_failed_pull() {
     // D-84: BTH and AETH alone, syndrome 0x60 plus the code.
     for code in [UlpCode::INVALID_REQUEST, UlpCode::ACCESS, UlpCode::OPERATIONAL] {
-        for op in [opcode::READ_RESPONSE_ONLY, opcode::ATOMIC_ACKNOWLEDGE] {
+        for op in [Opcode::READ_RESPONSE_ONLY, Opcode::ATOMIC_ACKNOWLEDGE] {
             let mut response = hex("10 00 ffff 00000001 00000000  60 000001");
-            response[0] = op;
-            response[12] += code;
+            response[0] = op.0;
+            response[12] += code.0;
             let answer = |len| rdma::decode_response(&mut SliceCursor::new(&response), len);
             assert_eq!(answer(16), Ok((RdmaResponse::Failed { code }, 16)));
             assert_eq!(answer(17), Err(rdma::RdmaError::Length));
@@ -450,7 +450,7 @@ fn rdma_opcodes_belong_to_one_falcon_packet_type_each() {
     let mut by_type = [Vec::new(), Vec::new(), Vec::new()];
     for code in 0..=255u8 {
         let mut bytes = [0; 64];
-        Bth::new(code, 1, 0).encode(bytes.first_chunk_mut().unwrap());
+        Bth::new(Opcode(code), 1, 0).encode(bytes.first_chunk_mut().unwrap());
         let push = rdma::decode_push(&mut SliceCursor::new(&bytes), 64).err();
         let pull = rdma::decode_pull(&mut SliceCursor::new(&bytes), 64, 0).err();
         let response = rdma::decode_response(&mut SliceCursor::new(&bytes), 64).err();

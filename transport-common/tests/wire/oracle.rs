@@ -166,7 +166,7 @@ const RESYNC: Figure = Figure {
     read: |bytes| {
         let FalconHeader::Resync(p) = falcon(bytes) else { panic!("another type") };
         let mut fields = base_fields(&p.base);
-        fields.extend([p.base.protocol.into(), p.code.into(), u64::from(p.vendor)]);
+        fields.extend([p.base.protocol.into(), p.code.0.into(), u64::from(p.vendor)]);
         (fields, encoded(|out| p.encode(out)))
     },
 };
@@ -256,7 +256,7 @@ const NACK: Figure = Figure {
             p.cc.ecn_count.into(),
             u64::from(p.cc.rue),
             u64::from(p.psn.0),
-            p.code.into(),
+            p.code.0.into(),
             p.rnr_timeout_code.into(),
             p.request_window.into(),
             p.ulp_code.into(),
@@ -376,7 +376,7 @@ const BTH: Figure = Figure {
     fields: &[(0, 0, 7), (0, 8, 8), (0, 9, 9), (0, 16, 31), (1, 8, 31), (2, 0, 0), (2, 8, 31)],
     read: |bytes| {
         let p = Bth::decode(&mut SliceCursor::new(bytes)).expect("the constants make it valid");
-        let mut fields = vec![p.opcode.into(), p.solicited.into(), p.migration.into(), p.pkey.into()];
+        let mut fields = vec![p.opcode.0.into(), p.solicited.into(), p.migration.into(), p.pkey.into()];
         fields.extend([u64::from(p.dest_qp), p.ack_request.into(), u64::from(p.psn)]);
         (fields, encoded(|out| p.encode(out)))
     },

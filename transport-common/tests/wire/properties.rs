@@ -2,16 +2,19 @@
 
 use proptest::prelude::*;
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
+use transport_common::ulp::rdma::Opcode;
 use transport_common::ulp::rdma::{Bth, Reth};
 use transport_common::units::FalconTime;
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
 use transport_common::wire::nack::Nack;
+use transport_common::wire::nack::NackCode;
 use transport_common::wire::psp::Psp;
 use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::Resync;
+use transport_common::wire::resync::ResyncCode;
 use transport_common::wire::{Cursor, FalconHeader, Malformed, PacketType, SliceCursor};
 
 prop_compose! {
@@ -65,7 +68,7 @@ prop_compose! {
             t2: h.t2,
             cc: CongestionInfo { rue, ..h.cc },
             psn: Psn(psn),
-            code,
+            code: NackCode(code),
             rnr_timeout_code,
             request_window,
             ulp_code,
@@ -88,7 +91,7 @@ fn falcon_header() -> impl Strategy<Value = FalconHeader> {
         (base(PacketType::Resync), any::<u8>(), original(), any::<u32>()).prop_map(
             |(base, code, packet_type, vendor)| FalconHeader::Resync(Resync {
                 base,
-                code,
+                code: ResyncCode(code),
                 packet_type,
                 vendor
             })
@@ -183,7 +186,7 @@ proptest! {
         prop_assert_eq!(out[7] & 0x1f, 3 << 1);
 
         let mut bth = [0; Bth::LEN];
-        Bth::new(4, wide, wide).encode(&mut bth);
+        Bth::new(Opcode(4), wide, wide).encode(&mut bth);
         prop_assert_eq!((bth[4], bth[8]), (0, 0));
 
         let mut psp = [0; Psp::LEN];
@@ -198,7 +201,7 @@ proptest! {
         reth.encode(&mut out);
         prop_assert_eq!(Reth::decode(&mut SliceCursor::new(&out)), Ok(reth));
         let bth = Bth {
-            opcode: length as u8, solicited: flags[0], migration: flags[1], pkey: rkey as u16, dest_qp: qp,
+            opcode: Opcode(length as u8), solicited: flags[0], migration: flags[1], pkey: rkey as u16, dest_qp: qp,
             ack_request: flags[2], psn: qp ^ 1,
         };
         let mut out = [0xa5; Bth::LEN];

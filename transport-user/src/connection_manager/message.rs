@@ -140,7 +140,7 @@ pub struct RegionAdvertisement {
     pub rkey: u32,
     /// Bytes.
     pub length: u64,
-    /// Access rights, bits of [`transport_common::queues::access`].
+    /// Access rights, bits of [`transport_common::queues::AccessFlags`].
     pub access: u32,
 }
 

@@ -104,7 +104,7 @@ impl Host for NodeHost {
             name: self.region_name(region.key),
             rkey: region.key.0,
             length: region.length,
-            access: region.access.bits(),
+            access: region.access.flags().bits(),
         };
         self.node.regions().into_iter().filter(offered).map(advertise).collect()
     }

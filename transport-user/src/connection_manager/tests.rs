@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Mutex;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use transport_common::queues::{CONNECTIONS, access};
+use transport_common::queues::{AccessFlags, CONNECTIONS};
 
 use super::message::{read_message, write_message};
 use super::*;
@@ -197,7 +197,7 @@ async fn news_of_regions_and_file_steps_reach_the_peer() {
         name: Some("data".into()),
         rkey: 1,
         length: 4096,
-        access: access::REMOTE_READ | access::REMOTE_WRITE,
+        access: (AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE).bits(),
     };
     lock(&left.host().0.regions).push(region.clone());
     eventually("the region is known", || right.sessions()[0].peer_regions == [region.clone()]).await;

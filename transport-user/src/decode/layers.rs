@@ -310,7 +310,7 @@ fn with_length(base: &BaseHeader, request_length: u16) -> Vec<Field> {
 fn resync_fields(resync: &Resync) -> Vec<Field> {
     let mut fields = base_fields(&resync.base);
     fields.extend([
-        meaning("resync_code", resync.code, text::resync_code(resync.code)),
+        meaning("resync_code", resync.code.0, text::resync_code(resync.code)),
         meaning("resync_packet_type", resync.packet_type as u8, text::packet_type(resync.packet_type)),
         hex("vendor_defined", resync.vendor, 8),
     ]);
@@ -370,10 +370,10 @@ fn nack_fields(nack: &Nack) -> Vec<Field> {
     let rnr = format!("{}.{:02} ms", rnr_nanos / 1_000_000, rnr_nanos % 1_000_000 / 10_000);
     fields.extend([
         number("psn", nack.psn.0),
-        meaning("nack_code", nack.code, text::nack_code(nack.code)),
+        meaning("nack_code", nack.code.0, text::nack_code(nack.code)),
         meaning("rnr_timeout_code", nack.rnr_timeout_code, &rnr),
         Field { name: "window", value: Value::Flag(nack.request_window), text: window.into() },
-        meaning("ulp_nack_code", nack.ulp_code, text::ulp_code(nack.ulp_code)),
+        meaning("ulp_nack_code", nack.ulp_code, text::ulp_code(rdma::UlpCode(nack.ulp_code))),
     ]);
     fields
 }
@@ -381,9 +381,9 @@ fn nack_fields(nack: &Nack) -> Vec<Field> {
 fn bth(w: &mut Walk<'_>, payload: usize) -> Result<Bth, Stop> {
     let (bth, start) =
         w.read("RDMA BTH", |c| if payload < Bth::LEN { Err(RdmaError::Truncated) } else { Bth::decode(c) })?;
-    let opcode = format!("{} (0x{:02x})", text::rdma_opcode(bth.opcode), bth.opcode);
+    let opcode = format!("{} (0x{:02x})", text::rdma_opcode(bth.opcode), bth.opcode.0);
     let fields = vec![
-        told("opcode", bth.opcode, opcode),
+        told("opcode", bth.opcode.0, opcode),
         flag("solicited_event", bth.solicited),
         flag("migration", bth.migration),
         hex("p_key", bth.pkey, 4),

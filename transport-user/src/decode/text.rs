@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use transport_common::ids::Psn;
-use transport_common::ulp::rdma::{UlpCode, opcode};
+use transport_common::ulp::rdma::{Opcode, UlpCode};
 use transport_common::units::FalconTime;
 use transport_common::wire::nack::NackCode;
 use transport_common::wire::resync::ResyncCode;
@@ -117,7 +117,7 @@ pub(super) fn protocol(bits: u8) -> &'static str {
     }
 }
 
-pub(super) fn resync_code(code: u8) -> &'static str {
+pub(super) fn resync_code(code: ResyncCode) -> &'static str {
     match code {
         ResyncCode::TARGET_ULP_COMPLETE_IN_ERROR => "target ULP completed in error",
         ResyncCode::LOCAL_XLR => "local xLR",
@@ -130,7 +130,7 @@ pub(super) fn resync_code(code: u8) -> &'static str {
     }
 }
 
-pub(super) fn nack_code(code: u8) -> &'static str {
+pub(super) fn nack_code(code: NackCode) -> &'static str {
     match code {
         NackCode::INSUFFICIENT_RESOURCES => "insufficient receiver resources",
         NackCode::RNR => "receiver not ready",
@@ -142,9 +142,9 @@ pub(super) fn nack_code(code: u8) -> &'static str {
     }
 }
 
-pub(super) fn ulp_code(code: u8) -> &'static str {
+pub(super) fn ulp_code(code: UlpCode) -> &'static str {
     match code {
-        0 => "none",
+        UlpCode::NONE => "none",
         UlpCode::INVALID_REQUEST => "invalid request",
         UlpCode::ACCESS => "access error",
         UlpCode::OPERATIONAL => "operational error",
@@ -152,21 +152,21 @@ pub(super) fn ulp_code(code: u8) -> &'static str {
     }
 }
 
-pub(super) fn rdma_opcode(code: u8) -> &'static str {
+pub(super) fn rdma_opcode(code: Opcode) -> &'static str {
     match code {
-        opcode::SEND_FIRST => "SEND First",
-        opcode::SEND_MIDDLE => "SEND Middle",
-        opcode::SEND_LAST => "SEND Last",
-        opcode::SEND_LAST_IMMEDIATE => "SEND Last with immediate",
-        opcode::SEND_ONLY => "SEND Only",
-        opcode::SEND_ONLY_IMMEDIATE => "SEND Only with immediate",
-        opcode::WRITE_ONLY => "RDMA WRITE Only",
-        opcode::WRITE_ONLY_IMMEDIATE => "RDMA WRITE Only with immediate",
-        opcode::READ_REQUEST => "RDMA READ Request",
-        opcode::READ_RESPONSE_ONLY => "RDMA READ response Only",
-        opcode::ATOMIC_ACKNOWLEDGE => "Atomic Acknowledge",
-        opcode::COMPARE_SWAP => "Compare and Swap",
-        opcode::FETCH_ADD => "Fetch and Add",
+        Opcode::SEND_FIRST => "SEND First",
+        Opcode::SEND_MIDDLE => "SEND Middle",
+        Opcode::SEND_LAST => "SEND Last",
+        Opcode::SEND_LAST_IMMEDIATE => "SEND Last with immediate",
+        Opcode::SEND_ONLY => "SEND Only",
+        Opcode::SEND_ONLY_IMMEDIATE => "SEND Only with immediate",
+        Opcode::WRITE_ONLY => "RDMA WRITE Only",
+        Opcode::WRITE_ONLY_IMMEDIATE => "RDMA WRITE Only with immediate",
+        Opcode::READ_REQUEST => "RDMA READ Request",
+        Opcode::READ_RESPONSE_ONLY => "RDMA READ response Only",
+        Opcode::ATOMIC_ACKNOWLEDGE => "Atomic Acknowledge",
+        Opcode::COMPARE_SWAP => "Compare and Swap",
+        Opcode::FETCH_ADD => "Fetch and Add",
         _ => "not used on Falcon",
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
-use transport_common::tape::file::{ChunkHead, Head, chunk};
+use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
 use crate::error::Error;
 
@@ -55,7 +55,7 @@ impl TraceFile {
 
     /// A run, as its tape is.
     pub(super) fn run(&mut self, tape: &[u8]) -> Result<(), Error> {
-        self.chunk(chunk::RUN, &[tape])
+        self.chunk(ChunkKind::RUN, &[tape])
     }
 
     /// A connection as it is now.
@@ -67,21 +67,21 @@ impl TraceFile {
     ) -> Result<(), Error> {
         let mut head = [0; 8];
         head[..4].copy_from_slice(&(slot as u32).to_le_bytes());
-        self.chunk(chunk::CONNECTION, &[&head, bytes_of_entry(entry), bytemuck::bytes_of(settings)])
+        self.chunk(ChunkKind::CONNECTION, &[&head, bytes_of_entry(entry), bytemuck::bytes_of(settings)])
     }
 
     /// So many runs were lost since the begin.
     pub(super) fn lost(&mut self, lost: u64) -> Result<(), Error> {
-        self.chunk(chunk::LOST, &[&lost.to_le_bytes()])
+        self.chunk(ChunkKind::LOST, &[&lost.to_le_bytes()])
     }
 
     /// The end.
     pub(super) fn end(&mut self, runs: u64, lost: u64) -> Result<(), Error> {
-        self.chunk(chunk::END, &[&runs.to_le_bytes(), &lost.to_le_bytes()])?;
+        self.chunk(ChunkKind::END, &[&runs.to_le_bytes(), &lost.to_le_bytes()])?;
         self.to.flush().map_err(|source| self.failed(source))
     }
 
-    fn chunk(&mut self, kind: u32, parts: &[&[u8]]) -> Result<(), Error> {
+    fn chunk(&mut self, kind: ChunkKind, parts: &[&[u8]]) -> Result<(), Error> {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
         self.write(&[&ChunkHead { kind, bytes }.to_bytes()])?;
         self.write(parts)
@@ -142,11 +142,11 @@ mod tests {
         let (head, rest) = bytes.split_first_chunk::<{ Head::LEN }>().expect("a head");
         assert_eq!(Head::from_bytes(head), Some(Head::THIS));
         let (run, rest) = rest.split_first_chunk::<{ ChunkHead::LEN }>().expect("a chunk");
-        assert_eq!(ChunkHead::from_bytes(*run), ChunkHead { kind: chunk::RUN, bytes: 3 });
+        assert_eq!(ChunkHead::from_bytes(*run), ChunkHead { kind: ChunkKind::RUN, bytes: 3 });
         let (end, rest) = rest[3..].split_first_chunk::<{ ChunkHead::LEN }>().expect("a chunk");
         assert_eq!(
             (ChunkHead::from_bytes(*end), rest.len()),
-            (ChunkHead { kind: chunk::END, bytes: 16 }, 16)
+            (ChunkHead { kind: ChunkKind::END, bytes: 16 }, 16)
         );
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clocked::Cycle;
 use host_nic::HostNic;
 use transport_common::datapath::Verdict;
-use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::timing_wheel;
 use transport_common::units::Picoseconds;
 
@@ -21,12 +21,7 @@ const DELAY: u64 = 1_000_000;
 const IDLE_TURNS: u32 = 1024;
 /// Work requests a connection keeps outstanding.
 const DEPTH: u32 = 128;
-const REGION: Region = Region {
-    offset: 0,
-    length: 24 << 20,
-    key: 1,
-    access: access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC,
-};
+const REGION: Region = Region { offset: 0, length: 24 << 20, key: 1, access: AccessFlags::all() };
 
 /// Who asks for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +81,8 @@ impl Bench {
         let place = (self.posted % 1024) * 4096 + slot as u64 * 64;
         let write = matches!(self.load.kind, Kind::WriteIn | Kind::WriteOut);
         WorkRequest {
-            opcode: if write { opcode::WRITE } else { opcode::READ },
-            flags: flag::SIGNALED,
+            opcode: if write { Verb::WRITE } else { Verb::READ },
+            flags: WorkFlags::SIGNALED,
             length: self.load.length,
             local_offset: place,
             remote_address: (8 << 20) + place,

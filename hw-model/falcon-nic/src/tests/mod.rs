@@ -9,7 +9,7 @@ mod same;
 
 use fabric_model::{Fabric, Port};
 use host_nic::testbed::mac;
-use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 
 use super::testbed::{self, Traffic};
 use super::*;
@@ -28,18 +28,13 @@ fn pair(parameters: &Parameters, connections: usize, traffic: Traffic, fabric: &
 }
 
 /// The whole memory of a card but its end, for everything.
-const REGION: Region = Region {
-    offset: 0,
-    length: 16 << 20,
-    key: 1,
-    access: access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC,
-};
+const REGION: Region = Region { offset: 0, length: 16 << 20, key: 1, access: AccessFlags::all() };
 
 /// A WRITE of memory at `from` to `to`.
 fn write(from: u64, to: u64, length: u32) -> WorkRequest {
     WorkRequest {
-        opcode: opcode::WRITE,
-        flags: flag::SIGNALED,
+        opcode: Verb::WRITE,
+        flags: WorkFlags::SIGNALED,
         length,
         local_offset: from,
         remote_address: to,

@@ -3,7 +3,7 @@
 use clocked::Cycle;
 
 use super::*;
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::wire::ack::AckHeader;
 use transport_common::wire::psp::Psp;
 
@@ -17,7 +17,7 @@ fn a_write_takes_the_cycles_of_the_blocks_it_visits() {
     while pair.step(Cycle(1_000_000)) {}
     assert_eq!(pair.card(1).host().memory()[4095..4161], [&[0][..], &[0xa5; 64], &[0]].concat());
     let done = pair.card(0).host_mut().poll_completion(0).expect("it was acknowledged");
-    assert_eq!((done.opcode, done.status), (opcode::WRITE, 0));
+    assert_eq!((done.opcode, done.status), (Verb::WRITE, 0));
 
     let statistics = pair.card_mut(1).statistics();
     let write = statistics.event(Event::WriteReceived).expect("it came");

@@ -7,7 +7,7 @@ use clocked::Cycle;
 use host_nic::{FrameAtHand, HostNic};
 use transport_common::connection::State;
 use transport_common::datapath::Verdict;
-use transport_common::queues::{ReceiveRequest, WorkRequest, opcode};
+use transport_common::queues::{ReceiveRequest, Verb, WorkRequest};
 use transport_common::units::Picoseconds;
 
 use super::super::testbed::{self, Traffic};
@@ -150,16 +150,16 @@ fn play(lossy: bool) -> Statistics {
     let pipeline = Pipeline::new(Parameters::default()).expect("possible");
     let mut beside =
         Beside { card, pipeline, plain: end(1), peer: end(0), loses: if lossy { 11 } else { 0 }, to_peer: 0 };
-    let kinds = [opcode::WRITE, opcode::READ, opcode::SEND_ONLY, opcode::FETCH_ADD];
+    let kinds = [Verb::WRITE, Verb::READ, Verb::SEND_ONLY, Verb::FETCH_ADD];
     for slot in 0..CONNECTIONS {
         for number in 0..12_u64 {
             let opcode = kinds[(slot + number as usize) % kinds.len()];
-            let length = if opcode == opcode::FETCH_ADD { 8 } else { 100 * number as u32 + 1 };
+            let length = if opcode == Verb::FETCH_ADD { 8 } else { 100 * number as u32 + 1 };
             let from = number * 4096;
             let to = (8 << 20) + (slot as u64 * 16 + number) * 4096;
             let work = match opcode {
-                opcode::READ => write(to, from, length),
-                opcode::FETCH_ADD => write(to, (12 << 20) + slot as u64 * 8, length),
+                Verb::READ => write(to, from, length),
+                Verb::FETCH_ADD => write(to, (12 << 20) + slot as u64 * 8, length),
                 _ => write(from, to, length),
             };
             beside.peer.post(slot, WorkRequest { opcode, swap_or_add: 3, ..work }).expect("there is room");

@@ -10,7 +10,7 @@ use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Entry, Initial, Parameters, Path};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Spi};
-use transport_common::queues::{QueuePair, Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, QueuePair, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::units::{Fcwnd, Picoseconds, Ticks};
 
 use crate::cost::{self, Cost};
@@ -87,10 +87,10 @@ impl Scene {
             nic.set_time(Picoseconds(1 << 40));
             nic
         });
-        b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
-        let work = WorkRequest { opcode: opcode::WRITE, length: 64, rkey: 1, ..WorkRequest::default() };
+        b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+        let work = WorkRequest { opcode: Verb::WRITE, length: 64, rkey: 1, ..WorkRequest::default() };
         for n in 0..PACKETS {
-            let flags = if n + 1 == PACKETS { flag::SIGNALED } else { 0 };
+            let flags = if n + 1 == PACKETS { WorkFlags::SIGNALED } else { WorkFlags::empty() };
             a.post(SLOT, WorkRequest { flags, ..work })?;
         }
         let mut frames = Vec::new();

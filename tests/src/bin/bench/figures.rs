@@ -62,14 +62,14 @@ const fn raw(name: &'static str, title: &'static str, measure: Measure, verb: Ra
 
 /// What an application asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum Operation {
     Write,
     Read,
     Send,
     FetchAdd,
 }
 
-impl Verb {
+impl Operation {
     /// The raw operation that moves the same data the same way, with as many bytes as the measure has.
     fn raw(self, measure: Measure) -> RawVerb {
         match (measure, self) {
@@ -86,7 +86,7 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) measure: Measure,
-    pub(crate) verb: Verb,
+    pub(crate) operation: Operation,
     /// What was promised, in the measure's unit.
     pub(crate) target: Option<f64>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Figure {
 impl Figure {
     /// Index in [`RAW`] of the figure it is compared with.
     pub(crate) fn limit(&self) -> usize {
-        let verb = self.verb.raw(self.measure);
+        let verb = self.operation.raw(self.measure);
         RAW.iter()
             .position(|raw| (raw.measure, raw.verb) == (self.measure, verb))
             .expect("each figure has its raw limit")
@@ -103,27 +103,27 @@ impl Figure {
 
 /// All figures of Tiercel.
 pub(crate) const FIGURES: [Figure; 11] = [
-    figure("write_64_rate", "64 B WRITE", Measure::Rate, Verb::Write, Some(1.0)),
-    figure("read_64_rate", "64 B READ", Measure::Rate, Verb::Read, None),
-    figure("send_64_rate", "64 B SEND", Measure::Rate, Verb::Send, None),
-    figure("fetch_add_rate", "fetch-add", Measure::Rate, Verb::FetchAdd, None),
-    figure("write_1mib_throughput", "1 MiB WRITE", Measure::Throughput, Verb::Write, Some(10.0)),
-    figure("read_1mib_throughput", "1 MiB READ", Measure::Throughput, Verb::Read, None),
-    figure("send_1mib_throughput", "1 MiB SEND", Measure::Throughput, Verb::Send, None),
-    figure("write_64_latency", "64 B WRITE", Measure::Latency, Verb::Write, None),
-    figure("read_64_latency", "64 B READ", Measure::Latency, Verb::Read, Some(3.0)),
-    figure("send_64_latency", "64 B SEND", Measure::Latency, Verb::Send, None),
-    figure("fetch_add_latency", "fetch-add", Measure::Latency, Verb::FetchAdd, None),
+    figure("write_64_rate", "64 B WRITE", Measure::Rate, Operation::Write, Some(1.0)),
+    figure("read_64_rate", "64 B READ", Measure::Rate, Operation::Read, None),
+    figure("send_64_rate", "64 B SEND", Measure::Rate, Operation::Send, None),
+    figure("fetch_add_rate", "fetch-add", Measure::Rate, Operation::FetchAdd, None),
+    figure("write_1mib_throughput", "1 MiB WRITE", Measure::Throughput, Operation::Write, Some(10.0)),
+    figure("read_1mib_throughput", "1 MiB READ", Measure::Throughput, Operation::Read, None),
+    figure("send_1mib_throughput", "1 MiB SEND", Measure::Throughput, Operation::Send, None),
+    figure("write_64_latency", "64 B WRITE", Measure::Latency, Operation::Write, None),
+    figure("read_64_latency", "64 B READ", Measure::Latency, Operation::Read, Some(3.0)),
+    figure("send_64_latency", "64 B SEND", Measure::Latency, Operation::Send, None),
+    figure("fetch_add_latency", "fetch-add", Measure::Latency, Operation::FetchAdd, None),
 ];
 
 const fn figure(
     name: &'static str,
     title: &'static str,
     measure: Measure,
-    verb: Verb,
+    operation: Operation,
     target: Option<f64>,
 ) -> Figure {
-    Figure { name, title, measure, verb, target }
+    Figure { name, title, measure, operation, target }
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tiercel_tests::Pair;
 use tiercel_tests::nodes::{Setup, TwoNodes};
-use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, WorkRequest, flag, opcode};
+use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest};
 use transport_user::{Access, EngineMode, EngineOptions, MemoryRegion, PostError, Tuning};
 
 use crate::cost;
-use crate::figures::{Figure, MESSAGE, Measure, SMALL, Verb};
+use crate::figures::{Figure, MESSAGE, Measure, Operation, SMALL};
 use crate::machine::{ENGINE_CPU, as_application};
 use crate::run::{PATIENCE, Ran};
 use crate::series::Latencies;
@@ -84,11 +84,11 @@ impl Tiercel {
     ) -> Result<Ran> {
         self.fill(&self.local, LOCAL)?;
         self.fill(&self.remote, REMOTE)?;
-        let verb = figure.verb;
+        let operation = figure.operation;
         let ran = as_application(|| match figure.measure {
-            Measure::Rate => self.many(&self.small(verb)?, SIGNALED_EVERY, duration),
-            Measure::Throughput => self.many(&self.message(verb)?, 1, duration),
-            Measure::Latency => self.one_at_a_time(verb, duration, latencies),
+            Measure::Rate => self.many(&self.small(operation)?, SIGNALED_EVERY, duration),
+            Measure::Throughput => self.many(&self.message(operation)?, 1, duration),
+            Measure::Latency => self.one_at_a_time(operation, duration, latencies),
         });
         let ran = ran.with_context(|| format!("{}, {}", figure.title, figure.measure.unit()))?;
         self.check(figure, ran.operations)?;
@@ -96,38 +96,38 @@ impl Tiercel {
     }
 
     /// Small operations, of which the last asks for a completion.
-    fn small(&self, verb: Verb) -> Result<Vec<WorkRequest>> {
-        let mut list = vec![self.work(verb, 0, small_bytes(verb))?; SIGNALED_EVERY];
-        list[SIGNALED_EVERY - 1].flags = flag::SIGNALED;
+    fn small(&self, operation: Operation) -> Result<Vec<WorkRequest>> {
+        let mut list = vec![self.work(operation, 0, small_bytes(operation))?; SIGNALED_EVERY];
+        list[SIGNALED_EVERY - 1].flags = WorkFlags::SIGNALED;
         Ok(list)
     }
 
     /// The transactions of one large operation, of which the last asks for a completion: the connection is ordered.
-    fn message(&self, verb: Verb) -> Result<Vec<WorkRequest>> {
+    fn message(&self, operation: Operation) -> Result<Vec<WorkRequest>> {
         let segment = self.nodes.at_a.max_segment();
         let count = MESSAGE.div_ceil(segment);
         let cut = |n: u32| {
             let at = n * segment;
-            let work = self.work(verb, at, segment.min(MESSAGE - at))?;
-            let opcode = match (verb, n) {
-                (Verb::Send, 0) => opcode::SEND_FIRST,
-                (Verb::Send, n) if n + 1 == count => opcode::SEND_LAST,
-                (Verb::Send, _) => opcode::SEND_MIDDLE,
+            let work = self.work(operation, at, segment.min(MESSAGE - at))?;
+            let opcode = match (operation, n) {
+                (Operation::Send, 0) => Verb::SEND_FIRST,
+                (Operation::Send, n) if n + 1 == count => Verb::SEND_LAST,
+                (Operation::Send, _) => Verb::SEND_MIDDLE,
                 _ => work.opcode,
             };
-            let flags = if n + 1 == count { flag::SIGNALED } else { 0 };
+            let flags = if n + 1 == count { WorkFlags::SIGNALED } else { WorkFlags::empty() };
             Ok(WorkRequest { opcode, flags, segment: n, ..work })
         };
         (0..count).map(cut).collect()
     }
 
     /// One transaction at an offset that is the same at both ends.
-    fn work(&self, verb: Verb, at: u32, length: u32) -> Result<WorkRequest> {
-        let (opcode, offset) = match verb {
-            Verb::Write => (opcode::WRITE, at.into()),
-            Verb::Read => (opcode::READ, at.into()),
-            Verb::Send => (opcode::SEND_ONLY, at.into()),
-            Verb::FetchAdd => (opcode::FETCH_ADD, COUNTER),
+    fn work(&self, operation: Operation, at: u32, length: u32) -> Result<WorkRequest> {
+        let (opcode, offset) = match operation {
+            Operation::Write => (Verb::WRITE, at.into()),
+            Operation::Read => (Verb::READ, at.into()),
+            Operation::Send => (Verb::SEND_ONLY, at.into()),
+            Operation::FetchAdd => (Verb::FETCH_ADD, COUNTER),
         };
         Ok(WorkRequest {
             opcode,
@@ -176,8 +176,14 @@ impl Tiercel {
         })
     }
 
-    fn one_at_a_time(&self, verb: Verb, duration: Duration, latencies: &mut Latencies) -> Result<Ran> {
-        let work = WorkRequest { flags: flag::SIGNALED, ..self.work(verb, 0, small_bytes(verb))? };
+    fn one_at_a_time(
+        &self,
+        operation: Operation,
+        duration: Duration,
+        latencies: &mut Latencies,
+    ) -> Result<Ran> {
+        let work =
+            WorkRequest { flags: WorkFlags::SIGNALED, ..self.work(operation, 0, small_bytes(operation))? };
         let mut completions = [Completion::default(); TAKEN];
         let begin = Instant::now();
         Ran::one_at_a_time(duration, latencies, || {
@@ -192,7 +198,7 @@ impl Tiercel {
                 );
             }
             // The receive is replaced between two SENDs.
-            if verb == Verb::Send { self.replace_receives(&mut completions) } else { Ok(()) }
+            if operation == Operation::Send { self.replace_receives(&mut completions) } else { Ok(()) }
         })
     }
 
@@ -234,8 +240,8 @@ impl Tiercel {
 
     /// Whether the operations did what they are for, and not only completed.
     fn check(&self, figure: &Figure, operations: u64) -> Result<()> {
-        let (verb, name) = (figure.verb, figure.name);
-        if verb == Verb::FetchAdd {
+        let (operation, name) = (figure.operation, figure.name);
+        if operation == Operation::FetchAdd {
             let expected = self.added.fetch_add(operations, Relaxed) + operations;
             let mut counter = [0; WORD as usize];
             self.remote.read(COUNTER, &mut counter)?;
@@ -243,7 +249,8 @@ impl Tiercel {
             ensure!(counter == expected, "{name}: the counter is {counter} after {expected} fetch-adds of 1");
             return Ok(());
         }
-        let (region, byte) = if verb == Verb::Read { (&self.local, REMOTE) } else { (&self.remote, LOCAL) };
+        let (region, byte) =
+            if operation == Operation::Read { (&self.local, REMOTE) } else { (&self.remote, LOCAL) };
         let bytes = if figure.measure == Measure::Throughput { MESSAGE } else { SMALL };
         let mut arrived = vec![0; bytes as usize];
         region.read(0, &mut arrived)?;
@@ -253,8 +260,8 @@ impl Tiercel {
     }
 }
 
-fn small_bytes(verb: Verb) -> u32 {
-    if verb == Verb::FetchAdd { WORD } else { SMALL }
+fn small_bytes(operation: Operation) -> u32 {
+    if operation == Operation::FetchAdd { WORD } else { SMALL }
 }
 
 fn succeeded(completions: &[Completion]) -> Result<()> {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tiercel_tests::nodes::TwoNodes;
-use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, WorkRequest, flag, opcode};
+use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest};
 use transport_user::{Access, Connection, MemoryRegion, PostError};
 
 use crate::measure::{Latencies, Latency, Progress};
@@ -26,15 +26,15 @@ pub(crate) fn operations(nodes: &TwoNodes, samples: u64, phases: &mut Vec<Phase>
     let local = nodes.a.register(4096, Access::ALL)?;
     let remote = nodes.b.register(4096, Access::ALL)?;
     let verbs = [
-        ("WRITE", opcode::WRITE, BYTES),
-        ("READ", opcode::READ, BYTES),
-        ("SEND", opcode::SEND_ONLY, BYTES),
-        ("fetch-add", opcode::FETCH_ADD, 8),
+        ("WRITE", Verb::WRITE, BYTES),
+        ("READ", Verb::READ, BYTES),
+        ("SEND", Verb::SEND_ONLY, BYTES),
+        ("fetch-add", Verb::FETCH_ADD, 8),
     ];
     for (name, opcode, length) in verbs {
         let work = WorkRequest {
             opcode,
-            flags: flag::SIGNALED,
+            flags: WorkFlags::SIGNALED,
             length,
             local_offset: local.local_offset(0, length.into())?,
             rkey: remote.key().0,
@@ -83,7 +83,7 @@ fn latency(
 
 /// The time `operations` take, a multiple of [`SIGNAL_EVERY`], with the send queue kept full.
 fn rate(nodes: &TwoNodes, work: &WorkRequest, remote: &MemoryRegion, operations: u64) -> Result<Duration> {
-    let mut list = [WorkRequest { flags: 0, ..*work }; SIGNAL_EVERY as usize];
+    let mut list = [WorkRequest { flags: WorkFlags::empty(), ..*work }; SIGNAL_EVERY as usize];
     list[SIGNAL_EVERY as usize - 1] = *work;
     let mut receiver = Receiver::of(nodes, work, remote, operations);
     let (mut posted, mut completed) = (0, 0);
@@ -123,7 +123,7 @@ struct Receiver<'a> {
 
 impl<'a> Receiver<'a> {
     fn of(nodes: &'a TwoNodes, work: &WorkRequest, region: &'a MemoryRegion, operations: u64) -> Self {
-        let expected = (work.opcode == opcode::SEND_ONLY).then_some(operations);
+        let expected = (work.opcode == Verb::SEND_ONLY).then_some(operations);
         Self { connection: &nodes.at_b, region, expected, posted: 0, received: 0 }
     }
 

@@ -17,7 +17,7 @@ use transport_common::connection::{
 use transport_common::datapath::Scratch;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::packet_delivery::{TxPacket, Window};
-use transport_common::queues::{QueuePair, WorkRequest, flag, opcode};
+use transport_common::queues::{QueuePair, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::{RequestState, Response, TargetRequest, Transaction};
 use transport_common::units::{Fcwnd, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
@@ -49,9 +49,9 @@ pub(crate) const RESYNC: u8 = PacketType::Resync as u8;
 pub(crate) const NACK: u8 = PacketType::Nack as u8;
 pub(crate) const BACK: u8 = PacketType::Back as u8;
 pub(crate) const EACK: u8 = PacketType::Eack as u8;
-pub(crate) const RNR: u8 = NackCode::RNR;
-pub(crate) const CIE: u8 = NackCode::COMPLETE_IN_ERROR;
-pub(crate) const NO_RESOURCES: u8 = NackCode::INSUFFICIENT_RESOURCES;
+pub(crate) const RNR: NackCode = NackCode::RNR;
+pub(crate) const CIE: NackCode = NackCode::COMPLETE_IN_ERROR;
+pub(crate) const NO_RESOURCES: NackCode = NackCode::INSUFFICIENT_RESOURCES;
 
 /// The instant `micros` after the beginning, well clear of the clock's 0.
 pub(crate) fn at(micros: u64) -> Picoseconds {
@@ -140,10 +140,10 @@ pub(crate) fn initial(request_psn: u32, data_psn: u32, rsn: u32) -> Initial {
 }
 
 /// A signaled work request of `length` bytes between offset 0 here and offset `remote` there.
-pub(crate) fn work(code: u8, remote: u64, length: u32) -> WorkRequest {
+pub(crate) fn work(code: Verb, remote: u64, length: u32) -> WorkRequest {
     WorkRequest {
         opcode: code,
-        flags: flag::SIGNALED,
+        flags: WorkFlags::SIGNALED,
         length,
         remote_address: remote,
         rkey: RKEY,
@@ -152,11 +152,11 @@ pub(crate) fn work(code: u8, remote: u64, length: u32) -> WorkRequest {
 }
 
 pub(crate) fn write(remote: u64, length: u32) -> WorkRequest {
-    work(opcode::WRITE, remote, length)
+    work(Verb::WRITE, remote, length)
 }
 
 pub(crate) fn read(remote: u64, length: u32) -> WorkRequest {
-    work(opcode::READ, remote, length)
+    work(Verb::READ, remote, length)
 }
 
 /// The packet at `psn` was booked and could not be built.

@@ -10,7 +10,8 @@ use transport_common::connection::{Entry, Parameters, Serviced, WorkDone, WorkKi
 use transport_common::counters::Counter;
 use transport_common::datapath::Scratch;
 use transport_common::queues::{
-    Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, access,
+    AccessFlags, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH,
+    WorkRequest,
 };
 use transport_common::transaction::{Held, NO_CELL, RequestFlags};
 use transport_common::ulp::rdma::{Aeth, Operation, UlpCode};
@@ -50,7 +51,7 @@ impl Node {
         p.check().expect("parameters in range");
         let mut entry = closed_entry();
         entry.open(p, 1);
-        let everything = access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+        let everything = AccessFlags::all();
         let queues = zeroed_queues(p.tx.rsn);
         queues.start_settings(p.settings);
         Self {
@@ -307,9 +308,9 @@ impl Node {
         let mut ulp = t.ulp;
         if ulp.resolve != 0 {
             let region = self.region(ulp.rkey);
-            match region.resolve(ulp.rkey, access::REMOTE_READ, ulp.address, ulp.length) {
+            match region.resolve(ulp.rkey, AccessFlags::REMOTE_READ, ulp.address, ulp.length) {
                 Some(offset) => ulp.memory_offset = offset,
-                None => (ulp.data_length, ulp.syndrome) = (0, Aeth::ERROR_BASE | UlpCode::ACCESS),
+                None => (ulp.data_length, ulp.syndrome) = (0, Aeth::ERROR_BASE | UlpCode::ACCESS.0),
             }
         }
         if ulp.data_length != 0 {

@@ -3,7 +3,7 @@
 use transport_common::connection::Outgoing;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Acknowledgement, Window};
-use transport_common::ulp::rdma::{Aeth, Extension, Operation, OperationKind, Payload, opcode as bth};
+use transport_common::ulp::rdma::{Aeth, Extension, Opcode, Operation, OperationKind, Payload, UlpCode};
 use transport_common::units::Picoseconds;
 use transport_common::wire::packet::Packet;
 
@@ -106,17 +106,17 @@ fn operation_of(u: &Payload) -> Operation {
     };
     out.kind = match (u.extension, u.bth_opcode) {
         (Extension::None, _) => OperationKind::None,
-        (Extension::Reth, bth::READ_REQUEST) => OperationKind::Read,
+        (Extension::Reth, Opcode::READ_REQUEST) => OperationKind::Read,
         (Extension::Reth, _) => OperationKind::Write,
-        (Extension::Atomic, bth::COMPARE_SWAP) => OperationKind::CompareSwap,
+        (Extension::Atomic, Opcode::COMPARE_SWAP) => OperationKind::CompareSwap,
         (Extension::Atomic, _) => OperationKind::FetchAdd,
         (Extension::Aeth, _) if u.syndrome != 0 => OperationKind::ErrorResponse,
         (Extension::Aeth, _) => OperationKind::ReadResponse,
         (Extension::AethValue, _) => OperationKind::AtomicResponse,
         (_, code) => {
-            let only = matches!(code, bth::SEND_ONLY | bth::SEND_ONLY_IMMEDIATE);
-            let last = matches!(code, bth::SEND_LAST | bth::SEND_LAST_IMMEDIATE);
-            out.first = (only || code == bth::SEND_FIRST) as u8;
+            let only = matches!(code, Opcode::SEND_ONLY | Opcode::SEND_ONLY_IMMEDIATE);
+            let last = matches!(code, Opcode::SEND_LAST | Opcode::SEND_LAST_IMMEDIATE);
+            out.first = (only || code == Opcode::SEND_FIRST) as u8;
             out.last = (only || last) as u8;
             OperationKind::Send
         }
@@ -126,7 +126,7 @@ fn operation_of(u: &Payload) -> Operation {
         OperationKind::CompareSwap | OperationKind::FetchAdd | OperationKind::AtomicResponse => {
             out.length = 8
         }
-        OperationKind::ErrorResponse => out.code = u.syndrome & !Aeth::ERROR_BASE,
+        OperationKind::ErrorResponse => out.code = UlpCode(u.syndrome & !Aeth::ERROR_BASE),
         _ => {}
     }
     out
@@ -155,7 +155,7 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
 }
 
 /// A NACK for `psn` with the bases as they are.
-pub(crate) fn nack(to: &Node, window: Window, psn: u32, code: u8, now: Picoseconds) -> Wire {
+pub(crate) fn nack(to: &Node, window: Window, psn: u32, code: NackCode, now: Picoseconds) -> Wire {
     let c = &to.entry.connection;
     let mut wire = back(to, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, now);
     wire.packet.kind = NACK;

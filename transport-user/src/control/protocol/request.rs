@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
-use transport_common::queues::access;
+use transport_common::queues::AccessFlags;
 
 use super::{Call, Hex, answer};
 use crate::congestion::CongestionChange;
@@ -342,18 +342,19 @@ pub enum Right {
 }
 
 impl Right {
-    /// Its bit of [`transport_common::queues::access`].
-    pub fn bit(self) -> u32 {
+    /// Its bit in the region table.
+    pub fn flag(self) -> AccessFlags {
         match self {
-            Self::RemoteRead => access::REMOTE_READ,
-            Self::RemoteWrite => access::REMOTE_WRITE,
-            Self::RemoteAtomic => access::REMOTE_ATOMIC,
+            Self::RemoteRead => AccessFlags::REMOTE_READ,
+            Self::RemoteWrite => AccessFlags::REMOTE_WRITE,
+            Self::RemoteAtomic => AccessFlags::REMOTE_ATOMIC,
         }
     }
 
     /// The rights whose bits are set.
     pub fn of(bits: u32) -> Vec<Self> {
-        Self::VARIANTS.iter().copied().filter(|right| bits & right.bit() != 0).collect()
+        let flags = AccessFlags::from_bits_retain(bits);
+        Self::VARIANTS.iter().copied().filter(|right| flags.contains(right.flag())).collect()
     }
 }
 
