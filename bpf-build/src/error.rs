@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{LINKER_VAR, TOOLCHAIN_VAR, toolchain::Rejected};
+use crate::{LINKER_VAR, TOOLCHAIN_VAR, TooNew, toolchain::Rejected};
 
 /// Why the XDP programs were not built; every message ends with what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +86,14 @@ pub enum BuildError {
     )]
     Panics(Vec<String>),
 
+    /// The programs hold instructions that the oldest kernel of the project does not have.
+    #[error(
+        "the XDP programs do not load on Linux {}.{}: {}. Take an operation that it has; for words that other CPUs write, \
+         the types of transport_common::shared",
+        crate::OLDEST_KERNEL.0, crate::OLDEST_KERNEL.1, listed_too_new(.0)
+    )]
+    TooNew(Vec<TooNew>),
+
     /// The object lacks a section the loader needs.
     #[error("the XDP object has no {0} section. Run `cargo xtask setup` for a bpf-linker that writes BTF")]
     MissingSection(&'static str),
@@ -112,6 +120,11 @@ impl BuildError {
         let path = path.into();
         move |source| Self::Io { action, path, source }
     }
+}
+
+fn listed_too_new(found: &[TooNew]) -> String {
+    let each: Vec<String> = found.iter().map(|one| format!("{} has {}", one.section, one.what)).collect();
+    each.join(", ")
 }
 
 fn listed(rejected: &[Rejected]) -> String {

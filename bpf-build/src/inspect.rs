@@ -2,7 +2,7 @@
 
 use object::{Object, ObjectSymbol};
 
-use crate::BuildError;
+use crate::{BuildError, instructions};
 
 /// Sections without which the programs do not load: BTF maps and spin locks need both kinds of BTF.
 const SECTIONS: [&str; 3] = [".BTF", ".BTF.ext", "license"];
@@ -11,7 +11,8 @@ const SECTIONS: [&str; 3] = [".BTF", ".BTF.ext", "license"];
 /// panic handler itself when they were inlined.
 const PANIC_MARKS: [&str; 2] = ["panicking", "rust_begin_unwind"];
 
-/// Checks that the object has BTF and a licence and that no panic survived optimisation.
+/// Checks that the object has BTF and a licence, that no panic survived optimisation, and that the oldest kernel of the
+/// project has every instruction.
 ///
 /// # Errors
 /// Says what is wrong with it.
@@ -28,7 +29,11 @@ pub(crate) fn check(object: &[u8]) -> Result<(), BuildError> {
         .filter(|name| PANIC_MARKS.iter().any(|mark| name.contains(mark)))
         .map(str::to_owned)
         .collect();
-    if panics.is_empty() { Ok(()) } else { Err(BuildError::Panics(panics)) }
+    if !panics.is_empty() {
+        return Err(BuildError::Panics(panics));
+    }
+    let too_new = instructions::too_new(&file)?;
+    if too_new.is_empty() { Ok(()) } else { Err(BuildError::TooNew(too_new)) }
 }
 
 #[cfg(test)]

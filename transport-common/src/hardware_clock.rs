@@ -4,9 +4,10 @@
 //! be of one clock, the node's monotonic one. User space measures the relation of the two and keeps it current; the
 //! program that receives converts.
 
-use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::counters::Counter;
+use crate::shared::AtomicU64;
 use crate::units::Picoseconds;
 
 /// Stands in the program for the kernel function `bpf_xdp_metadata_rx_timestamp`, whose number differs from kernel to

@@ -4,49 +4,74 @@ use bytemuck::Zeroable;
 use core::cell::UnsafeCell;
 
 #[cfg(not(target_arch = "bpf"))]
-pub use core::sync::atomic::AtomicU32;
+pub use core::sync::atomic::{AtomicU32, AtomicU64};
 #[cfg(target_arch = "bpf")]
-pub use word::AtomicU32;
+pub use word::{AtomicU32, AtomicU64};
 
-/// The BPF target has 64-bit atomics only; its stand-in for loads and stores of 32 bits.
+/// The BPF target's stand-ins for loads and stores of words that other CPUs write.
+///
+/// The target has no atomics of 32 bits, and LLVM turns acquire loads and release stores of 64 bits into instructions
+/// that only Linux 6.15 and later have. A volatile access with a compiler fence is enough on x86-64: its processors
+/// keep the order of loads among each other and of stores among each other, and the kernel translates each access into
+/// one. Other architectures do not keep that order; arm64 needs the instructions of Linux 6.15.
 #[cfg(target_arch = "bpf")]
 mod word {
     use core::cell::UnsafeCell;
-    use core::sync::atomic::Ordering;
+    use core::sync::atomic::{Ordering, compiler_fence};
 
-    /// A 32-bit word that other CPUs write. Volatile accesses keep their order among each other; the processor
-    /// keeps it too on x86-64, the architecture this project supports.
-    #[repr(transparent)]
-    pub struct AtomicU32(UnsafeCell<u32>);
+    macro_rules! word {
+        ($name:ident, $value:ty) => {
+            /// A word that other CPUs write.
+            #[derive(Debug)]
+            #[repr(transparent)]
+            pub struct $name(UnsafeCell<$value>);
 
-    // SAFETY: every access is a single volatile load or store.
-    unsafe impl Sync for AtomicU32 {}
+            // SAFETY: every access is a single volatile load or store.
+            unsafe impl Sync for $name {}
 
-    impl AtomicU32 {
-        /// The word at `p`.
-        ///
-        /// # Safety
-        /// `p` is valid for `'a`, and aligned.
-        #[inline(always)]
-        pub const unsafe fn from_ptr<'a>(p: *mut u32) -> &'a Self {
-            // SAFETY: by the contract of this function; the types have one layout.
-            unsafe { &*p.cast() }
-        }
+            impl $name {
+                /// The word at `p`.
+                ///
+                /// # Safety
+                /// `p` is valid for `'a`, and aligned.
+                #[inline(always)]
+                pub const unsafe fn from_ptr<'a>(p: *mut $value) -> &'a Self {
+                    // SAFETY: by the contract of this function; the types have one layout.
+                    unsafe { &*p.cast() }
+                }
 
-        /// Reads the word.
-        #[inline(always)]
-        pub fn load(&self, _: Ordering) -> u32 {
-            // SAFETY: the cell is valid and aligned.
-            unsafe { core::ptr::read_volatile(self.0.get()) }
-        }
+                /// Where the word stands.
+                #[inline(always)]
+                pub const fn as_ptr(&self) -> *mut $value {
+                    self.0.get()
+                }
 
-        /// Writes the word.
-        #[inline(always)]
-        pub fn store(&self, value: u32, _: Ordering) {
-            // SAFETY: the cell is valid and aligned.
-            unsafe { core::ptr::write_volatile(self.0.get(), value) }
-        }
+                /// Reads the word.
+                #[inline(always)]
+                pub fn load(&self, ordering: Ordering) -> $value {
+                    // SAFETY: the cell is valid and aligned.
+                    let value = unsafe { core::ptr::read_volatile(self.0.get()) };
+                    if matches!(ordering, Ordering::Acquire) {
+                        compiler_fence(Ordering::Acquire);
+                    }
+                    value
+                }
+
+                /// Writes the word.
+                #[inline(always)]
+                pub fn store(&self, value: $value, ordering: Ordering) {
+                    if matches!(ordering, Ordering::Release) {
+                        compiler_fence(Ordering::Release);
+                    }
+                    // SAFETY: the cell is valid and aligned.
+                    unsafe { core::ptr::write_volatile(self.0.get(), value) }
+                }
+            }
+        };
     }
+
+    word!(AtomicU32, u32);
+    word!(AtomicU64, u64);
 }
 
 /// A queue entry that the other side may write at any time.

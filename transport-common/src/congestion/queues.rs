@@ -1,7 +1,7 @@
 //! The memory that datapath and a rate update engine in user space share: event queues and the result queue (10.6.2).
 
+use crate::shared::AtomicU64;
 use bytemuck::{Pod, Zeroable};
-use core::sync::atomic::AtomicU64;
 
 use super::admission::Admission;
 use super::entry::Entry;

@@ -8,10 +8,10 @@ mod port;
 use crate::congestion::settings::Settings;
 use crate::ids::{Cid, Rsn};
 use bytemuck::{Pod, Zeroable};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 pub use crate::resources::{CELL_BYTES, CELLS};
-pub use crate::shared::{AtomicU32, Slot};
+pub use crate::shared::{AtomicU32, AtomicU64, Slot};
 pub use crate::ulp::rdma::{
     AccessFlags, Completion, MEMORY_BYTES, MEMORY_GUARD, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region,
     USABLE_BYTES, Verb, WorkFlags, WorkRequest,
