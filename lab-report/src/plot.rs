@@ -7,9 +7,12 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::figure::{Axis, Figure, Line, Look, Scale};
 
+/// Width of a figure, and its height where the legend takes one row.
 const SIZE: (u32, u32) = (720, 320);
-/// Room for the title and the legend.
+/// Height of the title and of one row of the legend.
 const HEAD: u32 = 52;
+/// Height of each further row of the legend.
+const ROW: u32 = 18;
 const FONT: &str = "sans-serif";
 /// Width of a letter of the legend, about.
 const LETTER: i32 = 7;
@@ -70,11 +73,13 @@ pub fn svg(figure: &Figure) -> Result<String, DrawError> {
 }
 
 fn draw(figure: &Figure, into: &mut String) -> Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(into, SIZE).into_drawing_area();
-    let (head, body) = root.split_vertically(HEAD);
+    let legend = Legend::of(figure);
+    let more = (legend.rows - 1) * ROW;
+    let root = SVGBackend::with_string(into, (SIZE.0, SIZE.1 + more)).into_drawing_area();
+    let (head, body) = root.split_vertically(HEAD + more);
     let ink = TextStyle::from((FONT, 13).into_font()).color(&INK);
     head.draw(&Text::new(figure.title.clone(), (8, 6), TextStyle::from((FONT, 15).into_font()).color(&INK)))?;
-    legend(&head, figure, &ink)?;
+    legend.draw(&head, figure, &ink)?;
     let (x, y) = (extent(figure, 0), extent(figure, 1));
     let mut builder = ChartBuilder::on(&body);
     builder.margin(6).margin_right(18).x_label_area_size(40).y_label_area_size(64);
@@ -122,29 +127,59 @@ fn style(figure: &Figure, line: &Line) -> ShapeStyle {
     }
 }
 
-fn legend(area: &Area<'_>, figure: &Figure, ink: &TextStyle<'_>) -> Result<(), Box<dyn std::error::Error>> {
-    let mut seen: Vec<&str> = vec![];
-    let mut x = 8;
-    for line in &figure.lines {
-        if seen.contains(&line.name.as_str()) {
-            continue;
+/// Where the name of each line stands: as many in a row as fit the figure's width.
+struct Legend<'a> {
+    /// Each name once, with its left end and the middle of its row.
+    places: Vec<(&'a Line, (i32, i32))>,
+    /// At least 1.
+    rows: u32,
+}
+
+impl<'a> Legend<'a> {
+    const LEFT: i32 = 8;
+    const FIRST_ROW: i32 = 38;
+    /// Before a name: a piece of its line.
+    const SAMPLE: i32 = 25;
+    const BETWEEN: i32 = 20;
+
+    fn of(figure: &'a Figure) -> Self {
+        let mut legend = Self { places: vec![], rows: 1 };
+        let mut x = Self::LEFT;
+        for line in &figure.lines {
+            if legend.places.iter().any(|(known, _)| known.name == line.name) {
+                continue;
+            }
+            let width = Self::SAMPLE + LETTER * line.name.chars().count() as i32;
+            if x > Self::LEFT && x + width > SIZE.0 as i32 {
+                legend.rows += 1;
+                x = Self::LEFT;
+            }
+            let y = Self::FIRST_ROW + ((legend.rows - 1) * ROW) as i32;
+            legend.places.push((line, (x, y)));
+            x += width + Self::BETWEEN;
         }
-        seen.push(&line.name);
-        let reference = line.look == Look::Reference;
-        let stroke = if reference { style(figure, line) } else { colour(figure, line).stroke_width(2) };
-        let ends: Vec<(i32, i32)> = if reference {
-            vec![(x, 38), (x + 7, 38), (x + 13, 38), (x + 20, 38)]
-        } else {
-            vec![(x, 38), (x + 20, 38)]
-        };
-        for piece in ends.chunks(2) {
-            area.draw(&PathElement::new(piece.to_vec(), stroke))?;
-        }
-        let middle = ink.pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(line.name.clone(), (x + 25, 38), middle))?;
-        x += 45 + LETTER * line.name.chars().count() as i32;
+        legend
     }
-    Ok(())
+
+    fn draw(
+        &self,
+        area: &Area<'_>,
+        figure: &Figure,
+        ink: &TextStyle<'_>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        for (line, (x, y)) in &self.places {
+            let reference = line.look == Look::Reference;
+            let stroke = if reference { style(figure, line) } else { colour(figure, line).stroke_width(2) };
+            let ends: &[i32] = if reference { &[0, 7, 13, 20] } else { &[0, 20] };
+            for piece in ends.chunks(2) {
+                let points: Vec<(i32, i32)> = piece.iter().map(|end| (x + end, *y)).collect();
+                area.draw(&PathElement::new(points, stroke))?;
+            }
+            let middle = ink.pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw(&Text::new(line.name.clone(), (x + Self::SAMPLE, *y), middle))?;
+        }
+        Ok(())
+    }
 }
 
 /// Values that can be drawn on an axis.
@@ -277,6 +312,30 @@ mod tests {
             }
             assert_eq!(svg.matches("others").count(), 1, "once in the legend");
         }
+    }
+
+    #[test]
+    fn a_long_legend_takes_several_rows_within_the_figure() {
+        let names = [
+            "SEND received",
+            "WRITE received",
+            "READ request received",
+            "BACK received",
+            "service without packet",
+        ];
+        let mut figure = Figure::new("f", "F", "x", "y");
+        for name in names {
+            figure = figure.line(Look::Main, name, vec![[0.0, 1.0], [1.0, 2.0]]);
+        }
+        let legend = Legend::of(&figure);
+        assert_eq!((legend.places.len(), legend.rows), (names.len(), 2));
+        for (line, (x, _)) in &legend.places {
+            let end = x + Legend::SAMPLE + LETTER * line.name.len() as i32;
+            assert!(end <= SIZE.0 as i32, "{} ends at {end}", line.name);
+        }
+        assert!(svg(&figure).expect("can be drawn").contains("height=\"338\""));
+        let single = Figure::new("f", "F", "x", "y").line(Look::Main, &"w".repeat(200), vec![[0.0, 1.0]]);
+        assert_eq!(Legend::of(&single).rows, 1, "a name alone in its row stays there");
     }
 
     #[test]

@@ -47,9 +47,9 @@ pub enum Event {
     /// A turn that sent an ACK or NACK.
     AckSent,
     /// A turn that sent nothing: a timer, a result, a deadline filed, a request delivered from its cell.
-    TurnWithoutPacket,
+    ServiceWithoutPacket,
     /// A turn that found nobody who asked.
-    TurnOfNobody,
+    ServiceOfNoConnection,
 }
 
 impl Event {
@@ -72,8 +72,8 @@ impl Event {
         Self::ResponseSent,
         Self::SentAgain,
         Self::AckSent,
-        Self::TurnWithoutPacket,
-        Self::TurnOfNobody,
+        Self::ServiceWithoutPacket,
+        Self::ServiceOfNoConnection,
     ];
 
     /// In words.
@@ -97,8 +97,8 @@ impl Event {
             Self::ResponseSent => "response sent",
             Self::SentAgain => "sent again",
             Self::AckSent => "ACK sent",
-            Self::TurnWithoutPacket => "turn without packet",
-            Self::TurnOfNobody => "turn of nobody",
+            Self::ServiceWithoutPacket => "service without packet",
+            Self::ServiceOfNoConnection => "service of no connection",
         }
     }
 
@@ -108,8 +108,8 @@ impl Event {
             Task::Receive if steps == 0 || *work == StepWork::default() => Self::Refused,
             Task::Receive if work.held => Self::HeldReceived,
             Task::Receive => Self::received(s),
-            Task::Turn { .. } if steps == 0 => Self::TurnOfNobody,
-            Task::Turn { .. } if verdict != Verdict::Transmit => Self::TurnWithoutPacket,
+            Task::Turn { .. } if steps == 0 => Self::ServiceOfNoConnection,
+            Task::Turn { .. } if verdict != Verdict::Transmit => Self::ServiceWithoutPacket,
             Task::Turn { .. } => Self::sent(s, work),
         }
     }

@@ -74,7 +74,7 @@ impl RecordedRun {
     pub fn name(&self) -> &'static str {
         match self.kind {
             RunKind::RECEIVE => "frame from the network",
-            RunKind::ENGINE => "turn of the engine",
+            RunKind::ENGINE => "service by the engine",
             _ => "run of an unknown kind",
         }
     }
