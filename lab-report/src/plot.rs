@@ -334,7 +334,7 @@ mod tests {
             assert!(end <= SIZE.0 as i32, "{} ends at {end}", line.name);
         }
         assert!(svg(&figure).expect("can be drawn").contains("height=\"338\""));
-        let single = Figure::new("f", "F", "x", "y").line(Look::Main, &"w".repeat(200), vec![[0.0, 1.0]]);
+        let single = Figure::new("f", "F", "x", "y").line(Look::Main, "w".repeat(200), vec![[0.0, 1.0]]);
         assert_eq!(Legend::of(&single).rows, 1, "a name alone in its row stays there");
     }
 
