@@ -9,9 +9,12 @@ use super::admission::Verdict;
 use super::algorithm::{Algorithm, EngineState};
 use super::event::{Event, EventType, RetransmitReason};
 use super::nic_time::{Delays, NicTime};
+use super::parameters::Parameters;
+use super::path::{EndedWindow, PathMeasure, Sample};
 use super::queues::AdmissionView;
 use super::result::Outcome;
 use super::settings::{Placement, Settings};
+use super::window::inter_packet_gap;
 use crate::packet_delivery::{Cause, Gate, Retransmission};
 use crate::units::{Deadline, FalconTime, Fcwnd, Picoseconds, Ticks};
 use crate::wire::PacketType;
@@ -80,6 +83,8 @@ pub struct Congestion {
     pub engine: EngineState,
     /// Full, fabric, forward and reverse delay (F-10.1-3, F-10.1-4).
     pub delays: [DelayRecord; 4],
+    /// What these delays say of the path.
+    pub path: PathMeasure,
     /// When the window of the smallest delays began.
     pub delays_since: FalconTime,
     /// T1 of the last acknowledgement: one that repeats it measures nothing new.
@@ -186,6 +191,12 @@ impl Congestion {
         (rtt, is_new)
     }
 
+    /// How long ago a packet must have left to count as lost by an EACK that measured `rtt` (F-9.1.4-2).
+    #[inline(always)]
+    pub fn loss_age(&self, rtt: Ticks, settings: &Settings) -> Ticks {
+        if settings.prepared.parameters().adaptive_timeout != 0 { self.path.loss_age(rtt) } else { rtt }
+    }
+
     /// Describes an acknowledgement as an event and records its delays (F-10.1-3, F-10.6.2.1-1).
     #[inline(always)]
     pub fn on_acknowledgement(
@@ -193,7 +204,7 @@ impl Congestion {
         event: &mut Event,
         packet: &Packet,
         eack_drop: bool,
-        now: FalconTime,
+        (settings, now): (&Settings, FalconTime),
     ) {
         event.t1 = NicTime::from_falcon_time(FalconTime(packet.t1));
         event.t2 = NicTime::from_falcon_time(FalconTime(packet.t2));
@@ -211,7 +222,7 @@ impl Congestion {
         event.eack = (packet.kind == PacketType::Eack as u8) as u8;
         event.eack_drop = eack_drop as u8;
         let delays = event.delays();
-        self.record_delays(&delays, now);
+        self.record_delays(&delays, packet.forward_hops, settings.prepared.parameters(), now);
     }
 
     /// Describes a retransmission as an event (F-10.6.2.1-1, D-68).
@@ -317,10 +328,24 @@ impl Congestion {
     /// Takes over a result, whoever wrote it: what is not legal is made so (F-10.6.2.2-5).
     #[inline(always)]
     pub fn apply(&mut self, outcome: &mut Outcome, settings: &Settings) -> Applied {
-        let repaired = !outcome.sanitize(settings.prepared.parameters()).is_none();
+        let set = settings.prepared.parameters();
+        let repaired = !outcome.sanitize(set).is_none();
+        if set.adaptive_target != 0 {
+            let least = self.path.least_fcwnd(set.min_fcwnd);
+            if outcome.fcwnd < least {
+                outcome.fcwnd = least;
+                outcome.inter_packet_gap = inter_packet_gap(least, self.rtt);
+            }
+        }
         self.take_over(outcome);
         let old_rto = self.rto;
         self.rto = outcome.retransmit_timeout;
+        if set.adaptive_timeout != 0 {
+            let least = self.path.least_timeout(set.min_rto);
+            if self.rto < least {
+                self.rto = least;
+            }
+        }
         Applied { repaired, old_rto, randomize_path: outcome.randomize_path != 0 }
     }
 
@@ -330,7 +355,11 @@ impl Congestion {
     pub fn apply_settings(&mut self, settings: &Settings) {
         let set = settings.prepared.parameters();
         self.outstanding = 0;
-        self.base_delay_target = set.base_delay_target;
+        self.base_delay_target = if set.adaptive_target != 0 {
+            self.path.delay_target(set.base_delay_target)
+        } else {
+            set.base_delay_target
+        };
         self.delay_select = set.delay_select as u8 & 3;
         if settings.placement == Placement::Constant as u32 {
             self.inter_packet_gap = 0;
@@ -341,10 +370,29 @@ impl Congestion {
     }
 
     #[inline(always)]
-    fn record_delays(&mut self, delays: &Delays, now: FalconTime) {
+    fn record_delays(&mut self, delays: &Delays, hops: u8, set: &Parameters, now: FalconTime) {
         let next_window = now.since(self.delays_since) > SMALLEST_WINDOW;
+        let mut ended = None;
+        let selected = self.delay_select as usize & 3;
         if next_window {
             self.delays_since = now;
+            let target = Ticks(self.base_delay_target.0.saturating_add(set.largest_addition(hops)));
+            ended = Some(EndedWindow { smallest: self.delays[selected].smallest, target, fcwnd: self.fcwnd });
+        }
+        let sample = Sample {
+            fabric: delays.fabric,
+            fabric_before: self.delays[1].last,
+            selected: match selected {
+                0 => delays.full,
+                1 => delays.fabric,
+                2 => delays.forward,
+                _ => delays.reverse,
+            },
+            full: delays.full,
+        };
+        self.path.record(&sample, ended);
+        if set.adaptive_target != 0 {
+            self.base_delay_target = self.path.delay_target(set.base_delay_target);
         }
         record(&mut self.delays[0], delays.full, next_window);
         record(&mut self.delays[1], delays.fabric, next_window);

@@ -30,6 +30,7 @@ pub mod histogram;
 pub mod newreno;
 pub mod nic_time;
 pub mod parameters;
+pub mod path;
 pub mod plb;
 pub mod queues;
 pub mod result;

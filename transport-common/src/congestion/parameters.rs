@@ -73,6 +73,12 @@ pub struct Parameters {
     /// (D-68).
     pub max_decrease_on_eack_drop: u32,
 
+    /// 1: the target delay and the smallest window follow the path, see [`super::path`]; `base_delay_target` and
+    /// `min_fcwnd` are what they are at least.
+    pub adaptive_target: u32,
+    /// 1: the smallest retransmission timeout follows the path, see [`super::path`]; `min_rto` is what it is at least.
+    pub adaptive_timeout: u32,
+
     /// Window of [`super::fixed`].
     pub fixed_window: Fcwnd,
     /// Parameters of [`super::dcqcn`].
@@ -109,6 +115,8 @@ impl Parameters {
         max_flow_scaling_window: Fcwnd::from_packets(256),
         max_flow_scaling: Ticks::from_nanos(100_000),
         max_decrease_on_eack_drop: 0,
+        adaptive_target: 0,
+        adaptive_timeout: 0,
         fixed_window: Fcwnd::from_packets(32),
         dcqcn: dcqcn::Parameters::DEFAULT,
     };
@@ -220,6 +228,8 @@ impl Parameters {
             ),
             ranged("max_flow_scaling", self.max_flow_scaling.0, 0, NicTime::MASK, DURATION),
             ranged("max_decrease_on_eack_drop", self.max_decrease_on_eack_drop, 0, 1, "true or false"),
+            ranged("adaptive_target", self.adaptive_target, 0, 1, "true or false"),
+            ranged("adaptive_timeout", self.adaptive_timeout, 0, 1, "true or false"),
         ])
     }
 }

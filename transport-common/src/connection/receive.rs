@@ -136,7 +136,8 @@ impl Entry {
         let (rtt, mut is_new) = c.congestion.sample_rtt(packet);
         let mut eack_drop = false;
         if packet.kind == EACK {
-            eack_drop = c.delivery.detect_loss(&mut tables.packets, &packet.acknowledgement, now, rtt);
+            let age = c.congestion.loss_age(rtt, queues.settings());
+            eack_drop = c.delivery.detect_loss(&mut tables.packets, &packet.acknowledgement, now, age);
         } else if packet.kind == NACK {
             tables.statistics.nacks_received += 1;
             let nack = nack_report(packet);
@@ -154,7 +155,8 @@ impl Entry {
             }
         }
         if is_new {
-            c.congestion.on_acknowledgement(&mut s.output.event, packet, eack_drop, now);
+            let at = (queues.settings(), now);
+            c.congestion.on_acknowledgement(&mut s.output.event, packet, eack_drop, at);
             s.output.report.delays = 1;
             s.output.report.decide = 1;
         }

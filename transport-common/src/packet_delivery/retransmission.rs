@@ -67,11 +67,11 @@ impl PacketDelivery {
         packets: &mut PacketTables,
         ack: &Acknowledgement,
         now: FalconTime,
-        rtt: Ticks,
+        age: Ticks,
     ) -> bool {
         let threshold = self.tuning.ooo_threshold;
-        // A copy has to be at least one round trip old (F-9.1.4-2).
-        let since = FalconTime(now.0.wrapping_sub(rtt.0));
+        // A copy has to be so old, at least one round trip (F-9.1.4-2).
+        let since = FalconTime(now.0.wrapping_sub(age.0));
         let [data_packets, request_packets] = packets;
         let [data, request] = &mut self.lanes;
         let received = &ack.data_received;

@@ -133,6 +133,11 @@ parameters! {
         max_flow_scaling: Duration as Time = micros(100),
         /// An EACK that shows loss cuts the fabric window as far as one decrease may, once an RTT (D-68).
         max_decrease_on_eack_drop: bool as Switch = false,
+        /// The target delay and the smallest window follow the path that the connection measures; `base_delay_target` and
+        /// `min_fcwnd` are what they are at least.
+        adaptive_target: bool as Switch = false,
+        /// The smallest retransmission timeout follows the path; `min_rto` is what it is at least.
+        adaptive_timeout: bool as Switch = false,
         /// Window of the algorithm "fixed", packets: `min_fcwnd` to `max_fcwnd`; the default gives way to them.
         fixed_window: f64 as Packets = 32.0,
     }
