@@ -163,9 +163,9 @@ pub struct Statistics {
     pub eacks_sent: u64,
     /// NACKs sent.
     pub nacks_sent: u64,
-    /// Base-header packets that passed all checks up to the window.
-    pub packets_received: u64,
     /// Packets with a base header that passed all checks up to the window.
+    pub packets_received: u64,
+    /// Duplicates received.
     pub duplicates: u64,
     /// Packets beyond the window.
     pub out_of_window: u64,
@@ -173,15 +173,15 @@ pub struct Statistics {
     pub held: u64,
     /// ACKs and NACKs received and used.
     pub acks_received: u64,
-    /// NACKs received and used.
+    /// NACKs among them.
     pub nacks_received: u64,
-    /// Payload bytes accepted as target.
-    pub bytes_received: u64,
     /// Payload bytes accepted as the target.
+    pub bytes_received: u64,
+    /// SPI or replay failures.
     pub security_drops: u64,
-    /// Congestion events raised: handled in the datapath, or queued.
-    pub congestion_events: u64,
     /// Congestion events raised: handled in the datapath or queued.
+    pub congestion_events: u64,
+    /// Results applied.
     pub congestion_results: u64,
     /// Results that were not legal and had to be repaired.
     pub congestion_repairs: u64,
