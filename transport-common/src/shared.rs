@@ -1,4 +1,4 @@
-//! Values in memory that another side may write at any time.
+//! Values in memory that another process or program may write at any time.
 
 use bytemuck::Zeroable;
 use core::cell::UnsafeCell;
@@ -8,14 +8,14 @@ pub use core::sync::atomic::AtomicU32;
 #[cfg(target_arch = "bpf")]
 pub use word::AtomicU32;
 
-/// The BPF target has 64-bit atomics only; its stand-in for loads and stores of 32 bits.
+/// Replacement for `AtomicU32` on the BPF target, which has only 64-bit atomics: loads and stores of 32 bits.
 #[cfg(target_arch = "bpf")]
 mod word {
     use core::cell::UnsafeCell;
     use core::sync::atomic::Ordering;
 
-    /// A 32-bit word that other CPUs write. Volatile accesses keep their order among each other; the processor
-    /// keeps it too on x86-64, the architecture this project supports.
+    /// A 32-bit word that other CPUs write. Volatile accesses keep their order among each other. The processor
+    /// also keeps it on x86-64, the architecture that this project supports.
     #[repr(transparent)]
     pub struct AtomicU32(UnsafeCell<u32>);
 
@@ -23,13 +23,13 @@ mod word {
     unsafe impl Sync for AtomicU32 {}
 
     impl AtomicU32 {
-        /// The word at `p`.
+        /// Returns the word at `p`.
         ///
         /// # Safety
-        /// `p` is valid for `'a`, and aligned.
+        /// `p` must be valid for `'a`, and aligned.
         #[inline(always)]
         pub const unsafe fn from_ptr<'a>(p: *mut u32) -> &'a Self {
-            // SAFETY: by the contract of this function; the types have one layout.
+            // SAFETY: by the contract of this function. Both types have the same layout.
             unsafe { &*p.cast() }
         }
 
@@ -54,18 +54,18 @@ mod word {
 #[repr(transparent)]
 pub struct Slot<T>(UnsafeCell<T>);
 
-// SAFETY: plain data behind volatile accesses; a torn value is checked like any other untrusted one.
+// SAFETY: plain data behind volatile accesses. A torn value is checked like any other untrusted value.
 unsafe impl<T: Copy> Sync for Slot<T> {}
 
 impl<T: Copy> Slot<T> {
     /// Reads the entry once.
     #[inline(always)]
     pub fn load(&self) -> T {
-        // SAFETY: the cell is valid plain data; volatile because another process may write it.
+        // SAFETY: the cell is valid plain data. Volatile, because another process may write it.
         unsafe { core::ptr::read_volatile(self.0.get()) }
     }
 
-    /// Where the entry stands, for copies by word.
+    /// Returns the address of the entry, for copies by word.
     #[inline(always)]
     pub const fn as_ptr(&self) -> *mut T {
         self.0.get()
@@ -74,7 +74,7 @@ impl<T: Copy> Slot<T> {
     /// Writes the entry.
     #[inline(always)]
     pub fn store(&self, value: T) {
-        // SAFETY: the cell is valid plain data; readers look at it only after the counter has moved.
+        // SAFETY: the cell is valid plain data. Readers read it only after the counter has moved.
         unsafe { core::ptr::write_volatile(self.0.get(), value) }
     }
 }
