@@ -81,8 +81,8 @@ pub enum Counter {
     AckInvalid,
     /// NACK with a reserved code, or for a PSN that is not outstanding (D-38).
     NackIgnored,
-    /// A memory or frame operation of the platform failed. A packet to send is sent again later. A received packet ends
-    /// its transaction in error.
+    /// A memory or frame operation of the platform failed. A packet to send is sent again later. A received packet
+    /// ends its transaction in error.
     PlatformFault,
     /// The connection's lock could not be taken within 250 ms. The packet or the service is dropped.
     LockTimeout,
