@@ -20,12 +20,12 @@ impl Refusal {
     pub(super) const NO_ROOM: Self =
         Self { code: NackCode::INSUFFICIENT_RESOURCES, ulp_code: 0, rnr_timeout_code: 0 };
 
-    /// The ULP is not ready. `rnr_timeout_code` is the code of the delay to wait.
+    /// Returns the refusal of a ULP that is not ready. `rnr_timeout_code` is the code of the delay to wait.
     pub(super) const fn not_ready(rnr_timeout_code: u8) -> Self {
         Self { code: NackCode::RNR, ulp_code: 0, rnr_timeout_code }
     }
 
-    /// The ULP completed the request in error, with this code.
+    /// Returns the refusal of a ULP that completed the request in error, with its code.
     pub(super) const fn error(ulp_code: u8) -> Self {
         Self { code: NackCode::COMPLETE_IN_ERROR, ulp_code, rnr_timeout_code: 0 }
     }

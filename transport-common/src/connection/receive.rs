@@ -123,7 +123,7 @@ impl Entry {
         }
     }
 
-    /// BACK, EACK, NACK.
+    /// Processes BACK, EACK and NACK.
     #[inline(always)]
     fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
         match self.acknowledge(&s.input.packet.acknowledgement, queues) {

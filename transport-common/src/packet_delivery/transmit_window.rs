@@ -180,9 +180,9 @@ impl TransmitWindow {
         (missing.and(Bitmap128::low_mask(reach)), shown)
     }
 
-    /// Gate for the first transmission of a request (F-9.1.2-1, F-9.1.2-3, D-26). With `reserve`, as for pushes,
-    /// some space in the data window stays free for Pull Data. A push may wait for a receive. It must not block
-    /// the responses that its receiver may need before it posts one.
+    /// Returns whether the gate is open for the first transmission of a request (F-9.1.2-1, F-9.1.2-3, D-26). With
+    /// `reserve`, as for pushes, some space in the data window stays free for Pull Data. A push may wait for a receive.
+    /// It must not block the responses that its receiver may need before it posts one.
     #[inline(always)]
     pub const fn may_send_request(&self, gate: Gate, reserve: bool) -> bool {
         let edge = self.edge(gate);
@@ -190,7 +190,7 @@ impl TransmitWindow {
         self.in_flight() < edge && (self.outstanding_requests as u32) < gate.ncwnd
     }
 
-    /// Gate for the first transmission of Pull Data (F-9.1.2-2).
+    /// Returns whether the gate is open for the first transmission of Pull Data (F-9.1.2-2).
     #[inline(always)]
     pub const fn may_send_response(&self, gate: Gate) -> bool {
         self.in_flight() < self.edge(gate)
@@ -201,7 +201,7 @@ impl TransmitWindow {
         if gate.fabric < self.size { gate.fabric } else { self.size }
     }
 
-    /// Gate for retransmitting base + `offset` (F-9.1.2-4..6, D-29).
+    /// Returns whether the gate is open for the retransmission of base + `offset` (F-9.1.2-4..6, D-29).
     #[inline(always)]
     pub const fn may_retransmit(&self, offset: u32, pull_data: bool, gate: Gate) -> bool {
         offset < gate.fabric && (pull_data || (self.outstanding_retransmitted as u32) < gate.ncwnd)

@@ -82,8 +82,9 @@ impl Ipv6 {
     }
 }
 
-/// IPv6 extension headers other than the fragment header (IANA's list): hop-by-hop options, routing, ESP,
-/// authentication, destination options, mobility, host identity, shim6, and the two for experiments.
+/// Returns whether a header is an IPv6 extension header other than the fragment header (IANA's list): hop-by-hop
+/// options, routing, ESP, authentication, destination options, mobility, host identity, shim6, and the two for
+/// experiments.
 #[inline(always)]
 const fn is_extension(next_header: u8) -> bool {
     matches!(next_header, 0 | 43 | 50 | 51 | 60 | 135 | 139 | 140 | 253 | 254)
