@@ -124,9 +124,10 @@ impl<T: Send + 'static> Capture<T> {
         Ok(Self { seen, thread: Some(thread) })
     }
 
-    /// Takes what was kept since the last time, once what has come in by now is read.
+    /// Returns what was kept since the last call, after all frames that have arrived by now are read.
     pub fn take(&self) -> Vec<T> {
-        // The round in progress may have begun before the last frame came. A thread that died makes no more.
+        // The round in progress may have begun before the last frame arrived. A thread that ended makes no more
+        // rounds.
         let enough = self.seen.rounds.load(Ordering::SeqCst) + 2;
         let alive = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         while self.seen.rounds.load(Ordering::SeqCst) < enough && alive() {
@@ -135,7 +136,7 @@ impl<T: Send + 'static> Capture<T> {
         std::mem::take(&mut self.seen.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Frames that nobody could look at, because there were too many.
+    /// Returns the number of frames that could not be read, because there were too many.
     pub fn missed(&self) -> u64 {
         self.seen.missed.load(Ordering::Relaxed)
     }
@@ -153,7 +154,7 @@ impl<T> Drop for Capture<T> {
     }
 }
 
-/// Nanoseconds by which the wall clock is ahead of the monotonic one, of a few tries the one that took least.
+/// Returns the nanoseconds by which the wall clock is ahead of the monotonic one, from the fastest of a few tries.
 fn wall_clock_ahead() -> u64 {
     let tried = (0..4).map(|_| {
         let [before, wall, after] =

@@ -59,9 +59,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
 
-    /// On real packets between hosts in network namespaces (needs root): all but permutation, with a base delay
-    /// target of 2 ms and a least retransmission timeout of 10 ms, for several flows 10 ms and 50 ms, unless
-    /// set otherwise
+    /// Use real packets between hosts in network namespaces (needs root), for all experiments except
+    /// permutation. The base delay target is 2 ms and the least retransmission timeout 10 ms, for several flows
+    /// 10 ms and 50 ms, unless set otherwise
     #[arg(long)]
     pub(crate) live: bool,
 
