@@ -12,16 +12,16 @@ use super::course::{self, EVERY, Live, Sample};
 use super::series::{self, DELAY, TIME, millis};
 use crate::options::Options;
 
-/// Flows, before another one joins.
+/// Number of flows before another one joins.
 const COUNTS: [usize; 2] = [2, 4];
-/// All have begun by then.
+/// The time by which all flows have begun.
 const BEGUN: Duration = Duration::from_millis(50);
 const STEADY: Duration = Duration::from_secs(1);
 const JOIN: Duration = Duration::from_secs(4);
 const END: Duration = Duration::from_secs(6);
-/// Over so many samples the goodput of the flow that joins is taken.
+/// Number of samples for the goodput of the flow that joins.
 const GROUP: usize = 10;
-/// It has its share once it has so much of it, as in the simulated experiment.
+/// The part of its share at which the flow counts as having its share, as in the simulated experiment.
 const ENOUGH: f64 = 0.8;
 
 pub(super) fn run(options: &Options) -> Result<Experiment> {

@@ -12,17 +12,17 @@ use super::series::{self, TIME, millis};
 use super::{Progress, setup};
 use crate::options::Options;
 
-/// Flows, before another one joins.
+/// Number of flows before another one joins.
 pub(super) const COUNTS: [u16; 3] = [2, 8, 64];
-/// All have begun by then.
+/// The time by which all flows have begun.
 const BEGUN: Span = Span::from_micros(500);
 const STEADY: Time = Time(10_000_000_000);
 const JOIN: Time = Time(20_000_000_000);
 const END: Time = Time(40_000_000_000);
 const SAMPLE: Span = Span::from_micros(20);
-/// Over so many samples the goodput of the flow that joins is taken.
+/// Number of samples for the goodput of the flow that joins.
 const GROUP: usize = 25;
-/// It has its share once it has so much of it: less than that is within the swing of a sawtooth.
+/// The part of its share at which the flow counts as having its share. The rest is within the range of a sawtooth.
 const ENOUGH: f64 = 0.8;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {

@@ -1,4 +1,4 @@
-//! Thousands of connections whose packets leave by the timing wheel.
+//! Thousands of connections whose packets the timing wheel paces.
 
 use anyhow::{Context, Result, anyhow};
 use datacentre::{DataCentre, FlowPlan, Message, PacketDeparture};
@@ -13,12 +13,12 @@ use super::{Progress, setup};
 use crate::options::Options;
 use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
 
-/// Connections of the host that writes, and the window of each in 1/1024 of a packet: but for the first run they are
-/// together as fast.
+/// Connections of the host that writes, and the window of each in 1/1024 of a packet. Except in the first run,
+/// they have the same total rate.
 pub(super) const RUNS: [(u32, u32); 3] = [(1, 512), (256, 32), (4096, 2)];
-/// A run lasts for so many gaps.
+/// The length of a run in gaps.
 const GAPS: u64 = 30;
-/// Where distributions begin, microseconds.
+/// The beginning of the axis of distributions, microseconds.
 const LEAST: f64 = 0.01;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
@@ -74,13 +74,13 @@ fn pace(options: &Options, connections: u32, window: u32) -> Result<Timing> {
         prepared: parameters.prepare().map_err(|error| anyhow!("{error}"))?,
         ..tuning.settings
     };
-    // About what a round trip takes: there and back over two cables each, and the frame on both.
+    // About one round trip: two cables in each direction, and the time of the frame on both.
     let rtt =
         Span(4 * setup::CABLE.0 + 2 * setup::wire_time(options, options.rate(), tuning.segment.into()).0);
     let gap = Span(rtt.0 * u64::from(Fcwnd::from_packets(1).0) / u64::from(window));
     plan.flows = (0..u64::from(connections))
         .map(|n| {
-            // Each in a phase of its own; a departure at 0 would count as none.
+            // Each connection has another phase. A departure at 0 would count as none.
             let at = Time::ZERO + setup::CABLE + Span(gap.0 * n / u64::from(connections));
             FlowPlan { tuning, ..FlowPlan::new(0, 1, vec![Message { at, bytes: u64::MAX }]) }
         })

@@ -13,7 +13,7 @@ const LEAVES: u16 = 16;
 const HOSTS_PER_LEAF: u16 = 16;
 const SPINES: u16 = 16;
 const BYTES: u64 = 4_000_000;
-/// Flows whose course is drawn, spread over all.
+/// Number of flows in the plots, spread over all flows.
 const DRAWN: usize = 32;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::target::Target;
 
 const DURATION: Span = Span::from_millis(20);
-/// Switches on the way.
+/// Number of switches on the path.
 const HOPS: u32 = 2;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
