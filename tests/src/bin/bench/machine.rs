@@ -107,8 +107,8 @@ pub(crate) fn check_cpus() -> Result<()> {
     let cpus = thread::available_parallelism()?.get();
     ensure!(
         cpus > ENGINE_CPU,
-        "the bench needs two CPUs, one for the application and one for the engine, but there is only one; use a machine \
-         with two"
+        "the bench needs two CPUs, one for the application and one for the engine, but there is only one; use a \
+         machine with two"
     );
     Ok(())
 }

@@ -93,7 +93,8 @@ impl Options {
         let own = [link.loss, link.reorder, link.duplicate, link.corrupt] == [Probability::NEVER; 4];
         ensure!(
             own,
-            "--link: loss, reorder, duplicate and corrupt cannot be set here; use --loss, --reorder, --duplicate or --corrupt"
+            "--link: loss, reorder, duplicate and corrupt cannot be set here; use --loss, --reorder, --duplicate \
+             or --corrupt"
         );
         // Two flips may cancel in the checksum, and the balance could not detect this.
         ensure!(

@@ -38,9 +38,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "fairness-live",
         title: "Flows share a bottleneck, on real packets",
         description: format!(
-            "Connections between two hosts begin at random within {BEGUN:?} and share a bottleneck of {}; the Jain index \
-             is taken from {STEADY:?} to {JOIN:?}. At {JOIN:?} one more joins; its share counts as reached when its \
-             goodput over {:?} is at least {:.0} % of an equal part.",
+            "Connections between two hosts begin at random within {BEGUN:?} and share a bottleneck of {}. The Jain \
+             index is measured from {STEADY:?} to {JOIN:?}. At {JOIN:?} one more connection joins. It has reached \
+             its share when its goodput over {:?} is at least {:.0} % of an equal part.",
             options.rate(),
             EVERY * GROUP as u32,
             ENOUGH * 100.0

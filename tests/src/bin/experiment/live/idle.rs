@@ -85,8 +85,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "idle-live",
         title: "Resumption after idleness, on real packets",
         description: format!(
-            "Two connections share a bottleneck of {}. One always has data; the other begins a message every {PERIOD:?} \
-             that would take {ALONE:?} alone, and is idle when it is done.",
+            "Two connections share a bottleneck of {}. One always has data. The other begins a message every \
+             {PERIOD:?} and is idle after it. Alone, a message would take {ALONE:?}.",
             options.rate()
         ),
         world: World::Live,

@@ -84,8 +84,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "incast-live",
         title: "Incast, on real packets",
         description: format!(
-            "{COUNT} hosts at one switch write {BYTES} bytes each to one host, all at once. Ideal is the time that the \
-             bytes take over its cable of {rate}; steady is what comes after a quarter of it."
+            "{COUNT} hosts at one switch write {BYTES} bytes each to one host, all at the same time. \"Ideal\" is the \
+             time that the bytes take over its cable of {rate}. The steady state begins after a quarter of this time."
         ),
         world: World::Live,
         seed: options.seed,

@@ -120,9 +120,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "nic-congestion-live",
         title: "A slow ULP, on real packets",
         description: format!(
-            "SENDs over a link of {} to a host whose application posts receives for {rate}; what finds none waits in \
-             receive cells, up to {HELD} requests of the connection, and the acknowledgements report how many as a level. \
-             The second half of {DURATION:?} counts as steady state.",
+            "SENDs go over a link of {} to a host whose application posts receives for {rate}. A SEND without a \
+             receive waits in receive cells, up to {HELD} requests of the connection. Acknowledgements report their \
+             number as a level. The second half of {DURATION:?} counts as steady state.",
             options.rate()
         ),
         world: World::Live,

@@ -316,10 +316,11 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "pacing-live",
         title: "Pacing by the timing wheel, on real packets",
         description: format!(
-            "Connections between two hosts in network namespaces write full packets of {SEGMENT} bytes at a fixed gap, \
-             through the kernel's bridge. Each packet carries the time at which the datapath let it go (its IV); a \
-             packet socket behind the sender's cable notes when it came out there. Late is what the departure is behind \
-             the schedule that begins with a connection's first packet, out what it is at the end of the cable."
+            "Connections between two hosts in network namespaces write full packets of {SEGMENT} bytes at a fixed \
+             gap, through the kernel's bridge. Each packet carries the time at which the datapath released it (its \
+             IV). A packet socket at the far end of the sender's cable records when it arrives there. The schedule \
+             begins with a connection's first packet. \"Late\" is the lateness of the departure, and \"out\" the \
+             lateness at the end of the cable."
         ),
         world: World::Live,
         seed: options.seed,

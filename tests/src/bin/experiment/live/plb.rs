@@ -95,10 +95,10 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "plb-live",
         title: "An unlucky hash, on real packets",
         description: format!(
-            "{FLOWS} flows from one host to another over {PATHS} paths of {path}, chosen by the hash of addresses and \
-             source port; each has data for {DEMAND} % of a path, and both begin with source ports that lead to the same \
-             one. The load is even once each path has its flow and keeps it; the time until then is counted in the mean \
-             RTT of that time. {TRIALS} trials of {} ms each.",
+            "{FLOWS} flows go from one host to another over {PATHS} paths of {path}. A hash of addresses and source \
+             port chooses the path. Each flow has data for {DEMAND} % of a path, and both begin with source ports \
+             that lead to the same path. The load is even once each path has its flow and keeps it. The time until \
+             then is given in mean RTTs of that time. There are {TRIALS} trials of {} ms each.",
             END.as_millis()
         ),
         world: World::Live,

@@ -68,8 +68,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "single-flow-live",
         title: "A single flow, on real packets",
         description: format!(
-            "One flow between two hosts in network namespaces, through a fabric of {}. The second half of {DURATION:?} \
-             counts as steady state.",
+            "One flow goes between two hosts in network namespaces, through a fabric of {}. The second half of \
+             {DURATION:?} counts as steady state.",
             options.rate()
         ),
         world: World::Live,

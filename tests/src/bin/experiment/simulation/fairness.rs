@@ -38,9 +38,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "fairness",
         title: "Flows share a bottleneck",
         description: format!(
-            "Flows of different hosts begin at random within {BEGUN} and share a bottleneck of {}; the Jain index is \
-             taken from {} to {} ms. At {} ms one more joins; its share counts as reached when its goodput over {} \
-             is at least {:.0} % of an equal part.",
+            "Flows of different hosts begin at random within {BEGUN} and share a bottleneck of {}. The Jain index is \
+             measured from {} to {} ms. At {} ms one more flow joins. It has reached its share when its goodput over \
+             {} is at least {:.0} % of an equal part.",
             options.rate(),
             millis(STEADY),
             millis(JOIN),

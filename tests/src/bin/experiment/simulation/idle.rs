@@ -84,8 +84,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "idle",
         title: "Resumption after idleness",
         description: format!(
-            "Two flows share a bottleneck of {}. One always has data; the other begins a message every {PERIOD} that would \
-             take {ALONE} alone, and is idle when it is done.",
+            "Two flows share a bottleneck of {}. One always has data. The other begins a message every {PERIOD} and \
+             is idle after it. Alone, a message would take {ALONE}.",
             options.rate()
         ),
         world: World::Simulation,

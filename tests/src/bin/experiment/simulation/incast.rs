@@ -33,8 +33,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "incast",
         title: "Incast",
         description: format!(
-            "Hosts at one switch write {BYTES} bytes each to one host, all at once. Ideal is the time that the bytes \
-             take over its cable of {}; steady is what comes after a quarter of it.",
+            "Hosts at one switch write {BYTES} bytes each to one host, all at the same time. \"Ideal\" is the time that \
+             the bytes take over its cable of {}. The steady state begins after a quarter of this time.",
             options.rate()
         ),
         world: World::Simulation,

@@ -76,9 +76,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "loss",
         title: "Random loss",
         description: format!(
-            "{PACKETS} packets from one host to another at the same switch, which loses some of the data packets at \
-             random. Beside it go-back-N (NAK and timeout, a constant window of {} packets) on the same losses: the \
-             n-th packet of both has the same luck.",
+            "{PACKETS} packets go from one host to another at the same switch, which loses some of the data packets at \
+             random. For comparison, go-back-N (NAK and timeout, a constant window of {} packets) runs with the same \
+             losses: the n-th packet is lost for both or for neither.",
             window(options)
         ),
         world: World::Simulation,

@@ -75,8 +75,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "nic-congestion",
         title: "A slow ULP",
         description: format!(
-            "One flow at {} to a host whose ULP takes {rate}; what it has not taken waits in a receive buffer of {BUFFER}, \
-             whose level the acknowledgements report. The second half of {DURATION} counts as steady state.",
+            "One flow at {} goes to a host whose ULP takes {rate}. The rest waits in a receive buffer of {BUFFER}. \
+             Acknowledgements report its level. The second half of {DURATION} counts as steady state.",
             options.rate()
         ),
         world: World::Simulation,

@@ -40,9 +40,10 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     Ok(Experiment {
         name: "pacing",
         title: "Pacing by the timing wheel",
-        description: "One host writes to another over connections with a fixed fabric window below one packet, 256 on \
-                      each of its cards, whose packets share its wire. Their gaps are round trip time by window. Late is \
-                      what a departure is behind the schedule of its connection."
+        description: "One host writes to another over connections with a fixed fabric window below one packet. Each \
+                      of its cards has 256 connections, and all packets share its link. The gap is the round trip \
+                      time divided by the window. \"Late\" is the lateness of a departure relative to the schedule \
+                      of its connection."
             .to_owned(),
         world: World::Simulation,
         seed: options.seed,

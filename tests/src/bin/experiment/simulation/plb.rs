@@ -58,10 +58,11 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "plb",
         title: "An unlucky hash",
         description: format!(
-            "{FLOWS} hosts write to {FLOWS} others over {PATHS} paths of {}, each at {}; all flows begin with source ports \
-             that lead to the same path. The load is even once each path has its part of the flows and keeps it; the time \
-             until then is counted in the mean RTT of that time. PLB counts an acknowledgement as congested from some \
-             part of the target delay on: with 1.01, D-78's, it rarely sees congestion that Swift holds at its target.",
+            "{FLOWS} hosts write to {FLOWS} others over {PATHS} paths of {}, each at {}. All flows begin with source \
+             ports that lead to the same path. The load is even once each path has its part of the flows and keeps \
+             it. The time until then is given in mean RTTs of that time. PLB counts an acknowledgement as congested \
+             from a given fraction of the target delay on. With 1.01, as in D-78, it rarely sees congestion, because \
+             Swift holds the delay at its target.",
             options.rate(),
             host_rate(options)?
         ),

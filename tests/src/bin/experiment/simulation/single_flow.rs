@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "single-flow",
         title: "A single flow",
         description: format!(
-            "One flow crosses a bottleneck of {}; its host could send twice as fast. The second half of {DURATION} \
+            "One flow crosses a bottleneck of {}. Its host could send twice as fast. The second half of {DURATION} \
              counts as steady state.",
             options.rate()
         ),
