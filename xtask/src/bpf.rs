@@ -1,4 +1,4 @@
-//! An XDP program of two or three instructions, to see what the kernel can do before anything is built.
+//! An XDP program of two or three instructions. It tests what the kernel supports before anything is built.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use bpf_call::{Instruction, LoadXdp, XDP_DROP, XDP_FLAGS_DRV_MODE, link_xdp, run
 const DROP: [Instruction; 2] = [Instruction::set_result(XDP_DROP), Instruction::EXIT];
 const DROP_AFTER_MAY_GOTO: [Instruction; 3] = [Instruction::MAY_GOTO, DROP[0], DROP[1]];
 
-/// An XDP program that drops every packet, loaded into the kernel until dropped.
+/// An XDP program that drops every packet. It stays in the kernel until this value is dropped.
 pub(crate) struct DropProgram(OwnedFd);
 
 impl DropProgram {
@@ -17,7 +17,7 @@ impl DropProgram {
         Self::load_instructions(&DROP)
     }
 
-    /// Loads it with a `may_goto` in it, as Tiercel's programs have.
+    /// Loads it with a `may_goto`, which Tiercel's programs need.
     pub(crate) fn load_with_may_goto() -> io::Result<Self> {
         Self::load_instructions(&DROP_AFTER_MAY_GOTO)
     }
@@ -28,7 +28,7 @@ impl DropProgram {
             .map(Self)
     }
 
-    /// Runs it over one frame as the driver of a network card would.
+    /// Runs it over one live frame, as the driver of a network card does.
     pub(crate) fn run_live_frame(&self) -> io::Result<()> {
         run_live(self.0.as_fd(), 1, 1)
     }
