@@ -6,8 +6,8 @@
 //!
 //! # Cycles and edges
 //!
-//! The unit of time is the [`Cycle`], one period of the clock, counted from reset. How long a period is in
-//! picoseconds is decided by the user of the crate. Each cycle ends with a rising edge of the clock.
+//! The unit of time is the [`Cycle`], one period of the clock, counted from reset. The user of the crate decides
+//! how many picoseconds a period has. Each cycle ends with a rising edge of the clock.
 //!
 //! A [`Block`] is a pure function: it computes its outputs and its next state from its inputs and its state. The
 //! state changes only at the clock edge. A block therefore cannot observe in which order its neighbours are
@@ -31,7 +31,8 @@
 //!
 //! "Tonic" is Arashloo et al., "Enabling Programmable Transport Protocols in High-Speed NICs", NSDI 2020.
 //!
-//! The elements that hold state show the state that the last edge left. Their `commit` function is the next edge.
+//! The elements that hold state show the state that the last edge left. A call of `commit`, of
+//! [`Memory::write_ports`] or of [`BankedMemory::cycle`] performs the next edge.
 //!
 //! # Example
 //!
