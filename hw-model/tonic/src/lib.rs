@@ -6,7 +6,7 @@
 //!
 //! In every clock cycle Tonic generates the address of the next segment of one of a thousand flows. It has two
 //! engines. The data delivery engine (module `delivery`) decides which segment is next. The credit engine (module
-//! `credit`) decides when it leaves. [`Tonic`] joins both. It moves no data and computes no packet contents.
+//! `credit`) decides when it leaves. [`Tonic`] joins both. Segment data is not modelled.
 //!
 //! # Units
 //!

@@ -43,8 +43,8 @@ fn what_it_cannot_be() {
     assert_eq!(error(|p| p.latencies = latencies), Some(Error::Latency(latencies)));
     assert_eq!(
         error(|p| p.outstanding = 65).expect("too many").to_string(),
-        "65 outstanding segments a flow: there are 1 to 64, and under the published rules, which keep 7 of them \
-         free, 8 at least"
+        "65 outstanding segments per flow: choose 1 to 64, and at least 8 under the published rules, which restart \
+         a flow only when 7 are free"
     );
 }
 
