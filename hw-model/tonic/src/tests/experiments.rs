@@ -69,7 +69,7 @@ fn delivery() {
 fn an_unknown_name_is_refused() {
     let error = run("tonic-flight", SEED, &mut |_, _| {}).expect_err("no such experiment");
     assert!(
-        error.to_string().starts_with("there is no experiment `tonic-flight`; there are tonic-hardware, ")
+        error.to_string().starts_with("there is no experiment `tonic-flight`: choose from tonic-hardware, ")
     );
     assert!(matches!(compare_with("{}"), Err(ExperimentError::Data(_))));
 }

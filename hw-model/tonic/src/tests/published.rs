@@ -53,8 +53,8 @@ fn traces_are_cycle_exact() {
 /// Further traces of the hardware, see `data/README.md`.
 const TRACES: &str = include_str!("../../data/tonic-traces.json");
 
-/// Several events of a flow in one cycle, losses, timeouts, selective acknowledgments, a window that shrinks while its
-/// flow waits to be processed.
+/// Several events of a flow in one cycle, losses, timeouts, selective acknowledgments, a window that shrinks while
+/// its flow waits to be processed.
 #[test]
 fn further_traces_are_cycle_exact() {
     let traces = Trace::parse_list(TRACES).expect("the data is well-formed");
@@ -100,7 +100,7 @@ fn foreign_and_truncated_data_is_refused() {
     let error = Data::parse(&data.to_string()).expect_err("a short row");
     assert_eq!(
         error.to_string(),
-        "trace lossless_two_flows: a row of `user` has 3 columns, 10 at least are needed"
+        "trace lossless_two_flows: a row of `user` has 3 columns, at least 10 are needed"
     );
     let mut data = open_set();
     data.traces[0].n = 7;
