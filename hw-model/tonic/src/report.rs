@@ -1,7 +1,7 @@
 //! The cost of a protocol: lines, state, operations and depth of its user logic.
 //!
 //! [`reports`] returns the costs of the eight [`protocols`](crate::protocols), [`report`] those of any
-//! [`Protocol`](crate::Protocol). `tiercel model experiment tonic-protocols` prints them. `docs/model/tonic.md`
+//! [`Protocol`]. `tiercel model experiment tonic-protocols` prints them. `docs/model/tonic.md`
 //! describes the results.
 
 use std::collections::BTreeMap;

@@ -89,8 +89,8 @@ proptest! {
         let cycles = (u64::from(segment_bytes) * 8 * 200 * CLOCK.hertz / rate).max(2_000);
         let sent = transmit_cycles(rate, &parameters, cycles);
         for (count, now) in sent.iter().enumerate() {
-            // In 2^-20 bytes: the credit that the rate has given, including that of the first segment; the quantum
-            // of the representation; and the bytes sent.
+            // All in 2^-20 bytes: the credit that the rate has given, the bytes sent, the segment with whose
+            // credit the flow starts, and the quantum of the representation.
             let allowed = |now: u64| u128::from(now) * u128::from(rate) * (1 << 20) / (8 * u128::from(CLOCK.hertz));
             let bytes = ((count as u128 + 1) * u128::from(segment_bytes)) << 20;
             let segment = u128::from(segment_bytes) << 20;

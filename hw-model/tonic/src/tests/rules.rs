@@ -47,7 +47,7 @@ fn with_n_32_one_flow_sends_a_segment_a_cycle_under_either_rule() {
     }
 }
 
-/// Flows are served in round-robin order: the numbers of segments that they send differ by at most one.
+/// Flows are served in round-robin order: the numbers of segments that they send differ by at most two.
 #[test]
 fn flows_share_the_cycles() {
     let parameters = Parameters { flows: 2048, ..Parameters::default() };
@@ -59,7 +59,8 @@ fn flows_share_the_cycles() {
     }
 }
 
-/// No flow exceeds its window, under the paper's rule and under the hardware's.
+/// A flow never exceeds its window. It reaches N outstanding addresses under the paper's rule, and N-5 under the
+/// hardware's rule, but not more.
 #[test]
 fn outstanding_addresses_never_exceed_n() {
     for (rules, limit) in [(Rules::Paper, 16), (Rules::Published, 11)] {
