@@ -5,8 +5,8 @@
 //! same order for every input, and is therefore bounded. The same source text runs on [`Plain`] numbers, and on
 //! [`Counting`] numbers that measure its cost.
 //!
-//! Words have 64 bits and wrap. A segment id uses 32 of these bits, a time uses 48. A hardware designer would
-//! choose the width of each value. Here a width is declared where the value is stored, in
+//! Words have 64 bits and wrap. A segment id uses 32 of these bits, a time uses 48. In hardware, operands have the
+//! widths that the designer chooses. Here a width is declared where a value is stored, in
 //! [`user_state!`](crate::user_state).
 
 mod counted;
