@@ -77,8 +77,8 @@
 //! Housekeeping frames of the hosts' network stacks (ARP, IPv6 neighbour discovery, group membership, and
 //! everything that is not IP) are exempt. They take no ordinal, they are not impaired or marked, and their hop
 //! limit does not change. The reason is that they come at unpredictable times and would shift every later
-//! decision. They do wait in the queue, and a link that is down drops them. Any other frame takes its ordinal even
-//! if a link that is down drops it.
+//! decision. They do wait in the queue, and a link that is down drops them. A frame that can be
+//! impaired takes its ordinal even if a link that is down drops it.
 
 mod buffer;
 mod config;
