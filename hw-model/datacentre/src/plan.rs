@@ -46,7 +46,7 @@ impl Default for HostModel {
     }
 }
 
-/// Windows, timers and thresholds of both ends of a connection. The defaults are those of D-78.
+/// Windows, timers and thresholds of both ends of a connection. D-78 gives the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Initial fabric window.

@@ -41,9 +41,9 @@ pub struct Spares {
 
 impl Spares {
     pub(super) fn stack(&mut self) -> DefaultStack {
-        self.stacks
-            .pop()
-            .unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("a small stack can be mapped"))
+        self.stacks.pop().unwrap_or_else(|| {
+            DefaultStack::new(STACK_BYTES).expect("the address space is large enough for a small stack")
+        })
     }
 
     pub(super) fn scratch(&mut self) -> Box<Scratch> {

@@ -126,7 +126,7 @@ impl HostConfig {
 
 /// The error of a full queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the queue is full: poll completions and post again")]
+#[error("the queue is full: wait until an entry is complete, then post again")]
 pub struct QueueFull;
 
 /// One node. See the crate's page for an example.

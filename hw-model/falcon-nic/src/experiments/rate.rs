@@ -37,12 +37,12 @@ pub fn rate(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let base = Parameters::default();
     let mut report = experiment(
         ("nic-rate", "Which block of the card breaks first when the rate rises?"),
-        "The line is kept full at rising rates. The block with the highest utilisation at 100 Gb/s is predicted to \
-         break first, at the rate at which it would be busy all the time (\"foretold\" in the table). The card breaks \
-         when frames are dropped because the receive buffer is full, or when the line is not kept busy. With long frames \
-         the width of the bus is the limit at any rate, so the prediction must hold. With short frames the prediction is \
-         checked only if a block is always busy when the card breaks. Otherwise the card breaks because it has more \
-         frames in flight than contexts, which no utilisation shows.",
+        "The line is kept full at rising rates. The block with the highest utilisation at 100 Gb/s is predicted \
+         (foretold) to break first, at the rate at which it would be busy all the time. The card breaks when \
+         frames are dropped because the receive buffer is full, or when the line is not kept busy. With long \
+         frames the width of the bus is the limit at any rate, so the prediction must hold. With short frames the \
+         prediction is checked only if a block is always busy when the card breaks. Otherwise the card breaks \
+         because it has more frames in flight than contexts, which no utilisation shows.",
         options,
         &base,
     );
