@@ -1,12 +1,12 @@
-// Swift with PLB: a fixed amount of work on a congestion event and a connection's record (Falcon rev 0.9, section 10).
+// Swift with PLB: a fixed amount of work on an event and a connection's record (Falcon rev 0.9, section 10).
 //
-// The result of each event equals that of transport-common's Swift in every bit. Numbers have the same formats: windows
-// 11.10, durations in ticks of 131.072 ns, smoothed delay and target 24.16, factors 16.16. P4 has no division. Instead:
+// The result of each event equals that of transport-common's Swift in every bit. The formats are the same: windows
+// 11.10, durations in ticks of 131.072 ns, smoothed delay and target 24.16, factors 16.16. P4 has no division, so:
 // - by the window or the delay: a reciprocal from a table, two steps of Newton's iteration, and one correction
 // - by fcwnd below one packet, and by the level of a buffer: exact reciprocals from tables
 // - 1 / sqrt(fcwnd): the polynomial and the iteration of transport-common
 //
-// The parts between `made:` and `end` are generated from transport-common's constants (hw-model/swift-p4/src/generate.rs).
+// The parts between `made:` and `end` are generated from transport-common's constants (see src/generate.rs).
 
 match_kind { exact, ternary }
 

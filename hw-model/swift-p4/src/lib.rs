@@ -166,7 +166,7 @@ impl SwiftProgram {
         self.machine.program()
     }
 
-    /// Puts parameters into the table of profiles. They replace the parameters that were set before.
+    /// Puts parameters into the table of profiles. They replace the earlier ones, which are those of D-78 at first.
     ///
     /// # Errors
     /// Returns [`SwiftError::Change`] if the program has no such table.

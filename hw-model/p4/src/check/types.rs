@@ -36,8 +36,8 @@ impl Type {
 pub(super) struct Structure<'p> {
     pub(super) name: &'p str,
     /// Name, type, and the first of its slots behind the structure's first.
-    pub(super) fields: Vec<(&'p str, Type,
-    /// usize)>, Number of slots of all fields.
+    pub(super) fields: Vec<(&'p str, Type, usize)>,
+    /// Number of slots of all fields.
     pub(super) slots: usize,
     /// Levels of nesting. 1 for a structure without structures in it.
     pub(super) depth: usize,
