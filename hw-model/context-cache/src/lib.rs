@@ -66,7 +66,7 @@
 //! use context_cache::{CacheInput, Command, ContextCache, Parameters, Source};
 //! use transport_common::ids::Cid;
 //!
-//! let cache = ContextCache::<(), u32>::new(&Parameters::default(), ()).expect("the defaults are possible");
+//! let cache = ContextCache::<(), u32>::new(&Parameters::default(), ()).expect("the defaults are valid");
 //! let mut clock = Clock::new(cache);
 //! let packet = Command { cid: Cid(7), pending: None, tag: 1 };
 //! let first = clock.step(&CacheInput { network: Some(packet), ..CacheInput::default() });

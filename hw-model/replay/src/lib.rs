@@ -16,7 +16,7 @@
 //! - [`TraceReader`] reads a trace file, [`Chunk`] by chunk. The format is [`transport_common::tape`].
 //! - [`Decisions::replay`] replays and compares all decisions, and returns a [`Summary`].
 //! - [`InCycles::replay`] runs the events in the blocks of the card, and returns a [`Course`].
-//! - [`report`] does both for a [`Request`], and adds runs at other rates.
+//! - [`report()`] does both for a [`Request`], and adds runs at other rates.
 //!
 //! # Units
 //!

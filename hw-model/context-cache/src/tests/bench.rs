@@ -34,7 +34,7 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(parameters: &Parameters) -> Self {
-        let cache = ContextCache::new(parameters, Log::default()).expect("possible parameters");
+        let cache = ContextCache::new(parameters, Log::default()).expect("valid parameters");
         Self {
             clock: Clock::new(cache),
             checker: Checker::new(parameters),
