@@ -153,7 +153,7 @@ fn tables_make_sense() {
     assert!(entry("exact", "1 &&& 3 : set(1);").starts_with("an exact match is one value"));
     assert!(entry("exact", "1 : set(1); 1 : set(2);").starts_with("an entry above matches the same"));
     assert!(entry("exact", "(1, 2) : set(1);").starts_with("give one match for each field"));
-    assert!(entry("lpm", "1 &&& 0x81 : set(1);").starts_with("a prefix is"));
+    assert!(entry("lpm", "1 &&& 0x81 : set(1);").starts_with("an lpm match is"));
     assert!(entry("range", "3 .. 1 : set(1);").starts_with("a range is"));
     assert!(entry("ternary", "1 .. 3 : set(1);").starts_with("a ternary match is"));
     assert!(entry("exact", "300 : set(1);").starts_with("300 does not fit"));
