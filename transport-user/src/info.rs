@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use transport_common::bitmap::Bitmap128;
+use transport_common::congestion::control::Congestion;
 use transport_common::connection::{Entry, RESPONSES, State};
 use transport_common::ids::{Cid, RKey};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
@@ -189,6 +190,8 @@ pub struct ConnectionInfo {
     pub rtt_ns: u64,
     /// Smallest round trip time, nanoseconds; 0 before the first.
     pub min_rtt_ns: u64,
+    /// What the connection has measured of its path, and what follows from it.
+    pub path: PathInfo,
     /// Gap between packets while the fabric window is below 1, nanoseconds; 0 is none (F-10.6.2.1-7).
     pub inter_packet_gap_ns: u64,
     /// Congestion control.
@@ -223,6 +226,32 @@ pub struct ConnectionInfo {
     pub statistics: ConnectionStatistics,
 }
 
+/// What a connection has measured of its path. The target and the timeout follow it where
+/// [`adaptive_target`](crate::congestion::CongestionParameters::adaptive_target) and
+/// [`adaptive_timeout`](crate::congestion::CongestionParameters::adaptive_timeout) are set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathInfo {
+    /// Smallest delay of the path, nanoseconds; 0 before the first measurement.
+    pub floor_ns: u64,
+    /// Mean difference of two successive delays, nanoseconds.
+    pub variation_ns: u64,
+    /// Longest round trip time of the last one to two seconds, nanoseconds.
+    pub longest_rtt_ns: u64,
+    /// Target delay in force before scaling, nanoseconds.
+    pub delay_target_ns: u64,
+}
+
+impl PathInfo {
+    fn new(congestion: &Congestion) -> Self {
+        Self {
+            floor_ns: congestion.path.floor.as_nanos(),
+            variation_ns: congestion.path.variation().as_nanos(),
+            longest_rtt_ns: congestion.path.longest().as_nanos(),
+            delay_target_ns: congestion.base_delay_target.as_nanos(),
+        }
+    }
+}
+
 impl ConnectionInfo {
     /// From a copy of the connection and of its queues' counters.
     pub(crate) fn new(
@@ -254,6 +283,7 @@ impl ConnectionInfo {
             rto_ns: congestion.rto.as_nanos(),
             rtt_ns: congestion.rtt.as_nanos(),
             min_rtt_ns: congestion.min_rtt.as_nanos(),
+            path: PathInfo::new(congestion),
             inter_packet_gap_ns: u64::from(congestion.inter_packet_gap) * GAP_UNIT_NS,
             congestion: CongestionInfo::new(control, failure),
             delays: DelaysInfo::new(&congestion.delays, control.parameters.synchronised_clocks),

@@ -65,7 +65,7 @@ pub use connection::{Connection, Received};
 pub use engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
 pub use error::Error;
 pub use info::{
-    Access, ConnectionInfo, ConnectionState, Device, QueueInfo, ReceiveWindowInfo, RegionInfo,
+    Access, ConnectionInfo, ConnectionState, Device, PathInfo, QueueInfo, ReceiveWindowInfo, RegionInfo,
     TransmitWindowInfo,
 };
 pub use loader::AttachMode;

@@ -9,7 +9,7 @@ use transport_common::limits;
 
 use super::is_name;
 use super::reader::Reader;
-use crate::congestion::{Algorithms, CongestionControl, CongestionParameters, DcqcnParameters};
+use crate::congestion::{Algorithms, CongestionControl, CongestionParameters, DcqcnParameters, PROFILES};
 use crate::error::Error;
 use crate::rate_update::RateUpdateOptions;
 
@@ -27,12 +27,15 @@ pub(super) struct Names<'a> {
 /// Reads all of `[profile.NAME]`.
 pub(super) fn read_profiles(file: &mut Reader<'_, '_>) -> Profiles {
     let read = |table: &mut Reader<'_, '_>, name: &str| {
-        let mut parameters = CongestionParameters::DEFAULT;
+        let mut parameters = CongestionParameters::AUTO;
+        if PROFILES.contains(&name) {
+            table.complain("", "every node has a profile of this name: choose another");
+        }
         if !is_name(name) {
             table.complain("", "is no name of a profile: take letters, digits, dots, dashes and underscores");
         }
         let mut wrong =
-            read_parameters(table, CongestionParameters::NAMES, |name, text| parameters.set_own(name, text));
+            read_parameters(table, CongestionParameters::NAMES, |name, text| parameters.choose(name, text));
         table.table("dcqcn", |table| {
             let dcqcn = &mut parameters.dcqcn;
             wrong |= read_parameters(table, DcqcnParameters::NAMES, |name, text| dcqcn.set_own(name, text));
@@ -86,8 +89,9 @@ pub(super) fn read(
         }
     }
     if let Some(name) = table.string("profile") {
-        match names.profiles.get(&name) {
-            Some(parameters) => control.parameters = *parameters,
+        let own = names.profiles.get(&name).copied();
+        match own.or_else(|| CongestionParameters::built_in(&name)) {
+            Some(parameters) => control.parameters = parameters,
             None => table.complain("profile", format!("there is no [profile.{name}] in this file: add it")),
         }
     }

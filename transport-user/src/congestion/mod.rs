@@ -25,10 +25,12 @@ pub(crate) mod algorithms;
 mod change;
 mod parameters;
 mod quantity;
+mod set_up;
 
 pub use algorithms::Algorithms;
 pub(crate) use algorithms::SharedAlgorithm;
 pub use change::CongestionChange;
+pub(crate) use parameters::PROFILES;
 pub use parameters::{CongestionParameters, DcqcnParameters};
 
 use crate::error::Error;
@@ -73,6 +75,8 @@ impl CongestionControl {
         event_queue: 0,
         parameters: CongestionParameters::DEFAULT,
     };
+    /// Swift in the kernel, with the profile [`AUTO`](CongestionParameters::AUTO).
+    pub const AUTO: Self = Self { parameters: CongestionParameters::AUTO, ..Self::SWIFT };
     /// Windows and timeout stay what the connection starts with.
     pub const CONSTANT: Self = Self { placement: Placement::Constant, ..Self::SWIFT };
 
@@ -110,7 +114,7 @@ impl CongestionControl {
 
 impl Default for CongestionControl {
     fn default() -> Self {
-        Self::SWIFT
+        Self::AUTO
     }
 }
 
@@ -148,7 +152,8 @@ mod tests {
 
     #[test]
     fn the_default_is_the_cores() {
-        assert_eq!(CongestionControl::default().settings().expect("legal"), Settings::SWIFT);
+        assert_eq!(CongestionControl::default(), CongestionControl::AUTO);
+        assert_eq!(CongestionControl::SWIFT.settings().expect("legal"), Settings::SWIFT);
         assert_eq!(CongestionControl::CONSTANT.settings().expect("legal"), Settings::CONSTANT);
     }
 

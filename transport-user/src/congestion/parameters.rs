@@ -171,7 +171,34 @@ parameters! {
     }
 }
 
+/// Names of the profiles that every node has.
+pub(crate) const PROFILES: [&str; 2] = ["auto", "datacenter"];
+
 impl CongestionParameters {
+    /// The profile `auto`: the target delay, the smallest window and the smallest retransmission timeout follow the path.
+    /// All else is [`Self::DEFAULT`].
+    pub const AUTO: Self = Self { adaptive_target: true, adaptive_timeout: true, ..Self::DEFAULT };
+
+    /// The profile of this name that every node has: `auto`, or `datacenter`, which is [`Self::DEFAULT`].
+    pub(crate) fn built_in(profile: &str) -> Option<Self> {
+        match profile {
+            "auto" => Some(Self::AUTO),
+            "datacenter" => Some(Self::DEFAULT),
+            _ => None,
+        }
+    }
+
+    /// Sets one of its own parameters like `set_own`. A target or a smallest timeout that somebody chooses no longer
+    /// follows the path.
+    pub(crate) fn choose(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
+        match name {
+            "base_delay_target" => self.adaptive_target = false,
+            "min_rto" => self.adaptive_timeout = false,
+            _ => {}
+        }
+        self.set_own(name, text)
+    }
+
     /// Checks every value and gives what algorithms take.
     ///
     /// # Errors
@@ -195,7 +222,7 @@ impl CongestionParameters {
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         let set = match name.strip_prefix("dcqcn.") {
             Some(name) => self.dcqcn.set_own(name, text),
-            None => self.set_own(name, text),
+            None => self.choose(name, text),
         };
         set.unwrap_or_else(|| {
             let names: Vec<_> = self.values().map(|(name, _)| name).collect();
@@ -233,6 +260,23 @@ mod tests {
         set.set("base_delay_target", "80us").expect("legal");
         set.set("dcqcn.fast_recovery_steps", "9").expect("legal");
         assert_eq!((set.base_delay_target, set.dcqcn.fast_recovery_steps), (micros(80), 9));
+    }
+
+    #[test]
+    fn what_is_chosen_does_not_follow_the_path() {
+        let mut set = CongestionParameters::AUTO;
+        set.set("max_fcwnd", "64").expect("legal");
+        assert!(set.adaptive_target && set.adaptive_timeout);
+        set.set("base_delay_target", "80us").expect("legal");
+        assert!(!set.adaptive_target && set.adaptive_timeout);
+        set.set("min_rto", "2ms").expect("legal");
+        assert!(!set.adaptive_timeout);
+        // Said after it, the value is the least that the path can make of it.
+        set.set("adaptive_target", "true").expect("legal");
+        assert!(set.adaptive_target && set.base_delay_target == micros(80));
+        for name in PROFILES {
+            assert!(CongestionParameters::built_in(name).expect("a profile").prepare().is_ok(), "{name}");
+        }
     }
 
     #[test]

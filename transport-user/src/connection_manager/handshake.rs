@@ -16,8 +16,10 @@ use super::host::{Host, HostError};
 use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
+use super::round_trip;
 use super::session::Session;
 use super::{Shared, count_wire_error, establish, lock, socket_address};
+use crate::parameters::Tuning;
 
 /// What a peer is told whose handshake ends for want of room.
 const GAVE_WAY: &str = "too many handshakes are under way here, and this one took long: try again";
@@ -141,7 +143,7 @@ pub(super) async fn connect<H: Host>(
             return Err(ConnectError::Protocol { peer, source });
         }
     };
-    let mut agreement = agree(&offer, &peer_offer, address, shared.tuning)
+    let mut agreement = agree(&offer, &peer_offer, address, tuning(shared, &stream))
         .and_then(|agreement| match peer_offer.ordered == ordered {
             true => Ok(agreement),
             false => Err("it changed the ordering".to_owned()),
@@ -156,6 +158,14 @@ pub(super) async fn connect<H: Host>(
     opened.keep();
     establish(shared, stream, peer, &agreement, peer_offer.regions, true);
     Ok(cid)
+}
+
+/// The tuning of a connection to the peer of `stream`: what follows the path starts from the round trip time of TCP.
+fn tuning<H: Host>(shared: &Shared<H>, stream: &TcpStream) -> Tuning {
+    match round_trip::of(stream) {
+        Some(round_trip) => shared.tuning.for_round_trip(round_trip),
+        None => shared.tuning,
+    }
 }
 
 /// The TCP connection has just used the neighbour table, which also knows the way through a router; where it does not
@@ -271,7 +281,7 @@ async fn answer<H: Host>(
     let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
     let cid = H::reserved(&reservation);
     let own = make_offer(&shared.host.local(), cid, peer_offer.ordered, shared.host.regions());
-    let mut agreement = agree(&own, &peer_offer, peer.ip(), shared.tuning)
+    let mut agreement = agree(&own, &peer_offer, peer.ip(), tuning(shared, stream))
         .map_err(|text| Declined::Answered(Rejection::Offer, text))?;
     find_next_hop(shared, &mut agreement).await;
     // Open before answering: the peer's first packet may follow at once.

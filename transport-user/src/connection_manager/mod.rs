@@ -27,6 +27,7 @@ mod handshake;
 mod host;
 mod message;
 mod node_host;
+mod round_trip;
 mod session;
 #[cfg(test)]
 mod tests;

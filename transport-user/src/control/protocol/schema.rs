@@ -21,9 +21,9 @@ use crate::rate_update::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpd
 use crate::statistics::ConnectionStatistics;
 use crate::{
     Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
-    DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, Pools, QueueInfo,
-    ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets, TimestampSource, TraceReport,
-    TransmitWindowInfo,
+    DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, PathInfo, Pools,
+    QueueInfo, ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets, TimestampSource,
+    TraceReport, TransmitWindowInfo,
 };
 
 const SCHEMA: &str = include_str!("schema.txt");
@@ -210,6 +210,7 @@ fn connection() -> ConnectionInfo {
         rto_ns: 1,
         rtt_ns: 2,
         min_rtt_ns: 3,
+        path: PathInfo { floor_ns: 5, variation_ns: 6, longest_rtt_ns: 7, delay_target_ns: 8 },
         inter_packet_gap_ns: 4,
         congestion: CongestionInfo {
             algorithm: text("swift"),

@@ -13,7 +13,7 @@ use transport_common::ids::Cid;
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
 use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
-use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters};
+use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
     StartError, shortened,
@@ -154,7 +154,7 @@ impl NodeService {
             receive_directory: self.inner.receive_directory.clone(),
             trace: self.inner.traces.status(),
             algorithms: self.node().algorithms().names().into_iter().map(str::to_owned).collect(),
-            profiles: self.inner.profiles.keys().cloned().collect(),
+            profiles: self.profiles(),
             pools: stats.pools,
             rate_update: stats.rate_update,
             events: manager.events(),
@@ -183,6 +183,11 @@ impl NodeService {
         })
     }
 
+    /// The names of all profiles: those that every node has, and those of the node file.
+    fn profiles(&self) -> Vec<String> {
+        PROFILES.into_iter().map(str::to_owned).chain(self.inner.profiles.keys().cloned()).collect()
+    }
+
     /// `base` with a change by names.
     fn changed(
         &self,
@@ -191,10 +196,10 @@ impl NodeService {
     ) -> Result<CongestionControl, Failure> {
         let profiles = &self.inner.profiles;
         let profile = |name: &str| {
-            profiles.get(name).copied().ok_or_else(|| {
-                let known: Vec<_> = profiles.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                format!("no profile \"{name}\" in the node file ([profile.{name}]); there is: {known}")
+            let own = profiles.get(name).copied();
+            own.or_else(|| CongestionParameters::built_in(name)).ok_or_else(|| {
+                let known = self.profiles().join(", ");
+                format!("there is no profile \"{name}\": choose from {known}, or add [profile.{name}] to the node file")
             })
         };
         change.apply(base, profile, &self.node().algorithms()).map_err(Failure::invalid)
