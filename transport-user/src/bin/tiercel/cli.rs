@@ -16,7 +16,7 @@ use crate::verb_arguments::{AtomicCommand, DataArguments, Mr, PlaceArguments, Re
 const EXIT_CODES: &str = "\
 Exit codes:
   0 success  1 the node failed  2 wrong usage or invalid request  3 an operation completed in error
-  4 connecting failed  5 a file could not be read, written or verified  6 no node answers
+  4 no connection, or it was lost  5 a file could not be read, written or verified  6 no node answers
 
 Environment:
   TIERCEL_SOCKET  control socket of the node to talk to; --socket and --node take precedence";

@@ -82,8 +82,8 @@ Examples:
 /// Congestion control by names. A setting that is not named stays as it is.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CongestionArguments {
-    /// Algorithm: swift, dcqcn, newreno, fixed, or a custom algorithm of the node (`tiercel status` lists them)
-    /// [default of a new connection: from the node file, else swift].
+    /// Algorithm: swift, dcqcn, newreno, fixed, or a custom algorithm of the node (`tiercel status` lists them), which
+    /// runs in user space only [default of a new connection: from the node file, else swift].
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
     /// Where the algorithm runs: in the kernel, in user space (rate update engine), or nowhere (constant windows)
