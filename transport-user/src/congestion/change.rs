@@ -116,7 +116,9 @@ mod tests {
         let set = |name, value| CongestionChange { set: pairs(&[(name, value)]), ..Default::default() };
         assert!(refused(set("min_fcwnd", "300")).contains("max_fcwnd must be min_fcwnd to"));
         assert!(refused(set("delay_select", "forward")).contains("synchronised_clocks"));
-        assert!(refused(set("base_delay_target", "25")).contains("base_delay_target: \"25\" is no duration"));
+        assert!(
+            refused(set("base_delay_target", "25")).contains("base_delay_target: \"25\" is not a duration")
+        );
         let placement = CongestionChange { placement: Some("moon".into()), ..Default::default() };
         assert!(refused(placement).contains("constant, kernel or user"));
         let profile = CongestionChange { profile: Some("lan".into()), ..Default::default() };
