@@ -1,6 +1,6 @@
-//! Parses numbers and quantities. A whole number is decimal, or hexadecimal with the prefix `0x`. A quantity is a decimal
-//! number with a unit. Parsing is exact: it uses no floating point and does not round. The command lines, the node files and
-//! the hardware model all use this parser.
+//! Parses numbers and quantities. A whole number is decimal, or hexadecimal with the prefix `0x`. A quantity is a
+//! decimal number with a unit. Parsing is exact: it uses no floating point and does not round. The command lines,
+//! the node files and the hardware model all use this parser.
 #![no_std]
 
 /// The name of a unit, and its size in smallest steps. The empty name allows a number without a unit.
@@ -34,8 +34,8 @@ pub fn integer(text: &str) -> Result<u64, QuantityError> {
     u64::from_str_radix(digits, radix).map_err(|_| QuantityError::TooLarge)
 }
 
-/// Parses a quantity: a number, with an optional decimal fraction, and one of `units`. Returns the value in smallest steps.
-/// If `units` has the empty name for one step, the number may be hexadecimal.
+/// Parses a quantity: a number, with an optional decimal fraction, and one of `units`. Returns the value in
+/// smallest steps. If `units` has the empty name for one step, the number may be hexadecimal.
 ///
 /// # Errors
 /// [`QuantityError`].

@@ -1,7 +1,7 @@
 //! A node with a custom congestion control algorithm. While the fabric delay is below a target, the window grows
-//! additively. Above the target, the window shrinks by a quarter, at most once per RTT. The algorithm runs in the rate
-//! update engine in user space. It is selected by its name like any other: in the node file
-//! (`algorithm = "delay-aimd"`), or while the node runs.
+//! additively. Above the target, the window shrinks by a quarter, at most once per RTT. The algorithm runs in the
+//! rate update engine in user space. It is selected by its name like any other: in the node file (`algorithm =
+//! "delay-aimd"`), or while the node runs.
 //!
 //! ```text
 //! delay_aimd node.toml /run/tiercel/a.sock
@@ -26,7 +26,8 @@ impl Algorithm for DelayAimd {
 
     fn update(&self, event: &Event, _: &mut EngineState, prepared: &Prepared, outcome: &mut Outcome) {
         let parameters = prepared.parameters();
-        // First the steps that most algorithms share: keep all values, then smooth the delays and update the NIC window.
+        // First the steps that most algorithms share: keep all values, then smooth the delays and update the NIC
+        // window.
         outcome.carry_over(event);
         window::smooth(event, parameters, outcome);
         window::update_ncwnd(event, parameters, outcome);

@@ -1,5 +1,5 @@
-//! Two ends of one connection send a message back and forth. Shows SEND and posted receives, and measures the round trip
-//! time.
+//! Two ends of one connection send a message back and forth. Shows SEND and posted receives, and measures the
+//! round trip time.
 //!
 //! On one machine, with two network namespaces joined by a veth pair whose ends have the addresses 10.7.0.1 and
 //! 10.7.0.2:

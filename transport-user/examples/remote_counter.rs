@@ -1,5 +1,5 @@
-//! A counter in the peer's memory. Shows fetch and add, READ, WRITE, and compare and swap. They are one-sided: the owner
-//! of the memory takes no part in them.
+//! A counter in the peer's memory. Shows fetch and add, READ, WRITE, and compare and swap. They are one-sided: the
+//! owner of the memory takes no part in them.
 //!
 //! ```text
 //! ip netns exec b remote_counter veth1 10.7.0.2 10.7.0.1 MAC-OF-VETH0 own

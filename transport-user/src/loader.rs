@@ -73,8 +73,8 @@ pub(crate) struct Loaded {
     pub(crate) wake: WakeRing,
 }
 
-/// The attachment to the interface. Dropping it detaches the program. The kernel does the same when the process dies,
-/// because nothing is pinned.
+/// The attachment to the interface. Dropping it detaches the program. The kernel does the same when the process
+/// dies, because nothing is pinned.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     link: Link,
@@ -86,8 +86,8 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    /// Replaces the plain programs by the recording programs, or the other way round. The first call loads the recording
-    /// programs, which takes a second or two.
+    /// Replaces the plain programs by the recording programs, or the other way round. The first call loads the
+    /// recording programs, which takes a second or two.
     pub(crate) fn record(&mut self, on: bool) -> Result<(), Error> {
         if on == self.recording {
             return if on { Err(Error::TraceRunning) } else { Ok(()) };
@@ -164,8 +164,8 @@ impl Link {
 }
 
 impl Loaded {
-    /// Loads the programs for a node with `config` and fills the internal maps. With `bound`, also loads a program for
-    /// the interface that reads receive timestamps from the driver.
+    /// Loads the programs for a node with `config` and fills the internal maps. With `bound`, also loads a program
+    /// for the interface that reads receive timestamps from the driver.
     ///
     /// # Errors
     /// [`Error::Bind`] if that additional program does not load.
@@ -231,7 +231,8 @@ impl Loaded {
         let link = match self.bound.take() {
             Some(bound) => Link::Bound(bound.attach(interface.index).map_err(failed)?),
             None => {
-                // aya's links give no descriptor by which the attachment could be watched, so aya is not used here.
+                // aya's links give no descriptor by which the attachment could be watched, so aya is not used
+                // here.
                 let wire = program(&mut self.object, WIRE)?.fd().map_err(program_error)?.as_fd();
                 Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(failed)?)
             }
@@ -245,16 +246,16 @@ fn fill_error(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::system("fill the datapath's maps", io::Error::other(error))
 }
 
-/// Raises the limit of locked memory. Kernels before 5.11 count maps against it. Later kernels ignore it, so a failure
-/// may not matter.
+/// Raises the limit of locked memory. Kernels before 5.11 count maps against it. Later kernels ignore it, so a
+/// failure may not matter.
 fn raise_memory_limit() {
     if let Err(error) = setrlimit(Resource::RLIMIT_MEMLOCK, libc::RLIM_INFINITY, libc::RLIM_INFINITY) {
         tracing::debug!(%error, "cannot raise the limit of locked memory");
     }
 }
 
-/// Warns if the kernel has PREEMPT_RT. There, the holder of a connection's lock can be preempted by a program that waits
-/// for the same lock.
+/// Warns if the kernel has PREEMPT_RT. There, the holder of a connection's lock can be preempted by a program that
+/// waits for the same lock.
 fn warn_of_preemption() {
     let realtime = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
     if realtime {

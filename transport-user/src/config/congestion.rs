@@ -1,4 +1,5 @@
-//! Congestion control in the node file: `[profile.NAME]`, `congestion` of node and connection, `[node.rate_update]`.
+//! Congestion control in the node file: `[profile.NAME]`, `congestion` of node and connection,
+//! `[node.rate_update]`.
 
 use std::collections::HashMap;
 use std::time::Duration;

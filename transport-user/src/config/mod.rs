@@ -418,8 +418,8 @@ fn read_initial(table: &mut Reader<'_, '_>) -> Option<Initial> {
 }
 
 impl StaticConnection {
-    /// Returns the options with which the node opens the connection. `max_segment` is the bound in bytes on which both ends
-    /// agreed, if they did.
+    /// Returns the options with which the node opens the connection. `max_segment` is the bound in bytes on which
+    /// both ends agreed, if they did.
     pub fn to_open(&self, local_cid: LocalCid, max_segment: Option<u32>) -> OpenConnection {
         OpenConnection {
             local_cid,

@@ -5,8 +5,8 @@ use transport_common::congestion::settings::Placement;
 
 use super::{Algorithms, CongestionControl, CongestionParameters};
 
-/// What is to be different; what is not named stays, but that an algorithm of one's own goes to user space, where alone it
-/// runs. The profile comes first, then the single parameters.
+/// What is to be different; what is not named stays, but that an algorithm of one's own goes to user space, where
+/// alone it runs. The profile comes first, then the single parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CongestionChange {

@@ -54,7 +54,8 @@ impl ProgressSender {
         !self.0.is_closed()
     }
 
-    /// Returns a sender for an operation without a client. [`Self::is_wanted`] is true as long as the receiver exists.
+    /// Returns a sender for an operation without a client. [`Self::is_wanted`] is true as long as the receiver
+    /// exists.
     pub fn detached() -> (Self, mpsc::Receiver<Progress>) {
         let (sender, receiver) = mpsc::channel(1);
         (Self(sender), receiver)
@@ -163,8 +164,8 @@ fn parse(line: &[u8]) -> Result<Request, Failure> {
     Ok(envelope.request)
 }
 
-/// Runs a request in its own task, so that an outstanding operation is never aborted, and sends its progress and its result
-/// to the client.
+/// Runs a request in its own task, so that an outstanding operation is never aborted, and sends its progress and
+/// its result to the client.
 async fn answer<H: Handler>(
     handler: &Arc<H>,
     request: Request,
@@ -193,8 +194,8 @@ async fn answer<H: Handler>(
     reply(to_client, &last).await
 }
 
-/// Returns when the client has closed both directions. While a request runs, further requests of the client are not read.
-/// A client that only closed its sending side still gets its answer.
+/// Returns when the client has closed both directions. While a request runs, further requests of the client are
+/// not read. A client that only closed its sending side still gets its answer.
 async fn has_left(
     from_client: &mut BufReader<OwnedReadHalf>,
     to_client: &OwnedWriteHalf,

@@ -52,8 +52,8 @@ pub enum SocketError {
     Several(Vec<String>),
 }
 
-/// Listens on `path`. Creates its directory, and replaces the socket of a node that was killed. Does not replace anything
-/// else. Only the owner of the socket may use it.
+/// Listens on `path`. Creates its directory, and replaces the socket of a node that was killed. Does not replace
+/// anything else. Only the owner of the socket may use it.
 ///
 /// # Errors
 /// See [`SocketError`].
@@ -64,8 +64,8 @@ pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
         _ => Path::new("."),
     };
     fs::create_dir_all(directory).map_err(unusable)?;
-    // The lock makes nodes that start at the same time do this one after the other. Otherwise two of them could find the
-    // same stale socket.
+    // The lock makes nodes that start at the same time do this one after the other. Otherwise two of them could
+    // find the same stale socket.
     let turn = File::open(directory).map_err(unusable)?;
     turn.lock().map_err(unusable)?;
     match fs::symlink_metadata(path) {

@@ -15,8 +15,8 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A fake node. It returns the CID of `Close`, fails for CID 404, panics for CID 500 and reports progress for `Down`. It
-/// runs `Stats` until the client disconnects, and answers `Regions` with another type.
+/// A fake node. It returns the CID of `Close`, fails for CID 404, panics for CID 500 and reports progress for
+/// `Down`. It runs `Stats` until the client disconnects, and answers `Regions` with another type.
 #[derive(Default)]
 struct FakeNode {
     noticed_departure: AtomicBool,

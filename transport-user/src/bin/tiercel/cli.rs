@@ -161,8 +161,8 @@ Examples:
     Atomic(AtomicCommand),
     /// Copy a file to or from the node at the other end of a connection.
     ///
-    /// One of the two places is `CID:` or `CID:NAME`. The peer keeps files in the directory that its `up --receive-dir`
-    /// names. Falcon carries the content, and both ends verify it by SHA-256.
+    /// One of the two places is `CID:` or `CID:NAME`. The peer keeps files in the directory that its `up
+    /// --receive-dir` names. Falcon carries the content, and both ends verify it by SHA-256.
     #[command(after_help = "\
 Examples:
   tiercel cp image.bin 5:
@@ -184,9 +184,9 @@ Examples:
     },
     /// Record a trace of every run of the datapath, for `tiercel model replay`.
     ///
-    /// Every packet takes longer while a trace is recorded. The command reports on stderr when recording begins. The
-    /// trace ends at a limit or with Ctrl-C. The command returns when the file is complete. `tiercel status` shows a
-    /// trace that is being recorded.
+    /// Every packet takes longer while a trace is recorded. The command reports on stderr when recording begins.
+    /// The trace ends at a limit or with Ctrl-C. The command returns when the file is complete. `tiercel status`
+    /// shows a trace that is being recorded.
     #[command(after_help = "\
 Examples:
   tiercel trace --out run.trace
@@ -197,8 +197,8 @@ Examples:
         /// The file to write; it must not exist yet.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
-        /// End after this number of runs of the datapath, from 1; a run is a received packet or a service of the engine
-        /// [default: no limit].
+        /// End after this number of runs of the datapath, from 1; a run is a received packet or a service of the
+        /// engine [default: no limit].
         #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
         runs: Option<u64>,
         /// End after this time, such as 500ms or 2s [default: 10s without --runs, else no limit].
@@ -207,8 +207,8 @@ Examples:
     },
     /// Show the fields of packets: from bytes in hexadecimal, or from a pcap or pcapng file.
     ///
-    /// A capture on a node's own interface has no Falcon packets: the node receives and sends them in XDP, and tcpdump
-    /// does not see packets there. Capture between the nodes, at a switch or a mirror port.
+    /// A capture on a node's own interface has no Falcon packets: the node receives and sends them in XDP, and
+    /// tcpdump does not see packets there. Capture between the nodes, at a switch or a mirror port.
     #[command(after_help = "\
 Examples:
   tiercel decode capture.pcap

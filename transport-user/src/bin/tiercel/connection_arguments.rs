@@ -40,8 +40,8 @@ Examples:
     },
     /// Show or change the congestion control of a connection, while traffic flows.
     ///
-    /// The windows, the timeout and the smoothed delays keep their values, within the new limits. Without options, the
-    /// command shows the current settings. With options, a setting that no option names stays as it is.
+    /// The windows, the timeout and the smoothed delays keep their values, within the new limits. Without options,
+    /// the command shows the current settings. With options, a setting that no option names stays as it is.
     #[command(after_help = "\
 Examples:
   tiercel conn cc 5
@@ -56,14 +56,16 @@ Examples:
         #[command(flatten)]
         congestion: CongestionArguments,
     },
-    /// Watch a connection: windows, delays, goodput and retransmissions over time; with --json, one JSON object per line.
+    /// Watch a connection: windows, delays, goodput and retransmissions over time; with --json, one JSON object
+    /// per line.
     #[command(after_help = "\
 Examples:
   tiercel conn watch 5
   tiercel conn watch 5 --interval 100ms --count 50 --json | jq .fcwnd")]
     Watch(Watch),
-    /// Reset a static connection to its initial state, after its peer was restarted. Outstanding operations complete in
-    /// error. A restarted peer starts its sequence numbers again, so its packets look old to this end until the reset.
+    /// Reset a static connection to its initial state, after its peer was restarted. Outstanding operations
+    /// complete in error. A restarted peer starts its sequence numbers again, so its packets look old to this end
+    /// until the reset.
     #[command(after_help = "Example:\n  tiercel conn reset 5")]
     Reset {
         /// Local CID.
@@ -82,8 +84,8 @@ Examples:
 /// Congestion control by names. A setting that is not named stays as it is.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CongestionArguments {
-    /// Algorithm: swift, dcqcn, newreno, fixed, or a custom algorithm of the node (`tiercel status` lists them), which
-    /// runs in user space only [default of a new connection: from the node file, else swift].
+    /// Algorithm: swift, dcqcn, newreno, fixed, or a custom algorithm of the node (`tiercel status` lists them),
+    /// which runs in user space only [default of a new connection: from the node file, else swift].
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
     /// Where the algorithm runs: in the kernel, in user space (rate update engine), or nowhere (constant windows)

@@ -63,8 +63,8 @@ fn decode_hex(hex: String, falcon: bool, json: bool) -> Result<(), Exit> {
     }
 }
 
-/// Prints the frames of a capture. A malformed frame is shown with its error, and decoding goes on. An error of the
-/// capture file itself ends it.
+/// Prints the frames of a capture. A malformed frame is shown with its error, and decoding goes on. An error of
+/// the capture file itself ends it.
 fn decode_capture(file: &Path, json: bool) -> Result<(), Exit> {
     let in_file = |error| Exit::file(format!("{}: {error}", file.display()));
     let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! `tiercel model`: starts `tiercel-model`. The hardware model is a separate program, so that `tiercel` does not contain
-//! it.
+//! `tiercel model`: starts `tiercel-model`. The hardware model is a separate program, so that `tiercel` does not
+//! contain it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -11,8 +11,8 @@ use crate::exit::Exit;
 
 const PROGRAM: &str = "tiercel-model";
 
-/// Replaces this process by `tiercel-model`: by the program in the same directory, else by the one on the search path.
-/// Returns only if that fails.
+/// Replaces this process by `tiercel-model`: by the program in the same directory, else by the one on the search
+/// path. Returns only if that fails.
 pub(crate) fn run(mut arguments: Vec<OsString>, json: bool) -> Exit {
     // `--json` in front of the command `model` is also meant for `tiercel-model`.
     if json {

@@ -325,7 +325,8 @@ fn place(to: &PlaceArguments, json: bool) -> Result<Place, Exit> {
     }
 }
 
-/// Prints bytes that were read: as a hex dump, or with `raw` without conversion. `first` is the offset of the first byte.
+/// Prints bytes that were read: as a hex dump, or with `raw` without conversion. `first` is the offset of the
+/// first byte.
 fn show_bytes(bytes: Option<Hex>, first: u64, raw: bool) -> Result<(), Exit> {
     let Hex(bytes) = bytes.unwrap_or_default();
     match raw {

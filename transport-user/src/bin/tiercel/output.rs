@@ -55,7 +55,8 @@ fn empty_table() -> Table {
     table
 }
 
-/// A list of names and values, one per line, in the order in which they are added. Nested fields have dotted names.
+/// A list of names and values, one per line, in the order in which they are added. Nested fields have dotted
+/// names.
 #[derive(Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
@@ -185,7 +186,8 @@ pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
     format!("{:.2} Gb/s", bytes as f64 * 8.0 / seconds / 1e9)
 }
 
-/// Returns a hex dump with sixteen bytes per line: offset, hexadecimal, text. `first` is the offset of the first byte.
+/// Returns a hex dump with sixteen bytes per line: offset, hexadecimal, text. `first` is the offset of the first
+/// byte.
 pub(crate) fn hex_dump(bytes: &[u8], first: u64) -> String {
     let line = |(index, line): (usize, &[u8])| {
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();

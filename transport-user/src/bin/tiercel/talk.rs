@@ -28,8 +28,8 @@ impl Node {
         Self { socket, name, environment }
     }
 
-    /// Returns the socket path for a node that comes up. In order of precedence: `--socket` or `--node`; `--name`; the
-    /// environment; the name from the node file or of the interface.
+    /// Returns the socket path for a node that comes up. In order of precedence: `--socket` or `--node`; `--name`;
+    /// the environment; the name from the node file or of the interface.
     pub(crate) fn own_socket(&self, named: Option<&str>, otherwise: &str) -> PathBuf {
         let option = self.by_option().or_else(|| named.map(default_path));
         option.or_else(|| self.environment.clone()).unwrap_or_else(|| default_path(otherwise))

@@ -37,8 +37,8 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
     ended.map(drop)
 }
 
-/// Returns the node file with the options applied, or a node file made of the options alone. An option takes precedence
-/// over the file.
+/// Returns the node file with the options applied, or a node file made of the options alone. An option takes
+/// precedence over the file.
 fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     let mut file = match (&arguments.config, &arguments.interface, arguments.address) {
         (Some(path), _, _) => NodeFile::load(path).map_err(Exit::usage)?,
@@ -72,8 +72,8 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     Ok(file)
 }
 
-/// Makes the error for missing options. It names all options that a node without a node file needs, and those that are
-/// missing.
+/// Makes the error for missing options. It names all options that a node without a node file needs, and those that
+/// are missing.
 fn missing(interface: bool, address: bool) -> Exit {
     let missing: Vec<&str> = [("--interface IF", interface), ("--address IP", address)]
         .into_iter()

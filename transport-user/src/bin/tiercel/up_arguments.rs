@@ -23,8 +23,8 @@ pub(crate) struct Up {
     /// [default: from the node file, else the interface's name].
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// IP MTU in bytes, from 168 (IPv4) or 188 (IPv6) up to the interface's MTU; native mode needs an interface with an
-    /// MTU of at most 3498 [default: from the node file, else the interface's MTU].
+    /// IP MTU in bytes, from 168 (IPv4) or 188 (IPv6) up to the interface's MTU; native mode needs an interface
+    /// with an MTU of at most 3498 [default: from the node file, else the interface's MTU].
     #[arg(long, value_name = "BYTES", value_parser = parse_u32)]
     pub(crate) mtu: Option<u32>,
     /// TCP port of the connection manager, 1 to 65535 [default: from the node file, else 4792].
@@ -49,16 +49,17 @@ pub(crate) struct Up {
     /// Attach in generic (SKB) mode, for drivers without native XDP; this is slower.
     #[arg(long)]
     pub(crate) generic: bool,
-    /// Receive timestamps of the network card: with true the node does not come up without them, with false it does not
-    /// use them [default: from the node file, else they are used if the driver has them and the card's clock can be
-    /// compared with the machine's].
+    /// Receive timestamps of the network card: with true the node does not come up without them, with false it
+    /// does not use them [default: from the node file, else they are used if the driver has them and the card's
+    /// clock can be compared with the machine's].
     #[arg(long, value_name = "BOOL")]
     pub(crate) hardware_timestamps: Option<bool>,
     /// Replace an XDP program that is already attached to the interface.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Log rare events of the XDP programs: refused packets and the reason, locks that could not be taken, and exchanges.
-    /// This slows the node down and is meant for debugging. It needs a build with the cargo feature bpf-log.
+    /// Log rare events of the XDP programs: refused packets and the reason, locks that could not be taken, and
+    /// exchanges. This slows the node down and is meant for debugging. It needs a build with the cargo feature
+    /// bpf-log.
     #[arg(long)]
     pub(crate) bpf_log: bool,
     /// Directory in which peers may store files, and from which they may fetch files with `cp` [default: none].

@@ -77,8 +77,8 @@ async fn ask(node: &Node, cid: u32) -> Result<ConnectionInfo, Exit> {
     Ok(node.ask(request::Connection { cid }).await?.info)
 }
 
-/// Makes a sample of two states of a connection. `at` is the time since the start and `length` the time between the two
-/// states, both in seconds.
+/// Makes a sample of two states of a connection. `at` is the time since the start and `length` the time between
+/// the two states, both in seconds.
 fn sample(before: &ConnectionInfo, now: &ConnectionInfo, (at, length): (f64, f64)) -> Sample {
     Sample {
         time_s: at,

@@ -296,7 +296,8 @@ pub struct Copied {
     pub sha256: String,
     /// Seconds from the offer to the verdict.
     pub seconds: f64,
-    /// Files that earlier copies to the same file left on this node, because their node was killed. They were removed.
+    /// Files that earlier copies to the same file left on this node, because their node was killed. They were
+    /// removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<PathBuf>,
 }

@@ -1,8 +1,8 @@
 //! The requests of clients and the answers of nodes. The node, its clients and `--json` share these types.
 //!
 //! A [`Call`] is a request whose answer has one type. On the socket, an [`Envelope`] carries the request, and
-//! [`Reply::Done`] carries the answer. The file `schema.txt` in this directory lists the JSON fields of all of them. A test
-//! compares it with the types.
+//! [`Reply::Done`] carries the answer. The file `schema.txt` in this directory lists the JSON fields of all of
+//! them. A test compares it with the types.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

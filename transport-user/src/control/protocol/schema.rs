@@ -1,8 +1,8 @@
 //! A test that keeps the JSON of every request and answer stable, because programs read its fields by name.
 //!
-//! The test writes an example of each type as JSON and reads it again. It compares the names and kinds of the fields with
-//! `schema.txt`. So it finds fields that were added, renamed or removed. `TIERCEL_WRITE_SCHEMA=1 cargo test schema` writes
-//! the file again.
+//! The test writes an example of each type as JSON and reads it again. It compares the names and kinds of the
+//! fields with `schema.txt`. So it finds fields that were added, renamed or removed. `TIERCEL_WRITE_SCHEMA=1 cargo
+//! test schema` writes the file again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
