@@ -1,4 +1,4 @@
-//! A change of congestion control by names, as it comes from a command line.
+//! A change of congestion control by names, for example from a command line.
 
 use serde::{Deserialize, Serialize};
 use transport_common::congestion::settings::Placement;
@@ -16,22 +16,22 @@ pub struct CongestionChange {
     pub placement: Option<String>,
     /// Event queue, 0 to 3.
     pub event_queue: Option<u32>,
-    /// Name of a profile of the node file: all parameters are set from it.
+    /// Name of a profile of the node file. It sets all parameters.
     pub profile: Option<String>,
-    /// Parameters by name, with values written as in the node file.
+    /// Single parameters by name, with values as in the node file.
     pub set: Vec<(String, String)>,
 }
 
 impl CongestionChange {
-    /// Whether it changes nothing.
+    /// Returns whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// `base` with the change. `profile` finds profiles.
+    /// Returns `base` with the change applied. `profile` finds profiles.
     ///
     /// # Errors
-    /// A sentence: an unknown name, a value that is no such quantity or out of its range.
+    /// A text: an unknown name, or a value of the wrong form or out of its range.
     pub fn apply(
         &self,
         base: &CongestionControl,
@@ -42,12 +42,12 @@ impl CongestionChange {
         if let Some(name) = &self.algorithm {
             control.choose(algorithms.find(name).ok_or_else(|| {
                 let names = algorithms.names().join(", ");
-                format!("\"{name}\" is no algorithm of this node: there are {names}")
+                format!("\"{name}\" is not an algorithm of this node: there are {names}")
             })?);
         }
         if let Some(name) = &self.placement {
             control.placement = Placement::from_name(name)
-                .ok_or_else(|| format!("\"{name}\" is no placement: write constant, kernel or user"))?;
+                .ok_or_else(|| format!("\"{name}\" is not a placement: write constant, kernel or user"))?;
         }
         control.event_queue = self.event_queue.unwrap_or(control.event_queue);
         if let Some(name) = &self.profile {
@@ -108,7 +108,7 @@ mod tests {
         let named =
             |algorithm: &str| CongestionChange { algorithm: Some(algorithm.into()), ..Default::default() };
         assert!(refused(named("bbr")).ends_with("there are swift, dcqcn, newreno, fixed, mine"));
-        // One of one's own runs in user space only.
+        // A custom algorithm runs in user space only.
         let kernel = CongestionChange { placement: Some("kernel".into()), ..named("mine") };
         assert!(refused(kernel).contains("user"));
         let own = apply(named("mine")).expect("legal");
