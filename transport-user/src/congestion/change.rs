@@ -5,8 +5,9 @@ use transport_common::congestion::settings::Placement;
 
 use super::{Algorithms, CongestionControl, CongestionParameters};
 
-/// What is to be different; what is not named stays, but that an algorithm of one's own goes to user space, where
-/// alone it runs. The profile comes first, then the single parameters.
+/// A change of congestion control. Settings that are not named stay as they are, with one exception: a custom
+/// algorithm is placed in user space, because it runs there only. The profile is applied first, then the single
+/// parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CongestionChange {
