@@ -26,6 +26,6 @@ pub const TOOLCHAIN_VAR: &str = "TIERCEL_BPF_TOOLCHAIN";
 /// Environment variable that names the bpf-linker executable to use.
 pub const LINKER_VAR: &str = "TIERCEL_BPF_LINKER";
 
-/// File names of the objects that [`build`] writes to its output directory: the datapath, and the objects for
-/// measurements.
+/// File names of the objects that [`build`] writes to its output directory: the datapath, the raw limit of the
+/// benchmark, and the program of the differential tests.
 pub const OBJECTS: [&str; 3] = ["tiercel-ebpf", "tiercel-raw", "tiercel-decide"];

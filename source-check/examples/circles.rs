@@ -1,5 +1,5 @@
-//! Lists the circles of imports in a crate: `cargo run -p source-check --example circles -- PATH/src/lib.rs
-//! [DEPTH]`.
+//! Lists the circles of imports in a crate:
+//! `cargo run -p source-check --example circles -- PATH/src/lib.rs [DEPTH]`.
 
 use std::{env, error::Error, path::Path};
 
