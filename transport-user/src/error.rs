@@ -52,7 +52,7 @@ pub enum Error {
         /// The interface.
         name: String,
     },
-    /// Native XDP gives each frame one page; a larger MTU does not fit.
+    /// The MTU of the interface is too large for native XDP, where a frame must fit one page.
     #[error(
         "interface \"{name}\" has MTU {mtu}, but native XDP supports at most {limit}: run `ip link set dev {name} mtu \
          {limit}` (for a veth pair, at both ends), or attach in generic mode (--generic)"

@@ -25,7 +25,7 @@ const FIRST: u32 = 0;
 /// Index of the redelivery program in the program array.
 const SECOND: u32 = 1;
 
-/// How the wire program is attached.
+/// Attach mode of the wire program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttachMode {

@@ -484,6 +484,7 @@ impl Queues {
     }
 
     /// Ends the failed operations whose segments are all older than `complete`, the oldest incomplete transaction.
+    /// Only then may their buffers be used again.
     fn finish_failed(&mut self, complete: Rsn) {
         let mut n = 0;
         while n < self.failed.len() {

@@ -294,7 +294,7 @@ fn check_share<H: Host>(shared: &Shared<H>, source: Source) -> Result<(), Declin
         |session: &&Arc<Session>| !session.connected_here && Source::of(session.peer.ip()) == source;
     let established = lock(&shared.sessions).values().filter(of_source).count();
     let most = shared.limits.connections_per_source;
-    // This handshake counts itself.
+    // `begun` includes this handshake.
     if established + shared.admission.begun(source) <= most {
         return Ok(());
     }

@@ -129,7 +129,8 @@ async fn receive<H: Host>(
             Message::Regions { regions } => *lock(&session.peer_regions) = regions,
             Message::Close { text } => return End::ByPeer(text),
             Message::File { step } => {
-                // A well-behaved peer has few steps under way; one that floods is cut off, not waited for.
+                // A correct peer has few outstanding steps. If the queue is full, the peer sends too many, and the
+                // session ends instead of waiting.
                 if shared.notices.try_send(Notice::File(session.local_cid, step)).is_err() {
                     return End::Broken(WireError::Garbage("more file steps than a transfer has".into()));
                 }

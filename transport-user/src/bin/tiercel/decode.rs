@@ -17,7 +17,7 @@ XDP, and tcpdump does not see packets there. Capture between the nodes, at a swi
 /// A frame of a capture.
 #[derive(Serialize)]
 struct CapturedFrame {
-    /// Its number in the file, from 1.
+    /// Number of the frame in the file, from 1.
     number: u64,
     /// Time of the capture, seconds since 1970.
     timestamp: Option<f64>,

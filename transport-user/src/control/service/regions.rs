@@ -24,6 +24,8 @@ impl RegionTable {
         self.lock().insert(region.key().0, region);
     }
 
+    /// Returns the region with this key.
+    ///
     /// # Errors
     /// No region that was registered by `tiercel` has this key.
     pub(super) fn get(&self, rkey: u32) -> Result<MemoryRegion, Failure> {
