@@ -29,7 +29,7 @@ Examples:
   tiercel conn connect '[fd00::2]:4792' --unordered
   tiercel conn connect 10.7.0.2 --cc dcqcn --placement kernel --profile rack")]
     Connect {
-        /// ADDRESS or ADDRESS:PORT, for IPv6 '[ADDRESS]:PORT' [default port: 4792].
+        /// ADDRESS or ADDRESS:PORT, for IPv6 `[ADDRESS]:PORT` [default port: 4792].
         #[arg(value_parser = parse_peer)]
         peer: PeerAddress,
         /// Requests may complete in any order [default: ordered].
