@@ -176,7 +176,7 @@ fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
     assert_ne!(taken, program);
     assert_eq!(second.json(&["status"])?["pid"], second.id());
     assert_eq!(first.ended()?.code(), Some(1), "{}", first.log());
-    assert!(first.log().contains("error: the node's XDP program was taken off"), "{}", first.log());
+    assert!(first.log().contains("error: the node's XDP program was detached"), "{}", first.log());
     assert!(!first.socket().exists());
     assert_eq!(program_on(&pair.a)?, taken, "and takes nothing away from its successor");
     assert_eq!(second.json(&["status"])?["pid"], second.id());
@@ -192,7 +192,7 @@ fn a_node_ends_with_its_interface() -> Result<()> {
     let mut node = up(&pair.a, &directory, "a", &[])?;
     pair.a.ip("link delete veth0\n")?;
     assert_eq!(node.ended()?.code(), Some(1), "{}", node.log());
-    assert!(node.log().contains("is gone"), "{}", node.log());
+    assert!(node.log().contains("no longer exists"), "{}", node.log());
     assert!(!node.socket().exists());
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What a driver hands to XDP programs beside the frame: a question to the kernel's generic netlink family "netdev".
+//! Asks the kernel which metadata a driver gives to XDP programs with a frame, by the generic netlink family
+//! "netdev".
 
 use std::io;
 
@@ -13,7 +14,7 @@ use netlink_sys::protocols::NETLINK_GENERIC;
 
 use crate::netlink::Requests;
 
-/// Of linux/netdev.h.
+/// Constants of linux/netdev.h.
 const FAMILY: &str = "netdev";
 const VERSION: u8 = 1;
 const COMMAND_DEVICE_GET: u8 = 1;
@@ -21,8 +22,8 @@ const ATTRIBUTE_INTERFACE_INDEX: u16 = 1;
 const ATTRIBUTE_RX_METADATA: u16 = 5;
 const RX_METADATA_TIMESTAMP: u64 = 1;
 
-/// Whether the driver of the interface with `index`, in the calling thread's network namespace, hands receive
-/// timestamps to XDP programs.
+/// Returns whether the driver of the interface with `index`, in the calling thread's network namespace, gives
+/// receive timestamps to XDP programs.
 pub(super) fn offers_timestamps(index: u32) -> io::Result<bool> {
     let requests = Requests::open(NETLINK_GENERIC)?;
     let family = family(&requests)?;
@@ -35,7 +36,7 @@ pub(super) fn offers_timestamps(index: u32) -> io::Result<bool> {
     Ok(rx_metadata(&attributes) & RX_METADATA_TIMESTAMP != 0)
 }
 
-/// The number that the kernel gave the family.
+/// Returns the number of the family in this kernel.
 fn family(requests: &Requests) -> io::Result<u16> {
     let nlas = vec![GenlCtrlAttrs::FamilyName(FAMILY.to_owned())];
     let question = GenlMessage::from_payload(GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas });
@@ -47,7 +48,8 @@ fn family(requests: &Requests) -> io::Result<u16> {
     id.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The bits of what the driver hands to XDP programs; a kernel that does not know the attribute has none.
+/// Returns the bits of the metadata that the driver gives to XDP programs. Returns 0 if the kernel does not have
+/// the attribute.
 fn rx_metadata(attributes: &[DefaultNla]) -> u64 {
     let attribute = attributes.iter().find(|attribute| attribute.kind() == ATTRIBUTE_RX_METADATA);
     let mut value = [0; 8];
@@ -57,7 +59,7 @@ fn rx_metadata(attributes: &[DefaultNla]) -> u64 {
     u64::from_ne_bytes(value)
 }
 
-/// One question, one answer.
+/// Sends one request and returns the answer.
 fn ask<F>(requests: &Requests, question: GenlMessage<F>) -> io::Result<F>
 where
     F: GenlFamily + Emitable + ParseableParametrized<[u8], GenlHeader> + std::fmt::Debug,
