@@ -124,9 +124,9 @@ proptest! {
             prop_assert_eq!(w.pull_data.get(n as u32), pull_data);
         }
         let edge = fabric.min(size);
-        // An eighth of the data window is reserved for responses, and at least one packet if the window has at
+        // A sixteenth of the data window is reserved for responses, and at least one packet if the window has at
         // least four.
-        let reserve = if edge < 4 { 0 } else { (edge / 8).max(1) };
+        let reserve = if edge < 4 { 0 } else { (edge / 16).max(1) };
         let gate = Gate { fabric, ncwnd };
         prop_assert_eq!(w.may_send_request(gate, true), sent < edge - reserve && pushes < ncwnd);
         prop_assert_eq!(w.may_send_request(gate, false), sent < edge && pushes < ncwnd);

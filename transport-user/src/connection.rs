@@ -274,7 +274,7 @@ impl Connection {
     }
 
     /// Posts one transaction and rings the doorbell. This makes no system call while the engine is awake.
-    /// [`Self::poll`] or a completion queue returns the completion. A request with [`flag::SIGNALED`] always has
+    /// [`Self::poll`] or a completion queue returns the completion. A request with [`WorkFlags::SIGNALED`] always has
     /// one, any other only if it fails.
     ///
     /// The caller must keep the local buffer registered until then (see [`MemoryRegion::local_offset`]).

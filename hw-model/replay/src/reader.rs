@@ -144,7 +144,7 @@ impl<R: Read> TraceReader<R> {
             },
             ChunkKind::LOST => wide(0).map(Chunk::Lost),
             ChunkKind::END => wide(0).zip(wide(8)).map(|(runs, lost)| Chunk::End { runs, lost }),
-            other => return Err(self.damaged(format!("a piece of the unknown kind {}", other.0))),
+            other => return Err(self.damaged(format!("a chunk has the unknown kind {}", other.0))),
         };
         chunk.ok_or_else(|| self.damaged("a chunk is shorter than its contents".to_owned()))
     }

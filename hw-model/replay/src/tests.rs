@@ -45,8 +45,8 @@ fn foreign_and_cut_files_are_told_apart() {
     assert!(error(&[0; 100]).contains("this is not a trace"));
     let mut other = head();
     other[12] ^= 1;
-    assert!(error(&other).contains("another build's"), "{}", error(&other));
-    assert!(error(&head()).contains("no end behind event 0"));
+    assert!(error(&other).contains("another build took"), "{}", error(&other));
+    assert!(error(&head()).contains("no end after event 0"));
     let run = with_chunk(head(), ChunkKind::RUN, &tape(&[Tag::End as u32 | 1 << 16]));
     for length in head().len() + 1..run.len() {
         assert!(error(&run[..length]).contains("no end after event 0"), "{length}");
@@ -60,12 +60,12 @@ fn damage_is_said() {
     assert!(error(&kind).contains("unknown kind 77"));
     let mut long = head();
     long.extend(ChunkHead { kind: ChunkKind::RUN, bytes: u32::MAX }.to_bytes());
-    assert!(error(&long).contains("a piece of 4294967295 bytes"));
+    assert!(error(&long).contains("a chunk of 4294967295 bytes"));
     let tag = with_chunk(head(), ChunkKind::RUN, &tape(&[0xff]));
     assert!(error(&tag).contains("tag 255"), "{}", error(&tag));
     for payload in [&[0u8; 3][..], &tape(&[Tag::Now as u32 | 2 << 8]), &tape(&[])] {
         let short = with_chunk(head(), ChunkKind::RUN, payload);
-        assert!(error(&short).contains("shorter than what it holds"), "{}", error(&short));
+        assert!(error(&short).contains("shorter than its contents"), "{}", error(&short));
     }
     for kind in [ChunkKind::CONNECTION, ChunkKind::LOST, ChunkKind::END] {
         let short = with_chunk(head(), kind, &[0; 3]);
@@ -93,7 +93,7 @@ fn a_connection_in_no_state_is_refused() {
         ),
     ];
     let ends = |payload: &[u8]| error(&with_chunk(head(), ChunkKind::CONNECTION, payload));
-    assert!(ends(&whole).contains("no end behind event 0"), "{}", ends(&whole));
+    assert!(ends(&whole).contains("no end after event 0"), "{}", ends(&whole));
     for at in states {
         let mut damaged = whole.clone();
         damaged[at] = 0x80;

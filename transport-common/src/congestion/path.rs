@@ -7,18 +7,20 @@
 //!
 //! | value | rule | bounds |
 //! |---|---|---|
-//! | target delay | floor + max(floor / 2, 4 * variation) | `base_delay_target` to 2.199 s; the variation counts up to 50 ms |
+//! | target delay | floor + max(floor / 2, 8 * variation) | `base_delay_target` to 2.199 s; the variation counts up to 50 ms |
 //! | smallest window | 0.01 packets for each 25 us of the floor | `min_fcwnd` to 1/4 packet |
 //! | smallest timeout | 5/4 of the longest round trip time | `min_rto` to 2.199 s |
-//! | age of a packet that an EACK shows lost | RTT + 4 * variation | one RTT to 5/4 of the longest |
+//! | age of a packet that an EACK shows lost | RTT + 8 * variation | one RTT to 5/4 of the longest |
 //!
 //! The floor is the smallest delay of the path. It falls with every smaller delay. It rises when a whole window of about
 //! a second saw no delay as small as the target although the fabric window was at most one packet: then the queue is
 //! not this connection's, and the path has become longer. A smallest delay of the last seconds alone would take
 //! a queue that stands for the path, and the target would run away from it.
 //!
-//! The variation is the mean difference of two successive delays, as RFC 3550 (6.4.1) has it: jitter of the
-//! path and of the hosts, and not the slow change of a queue.
+//! The variation is the mean difference of two successive delays, as RFC 3550 (6.4.1) has it: jitter of the path and of
+//! the hosts, and not the slow change of a queue. Its largest value counts, and that halves with each window of about a
+//! second. Where frames keep their order, a dense flow shows little of the jitter that delays it, and a sparse one shows
+//! all of it: without the memory the target would fall as soon as the flow fills the path.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -44,10 +46,14 @@ pub struct PathMeasure {
     pub floor: Ticks,
     /// Sixteen times the mean difference of two successive fabric delays, ticks.
     variation: u32,
+    /// The largest variation, half of it from each window to the next.
+    largest_variation: u32,
     /// Longest round trip time in the current window of about a second.
     longest: Ticks,
     /// That of the window before.
     longest_before: Ticks,
+    /// Always 0.
+    reserved: u32,
 }
 
 /// One acknowledgement's delays, and those before it.
@@ -75,9 +81,9 @@ pub struct EndedWindow {
 }
 
 impl PathMeasure {
-    /// Mean difference of two successive fabric delays.
+    /// Mean difference of two successive fabric delays, the largest of the last windows.
     pub const fn variation(&self) -> Ticks {
-        Ticks(self.variation >> WEIGHT_BITS)
+        Ticks(self.largest_variation >> WEIGHT_BITS)
     }
 
     /// Longest round trip time of the last one to two windows.
@@ -92,6 +98,7 @@ impl PathMeasure {
         if let Some(window) = ended {
             self.longest_before = self.longest;
             self.longest = Ticks(0);
+            self.largest_variation /= 2;
             if window.smallest > window.target && window.fcwnd.0 <= Fcwnd::from_packets(1).0 {
                 self.floor = window.smallest;
             }
@@ -108,11 +115,14 @@ impl PathMeasure {
             // At most 24 bits each: 16 times the mean fits.
             self.variation = self.variation - (self.variation >> WEIGHT_BITS) + (difference & NicTime::MASK);
         }
+        if self.variation > self.largest_variation {
+            self.largest_variation = self.variation;
+        }
     }
 
     #[inline(always)]
     const fn noise(&self) -> u32 {
-        let noise = self.variation >> (WEIGHT_BITS - 2);
+        let noise = self.largest_variation >> (WEIGHT_BITS - 3);
         if noise > MOST_NOISE { MOST_NOISE } else { noise }
     }
 
@@ -234,7 +244,7 @@ mod tests {
             assert!(got.abs_diff(micros) < micros / 20, "{got} us, expected {micros}");
         };
         close(jitter.variation(), 1000);
-        close(jitter.delay_target(LEAST), 5000);
+        close(jitter.delay_target(LEAST), 9000);
         close(jitter.loss_age(micros(1500)), 2500); // bounded by the longest
         let wild = path((0..400).map(|n| 1000 + n % 2 * 900_000));
         close(wild.delay_target(LEAST), 51_000);
@@ -263,6 +273,20 @@ mod tests {
         assert_eq!(path.floor, micros(5000));
         ended(&mut path, 900, 7500, 1);
         assert_eq!(path.floor, micros(900), "it falls at once");
+    }
+
+    /// A dense flow that keeps its order sees equal delays on a path whose jitter a sparse one has measured.
+    #[test]
+    fn jitter_is_remembered_for_some_windows() {
+        let mut path = path((0..400).map(|n| 1000 + n % 2 * 1000).chain(core::iter::repeat_n(2000, 1000)));
+        let at_once = path.variation().0;
+        assert!(at_once.abs_diff(micros(1000).0) < micros(50).0);
+        ended(&mut path, 2000, 5000, 64);
+        assert_eq!(path.variation().0, at_once / 2);
+        for _ in 0..20 {
+            ended(&mut path, 2000, 5000, 64);
+        }
+        assert_eq!(path.variation(), Ticks(0));
     }
 
     #[test]

@@ -256,13 +256,13 @@ impl TransmitWindow {
     }
 }
 
-/// Returns the number of packets in a data window of `edge` packets that only Pull Data may use: an eighth, and at
+/// Returns the number of packets in a data window of `edge` packets that only Pull Data may use: a sixteenth, and at
 /// least one if the window has space for four. A smaller window reserves none: there a push that waits for a
 /// receive may block responses.
 #[inline(always)]
 const fn reserved(edge: u32) -> u32 {
-    if edge >= 16 {
-        edge / 8
+    if edge >= 32 {
+        edge / 16
     } else if edge >= 4 {
         1
     } else {

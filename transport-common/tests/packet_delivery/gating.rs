@@ -101,9 +101,9 @@ proptest! {
             }
         }
         let least = |window: u32, posted: usize| (fcwnd.min(ncwnd).min(window) as usize).min(posted);
-        // Pushes leave an eighth of their window to responses, at least one packet of four.
+        // Pushes leave a sixteenth of their window to responses, at least one packet of four.
         let edge = fcwnd.min(data_window);
-        let data_window = edge - if edge < 4 { 0 } else { (edge / 8).max(1) };
+        let data_window = edge - if edge < 4 { 0 } else { (edge / 16).max(1) };
         prop_assert_eq!(sent(&mut node, 0), (least(data_window, pushes), least(request_window, pulls)));
         let c = &node.entry.connection;
         prop_assert_eq!(usize::from(c.delivery.data().tx.outstanding_requests), least(data_window, pushes)); // DORC

@@ -114,8 +114,8 @@ proptest! {
             request.0 += pull_acks.min(request.1 - request.0);
             let ack = back(&node, data.0, request.0, at(1));
             node.receive(&ack, at(1));
-            // An eighth of the data window is reserved for responses, at least one packet of four.
-            let reserve = if window + 1 < 4 { 0 } else { ((window + 1) / 8).max(1) };
+            // A sixteenth of the data window is reserved for responses, at least one packet of four.
+            let reserve = if window + 1 < 4 { 0 } else { ((window + 1) / 16).max(1) };
             let free = |queue: &mut Vec<u32>, (base, next): &mut (u32, u32), size: u32| {
                 let count = ((size - (*next - *base)) as usize).min(queue.len());
                 *next += count as u32;

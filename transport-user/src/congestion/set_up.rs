@@ -11,6 +11,10 @@ use crate::parameters::Tuning;
 const REFERENCE_ROUND_TRIP: Duration = Duration::from_millis(1);
 /// Growth of the windows at most, packets a round trip.
 const MOST_GROWTH: f64 = 8.0;
+/// From this round trip time on the window of 128 packets bounds fast paths. Then more packets ask for an ACK (D-81): the
+/// packets that one ACK covers leave the window together, and are missing in it until the ACK comes.
+const LONG_ROUND_TRIP: Duration = Duration::from_micros(40);
+const LONG_ACK_REQUEST_PERCENT: u8 = 25;
 /// The first retransmission timeout, as a multiple of the round trip time and within these bounds. Nothing is known
 /// of the path's jitter yet, and a timeout that is too long costs less than one that is too short.
 const FIRST_TIMEOUT: u32 = 4;
@@ -24,8 +28,14 @@ impl Tuning {
     /// The tuning of a connection whose path has this round trip time. A value that was chosen stays: one that differs
     /// from the default, and all where the target or the timeout do not follow the path.
     #[must_use]
-    pub(crate) fn for_round_trip(mut self, round_trip: Duration) -> Self {
+    pub fn for_round_trip(mut self, round_trip: Duration) -> Self {
         let default = CongestionParameters::DEFAULT;
+        if self.congestion.parameters.adaptive_target
+            && round_trip >= LONG_ROUND_TRIP
+            && self.ack_request_percent == Self::DEFAULT.ack_request_percent
+        {
+            self.ack_request_percent = LONG_ACK_REQUEST_PERCENT;
+        }
         let parameters = &mut self.congestion.parameters;
         if parameters.adaptive_target {
             let growth =
@@ -64,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_short_path_keeps_the_defaults_but_for_the_first_timeout() {
-        let tuning = auto().for_round_trip(Duration::from_micros(50));
+        let tuning = auto().for_round_trip(Duration::from_micros(30));
         assert_eq!(tuning, Tuning { rto: Duration::from_millis(10), ..auto() });
     }
 
@@ -72,6 +82,7 @@ mod tests {
     fn a_long_path_grows_faster_and_waits_longer() {
         let tuning = auto().for_round_trip(Duration::from_millis(100));
         let parameters = tuning.congestion.parameters;
+        assert_eq!(tuning.ack_request_percent, 25);
         assert_eq!((parameters.fabric_additive_increment, parameters.nic_additive_increment), (8.0, 8));
         assert_eq!((tuning.rto, tuning.max_retransmit_attempts), (Duration::from_millis(400), 10));
         assert!(tuning.congestion.settings().is_ok());
@@ -84,6 +95,7 @@ mod tests {
         let mut chosen = auto();
         chosen.rto = Duration::from_millis(3);
         chosen.max_retransmit_attempts = 7;
+        chosen.ack_request_percent = 50;
         chosen.congestion.parameters.fabric_additive_increment = 2.0;
         chosen.congestion.parameters.nic_additive_increment = 3;
         assert_eq!(chosen.for_round_trip(Duration::from_millis(100)), chosen);

@@ -342,7 +342,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// Returns its bit of [`transport_common::queues::access`].
+    /// Returns its flag in the region table.
     pub fn flag(self) -> AccessFlags {
         match self {
             Self::RemoteRead => AccessFlags::REMOTE_READ,

@@ -7,6 +7,7 @@ mod loss;
 mod measure;
 mod nic_congestion;
 mod pacing;
+mod paths;
 mod permutation;
 mod plb;
 mod series;
@@ -60,6 +61,7 @@ fn runs(name: Name, options: &Options) -> u64 {
         Name::Loss => loss::RATES.len() as u64,
         Name::Plb => plb::runs(options),
         Name::Pacing => pacing::RUNS.len() as u64,
+        Name::Paths => 2 * paths::PATHS.len() as u64,
         Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
     }
 }
@@ -75,5 +77,6 @@ fn experiment(name: Name, options: &Options, progress: &Progress) -> Result<Expe
         Name::Idle => idle::run(options, progress),
         Name::Permutation => permutation::run(options, progress),
         Name::Pacing => pacing::run(options, progress),
+        Name::Paths => paths::run(options, progress),
     }
 }
