@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{LINKER_VAR, TOOLCHAIN_VAR, build};
+use crate::{BuildError, LINKER_VAR, TOOLCHAIN_VAR, build};
 
 /// What the objects are made from, seen from the workspace's root.
 const INPUTS: [&str; 7] = [
@@ -35,8 +35,13 @@ pub fn build_script(workspace: &Path, features: &[&str]) -> ExitCode {
     match build(&workspace.join("transport-ebpf"), &out_dir, features) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+            // Cargo shows this sentence by itself. Only of a script that fails it also shows the standard error, where the
+            // compiler's words are.
+            println!("cargo::error={error}");
+            match error {
+                BuildError::Compile { .. } | BuildError::Download => ExitCode::FAILURE,
+                _ => ExitCode::SUCCESS,
+            }
         }
     }
 }

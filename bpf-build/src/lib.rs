@@ -10,6 +10,7 @@ mod compile;
 mod error;
 mod inspect;
 mod linker;
+mod strip;
 mod toolchain;
 mod tools;
 
