@@ -28,8 +28,10 @@ const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "
 pub(crate) enum Scope {
     /// Build and run.
     Build,
-    /// The checks too: rustfmt and clippy.
+    /// The checks too: rustfmt and clippy, and what builds the package that a test installs.
     Checks,
+    /// Build a Debian package.
+    Package,
 }
 
 /// Makes sure that all is there for `scope`, installing what is missing. Where the toolchain or the linker is, `ahead`
@@ -73,6 +75,10 @@ impl Installer<'_> {
             Ok(tools) => tools,
             Err(missing) => self.tools(missing)?,
         };
+        // Without dpkg there is nothing to install a package with either.
+        if scope != Scope::Build && (scope == Scope::Package || is_on_path("dpkg")) {
+            self.package_tools()?;
+        }
         if scope == Scope::Checks {
             self.host_checkers()?;
             if tools.toolchain.cargo_clippy().is_none() {
@@ -182,6 +188,14 @@ impl Installer<'_> {
             &format!("bpf-linker {LINKER_VERSION} on LLVM {llvm} (about half a minute)"),
             &mut install,
         )
+    }
+
+    /// What a Debian package is built with.
+    fn package_tools(&mut self) -> Result<()> {
+        let tools = [("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("git", "git")];
+        let missing: Vec<&str> =
+            tools.into_iter().filter(|(tool, _)| !is_on_path(tool)).map(|(_, package)| package).collect();
+        if missing.is_empty() { Ok(()) } else { self.apt(&missing) }
     }
 
     /// rustfmt and clippy for the host's crates.
