@@ -35,8 +35,8 @@ pub fn build_script(workspace: &Path, features: &[&str]) -> ExitCode {
     match build(&workspace.join("transport-ebpf"), &out_dir, features) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Cargo shows this sentence by itself. Only of a script that fails it also shows the standard error, where the
-            // compiler's words are.
+            // Cargo prints this sentence and nothing else, unless the script fails. Then it also prints standard error,
+            // which has the compiler's messages.
             println!("cargo::error={error}");
             match error {
                 BuildError::Compile { .. } | BuildError::Download => ExitCode::FAILURE,

@@ -161,14 +161,14 @@ fn flags(tools: &Tools, crate_dir: &Path) -> OsString {
     flags
 }
 
-/// The directories that BTF's line information would name, and what it names instead: an object says nothing about the
-/// machine that built it.
+/// Returns the directories that BTF's line information would name, and the names that replace them, so that an object
+/// does not depend on where it was built.
 fn neutral_names(toolchain: &Path, crate_dir: &Path) -> Vec<(PathBuf, &'static str)> {
     let mut names = vec![(toolchain.to_owned(), "rust")];
     let home = env::var_os("HOME").map(PathBuf::from);
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
     names.extend(cargo.map(|cargo| (cargo, "cargo")));
-    // The build scripts name the workspace with `..` in it, the compiler does not.
+    // The path that a build script passes contains `..`. The compiler's paths do not.
     let workspace = crate_dir.parent().and_then(|parent| fs::canonicalize(parent).ok());
     names.extend(workspace.map(|workspace| (workspace, "tiercel")));
     names

@@ -1,15 +1,15 @@
-//! What of an object no loader reads.
+//! Removing what no loader reads from an object.
 
 use object::build::elf::{Builder, SectionData};
 use object::elf::SHT_STRTAB;
 
 use crate::BuildError;
 
-/// The object without DWARF, three quarters of its bytes, which name the directories of the machine that built it. BTF,
-/// which the kernel reads, stays.
+/// Returns the object without DWARF. DWARF is three quarters of the object's bytes, and it names directories of the build
+/// machine. BTF stays, because the kernel reads it.
 ///
 /// # Errors
-/// If it is no ELF file.
+/// If the object is not an ELF file.
 pub(crate) fn without_dwarf(object: &[u8]) -> Result<Vec<u8>, BuildError> {
     let mut builder = Builder::read(object)?;
     for section in builder.sections.iter_mut() {
@@ -18,7 +18,7 @@ pub(crate) fn without_dwarf(object: &[u8]) -> Result<Vec<u8>, BuildError> {
         section.delete = name.starts_with(b".debug_");
     }
     builder.delete_orphans();
-    // LLVM keeps the names of sections beside those of symbols, the writer wants them by themselves.
+    // LLVM keeps section names in the string table of the symbols. The writer needs a table of their own.
     if !builder.sections.iter().any(|section| matches!(section.data, SectionData::SectionString)) {
         let names = builder.sections.add();
         names.name = ".shstrtab".into();
@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// An object with a function, DWARF about it, and BTF about it.
+    /// Returns an object with a function, and with DWARF and BTF about it.
     fn object() -> Vec<u8> {
         let mut object = write::Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
         let text = object.add_section(vec![], b"xdp".to_vec(), SectionKind::Text);

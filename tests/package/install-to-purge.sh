@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the package, runs nodes of it, removes and purges it, and looks at what is left. For a machine that may be
-# changed: a guest, or throw-away-machine.sh. Where systemd runs, the nodes are its services.
+# Installs the package, runs nodes, removes and purges the package, and checks that nothing is left. It changes the
+# machine: run it in a guest or with throw-away-machine.sh. If systemd runs, it starts the node as a service.
 #
 # usage: install-to-purge.sh PACKAGE.deb
 #
-# Needs root, dpkg, iproute2 and a kernel with veth. Each step is said; the exit code is 0 if all went well.
+# Needs root, dpkg, iproute2 and a kernel with veth. Prints each step. The exit code is 0 if every check passed.
 set -eu
 
 package=$1
@@ -40,7 +40,7 @@ has_systemd() {
     [ -d /run/systemd/system ]
 }
 
-# Every file of the directories that packages write to; what dpkg and man-db note for themselves does not count.
+# Lists the files in the directories that packages write to, without the records of dpkg and man-db.
 list_files() {
     find /etc /usr /opt /srv /var \( -path /var/lib/dpkg -o -path /var/log -o -path /var/cache \) -prune -o -print | sort
 }
@@ -69,7 +69,7 @@ install_package() {
     dpkg-query --show --showformat='${Conffiles}' tiercel | grep -q /etc/tiercel/example.toml || fail "no conffile"
     for page in tiercel tiercel-up tiercel-conn-connect; do
         if command -v man >/dev/null; then
-            # A machine for servers may leave out the pages of all packages (path-exclude).
+            # dpkg may be configured to leave out manual pages (path-exclude).
             file=/usr/share/man/man1/$page.1.gz
             if [ -f "$file" ]; then MANWIDTH=80 man --warnings=w -l "$file" >"$listing.page" 2>&1; fi
             if [ -f "$file" ] && ! grep -q EXAMPLES "$listing.page" && [ "$page" != tiercel ]; then
@@ -96,7 +96,7 @@ start_node() {
         printf '[Service]\nStandardError=append:%s\n' "$log" >/run/systemd/system/tiercel@.service.d/log.conf
         systemctl daemon-reload
         systemctl enable --now "$unit" || fail "the unit does not start"
-        # The unit is up when the node said so, and then the node answers at once.
+        # systemctl returns when the node has reported that it is ready. From then on it answers.
         tiercel --node left status >/dev/null || fail "the node is ready and does not answer"
         systemctl show --property=StatusText "$unit" | grep -q 'serving veth-left on 10.9.0.1' || fail "no status"
     else

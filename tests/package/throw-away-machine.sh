@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs a script as root on a machine that is thrown away: this one's files under an overlay, with process, network, mount
-# and cgroup namespaces of their own, and a systemd of its own where there is one. Nothing that the script installs or
-# changes reaches this machine.
+# Runs a script as root on a throw-away machine: this machine's files under an overlay, in new process, network, mount
+# and cgroup namespaces, with its own systemd if systemd is installed. What the script installs or changes does not reach
+# this machine.
 #
-# usage: throw-away-machine.sh SCRIPT FILE...      the script finds the files as its arguments
+# usage: throw-away-machine.sh SCRIPT FILE...      the script gets copies of the files as its arguments
 #
-# What the script prints, and the machine's own words, go to standard output; its exit code becomes ours. Needs root.
+# Prints the output of the script and exits with its exit code. Needs root.
 set -eu
 
 if [ "${1:-}" != --inside ]; then
@@ -19,7 +19,7 @@ if [ "${1:-}" != --inside ]; then
     echo 1 >"$work/share/code"
     : >"$work/share/log"
 
-    # The machine's cgroups go below one that we can remove.
+    # The machine's cgroups are below this one, so that they can be removed afterwards.
     cgroups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)
     group=
     if [ -n "$cgroups" ] && [ -x /lib/systemd/systemd ]; then
@@ -27,7 +27,7 @@ if [ "${1:-}" != --inside ]; then
         mkdir "$group"
     fi
     clean_up() {
-        # The last processes may still be ending.
+        # The last processes may not have ended yet.
         for _ in 1 2 3 4 5 6 7 8 9 10; do
             if [ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; then break; fi
             sleep 0.5
@@ -37,7 +37,7 @@ if [ "${1:-}" != --inside ]; then
     trap clean_up EXIT
     trap 'exit 130' INT TERM
 
-    # In the group from the first process on, so that it is the root of the cgroup namespace.
+    # The first process joins the group, so that the group becomes the root of the cgroup namespace.
     timeout --kill-after=5 300 sh -c '
         [ -z "$1" ] || echo $$ >"$1/cgroup.procs"
         exec unshare --mount --net --pid --uts --ipc --cgroup --fork --kill-child --propagation private \
@@ -51,7 +51,7 @@ work=$2
 script=$3
 group=$4
 
-# The disk: what is written goes to memory.
+# The disk: writes go to memory.
 mount -t tmpfs disk "$work/disk"
 mkdir "$work/disk/upper" "$work/disk/work" "$work/disk/root"
 root=$work/disk/root
@@ -70,7 +70,7 @@ fi
 
 cat >"$root/run/share/start" <<EOF
 #!/bin/sh
-# Each word of the machine is in the log, each line of the arguments a file.
+# Each line of \`arguments\` names a file.
 exec >>/run/share/log 2>&1 </dev/null
 cd /run/share
 set --
@@ -82,8 +82,7 @@ EOF
 
 : >"$root/etc/fstab"
 
-# Nothing of this machine starts by itself, least of all what would set the clock or the kernel's parameters, which all
-# machines share.
+# No service of this machine starts there. Some would set the clock or kernel parameters, which the two machines share.
 find "$root/etc/systemd" "$root/lib/systemd" "$root/usr/lib/systemd" -name '*.wants' -prune -exec rm -rf {} + 2>/dev/null ||
     true
 mkdir -p "$root/etc/systemd/system/multi-user.target.wants" "$root/run/systemd/system"
@@ -105,7 +104,7 @@ pivot_root . mnt
 umount -l mnt
 cd /
 if [ -n "$group" ]; then
-    # The name tells systemd that the machine's hardware is not its own.
+    # With this variable systemd does not touch the hardware.
     exec env -i container=throw-away PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         /lib/systemd/systemd --system --unit=throw-away.target --show-status=no --log-target=null >/dev/null 2>&1 </dev/null
 fi

@@ -1,4 +1,4 @@
-//! The Debian package: what is in it, that the same commit makes the same one, and its way from installation to purge.
+//! The Debian package: its content, its reproducibility, and its way from installation to purge.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tiercel_tests::cli::{Outcome, program, xtask};
 use tiercel_tests::need_root;
 
-/// Files that must be in the package, and their modes as `dpkg-deb --contents` shows them.
+/// Files that the package must contain, with their modes as `dpkg-deb --contents` prints them.
 const FILES: [(&str, &str); 13] = [
     ("-rwxr-xr-x", "./usr/bin/tiercel"),
     ("-rw-r--r--", "./usr/lib/systemd/system/tiercel@.service"),
@@ -26,7 +26,7 @@ const FILES: [(&str, &str); 13] = [
     ("-rw-r--r--", "./usr/share/doc/tiercel/third-party-licences.gz"),
 ];
 
-/// Completes `tiercel conn c` as bash does, with the package's completions.
+/// Completes `tiercel conn c` with the package's completion script, as bash does.
 const COMPLETE: &str = r#"
 source "$1"
 COMP_WORDS=(tiercel conn c) COMP_CWORD=2
@@ -34,10 +34,10 @@ _tiercel tiercel c conn
 echo "${COMPREPLY[*]}"
 "#;
 
-/// A package of the programs that were built for the tests.
+/// A package of the program that was built for the tests.
 struct Package {
     path: PathBuf,
-    /// What `cargo xtask dist --json` said.
+    /// The output of `cargo xtask dist --json`.
     report: Value,
     directory: TempDir,
 }
@@ -55,7 +55,7 @@ impl Package {
     }
 }
 
-/// Only Debian has the programs that build and install packages.
+/// Returns whether this machine can build and install Debian packages.
 fn is_debian() -> bool {
     let there = Command::new("dpkg-deb").arg("--version").stdout(Stdio::null()).status().is_ok();
     if !there {
@@ -64,14 +64,14 @@ fn is_debian() -> bool {
     there
 }
 
-/// Runs a program that must succeed; what it printed.
+/// Runs a program that must succeed, and returns its output.
 fn succeed(command: &mut Command) -> Result<String> {
     let outcome = Outcome::try_from(command.stdin(Stdio::null()).output()?)?;
     ensure!(outcome.code == 0, "{command:?}: {}{}", outcome.stdout, outcome.stderr);
     Ok(outcome.stdout)
 }
 
-/// Runs a program that must succeed if it is on this machine; what it printed.
+/// Runs a program that must succeed if it is installed, and returns its output.
 fn succeed_if_there(command: &mut Command) -> Result<Option<String>> {
     let found = Command::new("which").arg(command.get_program()).stdout(Stdio::null()).status()?.success();
     if found { succeed(command).map(Some) } else { Ok(None) }

@@ -1,4 +1,4 @@
-//! What a node tells the service manager that started it.
+//! The notices that a node sends to its service manager.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tiercel_tests::checks::PATIENCE;
 use tiercel_tests::cli::program;
 use tiercel_tests::{Host, Pair, need_root};
 
-/// A node and the socket of its service manager.
+/// A node, and the socket on which its service manager would receive notices.
 struct Service {
     node: Child,
     notices: UnixDatagram,
@@ -30,14 +30,14 @@ impl Service {
         Ok(Self { node: host.spawn(command)?, notices, directory })
     }
 
-    /// The next notice.
+    /// Waits for the next notice and returns it.
     fn notice(&self) -> Result<String> {
         let mut buffer = [0; 4096];
         let length = self.notices.recv(&mut buffer).context("no notice came")?;
         Ok(String::from_utf8(buffer[..length].to_vec())?)
     }
 
-    /// Whether a notice is there that nobody has read.
+    /// Returns whether there is an unread notice.
     fn has_notice(&self) -> Result<bool> {
         self.notices.set_nonblocking(true)?;
         Ok(self.notices.recv(&mut [0]).is_ok())
@@ -52,7 +52,7 @@ impl Drop for Service {
     }
 }
 
-/// The exit code of a command to the node with this control socket.
+/// Runs a command against a control socket and returns its exit code.
 fn tiercel(socket: &Path, command: &str) -> Result<Option<i32>> {
     let mut tiercel = Command::new(program());
     tiercel.arg("--socket").arg(socket).arg(command).stdin(Stdio::null()).stdout(Stdio::null());
@@ -67,7 +67,7 @@ fn a_node_is_ready_when_it_serves_and_says_that_it_stops() -> Result<()> {
     let mut service = Service::start(&pair.a, &pair.a.ipv4.to_string())?;
     let ready = service.notice()?;
     assert_eq!(ready, format!("READY=1\nSTATUS=serving {} on {}\n", Host::INTERFACE, pair.a.ipv4));
-    // It answers at once, its program is attached, and its peers are listened to.
+    // The node answers at once, its XDP program is attached, and it listens for peers.
     let socket = service.directory.path().join("control");
     assert_eq!(tiercel(&socket, "status")?, Some(0));
     let attached = pair.a.command("ip", ["link", "show", Host::INTERFACE])?;

@@ -28,7 +28,7 @@ const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "
 pub(crate) enum Scope {
     /// Build and run.
     Build,
-    /// The checks too: rustfmt and clippy, and what builds the package that a test installs.
+    /// The checks too: rustfmt, clippy, and the tools that build the package that a test installs.
     Checks,
     /// Build a Debian package.
     Package,
@@ -75,7 +75,7 @@ impl Installer<'_> {
             Ok(tools) => tools,
             Err(missing) => self.tools(missing)?,
         };
-        // Without dpkg there is nothing to install a package with either.
+        // The tests of the package need dpkg. Without it they do not run.
         if scope != Scope::Build && (scope == Scope::Package || is_on_path("dpkg")) {
             self.package_tools()?;
         }
@@ -190,7 +190,7 @@ impl Installer<'_> {
         )
     }
 
-    /// What a Debian package is built with.
+    /// Installs the tools that build a Debian package.
     fn package_tools(&mut self) -> Result<()> {
         let tools = [("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("git", "git")];
         let missing: Vec<&str> =

@@ -29,14 +29,14 @@ fn with(old: &str, new: &str) -> String {
     GOOD.replace(old, new)
 }
 
-/// The example that is installed with the program.
+/// The example node file that the Debian package installs.
 const EXAMPLE: &str = include_str!("../../examples/node.toml");
 
 #[test]
 fn the_installed_example_is_good_as_it_is_and_with_all_that_it_shows() {
     let plain = NodeFile::parse(EXAMPLE).unwrap();
     assert_eq!(plain.node, NodeSection::new("eth1".into(), "192.0.2.1".parse().unwrap()));
-    // What is a setting behind its comment sign, and no sentence.
+    // Tells a setting that is commented out from a sentence.
     let setting = |line: &&str| line.starts_with('[') || line.split_whitespace().nth(1) == Some("=");
     let shown: Vec<&str> =
         EXAMPLE.lines().map(|line| line.strip_prefix("# ").filter(setting).unwrap_or(line)).collect();

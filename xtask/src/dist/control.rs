@@ -1,4 +1,4 @@
-//! What dpkg is told: the control file, the scripts, the sums.
+//! The files for dpkg: control file, maintainer scripts, checksums.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,13 +7,13 @@ use anyhow::{Context, Result};
 use super::{NAME, output, release::Release, tree::Tree};
 use crate::shell::workspace;
 
-/// The example of a node file; dpkg keeps what an administrator writes into it.
+/// The example node file. It is a conffile: dpkg keeps the administrator's changes.
 pub(super) const EXAMPLE: &str = "etc/tiercel/example.toml";
 
-/// Scripts that dpkg runs, in `xtask/dist`.
+/// The maintainer scripts in `xtask/dist`.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
-/// Writes the directory `DEBIAN` of a tree that is otherwise complete.
+/// Writes the directory `DEBIAN` of a tree that is complete otherwise.
 pub(super) fn stage(tree: &Tree, release: &Release) -> Result<()> {
     let files = tree.files()?;
     let depends = depends(&tree.root().join("usr/bin").join(NAME), tree)?;
@@ -53,14 +53,14 @@ pub(super) fn stage(tree: &Tree, release: &Release) -> Result<()> {
     Ok(())
 }
 
-/// Debian's name of this machine's architecture.
+/// Returns Debian's name for this machine's architecture.
 pub(super) fn architecture() -> Result<String> {
     Ok(output(Command::new("dpkg").arg("--print-architecture"))?.trim().to_owned())
 }
 
-/// Packages of the libraries that the program is linked with, with the versions that have the symbols it uses.
+/// Returns the packages of the shared libraries, with the versions that have the symbols that the program uses.
 fn depends(program: &Path, tree: &Tree) -> Result<String> {
-    // dpkg-shlibdeps wants a source package around it.
+    // dpkg-shlibdeps must run in a source package.
     let source = tree.root().with_extension("source");
     fs::create_dir_all(source.join("debian"))?;
     fs::write(
@@ -74,7 +74,7 @@ fn depends(program: &Path, tree: &Tree) -> Result<String> {
     Ok(depends.with_context(|| format!("dpkg-shlibdeps names no package: {said}"))?.to_owned())
 }
 
-/// As Debian's policy counts: whole kilobytes a file, and one for each directory.
+/// Returns the installed size as Debian's policy defines it: each file in whole kilobytes, and one per directory.
 fn installed_kilobytes(tree: &Tree, files: &[impl AsRef<Path>]) -> Result<u64> {
     let mut directories = std::collections::BTreeSet::new();
     let mut kilobytes = 0;
@@ -85,12 +85,12 @@ fn installed_kilobytes(tree: &Tree, files: &[impl AsRef<Path>]) -> Result<u64> {
     Ok(kilobytes + directories.len() as u64)
 }
 
-/// The copyright file: the form of `files` with the text of the MIT licence.
+/// Returns the copyright file: the template in `files` with the text of the MIT licence.
 pub(super) fn copyright(files: &Path) -> Result<Vec<u8>> {
     let form = fs::read_to_string(files.join("copyright"))?;
     let licence = fs::read_to_string(workspace().join("LICENSE-MIT"))?;
-    // The form wants each line indented and each empty one marked; heading and copyright stand in the form itself.
-    let text = licence.lines().skip_while(|line| !line.starts_with("Permission"));
+    // The format needs each line indented and each empty line marked.
+    let text = licence.lines().skip_while(|line| !line.starts_with("Copyright"));
     let text: Vec<String> =
         text.map(|line| if line.is_empty() { " .".into() } else { format!(" {line}") }).collect();
     Ok(form.replace("@MIT@", &text.join("\n")).into_bytes())

@@ -1,4 +1,4 @@
-//! The licences of the crates that are linked into the program: who passes the program on passes them on, too.
+//! The licences of the crates that are linked into the program. Whoever distributes the program must include them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,17 +12,18 @@ use serde_json::Value;
 use super::output;
 use crate::shell::cargo;
 
-/// Beginnings of the names of files that hold a licence, in small letters.
+/// Lower-case prefixes of the names of licence files.
 const NAMES: [&str; 5] = ["licen", "copying", "notice", "copyright", "unlicense"];
 
-/// The crates that end up in the package: those of the program, and those of the XDP programs in it.
+/// The two dependency trees: the program, and the XDP programs in it.
 const PARTS: [[&str; 2]; 2] =
     [["--package", "transport-user"], ["--manifest-path", "transport-ebpf/Cargo.toml"]];
 
-/// Names, versions and licences of all crates, then each text of a licence once, with the crates that carry it.
+/// Returns the name, version and licence of every crate, and after that each licence text once, with the crates
+/// that have it.
 ///
 /// # Errors
-/// If cargo does not tell, or the source of a crate is gone.
+/// If cargo fails, or the source of a crate is missing.
 pub(super) fn collect() -> Result<String> {
     let mut linked = BTreeSet::new();
     let mut directories = BTreeMap::new();
@@ -34,7 +35,7 @@ pub(super) fn collect() -> Result<String> {
         let manifest = if part[0] == "--manifest-path" { &part[..] } else { &[] };
         let metadata: Value = serde_json::from_str(&output(cargo().args(metadata).args(manifest))?)?;
         for package in metadata["packages"].as_array().context("cargo metadata lists no packages")? {
-            // Our own crates have no source, and their licence is that of the package.
+            // Our own crates have no source. Their licence is the package's.
             if package["source"].is_string() {
                 directories.insert(described(package), package.clone());
             }
@@ -59,19 +60,20 @@ pub(super) fn collect() -> Result<String> {
     Ok(format!("The program contains these crates.\n\n{list}{}", texts.collect::<String>()))
 }
 
-/// `name v1.2.3 (proc-macro)`, as `cargo tree` prints it, is `name 1.2.3`.
+/// Converts `name v1.2.3 (proc-macro)`, a line of `cargo tree`, to `name 1.2.3`.
 fn name_and_version(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
     Some(format!("{name} {version}"))
 }
 
+/// Returns name and version of a package.
 fn described(package: &Value) -> String {
     let field = |name: &str| package[name].as_str().unwrap_or_default().to_owned();
     format!("{} {}", field("name"), field("version"))
 }
 
-/// The licences that lie beside a crate's manifest.
+/// Returns the texts of the licence files beside a crate's manifest.
 fn texts_in(directory: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
     let mut texts = vec![];

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: a Debian package of the node program. It is built from a staged tree by dpkg-deb; the same commit
-//! in the same directory gives the same bytes.
+//! `cargo xtask dist`: builds a Debian package of the node program from a staged tree, with dpkg-deb. The same commit in
+//! the same directory gives the same bytes.
 
 mod control;
 mod licences;
@@ -23,16 +23,16 @@ use crate::{
     shell::{Progress, cargo, run, target_dir, workspace},
 };
 
-/// Name of the package and of the program in it.
+/// The name of the package and of its program.
 const NAME: &str = "tiercel";
 
 /// Options of `cargo xtask dist`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Directory of the package [default: target/dist]
+    /// Directory for the package [default: target/dist]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Take the program from DIR, as it was built there, instead of building it
+    /// Package the program in DIR instead of building one
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
     /// Print path, version, size and SHA-256 as JSON
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Builds the package and says where it is.
+/// Builds the package and reports where it is.
 ///
 /// # Errors
 /// Says what is missing, and what to do.
@@ -51,7 +51,7 @@ pub(crate) fn dist(options: &Options, progress: &Progress) -> Result<()> {
     }
     let release = Release::of(workspace())?;
     if !release.clean {
-        progress.say("warning: there are changes that are not committed, and the package has them");
+        progress.say("warning: the package contains changes that are not committed");
     }
     let program = match &options.programs {
         Some(programs) => programs.join(NAME),
@@ -62,7 +62,6 @@ pub(crate) fn dist(options: &Options, progress: &Progress) -> Result<()> {
     progress.say("staging the files");
     let out = options.out.as_ref().unwrap_or(&work);
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    // Two calls at once do not meet, as long as their packages do not.
     let tree = Tree::new(out.join("stage"))?;
     stage_program(&tree, &program)?;
     stage_documents(&tree, &release, &workspace().join("xtask/dist"))?;
@@ -73,8 +72,8 @@ pub(crate) fn dist(options: &Options, progress: &Progress) -> Result<()> {
     report(&package, &release, options.json)
 }
 
-/// Builds the program without a trace of this machine's directories in it. These flags would make every other build of
-/// the workspace compile everything anew, so the build has a directory of its own.
+/// Builds the program so that it does not contain the names of this machine's directories. The build has its own target
+/// directory: with these flags it would otherwise force the next ordinary build to compile everything again.
 fn build(target: &Path, release: &Release, progress: &Progress) -> Result<PathBuf> {
     progress.say("building the program");
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -93,7 +92,7 @@ fn build(target: &Path, release: &Release, progress: &Progress) -> Result<PathBu
     Ok(target.join("release").join(NAME))
 }
 
-/// The program, and what it says of itself: manual pages and completions.
+/// Stages the program, and the manual pages and completions that it generates.
 fn stage_program(tree: &Tree, program: &Path) -> Result<()> {
     let content = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
     let staged = tree.put("usr/bin/tiercel", &content, 0o755)?;
@@ -112,12 +111,13 @@ fn stage_program(tree: &Tree, program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The unit, the example of a node file, and what must be or may be read.
+/// Stages the systemd unit, the example node file and the documents.
 fn stage_documents(tree: &Tree, release: &Release, files: &Path) -> Result<()> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let own = |name: &str| read(&workspace().join(name));
     tree.put("usr/lib/systemd/system/tiercel@.service", &read(&files.join("tiercel@.service"))?, 0o644)?;
     tree.put(control::EXAMPLE, &own("transport-user/examples/node.toml")?, 0o644)?;
+    tree.put("usr/share/lintian/overrides/tiercel", &read(&files.join("lintian-overrides"))?, 0o644)?;
     let documents = "usr/share/doc/tiercel";
     tree.put(&format!("{documents}/copyright"), &control::copyright(files)?, 0o644)?;
     for (name, content) in [
@@ -131,10 +131,11 @@ fn stage_documents(tree: &Tree, release: &Release, files: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Runs dpkg-deb and returns the path of the package.
 fn build_package(tree: &Tree, release: &Release, out: &Path) -> Result<PathBuf> {
     let architecture = control::architecture()?;
     let package = out.join(format!("{NAME}_{}_{architecture}.deb", release.version));
-    // One thread: blocks and their order do not depend on the machine.
+    // With one thread the compressed bytes do not depend on the number of CPUs.
     output(
         Command::new("dpkg-deb")
             .args(["--root-owner-group", "-Zxz", "--build"])
@@ -145,6 +146,7 @@ fn build_package(tree: &Tree, release: &Release, out: &Path) -> Result<PathBuf> 
     Ok(package)
 }
 
+/// Prints path, size and SHA-256 of the package.
 fn report(package: &Path, release: &Release, json: bool) -> Result<()> {
     let path = fs::canonicalize(package)?;
     let size = fs::metadata(&path)?.len();
@@ -163,10 +165,10 @@ fn report(package: &Path, release: &Release, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program to its end and returns its standard output.
 ///
 /// # Errors
-/// If it cannot be started or fails; with its own words.
+/// If the program cannot be started, or if it fails; with its error message.
 fn output(command: &mut Command) -> Result<String> {
     let name = Path::new(command.get_program()).display().to_string();
     let output = command.env("LC_ALL", "C").output().with_context(|| format!("cannot start {name}"))?;

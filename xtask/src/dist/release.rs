@@ -1,4 +1,4 @@
-//! What is packed: a commit, and the version and the time that follow from it.
+//! The release: a commit, and the version and time that follow from it.
 
 use std::{env, path::Path, process::Command};
 
@@ -6,33 +6,32 @@ use anyhow::{Context, Result, ensure};
 
 use super::{NAME, output};
 
-/// What is packed.
+/// The commit that is packaged.
 pub(super) struct Release {
-    /// Debian's version of the package.
+    /// The package's version, in Debian's form.
     pub(super) version: String,
-    /// The commit, in full.
+    /// The full hash of the commit.
     pub(super) commit: String,
-    /// Whether the sources are those of the commit.
+    /// Whether the sources are unchanged since the commit.
     pub(super) clean: bool,
-    /// Seconds since 1970 that stand for the time of the build: those of the commit, unless `SOURCE_DATE_EPOCH` says
-    /// otherwise.
+    /// The time of the build in seconds since 1970: `SOURCE_DATE_EPOCH` if it is set, otherwise the time of the commit.
     pub(super) epoch: u64,
-    /// Name and address of who committed.
+    /// Name and address of the committer.
     pub(super) maintainer: String,
 }
 
 impl Release {
-    /// What is checked out in `root`.
+    /// Describes the commit that is checked out in `root`.
     ///
     /// # Errors
     /// Without git, or outside a repository.
     pub(super) fn of(root: &Path) -> Result<Self> {
         let git = |arguments: &[&str]| -> Result<String> {
-            // Whose the directory is does not matter to who only reads it.
+            // Only reads, so the owner of the directory does not matter.
             let mut git = Command::new("git");
             git.args(["-c", "safe.directory=*", "-C"]).arg(root).args(arguments);
             let said = output(&mut git).context(
-                "version and time of a package are those of a commit: build it in a git checkout, with git installed",
+                "the package's version and time come from a git commit: install git, and build in a git checkout",
             )?;
             Ok(said.trim().to_owned())
         };
@@ -55,7 +54,7 @@ impl Release {
         })
     }
 
-    /// The package's own changelog, in Debian's format.
+    /// Returns the changelog of the package, in Debian's format.
     pub(super) fn changelog(&self) -> Result<String> {
         let date = date(self.epoch, "+%a, %d %b %Y %H:%M:%S +0000")?;
         Ok(format!(
@@ -65,7 +64,7 @@ impl Release {
     }
 }
 
-/// A commit that is not tagged comes before the release of its version, and after older ones.
+/// Returns the version. An untagged commit sorts before the release of its version and after older commits.
 fn version(number: &str, tagged: bool, clean: bool, time: &str, commit: &str) -> String {
     let short = &commit[..commit.len().min(8)];
     match (tagged, clean) {
@@ -75,7 +74,7 @@ fn version(number: &str, tagged: bool, clean: bool, time: &str, commit: &str) ->
     }
 }
 
-/// A time in UTC, in the format of date(1).
+/// Returns a time in UTC, in a format of date(1).
 fn date(epoch: u64, format: &str) -> Result<String> {
     let said = output(Command::new("date").args(["--utc", "--date", &format!("@{epoch}"), format]))?;
     ensure!(!said.trim().is_empty(), "date printed nothing");

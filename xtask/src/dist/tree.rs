@@ -1,4 +1,4 @@
-//! The staged tree: what the package installs, under a directory of its own.
+//! The staged tree: the files of the package, under a directory that stands for the root.
 
 use std::{
     fs,
@@ -11,13 +11,13 @@ use anyhow::{Context, Result};
 
 use super::output;
 
-/// A directory that stands for the root of the machine. Modes are set, whatever the umask says.
+/// A directory that stands for the root of the machine. File modes do not depend on the umask.
 pub(super) struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
-    /// An empty tree in `root`; what was there is gone.
+    /// Creates an empty tree in `root`, and deletes what was there.
     pub(super) fn new(root: PathBuf) -> Result<Self> {
         let tree = Self { root };
         tree.remove()?;
@@ -25,12 +25,12 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Its directory.
+    /// Returns the tree's directory.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Makes a directory and those above it; where it lies.
+    /// Creates a directory and its parents, and returns its path.
     pub(super) fn directory(&self, path: &str) -> Result<PathBuf> {
         let directory = self.root.join(path);
         fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
@@ -40,7 +40,7 @@ impl Tree {
         Ok(directory)
     }
 
-    /// Writes a file, and the directories above it; where it lies.
+    /// Writes a file, creates its directories, and returns its path.
     pub(super) fn put(&self, path: &str, content: &[u8], mode: u32) -> Result<PathBuf> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let file = self.directory(above)?.join(name);
@@ -49,12 +49,12 @@ impl Tree {
         Ok(file)
     }
 
-    /// Writes a compressed file, `path`.gz.
+    /// Writes the compressed file `path`.gz.
     pub(super) fn put_compressed(&self, path: &str, content: &[u8]) -> Result<()> {
         compress(&self.put(path, content, 0o644)?)
     }
 
-    /// Compresses every file of a directory.
+    /// Compresses every file in a directory.
     pub(super) fn compress_all(&self, path: &str) -> Result<()> {
         for entry in fs::read_dir(self.root.join(path))? {
             let file = entry?.path();
@@ -64,7 +64,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Paths of all files, seen from the root, in order.
+    /// Returns the paths of all files relative to the root, sorted.
     pub(super) fn files(&self) -> Result<Vec<PathBuf>> {
         let mut files = vec![];
         let mut directories = vec![self.root.clone()];
@@ -81,7 +81,7 @@ impl Tree {
         Ok(files)
     }
 
-    /// Takes it away.
+    /// Deletes the tree.
     pub(super) fn remove(&self) -> Result<()> {
         match fs::remove_dir_all(&self.root) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -97,7 +97,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .with_context(|| format!("cannot set the mode of {}", path.display()))
 }
 
-/// Replaces a file by a compressed one that holds neither its name nor its time.
+/// Replaces a file by a compressed one without name and time in its header.
 fn compress(file: &Path) -> Result<()> {
     output(Command::new("gzip").args(["-9n", "--force"]).arg(file)).map(drop)
 }

@@ -225,7 +225,7 @@ Examples:
         #[arg(long, requires = "hex")]
         falcon: bool,
     },
-    /// Print the completions of a shell.
+    /// Print the completion script of a shell.
     #[command(after_help = "\
 Examples:
   tiercel completions bash > /etc/bash_completion.d/tiercel
@@ -241,7 +241,7 @@ Examples:
   tiercel man /usr/local/share/man/man1
   man tiercel-up")]
     Man {
-        /// Directory of the pages; it is made if it is missing.
+        /// Directory for the pages; it is created if it does not exist.
         directory: PathBuf,
     },
     /// The network card in cycles: experiments with the hardware model. Runs `tiercel-model`.

@@ -1,4 +1,4 @@
-//! What is made from the command line's own definition: manual pages and completions of shells.
+//! `man` and `completions`: manual pages and shell completions, generated from the definition of the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use crate::cli::Cli;
 use crate::exit::Exit;
 use crate::output::{print, print_json, print_raw};
 
-/// `completions` as JSON.
+/// The JSON output of `completions`.
 #[derive(Serialize)]
 struct Completions {
     shell: String,
     script: String,
 }
 
-/// `man` as JSON.
+/// The JSON output of `man`.
 #[derive(Serialize)]
 struct Pages {
     pages: Vec<PathBuf>,
 }
 
-/// Prints the completions of a shell.
+/// Prints the completion script of a shell.
 pub(crate) fn completions(shell: Shell, json: bool) -> Result<(), Exit> {
     let mut script = vec![];
     clap_complete::generate(shell, &mut Cli::command(), "tiercel", &mut script);
@@ -57,7 +57,7 @@ pub(crate) fn manual(directory: &Path, json: bool) -> Result<(), Exit> {
     Ok(())
 }
 
-/// Names and texts of all pages.
+/// Returns the name and the text of every page.
 fn all_pages() -> Vec<(String, Vec<u8>)> {
     let mut program = without_help(Cli::command());
     program.build();
@@ -67,12 +67,12 @@ fn all_pages() -> Vec<(String, Vec<u8>)> {
     pages
 }
 
-/// Without the commands `help`, whose pages would say nothing.
+/// Removes the `help` subcommands: a page about them would say nothing.
 fn without_help(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
-/// With the options that every command has after those of its own.
+/// Moves the options that every command has behind the command's own options.
 fn with_global_options_last(command: Command) -> Command {
     let last = |option: Arg| if option.is_global_set() { option.display_order(100) } else { option };
     command.mut_args(last).mut_subcommands(with_global_options_last)
@@ -86,13 +86,14 @@ fn add_pages(command: &Command, above: Option<&str>, pages: &mut Vec<(String, Ve
     }
 }
 
-/// The page of a command; `above` is the page of the command that it belongs to.
+/// Returns the page of a command. `above` names the page of its parent command.
 fn page(command: &Command, name: &str, above: Option<&str>) -> Vec<u8> {
-    let source = concat!("tiercel ", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(command.clone()).title(name.to_uppercase()).source(source).manual("Tiercel");
-    let mut text = vec![];
+    let man = Man::new(command.clone());
+    // Written by hand: the generator drops an empty date, and the next field takes its place.
+    let version = env!("CARGO_PKG_VERSION");
+    let mut text =
+        format!(".TH \"{}\" 1 \"\" \"tiercel {version}\" Tiercel\n", name.to_uppercase()).into_bytes();
     let written = (|| {
-        man.render_title(&mut text)?;
         man.render_name_section(&mut text)?;
         man.render_synopsis_section(&mut text)?;
         man.render_description_section(&mut text)?;
@@ -111,7 +112,7 @@ fn page(command: &Command, name: &str, above: Option<&str>) -> Vec<u8> {
     text
 }
 
-/// What stands after the options in `--help`, with its lines as they are: each heading begins a section.
+/// Converts the text that `--help` shows after the options. Each heading begins a section. Lines stay lines.
 fn sections(after_help: &str) -> String {
     let mut roff = String::new();
     let mut open = false;
@@ -129,10 +130,10 @@ fn sections(after_help: &str) -> String {
     roff + if open { ".fi\n" } else { "" }
 }
 
-/// A line of text that roff shows as it is.
+/// Escapes a line so that roff prints it unchanged.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
-    // At the beginning of a line these would be a request.
+    // At the start of a line, roff reads these characters as a request.
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
 }
 
