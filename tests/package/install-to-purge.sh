@@ -4,6 +4,9 @@
 #
 # usage: install-to-purge.sh PACKAGE.deb
 #
+# A guest whose initrd has busybox and little else needs these programs as well: dpkg, dpkg-deb, dpkg-query, dpkg-split,
+# ldconfig, ip and GNU tar. Its libraries are files that dpkg knows nothing of, so there dependencies are not checked.
+#
 # Needs root, dpkg, iproute2 and a kernel with veth. Prints each step. The exit code is 0 if every check passed.
 set -eu
 
@@ -36,17 +39,54 @@ wait_for() {
     done
 }
 
+# Prints the path of a program that is not a part of busybox, whose shell would take its own.
+real() {
+    for path in "/usr/sbin/$1" "/usr/bin/$1" "/sbin/$1" "/bin/$1"; do
+        case $(readlink -f "$path") in
+            */busybox) ;;
+            *) if [ -x "$path" ]; then echo "$path" && return; fi ;;
+        esac
+    done
+    fail "there is no program $1"
+}
+
+ip() {
+    "$real_ip" "$@"
+}
+
+dpkg() {
+    # shellcheck disable=SC2086
+    "$real_dpkg" $dpkg_options "$@"
+}
+
+# Finds the programs, and creates the records of dpkg if there are none.
+prepare() {
+    real_ip=$(real ip)
+    real_dpkg=$(real dpkg)
+    dpkg_options=
+    if [ ! -e /var/lib/dpkg/status ]; then
+        mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers
+        : >/var/lib/dpkg/status
+        dpkg_options=--force-depends
+    fi
+}
+
 has_systemd() {
     [ -d /run/systemd/system ]
 }
 
 # Lists the files in the directories that packages write to, without the records of dpkg and man-db.
 list_files() {
-    find /etc /usr /opt /srv /var \( -path /var/lib/dpkg -o -path /var/log -o -path /var/cache \) -prune -o -print | sort
+    find /etc /usr /opt /srv /var \( -path /var/lib/dpkg -o -path /var/log -o -path /var/cache \) -prune -o -print \
+        2>/dev/null | sort
+}
+
+is_detached() {
+    ! ip link show veth-left | grep -q xdp
 }
 
 is_down() {
-    ! tiercel --node left status && ! ip link show veth-left | grep -q xdp
+    ! tiercel --node left status && is_detached
 }
 
 make_network() {
@@ -161,7 +201,7 @@ remove_package() {
     if ! has_systemd; then tiercel --node left down; fi
     tiercel --node right down
     dpkg --remove tiercel
-    wait_for "nothing is attached" sh -c '! ip link show veth-left | grep -q xdp'
+    wait_for "nothing is attached" is_detached
     [ ! -e /usr/bin/tiercel ] || fail "the program is still there"
     [ ! -e /run/tiercel ] || fail "/run/tiercel is still there"
     [ -f /etc/tiercel/example.toml ] || fail "the conffile is gone"
@@ -180,6 +220,7 @@ purge_package() {
     ip netns del peer
 }
 
+prepare
 make_network
 install_package
 start_node
