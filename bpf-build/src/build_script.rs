@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{LINKER_VAR, TOOLCHAIN_VAR, build};
+use crate::{BuildError, LINKER_VAR, TOOLCHAIN_VAR, build};
 
 /// The inputs of the objects, relative to the root of the workspace.
 const INPUTS: [&str; 7] = [
@@ -35,8 +35,13 @@ pub fn build_script(workspace: &Path, features: &[&str]) -> ExitCode {
     match build(&workspace.join("transport-ebpf"), &out_dir, features) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+            // Cargo prints this sentence and nothing else, unless the script fails. Then it also prints standard error,
+            // which has the compiler's messages.
+            println!("cargo::error={error}");
+            match error {
+                BuildError::Compile { .. } | BuildError::Download => ExitCode::FAILURE,
+                _ => ExitCode::SUCCESS,
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{BuildError, OBJECTS, Tools, inspect};
+use crate::{BuildError, OBJECTS, Tools, inspect, strip};
 
 /// Compiler flags of the XDP programs, except for the linker.
 /// - v4: signed division, sign-extending loads, 32-bit atomics.
@@ -67,7 +67,7 @@ pub fn build(crate_dir: &Path, out_dir: &Path, features: &[&str]) -> Result<(), 
         let built = target_dir.join(TARGET).join("release").join(name);
         let object = fs::read(&built).map_err(BuildError::io("read", &built))?;
         inspect::check(&object)?;
-        publish(name, &object, out_dir)?;
+        publish(name, &strip::without_dwarf(&object)?, out_dir)?;
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ fn prepare(command: &mut Command, tools: &Tools, crate_dir: &Path, target_dir: &
         .env("RUSTC", tools.toolchain.rustc())
         // An empty value switches off a wrapper from a user's configuration file.
         .env("RUSTC_WRAPPER", "")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags(&tools.linker.path))
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(tools, crate_dir))
         .args(["--release", "--locked", "-Zbuild-std=core", "--target", TARGET, "--target-dir"])
         .arg(target_dir);
 }
@@ -147,14 +147,33 @@ fn belongs_to_caller(name: &OsStr) -> bool {
 }
 
 /// Returns the flags of the compiler in the encoding of `CARGO_ENCODED_RUSTFLAGS`, which allows spaces in paths.
-fn flags(linker: &Path) -> OsString {
+fn flags(tools: &Tools, crate_dir: &Path) -> OsString {
     let mut flags = OsString::from(FLAGS.join("\x1f"));
     // aya-ebpf uses this for the layout of the registers of a probe. The programs run on the machine that builds
     // them.
     flags.push(format!("\x1f--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH));
+    for (directory, name) in neutral_names(&tools.toolchain.root, crate_dir) {
+        flags.push("\x1f--remap-path-prefix=");
+        flags.push(directory);
+        flags.push("=");
+        flags.push(name);
+    }
     flags.push("\x1f-Clinker=");
-    flags.push(linker);
+    flags.push(&tools.linker.path);
     flags
+}
+
+/// Returns the directories that BTF's line information would name, and the names that replace them, so that an object
+/// does not depend on where it was built.
+fn neutral_names(toolchain: &Path, crate_dir: &Path) -> Vec<(PathBuf, &'static str)> {
+    let mut names = vec![(toolchain.to_owned(), "rust")];
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let cargo = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
+    names.extend(cargo.map(|cargo| (cargo, "cargo")));
+    // The path that a build script passes contains `..`. The compiler's paths do not.
+    let workspace = crate_dir.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    names.extend(workspace.map(|workspace| (workspace, "tiercel")));
+    names
 }
 
 /// Runs `command`, and copies its standard error line by line. Returns all of it if the command failed.

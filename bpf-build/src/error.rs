@@ -16,8 +16,8 @@ pub enum BuildError {
 
     /// No toolchain on this machine has the source of the standard library.
     #[error(
-        "no Rust toolchain with the standard library's source was found{}. Run `cargo xtask setup`, or \
-         `rustup toolchain install nightly --component rust-src`",
+        "no Rust toolchain with the standard library's source was found{}. Run `cargo xtask setup` in Tiercel's \
+         repository, or `rustup toolchain install nightly --component rust-src`",
         listed(.rejected)
     )]
     NoToolchain {
@@ -30,7 +30,10 @@ pub enum BuildError {
     NamedLinker(PathBuf),
 
     /// There is no bpf-linker on this machine.
-    #[error("bpf-linker was not found. Run `cargo xtask setup`, or set {LINKER_VAR} to the executable")]
+    #[error(
+        "bpf-linker was not found. Run `cargo xtask setup` in Tiercel's repository, or set {LINKER_VAR} to the \
+         executable"
+    )]
     NoLinker,
 
     /// Every bpf-linker on this machine uses an older LLVM than every toolchain.
@@ -101,6 +104,10 @@ pub enum BuildError {
     /// The object is not an ELF file.
     #[error("the XDP object cannot be read: {0}. Run `cargo clean` and build again")]
     Object(#[from] object::Error),
+
+    /// The debug information cannot be taken out of the object.
+    #[error("the XDP object cannot be rewritten: {0}. Run `cargo clean` and repeat")]
+    Strip(#[from] object::build::Error),
 
     /// A file operation failed.
     #[error("cannot {action} {}: {source}. Check the path and its permissions, and build again", .path.display())]

@@ -11,6 +11,7 @@ mod error;
 mod inspect;
 mod instructions;
 mod linker;
+mod strip;
 mod toolchain;
 mod tools;
 

@@ -20,7 +20,9 @@ use crate::checks::PATIENCE;
 /// If it cannot be built.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| build("--bin", "tiercel").expect("the program `tiercel` can be built"))
+    PROGRAM.get_or_init(|| {
+        build("transport-user", "--bin", "tiercel").expect("the program `tiercel` can be built")
+    })
 }
 
 /// Returns an example of the library, built from the same sources as the test.
@@ -28,7 +30,15 @@ pub fn program() -> &'static Path {
 /// # Errors
 /// If it cannot be built.
 pub fn example(name: &str) -> Result<PathBuf> {
-    build("--example", name)
+    build("transport-user", "--example", name)
+}
+
+/// The program behind `cargo xtask`, built from the sources the test was built from.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn xtask() -> Result<PathBuf> {
+    build("xtask", "--bin", "xtask")
 }
 
 /// The environment variable that names the directory of the programs if they are built already. `cargo xtask
@@ -38,7 +48,7 @@ const PROGRAMS_VAR: &str = "TIERCEL_PROGRAMS";
 /// Builds a program. Cargo tells the paths of a package's programs only to that package's own tests, so this
 /// calls cargo again, unless the programs exist. A call for one package chooses other features for its
 /// dependencies and compiles them again.
-fn build(kind: &str, name: &str) -> Result<PathBuf> {
+fn build(package: &str, kind: &str, name: &str) -> Result<PathBuf> {
     if let Some(programs) = std::env::var_os(PROGRAMS_VAR).map(PathBuf::from) {
         let built = if kind == "--bin" { programs.join(name) } else { programs.join("examples").join(name) };
         ensure!(built.is_file(), "{} is missing from {PROGRAMS_VAR}", built.display());
@@ -51,7 +61,7 @@ fn build(kind: &str, name: &str) -> Result<PathBuf> {
     let release = profile.file_name() == Some(OsStr::new("release"));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--quiet", "--package", "transport-user", kind, name])
+        .args(["build", "--quiet", "--package", package, kind, name])
         .args(["--profile", if release { "release" } else { "test" }])
         .arg("--target-dir")
         .arg(target)

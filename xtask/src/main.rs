@@ -1,10 +1,11 @@
-//! The commands for developers: `cargo xtask setup · run · test · bench · experiment · build · fmt · lint · doc ·
-//! clauses`.
+//! The commands for developers: `cargo xtask setup · run · test · bench · experiment · build · dist · fmt · lint ·
+//! doc · clauses`.
 
 mod ahead;
 mod bpf;
 mod checks;
 mod clauses;
+mod dist;
 mod links;
 mod preflight;
 mod setup;
@@ -47,6 +48,8 @@ enum Task {
     Experiment(Passed),
     /// Build the XDP programs and the workspace, optimised
     Build,
+    /// Build the Debian package of the node program, with its manual, completions and systemd unit
+    Dist(dist::Options),
     /// Format all crates
     Fmt,
     /// Check the format, citations and links, and run clippy over all crates, including the XDP programs
@@ -103,6 +106,7 @@ fn perform(task: Task) -> Result<ExitCode> {
             progress.say("building the workspace");
             run(cargo().args(arguments))?;
         }
+        Task::Dist(options) => dist::dist(&options, &progress)?,
         Task::Fmt => checks::format(&progress)?,
         Task::Lint => {
             setup::setup(Scope::Checks, &mut BuildAhead::of(&[]), &progress)?;

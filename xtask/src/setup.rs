@@ -29,8 +29,10 @@ const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "
 pub(crate) enum Scope {
     /// Build and run.
     Build,
-    /// Build, run, and check with rustfmt and clippy.
+    /// Build, run, and check: rustfmt, clippy, and the tools that build the package that a test installs.
     Checks,
+    /// Build a Debian package.
+    Package,
 }
 
 /// Makes sure that everything for `scope` is installed. If the toolchain or the linker is missing, `ahead`
@@ -74,6 +76,10 @@ impl Installer<'_> {
             Ok(tools) => tools,
             Err(missing) => self.tools(missing)?,
         };
+        // The tests of the package need dpkg. Without it they do not run.
+        if scope != Scope::Build && (scope == Scope::Package || is_on_path("dpkg")) {
+            self.package_tools()?;
+        }
         if scope == Scope::Checks {
             self.host_checkers()?;
             if tools.toolchain.cargo_clippy().is_none() {
@@ -190,6 +196,14 @@ impl Installer<'_> {
             &format!("bpf-linker {LINKER_VERSION} on LLVM {llvm} (about half a minute)"),
             &mut install,
         )
+    }
+
+    /// Installs the tools that build a Debian package.
+    fn package_tools(&mut self) -> Result<()> {
+        let tools = [("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("git", "git")];
+        let missing: Vec<&str> =
+            tools.into_iter().filter(|(tool, _)| !is_on_path(tool)).map(|(_, package)| package).collect();
+        if missing.is_empty() { Ok(()) } else { self.apt(&missing) }
     }
 
     /// Installs rustfmt and clippy for the host's crates.

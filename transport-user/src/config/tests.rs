@@ -29,6 +29,22 @@ fn with(old: &str, new: &str) -> String {
     GOOD.replace(old, new)
 }
 
+/// The example node file that the Debian package installs.
+const EXAMPLE: &str = include_str!("../../examples/node.toml");
+
+#[test]
+fn the_installed_example_is_good_as_it_is_and_with_all_that_it_shows() {
+    let plain = NodeFile::parse(EXAMPLE).unwrap();
+    assert_eq!(plain.node, NodeSection::new("eth1".into(), "192.0.2.1".parse().unwrap()));
+    // Tells a setting that is commented out from a sentence.
+    let setting = |line: &&str| line.starts_with('[') || line.split_whitespace().nth(1) == Some("=");
+    let shown: Vec<&str> =
+        EXAMPLE.lines().map(|line| line.strip_prefix("# ").filter(setting).unwrap_or(line)).collect();
+    let all = NodeFile::parse(&shown.join("\n")).unwrap();
+    assert_eq!((all.connections.len(), all.profiles.len()), (1, 1));
+    assert_eq!((all.node.mtu, all.node.control_port), (Some(1500), DEFAULT_CONTROL_PORT));
+}
+
 #[test]
 fn the_design_s_example_is_read_as_written() {
     let file = NodeFile::parse(GOOD).unwrap();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 use transport_user::quantity::{parse_duration, parse_size, parse_u32, whole};
 
 use crate::connection_arguments::Conn;
@@ -225,6 +226,25 @@ Examples:
         /// The bytes start at the Falcon header, not at the Ethernet header.
         #[arg(long, requires = "hex")]
         falcon: bool,
+    },
+    /// Print the completion script of a shell.
+    #[command(after_help = "\
+Examples:
+  tiercel completions bash > /etc/bash_completion.d/tiercel
+  tiercel completions zsh > /usr/local/share/zsh/site-functions/_tiercel
+  tiercel completions fish > ~/.config/fish/completions/tiercel.fish")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write the manual pages, one for each command.
+    #[command(after_help = "\
+Examples:
+  tiercel man /usr/local/share/man/man1
+  man tiercel-up")]
+    Man {
+        /// Directory for the pages; it is created if it does not exist.
+        directory: PathBuf,
     },
     /// Run experiments with the hardware model: the network card, cycle by cycle. Starts `tiercel-model`.
     #[command(

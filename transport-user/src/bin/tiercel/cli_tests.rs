@@ -40,6 +40,7 @@ fn examples_parse() {
         for line in
             help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|l| l.starts_with("tiercel "))
         {
+            let line = line.split(" > ").next().unwrap_or_default();
             let line =
                 line.split(" | ").next().unwrap_or_default().replace("'02 00 00 00 00 02 ...'", "0200");
             parse(&line.replace('\'', "")).unwrap_or_else(|error| panic!("{line}: {error}"));

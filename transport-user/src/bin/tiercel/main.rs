@@ -12,9 +12,11 @@ mod cli_tests;
 mod connection_arguments;
 mod decode;
 mod exit;
+mod generate;
 mod model;
 mod operate;
 mod output;
+mod service_manager;
 mod show;
 mod talk;
 mod trace;
@@ -94,6 +96,8 @@ async fn run(cli: Cli) -> Result<(), Exit> {
         }
         Command::Trace { out, runs, duration } => trace::trace(&node, &out, runs, duration, json).await,
         Command::Decode { file, hex, falcon } => decode::decode(file, hex, falcon, json),
+        Command::Completions { shell } => generate::completions(shell, json),
+        Command::Man { directory } => generate::manual(&directory, json),
         Command::Model { arguments } => Err(model::run(arguments, json)),
     }
 }

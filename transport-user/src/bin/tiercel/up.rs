@@ -10,6 +10,7 @@ use transport_user::control::service::ServedNode;
 use transport_user::{AttachMode, EngineMode, EngineOptions, NodeOptions};
 
 use crate::exit::Exit;
+use crate::service_manager::{tell_ready, tell_stopping};
 use crate::talk::Node;
 use crate::up_arguments::Up;
 
@@ -23,14 +24,19 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Exit::node)?;
     let options = node_options(&arguments, section);
     let served = ServedNode::start(&file, options, socket, receive_directory).await?;
+    tell_ready(served.node());
     let ended = tokio::select! {
-        lost = served.lost() => Err(Exit::node(lost)),
+        lost = served.lost() => {
+            tell_stopping(&lost.to_string());
+            Err(Exit::node(lost))
+        }
         _ = interrupt.recv() => Ok("going down: interrupted"),
         _ = terminate.recv() => Ok("going down: terminated"),
         () = served.down_requested() => Ok("going down: requested by a client"),
     };
     if let Ok(why) = ended {
         info!("{why}");
+        tell_stopping(why);
     }
     served.shut_down().await;
     info!("the node is down");
