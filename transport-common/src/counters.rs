@@ -17,7 +17,7 @@ pub enum Counter {
     PassAddress,
     /// Falcon packets received that passed the parser.
     Received,
-    /// Frames sent by the engine.
+    /// Frames of the engine that were passed on to the card.
     SentByEngine,
     /// Frames sent in the frame that was received.
     SentInReceivedFrame,
@@ -133,6 +133,11 @@ pub enum Counter {
     StampInFuture,
     /// The card's timestamp is older than a packet can be: the program's clock was taken.
     StampTooOld,
+    /// Frames of the engine that went into the kernel's stack, because the card takes none from XDP. Those that the stack
+    /// passed on to the card are counted as sent by the engine too, those that it refused as not sent.
+    HandedToStack,
+    /// Frames of the engine that did not leave: XDP or the stack could not pass them on to the card.
+    DropNotSent,
 }
 
 /// Counters that a step asks for. Each is asked for once a step at most, so a bit stands for it: none is lost to another.

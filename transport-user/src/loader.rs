@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aya::maps::{DevMap, MapData, ProgramArray, Stack, loaded_maps};
+use aya::maps::{MapData, ProgramArray, Stack, loaded_maps};
 use aya::programs::{ProgramError, Xdp, loaded_programs};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use bpf_call::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace};
@@ -17,10 +17,11 @@ use crate::error::Error;
 use crate::maps::{Maps, WakeRing, borrowed, typed};
 use crate::netlink::{Interface, Netlink, XdpState};
 use crate::programs::{ATTACHED, ENGINE, EXCHANGE, PLAIN, RECORDING, REDELIVER, WIRE};
+use crate::transmit::{self, CurrentWay, Transmit, TransmitPath};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
-/// Place of the engine program in the program array, and of our interface in the device map.
+/// Place of the engine program in the program array.
 const FIRST: u32 = 0;
 /// Place of the redelivery program in the program array.
 const SECOND: u32 = 1;
@@ -83,6 +84,7 @@ pub(crate) struct Attachment {
     log: Option<BpfLog>,
     /// The recording programs are in place.
     recording: bool,
+    transmit: TransmitPath,
 }
 
 impl Attachment {
@@ -131,6 +133,17 @@ impl Attachment {
                 if gone { io::Error::other("the node's program is not attached any more") } else { error };
             Error::system("replace the attached program", error)
         })
+    }
+
+    /// Lets frames leave in the way that the driver has now; true if that is another than before. The calling thread is
+    /// in the interface's network namespace.
+    pub(crate) fn choose_transmit(&mut self) -> Result<bool, Error> {
+        self.transmit.choose(&mut self.object)
+    }
+
+    /// The way in which frames leave.
+    pub(crate) fn transmit(&self) -> CurrentWay {
+        self.transmit.way().clone()
     }
 
     /// Passes on what the programs have told.
@@ -195,8 +208,8 @@ impl Loaded {
         let mut programs: ProgramArray<&mut MapData> = borrowed(&mut object, "PROGRAMS")?;
         programs.set(FIRST, &engine, 0).map_err(fill_error)?;
         programs.set(SECOND, &redeliver, 0).map_err(fill_error)?;
-        let mut port: DevMap<&mut MapData> = borrowed(&mut object, "PORT")?;
-        port.set(FIRST, config.0.interface_index, None, 0).map_err(fill_error)?;
+        transmit::set_port(&mut object, config.0.interface_index)?;
+        transmit::count_failures(&mut object)?;
         let mut cells: Stack<&mut MapData, u32> = borrowed(&mut object, "CELL_STACK")?;
         // 0 is no cell.
         for cell in 1..=CELLS as u32 {
@@ -221,11 +234,12 @@ impl Loaded {
         descriptor(&mut self.object, WIRE)
     }
 
-    /// Attaches the wire program.
+    /// Attaches the wire program. Frames leave by `transmit`, or in the way that the driver has.
     pub(crate) fn attach(
         mut self,
         interface: &Interface,
         mode: AttachMode,
+        transmit: Option<Transmit>,
     ) -> Result<(Attachment, Maps, WakeRing), Error> {
         let failed = |error: io::Error| attach_error(interface, mode, &error);
         let link = match self.bound.take() {
@@ -236,7 +250,10 @@ impl Loaded {
                 Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(failed)?)
             }
         };
-        let attachment = Attachment { link, object: self.object, log: self.log, recording: false };
+        let transmit = TransmitPath::new(interface.index, transmit);
+        let mut attachment =
+            Attachment { link, object: self.object, log: self.log, recording: false, transmit };
+        attachment.choose_transmit()?;
         Ok((attachment, self.maps, self.wake))
     }
 }

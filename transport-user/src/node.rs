@@ -33,6 +33,7 @@ use crate::region::{KeyChoice, MemoryRegion, Regions};
 use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
 use crate::telemetry::{NodeStats, Pools};
+use crate::transmit::{CurrentWay, Transmit};
 use crate::trace::{TraceOptions, Tracing};
 use crate::watch::{Lost, Watch, Watched};
 
@@ -52,6 +53,9 @@ pub struct NodeOptions {
     pub attach: AttachMode,
     /// Replace an XDP program that the interface already has.
     pub force: bool,
+    /// Have frames leave in this way, whatever the driver takes: for tests.
+    #[doc(hidden)]
+    pub transmit: Option<Transmit>,
     /// Ask the driver for the card's receive timestamps. None does so where the driver has them and the card's clock can be
     /// compared with ours. True does so wherever the driver has them and refuses to come up elsewhere; what cannot be
     /// compared is counted and not used.
@@ -76,6 +80,7 @@ impl NodeOptions {
             mtu: None,
             attach: AttachMode::default(),
             force: false,
+            transmit: None,
             hardware_timestamps: None,
             bpf_log: false,
             engine: EngineOptions::default(),
@@ -121,6 +126,7 @@ struct Inner {
 struct Running {
     engine: Engine,
     attachment: Arc<Mutex<Attachment>>,
+    transmit: CurrentWay,
     stamping: Stamping,
     /// On a veth in generic mode.
     _gro: Option<GroOn>,
@@ -175,7 +181,7 @@ impl Node {
         let veth = interface.kind.as_deref() == Some("veth");
         let gro =
             if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
-        let (attachment, maps, wake) = loaded.attach(interface, options.attach)?;
+        let (attachment, maps, wake) = loaded.attach(interface, options.attach, options.transmit)?;
         // One frame through the programs shows whether the kernel can do it at all.
         bpf_call::run_live(wire.as_fd(), 1, 1).map_err(Error::NoLiveFrames)?;
         if maps.node().frames.load(SeqCst) == 0 {
@@ -197,6 +203,7 @@ impl Node {
                 regions: Regions::new(),
                 running: Mutex::new(Some(Running {
                     engine,
+                    transmit: attachment.transmit(),
                     attachment: Arc::new(Mutex::new(attachment)),
                     stamping,
                     _gro: gro,
@@ -258,6 +265,10 @@ impl Node {
             LocalCid::Reserved(reservation) if reservation.is_from(&inner.cids) => reservation,
             LocalCid::Reserved(reservation) => return Err(Error::UnknownCid(reservation.cid().0)),
         };
+        // The peer may have come up since the last look, and then a veth takes frames from XDP.
+        if self.transmit()? == Transmit::Stack {
+            inner.watch.look_now();
+        }
         let core = Core::open(&inner.shared, reservation, &open, &inner.device)?;
         inner.connections.insert(&core);
         Ok(Connection::new(core))
@@ -392,6 +403,15 @@ impl Node {
         Ok(running.as_ref().ok_or(Error::NodeDown)?.engine.status())
     }
 
+    /// How frames of the engine leave at present.
+    ///
+    /// # Errors
+    /// [`Error::NodeDown`].
+    pub fn transmit(&self) -> Result<Transmit, Error> {
+        let running = self.inner.running.lock().expect("no panic under the lock");
+        Ok(running.as_ref().ok_or(Error::NodeDown)?.transmit.get())
+    }
+
     /// Where receive timestamps come from.
     ///
     /// # Errors
@@ -445,6 +465,7 @@ impl Node {
         let synchronised = !connections.is_empty() && connections.iter().all(synchronised);
         Ok(NodeStats {
             attach: inner.attach,
+            transmit: self.transmit()?,
             engine: self.engine()?,
             rate_update: inner.shared.rate_update.status(maps, &counters),
             delays: DelayHistograms::new(maps.delays()?.iter(), synchronised),
@@ -500,6 +521,7 @@ impl Inner {
         // Whoever holds it replaces the programs at this moment.
         let mut attachment = running.attachment.try_lock().ok()?;
         attachment.pass_on_log();
+        follow_driver(&mut attachment);
         match attachment.is_in_place() {
             Ok(true) => return None,
             Ok(false) => {}
@@ -530,6 +552,15 @@ impl Watched for Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.down();
+    }
+}
+
+/// Has frames leave in another way where the driver has another.
+fn follow_driver(attachment: &mut Attachment) {
+    match attachment.choose_transmit() {
+        Ok(true) => tracing::info!("frames leave by {} now", attachment.transmit().get()),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "frames do not leave in the way that the driver has now"),
     }
 }
 

@@ -9,12 +9,15 @@ use crate::loader::AttachMode;
 use crate::nic_time::DelayHistograms;
 use crate::rate_update::RateUpdateStatus;
 use crate::statistics::ConnectionStatistics;
+use crate::transmit::Transmit;
 
 /// A snapshot of a node. Counts grow from the moment the node came up; the values are not all of one instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeStats {
     /// How the wire program is attached.
     pub attach: AttachMode,
+    /// How frames of the engine leave.
+    pub transmit: Transmit,
     /// The engine thread.
     pub engine: EngineStatus,
     /// The rate update engine in user space.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use transport_user::Transmit;
 use transport_user::quantity::{parse_duration, parse_u32, whole};
 
 /// `up`. What a node file says too, an option outranks.
@@ -50,6 +51,9 @@ pub(crate) struct Up {
     /// ask; unless given, they are used where the driver has them and the card's clock can be compared with ours.
     #[arg(long, value_name = "BOOL")]
     pub(crate) hardware_timestamps: Option<bool>,
+    /// Have frames leave in this way, whatever the driver takes (xdp_redirect, stack): for tests.
+    #[arg(long, hide = true, value_parser = parse_transmit)]
+    pub(crate) transmit: Option<Transmit>,
     /// Replace an XDP program that is attached already.
     #[arg(long)]
     pub(crate) force: bool,
@@ -60,4 +64,8 @@ pub(crate) struct Up {
     /// Directory in which peers may store files, and from which they may fetch them (`cp`).
     #[arg(long, value_name = "DIR")]
     pub(crate) receive_dir: Option<PathBuf>,
+}
+
+fn parse_transmit(text: &str) -> Result<Transmit, String> {
+    text.parse().map_err(|_| "a way is xdp_redirect or stack".to_owned())
 }

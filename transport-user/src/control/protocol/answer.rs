@@ -11,7 +11,7 @@ use crate::connection_manager::{Event, ManagerStatistics, SessionInfo, Via};
 use crate::rate_update::RateUpdateStatus;
 use crate::{
     AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
-    TraceReport, describe,
+    TraceReport, Transmit, describe,
 };
 
 /// What a node is and how it fares.
@@ -31,6 +31,8 @@ pub struct NodeStatus {
     pub device: Device,
     /// How the wire program is attached.
     pub attach: AttachMode,
+    /// How frames of the engine leave.
+    pub transmit: Transmit,
     /// The engine thread.
     pub engine: EngineStatus,
     /// Its connection manager.

@@ -22,7 +22,7 @@ use crate::statistics::ConnectionStatistics;
 use crate::{
     Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
     DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, Pools, QueueInfo,
-    ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets, TimestampSource, TraceReport,
+    ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets, TimestampSource, TraceReport, Transmit,
     TransmitWindowInfo,
 };
 
@@ -137,6 +137,7 @@ fn status() -> answer::NodeStatus {
         uptime_s: 2,
         device: device(),
         attach: AttachMode::Native,
+        transmit: Transmit::Stack,
         engine: engine(),
         connection_manager: answer::ManagerInfo {
             address: "10.7.0.1:4792".parse().expect("an address"),
@@ -168,6 +169,7 @@ fn stats() -> answer::Stats {
     };
     let node = NodeStats {
         attach: AttachMode::Generic,
+        transmit: Transmit::XdpRedirect,
         engine: EngineStatus { state: EngineState::Failed(text("reason")), ..engine() },
         rate_update: rate_update(),
         delays: DelayHistograms {
