@@ -4,6 +4,7 @@
 mod grace;
 mod link;
 mod map;
+pub mod probe;
 mod program;
 
 use std::ffi::c_int;

@@ -76,11 +76,7 @@ fn is_the_engines(ctx: &TcContext) -> bool {
         }
         IPV6 => {
             let source = [load::<u64>(frame, IPV6_SOURCE), load::<u64>(frame, IPV6_SOURCE + 8)];
-            (
-                load::<u8>(frame, IPV6_PROTOCOL),
-                load::<u16>(frame, IPV6_UDP_DESTINATION),
-                source == node.ipv6,
-            )
+            (load::<u8>(frame, IPV6_PROTOCOL), load::<u16>(frame, IPV6_UDP_DESTINATION), source == node.ipv6)
         }
         _ => return false,
     };

@@ -14,9 +14,11 @@ use transport_common::queues::{CELLS, NodeConfig};
 use crate::bound_program::{Bound, BoundLink};
 use crate::bpf_log::BpfLog;
 use crate::error::Error;
+use crate::kernel;
 use crate::maps::{Maps, WakeRing, borrowed, typed};
 use crate::netlink::{Interface, Netlink, XdpState};
 use crate::programs::{ATTACHED, ENGINE, EXCHANGE, PLAIN, RECORDING, REDELIVER, WIRE};
+use crate::refusal::Reason;
 use crate::transmit::{self, CurrentWay, Transmit, TransmitPath};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
@@ -184,6 +186,7 @@ impl Loaded {
     /// [`Error::Bind`] if that program is the one that does not load.
     pub(crate) fn load(config: NodeConfig, bound: bool, log: bool) -> Result<Self, Error> {
         raise_memory_limit();
+        kernel::check()?;
         warn_of_preemption();
         let config = Plain(config);
         let mut loader = EbpfLoader::new();
@@ -247,7 +250,8 @@ impl Loaded {
             None => {
                 // Not by aya, whose links give no descriptor by which the attachment could be watched.
                 let wire = program(&mut self.object, WIRE)?.fd().map_err(program_error)?.as_fd();
-                Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(failed)?)
+                let refused = |error| Reason::ask(interface, wire, mode.flags()).explain(failed(error));
+                Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(refused)?)
             }
         };
         let transmit = TransmitPath::new(interface.index, transmit);
@@ -345,7 +349,7 @@ fn load_error(error: EbpfError) -> Error {
 fn program_error(error: ProgramError) -> Error {
     match errno(&error) {
         Some(libc::EPERM) => Error::NotPermitted { action: "load BPF programs" },
-        _ => Error::Load(chain(&error)),
+        _ => Error::Load(kernel::refused(&error).unwrap_or_else(|| chain(&error))),
     }
 }
 

@@ -165,8 +165,7 @@ mod tests {
 
     #[test]
     fn a_feature_is_one_bit_of_several() {
-        let attributes =
-            |value: u64| [DefaultNla::new(ATTRIBUTE_XDP_FEATURES, value.to_ne_bytes().to_vec())];
+        let attributes = |value: u64| [DefaultNla::new(ATTRIBUTE_XDP_FEATURES, value.to_ne_bytes().to_vec())];
         let features = |value| XdpFeatures(bits(&attributes(value), ATTRIBUTE_XDP_FEATURES));
         assert!(features(7).native() && features(7).sends());
         assert!(features(3).native() && !features(3).sends());

@@ -33,8 +33,8 @@ use crate::region::{KeyChoice, MemoryRegion, Regions};
 use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
 use crate::telemetry::{NodeStats, Pools};
-use crate::transmit::{CurrentWay, Transmit};
 use crate::trace::{TraceOptions, Tracing};
+use crate::transmit::{CurrentWay, Transmit};
 use crate::watch::{Lost, Watch, Watched};
 
 /// Largest interface MTU for native XDP: a frame, its headroom and the kernel's bookkeeping share one page.

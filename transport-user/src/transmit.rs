@@ -36,7 +36,9 @@ const LOOPBACK: &str = "lo";
 const REDIRECT_FAILED: &str = "xdp_redirect_err";
 
 /// How frames of the engine leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]

@@ -3,6 +3,8 @@
 
 use std::{ffi::CString, fs, io, path::Path, process::Command, thread};
 
+use bpf_call::probe::{self, probe};
+
 use crate::{bpf::DropProgram, shell::is_root};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -44,11 +46,8 @@ pub(crate) enum Unfit {
     )]
     NoXdp(io::Error),
 
-    #[error("Linux {release} does not know the BPF instruction may_goto ({source}). Boot Linux 6.9 or newer")]
-    NoMayGoto { release: String, source: io::Error },
-
-    #[error("Linux {release} cannot run XDP programs over live frames ({source}). Boot Linux 6.9 or newer")]
-    NoLiveFrames { release: String, source: io::Error },
+    #[error("{0}")]
+    Kernel(String),
 
     #[error("a network namespace cannot be made ({0}). Run outside the container, or give it CAP_SYS_ADMIN")]
     NoNamespace(io::Error),
@@ -75,9 +74,10 @@ pub(crate) fn kernel() -> Result<(), Unfit> {
     if !Path::new(BTF).is_file() {
         return Err(Unfit::NoBtf);
     }
-    let program = DropProgram::load().map_err(refused)?;
-    DropProgram::load_with_may_goto().map_err(|source| Unfit::NoMayGoto { release: release(), source })?;
-    program.run_live_frame().map_err(|source| Unfit::NoLiveFrames { release: release(), source })
+    probe().map_err(|unfit| match unfit {
+        probe::Unfit::Refused(error) => refused(error),
+        probe::Unfit::Lacks(sentence) => Unfit::Kernel(sentence),
+    })
 }
 
 /// Whether a veth pair can be made and takes XDP programs in its driver. Needs `ip`; happens in a network
