@@ -25,6 +25,17 @@ pub struct Feature {
 /// All of them that a program shows; live frames are tried by a run.
 pub const FEATURES: [Feature; 4] = [
     Feature {
+        what: "atomic BPF operations that return the old value",
+        since: "5.12",
+        instructions: &[
+            // r0 = 0; r0 = cmpxchg_64(r10 - 8, r0, r0); r0 = atomic_fetch_or(r10 - 8, r0); r0 = xchg_64(r10 - 8, r0)
+            Instruction::set_result(0),
+            Instruction { code: 0xdb, registers: 0x0a, offset: -8, immediate: 0xf1 },
+            Instruction { code: 0xdb, registers: 0x0a, offset: -8, immediate: 0x41 },
+            Instruction { code: 0xdb, registers: 0x0a, offset: -8, immediate: 0xe1 },
+        ],
+    },
+    Feature {
         what: "the helpers bpf_xdp_load_bytes and bpf_xdp_store_bytes",
         since: "5.18",
         instructions: &[
@@ -43,28 +54,15 @@ pub const FEATURES: [Feature; 4] = [
         ],
     },
     Feature {
-        what: "the BPF instructions of cpu v4 (loads and moves with sign extension, bswap, gotol)",
+        what: "the BPF instruction bswap",
         since: "6.6",
+        // r0 = 0; r0 = bswap16 r0
         instructions: &[
-            // r0 = *(s8 *)(r10 - 8); r0 = (s8)r0; r0 = bswap16 r0; gotol +0
-            Instruction { code: 0x91, registers: 0xa0, offset: -8, immediate: 0 },
-            Instruction { code: 0xbf, registers: 0x00, offset: 8, immediate: 0 },
+            Instruction::set_result(0),
             Instruction { code: 0xd7, registers: 0x00, offset: 0, immediate: 16 },
-            Instruction { code: 0x06, registers: 0x00, offset: 0, immediate: 0 },
         ],
     },
     Feature { what: "the BPF instruction may_goto", since: "6.9", instructions: &[Instruction::MAY_GOTO] },
-    Feature {
-        what: "atomic BPF operations that return the old value",
-        since: "5.12",
-        instructions: &[
-            // r0 = 0; r0 = cmpxchg_64(r10 - 8, r0, r0); r0 = atomic_fetch_or(r10 - 8, r0); r0 = xchg_64(r10 - 8, r0)
-            Instruction::set_result(0),
-            Instruction { code: 0xdb, registers: 0x0a, offset: -8, immediate: 0xf1 },
-            Instruction { code: 0xdb, registers: 0x0a, offset: -8, immediate: 0x41 },
-            Instruction { code: 0xdb, registers: 0x0a, offset: -8, immediate: 0xe1 },
-        ],
-    },
 ];
 
 const LIVE_FRAMES: (&str, &str) = ("live frames in test runs of XDP programs", "5.18");
@@ -201,7 +199,7 @@ mod tests {
             since: "99.9",
             instructions: &[Instruction { code: 0xff, registers: 0, offset: 0, immediate: 0 }],
         };
-        let features = [FEATURES[0], UNKNOWN, FEATURES[2]];
+        let features = [FEATURES[0], UNKNOWN, FEATURES[3]];
         let Err(Unfit::Lacks(said)) = probe_for(&features) else { panic!("nothing is missing") };
         let lacks = "lacks the unknown instruction (Linux 99.9): boot Linux 6.9 or newer";
         assert!(said.starts_with("Linux ") && said.ends_with(lacks), "{said}");
