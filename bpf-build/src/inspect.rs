@@ -1,4 +1,4 @@
-//! What the verifier or the loader would refuse, found in the object right after the build.
+//! Checks an object right after the build for mistakes that the verifier or the loader would refuse.
 
 use object::{Object, ObjectSymbol};
 
@@ -7,15 +7,14 @@ use crate::{BuildError, instructions};
 /// Sections without which the programs do not load: BTF maps and spin locks need both kinds of BTF.
 const SECTIONS: [&str; 3] = [".BTF", ".BTF.ext", "license"];
 
-/// Parts of symbol names that only panicking code leaves behind: the functions of `core::panicking`, and the
-/// panic handler itself when they were inlined.
+/// Parts of symbol names that only panicking code has: the functions of `core::panicking`, and the panic handler
+/// itself if those were inlined.
 const PANIC_MARKS: [&str; 2] = ["panicking", "rust_begin_unwind"];
 
-/// Checks that the object has BTF and a licence, that no panic survived optimisation, and that the oldest kernel of the
-/// project has every instruction.
+/// Checks that the object has BTF and a licence, and that it has no panicking code.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// The mistake in the object.
 pub(crate) fn check(object: &[u8]) -> Result<(), BuildError> {
     let file = object::File::parse(object)?;
     for section in SECTIONS {

@@ -1,4 +1,4 @@
-//! Values in memory that another side may write at any time.
+//! Values in memory that another process or program may write at any time.
 
 use bytemuck::Zeroable;
 use core::cell::UnsafeCell;
@@ -8,12 +8,12 @@ pub use core::sync::atomic::{AtomicU32, AtomicU64};
 #[cfg(target_arch = "bpf")]
 pub use word::{AtomicU32, AtomicU64};
 
-/// The BPF target's stand-ins for loads and stores of words that other CPUs write.
+/// Replacements on the BPF target for loads and stores of words that other CPUs write.
 ///
-/// The target has no atomics of 32 bits, and LLVM turns acquire loads and release stores of 64 bits into instructions
-/// that only Linux 6.15 and later have. A volatile access with a compiler fence is enough on x86-64: its processors
-/// keep the order of loads among each other and of stores among each other, and the kernel translates each access into
-/// one. Other architectures do not keep that order; arm64 needs the instructions of Linux 6.15.
+/// The target has no 32-bit atomics. LLVM turns acquire loads and release stores of 64 bits into instructions that only
+/// Linux 6.15 and later have. A volatile access with a compiler fence is enough on x86-64: the processor keeps the order
+/// of loads and the order of stores, and the kernel translates each access into one instruction. Other architectures do
+/// not keep that order. arm64 needs the instructions of Linux 6.15.
 #[cfg(target_arch = "bpf")]
 mod word {
     use core::cell::UnsafeCell;
@@ -30,7 +30,7 @@ mod word {
             unsafe impl Sync for $name {}
 
             impl $name {
-                /// The word at `p`.
+                /// Returns the word at `p`.
                 ///
                 /// # Safety
                 /// `p` is valid for `'a`, and aligned.
@@ -40,7 +40,7 @@ mod word {
                     unsafe { &*p.cast() }
                 }
 
-                /// Where the word stands.
+                /// Returns the address of the word.
                 #[inline(always)]
                 pub const fn as_ptr(&self) -> *mut $value {
                     self.0.get()
@@ -79,18 +79,18 @@ mod word {
 #[repr(transparent)]
 pub struct Slot<T>(UnsafeCell<T>);
 
-// SAFETY: plain data behind volatile accesses; a torn value is checked like any other untrusted one.
+// SAFETY: plain data behind volatile accesses. A torn value is checked like any other untrusted value.
 unsafe impl<T: Copy> Sync for Slot<T> {}
 
 impl<T: Copy> Slot<T> {
     /// Reads the entry once.
     #[inline(always)]
     pub fn load(&self) -> T {
-        // SAFETY: the cell is valid plain data; volatile because another process may write it.
+        // SAFETY: the cell is valid plain data. Volatile, because another process may write it.
         unsafe { core::ptr::read_volatile(self.0.get()) }
     }
 
-    /// Where the entry stands, for copies by word.
+    /// Returns the address of the entry, for copies by word.
     #[inline(always)]
     pub const fn as_ptr(&self) -> *mut T {
         self.0.get()
@@ -99,7 +99,7 @@ impl<T: Copy> Slot<T> {
     /// Writes the entry.
     #[inline(always)]
     pub fn store(&self, value: T) {
-        // SAFETY: the cell is valid plain data; readers look at it only after the counter has moved.
+        // SAFETY: the cell is valid plain data. Readers read it only after the counter has moved.
         unsafe { core::ptr::write_volatile(self.0.get(), value) }
     }
 }

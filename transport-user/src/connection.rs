@@ -1,4 +1,4 @@
-//! The handle of a connection: operations in the words of verbs.
+//! The handle of a connection, with the RDMA verbs as its operations.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -19,27 +19,27 @@ use crate::region::MemoryRegion;
 use crate::scratch::WORD;
 use crate::segmentation::{RdmaOperation, Segments};
 
-/// How long a waiting future looks for its completion itself before it leaves that to the poller thread.
+/// Time for which a waiting future polls for its completion itself, before it leaves that to the poller thread.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
 
 /// A receive that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// From [`Connection::post_receive`].
+    /// The `wr_id` given to [`Connection::post_receive`].
     pub wr_id: u64,
-    /// Bytes placed: in the posted buffer by a SEND, elsewhere by a WRITE.
+    /// Number of bytes placed. A SEND places them in the posted buffer, a WRITE in the region that it names.
     pub length: u32,
-    /// The sender's immediate data.
+    /// Immediate data of the sender.
     pub immediate: Option<u32>,
-    /// A WRITE with immediate data caused it; the posted buffer is untouched.
+    /// Whether a WRITE with immediate data completed the receive. In this case the posted buffer is unchanged.
     pub by_write: bool,
 }
 
-/// A connection of a node; clones are the same connection.
+/// A connection of a node. Clones refer to the same connection.
 ///
-/// Operations are carried out in the order of the calls, and a future that is dropped takes nothing back: the
-/// operation goes on, and the region it uses stays reserved until it has ended. The connection lasts until
-/// [`Connection::close`] or the end of its node, whatever handles there are.
+/// Operations are performed in the order of the calls. Dropping a future does not cancel its operation: the
+/// operation goes on, and its region stays allocated until it has ended. The connection exists until
+/// [`Connection::close`] or the end of its node. Dropping handles does not close it.
 #[derive(Clone, Debug)]
 pub struct Connection {
     core: Arc<Core>,
@@ -54,59 +54,60 @@ impl Connection {
         &self.core
     }
 
-    /// CID the peer writes into packets to us.
+    /// Returns the CID that the peer writes into packets to us.
     pub fn cid(&self) -> Cid {
         self.core.local_cid
     }
 
-    /// CID we write into packets to the peer.
+    /// Returns the CID that we write into packets to the peer.
     pub fn peer_cid(&self) -> Cid {
         self.core.peer_cid
     }
 
-    /// Largest user data of one transaction, bytes.
+    /// Returns the largest user data of one transaction, bytes.
     pub fn max_segment(&self) -> u32 {
         self.core.max_segment
     }
 
-    /// Whether requests keep the order of their RSNs.
+    /// Returns whether requests keep the order of their RSNs.
     pub fn is_ordered(&self) -> bool {
         self.core.ordered
     }
 
-    /// Its state.
+    /// Returns the state of the connection.
     pub fn state(&self) -> ConnectionState {
         self.core.state()
     }
 
-    /// Whether operations can be started.
+    /// Returns whether operations can be started.
     pub fn is_alive(&self) -> bool {
         self.state() == ConnectionState::Open
     }
 
-    /// Everything about it, as of now.
+    /// Returns the current state of the connection in full.
     ///
     /// # Errors
-    /// [`Error::UnknownCid`] when it is closed; [`Error::System`].
+    /// [`Error::UnknownCid`] if it is closed; [`Error::System`].
     pub fn info(&self) -> Result<ConnectionInfo, Error> {
         self.core.info()
     }
 
-    /// Congestion control as it was last set.
+    /// Returns the congestion control that was last set.
     pub fn congestion(&self) -> CongestionControl {
         self.core.congestion()
     }
 
-    /// Sets congestion control anew, while traffic flows or not, and waits until it is in force. Windows, timeout and
-    /// smoothed delays go on from where they are, within the new limits; what else an algorithm knew is forgotten.
+    /// Sets another congestion control, also while traffic flows, and waits until it is in force. The windows, the
+    /// timeout and the smoothed delays keep their values, within the new limits. All other state of the algorithm
+    /// is reset.
     ///
     /// # Errors
-    /// [`Error::CongestionParameter`], [`Error::AlgorithmPlacement`], [`Error::UnknownAlgorithm`]: nothing has changed.
-    /// [`Error::UnknownCid`] and [`Error::EndedMeanwhile`] when the connection has ended, [`Error::NodeDown`],
-    /// [`Error::System`].
+    /// [`Error::CongestionParameter`], [`Error::AlgorithmPlacement`], [`Error::UnknownAlgorithm`]: nothing has
+    /// changed. [`Error::UnknownCid`] and [`Error::EndedMeanwhile`] if the connection has ended;
+    /// [`Error::NodeDown`]; [`Error::System`].
     pub async fn set_congestion(&self, control: CongestionControl) -> Result<(), Error> {
         let ended = || (!self.is_alive()).then(|| Error::EndedMeanwhile(self.cid().0));
-        // One change at a time: an earlier one may still wait for the engine.
+        // Only one change can be pending: this waits until the engine has taken an earlier one.
         let asked = self.until(|| match self.core.change_congestion(&control) {
             Ok(Some(version)) => Some(Ok(version)),
             Ok(None) => ended().map(Err),
@@ -119,10 +120,11 @@ impl Connection {
         Ok(())
     }
 
-    /// RDMA WRITE: `length` bytes from the local region to `remote_address` (an offset) in the peer's region.
+    /// Performs an RDMA WRITE of `length` bytes from the local region to `remote_address` (an offset) in the
+    /// peer's region.
     ///
     /// # Errors
-    /// See [`OperationError`]; when the operation fails part of it may have been carried out.
+    /// See [`OperationError`]. If the operation fails, a part of it may have been performed.
     pub async fn write(
         &self,
         local: &MemoryRegion,
@@ -136,11 +138,12 @@ impl Connection {
         self.run(operation, self.buffer(local, local_offset, length)?, None).await
     }
 
-    /// As [`Self::write`], and a receive posted by the peer completes with `immediate`. On an unordered connection it
-    /// must fit one transaction, since otherwise the receive could complete before all bytes are there.
+    /// Performs a WRITE like [`Self::write`]. Then a receive that the peer has posted completes with `immediate`.
+    /// On an unordered connection the data must fit one transaction. Otherwise the receive could complete before
+    /// all bytes have arrived.
     ///
     /// # Errors
-    /// As [`Self::write`]; [`OperationError::TooLong`].
+    /// As for [`Self::write`], and [`OperationError::TooLong`].
     pub async fn write_immediate(
         &self,
         local: &MemoryRegion,
@@ -156,10 +159,11 @@ impl Connection {
         self.run(operation, self.buffer(local, local_offset, length)?, Some(immediate)).await
     }
 
-    /// RDMA READ: `length` bytes from `remote_address` (an offset) in the peer's region to the local region.
+    /// Performs an RDMA READ of `length` bytes from `remote_address` (an offset) in the peer's region to the local
+    /// region.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// As for [`Self::write`].
     pub async fn read(
         &self,
         local: &MemoryRegion,
@@ -173,8 +177,8 @@ impl Connection {
         self.run(operation, self.buffer(local, local_offset, length)?, None).await
     }
 
-    /// SEND: `length` bytes into a receive posted by the peer; waits for one to be posted. On an unordered connection
-    /// it must fit one transaction (D-84).
+    /// Performs a SEND of `length` bytes into a receive of the peer. Waits until the peer has posted one. On an
+    /// unordered connection the data must fit one transaction (D-84).
     ///
     /// # Errors
     /// See [`OperationError`].
@@ -189,8 +193,8 @@ impl Connection {
         self.run(RdmaOperation::Send, self.buffer(local, local_offset, length)?, immediate).await
     }
 
-    /// Compare and swap: if the 8 bytes at `remote_address`, a multiple of 8, equal `compare`, they become `swap`.
-    /// Returns what they were.
+    /// Performs a compare and swap: if the 8 bytes at `remote_address`, a multiple of 8, equal `compare`, they
+    /// become `swap`. Returns the previous value.
     ///
     /// # Errors
     /// See [`OperationError`].
@@ -208,8 +212,8 @@ impl Connection {
         .await
     }
 
-    /// Fetch and add: adds `add` to the 8 bytes at `remote_address`, a multiple of 8, modulo 2^64. Returns what they
-    /// were.
+    /// Performs a fetch and add: adds `add` to the 8 bytes at `remote_address`, a multiple of 8, modulo 2^64.
+    /// Returns the previous value.
     ///
     /// # Errors
     /// See [`OperationError`].
@@ -218,8 +222,8 @@ impl Connection {
             .await
     }
 
-    /// Posts a receive: `length` bytes at `local_offset` of the local region for the next SEND. Receives are used in
-    /// the order in which they were posted; up to 256 may be outstanding.
+    /// Posts a receive: a buffer of `length` bytes at `local_offset` of the local region. Receives are used in the
+    /// order in which they were posted. Up to 256 may be outstanding.
     ///
     /// # Errors
     /// [`OperationError::OutOfBounds`], [`OperationError::ReceiveQueueFull`], [`OperationError::Closed`].
@@ -239,12 +243,13 @@ impl Connection {
         Ok(())
     }
 
-    /// The next receive to complete.
+    /// Waits for the next receive to complete.
     ///
-    /// Cancel-safe. Receives go to whoever asks first: this, [`Self::poll`] or a completion queue.
+    /// This is cancel-safe. Each completed receive goes to only one caller: of this, of [`Self::poll`] or of a
+    /// completion queue, whichever takes it first.
     ///
     /// # Errors
-    /// [`OperationError::Completion`] when the SEND did not fit or was damaged; [`OperationError::Closed`].
+    /// [`OperationError::Completion`] if the SEND did not fit or was damaged; [`OperationError::Closed`].
     pub async fn receive(&self) -> Result<Received, OperationError> {
         let take = || {
             self.core.progress();
@@ -256,35 +261,37 @@ impl Connection {
         self.until(take).await
     }
 
-    /// Ends the connection: what is under way completes with kCmplDeadConn, and the CID becomes free. Returns at once;
-    /// [`Self::closed`] waits for it.
+    /// Starts to close the connection and returns at once. Outstanding operations complete with kCmplDeadConn, and
+    /// the CID becomes free. [`Self::closed`] waits for that.
     pub fn close(&self) {
         self.core.close();
     }
 
-    /// Waits until the connection has failed, or is closed and its CID free.
+    /// Waits until the connection has failed, or until it is closed and its CID is free.
     pub async fn closed(&self) {
         let over = || matches!(self.state(), ConnectionState::Closed | ConnectionState::Fatal).then_some(());
         self.until(over).await;
     }
 
-    /// Posts one transaction and rings the doorbell; no system call while the engine is awake. Completions come by
-    /// [`Self::poll`] or a completion queue: of requests with [`WorkFlags::SIGNALED`] always, of others when they fail.
+    /// Posts one transaction and rings the doorbell. This makes no system call while the engine is awake.
+    /// [`Self::poll`] or a completion queue returns the completion. A request with [`flag::SIGNALED`] always has
+    /// one, any other only if it fails.
     ///
-    /// The caller sees to it that the local buffer stays registered until then (see [`MemoryRegion::local_offset`]).
+    /// The caller must keep the local buffer registered until then (see [`MemoryRegion::local_offset`]).
     ///
     /// # Errors
-    /// [`PostError`]; nothing is posted then.
+    /// [`PostError`]. In that case nothing is posted.
     pub fn post(&self, work: WorkRequest) -> Result<Rsn, PostError> {
         let rsn = self.core.queues().post(self.core.qp(), work)?;
         self.core.ring();
         Ok(rsn)
     }
 
-    /// Posts as many as there is room for, with one doorbell; returns how many.
+    /// Posts as many work requests of the list as the queues have space for, and rings the doorbell once. Returns
+    /// their number.
     ///
     /// # Errors
-    /// [`PostError`] if not even the first can be posted.
+    /// [`PostError`] if the first one cannot be posted.
     pub fn post_list(&self, list: &[WorkRequest]) -> Result<usize, PostError> {
         let mut posted = 0;
         let mut queues = self.core.queues();
@@ -302,7 +309,8 @@ impl Connection {
         Ok(posted)
     }
 
-    /// Takes completions of posted work requests and receives, oldest first; returns how many. No system call.
+    /// Takes completions of posted work requests and receives, oldest first. Returns their number. Makes no system
+    /// call to find them.
     pub fn poll(&self, completions: &mut [Completion]) -> usize {
         let (n, posted) = {
             let mut queues = self.core.queues();
@@ -315,7 +323,7 @@ impl Connection {
         n
     }
 
-    /// Waits until its CID is free.
+    /// Waits until the connection is closed and its CID is free.
     pub(crate) async fn released(&self) {
         self.until(|| (self.state() == ConnectionState::Closed).then_some(())).await;
     }
@@ -349,7 +357,7 @@ impl Connection {
         Ok(place.value())
     }
 
-    /// Submits an operation and waits for its end.
+    /// Submits an operation and waits until it ends.
     async fn run(&self, operation: RdmaOperation, buffer: Buffer, immediate: Option<u32>) -> Outcome {
         let core = &self.core;
         let (done, mut outcome) = oneshot::channel();
@@ -367,7 +375,7 @@ impl Connection {
         if posted {
             core.ring();
         }
-        // If this future is dropped from here on, the poller carries the operation through.
+        // If this future is dropped from here on, the poller completes the operation.
         let _poller = KickOnDrop(core);
         let start = Instant::now();
         while start.elapsed() < SPIN {
@@ -382,7 +390,8 @@ impl Connection {
         outcome.await.unwrap_or(Err(OperationError::Closed))
     }
 
-    /// Waits until `ready` has something: looking itself for a short while, then when the poller has found something.
+    /// Waits until `ready` returns a value. Polls for a short time, and then checks whenever the poller reports a
+    /// change.
     async fn until<T>(&self, ready: impl Fn() -> Option<T>) -> T {
         let start = Instant::now();
         while start.elapsed() < SPIN {
@@ -405,14 +414,14 @@ impl Connection {
     }
 }
 
-/// A local buffer: where it is, and what keeps it there.
+/// A local buffer: its position, and a reference that keeps its memory allocated.
 struct Buffer {
     offset: u64,
     length: u64,
     keep: Keep,
 }
 
-/// Makes sure that the poller looks at the operations that a dropped future leaves behind.
+/// Wakes the poller if a dropped future leaves outstanding operations.
 struct KickOnDrop<'a>(&'a Core);
 
 impl Drop for KickOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! The queues against a kernel that the test plays.
+//! Tests of the queues. The test plays the kernel.
 
 use std::sync::atomic::Ordering::SeqCst;
 use transport_common::queues::Verb;
@@ -13,7 +13,7 @@ use crate::segmentation::RdmaOperation;
 const FIRST: Rsn = Rsn(u32::MAX - 3); // counters wrap soon
 const SEGMENT: u32 = 100;
 
-/// The other side of a queue pair, as far as the application can see it.
+/// The kernel's side of a queue pair, as far as the application can see it.
 struct Kernel {
     qp: Box<QueuePair>,
     /// Next receive to use.
@@ -162,7 +162,8 @@ fn unordered_operations_end_when_every_segment_has() {
     assert_eq!(outcome.try_recv(), Ok(Ok(())));
 }
 
-/// An error ends the operation only when nothing of it is in flight, so that its buffer can be used again.
+/// An error ends an operation only when none of its segments is in flight, because then its buffer may be used
+/// again.
 #[test]
 fn a_failed_operation_keeps_its_buffer_until_everything_posted_has_ended() {
     let (kernel, mut queues) = Kernel::new(true);
@@ -180,7 +181,8 @@ fn a_failed_operation_keeps_its_buffer_until_everything_posted_has_ended() {
     assert_eq!(Arc::strong_count(&buffer), 1);
 }
 
-/// The engine completes what a dead connection has outstanding; the wire program may still copy into its memory.
+/// The engine completes the outstanding transactions of a dead connection. The wire program may still copy into
+/// their memory.
 #[test]
 fn what_this_end_has_ended_is_told_after_a_grace_period() {
     let grace = Arc::new(ByHand::default());
@@ -206,7 +208,7 @@ fn what_this_end_has_ended_is_told_after_a_grace_period() {
     assert_eq!(ended.try_recv(), Ok(Err(OperationError::Completion { code: dead, ulp_code: 0 })));
     assert_eq!(Arc::strong_count(&buffer), 1);
 
-    // What ends later needs a grace period of its own.
+    // A transaction that ends later needs another grace period.
     queues.post(&kernel.qp, own(8)).expect("room");
     kernel.complete(FIRST.add(3), late);
     kernel.advance(FIRST.add(4));
@@ -216,7 +218,7 @@ fn what_this_end_has_ended_is_told_after_a_grace_period() {
     assert_eq!((out[0].wr_id, out[0].status), (8, late));
 }
 
-/// Of an operation that has failed, what was drained still counts as under way.
+/// Drained segments of a failed operation still count as in flight.
 #[test]
 fn a_failed_operation_waits_for_the_grace_period_of_what_was_drained() {
     let grace = Arc::new(ByHand::default());
@@ -337,7 +339,8 @@ fn receives_come_back_under_their_own_names() {
     assert_eq!(queues.occupancy(&kernel.qp).receive, RECEIVE_QUEUE_DEPTH as u32);
 }
 
-/// D-89: what waits on a dead connection completes kCmplDeadConn, what is in flight as the kernel says.
+/// D-89: on a dead connection, waiting operations complete with kCmplDeadConn, and operations in flight complete
+/// as the kernel reports.
 #[test]
 fn a_dead_connection_fails_everything() {
     let (kernel, mut queues) = Kernel::new(true);
@@ -399,7 +402,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     /// Whatever the application does, the completion ring never overflows (`Kernel::complete` asserts it), every
-    /// operation ends once, and every completion of the application comes once.
+    /// operation ends exactly once, and every completion of the application is delivered exactly once.
     #[test]
     fn nothing_overflows_and_nothing_is_lost(steps in steps()) {
         let (mut kernel, mut queues) = Kernel::new(true);

@@ -1,9 +1,10 @@
-//! Whether the node still is what it was: its program on the interface, its engine at work.
+//! The thread that checks whether the node still works: its program is attached to the interface, and its engine
+//! runs.
 //!
-//! Another node, or anybody with the right to do so, can take the program off the interface; then nothing is received
-//! any more, while the engine would go on sending. The kernel tells nobody: of an XDP link that is attached, detached or
-//! replaced there is no rtnetlink message for its interface (Linux 6.18). So a thread looks at the link, four times a
-//! second, which costs a system call.
+//! Another node, or any process with the necessary rights, can detach the program from the interface. Then nothing
+//! is received any more, but the engine would go on sending. The kernel sends no rtnetlink message when an XDP
+//! link of an interface is attached, detached or replaced (Linux 6.18). So a thread checks the link four times per
+//! second. Each check is one system call.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, Weak};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Time between two looks.
+/// Time between two checks.
 const PERIOD: Duration = Duration::from_millis(250);
 /// How long somebody waits at most who wants a look.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -23,8 +24,8 @@ const PATIENCE: Duration = Duration::from_millis(250);
 pub enum Lost {
     /// Another program is attached to the interface, or none.
     #[error(
-        "the node's XDP program was taken off \"{interface}\"{}: the node has gone down; `tiercel up` takes the interface \
-         back, with --force if something else is attached", successor(*.by)
+        "the node's XDP program was detached from \"{interface}\"{}: the node has gone down; bring it up again with `tiercel \
+         up`, and with --force if another program is attached", successor(*.by)
     )]
     Detached {
         /// The interface.
@@ -34,31 +35,31 @@ pub enum Lost {
     },
     /// The interface was removed, or moved to another network namespace.
     #[error(
-        "interface \"{interface}\" is gone: the node has gone down; bring it up again when the interface is back"
+        "interface \"{interface}\" no longer exists: the node has gone down; bring it up again when the interface is back"
     )]
     InterfaceGone {
         /// The interface.
         interface: String,
     },
-    /// The engine thread cannot go on.
+    /// The engine thread has failed.
     #[error("the engine has stopped: {reason}")]
     Engine {
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
 }
 
 fn successor(program: Option<u32>) -> String {
-    program.map(|id| format!(" and program {id} put in its place")).unwrap_or_default()
+    program.map(|id| format!(" and replaced by program {id}")).unwrap_or_default()
 }
 
-/// What can be looked at.
+/// An object that the thread can check.
 pub(crate) trait Watched: Send + Sync + 'static {
-    /// Looks; takes what is lost to its end. False once there is nothing more to watch.
+    /// Checks the object, and shuts it down if it cannot go on. Returns false if there is nothing more to check.
     fn look(&self) -> bool;
 }
 
-/// The thread that looks.
+/// The thread that checks.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
@@ -85,7 +86,7 @@ impl Looks {
 }
 
 impl Watch {
-    /// Starts the thread; it ends with what it watches.
+    /// Starts the thread. It ends when the object is dropped or needs no more checks.
     pub(crate) fn start(&self, watched: Weak<impl Watched>) -> Result<(), Error> {
         let stop = Arc::clone(&self.stop);
         let looks = Arc::clone(&self.looks);
@@ -122,7 +123,7 @@ impl Watch {
         self.stop.store(true, SeqCst);
         let Some(thread) = self.thread.lock().expect("no panic under the lock").take() else { return };
         thread.thread().unpark();
-        // The thread itself brings a node down that is lost.
+        // This may run on the thread itself, which brings a node down that cannot go on.
         if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
             tracing::error!("the thread that watches the interface panicked");
         }

@@ -1,4 +1,4 @@
-//! An XDP program of two instructions, to see what a driver can do before anything is built.
+//! An XDP program of two instructions. It tests what a driver supports before anything is built.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,7 +7,7 @@ use bpf_call::{Instruction, LoadXdp, XDP_DROP, XDP_FLAGS_DRV_MODE, link_xdp};
 
 const DROP: [Instruction; 2] = [Instruction::set_result(XDP_DROP), Instruction::EXIT];
 
-/// An XDP program that drops every packet, loaded into the kernel until dropped.
+/// An XDP program that drops every packet. It stays in the kernel until this value is dropped.
 pub(crate) struct DropProgram(OwnedFd);
 
 impl DropProgram {

@@ -1,4 +1,4 @@
-//! The card alone: bounds, frames, and one WRITE between two cards.
+//! Tests the card: bounds, frames, and one WRITE between two cards.
 
 use super::*;
 use transport_common::datapath::{Frames, Memory};
@@ -48,7 +48,8 @@ fn write_is_placed_acknowledged_and_completed() {
     assert_eq!(b.counter(Counter::SentInReceivedFrame), 1);
 }
 
-/// F-10.1-1, F-10.1-3: what a frame waits in the card's receive buffer is the receiver's, not the fabric's, time.
+/// F-10.1-1, F-10.1-3: the time that a frame waits in the card's receive buffer counts for the receiver, not for
+/// the fabric.
 #[test]
 fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     let at = |ticks: u64| Picoseconds(ticks << 17);
@@ -71,7 +72,7 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     assert_eq!(a.scratch.step.output.event.rx_buffer_level, 20, "F-10.2-3");
 }
 
-/// F-7.2-6, D-23: of a packet whose ULP is not here nothing is believed, not even what it acknowledges.
+/// F-7.2-6, D-23: nothing in a packet for an absent ULP is used, not even its acknowledgement.
 #[test]
 fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
     let asked = [
@@ -90,7 +91,8 @@ fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
         let (_, request) = a.engine_frame().expect("the doorbell was rung");
         refused(&mut b, name, &request);
         assert!(b.memory()[8192..8292].iter().all(|byte| *byte == 0x11), "{name}");
-        // The same packet of RDMA is served, and its answer refused as well if it is not of RDMA.
+        // The same packet with the RDMA protocol is served. Its response is rejected too if its protocol is not
+        // RDMA.
         let (verdict, answer) = b.receive(request);
         assert_eq!(verdict, Verdict::Transmit, "{name}");
         if work.opcode == Verb::READ {
@@ -102,7 +104,8 @@ fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
     }
 }
 
-/// The packet in this frame, as one of NVMe, is dropped, counted, and leaves the connection as it was.
+/// Changes the packet's protocol to NVMe, and asserts that it is dropped and counted, and does not change the
+/// connection.
 fn refused(nic: &mut HostNic, name: &str, frame: &[u8]) {
     const NVME: u8 = 3;
     let (udp, falcon) = (14 + 20, 14 + 20 + 8 + 16);
@@ -118,7 +121,7 @@ fn refused(nic: &mut HostNic, name: &str, frame: &[u8]) {
     assert_eq!(*nic.counters(), expected, "{name}");
 }
 
-/// D-86: a damaged header length has a counter of its own cause, and true options are told from it by their checksum.
+/// D-86: a damaged header length has its own counter. The checksum distinguishes it from real options.
 #[test]
 fn a_damaged_ipv4_header_length_is_told_from_options() {
     let counted = |frame: &[u8], counter: Counter, verdict: Verdict| {
@@ -142,7 +145,7 @@ fn a_damaged_ipv4_header_length_is_told_from_options() {
         // The header would be longer than the frame.
         counted(&with_first_byte(0x4f)[..ip + 59], Counter::DropIpv4Header, Verdict::Drop);
 
-        // Seven times No Operation and the end of options, and a checksum that covers them.
+        // Seven No Operation options and the end of options, with a checksum that covers them.
         let options = |udp_port: u8| {
             let mut frame = [&frame[..ip + 20], &[1, 1, 1, 1, 1, 1, 1, 0], &frame[ip + 20..]].concat();
             frame[ip] = 0x47;
@@ -174,7 +177,7 @@ fn memory_is_refused_where_the_longest_copy_would_not_fit() {
     assert!(!platform.store_value(u64::MAX, 1));
     assert!(platform.frame_to_memory(0, edge, 200));
     assert!(!platform.frame_to_memory(1, edge, 200), "beyond the frame");
-    assert!(!platform.frame_to_memory(0, edge, 0), "nothing is not copied");
+    assert!(!platform.frame_to_memory(0, edge, 0), "a copy of zero bytes is rejected");
     assert_eq!(platform.fetch_add(edge + 8, 1), 0);
 }
 
@@ -210,7 +213,7 @@ impl contract::Fixture for Tested {
     }
 }
 
-/// The same behind the recorder, which may change nothing.
+/// The host's node behind the recorder, which must not change anything.
 struct Taped(Tested, Box<Tape>);
 
 impl contract::Fixture for Taped {
@@ -240,7 +243,7 @@ fn the_host_keeps_the_contract() {
 
 #[test]
 fn the_recorder_keeps_the_contract() {
-    // SAFETY: integers only.
+    // SAFETY: the type has integers only, so zero bytes are valid.
     let tape = unsafe { Box::<Tape>::new_zeroed().assume_init() };
     contract::check(&mut Taped(tested(), tape));
 }

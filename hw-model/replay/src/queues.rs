@@ -1,4 +1,4 @@
-//! The queues of a connection as a recorded step saw them.
+//! The queues of a connection in a recorded step.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,10 +10,10 @@ use transport_common::tape::{Tag, digest_of_completion};
 
 use super::player::Player;
 
-/// Answers from the tape. Settings are those in force, kept beside the connection.
+/// The queues of a recorded step. They answer from the tape.
 pub struct ReplayedQueues {
     pub(super) player: Rc<RefCell<Player>>,
-    /// In force, and what the step put into force; a step does that once at most, before it looks at them.
+    /// The congestion-control settings. A step may replace them at most once, before it reads them.
     pub(super) settings: SettingsCell,
 }
 
@@ -92,8 +92,8 @@ impl Queues for ReplayedQueues {
         if let Some(answer) = player.ask(Tag::TakeSettings, &[])
             && let Some(settings) = player.value(Tag::TakeSettings, answer)
         {
-            // A second time in one step would be a fault of the core; the first settings stay then, and the contexts
-            // differ.
+            // If the core took settings twice in one step, that would be a fault. The first settings stay then,
+            // and the replay finds a difference in the context.
             let _ = self.settings.taken.set(settings);
         }
     }

@@ -1,4 +1,4 @@
-//! Traces that are none.
+//! Tests files that are not valid traces.
 
 use std::mem::offset_of;
 
@@ -21,7 +21,7 @@ fn with_chunk(mut trace: Vec<u8>, kind: ChunkKind, payload: &[u8]) -> Vec<u8> {
     trace
 }
 
-/// A tape with these words.
+/// Returns a tape with these words.
 fn tape(words: &[u32]) -> Vec<u8> {
     let mut bytes = vec![0; Tape::HEAD_BYTES];
     bytes[0] = 1;
@@ -41,15 +41,15 @@ fn error(trace: &[u8]) -> String {
 
 #[test]
 fn foreign_and_cut_files_are_told_apart() {
-    assert!(error(b"").contains("this is no trace"));
-    assert!(error(&[0; 100]).contains("this is no trace"));
+    assert!(error(b"").contains("this is not a trace"));
+    assert!(error(&[0; 100]).contains("this is not a trace"));
     let mut other = head();
     other[12] ^= 1;
     assert!(error(&other).contains("another build's"), "{}", error(&other));
     assert!(error(&head()).contains("no end behind event 0"));
     let run = with_chunk(head(), ChunkKind::RUN, &tape(&[Tag::End as u32 | 1 << 16]));
     for length in head().len() + 1..run.len() {
-        assert!(error(&run[..length]).contains("no end behind event 0"), "{length}");
+        assert!(error(&run[..length]).contains("no end after event 0"), "{length}");
     }
     assert!(error(&run).contains("nothing more") || error(&run).contains("asks for"), "{}", error(&run));
 }
@@ -69,11 +69,11 @@ fn damage_is_said() {
     }
     for kind in [ChunkKind::CONNECTION, ChunkKind::LOST, ChunkKind::END] {
         let short = with_chunk(head(), kind, &[0; 3]);
-        assert!(error(&short).contains("shorter than what it holds"));
+        assert!(error(&short).contains("shorter than its contents"));
     }
 }
 
-/// Bytes of a file become the states of a connection only if there are such states.
+/// The bytes of a file become the state of a connection only if they are a valid state.
 #[test]
 fn a_connection_in_no_state_is_refused() {
     let place = |of: usize, within: usize| 8 + of + within;
@@ -97,7 +97,7 @@ fn a_connection_in_no_state_is_refused() {
     for at in states {
         let mut damaged = whole.clone();
         damaged[at] = 0x80;
-        assert!(ends(&damaged).contains("a state that there is not"), "byte {at}: {}", ends(&damaged));
+        assert!(ends(&damaged).contains("has an unknown state"), "byte {at}: {}", ends(&damaged));
     }
 }
 
@@ -111,7 +111,7 @@ fn an_empty_trace_is_one() {
 }
 
 proptest::proptest! {
-    /// Any bytes behind a head: an error, and no harm.
+    /// Any bytes after a header give an error and no panic.
     #[test]
     fn noise_is_refused(noise: Vec<u8>, words: Vec<u32>) {
         let noise = [head(), noise].concat();

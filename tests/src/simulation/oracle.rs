@@ -1,8 +1,8 @@
-//! What should have come of a flow, from its operations alone.
+//! Computes the expected results of a flow from its operations alone.
 //!
-//! An ordered flow whose packets are retried for ever is replayed in the order of its RSNs on a model of the target:
-//! memory, words, posted receives. Of the others it is checked that each operation took effect once or, if it failed,
-//! at most once.
+//! An ordered flow whose packets are retried forever is replayed in the order of its RSNs on a model of the
+//! target: memory, words, posted receives. For other flows, the oracle checks that each operation took effect
+//! once or, if it failed, at most once.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use super::application::{Area, Flow, Kind, Op, base};
 const ACK: u8 = CompletionCode::Ack as u8;
 const CIE: u8 = CompletionCode::TargetNackCie as u8;
 
-/// What an operation should end with.
+/// The expected result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected {
     status: u8,
@@ -29,7 +29,7 @@ impl Expected {
         Self { status: ACK, ulp_code: 0, length }
     }
 
-    /// A push completes in error, a pull is answered by the ULP's code (D-45, D-84).
+    /// A push completes in error. A pull is answered with the ULP's code (D-45, D-84).
     const fn refused(kind: Kind, code: UlpCode, length: u32) -> Self {
         match kind {
             Kind::Write | Kind::Send => Self { status: CIE, ulp_code: code.0, length },
@@ -39,7 +39,8 @@ impl Expected {
 }
 
 impl Flow {
-    /// Checks everything that can be known once all operations have ended. `initiator` and `target` are the two cards.
+    /// Checks everything that can be known once all operations have ended. `initiator` and `target` are the two
+    /// cards.
     pub fn verify(&self, initiator: &HostNic, target: &HostNic) {
         if self.ordered {
             let ends: Vec<u32> =
@@ -66,7 +67,7 @@ impl Flow {
         rsn.wrapping_sub(self.first.0)
     }
 
-    /// The completion of `op`, checked against what was expected.
+    /// Checks the completion of `op` against the expected result.
     fn check_end(&self, n: usize, expected: Expected) {
         let op = &self.ops[n];
         let silent =
@@ -86,7 +87,7 @@ struct Replay<'a> {
     flow: &'a Flow,
     overlap: Vec<u8>,
     words: [u64; 16],
-    /// Next receive, bytes of the message in it so far, and whether a message is open.
+    /// Next receive, bytes of the current message in it, and whether a message is incomplete.
     receive: usize,
     filled: u32,
     open: bool,
@@ -146,7 +147,8 @@ impl<'a> Replay<'a> {
         Expected::success(work.length)
     }
 
-    /// A READ sees everything before it. It may see later WRITEs as well: its data is fetched when its answer is built.
+    /// Checks a READ. It sees everything before it. It may also see later WRITEs, because its data are fetched
+    /// when its answer is built.
     fn read(&mut self, n: usize, op: &Op, initiator: &HostNic, target: &HostNic) -> Expected {
         let work = &op.work;
         if !op.area.admits(AccessFlags::REMOTE_READ, work.remote_address, work.length) {
@@ -218,7 +220,7 @@ impl<'a> Replay<'a> {
         Expected::success(work.length)
     }
 
-    /// The completion of the receive whose turn it is.
+    /// Checks the completion of the next receive.
     fn arrive(&mut self, n: usize, op: &Op, opcode: Verb, length: u32, status: u8) {
         let immediate = op.work.flags.contains(WorkFlags::IMMEDIATE) && status == ACK;
         self.arrivals.push(Completion {
@@ -235,13 +237,13 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What an atomic brought back.
+/// Returns the value that an atomic returned.
 fn original(op: &Op, initiator: &HostNic) -> u64 {
     let bytes = &initiator.memory()[op.work.local_offset as usize..][..8];
     u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
 }
 
-/// Checks that hold in any order and, of failed operations, whether or not they took effect.
+/// Makes the checks that hold in any order and, for failed operations, whether or not they took effect.
 struct Unordered<'a> {
     flow: &'a Flow,
     initiator: &'a HostNic,
@@ -282,7 +284,7 @@ impl Unordered<'_> {
         (8..16).for_each(|word| self.check_swaps(word));
     }
 
-    /// Whether an operation may end with `status` although there was nothing wrong with it (D-46, D-89).
+    /// Returns whether a correct operation may end with `status` (D-46, D-89).
     fn may_fail(&self, status: u8) -> bool {
         let failures = [CompletionCode::LocalTimeout as u8, CompletionCode::DeadConnection as u8];
         self.flow.profile == super::Profile::Exhausting && failures.contains(&status)
@@ -352,7 +354,7 @@ impl Unordered<'_> {
         u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
     }
 
-    /// Operations on a word: value brought in, original value if it ended well, the operation.
+    /// Operations on a word: operand, original value if it succeeded, the operation.
     fn on_word(&self, word: usize) -> Vec<(Option<u64>, &Op)> {
         let there = |op: &&Op| {
             let kind = if word < 8 { Kind::FetchAdd } else { Kind::CompareSwap };
@@ -366,8 +368,8 @@ impl Unordered<'_> {
         op.ended.is_none_or(|(_, end)| !self.may_fail(end.status))
     }
 
-    /// The additions to a word form one chain of originals, each taking part exactly once. When operations may fail, the
-    /// addends are distinct powers of two and show in the sum.
+    /// Checks that the additions to a word form one chain of original values, with each exactly once. If
+    /// operations may fail, the addends are distinct powers of two, and the sum shows them.
     fn check_additions(&self, word: usize) {
         let operations = self.on_word(word);
         if operations.iter().any(|(original, _)| original.is_none()) {
@@ -395,7 +397,8 @@ impl Unordered<'_> {
         assert_eq!(value, self.word(word), "word {word}: additions are executed exactly once");
     }
 
-    /// Successful swaps form one chain from the first value to the last; the others found a value of that chain.
+    /// Checks that successful swaps form one chain from the first value to the last, and that the others found
+    /// a value of that chain.
     fn check_swaps(&self, word: usize) {
         let operations = self.on_word(word);
         if operations.iter().any(|(original, _)| original.is_none()) {

@@ -1,11 +1,11 @@
-//! The application of a connection as transactions and the ULP see it.
+//! The application's queues, as the transaction sublayer and the ULP see them.
 
 use crate::ids::Rsn;
 use crate::queues::Queues;
 use crate::transaction::{Kind, Label, Submissions, Transaction};
 use crate::ulp::rdma::{self, Completion, ReceiveRequest, Receives, WorkFlags, WorkRequest};
 
-/// The queues behind which it stands.
+/// The queues that connect the connection to its application.
 #[repr(transparent)]
 pub(super) struct Application<'q, Q>(pub(super) &'q Q);
 

@@ -86,7 +86,7 @@ const RNR_TIMEOUT_TICKS: [Ticks; 32] = {
     ticks
 };
 
-/// Receiver-not-ready delay of the lower five bits of `code`, rounded to ticks.
+/// Returns the receiver-not-ready delay of the lower five bits of `code`, rounded to ticks.
 #[inline(always)]
 pub const fn rnr_timeout(code: u8) -> Ticks {
     RNR_TIMEOUT_TICKS[(code & 0x1f) as usize]
@@ -101,19 +101,19 @@ pub struct Nack {
     pub data_base_psn: Psn,
     /// Base of the sender's receive request window (F-7.8-8).
     pub request_base_psn: Psn,
-    /// When the packet last received was sent, from its IV (D-12, D-13).
+    /// Time when the last received packet was sent, from its IV (D-12, D-13).
     pub t1: FalconTime,
-    /// When that packet was received, by the clock of the sender of this NACK.
+    /// Time when that packet was received, by the clock of the sender of this NACK.
     pub t2: FalconTime,
     /// Congestion information, `rue` of 24 bits (F-7.8-2).
     pub cc: CongestionInfo,
-    /// The packet refused (F-7.8-3).
+    /// The refused packet (F-7.8-3).
     pub psn: Psn,
-    /// Cause, see [`NackCode`]; reserved codes are handed on (D-38).
+    /// Cause, see [`NackCode`]. Reserved codes are passed on (D-38).
     pub code: NackCode,
-    /// Delay asked for when the cause is RNR, 5 bits, see [`rnr_timeout`].
+    /// Requested delay if the cause is RNR, 5 bits, see [`rnr_timeout`].
     pub rnr_timeout_code: u8,
-    /// W: `psn` belongs to the request window, else to the data window (F-7.8-6).
+    /// W: `psn` belongs to the request window, otherwise to the data window (F-7.8-6).
     pub request_window: bool,
     /// The target ULP's own code, for the initiator's ULP (F-7.8-7).
     pub ulp_code: u8,
@@ -123,7 +123,7 @@ impl Nack {
     /// Bytes of a NACK.
     pub const LEN: usize = 40;
 
-    /// Reads what follows the first words.
+    /// Reads the part after the first words.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`].

@@ -35,16 +35,16 @@ impl ResyncCode {
     pub const TARGET_ULP_INVALID_CID: Self = Self(7);
 }
 
-/// A Resync: stands in for a packet that will never be sent again (D-04).
+/// A Resync: replaces a packet that will never be sent again (D-04).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resync {
-    /// The base header, PSN and RSN of the packet replaced (F-7.2-12).
+    /// The base header, with PSN and RSN of the replaced packet (F-7.2-12).
     pub base: BaseHeader,
     /// Cause, see [`ResyncCode`].
     pub code: ResyncCode,
-    /// Type of the packet replaced: Pull Request, Pull Data or Push Data (F-7.6-4, D-24).
+    /// Type of the replaced packet: Pull Request, Pull Data or Push Data (F-7.6-4, D-24).
     pub packet_type: PacketType,
-    /// Vendor defined, 0 when unused (F-7.6-5).
+    /// Vendor defined, 0 if unused (F-7.6-5).
     pub vendor: u32,
 }
 
@@ -52,7 +52,7 @@ impl Resync {
     /// Bytes of the packet.
     pub const LEN: usize = 32;
 
-    /// Reads what follows the first words.
+    /// Reads the part after the first words.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`], [`Malformed::ResyncPacketType`].
@@ -73,7 +73,7 @@ impl Resync {
         })
     }
 
-    /// True if the packet replaced, and so this Resync, belongs to the request window (D-24).
+    /// Returns true if the replaced packet, and so this Resync, belongs to the request window (D-24).
     #[inline(always)]
     pub const fn in_request_window(&self) -> bool {
         matches!(self.packet_type, PacketType::PullRequest)

@@ -1,4 +1,5 @@
-//! The frames of the corpus: every packet type in every encapsulation, cut and broken ones of every reason.
+//! The frames of the corpus: every packet type in every encapsulation, and truncated and invalid frames for every
+//! reason.
 
 use super::harness::{Ip, Packet, append, encode_frame};
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
@@ -19,7 +20,7 @@ use transport_common::wire::resync::{Resync, ResyncCode};
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{FalconHeader, PacketType, ProtocolType};
 
-/// How a Falcon packet is wrapped.
+/// Encapsulation of a Falcon packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Wrap {
     pub(crate) name: &'static str,
@@ -28,7 +29,7 @@ pub(crate) struct Wrap {
     has_vc: bool,
 }
 
-/// IPv4 and IPv6, with and without VLAN tag, with virtualisation cookie.
+/// IPv4 and IPv6, with and without a VLAN tag, and with a virtualisation cookie.
 pub(crate) const WRAPS: [Wrap; 5] = [
     Wrap { name: "v4", v6: false, vlan: None, has_vc: false },
     Wrap { name: "v4-vlan", v6: false, vlan: Some(0x2064), has_vc: false },
@@ -37,7 +38,7 @@ pub(crate) const WRAPS: [Wrap; 5] = [
     Wrap { name: "v6-vc", v6: true, vlan: None, has_vc: true },
 ];
 
-/// A Falcon header and its payload wrapped into a frame.
+/// Returns a frame with a Falcon header and its payload.
 pub(crate) fn frame(wrap: Wrap, falcon: FalconHeader, payload: &[u8]) -> Vec<u8> {
     let psp = Psp::plaintext(Spi(0x0000_1001), 0x0000_1234_5678_9abc);
     let psp = if wrap.has_vc {
@@ -162,7 +163,7 @@ fn atomic() -> Vec<u8> {
     out
 }
 
-/// Every kind of Falcon packet with its payload, by name.
+/// Returns every kind of Falcon packet with its payload, by name.
 pub(crate) fn packets() -> Vec<(&'static str, FalconHeader, Vec<u8>)> {
     let data: Vec<u8> = (0..37).collect();
     let resync = |code, packet_type| {
@@ -219,7 +220,7 @@ pub(crate) fn packets() -> Vec<(&'static str, FalconHeader, Vec<u8>)> {
         .collect()
 }
 
-/// Makes the IPv4 checksum right again, so that a broken field behind it is reached.
+/// Corrects the IPv4 checksum, so that the parser reaches an invalid field after it.
 pub(crate) fn repair_ipv4(frame: &mut [u8]) {
     let at = if frame.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
     if let Some(header) = frame.get_mut(at..at + Ipv4::LEN) {
@@ -229,14 +230,14 @@ pub(crate) fn repair_ipv4(frame: &mut [u8]) {
     }
 }
 
-/// Offsets of an untagged frame without cookie.
+/// Offsets in an untagged frame without a cookie.
 const IPV4: usize = Ethernet::LEN;
 const UDP4: usize = IPV4 + Ipv4::LEN;
 const PSP4: usize = UDP4 + Udp::LEN;
 const FALCON4: usize = PSP4 + Psp::LEN;
 const IPV6: usize = Ethernet::LEN;
 
-/// One broken frame for every reason, under the reason's name.
+/// Returns one invalid frame per reason, under the reason's name.
 pub(crate) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
     let whole = |wrap: usize, name: &str| {
         let (_, header, payload) =
@@ -306,7 +307,7 @@ pub(crate) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Frames that are whole and not Falcon.
+/// Returns frames that are complete and not Falcon.
 pub(crate) fn foreign() -> Vec<(&'static str, Vec<u8>)> {
     let (_, header, payload) = packets().swap_remove(0);
     let v4 = frame(WRAPS[0], header, &payload);

@@ -1,4 +1,5 @@
-//! Errors of the target ULP and what the initiator makes of answers (F-8.5.3.5, F-8.4.3.2, D-44, D-45, D-48, D-84).
+//! Errors of the target ULP, and how the initiator handles responses (F-8.5.3.5, F-8.4.3.2, D-44, D-45, D-48,
+//! D-84).
 
 use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
@@ -8,7 +9,7 @@ use transport_common::ulp::rdma::{Answer, AnswerKind, OperationKind, UlpCode};
 
 use crate::harness::*;
 
-/// What `work` comes to: status and ULP code of its completion.
+/// Returns status and ULP code of the completion of `work`.
 fn outcome(ordered: bool, prepare: impl Fn(&mut Pair), work: WorkRequest) -> (u8, u8) {
     let mut p = Pair::new(ordered);
     prepare(&mut p);
@@ -25,7 +26,7 @@ fn region(rights: AccessFlags) -> impl Fn(&mut Pair) {
     move |p| p.b.regions = vec![Region { offset: 4096, length: 64, key: RKEY, access: rights }]
 }
 
-/// D-84: key, bounds and rights, for each operation; a push fails by NACK, a pull by its answer (D-45).
+/// D-84: key, bounds and rights of each operation. A push fails with a NACK, a pull with its response (D-45).
 #[test]
 fn access_is_checked() {
     const ALL: AccessFlags = AccessFlags::all();
@@ -51,7 +52,7 @@ fn access_is_checked() {
 }
 
 /// F-8.5.3.5-2: a READ longer than a segment of the target is answered in error, without a NACK. F-8.5.3.2-1: the
-/// answer carries the request's RSN.
+/// response carries the request's RSN.
 #[test]
 fn oversize_read_is_answered_in_error() {
     let mut p = Pair::new(true);
@@ -72,7 +73,7 @@ fn oversize_read_is_answered_in_error() {
     assert_eq!(p.b.entry.tables.statistics.nacks_sent, 0);
 }
 
-/// A READ is bounded by what Pull Data may hold, not by the segments that the target sends itself.
+/// A READ is limited by what Pull Data can hold, not by the segments that the target itself sends.
 #[test]
 fn read_longer_than_a_segment_of_the_target() {
     let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
@@ -88,7 +89,7 @@ fn read_longer_than_a_segment_of_the_target() {
     }
 }
 
-/// A region that disappears between request and answer makes the answer an error, not a leak.
+/// If a region is removed between request and response, the response is an error and reveals no data.
 #[test]
 fn region_gone_before_the_answer_leaves() {
     let mut p = Pair::new(true);
@@ -103,7 +104,7 @@ fn region_gone_before_the_answer_leaves() {
     assert_eq!(p.a.completions()[0].ulp_code, UlpCode::ACCESS.0);
 }
 
-/// D-84: a payload that is no operation: a push is NACKed with code 1, a pull answered with it.
+/// D-84: a payload that is not a valid operation. A push is NACKed with code 1, a pull is answered with it.
 #[test]
 fn malformed_operations() {
     let mut p = Pair::new(true);
@@ -117,13 +118,14 @@ fn malformed_operations() {
     assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::INVALID_REQUEST.0));
     let answer = p.b.receive(&sent[1], at(2)).expect("an answer");
     assert_eq!(answer.operation.code, UlpCode::INVALID_REQUEST);
-    // Nothing of what stands in the scratch memory for such a payload gets into the context.
+    // The context gets nothing of the scratch memory's content for such a payload.
     let kept = p.b.entry.tables.responses[0].answer;
     let code = UlpCode::INVALID_REQUEST;
     assert_eq!(kept, Answer { kind: AnswerKind::Error, code, ..Answer::default() });
 }
 
-/// The ULP could not place a push it had taken: completed in error with code 3; the duplicate repeats the NACK (D-21).
+/// The ULP could not place a push that it had taken: it is completed in error with code 3. A duplicate repeats the
+/// NACK (D-21).
 #[test]
 fn placing_can_fail() {
     for held in [false, true] {
@@ -148,8 +150,8 @@ fn placing_can_fail() {
     }
 }
 
-/// F-8.4.3.2-1, D-23: Pull Data that answers nothing is dropped but acknowledged: unknown RSN, a push's RSN, a second
-/// answer.
+/// F-8.4.3.2-1, D-23: Pull Data that answers nothing is dropped but acknowledged: an unknown RSN, a push's RSN, a
+/// second response.
 #[test]
 fn unknown_pull_data_is_acknowledged_and_dropped() {
     for rsn in [1u32, 3, 9, 2u32.wrapping_sub(256), 2 + 256] {
@@ -169,8 +171,8 @@ fn unknown_pull_data_is_acknowledged_and_dropped() {
     }
 }
 
-/// F-11-21, F-11-22, D-48: a shorter answer counts with its length, a longer one is an operation error and is not
-/// placed; so is an answer of the wrong kind.
+/// F-11-21, F-11-22, D-48: a shorter response completes with its own length. A longer one is an operation error
+/// and is not placed. So is a response of the wrong kind.
 #[test]
 fn answers_that_do_not_fit() {
     for (change, status, length) in [(-3i32, 0, 5), (0, 0, 8), (1, CompletionCode::OperationError as u8, 0)] {
@@ -196,8 +198,8 @@ fn answers_that_do_not_fit() {
     assert_eq!(p.a.completed(), [(1, CompletionCode::OperationError as u8)]);
 }
 
-/// D-84: the atomic's original value comes back, in host order, and the memory changes exactly once although both the
-/// request and the answer are lost and repeated.
+/// D-84: the original value of the atomic is returned in host order. The memory changes exactly once, although
+/// request and response are lost and repeated.
 #[test]
 fn atomics_happen_exactly_once() {
     let mut p = Pair::new(true);

@@ -6,7 +6,7 @@ use transport_common::ulp::rdma::UlpCode;
 
 use crate::harness::*;
 
-/// A segment of a SEND from `offset` here.
+/// Returns a segment of a SEND from `offset` here.
 fn segment(code: Verb, number: u32, offset: u64, length: u32) -> WorkRequest {
     WorkRequest { local_offset: offset, segment: number, rkey: 0, ..work(code, 0, length) }
 }
@@ -30,7 +30,7 @@ fn post_message(node: &mut Node, lengths: &[u32], immediate: Option<u32>) {
     }
 }
 
-/// One posted receive a message, segments one behind the other, one completion with the whole length.
+/// One posted receive per message, its segments one after the other, one completion with the whole length.
 #[test]
 fn segments_fill_one_receive() {
     let mut p = Pair::new(true);
@@ -42,7 +42,7 @@ fn segments_fill_one_receive() {
     post_message(&mut p.a, &[1024, 1024, 952], Some(0xfeed));
     post_message(&mut p.a, &[5], None);
     let mut sent = p.a.drain(at(0));
-    sent.reverse(); // the order is RSN's
+    sent.reverse(); // the RSN decides the order
     for wire in &sent {
         let answer = p.b.receive(wire, at(5));
         answer.map(|w| p.a.receive(&w, at(5)));
@@ -63,8 +63,8 @@ fn segments_fill_one_receive() {
     p.assert_idle();
 }
 
-/// Longer than the buffer: the segment that does not fit is completed in error, so are those behind it; the receiver
-/// learns of it; the next message starts clean.
+/// A message longer than its buffer: the segment that does not fit and those after it are completed in error. The
+/// receiver is notified. The next message is not affected.
 #[test]
 fn message_longer_than_its_receive() {
     let mut p = Pair::new(true);
@@ -84,7 +84,7 @@ fn message_longer_than_its_receive() {
     p.assert_idle();
 }
 
-/// D-84: on an unordered connection a SEND fits one segment.
+/// D-84: on an unordered connection a SEND has only one segment.
 #[test]
 fn unordered_sends_are_whole() {
     let mut p = Pair::new(false);
@@ -101,7 +101,7 @@ fn unordered_sends_are_whole() {
     p.assert_idle();
 }
 
-/// Middle or last without a first: invalid.
+/// A middle or last segment without a first one is invalid.
 #[test]
 fn segments_without_a_first_are_invalid() {
     for code in [Verb::SEND_MIDDLE, Verb::SEND_LAST] {
@@ -115,7 +115,7 @@ fn segments_without_a_first_are_invalid() {
     }
 }
 
-/// WRITE with immediate places its data and consumes a receive; without one it is RNR.
+/// WRITE with immediate places its data and consumes a receive. If no receive is posted, it causes RNR.
 #[test]
 fn write_with_immediate_consumes_a_receive() {
     let mut p = Pair::new(true);
@@ -138,7 +138,7 @@ fn write_with_immediate_consumes_a_receive() {
     p.assert_idle();
 }
 
-/// A receive posted outside the node's memory fails its message, not the node.
+/// A receive posted outside the node's memory makes its message fail, not the node.
 #[test]
 fn receive_outside_memory_is_an_error() {
     for offset in [u64::MAX - 2, transport_common::queues::MEMORY_BYTES as u64 - 2, 1 << 40] {

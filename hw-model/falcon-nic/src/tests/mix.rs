@@ -1,4 +1,4 @@
-//! All operations at once, in both directions, and what must be there at the end.
+//! Runs all kinds of operations in both directions at the same time, and checks the result.
 
 use clocked::Cycle;
 use fabric_model::{Fabric, Port};
@@ -10,28 +10,28 @@ use transport_common::queues::{AccessFlags, CELLS, ReceiveRequest, Region, Verb,
 use super::super::testbed::{self, Traffic};
 use super::super::*;
 
-/// Operations each end of a connection asks for; as many as fit the areas below.
+/// Maximum number of operations of each end of a connection. As many fit into the areas below.
 const MOST: usize = 64;
-/// Bytes between two operations' places.
+/// Bytes between the buffers of two operations.
 const PLACE: usize = 4096;
 /// Bytes of an area.
 const AREA: u64 = 4 << 20;
-/// Never written.
+/// The area that the operations read from. It is never written.
 const SOURCE: u64 = 0;
 const WRITTEN: u64 = AREA;
 const READ: u64 = 2 * AREA;
 const SENT: u64 = 3 * AREA;
 const COUNTERS: u64 = 4 * AREA;
-/// Never registered: what a SEND is copied into is no region.
+/// The region for all operations.
 const REGION: Region = Region { offset: 0, length: 5 * AREA, key: 1, access: AccessFlags::all() };
 
-/// An operation, and where its outcome is to be found.
+/// An operation, and the place of its result.
 struct Operation {
     side: usize,
     work: WorkRequest,
-    /// Of a SEND: where it is received.
+    /// For a SEND: the address of its receive buffer.
     received: u64,
-    /// Of an atomic: the original value.
+    /// For an atomic operation: the expected original value.
     original: u64,
 }
 
@@ -39,7 +39,7 @@ const fn place(slot: usize, number: usize) -> u64 {
     ((slot * MOST + number) * PLACE) as u64
 }
 
-/// What both ends of `connections` ask for.
+/// Returns the operations of both ends of `connections` connections.
 fn plan(seed: u64, connections: usize, count: usize) -> Vec<(usize, Vec<Operation>)> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut all = vec![];
@@ -124,7 +124,7 @@ fn prepare(joined: &Joined, seed: u64, connections: usize, plan: &[(usize, Vec<O
     }
 }
 
-/// Every byte is right, everything completed once, and nothing is left over.
+/// Checks that every byte is right, every operation completed once, and nothing is left over.
 fn check(joined: &Joined, connections: usize, plan: &[(usize, Vec<Operation>)]) {
     for (slot, operations) in plan {
         for (number, operation) in operations.iter().enumerate() {
@@ -183,7 +183,7 @@ fn check(joined: &Joined, connections: usize, plan: &[(usize, Vec<Operation>)]) 
     }
 }
 
-/// Runs the mix to its end and checks it; the cards afterwards.
+/// Runs the mix to its end, checks it, and returns the cards.
 pub(super) fn run(
     parameters: &Parameters,
     fabric: &str,

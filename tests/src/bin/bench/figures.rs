@@ -1,16 +1,16 @@
-//! What is measured, and against what. The names are those of the JSON report and do not change.
+//! The figures, and what they are compared with. The names are those of the JSON report and do not change.
 
 /// Bytes of a small operation.
 pub(crate) const SMALL: u32 = 64;
-/// Bytes of a large one.
+/// Bytes of a large operation.
 pub(crate) const MESSAGE: u32 = 1 << 20;
 
 /// How a figure is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// As many small operations as go: million operations per second.
+    /// As many small operations as possible: million operations per second.
     Rate,
-    /// As many large operations as go: gigabits of user data per second.
+    /// As many large operations as possible: gigabits of user data per second.
     Throughput,
     /// One small operation at a time: microseconds until the application sees it complete, median.
     Latency,
@@ -25,13 +25,13 @@ impl Measure {
         }
     }
 
-    /// Whether a measured value is at least as good as the target.
+    /// Returns whether a measured value is at least as good as the target.
     pub(crate) fn meets(self, value: f64, target: f64) -> bool {
         if self == Self::Latency { value <= target } else { value >= target }
     }
 }
 
-/// What the raw engine does, see `layout::kind`.
+/// The work of the raw engine, see `layout::kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RawVerb {
     Bounce,
@@ -60,7 +60,7 @@ const fn raw(name: &'static str, title: &'static str, measure: Measure, verb: Ra
     RawFigure { name, title, measure, verb }
 }
 
-/// What an application asks for.
+/// The operation of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Write,
@@ -70,7 +70,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// The raw operation that moves the same data the same way, with as many bytes as the measure has.
+    /// Returns the raw operation that moves the same amount of data in the same direction.
     fn raw(self, measure: Measure) -> RawVerb {
         match (measure, self) {
             (Measure::Rate | Measure::Latency, _) => RawVerb::Bounce,
@@ -87,12 +87,12 @@ pub(crate) struct Figure {
     pub(crate) title: &'static str,
     pub(crate) measure: Measure,
     pub(crate) operation: Operation,
-    /// What was promised, in the measure's unit.
+    /// The target, in the measure's unit.
     pub(crate) target: Option<f64>,
 }
 
 impl Figure {
-    /// Index in [`RAW`] of the figure it is compared with.
+    /// Returns the index in [`RAW`] of the figure with which it is compared.
     pub(crate) fn limit(&self) -> usize {
         let verb = self.operation.raw(self.measure);
         RAW.iter()

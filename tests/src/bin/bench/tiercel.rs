@@ -1,4 +1,4 @@
-//! Tiercel on the same cable: work requests posted and completions polled, as an application in a hurry does.
+//! Tiercel on the same cable. The application posts work requests and polls for completions as fast as possible.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -16,27 +16,27 @@ use crate::options::Options;
 use crate::run::{PATIENCE, Ran};
 use crate::series::Latencies;
 
-/// Of small operations, each of so many asks for a completion.
+/// Of small operations, every one with this number asks for a completion.
 const SIGNALED_EVERY: usize = 16;
-/// Completions taken at once.
+/// The number of completions taken at a time.
 const TAKEN: usize = 64;
 /// Bytes of an atomic.
 const WORD: u32 = 8;
-/// Offset, in both regions, of the fetch-adds' operand: behind the message.
+/// Offset, in both regions, of the fetch-adds' operand. It is after the message.
 const COUNTER: u64 = MESSAGE as u64;
-/// What the messages of both ends consist of.
+/// The bytes of which the messages of both ends consist.
 const LOCAL: u8 = 0x5a;
 const REMOTE: u8 = 0xc3;
 
-/// Where completions are taken to; made once, for clearing it takes longer than a look at an empty queue.
+/// Buffer for completions. It is made once, because clearing it takes longer than reading an empty queue.
 type Completions = [Completion; TAKEN];
 
-/// Two nodes with a connection between them and a region each; the engine of A is busy.
+/// Two nodes with a connection between them and one region each. The engine of A is busy.
 pub(crate) struct Tiercel {
     nodes: TwoNodes,
     local: MemoryRegion,
     remote: MemoryRegion,
-    /// Fetch-adds of 1 so far.
+    /// The number of fetch-adds of 1 so far.
     added: AtomicU64,
 }
 
@@ -48,10 +48,10 @@ impl Tiercel {
             batch: options.batch,
             ..EngineOptions::default()
         };
-        // There is no third CPU: while the peer's engine looks for work it keeps one of the two from us.
+        // There is no third CPU. While the peer's engine looks for work, it occupies one of the two.
         let engine_b =
             EngineOptions { mode: EngineMode::Sleeping, spin: Duration::ZERO, ..EngineOptions::default() };
-        // No congestion control runs yet: the constant windows are the largest there are.
+        // No congestion control runs here. The constant windows have the largest possible size.
         let tuning = Tuning { fcwnd: 128.0, ncwnd: 128, ..Setup::CONSTANT };
         let transmit = options.transmit();
         let setup = Setup { engine_a, engine_b, checksum, transmit, tuning, ..Setup::default() };
@@ -65,7 +65,7 @@ impl Tiercel {
         Ok(tiercel)
     }
 
-    /// Takes the nodes down and gives the hosts back.
+    /// Takes the nodes down and returns the hosts.
     pub(crate) fn down(self) -> Pair {
         let TwoNodes { a, b, pair, .. } = self.nodes;
         a.down();
@@ -73,7 +73,7 @@ impl Tiercel {
         pair
     }
 
-    /// The wire programs of A and B.
+    /// Returns the wire programs of A and B.
     pub(crate) fn programs(&self) -> Result<[u32; 2]> {
         Ok([cost::attached(&self.nodes.pair.a)?, cost::attached(&self.nodes.pair.b)?])
     }
@@ -98,14 +98,15 @@ impl Tiercel {
         Ok(ran)
     }
 
-    /// Small operations, of which the last asks for a completion.
+    /// Returns small operations, of which the last asks for a completion.
     fn small(&self, operation: Operation) -> Result<Vec<WorkRequest>> {
         let mut list = vec![self.work(operation, 0, small_bytes(operation))?; SIGNALED_EVERY];
         list[SIGNALED_EVERY - 1].flags = WorkFlags::SIGNALED;
         Ok(list)
     }
 
-    /// The transactions of one large operation, of which the last asks for a completion: the connection is ordered.
+    /// Returns the transactions of one large operation. Only the last asks for a completion, because the
+    /// connection is ordered.
     fn message(&self, operation: Operation) -> Result<Vec<WorkRequest>> {
         let segment = self.nodes.at_a.max_segment();
         let count = MESSAGE.div_ceil(segment);
@@ -124,7 +125,7 @@ impl Tiercel {
         (0..count).map(cut).collect()
     }
 
-    /// One transaction at an offset that is the same at both ends.
+    /// Returns one transaction, at an offset that is the same at both ends.
     fn work(&self, operation: Operation, at: u32, length: u32) -> Result<WorkRequest> {
         let (opcode, offset) = match operation {
             Operation::Write => (Verb::WRITE, at.into()),
@@ -143,7 +144,8 @@ impl Tiercel {
         })
     }
 
-    /// Keeps the send queue full with a list whose last request completes; `operations` is how many the list is.
+    /// Keeps the send queue full with a list whose last request completes. `operations` is the number of
+    /// operations in the list.
     fn many(&self, list: &[WorkRequest], operations: usize, duration: Duration) -> Result<Ran> {
         let mut completions = [Completion::default(); TAKEN];
         let (mut next, mut lists, mut completed) = (0, 0u64, 0u64);
@@ -159,7 +161,7 @@ impl Tiercel {
                 break (completed, elapsed);
             }
         };
-        // To the end of the list begun, and until all is complete.
+        // Continues to the end of the current list, and until everything is complete.
         let begun = lists + u64::from(next != 0);
         while completed < begun {
             if next != 0 && next != list.len() {
@@ -194,18 +196,18 @@ impl Tiercel {
             let mut turns = 0u32;
             while self.take(&mut completions)? == 0 {
                 turns += 1;
-                // Looking at the clock takes longer than looking at the queue.
+                // Reading the clock takes longer than reading the queue.
                 ensure!(
                     turns & 0xfff != 0 || begin.elapsed() < duration + PATIENCE,
-                    "an operation did not complete"
+                    "an operation did not complete in time"
                 );
             }
-            // The receive is replaced between two SENDs.
+            // A new receive is posted between two SENDs.
             if operation == Operation::Send { self.replace_receives(&mut completions) } else { Ok(()) }
         })
     }
 
-    /// Posts as many as there is room for.
+    /// Posts as many requests as fit into the queue.
     fn post(&self, list: &[WorkRequest]) -> Result<usize> {
         match self.nodes.at_a.post_list(list) {
             Err(PostError::QueueFull) => Ok(0),
@@ -213,7 +215,7 @@ impl Tiercel {
         }
     }
 
-    /// Completions at A since the last look; B gets new receives for those used up.
+    /// Returns the number of completions at A since the last call. Posts new receives at B for those used.
     fn collect(&self, completions: &mut Completions) -> Result<u64> {
         self.replace_receives(completions)?;
         self.take(completions)
@@ -225,14 +227,14 @@ impl Tiercel {
         Ok(taken as u64)
     }
 
-    /// The part of B's application, played by the same thread.
+    /// Acts as B's application, in the same thread.
     fn replace_receives(&self, completions: &mut Completions) -> Result<()> {
         let taken = self.nodes.at_b.poll(completions);
         succeeded(&completions[..taken])?;
         (0..taken).try_for_each(|_| self.post_receive())
     }
 
-    /// All receives name one buffer: nobody looks at a message twice.
+    /// Posts a receive. All receives use one buffer, because no message is read twice.
     fn post_receive(&self) -> Result<()> {
         Ok(self.nodes.at_b.post_receive(&self.remote, 0, MESSAGE, 0)?)
     }
@@ -241,7 +243,7 @@ impl Tiercel {
         Ok(region.write(0, &vec![byte; MESSAGE as usize])?)
     }
 
-    /// Whether the operations did what they are for, and not only completed.
+    /// Checks that the operations had the right effect, and did not only complete.
     fn check(&self, figure: &Figure, operations: u64) -> Result<()> {
         let (operation, name) = (figure.operation, figure.name);
         if operation == Operation::FetchAdd {

@@ -1,4 +1,4 @@
-//! From a transmission to the packet its receiver parses, and packets made by hand.
+//! Conversion of an outgoing packet to the packet that its receiver parses, and packets made by hand.
 
 use transport_common::connection::Outgoing;
 use transport_common::ids::Psn;
@@ -9,7 +9,7 @@ use transport_common::wire::packet::Packet;
 
 use super::*;
 
-/// A packet on its way: parsed, as the receiver's parser would leave it, and its data.
+/// A packet on its way: as the receiver's parser would return it, with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wire {
     pub(crate) packet: Packet,
@@ -18,12 +18,12 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Packet type, PSN, RSN.
+    /// Returns packet type, PSN, RSN.
     pub(crate) fn id(&self) -> (u8, u32, u32) {
         (self.packet.kind, self.packet.psn, self.packet.rsn)
     }
 
-    /// The data and the request base the packet acknowledges.
+    /// Returns the data and request base that the packet acknowledges.
     pub(crate) fn bases(&self) -> (u32, u32) {
         (self.packet.acknowledgement.data_base.0, self.packet.acknowledgement.request_base.0)
     }
@@ -33,7 +33,7 @@ impl Wire {
     }
 }
 
-/// What the parser makes of a transmission's bytes.
+/// Returns the result of the parser for the bytes of an outgoing packet.
 pub(super) fn parsed(t: &Outgoing, ulp: &Payload) -> (Packet, Operation) {
     let mut acknowledgement = Acknowledgement {
         data_base: Psn(t.data_base),
@@ -132,7 +132,8 @@ fn operation_of(u: &Payload) -> Operation {
     out
 }
 
-/// A bare acknowledgement from `peer`'s side with the bases of its receive windows moved to `data`, `request`.
+/// Returns an acknowledgement from `peer`'s side, with the bases of its receive windows set to `data` and
+/// `request`.
 pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire {
     let c = &to.entry.connection;
     let packet = Packet {
@@ -154,7 +155,7 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
     Wire { packet, operation: Operation::default(), data: Vec::new() }
 }
 
-/// A NACK for `psn` with the bases as they are.
+/// Returns a NACK for `psn` with the current bases.
 pub(crate) fn nack(to: &Node, window: Window, psn: u32, code: NackCode, now: Picoseconds) -> Wire {
     let c = &to.entry.connection;
     let mut wire = back(to, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, now);

@@ -1,4 +1,4 @@
-//! `tiercel`: runs a node of the Falcon transport, and talks to running ones.
+//! `tiercel`: runs a node of the Falcon transport, and sends commands to running nodes.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A command line that cannot be, or a request for help. Programs that ask for JSON get it here as well.
+/// Reports a command line that is wrong, or prints the requested help. With `--json`, the error is JSON as well.
 fn misused(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|argument| argument == "--json");
     if !error.use_stderr() || !json {
@@ -55,7 +55,7 @@ fn misused(error: &clap::Error) -> ExitCode {
     Exit::usage(text.trim_start_matches("error: ").trim_end()).report(true)
 }
 
-/// Logs go to stderr: a running node's at once, a client's on request.
+/// Starts logging to stderr. A node logs information messages by default, a client only warnings.
 fn start_logging(cli: &Cli) {
     // A node says at once what others say on request.
     let said = cli.verbose + u8::from(matches!(cli.command, Command::Up(_)));
