@@ -4,6 +4,8 @@
 
 mod grace;
 mod link;
+mod map;
+pub mod probe;
 mod program;
 
 use std::ffi::c_int;
@@ -14,6 +16,7 @@ pub use grace::Grace;
 pub use link::{
     XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace, detach_xdp_link, link_xdp, replace_in_link, xdp_place,
 };
+pub use map::empty_place;
 pub use program::{
     Instruction, LIVE_FRAME_BYTES, LoadXdp, MAX_BATCH, XDP_DROP, XDP_PASS, run_live, run_once, translated,
 };

@@ -11,7 +11,7 @@ use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_user::rate_update::RateUpdateOptions;
 use transport_user::{
     CongestionControl, Connection, ConnectionInfo, ConnectionSecurity, EngineOptions, LocalCid, Node,
-    NodeOptions, OpenConnection, Tuning,
+    NodeOptions, OpenConnection, Transmit, Tuning,
 };
 
 use crate::{Host, Pair};
@@ -36,6 +36,8 @@ pub struct Setup {
     pub checksum: bool,
     /// Ask the drivers for receive timestamps.
     pub hardware_timestamps: Option<bool>,
+    /// How frames leave, whatever the driver takes.
+    pub transmit: Option<Transmit>,
     /// Tuning of both ends.
     pub tuning: Tuning,
     /// The rate update engine in user space of both nodes.
@@ -56,6 +58,7 @@ impl Default for Setup {
             ipv6: false,
             checksum: true,
             hardware_timestamps: None,
+            transmit: None,
             // The fabric of the tests has delays of milliseconds, which congestion control would interpret as
             // congestion.
             tuning: Self::CONSTANT,
@@ -108,6 +111,7 @@ pub fn node(host: &Host, engine: EngineOptions, setup: Setup) -> Result<Node> {
     let options = NodeOptions {
         engine,
         hardware_timestamps: setup.hardware_timestamps,
+        transmit: setup.transmit,
         rate_update: setup.rate_update,
         ..NodeOptions::new(Host::INTERFACE, address)
     };

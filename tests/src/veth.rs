@@ -90,6 +90,14 @@ const ETHTOOL_SGSO: u32 = 0x24;
 const ETHTOOL_SGRO: u32 = 0x2c;
 const SIOCETHTOOL: u32 = 0x8946;
 
+/// Lets an interface merge received segments or not. A veth that merges polls, see [`VethEnd::merge`].
+///
+/// # Errors
+/// If there is no such interface in the calling thread's namespace.
+pub(crate) fn set_merge(name: &str, merge: bool) -> io::Result<()> {
+    ethtool(name, ETHTOOL_SGRO, merge.into())
+}
+
 fn set_offloads(name: &str, merge: bool) -> io::Result<()> {
     for command in [ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SSG, ETHTOOL_STXCSUM] {
         ethtool(name, command, 0)?;

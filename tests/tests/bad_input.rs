@@ -115,7 +115,7 @@ impl Target {
 
 /// Returns all counters except those of ordinary traffic, which the machine's own packets also increment.
 fn told_of_trouble(all: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let ordinary = ["pass_", "received", "sent_", "checksum_absent", "reply_by_engine"];
+    let ordinary = ["pass_", "received", "sent_", "handed_to_stack", "checksum_absent", "reply_by_engine"];
     all.clone().into_iter().filter(|(name, _)| !ordinary.iter().any(|o| name.starts_with(o))).collect()
 }
 

@@ -17,7 +17,7 @@ pub enum Counter {
     PassAddress,
     /// Falcon packets received that passed the parser.
     Received,
-    /// Frames sent by the engine.
+    /// Frames of the engine that were passed on to the card.
     SentByEngine,
     /// Packets sent in the frame that was just received.
     SentInReceivedFrame,
@@ -134,6 +134,11 @@ pub enum Counter {
     StampInFuture,
     /// The card's timestamp is older than a packet can be. The program's clock was used.
     StampTooOld,
+    /// Frames of the engine that went into the kernel's stack, because the card takes none from XDP. Those that the stack
+    /// passed on to the card are counted as sent by the engine too, those that it refused as not sent.
+    HandedToStack,
+    /// Frames of the engine that did not leave: XDP or the stack could not pass them on to the card.
+    DropNotSent,
 }
 
 /// The counters that a step raises. A step raises each counter at most once, so one bit per counter is enough.

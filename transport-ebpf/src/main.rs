@@ -12,10 +12,11 @@ mod maps;
 mod platform;
 mod short;
 mod stamp;
+mod transmit;
 
 use aya_ebpf::bindings::xdp_action;
-use aya_ebpf::macros::xdp;
-use aya_ebpf::programs::XdpContext;
+use aya_ebpf::macros::{classifier, raw_tracepoint, xdp};
+use aya_ebpf::programs::{RawTracePointContext, TcContext, XdpContext};
 use platform::Xdp;
 use transport_common::datapath::{self, Frames, Turn, Verdict};
 use transport_common::tape::{Recorded, RunKind};
@@ -132,10 +133,24 @@ pub fn exchange(ctx: XdpContext) -> u32 {
     }
 }
 
+/// Attached at the loopback device's entry to the stack where the card takes no frames from XDP: passes the engine's
+/// frames on to the card.
+#[classifier]
+pub fn to_card(ctx: TcContext) -> i32 {
+    transmit::to_card(&ctx)
+}
+
+/// Attached to the tracepoint `xdp_redirect_err`: takes back that a frame was sent.
+#[raw_tracepoint]
+pub fn not_redirected(ctx: RawTracePointContext) -> i32 {
+    transmit::not_redirected(&ctx);
+    0
+}
+
 #[inline(always)]
 fn send(turn: Turn) -> u32 {
     match turn {
-        Turn::Transmit => maps::PORT.redirect(0, 0).unwrap_or(xdp_action::XDP_ABORTED),
+        Turn::Transmit => transmit::send(),
         _ => xdp_action::XDP_DROP,
     }
 }

@@ -71,9 +71,12 @@ static CLOCK: Array<ClockPage> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// Working memory for one packet.
 #[map]
 static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
-/// The interface to send on.
+/// The interface to send on; empty where the card takes no frames from XDP.
 #[map]
 pub(crate) static PORT: DevMap = DevMap::with_max_entries(1, 0);
+/// The kernel's number of [`PORT`], filled by the loader: by it the kernel names the map when it could not redirect.
+#[map]
+static PORT_ID: Array<u32> = Array::with_max_entries(1, 0);
 /// The programs to which the wire and engine programs jump, filled by the loader.
 #[map]
 pub(crate) static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(2, 0);
@@ -105,6 +108,21 @@ pub(crate) static NODE_CONFIG: Global<NodeConfig> =
 pub(crate) fn scratch() -> Option<&'static mut Scratch> {
     // SAFETY: the pointer is a valid map value, and this CPU runs one program at a time.
     SCRATCH.get_ptr_mut(0).map(|p| unsafe { &mut *p })
+}
+
+/// Adds to this CPU's part of a counter. The sum of all parts wraps, so that one CPU may take back what another counted.
+#[inline(always)]
+pub(crate) fn count(counter: Counter, n: u64) {
+    if let Some(value) = COUNTERS.get_ptr_mut(counter as u32) {
+        // SAFETY: this CPU's own value.
+        unsafe { *value = (*value).wrapping_add(n) };
+    }
+}
+
+/// Whether `map` is the number of [`PORT`].
+#[inline(always)]
+pub(crate) fn is_port(map: u32) -> bool {
+    PORT_ID.get(0).is_some_and(|port| *port == map)
 }
 
 /// Returns the node page.

@@ -159,6 +159,9 @@ pub enum Error {
     /// The programs did not load.
     #[error("the kernel refused Tiercel's BPF programs: {0}. {hint}", hint = LOAD_HINT)]
     Load(String),
+    /// The kernel lacks what the programs use. The sentence says what, and what to do.
+    #[error("{0}")]
+    Kernel(String),
     /// The object lacks a map or a program: it was not built from this source.
     #[error("the built-in BPF object has no usable {0}: rebuild the project (cargo clean, then build again)")]
     Object(&'static str),

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aya::maps::{DevMap, MapData, ProgramArray, Stack, loaded_maps};
+use aya::maps::{MapData, ProgramArray, Stack, loaded_maps};
 use aya::programs::{ProgramError, Xdp, loaded_programs};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use bpf_call::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace};
@@ -14,13 +14,16 @@ use transport_common::queues::{CELLS, NodeConfig};
 use crate::bound_program::{Bound, BoundLink};
 use crate::bpf_log::BpfLog;
 use crate::error::Error;
+use crate::kernel;
 use crate::maps::{Maps, WakeRing, borrowed, typed};
 use crate::netlink::{Interface, Netlink, XdpState};
 use crate::programs::{ATTACHED, ENGINE, EXCHANGE, PLAIN, RECORDING, REDELIVER, WIRE};
+use crate::refusal::Reason;
+use crate::transmit::{self, CurrentWay, Transmit, TransmitPath};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
-/// Index of the engine program in the program array, and of the node's interface in the device map.
+/// Index of the engine program in the program array.
 const FIRST: u32 = 0;
 /// Index of the redelivery program in the program array.
 const SECOND: u32 = 1;
@@ -83,6 +86,7 @@ pub(crate) struct Attachment {
     log: Option<BpfLog>,
     /// Whether the recording programs are attached.
     recording: bool,
+    transmit: TransmitPath,
 }
 
 impl Attachment {
@@ -133,6 +137,17 @@ impl Attachment {
         })
     }
 
+    /// Lets frames leave in the way that the driver has now; true if that is another than before. The calling thread is
+    /// in the interface's network namespace.
+    pub(crate) fn choose_transmit(&mut self) -> Result<bool, Error> {
+        self.transmit.choose(&mut self.object)
+    }
+
+    /// The way in which frames leave.
+    pub(crate) fn transmit(&self) -> CurrentWay {
+        self.transmit.way().clone()
+    }
+
     /// Writes the log entries of the XDP programs to the node's log.
     pub(crate) fn pass_on_log(&mut self) {
         if let Some(log) = &mut self.log {
@@ -171,6 +186,7 @@ impl Loaded {
     /// [`Error::Bind`] if that additional program does not load.
     pub(crate) fn load(config: NodeConfig, bound: bool, log: bool) -> Result<Self, Error> {
         raise_memory_limit();
+        kernel::check()?;
         warn_of_preemption();
         let config = Plain(config);
         let mut loader = EbpfLoader::new();
@@ -195,8 +211,8 @@ impl Loaded {
         let mut programs: ProgramArray<&mut MapData> = borrowed(&mut object, "PROGRAMS")?;
         programs.set(FIRST, &engine, 0).map_err(fill_error)?;
         programs.set(SECOND, &redeliver, 0).map_err(fill_error)?;
-        let mut port: DevMap<&mut MapData> = borrowed(&mut object, "PORT")?;
-        port.set(FIRST, config.0.interface_index, None, 0).map_err(fill_error)?;
+        transmit::set_port(&mut object, config.0.interface_index)?;
+        transmit::count_failures(&mut object)?;
         let mut cells: Stack<&mut MapData, u32> = borrowed(&mut object, "CELL_STACK")?;
         // Cell 0 does not exist: 0 stands for "no cell".
         for cell in 1..=CELLS as u32 {
@@ -222,10 +238,12 @@ impl Loaded {
     }
 
     /// Attaches the wire program, or the program that was loaded for the interface instead of it.
+    /// Frames leave by `transmit`, or, with `None`, in the way that the driver supports.
     pub(crate) fn attach(
         mut self,
         interface: &Interface,
         mode: AttachMode,
+        transmit: Option<Transmit>,
     ) -> Result<(Attachment, Maps, WakeRing), Error> {
         let failed = |error: io::Error| attach_error(interface, mode, &error);
         let link = match self.bound.take() {
@@ -234,10 +252,14 @@ impl Loaded {
                 // aya's links give no descriptor by which the attachment could be watched, so aya is not used
                 // here.
                 let wire = program(&mut self.object, WIRE)?.fd().map_err(program_error)?.as_fd();
-                Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(failed)?)
+                let refused = |error| Reason::ask(interface, wire, mode.flags()).explain(failed(error));
+                Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(refused)?)
             }
         };
-        let attachment = Attachment { link, object: self.object, log: self.log, recording: false };
+        let transmit = TransmitPath::new(interface.index, transmit);
+        let mut attachment =
+            Attachment { link, object: self.object, log: self.log, recording: false, transmit };
+        attachment.choose_transmit()?;
         Ok((attachment, self.maps, self.wake))
     }
 }
@@ -332,7 +354,7 @@ fn load_error(error: EbpfError) -> Error {
 fn program_error(error: ProgramError) -> Error {
     match errno(&error) {
         Some(libc::EPERM) => Error::NotPermitted { action: "load BPF programs" },
-        _ => Error::Load(chain(&error)),
+        _ => Error::Load(kernel::refused(&error).unwrap_or_else(|| chain(&error))),
     }
 }
 

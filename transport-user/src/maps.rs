@@ -186,7 +186,8 @@ impl Maps {
     pub(crate) fn counter(&self, counter: Counter) -> Result<u64, Error> {
         let values = self.counters.get(&(counter as u32), 0);
         let values = values.map_err(|e| Error::system("read the counters", io::Error::other(e)))?;
-        Ok(values.iter().sum())
+        // One CPU takes back what another has counted: see `transport-ebpf/src/transmit.rs`.
+        Ok(values.iter().fold(0, |sum, value| sum.wrapping_add(*value)))
     }
 
     /// Returns the number of runs, since the node came up, that were not recorded because the ring was full.

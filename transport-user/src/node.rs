@@ -34,6 +34,7 @@ use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
 use crate::telemetry::{NodeStats, Pools};
 use crate::trace::{TraceOptions, Tracing};
+use crate::transmit::{CurrentWay, Transmit};
 use crate::watch::{Lost, Watch, Watched};
 
 /// Largest interface MTU for native XDP: a frame, its headroom and the kernel's data structures share one page.
@@ -52,6 +53,9 @@ pub struct NodeOptions {
     pub attach: AttachMode,
     /// Whether to replace an XDP program that is attached to the interface.
     pub force: bool,
+    /// Have frames leave in this way, whatever the driver takes: for tests.
+    #[doc(hidden)]
+    pub transmit: Option<Transmit>,
     /// Whether to use the receive timestamps of the network card. With `None`, the node uses them if the driver
     /// has them and the card's clock can be compared with the machine's. With `Some(true)`, the node does not come
     /// up if the driver has none; timestamps that cannot be compared are counted and not used. With `Some(false)`,
@@ -79,6 +83,7 @@ impl NodeOptions {
             mtu: None,
             attach: AttachMode::default(),
             force: false,
+            transmit: None,
             hardware_timestamps: None,
             bpf_log: false,
             engine: EngineOptions::default(),
@@ -125,6 +130,7 @@ struct Inner {
 struct Running {
     engine: Engine,
     attachment: Arc<Mutex<Attachment>>,
+    transmit: CurrentWay,
     stamping: Stamping,
     /// GRO, switched on for a veth in generic mode.
     _gro: Option<GroOn>,
@@ -179,7 +185,7 @@ impl Node {
         let veth = interface.kind.as_deref() == Some("veth");
         let gro =
             if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
-        let (attachment, maps, wake) = loaded.attach(interface, options.attach)?;
+        let (attachment, maps, wake) = loaded.attach(interface, options.attach, options.transmit)?;
         // One frame shows whether the kernel supports live frames.
         bpf_call::run_live(wire.as_fd(), 1, 1).map_err(Error::NoLiveFrames)?;
         if maps.node().frames.load(SeqCst) == 0 {
@@ -201,6 +207,7 @@ impl Node {
                 regions: Regions::new(),
                 running: Mutex::new(Some(Running {
                     engine,
+                    transmit: attachment.transmit(),
                     attachment: Arc::new(Mutex::new(attachment)),
                     stamping,
                     _gro: gro,
@@ -262,6 +269,10 @@ impl Node {
             LocalCid::Reserved(reservation) if reservation.is_from(&inner.cids) => reservation,
             LocalCid::Reserved(reservation) => return Err(Error::UnknownCid(reservation.cid().0)),
         };
+        // The peer may have come up since the last look, and then a veth takes frames from XDP.
+        if self.transmit()? == Transmit::Stack {
+            inner.watch.look_now();
+        }
         let core = Core::open(&inner.shared, reservation, &open, &inner.device)?;
         inner.connections.insert(&core);
         Ok(Connection::new(core))
@@ -397,6 +408,15 @@ impl Node {
         Ok(running.as_ref().ok_or(Error::NodeDown)?.engine.status())
     }
 
+    /// How frames of the engine leave at present.
+    ///
+    /// # Errors
+    /// [`Error::NodeDown`].
+    pub fn transmit(&self) -> Result<Transmit, Error> {
+        let running = self.inner.running.lock().expect("no panic under the lock");
+        Ok(running.as_ref().ok_or(Error::NodeDown)?.transmit.get())
+    }
+
     /// Returns the source of receive timestamps.
     ///
     /// # Errors
@@ -450,6 +470,7 @@ impl Node {
         let synchronised = !connections.is_empty() && connections.iter().all(synchronised);
         Ok(NodeStats {
             attach: inner.attach,
+            transmit: self.transmit()?,
             engine: self.engine()?,
             rate_update: inner.shared.rate_update.status(maps, &counters),
             delays: DelayHistograms::new(maps.delays()?.iter(), synchronised),
@@ -505,6 +526,7 @@ impl Inner {
         // If the lock is taken, another thread replaces the programs at this moment.
         let mut attachment = running.attachment.try_lock().ok()?;
         attachment.pass_on_log();
+        follow_driver(&mut attachment);
         match attachment.is_in_place() {
             Ok(true) => return None,
             Ok(false) => {}
@@ -535,6 +557,15 @@ impl Watched for Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.down();
+    }
+}
+
+/// Has frames leave in another way where the driver has another.
+fn follow_driver(attachment: &mut Attachment) {
+    match attachment.choose_transmit() {
+        Ok(true) => tracing::info!("frames leave by {} now", attachment.transmit().get()),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "frames do not leave in the way that the driver has now"),
     }
 }
 

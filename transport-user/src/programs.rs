@@ -12,6 +12,10 @@ pub const ENGINE: &str = "engine";
 pub const REDELIVER: &str = "redeliver";
 /// The program that copies a connection into or out of its slot.
 pub const EXCHANGE: &str = "exchange";
+/// At the loopback device's entry to the stack: passes the engine's frames on to a card that takes none from XDP.
+pub const TO_CARD: &str = "to_card";
+/// At the tracepoint of frames that could not be redirected.
+pub const NOT_REDIRECTED: &str = "not_redirected";
 /// [`WIRE`], [`ENGINE`] and [`REDELIVER`].
 pub const PLAIN: [&str; 3] = [WIRE, ENGINE, REDELIVER];
 /// The same programs as [`PLAIN`], which also record every run.

@@ -9,12 +9,15 @@ use crate::loader::AttachMode;
 use crate::nic_time::DelayHistograms;
 use crate::rate_update::RateUpdateStatus;
 use crate::statistics::ConnectionStatistics;
+use crate::transmit::Transmit;
 
 /// A snapshot of a node. Counters start when the node comes up. The values are not read at the same instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeStats {
     /// Attach mode of the wire program.
     pub attach: AttachMode,
+    /// How frames of the engine leave.
+    pub transmit: Transmit,
     /// The engine thread.
     pub engine: EngineStatus,
     /// The rate update engine in user space.

@@ -7,7 +7,7 @@
 //! second. Each check is one system call.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use crate::error::Error;
 
 /// Time between two checks.
 const PERIOD: Duration = Duration::from_millis(250);
+/// How long somebody waits at most who wants a look.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Why a node went down by itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,15 +63,41 @@ pub(crate) trait Watched: Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
+    looks: Arc<Looks>,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How often was looked.
+#[derive(Debug, Default)]
+struct Looks {
+    begun_and_ended: Mutex<(u64, u64)>,
+    ended: Condvar,
+}
+
+impl Looks {
+    fn begin(&self) {
+        self.begun_and_ended.lock().expect("no panic under the lock").0 += 1;
+    }
+
+    fn end(&self) {
+        self.begun_and_ended.lock().expect("no panic under the lock").1 += 1;
+        self.ended.notify_all();
+    }
 }
 
 impl Watch {
     /// Starts the thread. It ends when the object is dropped or needs no more checks.
     pub(crate) fn start(&self, watched: Weak<impl Watched>) -> Result<(), Error> {
         let stop = Arc::clone(&self.stop);
+        let looks = Arc::clone(&self.looks);
+        let look = move || {
+            looks.begin();
+            let goes_on = watched.upgrade().is_some_and(|watched| watched.look());
+            looks.end();
+            goes_on
+        };
         let run = move || {
-            while !stop.load(SeqCst) && watched.upgrade().is_some_and(|watched| watched.look()) {
+            while !stop.load(SeqCst) && look() {
                 std::thread::park_timeout(PERIOD);
             }
         };
@@ -77,6 +105,17 @@ impl Watch {
         let thread = thread.map_err(|e| Error::system("start the thread that watches the interface", e))?;
         *self.thread.lock().expect("no panic under the lock") = Some(thread);
         Ok(())
+    }
+
+    /// Waits for a look that begins now, or for [`PATIENCE`].
+    pub(crate) fn look_now(&self) {
+        let looks = self.looks.begun_and_ended.lock().expect("no panic under the lock");
+        let next = looks.0 + 1;
+        if let Some(thread) = &*self.thread.lock().expect("no panic under the lock") {
+            thread.thread().unpark();
+        }
+        let done = self.looks.ended.wait_timeout_while(looks, PATIENCE, |looks| looks.1 < next);
+        drop(done.expect("no panic under the lock"));
     }
 
     /// Ends the thread and waits for it.

@@ -3,6 +3,8 @@
 
 use std::{ffi::CString, fs, io, path::Path, process::Command, thread};
 
+use bpf_call::probe::{self, probe};
+
 use crate::{bpf::DropProgram, shell::is_root};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -42,13 +44,8 @@ pub(crate) enum Unfit {
     #[error("the kernel cannot load an XDP program ({0}). Boot Linux 6.9 or newer with CONFIG_BPF_SYSCALL=y")]
     NoXdp(io::Error),
 
-    #[error(
-        "Linux {release} does not support the BPF instruction may_goto ({source}). Boot Linux 6.9 or newer"
-    )]
-    NoMayGoto { release: String, source: io::Error },
-
-    #[error("Linux {release} cannot run XDP programs over live frames ({source}). Boot Linux 6.9 or newer")]
-    NoLiveFrames { release: String, source: io::Error },
+    #[error("{0}")]
+    Kernel(String),
 
     #[error("cannot make a network namespace ({0}). Run outside the container, or give it CAP_SYS_ADMIN")]
     NoNamespace(io::Error),
@@ -75,9 +72,10 @@ pub(crate) fn kernel() -> Result<(), Unfit> {
     if !Path::new(BTF).is_file() {
         return Err(Unfit::NoBtf);
     }
-    let program = DropProgram::load().map_err(refused)?;
-    DropProgram::load_with_may_goto().map_err(|source| Unfit::NoMayGoto { release: release(), source })?;
-    program.run_live_frame().map_err(|source| Unfit::NoLiveFrames { release: release(), source })
+    probe().map_err(|unfit| match unfit {
+        probe::Unfit::Refused(error) => refused(error),
+        probe::Unfit::Lacks(sentence) => Unfit::Kernel(sentence),
+    })
 }
 
 /// Checks that a veth pair can be made and accepts XDP programs in its driver. Needs `ip`. Uses a network

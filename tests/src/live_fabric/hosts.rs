@@ -68,6 +68,17 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Whether the interface merges what it receives, which it does at first. If it does not, and no XDP program is there,
+    /// XDP at the other end cannot send to it.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn merge(&self, merge: bool) -> anyhow::Result<()> {
+        Ok(self.namespace.run(|| veth::set_merge(Self::INTERFACE, merge))?)
+    }
+}
+
 impl Deref for Host {
     type Target = Namespace;
     fn deref(&self) -> &Namespace {

@@ -15,9 +15,11 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 mod neighbour;
 mod requests;
+mod xdp_refusal;
 
 use neighbour::Probe;
 pub(crate) use requests::Requests;
+pub(crate) use xdp_refusal::xdp_refusal;
 
 /// An XDP program on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use crate::error::Error;
 use crate::ethtool;
 use crate::loader::AttachMode;
 use crate::maps::Maps;
+use crate::netdev::Netdev;
 use crate::netlink::Interface;
 
 mod card;
 mod clock;
-mod netdev;
 mod tracker;
 
 pub use clock::CardClock;
@@ -126,9 +126,9 @@ impl Plan {
         interface: &Interface,
     ) -> Result<Self, Error> {
         let offer = || Offer {
-            metadata: netdev::offers_timestamps(interface.index).map_err(|error| {
-                format!("cannot read from the kernel what the driver gives to XDP programs: {error}")
-            }),
+            metadata: Netdev::open().and_then(|netdev| netdev.offers_timestamps(interface.index)).map_err(
+                |error| format!("cannot read from the kernel what the driver gives to XDP programs: {error}"),
+            ),
             clock: Card::of(&interface.name),
         };
         choose(wanted, attach, offer)

@@ -165,7 +165,7 @@ impl<'a> Bench<'a> {
 
     /// Runs one round of Tiercel.
     fn tiercel(&self, pair: Pair, checksum: bool, measured: &mut Measured, costs: bool) -> Result<Pair> {
-        let tiercel = Tiercel::up(pair, self.options.batch, checksum)?;
+        let tiercel = Tiercel::up(pair, self.options, checksum)?;
         let subject = if checksum { "checksum" } else { "no checksum" };
         let wanted = |figure: &Figure| self.options.wants(figure);
         for (figure, series) in FIGURES.iter().zip(&mut measured.series).filter(|(f, _)| wanted(f)) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use transport_user::Transmit;
 
 use crate::figures::{FIGURES, Figure};
 
@@ -45,6 +46,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) batch: Option<u32>,
 
+    /// Have frames leave in this way, whatever the driver takes
+    #[arg(long, value_name = "WAY", value_parser = ["xdp_redirect", "stack"])]
+    transmit: Option<String>,
+
     /// Measure only these figures, and the raw limits they are compared with
     #[arg(long, value_name = "FIGURE", value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
@@ -62,6 +67,11 @@ impl Options {
     /// Returns the length of one measurement.
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_millis(self.milliseconds.unwrap_or(if self.quick { 50 } else { 200 }))
+    }
+
+    /// How frames are to leave, if not as the driver has it.
+    pub(crate) fn transmit(&self) -> Option<Transmit> {
+        self.transmit.as_deref().map(|way| way.parse().expect("one of the ways"))
     }
 
     /// Returns whether a figure is to be measured.
@@ -90,6 +100,8 @@ mod tests {
         let full = Options::parse_from(["bench"]);
         let quick = Options::parse_from(["bench", "--quick"]);
         assert!(quick.rounds() < full.rounds() && quick.duration() < full.duration());
+        assert_eq!(full.transmit(), None);
+        assert_eq!(Options::parse_from(["bench", "--transmit", "stack"]).transmit(), Some(Transmit::Stack));
         let given = Options::parse_from(["bench", "--quick", "--rounds", "9"]);
         assert_eq!((given.rounds(), given.duration()), (9, quick.duration()));
     }

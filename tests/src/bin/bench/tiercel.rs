@@ -12,6 +12,7 @@ use transport_user::{Access, EngineMode, EngineOptions, MemoryRegion, PostError,
 use crate::cost;
 use crate::figures::{Figure, MESSAGE, Measure, Operation, SMALL};
 use crate::machine::{ENGINE_CPU, as_application};
+use crate::options::Options;
 use crate::run::{PATIENCE, Ran};
 use crate::series::Latencies;
 
@@ -40,11 +41,11 @@ pub(crate) struct Tiercel {
 }
 
 impl Tiercel {
-    pub(crate) fn up(pair: Pair, batch: Option<u32>, checksum: bool) -> Result<Self> {
+    pub(crate) fn up(pair: Pair, options: &Options, checksum: bool) -> Result<Self> {
         let engine_a = EngineOptions {
             mode: EngineMode::Busy,
             cpu: Some(ENGINE_CPU),
-            batch,
+            batch: options.batch,
             ..EngineOptions::default()
         };
         // There is no third CPU. While the peer's engine looks for work, it occupies one of the two.
@@ -52,7 +53,9 @@ impl Tiercel {
             EngineOptions { mode: EngineMode::Sleeping, spin: Duration::ZERO, ..EngineOptions::default() };
         // No congestion control runs here. The constant windows have the largest possible size.
         let tuning = Tuning { fcwnd: 128.0, ncwnd: 128, ..Setup::CONSTANT };
-        let nodes = TwoNodes::up(pair, Setup { engine_a, engine_b, checksum, tuning, ..Setup::default() })?;
+        let transmit = options.transmit();
+        let setup = Setup { engine_a, engine_b, checksum, transmit, tuning, ..Setup::default() };
+        let nodes = TwoNodes::up(pair, setup)?;
         let bytes = (MESSAGE + WORD) as usize;
         let (local, remote) = (nodes.a.register(bytes, Access::ALL)?, nodes.b.register(bytes, Access::ALL)?);
         let tiercel = Self { nodes, local, remote, added: AtomicU64::new(0) };

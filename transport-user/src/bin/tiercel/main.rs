@@ -59,10 +59,11 @@ fn misused(error: &clap::Error) -> ExitCode {
 
 /// Starts logging to stderr. A node logs information messages by default, a client only warnings.
 fn start_logging(cli: &Cli) {
-    let quiet = if matches!(cli.command, Command::Up(_)) { LevelFilter::INFO } else { LevelFilter::WARN };
-    let level = match cli.verbose {
-        0 => quiet,
-        1 => LevelFilter::INFO.max(quiet),
+    // A node says at once what others say on request.
+    let said = cli.verbose + u8::from(matches!(cli.command, Command::Up(_)));
+    let level = match said {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };

@@ -38,6 +38,7 @@ fn print_status(status: &NodeStatus) {
         .add("uptime_s", &status.uptime_s)
         .add("device", &status.device)
         .add("attach", &status.attach)
+        .add("transmit", &status.transmit)
         .add("engine", &status.engine)
         .add("connection_manager", &status.connection_manager)
         .add("receive_timestamps", &status.receive_timestamps)

@@ -97,6 +97,7 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
     NodeOptions {
         attach: if arguments.generic { AttachMode::Generic } else { AttachMode::Native },
         force: arguments.force,
+        transmit: arguments.transmit,
         bpf_log: arguments.bpf_log,
         engine: EngineOptions {
             mode,

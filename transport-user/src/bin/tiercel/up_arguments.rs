@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use transport_user::Transmit;
 use transport_user::quantity::{parse_duration, parse_u32, whole};
 
 /// The arguments of `up`. An option takes precedence over the node file.
@@ -54,6 +55,9 @@ pub(crate) struct Up {
     /// clock can be compared with the machine's].
     #[arg(long, value_name = "BOOL")]
     pub(crate) hardware_timestamps: Option<bool>,
+    /// Have frames leave in this way, whatever the driver takes (xdp_redirect, stack): for tests.
+    #[arg(long, hide = true, value_parser = parse_transmit)]
+    pub(crate) transmit: Option<Transmit>,
     /// Replace an XDP program that is already attached to the interface.
     #[arg(long)]
     pub(crate) force: bool,
@@ -65,4 +69,8 @@ pub(crate) struct Up {
     /// Directory in which peers may store files, and from which they may fetch files with `cp` [default: none].
     #[arg(long, value_name = "DIR")]
     pub(crate) receive_dir: Option<PathBuf>,
+}
+
+fn parse_transmit(text: &str) -> Result<Transmit, String> {
+    text.parse().map_err(|_| "a way is xdp_redirect or stack".to_owned())
 }

@@ -11,7 +11,7 @@ use crate::connection_manager::{Event, ManagerStatistics, SessionInfo, Via};
 use crate::rate_update::RateUpdateStatus;
 use crate::{
     AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
-    TraceReport, describe,
+    TraceReport, Transmit, describe,
 };
 
 /// The configuration and the state of a node.
@@ -31,6 +31,8 @@ pub struct NodeStatus {
     pub device: Device,
     /// Attach mode of the wire program.
     pub attach: AttachMode,
+    /// How frames of the engine leave.
+    pub transmit: Transmit,
     /// The engine thread.
     pub engine: EngineStatus,
     /// The connection manager.

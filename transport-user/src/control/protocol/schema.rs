@@ -24,7 +24,7 @@ use crate::{
     Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
     DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, PathInfo, Pools,
     QueueInfo, ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets, TimestampSource,
-    TraceReport, TransmitWindowInfo,
+    TraceReport, Transmit, TransmitWindowInfo,
 };
 
 const SCHEMA: &str = include_str!("schema.txt");
@@ -138,6 +138,7 @@ fn status() -> answer::NodeStatus {
         uptime_s: 2,
         device: device(),
         attach: AttachMode::Native,
+        transmit: Transmit::Stack,
         engine: engine(),
         connection_manager: answer::ManagerInfo {
             address: "10.7.0.1:4792".parse().expect("an address"),
@@ -169,6 +170,7 @@ fn stats() -> answer::Stats {
     };
     let node = NodeStats {
         attach: AttachMode::Generic,
+        transmit: Transmit::XdpRedirect,
         engine: EngineStatus { state: EngineState::Failed(text("reason")), ..engine() },
         rate_update: rate_update(),
         delays: DelayHistograms {

@@ -147,6 +147,7 @@ impl NodeService {
             uptime_s: self.inner.started.elapsed().as_secs(),
             device: self.node().device().clone(),
             attach: stats.attach,
+            transmit: stats.transmit,
             engine: stats.engine,
             connection_manager: ManagerInfo {
                 address: manager.address(),

@@ -119,6 +119,9 @@ fn start_service(
         "{} is up on {} ({}, MTU {}, up to {} bytes per transaction)",
         section.name, device.interface, device.address, device.mtu, device.max_segment
     );
+    if let Ok(way) = node.transmit() {
+        info!("frames leave by {way}");
+    }
     for connection in &file.connections {
         let cid = connection.local_cid;
         let opened = node.open(connection.to_open(LocalCid::Given(cid), None));
