@@ -111,7 +111,7 @@ impl PathMeasure {
         }
         if sample.fabric_before.0 != 0 {
             let (a, b) = (sample.fabric.0, sample.fabric_before.0);
-            let difference = if a > b { a - b } else { b - a };
+            let difference = a.abs_diff(b);
             // At most 24 bits each: 16 times the mean fits.
             self.variation = self.variation - (self.variation >> WEIGHT_BITS) + (difference & NicTime::MASK);
         }
