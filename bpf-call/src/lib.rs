@@ -1,7 +1,9 @@
 //! The calls of bpf(2) that aya does not make: live test runs, XDP programs bound to a device, their instructions as the
-//! verifier left them, XDP links by descriptor, and a wait for the programs that run. It needs nothing but libc, so that `cargo xtask` builds fast.
+//! verifier left them, XDP links by descriptor, a wait for the programs that run, and what objects the kernel holds. It
+//! needs nothing but libc, so that `cargo xtask` builds fast.
 
 mod grace;
+mod inventory;
 mod link;
 mod program;
 
@@ -10,6 +12,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 pub use grace::Grace;
+pub use inventory::{LoadedMap, LoadedProgram, links, loaded_maps, loaded_programs};
 pub use link::{
     XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace, detach_xdp_link, link_xdp, replace_in_link, xdp_place,
 };

@@ -1,11 +1,12 @@
 //! Everything a person types: `cargo xtask setup · run · test · bench · experiment · build · fmt · lint · doc ·
-//! clauses`.
+//! clauses · matrix`.
 
 mod ahead;
 mod bpf;
 mod checks;
 mod clauses;
 mod links;
+mod matrix;
 mod preflight;
 mod setup;
 mod shell;
@@ -45,6 +46,11 @@ enum Task {
     /// Show congestion control and loss recovery at work in a simulated data centre: numbers, plots, a report
     #[command(disable_help_flag = true)]
     Experiment(Passed),
+    /// Try other kernels and network cards in QEMU guests, and write docs/platforms.md (needs root)
+    Matrix(matrix::Options),
+    /// Print the BPF objects of this machine's kernel as JSON; guests of the matrix run it
+    #[command(hide = true)]
+    BpfInventory,
     /// Build the XDP programs and the workspace, optimised
     Build,
     /// Format all crates
@@ -94,6 +100,11 @@ fn perform(task: Task) -> Result<ExitCode> {
         Task::Run(passed) => return start_with_packets(DEMO, &passed, &progress),
         Task::Bench(passed) => return start_with_packets("bench", &passed, &progress),
         Task::Experiment(passed) => return start("experiment", &passed, &progress, || Ok(())),
+        Task::Matrix(options) => return matrix::matrix(&options, &progress),
+        Task::BpfInventory => {
+            matrix::print_inventory()?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Task::Test(options) => return test::test(&options, &progress),
         Task::Build => {
             let arguments = ["build", "--release", "--workspace"];

@@ -1,0 +1,168 @@
+//! One kernel and one card: boots the guests and tries the scenarios one after the other.
+
+use std::{collections::BTreeMap, path::Path, time::Instant};
+
+use anyhow::{Result, bail};
+
+use super::{
+    guest::Accelerator,
+    kernel::{Kernel, MINIMUM},
+    lab::{Lab, Side, sentence},
+    nic::Nic,
+    patience::Patience,
+    report::{Cell, Outcome},
+    scenario::Scenario,
+    verifier,
+};
+use crate::shell::Progress;
+
+/// What has to be tried, and how.
+pub(crate) struct Row<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) nic: Nic,
+    pub(crate) scenarios: Vec<Scenario>,
+    pub(crate) accelerator: Accelerator,
+    /// Where the initrd lies, and sockets and logs may lie.
+    pub(crate) folder: &'a Path,
+    pub(crate) patience: &'a Patience,
+    pub(crate) progress: &'a Progress,
+    pub(crate) date: String,
+    pub(crate) commit: &'a str,
+    /// Whether to ask the verifier.
+    pub(crate) verifier: bool,
+}
+
+/// What came of it.
+pub(crate) struct RowResults {
+    pub(crate) cells: Vec<Cell>,
+    /// Instructions that the verifier walked, by program.
+    pub(crate) verified: Option<BTreeMap<String, u32>>,
+}
+
+impl Row<'_> {
+    /// Boots and tries. To be called on a thread of its own.
+    ///
+    /// # Errors
+    /// Only if everything has to stop; all else is a result.
+    pub(crate) fn run(&self) -> Result<RowResults> {
+        let mut results = RowResults { cells: vec![], verified: None };
+        let mut lab = None;
+        for scenario in self.scenarios() {
+            if lab.is_none() {
+                self.say("booting two guests");
+                lab = match self.boot() {
+                    Ok(lab) => Some(lab),
+                    Err(error) => {
+                        self.patience.check()?;
+                        results.cells.push(self.cell(scenario, Outcome::Fails, format!("{error:#}"), 0));
+                        continue;
+                    }
+                };
+            }
+            let Some(booted) = &mut lab else { continue };
+            let cell = self.attempt(scenario, booted);
+            self.patience.check()?;
+            self.say(&format!("{}: {} {}", scenario.title(), short(cell.outcome), cell.note));
+            let failed = cell.outcome == Outcome::Fails;
+            results.cells.push(cell);
+            if failed && booted.clear().is_err() {
+                self.patience.check()?;
+                lab = None; // The guests are no good any more.
+            }
+        }
+        if let Some(lab) = lab.as_mut().filter(|lab| self.verifier && !lab.has_given_up()) {
+            self.verify(lab, &mut results)?;
+        }
+        Ok(results)
+    }
+
+    fn scenarios(&self) -> Vec<Scenario> {
+        if self.kernel.is_too_old() { vec![Scenario::Start] } else { self.scenarios.clone() }
+    }
+
+    fn boot(&self) -> Result<Lab> {
+        Lab::boot(self.kernel, self.nic, self.accelerator, self.folder, self.patience)
+    }
+
+    fn attempt(&self, scenario: Scenario, lab: &mut Lab) -> Cell {
+        let began = Instant::now();
+        if lab.has_given_up() {
+            return self.cell(scenario, Outcome::NotRun, "the nodes do not start".to_owned(), 0);
+        }
+        let (outcome, note) = if self.kernel.is_too_old() {
+            told(refusal(lab), Outcome::Refused)
+        } else {
+            told(scenario.perform(lab), Outcome::Works)
+        };
+        if scenario == Scenario::Start && outcome == Outcome::Fails {
+            lab.give_up(&note);
+        }
+        self.cell(scenario, outcome, note, began.elapsed().as_secs())
+    }
+
+    fn verify(&self, lab: &mut Lab, results: &mut RowResults) -> Result<()> {
+        match verifier::verified(lab) {
+            Ok(programs) => {
+                let all: Vec<String> =
+                    programs.iter().map(|(name, count)| format!("{name} {count}")).collect();
+                self.say(&format!("verified instructions: {}", all.join(", ")));
+                results.verified = Some(programs);
+            }
+            Err(error) => {
+                self.patience.check()?;
+                self.say(&format!("what the verifier walks is not known: {error:#}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn cell(&self, scenario: Scenario, outcome: Outcome, note: String, seconds: u64) -> Cell {
+        Cell {
+            kernel: self.kernel.series(),
+            release: self.kernel.release.to_string(),
+            nic: self.nic,
+            scenario,
+            outcome,
+            note,
+            seconds,
+            date: self.date.clone(),
+            commit: self.commit.to_owned(),
+            accelerator: self.accelerator.name().to_owned(),
+        }
+    }
+
+    fn say(&self, what: &str) {
+        self.progress.say(&format!("Linux {}, {}: {what}", self.kernel.series(), self.nic.title()));
+    }
+}
+
+fn told(result: Result<String>, good: Outcome) -> (Outcome, String) {
+    match result {
+        Ok(note) => (good, note),
+        Err(error) => (Outcome::Fails, format!("{error:#}")),
+    }
+}
+
+fn short(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Works => "works:",
+        Outcome::Refused => "refused:",
+        Outcome::Fails => "FAILS:",
+        Outcome::NotRun => "not run:",
+    }
+}
+
+/// Shows that a kernel is refused with a sentence that names the first one that serves.
+fn refusal(lab: &mut Lab) -> Result<String> {
+    lab.begin_node(Side::A)?;
+    match lab.await_node(Side::A)? {
+        Ok(_) => bail!("it is not refused although it is older than {}.{}", MINIMUM.0, MINIMUM.1),
+        Err(log) => {
+            let (sentence, minimum) = (sentence(&log), format!("{}.{}", MINIMUM.0, MINIMUM.1));
+            if !sentence.contains(&minimum) {
+                bail!("the refusal does not name Linux {minimum}: {sentence}");
+            }
+            Ok(sentence)
+        }
+    }
+}
