@@ -23,8 +23,12 @@ pub(crate) const ASK_LIMIT: Duration = Duration::from_secs(20);
 const COPY_LIMIT: Duration = Duration::from_secs(120);
 /// IP MTU unless a scenario says otherwise.
 pub(crate) const PLAIN_MTU: u32 = 1500;
-/// Congestion control of connections between guests under emulation, where a packet takes a millisecond.
+/// Congestion control at both ends of a connection between guests under emulation, where a packet takes milliseconds: the
+/// default's target delay is a data centre's.
 const CONGESTION: &str = "--set base_delay_target=20ms --set max_fcwnd=64";
+
+/// What a table bears of what a program says, in characters.
+const LONGEST_SENTENCE: usize = 200;
 
 /// One of the two guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +256,27 @@ impl Lab {
         Ok(())
     }
 
+    /// What both guests tell about themselves, as far as they still do.
+    pub(crate) fn evidence(&mut self) -> String {
+        const ASKED: [&str; 6] = [
+            "cat /tmp/up.log",
+            "timeout 5 tiercel status",
+            "timeout 5 tiercel stats",
+            "timeout 5 tiercel conn list",
+            "cat /proc/net/dev",
+            "dmesg | tail -n 15",
+        ];
+        let mut all = String::new();
+        for side in Side::BOTH {
+            for asked in ASKED {
+                let said = self.run(side, asked, ASK_LIMIT);
+                let said = said.map_or_else(|error| format!("{error:#}"), |output| output.text);
+                all += &format!("## {}: {asked}\n{said}\n\n", side.name());
+            }
+        }
+        all
+    }
+
     /// Ends both nodes whatever state they are in, and takes nothing of the wire.
     ///
     /// # Errors
@@ -277,12 +302,23 @@ impl Lab {
         if let Some(cid) = self.connection {
             return Ok(cid);
         }
-        let peer = Side::B.address();
-        let text = self.tiercel(&format!("conn connect {peer} {CONGESTION} --json"), ASK_LIMIT)?;
-        let value: Value = serde_json::from_str(&text).context("conn connect says no JSON")?;
-        let cid = value["local_cid"].as_u64().with_context(|| format!("no CID in {text}"))?;
+        let cid = self.connect_with(CONGESTION)?;
         self.connection = Some(cid);
         Ok(cid)
+    }
+
+    /// Connects A to B with options of `tiercel conn cc` at both ends; A's CID.
+    ///
+    /// # Errors
+    /// With what `tiercel` says.
+    pub(crate) fn connect_with(&mut self, options: &str) -> Result<u64> {
+        self.up()?;
+        let peer = Side::B.address();
+        let text = self.tiercel(&format!("conn connect {peer} {options} --json"), ASK_LIMIT)?;
+        let value: Value = serde_json::from_str(&text).context("conn connect says no JSON")?;
+        let cid = |name: &str| value[name].as_u64().with_context(|| format!("no {name} in {text}"));
+        self.must(Side::B, &format!("tiercel conn cc {} {options}", cid("peer_cid")?))?;
+        cid("local_cid")
     }
 
     /// The connection is not to be used any more.
@@ -297,7 +333,7 @@ impl Lab {
     pub(crate) fn tiercel(&mut self, arguments: &str, limit: Duration) -> Result<String> {
         let output = self.run(Side::A, &format!("tiercel {arguments}"), limit)?;
         if !output.is_ok() {
-            let command = arguments.split(" --").next().unwrap_or_default();
+            let command = arguments.split(" --").next().unwrap_or_default().trim();
             bail!("`tiercel {command}` ended with code {}: {}", output.code, sentence(&output.text));
         }
         Ok(output.text)
@@ -309,6 +345,14 @@ impl Lab {
     /// If the copy fails or differs.
     pub(crate) fn copy(&mut self, via: &str, bytes: u64) -> Result<()> {
         let cid = self.connect()?;
+        self.copy_over(cid, via, bytes)
+    }
+
+    /// Likewise over a certain connection.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub(crate) fn copy_over(&mut self, cid: u64, via: &str, bytes: u64) -> Result<()> {
         let make = format!("head -c {bytes} /dev/urandom >/tmp/file && sha256sum </tmp/file");
         let from = if via == "read" { Side::B } else { Side::A };
         let sum = self.must(from, &make)?;
@@ -332,7 +376,11 @@ impl Lab {
 /// Of what a node said, the sentence for people: the line with its error, else the last one.
 pub(crate) fn sentence(log: &str) -> String {
     let line = log.lines().map(str::trim).find(|line| line.starts_with("error:"));
-    line.map_or_else(|| last_line(log.as_bytes()), |line| line.trim_start_matches("error:").trim().to_owned())
+    let all = line.map_or_else(|| last_line(log.as_bytes()), |line| line["error:".len()..].trim().to_owned());
+    match all.char_indices().nth(LONGEST_SENTENCE) {
+        Some((end, _)) => format!("{}...", &all[..end]),
+        None => all,
+    }
 }
 
 #[cfg(test)]

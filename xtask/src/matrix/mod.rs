@@ -203,6 +203,7 @@ impl Run<'_> {
                 scenarios: self.options.scenarios(),
                 accelerator,
                 folder: self.scratch.path(),
+                evidence: &target_dir().join("matrix/failed"),
                 patience: &self.patience,
                 progress: self.progress,
                 date: today(),

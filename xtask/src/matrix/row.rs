@@ -1,6 +1,6 @@
 //! One kernel and one card: boots the guests and tries the scenarios one after the other.
 
-use std::{collections::BTreeMap, path::Path, time::Instant};
+use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 
 use anyhow::{Result, bail};
 
@@ -24,6 +24,8 @@ pub(crate) struct Row<'a> {
     pub(crate) accelerator: Accelerator,
     /// Where the initrd lies, and sockets and logs may lie.
     pub(crate) folder: &'a Path,
+    /// Where to write what helps to find out why something failed.
+    pub(crate) evidence: &'a Path,
     pub(crate) patience: &'a Patience,
     pub(crate) progress: &'a Progress,
     pub(crate) date: String,
@@ -65,9 +67,12 @@ impl Row<'_> {
             self.say(&format!("{}: {} {}", scenario.title(), short(cell.outcome), cell.note));
             let failed = cell.outcome == Outcome::Fails;
             results.cells.push(cell);
-            if failed && booted.clear().is_err() {
-                self.patience.check()?;
-                lab = None; // The guests are no good any more.
+            if failed {
+                self.keep_evidence(scenario, booted);
+                if booted.clear().is_err() {
+                    self.patience.check()?;
+                    lab = None; // The guests are no good any more.
+                }
             }
         }
         if let Some(lab) = lab.as_mut().filter(|lab| self.verifier && !lab.has_given_up()) {
@@ -98,6 +103,16 @@ impl Row<'_> {
             lab.give_up(&note);
         }
         self.cell(scenario, outcome, note, began.elapsed().as_secs())
+    }
+
+    /// Writes down what helps to find out why a scenario failed.
+    fn keep_evidence(&self, scenario: Scenario, lab: &mut Lab) {
+        let name = format!("{}-{:?}-{scenario:?}.txt", self.kernel.series(), self.nic);
+        let file = self.evidence.join(name);
+        let written = fs::create_dir_all(self.evidence).and_then(|()| fs::write(&file, lab.evidence()));
+        if written.is_ok() {
+            self.say(&format!("what the guests tell of it is in {}", file.display()));
+        }
     }
 
     fn verify(&self, lab: &mut Lab, results: &mut RowResults) -> Result<()> {

@@ -23,6 +23,8 @@ pub(crate) enum Scenario {
     Connect,
     /// `tiercel cp` by SEND, WRITE and READ
     Cp,
+    /// The same over connections whose congestion control is the default
+    Defaults,
     /// The same while the wire loses 1 % of the packets in each direction
     Loss,
     /// MTUs from 1500 to 9000
@@ -38,10 +40,11 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Start,
         Self::Connect,
         Self::Cp,
+        Self::Defaults,
         Self::Loss,
         Self::Mtu,
         Self::Link,
@@ -56,6 +59,7 @@ impl Scenario {
             Self::Start => "start",
             Self::Connect => "connect",
             Self::Cp => "cp",
+            Self::Defaults => "cp, default congestion control",
             Self::Loss => "cp, 1 % loss",
             Self::Mtu => "MTU",
             Self::Link => "link",
@@ -73,7 +77,8 @@ impl Scenario {
         match self {
             Self::Start => start(lab),
             Self::Connect => connect(lab),
-            Self::Cp => copies(lab, COPY_BYTES),
+            Self::Cp => copies(lab, COPY_BYTES, Lab::connect),
+            Self::Defaults => copies(lab, SMALL_COPY_BYTES, |lab| lab.connect_with("")),
             Self::Loss => loss(lab),
             Self::Mtu => mtus(lab),
             Self::Link => link(lab),
@@ -84,6 +89,8 @@ impl Scenario {
     }
 }
 
+/// How the content of a file may cross.
+const WAYS: [&str; 3] = ["send", "write", "read"];
 const COPY_BYTES: u64 = 4 << 20;
 /// Through loss, and where the copy only shows that packets flow.
 const SMALL_COPY_BYTES: u64 = 1 << 20;
@@ -106,18 +113,32 @@ fn connect(lab: &mut Lab) -> Result<String> {
     Ok(format!("{segment} B a transaction"))
 }
 
-fn copies(lab: &mut Lab, bytes: u64) -> Result<String> {
-    for via in ["send", "write", "read"] {
-        lab.copy(via, bytes).with_context(|| format!("by {via}"))?;
+/// Copies in each way, over the connection that `connect` gives.
+fn copies(lab: &mut Lab, bytes: u64, connect: fn(&mut Lab) -> Result<u64>) -> Result<String> {
+    let mut failures: Vec<(String, String)> = vec![]; // ways and why
+    for via in WAYS {
+        if let Err(error) = connect(lab).and_then(|cid| lab.copy_over(cid, via, bytes)) {
+            lab.patience.check()?;
+            lab.forget_connection(); // What is outstanding may block it.
+            let (way, why) = (via.to_uppercase(), format!("{error:#}"));
+            match failures.iter_mut().find(|(_, other)| *other == why) {
+                Some((ways, _)) => *ways += &format!(", {way}"),
+                None => failures.push((way, why)),
+            }
+        }
     }
-    Ok(format!("{} MiB by SEND, WRITE and READ", bytes >> 20))
+    if failures.is_empty() {
+        return Ok(format!("{} MiB by SEND, WRITE and READ", bytes >> 20));
+    }
+    let failures: Vec<String> = failures.into_iter().map(|(ways, why)| format!("{ways}: {why}")).collect();
+    bail!("{}", failures.join("; "))
 }
 
 fn loss(lab: &mut Lab) -> Result<String> {
     let cid = lab.connect()?;
     let before = resent(lab, cid)?;
     lab.network.lose(LOSS_PER_MILLE)?;
-    let copied = copies(lab, SMALL_COPY_BYTES);
+    let copied = copies(lab, SMALL_COPY_BYTES, Lab::connect);
     lab.network.lose_nothing();
     let note = copied?;
     let resent = resent(lab, cid)? - before;
