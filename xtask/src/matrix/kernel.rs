@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::packages::{Archive, last_line};
+use super::{packages::Archive, said::last_line};
 use crate::shell::Progress;
 
 /// What a guest loads if it is not built in; what these depend on comes along.

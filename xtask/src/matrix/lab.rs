@@ -11,8 +11,8 @@ use super::{
     kernel::Kernel,
     network::{Network, TAPS},
     nic::Nic,
-    packages::last_line,
     patience::Patience,
+    said::{last_line, sentence},
 };
 
 /// What the verifier takes in software emulation on a busy machine: a million instructions are 42 s on a free one.
@@ -26,9 +26,6 @@ pub(crate) const PLAIN_MTU: u32 = 1500;
 /// Congestion control at both ends of a connection between guests under emulation, where a packet takes milliseconds: the
 /// default's target delay is a data centre's.
 const CONGESTION: &str = "--set base_delay_target=20ms --set max_fcwnd=64";
-
-/// What a table bears of what a program says, in characters.
-const LONGEST_SENTENCE: usize = 200;
 
 /// One of the two guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -370,26 +367,5 @@ impl Lab {
         };
         ensure!(sum == arrived, "the file that came by {via} is another one");
         Ok(())
-    }
-}
-
-/// Of what a node said, the sentence for people: the line with its error, else the last one.
-pub(crate) fn sentence(log: &str) -> String {
-    let line = log.lines().map(str::trim).find(|line| line.starts_with("error:"));
-    let all = line.map_or_else(|| last_line(log.as_bytes()), |line| line["error:".len()..].trim().to_owned());
-    match all.char_indices().nth(LONGEST_SENTENCE) {
-        Some((end, _)) => format!("{}...", &all[..end]),
-        None => all,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sentence_is_the_error_or_the_last_line() {
-        assert_eq!(sentence("INFO x\nerror: too old\n  log of the verifier\n"), "too old");
-        assert_eq!(sentence("INFO x\nends here\n\n"), "ends here");
     }
 }

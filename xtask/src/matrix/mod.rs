@@ -12,6 +12,7 @@ mod patience;
 mod refusals;
 mod report;
 mod row;
+mod said;
 mod scenario;
 mod scratch;
 mod verifier;
@@ -30,7 +31,7 @@ use clap::Args;
 pub(crate) use inside::print_inventory;
 
 use self::{
-    guest::{Accelerator, BOOT_LIMIT, Guest, Machine, QEMU},
+    guest::{Accelerator, Guest, Machine, QEMU},
     kernel::{Kernel, Wanted},
     nic::Nic,
     packages::Archive,
@@ -59,7 +60,7 @@ const QUICK: [Scenario; 5] =
     [Scenario::Start, Scenario::Connect, Scenario::Cp, Scenario::Loss, Scenario::CleanUp];
 const QUICK_LIMIT: Duration = Duration::from_secs(8 * 60);
 /// KVM that works boots in a second or two.
-const KVM_LIMIT: Duration = Duration::from_secs(20);
+const KVM_LIMIT: Duration = Duration::from_secs(15);
 /// What is written: the results, and the page that is made of them.
 const RESULTS: &str = "docs/platforms.json";
 const PAGE: &str = "docs/platforms.md";
@@ -88,11 +89,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What `--quick` alone means.
-    pub(crate) fn quick() -> Self {
-        Self { quick: true, ..Self::default() }
-    }
-
     fn kernels(&self) -> Vec<Wanted> {
         let all: &[Wanted] = if self.quick { &[Wanted::Newest] } else { &KERNELS };
         if self.kernel.is_empty() { all.to_vec() } else { self.kernel.clone() }
@@ -114,7 +110,8 @@ impl Options {
 /// # Errors
 /// If the guests, the kernels or the program cannot be had.
 pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode> {
-    let results = results(options, progress)?;
+    let kernels = prepare(options, progress).context("the matrix cannot be run")?;
+    let results = results(options, &kernels, progress)?;
     print!("{}", results.page());
     if let Some(file) = &options.json {
         fs::write(file, results.to_json()?).with_context(|| format!("cannot write {}", file.display()))?;
@@ -130,33 +127,46 @@ pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode>
     Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What came of the part that `--quick` tries: sentences about what failed. For `cargo xtask test`.
-///
-/// # Errors
-/// If it cannot be run here, with the reason.
-pub(crate) fn quick(progress: &Progress) -> Result<Vec<String>> {
-    Ok(results(&Options::quick(), progress)?.faults())
+/// What came of the part that `--quick` tries.
+pub(crate) enum Quick {
+    /// It was run; a sentence about each failure.
+    Ran(Vec<String>),
+    /// It cannot be run on this machine, with the reason.
+    NotHere(String),
 }
 
-fn results(options: &Options, progress: &Progress) -> Result<Results> {
+/// Runs the part that `--quick` tries with a program that is built already. For `cargo xtask test`.
+///
+/// # Errors
+/// If it was interrupted.
+pub(crate) fn quick(tiercel: PathBuf, progress: &Progress) -> Result<Quick> {
+    let options = Options { quick: true, tiercel: Some(tiercel), ..Options::default() };
+    match prepare(&options, progress) {
+        Ok(kernels) => Ok(Quick::Ran(results(&options, &kernels, progress)?.faults())),
+        Err(reason) => Ok(Quick::NotHere(format!("{reason:#}"))),
+    }
+}
+
+/// Gets QEMU, tools and kernels.
+fn prepare(options: &Options, progress: &Progress) -> Result<Vec<Kernel>> {
     if !is_root() {
         bail!("only root may make taps and network namespaces: run `cargo xtask matrix` as root");
     }
-    setup::programs(&TOOLS, progress).context("guests need QEMU and some tools; the matrix was not run")?;
+    setup::programs(&TOOLS, progress).context("guests need QEMU and some tools")?;
     let folder = target_dir().join("matrix");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let archive = Archive::open(&folder.join("apt"), progress)?;
-    let mut kernels = vec![];
-    for wanted in options.kernels() {
-        kernels.push(kernel::fetch(&archive, wanted, &folder.join("kernels"), progress)?);
-    }
-    let programs = [program(options, progress)?, env::current_exe().context("this program has no path")?];
+    let kernels = options.kernels().into_iter();
+    kernels.map(|wanted| kernel::fetch(&archive, wanted, &folder.join("kernels"), progress)).collect()
+}
 
+fn results(options: &Options, kernels: &[Kernel], progress: &Progress) -> Result<Results> {
+    let programs = [program(options, progress)?, env::current_exe().context("this program has no path")?];
     let patience = Patience::new(options.quick.then_some(QUICK_LIMIT))?;
     let scratch = Scratch::new()?;
     let mut run = Run { options, progress, patience, scratch, programs, accelerator: None, commit: commit() };
     let mut results = Results::default();
-    for kernel in &kernels {
+    for kernel in kernels {
         run.kernel(kernel, &mut results)?;
     }
     Ok(results)
@@ -246,8 +256,7 @@ impl Run<'_> {
             folder: self.scratch.path(),
             name: 'k',
         };
-        let limit = KVM_LIMIT.min(BOOT_LIMIT);
-        let booted = Guest::start(&machine, &self.patience).and_then(|mut guest| guest.ready(limit));
+        let booted = Guest::start(&machine, &self.patience).and_then(|mut guest| guest.ready(KVM_LIMIT));
         self.patience.check()?;
         Ok(match booted {
             Ok(()) => Accelerator::Kvm,
@@ -296,7 +305,7 @@ mod tests {
         let whole = Options::default();
         assert_eq!(whole.kernels(), KERNELS);
         assert_eq!(whole.scenarios(), Scenario::ALL);
-        let quick = Options { scenario: vec![Scenario::Mtu], ..Options::quick() };
+        let quick = Options { scenario: vec![Scenario::Mtu], quick: true, ..Options::default() };
         assert_eq!((quick.kernels(), quick.nics()), (vec![Wanted::Newest], vec![Nic::VirtioNet]));
         assert_eq!(quick.scenarios(), [Scenario::Mtu]);
     }

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+use super::said::last_line;
 use crate::shell::{Progress, is_on_path};
 
 /// Releases with kernels of interest: the oldest whose kernel is refused, the stable one, and its backports.
@@ -156,12 +157,6 @@ fn sources(mirrors: &Mirrors) -> String {
     entry(&mirrors.main, SUITES) + &security.unwrap_or_default()
 }
 
-/// The last line that says something.
-pub(crate) fn last_line(output: &[u8]) -> String {
-    let text = String::from_utf8_lossy(output);
-    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing").to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,11 +180,5 @@ mod tests {
         assert!(
             of(Some("http://two.example/")).contains("URIs: http://two.example/\nSuites: bookworm-security")
         );
-    }
-
-    #[test]
-    fn the_last_line_is_the_last_that_says_something() {
-        assert_eq!(last_line(b"one\ntwo\n\n"), "two");
-        assert_eq!(last_line(b""), "it says nothing");
     }
 }

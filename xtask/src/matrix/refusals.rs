@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
-use super::lab::{Lab, Side, sentence};
+use super::{
+    lab::{Lab, Side},
+    said::sentence,
+};
 
 /// A connection attempt to nobody gives up within this.
 const LIMIT: Duration = Duration::from_secs(60);

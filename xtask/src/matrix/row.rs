@@ -7,10 +7,11 @@ use anyhow::{Result, bail};
 use super::{
     guest::Accelerator,
     kernel::{Kernel, MINIMUM},
-    lab::{Lab, Side, sentence},
+    lab::{Lab, Side},
     nic::Nic,
     patience::Patience,
     report::{Cell, Outcome},
+    said::sentence,
     scenario::Scenario,
     verifier,
 };
@@ -64,7 +65,9 @@ impl Row<'_> {
             let Some(booted) = &mut lab else { continue };
             let cell = self.attempt(scenario, booted);
             self.patience.check()?;
-            self.say(&format!("{}: {} {}", scenario.title(), short(cell.outcome), cell.note));
+            if cell.outcome != Outcome::NotRun {
+                self.say(&format!("{}: {} {}", scenario.title(), short(cell.outcome), cell.note));
+            }
             let failed = cell.outcome == Outcome::Fails;
             results.cells.push(cell);
             if failed {
@@ -172,12 +175,32 @@ fn refusal(lab: &mut Lab) -> Result<String> {
     lab.begin_node(Side::A)?;
     match lab.await_node(Side::A)? {
         Ok(_) => bail!("it is not refused although it is older than {}.{}", MINIMUM.0, MINIMUM.1),
-        Err(log) => {
-            let (sentence, minimum) = (sentence(&log), format!("{}.{}", MINIMUM.0, MINIMUM.1));
-            if !sentence.contains(&minimum) {
-                bail!("the refusal does not name Linux {minimum}: {sentence}");
-            }
-            Ok(sentence)
-        }
+        Err(log) => judge_refusal(&log),
+    }
+}
+
+/// The sentence, and how much stands around it.
+fn judge_refusal(log: &str) -> Result<String> {
+    let minimum = format!("Linux {}.{}", MINIMUM.0, MINIMUM.1);
+    let Some(line) = log.lines().find(|line| line.contains(&minimum)) else {
+        bail!("the refusal does not name {minimum}: {}", sentence(log));
+    };
+    let line = line.trim_start_matches(['.', ' ']).trim_start_matches("error: ");
+    Ok(match log.lines().count() {
+        1 => line.to_owned(),
+        lines => format!("{line} ({} more lines around it)", lines - 1),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_first_kernel_that_serves() {
+        let said = judge_refusal("error: x\nlog\n. Tiercel needs Linux 6.9 or later\n").unwrap();
+        assert_eq!(said, "Tiercel needs Linux 6.9 or later (2 more lines around it)");
+        assert_eq!(judge_refusal("error: needs Linux 6.9\n").unwrap(), "needs Linux 6.9");
+        assert!(judge_refusal("error: no\n").is_err());
     }
 }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    lab::{ASK_LIMIT, Lab, PLAIN_MTU, Side, sentence},
+    lab::{ASK_LIMIT, Lab, PLAIN_MTU, Side},
     refusals,
+    said::sentence,
 };
 
 /// Something that is tried.
@@ -224,18 +225,17 @@ fn reset(lab: &mut Lab) -> Result<String> {
 /// What the node says of a card that went away: it has ended, or logs it, or is silent.
 fn said_of_the_loss(lab: &mut Lab) -> Result<String> {
     let patience = lab.patience.clone();
-    let look = "cat /tmp/up.log; [ -e /tmp/up.code ]";
-    let said = patience.until("a word of the node", Duration::from_secs(10), || {
-        let output = lab.run(Side::A, look, ASK_LIMIT)?;
-        let warned = output.text.lines().rev().find(|line| line.contains("WARN") || line.contains("ERROR"));
-        Ok(match (output.is_ok(), warned) {
-            (true, _) => Some(format!("the node ends: {}", sentence(&output.text))),
-            (false, Some(line)) => Some(format!("the node goes on and says: {}", line.trim())),
-            (false, None) => None,
-        })
+    let ended = patience.until("the end of the node", Duration::from_secs(10), || {
+        Ok(lab.run(Side::A, "[ -e /tmp/up.code ]", ASK_LIMIT)?.is_ok().then_some(()))
     });
     lab.patience.check()?;
-    Ok(said.unwrap_or_else(|_| "the node goes on and says nothing".to_owned()))
+    let log = lab.must(Side::A, "cat /tmp/up.log")?;
+    let warned = log.lines().rev().find(|line| line.contains("WARN") || line.contains("ERROR"));
+    Ok(match (ended, warned) {
+        (Ok(()), _) => format!("the node ends: {}", sentence(&log)),
+        (Err(_), Some(line)) => format!("the node goes on and says: {}", line.trim()),
+        (Err(_), None) => "the node goes on and says nothing".to_owned(),
+    })
 }
 
 fn clean_up(lab: &mut Lab) -> Result<String> {
