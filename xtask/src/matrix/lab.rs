@@ -1,6 +1,6 @@
 //! Two guests on a wire, and a node of Tiercel on each.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use super::{
     nic::Nic,
     patience::Patience,
     said::{last_line, sentence},
+    verifier,
 };
 
 /// What the verifier takes in software emulation on a busy machine: a million instructions are 42 s on a free one.
@@ -60,6 +61,8 @@ pub(crate) struct Lab {
     pub(crate) patience: Patience,
     /// BPF objects of each guest before any node was up.
     before: [Inventory; 2],
+    /// Instructions that the verifier walked, by program, of all programs seen so far.
+    pub(crate) verified: BTreeMap<String, u32>,
     /// Why a node did not come up in the plain way; then it is not tried again.
     broken: Option<String>,
     up: bool,
@@ -90,8 +93,18 @@ impl Lab {
         let guests = [start(Side::A)?, start(Side::B)?];
         let before = [Inventory::default(), Inventory::default()];
         let patience = patience.clone();
-        let mut lab =
-            Self { nic, guests, network, patience, before, broken: None, up: false, connection: None };
+        let verified = BTreeMap::new();
+        let mut lab = Self {
+            nic,
+            guests,
+            network,
+            patience,
+            before,
+            verified,
+            broken: None,
+            up: false,
+            connection: None,
+        };
         for side in Side::BOTH {
             lab.guests[side as usize].ready(BOOT_LIMIT)?;
             lab.set_up_card(side, PLAIN_MTU)?;
@@ -161,6 +174,16 @@ impl Lab {
         serde_json::from_str(&text).with_context(|| format!("no inventory: {text}"))
     }
 
+    /// Notes what the verifier walked for the programs that are loaded now.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub(crate) fn note_programs(&mut self) -> Result<()> {
+        let inventory = self.inventory(Side::A)?;
+        verifier::note(inventory, &mut self.verified);
+        Ok(())
+    }
+
     /// What the nodes left behind in a guest, in words.
     ///
     /// # Errors
@@ -227,6 +250,9 @@ impl Lab {
             self.await_node(side)?.map_err(|log| anyhow::anyhow!(sentence(&log)))?;
         }
         self.up = true;
+        if self.verified.is_empty() {
+            self.note_programs()?;
+        }
         Ok(())
     }
 

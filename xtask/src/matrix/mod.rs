@@ -111,14 +111,16 @@ impl Options {
 /// If the guests, the kernels or the program cannot be had.
 pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode> {
     let kernels = prepare(options, progress).context("the matrix cannot be run")?;
-    let results = results(options, &kernels, progress)?;
+    let mut results = Results::default();
+    let ended = run_all(options, &kernels, progress, &mut results);
     print!("{}", results.page());
     if let Some(file) = &options.json {
         fs::write(file, results.to_json()?).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if !options.quick {
-        write_page(&results)?;
+        write_page(&results)?; // What was tried before an interruption, too.
     }
+    ended?;
     let faults = results.faults();
     for fault in &faults {
         eprintln!("error: {fault}");
@@ -142,7 +144,11 @@ pub(crate) enum Quick {
 pub(crate) fn quick(tiercel: PathBuf, progress: &Progress) -> Result<Quick> {
     let options = Options { quick: true, tiercel: Some(tiercel), ..Options::default() };
     match prepare(&options, progress) {
-        Ok(kernels) => Ok(Quick::Ran(results(&options, &kernels, progress)?.faults())),
+        Ok(kernels) => {
+            let mut results = Results::default();
+            run_all(&options, &kernels, progress, &mut results)?;
+            Ok(Quick::Ran(results.faults()))
+        }
         Err(reason) => Ok(Quick::NotHere(format!("{reason:#}"))),
     }
 }
@@ -160,16 +166,16 @@ fn prepare(options: &Options, progress: &Progress) -> Result<Vec<Kernel>> {
     kernels.map(|wanted| kernel::fetch(&archive, wanted, &folder.join("kernels"), progress)).collect()
 }
 
-fn results(options: &Options, kernels: &[Kernel], progress: &Progress) -> Result<Results> {
+/// Tries everything that is asked for on the kernels.
+fn run_all(options: &Options, kernels: &[Kernel], progress: &Progress, results: &mut Results) -> Result<()> {
     let programs = [program(options, progress)?, env::current_exe().context("this program has no path")?];
     let patience = Patience::new(options.quick.then_some(QUICK_LIMIT))?;
     let scratch = Scratch::new()?;
     let mut run = Run { options, progress, patience, scratch, programs, accelerator: None, commit: commit() };
-    let mut results = Results::default();
     for kernel in kernels {
-        run.kernel(kernel, &mut results)?;
+        run.kernel(kernel, results)?;
     }
-    Ok(results)
+    Ok(())
 }
 
 /// The program that runs in the guests.
@@ -218,7 +224,6 @@ impl Run<'_> {
                 progress: self.progress,
                 date: today(),
                 commit: &self.commit,
-                verifier: !results.verified.iter().any(|row| row.kernel == kernel.series()),
             };
             // The wire is in a network namespace that vanishes with the thread.
             let done =
@@ -232,13 +237,13 @@ impl Run<'_> {
     }
 
     fn add(&self, kernel: &Kernel, done: RowResults, results: &mut Results) {
-        let verified = done.verified.map(|programs| Verified {
+        let verified = Verified {
             kernel: kernel.series(),
             release: kernel.release.to_string(),
             date: today(),
-            programs,
-        });
-        results.merge(&Results { cells: done.cells, verified: verified.into_iter().collect() });
+            programs: done.verified,
+        };
+        results.merge(&Results { cells: done.cells, verified: vec![verified] });
     }
 
     /// KVM if a guest boots with it here, else software emulation.

@@ -91,8 +91,19 @@ impl Results {
         self.cells.retain(|old| !new.cells.iter().any(|cell| cell.key() == old.key()));
         self.cells.extend(new.cells.iter().cloned());
         self.cells.sort_by_key(|cell| (series(&cell.kernel), cell.nic, cell.scenario));
-        self.verified.retain(|old| !new.verified.iter().any(|row| row.kernel == old.kernel));
-        self.verified.extend(new.verified.iter().cloned());
+        for row in new.verified.iter().filter(|row| !row.programs.is_empty()) {
+            match self.verified.iter_mut().find(|old| old.kernel == row.kernel && old.release == row.release)
+            {
+                Some(old) => {
+                    old.date.clone_from(&row.date);
+                    old.programs.extend(row.programs.clone());
+                }
+                None => {
+                    self.verified.retain(|old| old.kernel != row.kernel);
+                    self.verified.push(row.clone());
+                }
+            }
+        }
         self.verified.sort_by_key(|row| series(&row.kernel));
     }
 

@@ -13,7 +13,6 @@ use super::{
     report::{Cell, Outcome},
     said::sentence,
     scenario::Scenario,
-    verifier,
 };
 use crate::shell::Progress;
 
@@ -31,15 +30,13 @@ pub(crate) struct Row<'a> {
     pub(crate) progress: &'a Progress,
     pub(crate) date: String,
     pub(crate) commit: &'a str,
-    /// Whether to ask the verifier.
-    pub(crate) verifier: bool,
 }
 
 /// What came of it.
 pub(crate) struct RowResults {
     pub(crate) cells: Vec<Cell>,
     /// Instructions that the verifier walked, by program.
-    pub(crate) verified: Option<BTreeMap<String, u32>>,
+    pub(crate) verified: BTreeMap<String, u32>,
 }
 
 impl Row<'_> {
@@ -48,7 +45,7 @@ impl Row<'_> {
     /// # Errors
     /// Only if everything has to stop; all else is a result.
     pub(crate) fn run(&self) -> Result<RowResults> {
-        let mut results = RowResults { cells: vec![], verified: None };
+        let mut results = RowResults { cells: vec![], verified: BTreeMap::new() };
         let mut lab = None;
         for scenario in self.scenarios() {
             if lab.is_none() {
@@ -68,6 +65,7 @@ impl Row<'_> {
             if cell.outcome != Outcome::NotRun {
                 self.say(&format!("{}: {} {}", scenario.title(), short(cell.outcome), cell.note));
             }
+            results.verified.append(&mut booted.verified.clone());
             let failed = cell.outcome == Outcome::Fails;
             results.cells.push(cell);
             if failed {
@@ -77,9 +75,6 @@ impl Row<'_> {
                     lab = None; // The guests are no good any more.
                 }
             }
-        }
-        if let Some(lab) = lab.as_mut().filter(|lab| self.verifier && !lab.has_given_up()) {
-            self.verify(lab, &mut results)?;
         }
         Ok(results)
     }
@@ -116,22 +111,6 @@ impl Row<'_> {
         if written.is_ok() {
             self.say(&format!("what the guests tell of it is in {}", file.display()));
         }
-    }
-
-    fn verify(&self, lab: &mut Lab, results: &mut RowResults) -> Result<()> {
-        match verifier::verified(lab) {
-            Ok(programs) => {
-                let all: Vec<String> =
-                    programs.iter().map(|(name, count)| format!("{name} {count}")).collect();
-                self.say(&format!("verified instructions: {}", all.join(", ")));
-                results.verified = Some(programs);
-            }
-            Err(error) => {
-                self.patience.check()?;
-                self.say(&format!("what the verifier walks is not known: {error:#}"));
-            }
-        }
-        Ok(())
     }
 
     fn cell(&self, scenario: Scenario, outcome: Outcome, note: String, seconds: u64) -> Cell {

@@ -11,6 +11,7 @@ use super::{
     lab::{ASK_LIMIT, Lab, PLAIN_MTU, Side},
     refusals,
     said::sentence,
+    verifier,
 };
 
 /// Something that is tried.
@@ -28,6 +29,8 @@ pub(crate) enum Scenario {
     Defaults,
     /// The same while the wire loses 1 % of the packets in each direction
     Loss,
+    /// `tiercel trace` while packets flow: the programs that record
+    Trace,
     /// MTUs from 1500 to 9000
     Mtu,
     /// The link goes down and up, from outside and by `ip link`
@@ -41,12 +44,13 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Start,
         Self::Connect,
         Self::Cp,
         Self::Defaults,
         Self::Loss,
+        Self::Trace,
         Self::Mtu,
         Self::Link,
         Self::Reset,
@@ -62,6 +66,7 @@ impl Scenario {
             Self::Cp => "cp",
             Self::Defaults => "cp, default congestion control",
             Self::Loss => "cp, 1 % loss",
+            Self::Trace => "trace",
             Self::Mtu => "MTU",
             Self::Link => "link",
             Self::Reset => "driver reset",
@@ -78,9 +83,10 @@ impl Scenario {
         match self {
             Self::Start => start(lab),
             Self::Connect => connect(lab),
-            Self::Cp => copies(lab, COPY_BYTES, Lab::connect),
-            Self::Defaults => copies(lab, SMALL_COPY_BYTES, |lab| lab.connect_with("")),
+            Self::Cp => copies(lab, COPY_BYTES),
+            Self::Defaults => defaults(lab),
             Self::Loss => loss(lab),
+            Self::Trace => verifier::trace(lab),
             Self::Mtu => mtus(lab),
             Self::Link => link(lab),
             Self::Reset => reset(lab),
@@ -114,11 +120,11 @@ fn connect(lab: &mut Lab) -> Result<String> {
     Ok(format!("{segment} B a transaction"))
 }
 
-/// Copies in each way, over the connection that `connect` gives.
-fn copies(lab: &mut Lab, bytes: u64, connect: fn(&mut Lab) -> Result<u64>) -> Result<String> {
+/// Copies in each way.
+fn copies(lab: &mut Lab, bytes: u64) -> Result<String> {
     let mut failures: Vec<(String, String)> = vec![]; // ways and why
     for via in WAYS {
-        if let Err(error) = connect(lab).and_then(|cid| lab.copy_over(cid, via, bytes)) {
+        if let Err(error) = lab.copy(via, bytes) {
             lab.patience.check()?;
             lab.forget_connection(); // What is outstanding may block it.
             let (way, why) = (via.to_uppercase(), format!("{error:#}"));
@@ -135,11 +141,20 @@ fn copies(lab: &mut Lab, bytes: u64, connect: fn(&mut Lab) -> Result<u64>) -> Re
     bail!("{}", failures.join("; "))
 }
 
+/// Copies in each way over connections that nobody has set up for this network, up to the first failure.
+fn defaults(lab: &mut Lab) -> Result<String> {
+    for via in WAYS {
+        let cid = lab.connect_with("")?;
+        lab.copy_over(cid, via, SMALL_COPY_BYTES).with_context(|| via.to_uppercase())?;
+    }
+    Ok(format!("{} MiB by SEND, WRITE and READ", SMALL_COPY_BYTES >> 20))
+}
+
 fn loss(lab: &mut Lab) -> Result<String> {
     let cid = lab.connect()?;
     let before = resent(lab, cid)?;
     lab.network.lose(LOSS_PER_MILLE)?;
-    let copied = copies(lab, SMALL_COPY_BYTES, Lab::connect);
+    let copied = copies(lab, SMALL_COPY_BYTES);
     lab.network.lose_nothing();
     let note = copied?;
     let resent = resent(lab, cid)? - before;
