@@ -57,9 +57,10 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     let mut not_run = None;
     if options.filter.is_none() {
         progress.say("trying the newest kernel of Debian's in a guest");
-        match matrix::quick(target_dir().join("debug/tiercel"), progress)? {
-            Quick::Ran(faults) => complaints.extend(faults),
-            Quick::NotHere(reason) => not_run = Some(reason),
+        match matrix::quick(target_dir().join("debug/tiercel"), progress) {
+            Ok(Quick::Ran(faults)) => complaints.extend(faults),
+            Ok(Quick::NotHere(reason)) => not_run = Some(reason),
+            Err(error) => complaints.push(format!("guests: {error:#}")),
         }
     }
     tally.failed += complaints.len();

@@ -11,11 +11,14 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{packages::Archive, said::last_line};
+use super::{packages::Archive, said::last_line, scratch::remove_dead};
 use crate::shell::Progress;
 
 /// What a guest loads if it is not built in; what these depend on comes along.
 const MODULES: [&str; 4] = ["virtio_pci", "virtio_console", "virtio_net", "e1000e"];
+
+/// Begin of the name of a folder in which packages are unpacked; the id of the process follows.
+const NEW: &str = ".new-";
 
 /// The first release of Linux that serves; older ones must refuse with a sentence.
 pub(crate) const MINIMUM: (u32, u32) = (6, 9);
@@ -147,7 +150,8 @@ pub(crate) fn fetch(archive: &Archive, wanted: Wanted, dir: &Path, progress: &Pr
     let folder = dir.join(release.to_string());
     if !folder.join("vmlinuz").is_file() {
         progress.say(&format!("fetching Linux {release}"));
-        let scratch = dir.join(format!(".new-{}", std::process::id()));
+        remove_dead(dir, NEW);
+        let scratch = dir.join(format!("{NEW}{}", std::process::id()));
         let fetched = unpack(archive, &packages, &release, &scratch)
             .and_then(|()| keep(&scratch.join("root"), &scratch.join("kept")))
             .and_then(|()| Ok(fs::rename(scratch.join("kept"), &folder)?));

@@ -281,8 +281,9 @@ impl Lab {
 
     /// What both guests tell about themselves, as far as they still do.
     pub(crate) fn evidence(&mut self) -> String {
-        const ASKED: [&str; 6] = [
+        const ASKED: [&str; 7] = [
             "cat /tmp/up.log",
+            "tail -n 30 /tmp/trace.log",
             "timeout 5 tiercel status",
             "timeout 5 tiercel stats",
             "timeout 5 tiercel conn list",

@@ -56,8 +56,8 @@ const KERNELS: [Wanted; 4] =
     [Wanted::Series(6, 1), Wanted::Series(6, 12), Wanted::Series(6, 16), Wanted::Newest];
 const NICS: [Nic; 4] = [Nic::VirtioNet, Nic::VirtioNetQueues, Nic::VirtioNetGeneric, Nic::E1000e];
 /// What `--quick` tries, and how long it may take from the first boot on.
-const QUICK: [Scenario; 5] =
-    [Scenario::Start, Scenario::Connect, Scenario::Cp, Scenario::Loss, Scenario::CleanUp];
+const QUICK: [Scenario; 6] =
+    [Scenario::Start, Scenario::Connect, Scenario::Cp, Scenario::Loss, Scenario::Trace, Scenario::CleanUp];
 const QUICK_LIMIT: Duration = Duration::from_secs(8 * 60);
 /// KVM that works boots in a second or two.
 const KVM_LIMIT: Duration = Duration::from_secs(15);
@@ -112,7 +112,8 @@ impl Options {
 pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode> {
     let kernels = prepare(options, progress).context("the matrix cannot be run")?;
     let mut results = Results::default();
-    let ended = run_all(options, &kernels, progress, &mut results);
+    let patience = Patience::new(options.quick.then_some(QUICK_LIMIT))?;
+    let ended = run_all(options, &kernels, &patience, progress, &mut results);
     print!("{}", results.page());
     if let Some(file) = &options.json {
         fs::write(file, results.to_json()?).with_context(|| format!("cannot write {}", file.display()))?;
@@ -140,14 +141,21 @@ pub(crate) enum Quick {
 /// Runs the part that `--quick` tries with a program that is built already. For `cargo xtask test`.
 ///
 /// # Errors
-/// If it was interrupted.
+/// If it was interrupted, or could not go on.
 pub(crate) fn quick(tiercel: PathBuf, progress: &Progress) -> Result<Quick> {
     let options = Options { quick: true, tiercel: Some(tiercel), ..Options::default() };
     match prepare(&options, progress) {
         Ok(kernels) => {
             let mut results = Results::default();
-            run_all(&options, &kernels, progress, &mut results)?;
-            Ok(Quick::Ran(results.faults()))
+            let patience = Patience::new(Some(QUICK_LIMIT))?;
+            let ended = run_all(&options, &kernels, &patience, progress, &mut results);
+            let faults = results.faults();
+            match ended {
+                Err(reason) if patience.is_over() && faults.is_empty() => {
+                    Ok(Quick::NotHere(format!("this machine is too slow or too busy: {reason:#}")))
+                }
+                _ => ended.map(|()| Quick::Ran(faults)),
+            }
         }
         Err(reason) => Ok(Quick::NotHere(format!("{reason:#}"))),
     }
@@ -167,9 +175,14 @@ fn prepare(options: &Options, progress: &Progress) -> Result<Vec<Kernel>> {
 }
 
 /// Tries everything that is asked for on the kernels.
-fn run_all(options: &Options, kernels: &[Kernel], progress: &Progress, results: &mut Results) -> Result<()> {
+fn run_all(
+    options: &Options,
+    kernels: &[Kernel],
+    patience: &Patience,
+    progress: &Progress,
+    results: &mut Results,
+) -> Result<()> {
     let programs = [program(options, progress)?, env::current_exe().context("this program has no path")?];
-    let patience = Patience::new(options.quick.then_some(QUICK_LIMIT))?;
     let scratch = Scratch::new()?;
     let mut run = Run { options, progress, patience, scratch, programs, accelerator: None, commit: commit() };
     for kernel in kernels {
@@ -196,7 +209,7 @@ fn program(options: &Options, progress: &Progress) -> Result<PathBuf> {
 struct Run<'a> {
     options: &'a Options,
     progress: &'a Progress,
-    patience: Patience,
+    patience: &'a Patience,
     scratch: Scratch,
     programs: [PathBuf; 2],
     /// Known as soon as a guest has been booted.
@@ -220,7 +233,7 @@ impl Run<'_> {
                 accelerator,
                 folder: self.scratch.path(),
                 evidence: &target_dir().join("matrix/failed"),
-                patience: &self.patience,
+                patience: self.patience,
                 progress: self.progress,
                 date: today(),
                 commit: &self.commit,
@@ -261,7 +274,7 @@ impl Run<'_> {
             folder: self.scratch.path(),
             name: 'k',
         };
-        let booted = Guest::start(&machine, &self.patience).and_then(|mut guest| guest.ready(KVM_LIMIT));
+        let booted = Guest::start(&machine, self.patience).and_then(|mut guest| guest.ready(KVM_LIMIT));
         self.patience.check()?;
         Ok(match booted {
             Ok(()) => Accelerator::Kvm,

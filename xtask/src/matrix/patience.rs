@@ -41,10 +41,15 @@ impl Patience {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
         }
-        if self.end.is_some_and(|end| Instant::now() > end) {
+        if self.is_over() {
             bail!("the time for the whole run is over");
         }
         Ok(())
+    }
+
+    /// Whether the whole run has taken too long.
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() > end)
     }
 
     /// Looks again and again until `look` finds something.

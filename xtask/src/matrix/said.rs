@@ -14,7 +14,9 @@ pub(crate) fn sentence(log: &str) -> String {
     let all = match (all.split_once("Verifier output:"), end) {
         (Some((before, first)), Some(end)) if end > 0 => {
             let reason = lines[end - 1].rsplit("Verifier output:").next().unwrap_or(first).trim();
-            format!("{} The verifier: {reason}", before.trim())
+            let walked = lines.iter().find_map(|line| line.strip_prefix("processed ")?.split(' ').next());
+            let walked = walked.map_or(String::new(), |walked| format!(" (after {walked} instructions)"));
+            format!("{} The verifier: {reason}{walked}", before.trim())
         }
         _ => all,
     };
@@ -45,8 +47,8 @@ mod tests {
         let long =
             "error: refused. Verifier output: 0: r1\n1: exit\nno such opcode\nverification time 7 usec\n";
         assert_eq!(sentence(long), "refused. The verifier: no such opcode");
-        let short = "error: refused. Verifier output: unknown opcode\nverification time 7 usec\n";
-        assert_eq!(sentence(short), "refused. The verifier: unknown opcode");
+        let short = "error: refused. Verifier output: unknown opcode\nprocessed 0 insns (limit 1000000)\n";
+        assert_eq!(sentence(short), "refused. The verifier: unknown opcode (after 0 instructions)");
     }
 
     #[test]

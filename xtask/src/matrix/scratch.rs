@@ -20,12 +20,7 @@ impl Scratch {
     /// If the folder for temporary files cannot be written.
     pub(crate) fn new() -> Result<Self> {
         let all = std::env::temp_dir();
-        for entry in fs::read_dir(&all).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if owner(&name.to_string_lossy()).is_some_and(is_dead) {
-                let _ = fs::remove_dir_all(entry.path());
-            }
-        }
+        remove_dead(&all, NAME);
         let own = all.join(format!("{NAME}{}", process::id()));
         fs::create_dir(&own).with_context(|| format!("cannot create {}", own.display()))?;
         Ok(Self(own))
@@ -42,9 +37,18 @@ impl Drop for Scratch {
     }
 }
 
+/// Removes the folders that begin with `prefix` and end with the id of a process of this program that has died.
+pub(crate) fn remove_dead(all: &Path, prefix: &str) {
+    for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+        if owner(&entry.file_name().to_string_lossy(), prefix).is_some_and(is_dead) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// The process that made a folder of this name.
-fn owner(name: &str) -> Option<u32> {
-    name.strip_prefix(NAME)?.parse().ok()
+fn owner(name: &str, prefix: &str) -> Option<u32> {
+    name.strip_prefix(prefix)?.parse().ok()
 }
 
 /// Whether no process of this program has the id any more.
@@ -59,9 +63,9 @@ mod tests {
 
     #[test]
     fn a_folder_names_its_process() {
-        assert_eq!(owner("tiercel-matrix-17"), Some(17));
-        assert_eq!(owner("tiercel-matrix-x"), None);
-        assert_eq!(owner("other-17"), None);
+        assert_eq!(owner("tiercel-matrix-17", NAME), Some(17));
+        assert_eq!(owner("tiercel-matrix-x", NAME), None);
+        assert_eq!(owner("other-17", NAME), None);
     }
 
     #[test]
