@@ -45,7 +45,7 @@ impl Side {
         }
     }
 
-    fn name(self) -> char {
+    pub(crate) fn name(self) -> char {
         match self {
             Self::A => 'a',
             Self::B => 'b',
@@ -277,28 +277,6 @@ impl Lab {
             self.wait_for(side, "the end of the node", "! pidof tiercel")?;
         }
         Ok(())
-    }
-
-    /// What both guests tell about themselves, as far as they still do.
-    pub(crate) fn evidence(&mut self) -> String {
-        const ASKED: [&str; 7] = [
-            "cat /tmp/up.log",
-            "tail -n 30 /tmp/trace.log",
-            "timeout 5 tiercel status",
-            "timeout 5 tiercel stats",
-            "timeout 5 tiercel conn list",
-            "cat /proc/net/dev",
-            "dmesg | tail -n 15",
-        ];
-        let mut all = String::new();
-        for side in Side::BOTH {
-            for asked in ASKED {
-                let said = self.run(side, asked, ASK_LIMIT);
-                let said = said.map_or_else(|error| format!("{error:#}"), |output| output.text);
-                all += &format!("## {}: {asked}\n{said}\n\n", side.name());
-            }
-        }
-        all
     }
 
     /// Ends both nodes whatever state they are in, and takes nothing of the wire.

@@ -1,5 +1,6 @@
 //! `cargo xtask matrix`: Tiercel on other kernels and other network cards, in QEMU guests.
 
+mod evidence;
 mod guest;
 mod initrd;
 mod inside;

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 use anyhow::{Result, bail};
 
 use super::{
+    evidence,
     guest::Accelerator,
     kernel::{Kernel, MINIMUM},
     lab::{Lab, Side},
@@ -107,7 +108,8 @@ impl Row<'_> {
     fn keep_evidence(&self, scenario: Scenario, lab: &mut Lab) {
         let name = format!("{}-{:?}-{scenario:?}.txt", self.kernel.series(), self.nic);
         let file = self.evidence.join(name);
-        let written = fs::create_dir_all(self.evidence).and_then(|()| fs::write(&file, lab.evidence()));
+        let written =
+            fs::create_dir_all(self.evidence).and_then(|()| fs::write(&file, evidence::gather(lab)));
         if written.is_ok() {
             self.say(&format!("what the guests tell of it is in {}", file.display()));
         }
