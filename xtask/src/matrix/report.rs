@@ -20,6 +20,8 @@ pub(crate) enum Outcome {
     /// As it has to be: the kernel is too old.
     Refused,
     Fails,
+    /// The kernel fails, and would with any other XDP program.
+    KernelFails,
     /// Something that comes before it failed.
     NotRun,
 }
@@ -30,6 +32,7 @@ impl Outcome {
             Self::Works => "works",
             Self::Refused => "refused, rightly",
             Self::Fails => "**fails**",
+            Self::KernelFails => "the kernel fails",
             Self::NotRun => "not run",
         }
     }
