@@ -36,7 +36,7 @@ impl Accelerator {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kvm => "KVM",
-            Self::Tcg => "TCG (software emulation)",
+            Self::Tcg => "emulated by TCG",
         }
     }
 

@@ -185,7 +185,11 @@ fn run_all(
 ) -> Result<()> {
     let programs = [program(options, progress)?, env::current_exe().context("this program has no path")?];
     let scratch = Scratch::new()?;
-    let mut run = Run { options, progress, patience, scratch, programs, accelerator: None, commit: commit() };
+    let commit = match &options.tiercel {
+        Some(program) => format!("program {}", program.file_name().unwrap_or_default().display()),
+        None => commit(),
+    };
+    let mut run = Run { options, progress, patience, scratch, programs, accelerator: None, commit };
     for kernel in kernels {
         run.kernel(kernel, results)?;
     }

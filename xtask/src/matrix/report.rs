@@ -53,7 +53,8 @@ pub(crate) struct Cell {
     pub(crate) seconds: u64,
     /// Day of the run, UTC, such as 2026-11-23.
     pub(crate) date: String,
-    /// Short commit that was run; with a `+` if the sources had been changed since.
+    /// Short commit that was run; with a `+` if the sources had been changed since. Of a program that was not built from
+    /// these sources, its file.
     pub(crate) commit: String,
     /// How the guests' CPUs were made.
     pub(crate) accelerator: String,
@@ -146,11 +147,16 @@ impl Results {
         self.verifier_table(&mut page);
         page += "\n## What was seen\n";
         let mut row = None;
-        for cell in &self.cells {
+        for cell in self.cells.iter().filter(|cell| cell.outcome != Outcome::NotRun) {
             if row != Some(cell.row()) {
                 row = Some(cell.row());
-                let _ =
-                    write!(page, "\n**{}, {}** ({})\n\n", cell.release, cell.nic.title(), cell.accelerator);
+                let _ = write!(
+                    page,
+                    "\n**{}, {}** (CPU: {})\n\n",
+                    cell.release,
+                    cell.nic.title(),
+                    cell.accelerator
+                );
             }
             let note = escaped(&cell.note);
             let _ = writeln!(
