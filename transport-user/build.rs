@@ -1,4 +1,4 @@
-//! Builds the XDP programs and leaves them as `tiercel-ebpf` in `OUT_DIR`, from where the loader includes them.
+//! Builds the XDP programs and writes them as `tiercel-ebpf` to `OUT_DIR`. The loader includes them from there.
 
 use std::path::Path;
 use std::process::ExitCode;

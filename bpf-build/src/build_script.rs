@@ -1,4 +1,4 @@
-//! What a build script that includes an object consists of.
+//! The common body of build scripts that include an object.
 
 use std::{
     env,
@@ -6,9 +6,9 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{LINKER_VAR, TOOLCHAIN_VAR, build};
+use crate::{BuildError, LINKER_VAR, TOOLCHAIN_VAR, build};
 
-/// What the objects are made from, seen from the workspace's root.
+/// The inputs of the objects, relative to the root of the workspace.
 const INPUTS: [&str; 7] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -19,11 +19,11 @@ const INPUTS: [&str; 7] = [
     "transport-ebpf/src",
 ];
 
-/// The whole of a build script: builds the objects into its `OUT_DIR` and tells cargo when to do so again. `workspace`
-/// is the workspace's root, `features` those of the crate that are switched on.
+/// Runs a whole build script: builds the objects into its `OUT_DIR`, and tells cargo when to run it again.
+/// `workspace` is the root of the workspace. `features` are the enabled features of the crate.
 ///
 /// # Panics
-/// Outside a build script, where cargo has not set `OUT_DIR`.
+/// Panics outside a build script, where cargo does not set `OUT_DIR`.
 pub fn build_script(workspace: &Path, features: &[&str]) -> ExitCode {
     for input in INPUTS {
         println!("cargo:rerun-if-changed={}", workspace.join(input).display());
@@ -35,8 +35,13 @@ pub fn build_script(workspace: &Path, features: &[&str]) -> ExitCode {
     match build(&workspace.join("transport-ebpf"), &out_dir, features) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+            // Cargo prints this sentence and nothing else, unless the script fails. Then it also prints standard error,
+            // which has the compiler's messages.
+            println!("cargo::error={error}");
+            match error {
+                BuildError::Compile { .. } | BuildError::Download => ExitCode::FAILURE,
+                _ => ExitCode::SUCCESS,
+            }
         }
     }
 }

@@ -9,12 +9,13 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{BuildError, OBJECTS, Tools, inspect};
+use crate::{BuildError, OBJECTS, Tools, inspect, strip};
 
-/// Compiler flags of the XDP programs beside the linker.
-/// v4: signed division, sign-extending loads, 32-bit atomics. Debug information and `--btf`: BTF maps, spin
-/// locks. Misaligned accesses: packet fields stand at any offset, and every host we run on allows them. Copies in order:
-/// with them LLVM would make a call of a byte loop out of every clearing of some bytes.
+/// Compiler flags of the XDP programs, except for the linker.
+/// - v4: signed division, sign-extending loads, 32-bit atomics.
+/// - Debug information and `--btf`: needed for BTF maps and spin locks.
+/// - Copies in order are disabled: otherwise LLVM replaces each clearing of some bytes by a call of a byte loop.
+/// - Misaligned accesses: packet fields can have any offset, and all supported hosts allow such accesses.
 const FLAGS: [&str; 5] = [
     "-Ctarget-cpu=v4",
     "-Cdebuginfo=2",
@@ -23,29 +24,29 @@ const FLAGS: [&str; 5] = [
     "-Clink-arg=--cpu-features=+allows-misaligned-mem-access",
 ];
 
-/// The target; with build-std it lies in a directory of this name.
+/// The target. With build-std, the output is in a directory of this name.
 const TARGET: &str = "bpfel-unknown-none";
 
-/// Variables of cargo that the child keeps; all others describe the cargo that called us.
+/// Variables of cargo that the child process keeps. All others describe the calling cargo.
 const KEPT_CARGO_VARS: [&str; 6] =
     ["CARGO_HOME", "CARGO_MAKEFLAGS", "CARGO_NET_", "CARGO_HTTP_", "CARGO_TERM_", "CARGO_REGISTR"];
 
-/// What cargo tells a build script. aya-ebpf is built anew whenever `HOST` changes, so it must not be there for
-/// some callers only.
+/// Variables that cargo sets for a build script. aya-ebpf is rebuilt whenever `HOST` changes, so `HOST` must not
+/// be set for some callers only.
 const BUILD_SCRIPT_VARS: [&str; 7] =
     ["DEBUG", "HOST", "NUM_JOBS", "OPT_LEVEL", "OUT_DIR", "PROFILE", "TARGET"];
 
-/// What cargo says when a download fails.
+/// Texts in the output of cargo when a download fails.
 const DOWNLOAD_MARKS: [&str; 3] = ["failed to download", "Could not resolve host", "spurious network error"];
 
-/// Compiles the crate in `crate_dir`, checks the objects and leaves them as [`OBJECTS`] in `out_dir`. What the
-/// compiler says goes to standard error.
+/// Compiles the crate in `crate_dir`, checks the objects and writes them as [`OBJECTS`] to `out_dir`. The output
+/// of the compiler goes to standard error.
 ///
-/// Intermediate files live in [`shared_target_dir`] of `out_dir`, so that all profiles share them. Calls from
-/// several processes run one after another. `features` are those of the crate that are switched on.
+/// Intermediate files are in [`shared_target_dir`] of `out_dir`, so that all profiles share them. Calls from
+/// several processes run one after another. `features` are the enabled features of the crate.
 ///
 /// # Errors
-/// Each says what to do.
+/// Every error says what to do.
 pub fn build(crate_dir: &Path, out_dir: &Path, features: &[&str]) -> Result<(), BuildError> {
     let tools = Tools::find()?;
     let target_dir = shared_target_dir(out_dir);
@@ -66,20 +67,20 @@ pub fn build(crate_dir: &Path, out_dir: &Path, features: &[&str]) -> Result<(), 
         let built = target_dir.join(TARGET).join("release").join(name);
         let object = fs::read(&built).map_err(BuildError::io("read", &built))?;
         inspect::check(&object)?;
-        publish(name, &object, out_dir)?;
+        publish(name, &strip::without_dwarf(&object)?, out_dir)?;
     }
     Ok(())
 }
 
-/// Runs clippy over the crate in `crate_dir` with the flags of [`build`], every warning an error;
-/// intermediate files go to [`shared_target_dir`] of `near`.
+/// Runs clippy for the crate in `crate_dir` with the flags of [`build`]. Every warning is an error. Intermediate
+/// files are in [`shared_target_dir`] of `near`.
 ///
 /// # Errors
 /// [`BuildError::NoClippy`] if the toolchain has none, [`BuildError::Lints`] if it finds anything.
 pub fn clippy(crate_dir: &Path, near: &Path) -> Result<(), BuildError> {
     let tools = Tools::find()?;
-    // The toolchain's own `cargo-clippy`, not `cargo clippy`: cargo would look along PATH first and may find
-    // that of another toolchain.
+    // This runs the toolchain's own `cargo-clippy`. `cargo clippy` searches PATH first and may find that of
+    // another toolchain.
     let Some(program) = tools.toolchain.cargo_clippy() else {
         return Err(BuildError::NoClippy(tools.toolchain.name));
     };
@@ -95,16 +96,16 @@ pub fn clippy(crate_dir: &Path, near: &Path) -> Result<(), BuildError> {
     }
 }
 
-/// Directory shared by every build of the XDP programs under the cargo target directory that `path` (an
-/// `OUT_DIR`, say) lies in; without such a directory, one in `path` itself.
+/// Returns the directory that all builds of the XDP programs share. It is in the cargo target directory that
+/// contains `path` (for example an `OUT_DIR`). If there is no such directory, it is in `path` itself.
 pub fn shared_target_dir(path: &Path) -> PathBuf {
-    // Cargo marks its target directory with this file; its depth above OUT_DIR is cargo's private matter.
+    // Cargo marks its target directory with this file. Its depth above OUT_DIR is not defined.
     let root = path.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).unwrap_or(path);
     root.join("bpf")
 }
 
-/// Holds off other builds of the same target directory until dropped. Cargo's own lock ends with cargo, but
-/// the object must not change between its check and its copy either.
+/// Locks the target directory against other builds until the returned value is dropped. The lock of cargo itself
+/// ends with cargo, but the object must not change between its check and its copy.
 fn lock(target_dir: &Path) -> Result<File, BuildError> {
     fs::create_dir_all(target_dir).map_err(BuildError::io("create", target_dir))?;
     let path = target_dir.join(".lock");
@@ -113,7 +114,7 @@ fn lock(target_dir: &Path) -> Result<File, BuildError> {
     Ok(file)
 }
 
-/// Arguments and environment common to all our cargo calls.
+/// Sets the arguments and the environment that all calls of cargo need.
 fn prepare(command: &mut Command, tools: &Tools, crate_dir: &Path, target_dir: &Path) {
     for (name, _) in env::vars_os() {
         if belongs_to_caller(&name) {
@@ -128,14 +129,14 @@ fn prepare(command: &mut Command, tools: &Tools, crate_dir: &Path, target_dir: &
         .current_dir(crate_dir)
         .env("CARGO", tools.toolchain.cargo())
         .env("RUSTC", tools.toolchain.rustc())
-        // Empty switches off a wrapper set in a user's configuration file.
+        // An empty value switches off a wrapper from a user's configuration file.
         .env("RUSTC_WRAPPER", "")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags(&tools.linker.path))
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(tools, crate_dir))
         .args(["--release", "--locked", "-Zbuild-std=core", "--target", TARGET, "--target-dir"])
         .arg(target_dir);
 }
 
-/// Whether a variable describes the cargo, the toolchain or the crate that called us.
+/// Returns whether a variable describes the calling cargo, its toolchain or its crate.
 fn belongs_to_caller(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     match name.split_once('_').map_or(name, |(head, _)| head) {
@@ -145,17 +146,37 @@ fn belongs_to_caller(name: &OsStr) -> bool {
     }
 }
 
-/// The compiler's flags in the encoding of `CARGO_ENCODED_RUSTFLAGS`, which allows spaces in paths.
-fn flags(linker: &Path) -> OsString {
+/// Returns the flags of the compiler in the encoding of `CARGO_ENCODED_RUSTFLAGS`, which allows spaces in paths.
+fn flags(tools: &Tools, crate_dir: &Path) -> OsString {
     let mut flags = OsString::from(FLAGS.join("\x1f"));
-    // aya-ebpf lays out the registers of a probe by this; the programs run on the machine that builds them.
+    // aya-ebpf uses this for the layout of the registers of a probe. The programs run on the machine that builds
+    // them.
     flags.push(format!("\x1f--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH));
+    for (directory, name) in neutral_names(&tools.toolchain.root, crate_dir) {
+        flags.push("\x1f--remap-path-prefix=");
+        flags.push(directory);
+        flags.push("=");
+        flags.push(name);
+    }
     flags.push("\x1f-Clinker=");
-    flags.push(linker);
+    flags.push(&tools.linker.path);
     flags
 }
 
-/// Runs `command`, passing its standard error on line by line; `Some` of it all if the command failed.
+/// Returns the directories that BTF's line information would name, and the names that replace them, so that an object
+/// does not depend on where it was built.
+fn neutral_names(toolchain: &Path, crate_dir: &Path) -> Vec<(PathBuf, &'static str)> {
+    let mut names = vec![(toolchain.to_owned(), "rust")];
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let cargo = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
+    names.extend(cargo.map(|cargo| (cargo, "cargo")));
+    // The path that a build script passes contains `..`. The compiler's paths do not.
+    let workspace = crate_dir.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    names.extend(workspace.map(|workspace| (workspace, "tiercel")));
+    names
+}
+
+/// Runs `command`, and copies its standard error line by line. Returns all of it if the command failed.
 fn failure(command: &mut Command) -> Result<Option<String>, BuildError> {
     let program = PathBuf::from(command.get_program());
     let mut child = command
@@ -177,7 +198,7 @@ fn failure(command: &mut Command) -> Result<Option<String>, BuildError> {
     Ok((!status.success()).then_some(said))
 }
 
-/// Puts an object into `out_dir` in one step, so that a reader sees the old one or the new one.
+/// Writes an object to `out_dir` in one step, so that a reader sees either the old one or the new one.
 fn publish(name: &str, object: &[u8], out_dir: &Path) -> Result<(), BuildError> {
     let path = out_dir.join(name);
     let unfinished = out_dir.join(format!("{name}.{}", std::process::id()));

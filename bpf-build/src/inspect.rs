@@ -1,20 +1,20 @@
-//! What the verifier or the loader would refuse, found in the object right after the build.
+//! Checks an object right after the build for mistakes that the verifier or the loader would refuse.
 
 use object::{Object, ObjectSymbol};
 
-use crate::BuildError;
+use crate::{BuildError, instructions};
 
 /// Sections without which the programs do not load: BTF maps and spin locks need both kinds of BTF.
 const SECTIONS: [&str; 3] = [".BTF", ".BTF.ext", "license"];
 
-/// Parts of symbol names that only panicking code leaves behind: the functions of `core::panicking`, and the
-/// panic handler itself when they were inlined.
+/// Parts of symbol names that only panicking code has: the functions of `core::panicking`, and the panic handler
+/// itself if those were inlined.
 const PANIC_MARKS: [&str; 2] = ["panicking", "rust_begin_unwind"];
 
-/// Checks that the object has BTF and a licence and that no panic survived optimisation.
+/// Checks that the object has BTF and a licence, and that it has no panicking code.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// The mistake in the object.
 pub(crate) fn check(object: &[u8]) -> Result<(), BuildError> {
     let file = object::File::parse(object)?;
     for section in SECTIONS {
@@ -28,7 +28,11 @@ pub(crate) fn check(object: &[u8]) -> Result<(), BuildError> {
         .filter(|name| PANIC_MARKS.iter().any(|mark| name.contains(mark)))
         .map(str::to_owned)
         .collect();
-    if panics.is_empty() { Ok(()) } else { Err(BuildError::Panics(panics)) }
+    if !panics.is_empty() {
+        return Err(BuildError::Panics(panics));
+    }
+    let too_new = instructions::too_new(&file)?;
+    if too_new.is_empty() { Ok(()) } else { Err(BuildError::TooNew(too_new)) }
 }
 
 #[cfg(test)]

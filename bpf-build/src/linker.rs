@@ -10,10 +10,10 @@ use object::read::elf::{Dyn, ElfFile64, FileHeader, SectionHeader};
 
 use crate::{BuildError, LINKER_VAR};
 
-/// Oldest LLVM whose BPF back end knows `allows-misaligned-mem-access`.
+/// Oldest LLVM whose BPF back end supports `allows-misaligned-mem-access`.
 pub const OLDEST_LINKER_LLVM: u32 = 22;
 
-/// Newest LLVM that the pinned bpf-linker can be built on.
+/// Newest LLVM with which the pinned bpf-linker can be built.
 pub const NEWEST_LINKER_LLVM: u32 = 23;
 
 const NAME: &str = "bpf-linker";
@@ -23,7 +23,7 @@ const NAME: &str = "bpf-linker";
 pub struct Linker {
     /// The executable.
     pub path: PathBuf,
-    /// Major version of the LLVM it is linked with, as a shared library; unknown for a static one.
+    /// Major version of the LLVM to which it is linked as a shared library. `None` for a static one.
     pub llvm: Option<u32>,
 }
 
@@ -37,18 +37,18 @@ impl Linker {
         Some(Self { path, llvm })
     }
 
-    /// Whether it reads the bitcode of LLVM `toolchain_llvm` (LLVM reads older bitcode, never newer) and can
-    /// do all we ask of it. A static one is trusted: the build tells.
+    /// Returns whether it reads the bitcode of LLVM `toolchain_llvm` (LLVM reads older bitcode, never newer) and
+    /// has the necessary features. A linker with a static LLVM is assumed to fit. If it does not, the build fails.
     pub fn serves(&self, toolchain_llvm: u32) -> bool {
         self.llvm.is_none_or(|llvm| llvm >= toolchain_llvm && llvm >= OLDEST_LINKER_LLVM)
     }
 }
 
-/// Every bpf-linker here, the preferred first: the one named by [`LINKER_VAR`] alone if that is set; else
-/// those of `PATH`, `~/.cargo/bin`, and the one `cargo xtask setup` builds.
+/// Returns all bpf-linkers of this machine, the preferred one first. If [`LINKER_VAR`] is set, returns only that
+/// one. Otherwise returns those of `PATH`, of `~/.cargo/bin`, and the one that `cargo xtask setup` builds.
 ///
 /// # Errors
-/// [`BuildError::NamedLinker`] if the one named is not an executable file.
+/// [`BuildError::NamedLinker`] if the one in [`LINKER_VAR`] is not an executable file.
 pub(crate) fn linkers() -> Result<Vec<Linker>, BuildError> {
     if let Some(path) = env::var_os(LINKER_VAR).map(PathBuf::from) {
         return match Linker::probe(path.clone()) {
@@ -65,12 +65,13 @@ pub(crate) fn linkers() -> Result<Vec<Linker>, BuildError> {
     Ok(directories.into_iter().filter_map(|dir| Linker::probe(dir.join(NAME))).collect())
 }
 
-/// Where `cargo xtask setup` installs what it builds: `~/.cache/tiercel/tools`; `None` without a `HOME`.
+/// Returns the directory in which `cargo xtask setup` installs the tools that it builds: `~/.cache/tiercel/tools`.
+/// Returns `None` if `HOME` is not set.
 pub fn tools_dir() -> Option<PathBuf> {
     env::var_os("HOME").map(|home| Path::new(&home).join(".cache/tiercel/tools"))
 }
 
-/// Major version of the `libLLVM.so` an executable asks the dynamic loader for.
+/// Returns the major version of the `libLLVM.so` that an executable needs.
 fn shared_llvm(file: &[u8]) -> Option<u32> {
     let elf = ElfFile64::<object::Endianness>::parse(file).ok()?;
     let endian = elf.endian();
@@ -85,7 +86,7 @@ fn shared_llvm(file: &[u8]) -> Option<u32> {
         .find_map(llvm_of_library)
 }
 
-/// `libLLVM.so.22.1` and `libLLVM-22.so` are 22.
+/// Returns the LLVM major version in the name of a library: 22 for `libLLVM.so.22.1` and `libLLVM-22.so`.
 fn llvm_of_library(name: &str) -> Option<u32> {
     let rest = name.strip_prefix("libLLVM")?;
     let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit());

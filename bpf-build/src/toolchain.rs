@@ -8,19 +8,19 @@ use std::{
 
 use crate::{BuildError, TOOLCHAIN_VAR};
 
-/// Where a toolchain keeps the source that `-Z build-std=core` compiles, seen from its root.
+/// The source that `-Z build-std=core` compiles, relative to the root of the toolchain.
 const CORE_SOURCE: &str = "lib/rustlib/src/rust/library/core/src/lib.rs";
 
-/// A Rust toolchain that carries the standard library's source.
+/// A Rust toolchain that has the source of the standard library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
-    /// For people: where it came from, and its release.
+    /// Name for messages: its origin and its release.
     pub name: String,
-    /// Directory that holds `bin` and `lib`.
+    /// Directory that contains `bin` and `lib`.
     pub root: PathBuf,
-    /// Whether it takes `-Z` flags by itself; a stable one needs `RUSTC_BOOTSTRAP=1`.
+    /// Whether it accepts `-Z` flags. A stable one needs `RUSTC_BOOTSTRAP=1` for that.
     pub nightly: bool,
-    /// Major version of the LLVM it writes bitcode with.
+    /// Major version of the LLVM with which it writes bitcode.
     pub llvm: u32,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Rejected {
 }
 
 impl Toolchain {
-    /// Looks at the toolchain in `root`; `origin` is how messages name it.
+    /// Checks the toolchain in `root`. `origin` is its name in messages.
     fn probe(origin: &str, root: &Path) -> Result<Self, Rejected> {
         let rejected = |reason| Rejected { name: origin.to_owned(), reason };
         let rustc = root.join("bin/rustc");
@@ -46,7 +46,7 @@ impl Toolchain {
             return Err(rejected("no rustc and cargo"));
         }
         if !root.join(CORE_SOURCE).is_file() {
-            return Err(rejected("without rust-src"));
+            return Err(rejected("no rust-src"));
         }
         let output = Command::new(&rustc)
             .arg("-vV")
@@ -56,7 +56,7 @@ impl Toolchain {
             .filter(|output| output.status.success())
             .ok_or_else(|| rejected("rustc does not start"))?;
         let version = Version::parse(&String::from_utf8_lossy(&output.stdout))
-            .ok_or_else(|| rejected("rustc does not tell its version"))?;
+            .ok_or_else(|| rejected("the version of rustc cannot be read"))?;
         Ok(Self {
             name: format!("{origin} (Rust {}, LLVM {})", version.release, version.llvm),
             root: root.to_owned(),
@@ -65,17 +65,17 @@ impl Toolchain {
         })
     }
 
-    /// Its compiler.
+    /// Returns the path of its compiler.
     pub fn rustc(&self) -> PathBuf {
         self.root.join("bin/rustc")
     }
 
-    /// Its cargo.
+    /// Returns the path of its cargo.
     pub fn cargo(&self) -> PathBuf {
         self.root.join("bin/cargo")
     }
 
-    /// Its `cargo clippy`, if that component is there.
+    /// Returns the path of its `cargo-clippy`, if that component is installed.
     pub fn cargo_clippy(&self) -> Option<PathBuf> {
         let bin = self.root.join("bin");
         (bin.join("clippy-driver").is_file() && bin.join("cargo-clippy").is_file())
@@ -83,7 +83,7 @@ impl Toolchain {
     }
 }
 
-/// What `rustc -vV` tells.
+/// The output of `rustc -vV`.
 #[derive(Debug, PartialEq, Eq)]
 struct Version {
     release: String,
@@ -101,12 +101,12 @@ impl Version {
     }
 }
 
-/// Every toolchain that can build the XDP programs, the preferred first: the one named by [`TOOLCHAIN_VAR`]
-/// alone if that is set; else those of rustup, nightly before others, then the distribution's in `/usr`.
-/// Also those that cannot, with the reason.
+/// Returns all toolchains that can build the XDP programs, the preferred one first, and those that cannot, with
+/// the reason. If [`TOOLCHAIN_VAR`] is set, returns only that one. Otherwise returns those of rustup, nightly ones
+/// first, and then that of the distribution in `/usr`.
 ///
 /// # Errors
-/// [`BuildError::NamedToolchain`] if the one named cannot.
+/// [`BuildError::NamedToolchain`] if the one in [`TOOLCHAIN_VAR`] cannot build the programs.
 pub fn toolchains() -> Result<(Vec<Toolchain>, Vec<Rejected>), BuildError> {
     if let Some(dir) = env::var_os(TOOLCHAIN_VAR) {
         let dir = PathBuf::from(dir);
@@ -127,7 +127,7 @@ pub fn toolchains() -> Result<(Vec<Toolchain>, Vec<Rejected>), BuildError> {
     Ok((found, rejected))
 }
 
-/// Names and directories of rustup's toolchains, nightly ones first.
+/// Returns the names and directories of rustup's toolchains, nightly ones first.
 fn rustup_toolchains() -> Vec<(String, PathBuf)> {
     let home = env::var_os("RUSTUP_HOME")
         .map(PathBuf::from)
@@ -143,7 +143,7 @@ fn rustup_toolchains() -> Vec<(String, PathBuf)> {
     found
 }
 
-/// Sort key: the current nightly, dated nightlies, stable, the rest.
+/// Returns the sort key of a toolchain: first the current nightly, then dated nightlies, stable, and all others.
 fn preference(name: &str) -> (u32, String) {
     let rank = match name.strip_prefix("nightly-") {
         Some(rest) if !rest.starts_with(|c: char| c.is_ascii_digit()) => 0,

@@ -5,17 +5,17 @@ use crate::{BuildError, Linker, Toolchain, linker, toolchain};
 /// A toolchain and a linker that fit each other.
 #[derive(Clone, Debug)]
 pub struct Tools {
-    /// Compiles to LLVM bitcode.
+    /// The toolchain, which compiles to LLVM bitcode.
     pub toolchain: Toolchain,
-    /// Links that bitcode into the object.
+    /// The linker, which links that bitcode into the object.
     pub linker: Linker,
 }
 
 impl Tools {
-    /// The preferred toolchain for which a linker is here, and that linker.
+    /// Finds the preferred toolchain for which there is a linker, and that linker.
     ///
     /// # Errors
-    /// Says which of the two is missing, and what to do.
+    /// The error says which of the two is missing, and what to do.
     pub fn find() -> Result<Self, BuildError> {
         let (toolchains, rejected) = toolchain::toolchains()?;
         if toolchains.is_empty() {

@@ -1,4 +1,4 @@
-//! Waiting until no program runs that began before.
+//! Waits until all programs have ended that run now.
 
 use std::ffi::c_int;
 use std::io;
@@ -34,13 +34,15 @@ struct Update {
 
 /// A grace period for XDP programs.
 ///
-/// XDP programs run with bottom halves off, in packet processing as well as in test runs, and so within an RCU read-side
-/// section. bpf(2) waits for an RCU grace period after it has changed a map of maps, so that whoever changed it knows
-/// that all programs that run use the new map (`maybe_wait_bpf_programs` in the kernel's `kernel/bpf/syscall.c`, since
-/// Linux 4.19). That is just what is wanted here, so a map of maps of our own is changed, from a map to the same map.
+/// XDP programs run with bottom halves off, in packet processing as well as in test runs, and so within an RCU
+/// read-side section. After a change of a map of maps, bpf(2) waits for an RCU grace period, so that all running
+/// programs use the new map when the call returns (`maybe_wait_bpf_programs` in the kernel's
+/// `kernel/bpf/syscall.c`, since Linux 4.19). This type uses that wait: it has its own map of maps, and replaces
+/// the inner map by the same map.
 ///
-/// `MEMBARRIER_CMD_GLOBAL` waits for the same, but is refused on kernels with tickless CPUs (`nohz_full`); its expedited
-/// forms interrupt CPUs instead of waiting, which does not end a softirq. On an idle Linux 6.18 either takes 5 to 20 ms.
+/// `MEMBARRIER_CMD_GLOBAL` has the same effect, but kernels with tickless CPUs (`nohz_full`) refuse it. Its
+/// expedited forms interrupt CPUs instead of waiting, which does not end a softirq. On an idle Linux 6.18 either
+/// takes 5 to 20 ms.
 #[derive(Debug)]
 pub struct Grace {
     outer: OwnedFd,
@@ -70,11 +72,11 @@ impl Grace {
         Ok(Self { outer, inner })
     }
 
-    /// Waits until every XDP program that runs now has ended: milliseconds. What was made unreachable for programs before
-    /// is reached by none after.
+    /// Waits until every XDP program that runs now has ended. This takes milliseconds. An object that programs can
+    /// no longer find before the call is not used by any program after it.
     ///
     /// # Errors
-    /// The kernel's reason; then nothing is known of the programs.
+    /// The kernel's reason. In that case, programs may still run.
     pub fn wait(&self) -> io::Result<()> {
         let (key, value) = (0u32, self.inner.as_raw_fd().cast_unsigned());
         let mut update = Update {

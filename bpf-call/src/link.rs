@@ -1,4 +1,4 @@
-//! XDP links: what holds a program on an interface.
+//! XDP links, which attach a program to an interface.
 
 use std::ffi::c_int;
 use std::io;
@@ -56,20 +56,20 @@ struct Info {
     info: u64,
 }
 
-/// `struct bpf_link_info` as far as XDP links fill it.
+/// The part of `struct bpf_link_info` that XDP links fill.
 #[repr(C)]
 #[derive(Default)]
 struct LinkInfo {
     link_type: u32,
     id: u32,
     program: u32,
-    /// What follows is aligned to 8 bytes.
+    /// Padding: the next field is aligned to 8 bytes.
     padding: u32,
     interface: u32,
     rest: u32,
 }
 
-/// Where an XDP link is attached.
+/// The interface and the program of an XDP link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpPlace {
     /// Index of the interface.
@@ -78,8 +78,8 @@ pub struct XdpPlace {
     pub program: u32,
 }
 
-/// Attaches an XDP program to an interface of the calling thread's network namespace until the link is closed. `mode` is
-/// one of the `XDP_FLAGS_…_MODE`.
+/// Attaches an XDP program to an interface of the calling thread's network namespace, until the link is closed.
+/// `mode` is one of the `XDP_FLAGS_…_MODE`.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -88,7 +88,7 @@ pub fn link_xdp(program: BorrowedFd<'_>, interface: u32, mode: u32) -> io::Resul
     bpf_descriptor(BPF_LINK_CREATE, &mut Create { program, interface, attach_type: BPF_XDP, flags: mode })
 }
 
-/// Puts `program` in the place of the one that a link holds, between two packets.
+/// Replaces the program of a link by `program`, between two packets.
 ///
 /// # Errors
 /// The kernel's reason: `ENOLINK` if the link is detached.
@@ -97,8 +97,9 @@ pub fn replace_in_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Res
     bpf(BPF_LINK_UPDATE, &mut update).map(drop)
 }
 
-/// Detaches the link that holds XDP program `place.program` on `place.interface`; false if no link does. Links of all
-/// network namespaces are seen here and an interface index is not unique among them, hence the program as well.
+/// Detaches the link that attaches XDP program `place.program` to `place.interface`. Returns false if there is no
+/// such link. The kernel lists the links of all network namespaces, and an interface index is not unique among
+/// these. So the program must match as well.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -108,8 +109,8 @@ pub fn detach_xdp_link(place: XdpPlace) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Interface and program of an XDP link; none for links of other types, and for one that was detached: by somebody else,
-/// or because the interface is gone.
+/// Returns the interface and the program of an XDP link. Returns `None` for links of other types, and for a link
+/// that was detached by another process or because its interface was removed.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -129,7 +130,7 @@ fn link_at(place: XdpPlace) -> io::Result<Option<OwnedFd>> {
     let mut id = 0;
     while let Some(next) = next_link(id)? {
         id = next;
-        // A link may go away between the two calls.
+        // The link may disappear between the two calls.
         let mut by_id = ById { id, next_id: 0, open_flags: 0 };
         let Ok(link) = bpf_descriptor(BPF_LINK_GET_FD_BY_ID, &mut by_id) else { continue };
         if xdp_place(link.as_fd())? == Some(place) {

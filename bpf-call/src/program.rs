@@ -1,4 +1,4 @@
-//! Programs: loading and test runs.
+//! Loads and test-runs programs.
 
 use std::ffi::{CStr, c_int};
 use std::io;
@@ -10,7 +10,7 @@ use super::{bpf, bpf_descriptor};
 const BPF_PROG_LOAD: c_int = 5;
 const BPF_PROG_TEST_RUN: c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: c_int = 15;
-/// Verifier log: what it walks.
+/// Verifier log: every step of the verifier.
 const LOG_WALK: u32 = 1;
 /// Verifier log: only the summary.
 const LOG_SUMMARY: u32 = 4;
@@ -23,12 +23,12 @@ pub const XDP_DROP: i32 = 1;
 /// Verdict: the frame goes to the network stack.
 pub const XDP_PASS: i32 = 2;
 
-/// Bytes of a live frame before the program fills it; every frame the engine sends is longer or padded.
+/// Size of a live frame before the program fills it, bytes. Every frame that the engine sends is longer or padded.
 pub const LIVE_FRAME_BYTES: u32 = 64;
-/// Largest number of frames the kernel handles in one batch of a live run.
+/// Largest number of frames that the kernel handles in one batch of a live run.
 pub const MAX_BATCH: u32 = 256;
-/// Interface a live frame seems to come from: the loopback interface, which has this index in every network namespace.
-/// The wire program takes such frames for the engine's.
+/// Ingress interface of live frames: the loopback interface, which has this index in every network namespace. The
+/// wire program recognises the engine's frames by it.
 const ENGINE_INTERFACE: u32 = 1;
 const NAME_BYTES: usize = 16;
 
@@ -36,11 +36,11 @@ const NAME_BYTES: usize = 16;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Instruction {
-    /// Operation.
+    /// Operation code.
     pub code: u8,
-    /// Destination in the low 4 bits, source above.
+    /// Registers: the destination in the low 4 bits, the source in the high 4 bits.
     pub registers: u8,
-    /// Of a jump or a memory access.
+    /// Offset of a jump or of a memory access.
     pub offset: i16,
     /// Constant.
     pub immediate: i32,
@@ -75,7 +75,7 @@ struct LoadAttributes {
     attach_type: u32,
 }
 
-/// The begin of `struct bpf_prog_info`.
+/// The first part of `struct bpf_prog_info`.
 #[repr(C)]
 #[derive(Default)]
 struct ProgramInfo {
@@ -138,13 +138,13 @@ pub struct LoadXdp<'a, I> {
     pub license: &'a CStr,
     /// [`Instruction`]s, or another type of the same layout.
     pub instructions: &'a [I],
-    /// The interface it is bound to, in the calling thread's network namespace: only so does it get what the driver
-    /// hands out beside the frame.
+    /// The interface to which it is bound, in the calling thread's network namespace. Only a bound program can
+    /// read the driver's metadata of a frame.
     pub bound_to: Option<u32>,
 }
 
 impl<I: Copy> LoadXdp<'_, I> {
-    /// Loads it. What the verifier says goes to `log`, if that has room for anything.
+    /// Loads the program. The verifier writes its log to `log`, unless that is empty.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -152,7 +152,8 @@ impl<I: Copy> LoadXdp<'_, I> {
         self.load_logged(log, LOG_WALK)
     }
 
-    /// Likewise; only the verifier's summary goes to `log`: what it walked, and the stack of each function.
+    /// Loads the program. The verifier writes only a summary to `log`: the number of its steps, and the stack of
+    /// each function.
     ///
     /// # Errors
     /// The kernel's reason.
@@ -179,7 +180,7 @@ impl<I: Copy> LoadXdp<'_, I> {
             attributes.log = log.as_mut_ptr() as u64;
             attributes.log_size = log.len() as u32;
         }
-        // One byte stays for the terminating zero.
+        // One byte is left for the terminating zero.
         for (place, byte) in attributes.name[..NAME_BYTES - 1].iter_mut().zip(self.name.to_bytes()) {
             *place = *byte;
         }
@@ -187,7 +188,7 @@ impl<I: Copy> LoadXdp<'_, I> {
     }
 }
 
-/// The instructions of a loaded program, as the verifier left them; empty where the kernel does not show them.
+/// Returns the instructions of a loaded program after the verifier. Returns none if the kernel does not show them.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -210,7 +211,7 @@ pub fn translated(program: BorrowedFd<'_>) -> io::Result<Vec<Instruction>> {
     Ok(instructions)
 }
 
-/// Runs an XDP program once, on a frame of zeros that goes nowhere; what it returns.
+/// Runs an XDP program once, on a frame of zeros that is not sent. Returns the program's result.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -226,8 +227,8 @@ pub fn run_once(program: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(attributes.result)
 }
 
-/// Hands `frames` live frames to `program`, as frames of the engine, `batch` at a time. Returns when all were
-/// handed over, or with `EINTR` on a signal.
+/// Passes `frames` live frames to `program`, as frames of the engine, `batch` at a time. Returns when all were
+/// passed, or with `EINTR` on a signal.
 ///
 /// # Errors
 /// The kernel's reason.

@@ -1,4 +1,4 @@
-//! Any bytes through every decoder; the properties checked are those of the corpus replay.
+//! Passes arbitrary bytes through every decoder. It checks the same properties as the corpus replay.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 mod harness;
 
 fuzz_target!(|bytes: &[u8]| {
-    // The verdict is the replay's to judge; here only the properties count, which panic when broken.
+    // The result is ignored here; the corpus replay judges it. Here only the properties count, and a broken
+    // property panics.
     let _ = harness::exercise(bytes);
 });

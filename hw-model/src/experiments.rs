@@ -1,8 +1,20 @@
-//! The experiments with the hardware model, by name: what `tiercel model experiment` makes.
+//! The list of all experiments with the hardware models. `tiercel model experiment` runs them by name.
+//!
+//! [`all`] returns every experiment, [`find`] the one with a given name. The `run` function of an experiment
+//! returns a report of the crate `lab_report`.
+//!
+//! ```no_run
+//! use model_experiment::Options;
+//!
+//! let conflicts = hw_model::experiments::find("tonic-conflicts").expect("the list has this name");
+//! let report = (conflicts.run)(&Options::default(), &mut |done, all| println!("{done} of {all}"))?;
+//! assert!(report.verdicts.iter().all(|verdict| verdict.holds));
+//! # Ok::<(), anyhow::Error>(())
+//! ```
 
 use model_experiment::Named;
 
-/// The crates' lists, in the order in which `--all` makes them.
+/// The lists of the crates, in the order in which `--all` runs them.
 const LISTS: [&[Named]; 5] = [
     tonic_model::experiments::ALL,
     tonic_network::experiments::ALL,
@@ -11,12 +23,12 @@ const LISTS: [&[Named]; 5] = [
     swift_p4::experiments::ALL,
 ];
 
-/// All of them.
+/// Returns all experiments.
 pub fn all() -> impl Iterator<Item = &'static Named> {
     LISTS.into_iter().flatten()
 }
 
-/// The experiment of that name.
+/// Returns the experiment with this name, if there is one.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Named> {
     all().find(|named| named.name == name)

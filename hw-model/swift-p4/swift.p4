@@ -1,12 +1,12 @@
-// Swift with PLB as a fixed amount of work on a congestion event and a connection's record (Falcon rev 0.9, section 10).
+// Swift with PLB: a fixed amount of work on an event and a connection's record (Falcon rev 0.9, section 10).
 //
-// The result of each event equals that of transport-common's Swift bit for bit. Numbers have its formats: windows 11.10,
-// durations in ticks of 131.072 ns, smoothed delay and target 24.16, factors 16.16. P4 has no division:
-// - by the window or the delay: a reciprocal from a table, two steps of Newton's iteration, one correction;
-// - by fcwnd below one packet and by the level of a buffer: exact reciprocals from tables;
-// - 1 / sqrt(fcwnd): the polynomial and the iteration of transport-common.
+// The result of each event equals that of transport-common's Swift in every bit. The formats are the same: windows
+// 11.10, durations in ticks of 131.072 ns, smoothed delay and target 24.16, factors 16.16. P4 has no division, so:
+// - by the window or the delay: a reciprocal from a table, two steps of Newton's iteration, and one correction
+// - by fcwnd below one packet, and by the level of a buffer: exact reciprocals from tables
+// - 1 / sqrt(fcwnd): the polynomial and the iteration of transport-common
 //
-// What stands between `made:` and `end` is made from transport-common's constants (hw-model, p4/swift/generate.rs).
+// The parts between `made:` and `end` are generated from transport-common's constants (see src/generate.rs).
 
 match_kind { exact, ternary }
 
@@ -16,7 +16,7 @@ extern register<T> {
     void write(in bit<32> index, in T value);
 }
 
-typedef bit<24> ticks_t;     // of 131.072 ns, instants modulo 2^24
+typedef bit<24> ticks_t;     // ticks of 131.072 ns, times modulo 2^24
 typedef bit<40> fine_t;      // 2^-16 ticks
 typedef bit<17> fraction_t;  // 0 to 1 in 2^-16
 typedef bit<21> window_t;    // 2^-10 packets
@@ -30,9 +30,9 @@ const bit<1> INCREASE = 1;
 const fraction_t ONE = 0x10000;
 const window_t ONE_PACKET = 1024;
 const fine_t LONGEST = 0xffffffffff;
-// Without OWN and the highest bit (D-05, D-07).
+// A time without the OWN bit and the highest bit (D-05, D-07).
 const bit<24> PASSED_METADATA = 0x7ffffc;
-// Connections with a place in the registers; a place is the low bits of the connection's number.
+// Number of connections in the registers. The index is the low bits of the connection's number.
 const bit<32> CONNECTIONS = 4096;
 
 // made: start
@@ -42,7 +42,7 @@ const bit<32> START_1 = 841268886;
 const bit<32> START_2 = 102219160;
 // end
 
-// What an ACK, a NACK or a retransmission says (10.6.2.1).
+// The event of an ACK, a NACK or a retransmission (10.6.2.1).
 header event_t {
     bit<24> connection_id;
     bit<2>  event_type;
@@ -59,7 +59,7 @@ header event_t {
     bit<1>  eack_drop;
 }
 
-// What is known of the connection: comes with the event, goes back with the result (F-10.6.2.2-5).
+// The state of the connection. It comes with the event and returns with the result (F-10.6.2.2-5).
 struct connection_t {
     window_t fcwnd;
     bit<11>  ncwnd;
@@ -72,7 +72,7 @@ struct connection_t {
     ticks_t  delay_state;
     ticks_t  rtt_state;
     bit<2>   delay_select;
-    bit<4>   profile;           // whose parameters
+    bit<4>   profile;           // selects the parameters
 }
 
 struct result_t {
@@ -80,7 +80,7 @@ struct result_t {
     bit<1>  randomize_path;
 }
 
-// Parameters of 10.5, and the constants that follow from those of flow scaling.
+// The parameters of section 10.5, and constants calculated from the parameters of flow scaling.
 struct parameters_t {
     window_t   max_fcwnd;
     window_t   min_fcwnd;
@@ -118,7 +118,7 @@ control Swift(in event_t event, inout connection_t connection, out result_t resu
     register<bit<24>>(CONNECTIONS) plb;  // packets 10, congested packets 10, attempts 4
     parameters_t p;
 
-    // The parameters of each profile; those of D-78 where none is set.
+    // The parameters of each profile. A profile without an entry has those of D-78.
     action set_parameters(window_t max_fcwnd, window_t min_fcwnd, window_t fai, fraction_t fmdf, fraction_t max_fmdf,
                           bit<11> max_ncwnd, bit<11> min_ncwnd, bit<11> nai, fraction_t nmdf, fraction_t max_nmdf,
                           bit<5> target_level, bit<21> plb_multiplier, fraction_t plb_threshold, bit<4> plb_attempts,
@@ -176,7 +176,7 @@ control Swift(in event_t event, inout connection_t connection, out result_t resu
         sum = (fine_t) history * (fine_t) alpha + (fine_t) sample * (fine_t) (ONE - alpha);
     }
 
-    // Where a marker goes when its window did not change (F-10.3.4-5).
+    // The new value of a marker whose window did not change (F-10.3.4-5).
     action drag(in ticks_t rtt, inout ticks_t marker) {
         marker = event.t4 - marker > rtt ? event.t4 - rtt : marker;
     }
@@ -242,7 +242,7 @@ control Swift(in event_t event, inout connection_t connection, out result_t resu
         target = fine[45:40] != 0 ? LONGEST : fine[39:0];
     }
 
-    // The quotient of the fabric window's step: numerator and divisor, then its reciprocal, then a correction by one.
+    // The quotient of the fabric window's step: numerator and divisor, the reciprocal, and a correction by one.
     bit<63> numerator = 0;
     fine_t divisor = 0;
     bit<6> leading = 0;
@@ -797,7 +797,7 @@ control Swift(in event_t event, inout connection_t connection, out result_t resu
         }
     }
 
-    // PLB of an ACK, with window and target of before the update (10.4, D-72).
+    // PLB of an ACK, with the window and the target before the update (10.4, D-72).
     action another_path(in fine_t delay, in fine_t target, in window_t fcwnd, in bit<11> ncwnd) {
         bit<24> counters;
         plb.read(counters, (bit<32>) event.connection_id[11:0]);
@@ -840,7 +840,7 @@ control Swift(in event_t event, inout connection_t connection, out result_t resu
         result.randomize_path = 0;
 
         if (measures) {
-            // The delay that the connection looks at; differences of two clocks can be negative (10.1).
+            // The delay that the connection uses. A difference of two clocks can be negative (10.1).
             ticks_t one_way = connection.delay_select == 2 ? event.t2 - event.t1 : event.t4 - event.t3;
             ticks_t two_clocks = connection.delay_select == 1 ? full - (event.t3 - event.t2) : one_way;
             ticks_t not_negative = two_clocks[23:23] == 1 ? 0 : two_clocks;

@@ -1,4 +1,4 @@
-//! The layering of the models, read from their sources.
+//! Tests of the layering of the models. They read the source files and manifests.
 
 use std::error::Error;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use source_check::{lines, modules};
 
-/// The crates and their directories; each may use only those before it.
+/// The crates and their directories. Each crate may use only the crates before it.
 const CRATES: [(&str, &str); 14] = [
     ("clocked", "clocked"),
     ("fabric-model", "fabric"),
@@ -28,7 +28,7 @@ fn directory(of: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(of)
 }
 
-/// The crates that a manifest names, those for its tests included.
+/// Returns the crates that a manifest names, including its dev-dependencies.
 fn dependencies(directory: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let manifest: toml::Table = fs::read_to_string(directory.join("Cargo.toml"))?.parse()?;
     let tables =
@@ -62,7 +62,7 @@ fn crates_use_only_those_before_them() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Every directory with a manifest is in the list: none escapes the two tests above.
+/// Every directory with a manifest is in the list, so that the two tests above check every crate.
 #[test]
 fn every_crate_is_listed() -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(directory("."))? {
@@ -75,7 +75,7 @@ fn every_crate_is_listed() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// These are of use without Falcon, and know nothing of it.
+/// These two crates can be used without Falcon and must not depend on it.
 #[test]
 fn the_p4_subset_and_the_fabric_do_not_know_the_datapath() -> Result<(), Box<dyn Error>> {
     for at in ["p4", "fabric"] {

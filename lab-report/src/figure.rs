@@ -1,93 +1,93 @@
-//! A figure as data: what is drawn, whoever draws it.
+//! A figure as data, independent of how it is drawn.
 
 use serde::Serialize;
 
-/// Points of a line that are kept; more than anyone can see.
+/// Largest number of points of a line. More points are not visible.
 const MOST_POINTS: usize = 600;
 
-/// How values stand along an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Equal steps are equal differences.
+    /// Linear scale.
     Linear,
-    /// Values must be above 0; others are left out.
+    /// Logarithmic scale. Values that are not above 0 are left out.
     Logarithmic,
 }
 
 /// An axis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Axis {
-    /// What it shows, with the unit.
+    /// Label, with the unit.
     pub label: String,
-    /// How its values stand.
+    /// Scale of the axis.
     pub scale: Scale,
 }
 
-/// How a line looks.
+/// The style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Look {
-    /// In a colour of its own, named in the legend.
+    /// A line in its own colour, with an entry in the legend.
     Main,
-    /// One of many of a kind: thin and pale. Only the first of a name stands in the legend.
+    /// One of many similar lines: thin and pale. The legend has only the first line of each name.
     Faint,
-    /// Something to compare with: dashed.
+    /// A line for comparison: dashed.
     Reference,
 }
 
 /// A line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// Stands in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// Style of the line.
     pub look: Look,
-    /// x and y. A point whose y is not a number (null in JSON) interrupts the line.
+    /// Points, x and y. A point whose y is not a number (null in JSON) interrupts the line.
     pub points: Vec<[f64; 2]>,
 }
 
 /// A figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// Names its file, within the experiment.
+    /// Name within the experiment, used in the name of its file.
     pub name: String,
-    /// Stands above it.
+    /// Title above the figure.
     pub title: String,
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// What is drawn, the last on top.
+    /// Lines. The last one is drawn on top.
     pub lines: Vec<Line>,
 }
 
 impl Figure {
-    /// An empty figure with linear axes.
+    /// Makes an empty figure with linear axes.
     pub fn new(name: impl Into<String>, title: impl Into<String>, x: &str, y: &str) -> Self {
         let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::Linear };
         Self { name: name.into(), title: title.into(), x: axis(x), y: axis(y), lines: vec![] }
     }
 
-    /// With logarithmic x.
+    /// Makes the x axis logarithmic.
     pub fn log_x(mut self) -> Self {
         self.x.scale = Scale::Logarithmic;
         self
     }
 
-    /// With logarithmic y.
+    /// Makes the y axis logarithmic.
     pub fn log_y(mut self) -> Self {
         self.y.scale = Scale::Logarithmic;
         self
     }
 
-    /// Adds a line, thinned so that its peaks remain.
+    /// Adds a line. Removes points if there are too many, but keeps the peaks.
     pub fn line(mut self, look: Look, name: impl Into<String>, points: Vec<[f64; 2]>) -> Self {
         self.lines.push(Line { name: name.into(), look, points: thin(points) });
         self
     }
 
-    /// Adds one line for each of many, all of one name.
+    /// Adds several lines with the same name.
     pub fn lines(mut self, look: Look, name: &str, lines: impl IntoIterator<Item = Vec<[f64; 2]>>) -> Self {
         for points in lines {
             self = self.line(look, name, points);
@@ -95,7 +95,7 @@ impl Figure {
         self
     }
 
-    /// Adds a horizontal line across the others.
+    /// Adds a horizontal line over the whole width of the others.
     pub fn level(self, name: impl Into<String>, y: f64) -> Self {
         let xs = || self.lines.iter().flat_map(|line| &line.points).map(|point| point[0]);
         let (from, to) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
@@ -104,8 +104,8 @@ impl Figure {
     }
 }
 
-/// At most about [`MOST_POINTS`]: of each group of neighbours the least and the greatest, in their order, and the first
-/// interruption.
+/// Reduces the points to at most about [`MOST_POINTS`]. Of each group of neighbours, keeps the smallest and the
+/// largest in their order, and the first interruption.
 fn thin(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     if points.len() <= MOST_POINTS {
         return points;

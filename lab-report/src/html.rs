@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else.
+//! Writes the report as one HTML page without external files.
 
 use std::fmt::Write;
 
@@ -31,10 +31,10 @@ section { margin-top: 3em; border-top: 2px solid var(--line); }
 <h1>Experiments</h1>
 ";
 
-/// The page.
+/// Returns the page.
 ///
 /// # Errors
-/// If a figure cannot be drawn.
+/// A figure cannot be drawn.
 pub fn page(report: &Report) -> Result<String, DrawError> {
     let mut page = HEAD.to_owned();
     summary(&mut page, report)?;
@@ -105,13 +105,13 @@ fn verdicts(page: &mut String, verdicts: &[Verdict]) -> Result<(), DrawError> {
     Ok(())
 }
 
-/// A number with its unit.
+/// Returns a number with its unit.
 fn quantity(value: Option<f64>, unit: &str) -> String {
     let space = if unit.is_empty() { "" } else { " " };
     value.map_or("none".to_owned(), |value| format!("{}{space}{unit}", number(value)))
 }
 
-/// What a promise was found to be.
+/// Returns the measured value of a promise.
 pub(crate) fn measured(verdict: &Verdict) -> String {
     match verdict.bound {
         Bound::Holds if verdict.holds => "yes".to_owned(),
@@ -120,7 +120,7 @@ pub(crate) fn measured(verdict: &Verdict) -> String {
     }
 }
 
-/// What a number has to be.
+/// Returns the text of a bound.
 pub(crate) fn bound(bound: Bound, unit: &str) -> String {
     match bound {
         Bound::AtLeast(value) => format!("at least {}", quantity(Some(value), unit)),
@@ -129,7 +129,7 @@ pub(crate) fn bound(bound: Bound, unit: &str) -> String {
     }
 }
 
-/// Names and units of all values, in the order of their first appearance.
+/// Returns the names and units of all values, in the order of their first appearance.
 pub(crate) fn columns(experiment: &Experiment) -> Vec<(&'static str, &'static str)> {
     let mut columns = vec![];
     for Value { name, unit, .. } in experiment.cases.iter().flat_map(|case| &case.values) {

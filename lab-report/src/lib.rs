@@ -1,7 +1,8 @@
-//! What an experiment showed, however it was made: numbers of its runs, promises and whether they were kept, figures.
+//! The results of an experiment: the numbers of its runs, promises and whether they were kept, and figures.
 //!
-//! The simulated and the live experiments of the tests and those of the hardware model report with these types; so
-//! there is one JSON, one table on the terminal, one kind of picture and one page.
+//! A promise is an expected bound of a measured number. The simulated and the live experiments of the tests and
+//! those of the hardware model all report with these types. So they have the same JSON, the same table on the
+//! terminal, the same figures and the same page.
 
 mod figure;
 mod html;

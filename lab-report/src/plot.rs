@@ -1,4 +1,4 @@
-//! Figures drawn as SVG, readable on light and on dark ground.
+//! Draws figures as SVG that is readable on a light and on a dark background.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{Ranged, ValueFormatter};
@@ -7,18 +7,21 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::figure::{Axis, Figure, Line, Look, Scale};
 
+/// Width of a figure, and its height where the legend takes one row.
 const SIZE: (u32, u32) = (720, 320);
-/// Room for the title and the legend.
+/// Height of the title and the legend.
 const HEAD: u32 = 52;
+/// Height of each further row of the legend.
+const ROW: u32 = 18;
 const FONT: &str = "sans-serif";
-/// Width of a letter of the legend, about.
+/// Approximate width of a letter of the legend.
 const LETTER: i32 = 7;
-/// Points of a line from which on it is drawn thin.
+/// A line with more points than this is drawn thin.
 const MANY: usize = 250;
-/// Stands for the colour of text, which the page decides; no line has it.
+/// Placeholder for the colour of text, which the page defines. No line has this colour.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_NAME: &str = "#010203";
-/// Okabe and Ito's colours that are told apart by all eyes, and seen on white and on black.
+/// Colours of Okabe and Ito. Colour-blind people can distinguish them, and they are visible on white and on black.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 130, 0),
@@ -29,28 +32,28 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(140, 140, 140),
 ];
 
-/// Why a figure or the page around it could not be made.
+/// Why a figure or the page could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum DrawError {
-    /// A figure.
+    /// A figure cannot be drawn.
     #[error("cannot draw {figure}: {reason}")]
     Figure {
-        /// Its name.
+        /// Name of the figure.
         figure: String,
-        /// In the words of the drawing library.
+        /// Text of the drawing library.
         reason: String,
     },
-    /// The page.
+    /// The page cannot be written.
     #[error("cannot write the page: {0}")]
     Page(#[from] std::fmt::Error),
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The figure as an SVG document with colours for light and dark.
+/// Returns the figure as an SVG document with colours for a light and a dark background.
 ///
 /// # Errors
-/// If it cannot be drawn, which nothing in it should cause.
+/// The figure cannot be drawn. This should not happen for any figure.
 pub fn svg(figure: &Figure) -> Result<String, DrawError> {
     let mut text = String::new();
     draw(figure, &mut text)
@@ -58,7 +61,7 @@ pub fn svg(figure: &Figure) -> Result<String, DrawError> {
     const STYLE: &str = "<style>svg{color:#222;background:#fff}\
                          @media(prefers-color-scheme:dark){svg{color:#ddd;background:#181818}}</style>";
     let text = text.replace(INK_NAME, "currentColor");
-    // Behind the opening tag.
+    // The end of the opening tag.
     let head = text.find('>').map_or(0, |end| end + 1);
     let scalable =
         text[..head].replacen("<svg ", "<svg role=\"img\" style=\"max-width:100%;height:auto\" ", 1);
@@ -70,11 +73,13 @@ pub fn svg(figure: &Figure) -> Result<String, DrawError> {
 }
 
 fn draw(figure: &Figure, into: &mut String) -> Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(into, SIZE).into_drawing_area();
-    let (head, body) = root.split_vertically(HEAD);
+    let legend = Legend::of(figure);
+    let more = (legend.rows - 1) * ROW;
+    let root = SVGBackend::with_string(into, (SIZE.0, SIZE.1 + more)).into_drawing_area();
+    let (head, body) = root.split_vertically(HEAD + more);
     let ink = TextStyle::from((FONT, 13).into_font()).color(&INK);
     head.draw(&Text::new(figure.title.clone(), (8, 6), TextStyle::from((FONT, 15).into_font()).color(&INK)))?;
-    legend(&head, figure, &ink)?;
+    legend.draw(&head, figure, &ink)?;
     let (x, y) = (extent(figure, 0), extent(figure, 1));
     let mut builder = ChartBuilder::on(&body);
     builder.margin(6).margin_right(18).x_label_area_size(40).y_label_area_size(64);
@@ -98,7 +103,7 @@ fn draw(figure: &Figure, into: &mut String) -> Result<(), Box<dyn std::error::Er
     Ok(())
 }
 
-/// Colour of each line: lines of one name share it.
+/// Returns the colour of a line. Lines with the same name have the same colour.
 fn colour(figure: &Figure, line: &Line) -> RGBColor {
     let mut names: Vec<&str> = vec![];
     for line in figure.lines.iter().filter(|line| line.look != Look::Reference) {
@@ -115,39 +120,69 @@ fn colour(figure: &Figure, line: &Line) -> RGBColor {
 fn style(figure: &Figure, line: &Line) -> ShapeStyle {
     let colour = colour(figure, line);
     match line.look {
-        // Many points make a band, which a thick pen would fill.
+        // Many points make a band, which thick strokes would fill.
         Look::Main => colour.stroke_width(if line.points.len() > MANY { 1 } else { 2 }),
         Look::Faint => colour.mix(0.5).stroke_width(1),
         Look::Reference => colour.mix(0.8).stroke_width(1),
     }
 }
 
-fn legend(area: &Area<'_>, figure: &Figure, ink: &TextStyle<'_>) -> Result<(), Box<dyn std::error::Error>> {
-    let mut seen: Vec<&str> = vec![];
-    let mut x = 8;
-    for line in &figure.lines {
-        if seen.contains(&line.name.as_str()) {
-            continue;
-        }
-        seen.push(&line.name);
-        let reference = line.look == Look::Reference;
-        let stroke = if reference { style(figure, line) } else { colour(figure, line).stroke_width(2) };
-        let ends: Vec<(i32, i32)> = if reference {
-            vec![(x, 38), (x + 7, 38), (x + 13, 38), (x + 20, 38)]
-        } else {
-            vec![(x, 38), (x + 20, 38)]
-        };
-        for piece in ends.chunks(2) {
-            area.draw(&PathElement::new(piece.to_vec(), stroke))?;
-        }
-        let middle = ink.pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(line.name.clone(), (x + 25, 38), middle))?;
-        x += 45 + LETTER * line.name.chars().count() as i32;
-    }
-    Ok(())
+/// Where the name of each line stands: as many in a row as fit the figure's width.
+struct Legend<'a> {
+    /// Each name once, with its left end and the middle of its row.
+    places: Vec<(&'a Line, (i32, i32))>,
+    /// At least 1.
+    rows: u32,
 }
 
-/// Values that can be drawn on an axis.
+impl<'a> Legend<'a> {
+    const LEFT: i32 = 8;
+    const FIRST_ROW: i32 = 38;
+    /// Before a name: a piece of its line.
+    const SAMPLE: i32 = 25;
+    const BETWEEN: i32 = 20;
+
+    fn of(figure: &'a Figure) -> Self {
+        let mut legend = Self { places: vec![], rows: 1 };
+        let mut x = Self::LEFT;
+        for line in &figure.lines {
+            if legend.places.iter().any(|(known, _)| known.name == line.name) {
+                continue;
+            }
+            let width = Self::SAMPLE + LETTER * line.name.chars().count() as i32;
+            if x > Self::LEFT && x + width > SIZE.0 as i32 {
+                legend.rows += 1;
+                x = Self::LEFT;
+            }
+            let y = Self::FIRST_ROW + ((legend.rows - 1) * ROW) as i32;
+            legend.places.push((line, (x, y)));
+            x += width + Self::BETWEEN;
+        }
+        legend
+    }
+
+    fn draw(
+        &self,
+        area: &Area<'_>,
+        figure: &Figure,
+        ink: &TextStyle<'_>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        for (line, (x, y)) in &self.places {
+            let reference = line.look == Look::Reference;
+            let stroke = if reference { style(figure, line) } else { colour(figure, line).stroke_width(2) };
+            let ends: &[i32] = if reference { &[0, 7, 13, 20] } else { &[0, 20] };
+            for piece in ends.chunks(2) {
+                let points: Vec<(i32, i32)> = piece.iter().map(|end| (x + end, *y)).collect();
+                area.draw(&PathElement::new(points, stroke))?;
+            }
+            let middle = ink.pos(Pos::new(HPos::Left, VPos::Center));
+            area.draw(&Text::new(line.name.clone(), (x + Self::SAMPLE, *y), middle))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a value can be drawn on an axis.
 fn drawable(axis: &Axis, value: f64) -> bool {
     value.is_finite() && (axis.scale == Scale::Linear || value > 0.0)
 }
@@ -156,12 +191,13 @@ fn axis(figure: &Figure, dimension: usize) -> &Axis {
     if dimension == 0 { &figure.x } else { &figure.y }
 }
 
-/// Base of a logarithmic axis: it is labelled at powers of ten, or of two where there would be one or two of those.
+/// Returns the base of a logarithmic axis. It has labels at powers of ten, or at powers of two if there were only
+/// one or two labels otherwise.
 fn base((low, high): (f64, f64)) -> f64 {
     if high < 100.0 * low { 2.0 } else { 10.0 }
 }
 
-/// What a dimension has to show. Linear y begins at zero, so that sizes compare.
+/// Returns the range of a dimension. A linear y axis begins at zero, so that heights can be compared.
 fn extent(figure: &Figure, dimension: usize) -> (f64, f64) {
     let axis = axis(figure, dimension);
     let points = figure.lines.iter().flat_map(|line| &line.points).map(|point| point[dimension]);
@@ -170,14 +206,14 @@ fn extent(figure: &Figure, dimension: usize) -> (f64, f64) {
     match (low <= high, axis.scale, dimension) {
         (false, Scale::Linear, _) => (0.0, 1.0),
         (false, Scale::Logarithmic, _) => (0.1, 10.0),
-        // Fewer than two octaves would have one label at most.
+        // A range of less than two octaves would have at most one label.
         (true, Scale::Logarithmic, _) if high < 4.0 * low => {
             let octave = 2f64.powf(low.log2().floor());
             (octave, if high < 4.0 * octave { 4.0 * octave } else { 8.0 * octave })
         }
         (true, Scale::Logarithmic, _) => (low / 1.2, high * 1.2),
         (true, Scale::Linear, 0) => {
-            // Time begins at its beginning, even if the first sample is a little later.
+            // A time axis begins at 0, even if the first sample is a little later.
             let low = if low > 0.0 && low < high / 10.0 { 0.0 } else { low };
             (low, if high > low { high } else { low + 1.0 })
         }
@@ -226,7 +262,7 @@ where
     Ok(())
 }
 
-/// A number as short as it can be said.
+/// Returns a number as a short text.
 pub fn number(value: f64) -> String {
     let text = match value.abs() {
         0.0 => return "0".to_owned(),
@@ -277,6 +313,30 @@ mod tests {
             }
             assert_eq!(svg.matches("others").count(), 1, "once in the legend");
         }
+    }
+
+    #[test]
+    fn a_long_legend_takes_several_rows_within_the_figure() {
+        let names = [
+            "SEND received",
+            "WRITE received",
+            "READ request received",
+            "BACK received",
+            "service without packet",
+        ];
+        let mut figure = Figure::new("f", "F", "x", "y");
+        for name in names {
+            figure = figure.line(Look::Main, name, vec![[0.0, 1.0], [1.0, 2.0]]);
+        }
+        let legend = Legend::of(&figure);
+        assert_eq!((legend.places.len(), legend.rows), (names.len(), 2));
+        for (line, (x, _)) in &legend.places {
+            let end = x + Legend::SAMPLE + LETTER * line.name.len() as i32;
+            assert!(end <= SIZE.0 as i32, "{} ends at {end}", line.name);
+        }
+        assert!(svg(&figure).expect("can be drawn").contains("height=\"338\""));
+        let single = Figure::new("f", "F", "x", "y").line(Look::Main, "w".repeat(200), vec![[0.0, 1.0]]);
+        assert_eq!(Legend::of(&single).rows, 1, "a name alone in its row stays there");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! What an experiment showed, as it is written in JSON. Names do not change; new ones may be added.
+//! The results of an experiment, as they are written in JSON. Names do not change, but new names may be added.
 //!
-//! Nothing here knows where the numbers come from: simulated and live runs report the same way.
+//! The types do not depend on the source of the numbers: simulated and live runs report in the same way.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::figure::Figure;
 use crate::html;
 use crate::plot::{self, DrawError};
 
-/// Of the JSON report.
+/// Version of the JSON report.
 const VERSION: u32 = 1;
 
-/// Where an experiment took place.
+/// The environment of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum World {
@@ -27,26 +27,26 @@ pub enum World {
     Cycles,
 }
 
-/// Everything.
+/// A report of experiments.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Raised when a name goes or changes its meaning.
+    /// Version of the report. It is raised if a name is removed or changes its meaning.
     pub version: u32,
-    /// In the order in which they were made.
+    /// Experiments in the order in which they were made.
     pub experiments: Vec<Experiment>,
 }
 
 impl Report {
-    /// Of these.
+    /// Makes a report of these experiments.
     pub fn new(experiments: Vec<Experiment>) -> Self {
         Self { version: VERSION, experiments }
     }
 
-    /// Writes the page `report.html` and every figure as `EXPERIMENT-FIGURE.svg` into a directory, which is made if it
-    /// is not there. Answers with the page's path.
+    /// Writes the page `report.html` and every figure as `EXPERIMENT-FIGURE.svg` to a directory. Creates the
+    /// directory if needed. Returns the path of the page.
     ///
     /// # Errors
-    /// If a file cannot be written, or a figure not be drawn.
+    /// A file cannot be written, or a figure cannot be drawn.
     pub fn write(&self, directory: &Path) -> Result<PathBuf, WriteError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -64,7 +64,7 @@ impl Report {
         Ok(page)
     }
 
-    /// Whether all that is promised held.
+    /// Returns whether all promises were kept.
     pub fn holds(&self) -> bool {
         self.experiments.iter().flat_map(|experiment| &experiment.verdicts).all(|verdict| verdict.holds)
     }
@@ -73,15 +73,15 @@ impl Report {
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// A file.
+    /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         source: io::Error,
     },
-    /// A figure.
+    /// A figure cannot be drawn.
     #[error(transparent)]
     Draw(#[from] DrawError),
 }
@@ -89,34 +89,34 @@ pub enum WriteError {
 /// One experiment.
 #[derive(Debug, Serialize)]
 pub struct Experiment {
-    /// By which it is asked for.
+    /// Name on the command line.
     pub name: &'static str,
-    /// In words.
+    /// Title.
     pub title: &'static str,
-    /// What was done, in a sentence or two.
+    /// Description of the experiment, in a sentence or two.
     pub description: String,
-    /// Where.
+    /// Environment of the experiment.
     pub world: World,
-    /// Of everything random in it.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Name of the congestion control algorithm, where one is at work.
+    /// Name of the congestion control algorithm, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
-    /// What was set, by name, as people read it.
+    /// Settings by name, as text.
     pub settings: BTreeMap<&'static str, String>,
-    /// What was measured, one run or group of runs each.
+    /// Measured numbers, one case per run or group of runs.
     pub cases: Vec<Case>,
-    /// What is promised of it.
+    /// Promises, and whether they were kept.
     pub verdicts: Vec<Verdict>,
-    /// What it looks like.
+    /// Figures.
     pub figures: Vec<Figure>,
-    /// More than tables show, in a form of the experiment's own.
+    /// Details beyond the tables, in a form that depends on the experiment.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     pub details: serde_json::Value,
 }
 
 impl Experiment {
-    /// One in cycles of hardware, without settings and numbers yet.
+    /// Makes an experiment in hardware cycles, without settings and numbers.
     pub fn in_cycles(name: &'static str, title: &'static str, description: &str, seed: u64) -> Self {
         Self {
             name,
@@ -134,28 +134,28 @@ impl Experiment {
     }
 }
 
-/// What was measured in one run.
+/// The measured numbers of one run.
 #[derive(Debug, Serialize)]
 pub struct Case {
-    /// What the run had that the others had not.
+    /// Name: the difference from the other runs.
     pub name: String,
-    /// In the order in which they are shown.
+    /// Numbers in the order in which they are shown.
     pub values: Vec<Value>,
 }
 
-/// A number.
+/// A measured number.
 #[derive(Clone, Debug, Serialize)]
 pub struct Value {
-    /// Of the column.
+    /// Name of the column.
     pub name: &'static str,
-    /// None if there was nothing to measure.
+    /// The number. `None` if there was nothing to measure.
     pub value: Option<f64>,
-    /// Empty for a count or a ratio.
+    /// Unit. Empty for a count or a ratio.
     pub unit: &'static str,
 }
 
 impl Case {
-    /// A run without numbers yet.
+    /// Makes a run without numbers.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), values: vec![] }
     }
@@ -166,41 +166,41 @@ impl Case {
         self
     }
 
-    /// The number of that name.
+    /// Returns the number with this name.
     pub fn value(&self, name: &str) -> Option<f64> {
         self.values.iter().find(|value| value.name == name)?.value
     }
 }
 
-/// What a number has to be.
+/// The bound of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// This or more.
+    /// The number must be at least this.
     AtLeast(f64),
-    /// This or less.
+    /// The number must be at most this.
     AtMost(f64),
-    /// No number: a statement that is true.
+    /// There is no number: a statement must be true.
     Holds,
 }
 
 /// A promise, and whether it was kept.
 #[derive(Debug, Serialize)]
 pub struct Verdict {
-    /// The promise in words.
+    /// Text of the promise.
     pub name: String,
-    /// None if there was nothing to measure: then the promise is not kept.
+    /// The measured number. `None` if there was nothing to measure. Then the promise is not kept.
     pub value: Option<f64>,
-    /// Of the number.
+    /// Unit of the number.
     pub unit: &'static str,
-    /// What the number has to be.
+    /// Bound of the number.
     pub bound: Bound,
-    /// It is.
+    /// Whether the promise was kept.
     pub holds: bool,
 }
 
 impl Verdict {
-    /// A promise about a number.
+    /// Makes a promise about a number.
     pub fn new(
         name: impl Into<String>,
         value: impl Into<Option<f64>>,
@@ -216,12 +216,12 @@ impl Verdict {
         Self { name: name.into(), value, unit, bound, holds }
     }
 
-    /// A statement, and whether it is true.
+    /// Makes a promise about a statement.
     pub fn claim(name: impl Into<String>, holds: bool) -> Self {
         Self::new(name, f64::from(u8::from(holds)), "", Bound::Holds)
     }
 
-    /// A promise about a number of a case.
+    /// Makes a promise about a number of a case.
     pub fn of(case: &Case, name: &'static str, bound: Bound) -> Self {
         let value = case.values.iter().find(|value| value.name == name);
         let unit = value.map_or("", |value| value.unit);

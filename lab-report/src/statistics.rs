@@ -1,19 +1,21 @@
-//! Numbers that sum up numbers.
+//! Summary statistics.
 
-/// Jain's fairness index: 1 when all are equal, 1/n when one has everything; none of nothing.
+/// Returns Jain's fairness index: 1 if all are equal, 1/n if one has everything. Returns `None` if there are no
+/// numbers, or if all are 0.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
-/// Arithmetic mean; none of nothing.
+/// Returns the arithmetic mean. Returns `None` if there are no numbers.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.into_iter().fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// The value below which `part` of them lie (0 to 1), the nearest rank; none of nothing.
+/// Returns the value below which `part` of the numbers lie (0 to 1), by the nearest rank. Returns `None` if there
+/// are no numbers.
 pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The report as people read it on a terminal.
+//! Writes the report as text for a terminal.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -6,7 +6,7 @@ use crate::html::{bound, columns, measured};
 use crate::plot::number;
 use crate::result::{Experiment, Report};
 
-/// The whole report.
+/// Returns the whole report as text.
 pub fn show(report: &Report) -> String {
     report.experiments.iter().map(experiment).collect()
 }
@@ -22,7 +22,7 @@ fn indent(body: &str) -> String {
     body.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-/// A table whose first column is words.
+/// Returns a table as text. The first column is aligned to the left, all others to the right.
 fn table(header: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);

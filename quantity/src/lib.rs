@@ -1,24 +1,25 @@
-//! Numbers as people write them: whole ones in decimal or behind `0x` in hexadecimal, quantities as a decimal number with a
-//! unit. Exact: no floats, no rounding. The one parser of command lines, node files and the hardware model.
+//! Parses numbers and quantities. A whole number is decimal, or hexadecimal with the prefix `0x`. A quantity is a
+//! decimal number with a unit. Parsing is exact: it uses no floating point and does not round. The command lines,
+//! the node files and the hardware model all use this parser.
 #![no_std]
 
-/// A unit's name and how many of the smallest step it stands for; the empty name allows a number alone.
+/// The name of a unit, and its size in smallest steps. The empty name allows a number without a unit.
 pub type Unit = (&'static str, u64);
 
-/// Why a text is no such quantity.
+/// Why a text cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuantityError {
-    /// No number, or nothing that begins with one.
+    /// The text is not a number, or does not begin with one.
     Malformed,
     /// The unit is missing or unknown.
     Unit,
-    /// A fraction of the smallest step.
+    /// The value is not a whole number of smallest steps.
     TooFine,
-    /// It does not fit 64 bits.
+    /// The value does not fit 64 bits.
     TooLarge,
 }
 
-/// Reads a whole number in decimal, or in hexadecimal behind `0x`.
+/// Parses a whole number: decimal, or hexadecimal with the prefix `0x`.
 ///
 /// # Errors
 /// [`QuantityError::Malformed`], [`QuantityError::TooLarge`].
@@ -33,8 +34,8 @@ pub fn integer(text: &str) -> Result<u64, QuantityError> {
     u64::from_str_radix(digits, radix).map_err(|_| QuantityError::TooLarge)
 }
 
-/// Reads a quantity: a number, with a decimal fraction if need be, and one of `units`. The result is in the smallest step.
-/// Where the empty unit stands for one step, a number may be hexadecimal.
+/// Parses a quantity: a number, with an optional decimal fraction, and one of `units`. Returns the value in
+/// smallest steps. If `units` has the empty name for one step, the number may be hexadecimal.
 ///
 /// # Errors
 /// [`QuantityError`].
@@ -57,7 +58,7 @@ pub fn quantity(text: &str, units: &[Unit]) -> Result<u64, QuantityError> {
     whole.checked_add(part(fraction.trim_end_matches('0'), scale)?).ok_or(QuantityError::TooLarge)
 }
 
-/// `0.fraction` of `scale`.
+/// Returns `0.fraction` times `scale`.
 fn part(fraction: &str, scale: u64) -> Result<u64, QuantityError> {
     let divisor = u32::try_from(fraction.len()).ok().and_then(|digits| 10u64.checked_pow(digits));
     let divisor = divisor.ok_or(QuantityError::TooFine)?;
@@ -65,7 +66,7 @@ fn part(fraction: &str, scale: u64) -> Result<u64, QuantityError> {
         if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| QuantityError::TooFine)? };
     let product = u128::from(digits) * u128::from(scale);
     match product % u128::from(divisor) {
-        // Less than `scale`, for the digits are fewer than the divisor.
+        // The result is less than `scale`, because `digits` is less than `divisor`.
         0 => Ok((product / u128::from(divisor)) as u64),
         _ => Err(QuantityError::TooFine),
     }

@@ -1,4 +1,5 @@
-//! Lists the circles of imports in a crate: `cargo run -p source-check --example circles -- PATH/src/lib.rs [DEPTH]`.
+//! Lists the circles of imports in a crate:
+//! `cargo run -p source-check --example circles -- PATH/src/lib.rs [DEPTH]`.
 
 use std::{env, error::Error, path::Path};
 
@@ -17,6 +18,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         source_check::lines(&circles)
     );
     let scattered = graph.scattered_impls();
-    println!("{} impls away from their types{}", scattered.len(), source_check::lines(scattered));
+    println!("{} impls in another module than their type{}", scattered.len(), source_check::lines(scattered));
     Ok(())
 }

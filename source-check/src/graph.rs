@@ -1,4 +1,4 @@
-//! What was read, and the questions a test asks of it.
+//! The graph of imports, and the checks for tests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,18 +6,18 @@ use std::{
     path::PathBuf,
 };
 
-/// One place where a module names something that another defines.
+/// One place at which a module names an item of another module.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Import {
-    /// The module that imports: `a::b`; the root of the crate is `crate`.
+    /// The importing module, such as `a::b`. The root of the crate is `crate`.
     pub from: String,
-    /// The module that defines what is imported.
+    /// The module that defines the item.
     pub to: String,
-    /// The path as the code has it.
+    /// The path in the code.
     pub path: String,
-    /// Where it stands.
+    /// The file of the import.
     pub file: PathBuf,
-    /// Its line, from 1.
+    /// The line of the import, from 1.
     pub line: usize,
 }
 
@@ -28,12 +28,12 @@ impl fmt::Display for Import {
     }
 }
 
-/// Modules each of which imports, directly or through the others, every other of them.
+/// A set of modules in which every module imports every other, directly or through others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Circle {
-    /// Their names, sorted.
+    /// The names of the modules, sorted.
     pub modules: Vec<String>,
-    /// The imports among them, sorted: taking away the right ones opens the circle.
+    /// The imports among them, sorted. Removing some of them breaks the circle.
     pub imports: Vec<Import>,
 }
 
@@ -48,12 +48,12 @@ impl fmt::Display for Circle {
     }
 }
 
-/// How a crate departs from an order of its modules.
+/// A violation of an order of the modules of a crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disorder {
-    /// A module uses one that the order puts after it.
+    /// A module imports a module that comes later in the order.
     Upward(Import),
-    /// A module is in none of the places of the order.
+    /// A module is not in the order.
     Unlisted(String),
     /// The order names a module that the crate does not have.
     Absent(String),
@@ -63,13 +63,13 @@ impl fmt::Display for Disorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Upward(import) => write!(f, "against the order: {import}"),
-            Self::Unlisted(module) => write!(f, "module {module} has no place in the order"),
-            Self::Absent(module) => write!(f, "the order names {module}, which is no module of the crate"),
+            Self::Unlisted(module) => write!(f, "module {module} is not in the order"),
+            Self::Absent(module) => write!(f, "the order names {module}, which is not a module of the crate"),
         }
     }
 }
 
-/// An inherent `impl` that stands in another module than its type.
+/// An inherent `impl` in another module than its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScatteredImpl {
     /// The type.
@@ -78,20 +78,20 @@ pub struct ScatteredImpl {
     pub home: String,
     /// The module with the `impl`.
     pub module: String,
-    /// Where it stands.
+    /// The file of the `impl`.
     pub file: PathBuf,
-    /// Its line, from 1.
+    /// The line of the `impl`, from 1.
     pub line: usize,
 }
 
 impl fmt::Display for ScatteredImpl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { of, home, module, file, line } = self;
-        write!(f, "impl {home}::{of} stands in {module}   {}:{line}", file.display())
+        write!(f, "impl {home}::{of} is in {module}   {}:{line}", file.display())
     }
 }
 
-/// The modules of a crate and their imports of one another.
+/// The modules of a crate, and the imports among them.
 #[derive(Clone, Debug)]
 pub struct Graph {
     modules: BTreeSet<String>,
@@ -108,24 +108,24 @@ impl Graph {
         Self { modules, imports, scattered }
     }
 
-    /// The names of the modules: `a::b`; the root of the crate is `crate`.
+    /// Returns the names of the modules, such as `a::b`. The root of the crate is `crate`.
     pub fn modules(&self) -> impl Iterator<Item = &str> {
         self.modules.iter().map(String::as_str)
     }
 
-    /// Every import, sorted by module.
+    /// Returns all imports, sorted by module.
     pub fn imports(&self) -> &[Import] {
         &self.imports
     }
 
-    /// Every inherent `impl` outside of its type's module. Methods called through such an `impl` are dependencies that
-    /// no import shows.
+    /// Returns all inherent `impl`s outside of the module of their type. Calls of their methods are dependencies
+    /// that no import shows.
     pub fn scattered_impls(&self) -> &[ScatteredImpl] {
         &self.scattered
     }
 
-    /// The same with every module deeper than `depth` counted as the ancestor at that depth: with 1, `a::b::c` is `a`.
-    /// The root stays `crate`.
+    /// Returns the graph in which every module deeper than `depth` counts as its ancestor at that depth. With 1,
+    /// `a::b::c` counts as `a`. The root stays `crate`.
     pub fn to_depth(&self, depth: usize) -> Self {
         let cut = |name: &str| name.split("::").take(depth.max(1)).collect::<Vec<_>>().join("::");
         let imports = self.imports.iter().map(|import| Import {
@@ -146,7 +146,7 @@ impl Graph {
         }
     }
 
-    /// The largest sets of modules that import one another in circles. None share a module.
+    /// Returns the largest sets of modules that import one another in circles. No two sets share a module.
     pub fn circles(&self) -> Vec<Circle> {
         let reach: BTreeMap<&str, BTreeSet<&str>> =
             self.modules().map(|module| (module, self.reachable(module))).collect();
@@ -173,7 +173,8 @@ impl Graph {
         self.imports.iter().filter(inside).cloned().collect()
     }
 
-    /// What `module` imports, directly or not. It is in there itself only if it is part of a circle.
+    /// Returns all modules that `module` imports, directly or not. It contains `module` itself only if that is
+    /// part of a circle.
     fn reachable<'a>(&'a self, module: &'a str) -> BTreeSet<&'a str> {
         let mut reached = BTreeSet::new();
         let mut open = vec![module];
@@ -184,8 +185,9 @@ impl Graph {
         reached
     }
 
-    /// How the crate departs from `order`, in which each module may use only those before it. An entry stands for the
-    /// module and all below it that have no entry of their own; the root of the crate is `crate`.
+    /// Returns the violations of `order`, in which each module may import only modules before it. An entry stands
+    /// for a module and for all modules below it that have no entry of their own. The root of the crate is
+    /// `crate`.
     pub fn out_of_order(&self, order: &[&str]) -> Vec<Disorder> {
         let absent = order.iter().filter(|entry| !self.modules.contains(**entry));
         let mut found: Vec<Disorder> = absent.map(|entry| Disorder::Absent((*entry).into())).collect();
@@ -199,7 +201,7 @@ impl Graph {
     }
 }
 
-/// Where the order has `module`: the entry that matches the most of its name.
+/// Returns the index of `module` in the order: that of the entry that matches the longest part of its name.
 fn place(order: &[&str], module: &str) -> Option<usize> {
     let covers = |entry: &str| {
         module.strip_prefix(entry).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

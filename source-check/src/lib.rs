@@ -1,4 +1,5 @@
-//! Which module of a crate imports which, read from its sources. It is for tests that hold a crate to its layering:
+//! Reads from the sources of a crate which of its modules imports which. Tests use it to check the layers of a
+//! crate:
 //!
 //! ```
 //! use std::path::Path;
@@ -13,14 +14,14 @@
 //!
 //! What counts as an import of module `b` by module `a`:
 //! - A `use`, or any other path in the code of `a` (a type, a call, a pattern, the inside of a macro call), that names
-//!   something that `b` defines. Paths through `crate`, `self`, `super`, imported names and globs are followed.
-//! - A re-export is followed to the module that defines the thing: whoever names `wire::Header` imports `wire::header`
-//!   if that is where `Header` is defined, and not the module that passes it on. A module that re-exports what its own
-//!   children define does not thereby import them.
-//! - Not code under `#[cfg(test)]` and `#[test]`, not attributes, not links in comments.
+//!   an item that `b` defines. Paths through `crate`, `self`, `super`, imported names and globs are followed.
+//! - A re-export is followed to the module that defines the item. If `Header` is defined in `wire::header`, then code that
+//!   names `wire::Header` imports `wire::header`, and not the module with the re-export. A module that re-exports items of
+//!   its own children does not import them by that.
+//! - Code under `#[cfg(test)]` and `#[test]`, attributes, and links in comments do not count.
 //!
-//! A method call names no module, so it is no import. An inherent `impl` in another module than the type's own hides
-//! what its callers depend on; [`Graph::scattered_impls`] lists these.
+//! A method call names no module, so it is not an import. If an inherent `impl` is in another module than its
+//! type, the dependencies of its callers are not visible. [`Graph::scattered_impls`] lists these.
 
 mod graph;
 mod names;
@@ -39,14 +40,14 @@ use crate::{names::Names, tree::Tree};
 ///
 /// # Errors
 ///
-/// A file that cannot be read, that is not Rust, or that a `mod` declares and that is not there.
+/// A file cannot be read, is not Rust, or is declared by a `mod` and does not exist.
 pub fn modules(root: &Path) -> Result<Graph, Error> {
     let tree = Tree::read(root)?;
     let names = Names::of(&tree);
     Ok(reader::read(&tree, &names))
 }
 
-/// What was found, one a line, for the message of an assertion.
+/// Returns the findings, one per line, for the message of an assertion.
 pub fn lines<T: Display>(found: &[T]) -> String {
     found.iter().map(|one| format!("\n{one}")).collect()
 }

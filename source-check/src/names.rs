@@ -1,4 +1,4 @@
-//! What a name means in a module: a child module, an item of its own, or something imported.
+//! Resolves names in a module: to a child module, to an item of the module, or to an import.
 
 use std::{
     cell::RefCell,
@@ -9,21 +9,21 @@ use syn::{Item, UseTree};
 
 use crate::tree::{Tree, plain};
 
-/// One name that a `use` brings in.
+/// One name that a `use` imports.
 pub(crate) struct Used {
     /// The whole path, as segments.
     pub(crate) path: Vec<String>,
-    /// What it is called here; nothing for a glob.
+    /// Its name in this module. `None` for a glob.
     pub(crate) name: Option<String>,
     pub(crate) line: usize,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// The module itself.
+    /// The module with this index.
     Module(usize),
-    /// Something that the module defines.
+    /// An item of the module with this index.
     Item(usize),
 }
 
@@ -35,7 +35,7 @@ enum Name {
 
 #[derive(Default)]
 struct Scope {
-    /// A name may stand for a type and a function at once.
+    /// The meanings of each name. A name can mean a type and a function at the same time.
     names: BTreeMap<String, Vec<Name>>,
     globs: Vec<Vec<String>>,
 }
@@ -44,7 +44,7 @@ struct Scope {
 pub(crate) struct Names {
     scopes: Vec<Scope>,
     parents: Vec<Option<usize>>,
-    /// Searches under way: imports may lead in circles.
+    /// Current searches, because imports can form circles.
     searching: RefCell<BTreeSet<(usize, String)>>,
 }
 
@@ -64,7 +64,7 @@ impl Names {
                         }
                     }
                 } else if let Some((name, exported)) = defined(item) {
-                    // An exported macro is reached through the root of the crate.
+                    // The path of an exported macro is in the root of the crate.
                     scopes[if exported { 0 } else { index }].add(name, Name::Item(index));
                 }
             }
@@ -73,7 +73,7 @@ impl Names {
         Self { scopes, parents, searching: RefCell::default() }
     }
 
-    /// What `path` leads to, seen from `module`; nothing for another crate's things and for local names.
+    /// Returns the target of `path` in `module`. Returns `None` for items of other crates and for local names.
     pub(crate) fn resolve(&self, module: usize, path: &[String]) -> Option<Target> {
         let (first, mut rest) = path.split_first()?;
         let mut reached = match first.as_str() {
@@ -87,7 +87,7 @@ impl Names {
             reached = match next.as_str() {
                 "super" => Target::Module(self.parents[inside]?),
                 "self" => reached,
-                // A name that a macro made counts as the module's own.
+                // A name that a macro made counts as an item of the module.
                 name => self.look_up(inside, name).unwrap_or(Target::Item(inside)),
             };
             rest = beyond;
@@ -112,11 +112,11 @@ impl Names {
             Name::Item(definer) => Some(Target::Item(*definer)),
             Name::Use(path) => self.resolve(module, path),
         });
-        // A module and a function may share a name; what can be walked into comes first.
+        // A module and a function may have the same name. The module comes first, because a path can go on in it.
         direct.min_by_key(|target| matches!(target, Target::Item(_))).or_else(|| {
             scope.globs.iter().find_map(|path| match self.resolve(module, path)? {
                 Target::Module(inside) => self.look_up(inside, name),
-                // The variants of an enum: any name could be one, and the import itself is counted.
+                // These are the variants of an enum. Any name could be one, and the import itself is counted.
                 Target::Item(_) => None,
             })
         })
@@ -129,7 +129,7 @@ impl Scope {
     }
 }
 
-/// The name that an item defines, and whether it is a macro exported through the root.
+/// Returns the name that an item defines, and whether it is an exported macro.
 fn defined(item: &Item) -> Option<(String, bool)> {
     let ident = match item {
         Item::Const(item) => &item.ident,
@@ -150,7 +150,7 @@ fn defined(item: &Item) -> Option<(String, bool)> {
     Some((plain(ident), false))
 }
 
-/// Every name that a `use` brings in.
+/// Returns all names that a `use` imports.
 pub(crate) fn leaves(tree: &UseTree) -> Vec<Used> {
     let mut found = Vec::new();
     collect(tree, &mut Vec::new(), &mut found);
@@ -182,10 +182,10 @@ fn collect(tree: &UseTree, above: &mut Vec<String>, found: &mut Vec<Used>) {
 
 fn leaf(above: &[String], own: String, called: Option<String>, at: &proc_macro2::Ident) -> Used {
     let mut path = above.to_vec();
-    // `use a::{self}` imports `a`; a lone `self` stays.
+    // `use a::{self}` imports `a`. A single `self` stays.
     if own != "self" || path.is_empty() {
         path.push(own);
     }
-    // `use super::Trait as _` has no name, but it is no glob either: nothing can be called `_`.
+    // `use super::Trait as _` has no name, but it is not a glob either. The empty name matches nothing.
     Used { path, name: Some(called.unwrap_or_default()), line: at.span().start().line }
 }

@@ -1,4 +1,4 @@
-//! Reads the code of every module and notes what each path in it leads to.
+//! Reads the code of every module and records the module to which each path leads.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     tree::{Module, Tree, attributes, for_tests, plain},
 };
 
-/// The imports of every module of `tree`.
+/// Returns the imports of every module of `tree`.
 pub(crate) fn read(tree: &Tree, names: &Names) -> Graph {
     let mut imports = BTreeSet::new();
     let mut scattered = Vec::new();
@@ -62,7 +62,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether `module` stands below this one.
+    /// Returns whether `module` is below this one.
     fn is_descendant(&self, mut module: usize) -> bool {
         while let Some(above) = self.tree.modules[module].parent {
             if above == self.index {
@@ -73,7 +73,7 @@ impl Reader<'_> {
         false
     }
 
-    /// Paths in the tokens of a macro: words joined by `::`.
+    /// Reads the paths in the tokens of a macro: words joined by `::`.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut words: Vec<String> = Vec::new();
         let (mut line, mut colons, mut after_dot) = (0, 0, false);
@@ -86,7 +86,7 @@ impl Reader<'_> {
                     if words.is_empty() {
                         line = ident.span().start().line;
                     }
-                    // What follows a dot is a field or a method.
+                    // A word after a dot is a field or a method.
                     if !after_dot {
                         words.push(plain(&ident));
                     }
@@ -114,7 +114,7 @@ impl Reader<'_> {
     fn words(&mut self, words: &mut Vec<String>, line: usize) {
         match &words[..] {
             [] => {}
-            // `self.x` and `pub(crate)` lead nowhere.
+            // `self.x` and `pub(crate)` lead to no module.
             [one] if is_root(one) => {}
             _ => self.path(words, line),
         }
@@ -181,7 +181,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 
     fn visit_path(&mut self, path: &'ast Path) {
         let words = segments(path);
-        // `::name` is another crate's; a lone `self` is a value.
+        // `::name` belongs to another crate. A single `self` is a value.
         if path.leading_colon.is_none() && !(words.len() == 1 && is_root(&words[0])) {
             let line = path.segments.first().map_or(0, |first| first.ident.span().start().line);
             self.path(&words, line);

@@ -1,4 +1,4 @@
-//! The modules of a crate and their items, from its files.
+//! Reads the modules of a crate and their items from its files.
 
 use std::{
     collections::BTreeMap,
@@ -11,46 +11,46 @@ use syn::{Attribute, Expr, Item, ItemMod, Lit, Meta, Token, punctuated::Punctuat
 /// Why a crate's sources could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file of the crate.
+    /// A file of the crate cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: std::io::Error,
     },
-    /// A file that is not Rust.
+    /// A file is not Rust.
     #[error("{}:{}: {source}", path.display(), source.span().start().line)]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// What the parser said.
+        /// The error of the parser.
         source: syn::Error,
     },
-    /// A module without a file.
+    /// A module has no file.
     #[error("{} declares module {name}, but neither {name}.rs nor {name}/mod.rs is in {}", declared_in.display(), directory.display())]
     NoFile {
         /// The module.
         name: String,
-        /// Where `mod` stands.
+        /// The file with the `mod`.
         declared_in: PathBuf,
-        /// Where its file ought to be.
+        /// The directory in which its file should be.
         directory: PathBuf,
     },
 }
 
-/// One module, in a file of its own or inside another's.
+/// One module, in its own file or inside the file of another module.
 pub(crate) struct Module {
-    /// `a::b`; the root is `crate`.
+    /// Name, such as `a::b`. The root is `crate`.
     pub(crate) name: String,
     pub(crate) parent: Option<usize>,
     pub(crate) children: BTreeMap<String, usize>,
     pub(crate) file: PathBuf,
-    /// Without what is compiled for tests only.
+    /// The items, without those that are compiled for tests only.
     pub(crate) items: Vec<Item>,
 }
 
-/// All modules of a crate; the root is the first.
+/// All modules of a crate. The root is the first one.
 pub(crate) struct Tree {
     pub(crate) modules: Vec<Module>,
 }
@@ -63,7 +63,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// `directory` is where the files of the module's children are.
+    /// Reads the file of a module. `directory` contains the files of its children.
     fn file(
         &mut self,
         name: String,
@@ -142,13 +142,13 @@ impl Tree {
     }
 }
 
-/// `r#type` is `type`.
+/// Returns a name without the prefix `r#`.
 pub(crate) fn plain(ident: &proc_macro2::Ident) -> String {
     let name = ident.to_string();
     name.strip_prefix("r#").map_or(name.clone(), str::to_owned)
 }
 
-/// Whether code with these attributes is compiled for tests only.
+/// Returns whether code with these attributes is compiled for tests only.
 pub(crate) fn for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")

@@ -1,4 +1,4 @@
-//! Small crates with something planted in them.
+//! Tests with small crates that contain mistakes on purpose.
 
 use std::{fs, path::Path};
 
@@ -19,7 +19,7 @@ fn read(files: &[(&str, &str)]) -> Graph {
     modules(&write(files).path().join("lib.rs")).unwrap()
 }
 
-/// `from -> to` of every import, without repetition.
+/// Returns `from -> to` of every import, without duplicates.
 fn arrows(graph: &Graph) -> Vec<String> {
     let mut arrows: Vec<_> =
         graph.imports().iter().map(|import| format!("{} -> {}", import.from, import.to)).collect();
@@ -27,7 +27,7 @@ fn arrows(graph: &Graph) -> Vec<String> {
     arrows
 }
 
-/// Modules `a` and `b`, each in a file, with this code.
+/// Makes a crate with modules `a` and `b`, each in a file, with this code.
 fn two(a: &str, b: &str) -> Graph {
     read(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), ("b.rs", b)])
 }

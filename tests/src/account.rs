@@ -1,4 +1,4 @@
-//! Every frame that a fabric carried, accounted for by the counters of the node that got it.
+//! Accounts for every frame that a fabric carried, by the counters of the node that received it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use transport_user::{Connection, Node};
 use crate::checks::{counters, info, settle, wait_until};
 use crate::nodes::TwoNodes;
 
-/// Counters that end the way of a frame in the parser.
+/// Counters of frames that the parser drops or passes on.
 const PARSER: [Counter; 14] = [
     Counter::DropEthernetTruncated,
     Counter::DropIpv4Header,
@@ -27,7 +27,7 @@ const PARSER: [Counter; 14] = [
     Counter::DropProtocol,
     Counter::PassPort,
 ];
-/// Counters that nothing a fabric does to the frames of honest nodes can raise.
+/// Counters that must stay 0, whatever a fabric does to the frames of correct nodes.
 const NEVER: [Counter; 10] = [
     Counter::DropUnknownCid,
     Counter::DropNotAlive,
@@ -41,10 +41,10 @@ const NEVER: [Counter; 10] = [
     Counter::BadWorkRequest,
 ];
 
-/// Waits until both nodes are at rest and no frame is under way any more.
+/// Waits until both nodes are idle and no frame is in flight.
 ///
 /// # Panics
-/// If that does not come to pass, or the nodes are not joined by a fabric.
+/// If this does not happen, or if no fabric connects the nodes.
 pub fn stand_still(nodes: &TwoNodes) {
     let fabric = nodes.pair.fabric().expect("the nodes are joined by a fabric");
     settle(&nodes.a);
@@ -63,13 +63,13 @@ pub fn stand_still(nodes: &TwoNodes) {
     settle(&nodes.b);
 }
 
-/// Accounts for every frame towards one of the nodes (port 0 is A) since they came up: what the fabric corrupted is
-/// found in the counter that this corruption must raise, what it duplicated among the duplicates, and nothing else
-/// was dropped. The nodes must [`stand_still`], and have one connection, whose frames alone are impaired
+/// Accounts for every frame towards one of the nodes (port 0 is A) since they came up. Each corrupted frame
+/// must be in the counter for this corruption, each duplicated frame among the duplicates, and nothing else may
+/// be dropped. The nodes must [`stand_still`], and have one connection. Only its frames may be impaired
 /// (`scope=udp`).
 ///
 /// # Panics
-/// If it does not add up.
+/// If the counts do not agree.
 pub fn account(nodes: &TwoNodes, towards: Port) -> LinkStats {
     let fabric = nodes.pair.fabric().expect("the nodes are joined by a fabric");
     let (receiver, sender) = match towards {
@@ -91,7 +91,7 @@ pub fn account(nodes: &TwoNodes, towards: Port) -> LinkStats {
     link
 }
 
-/// What was sent, what the fabric let through, and what the parser made of it.
+/// Compares the frames sent, the frames that the fabric delivered, and the results of the parser.
 fn frames(receiver: &Node, sender: &Node, link: &LinkStats, corruptions: &[Corruption]) {
     let (here, there) = (counters(receiver), counters(sender));
     let of = |counter: Counter| here[counter.name()];
@@ -115,7 +115,7 @@ fn frames(receiver: &Node, sender: &Node, link: &LinkStats, corruptions: &[Corru
     assert_eq!(of(Counter::Received), arrived - refused, "{refused} refused, {harmless} harmless: {link:?}");
 }
 
-/// What packet delivery made of the frames that passed the parser: every packet once, and the rest duplicates.
+/// Checks packet delivery for the frames that passed the parser: every packet once, and the others as duplicates.
 fn packets((node, connection): (&Node, &Connection), peer: &Connection, link: &LinkStats) {
     let here = counters(node);
     let of = |counter: Counter| here[counter.name()];
@@ -123,7 +123,7 @@ fn packets((node, connection): (&Node, &Connection), peer: &Connection, link: &L
         assert_eq!(of(counter), 0, "{}", counter.name());
     }
     let (mine, theirs) = (info(connection).statistics, info(peer).statistics);
-    assert_eq!(theirs.resyncs_sent, 0, "no packet was given up");
+    assert_eq!(theirs.resyncs_sent, 0, "a Resync was sent");
     let dropped = mine.duplicates + mine.out_of_window + of(Counter::DropResources);
     assert_eq!(
         mine.packets_received,
@@ -144,7 +144,7 @@ const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 
-/// The counter that a frame with one flipped bit raises; none if the bit is one that nothing depends on.
+/// Returns the counter that a frame with one flipped bit raises; none if nothing depends on the bit.
 fn fate(corruption: &Corruption) -> Option<Counter> {
     let [flip] = corruption.flips[..] else { panic!("corrupt_bits=1 is what can be foretold") };
     let header = &corruption.header;
@@ -166,8 +166,8 @@ fn fate(corruption: &Corruption) -> Option<Counter> {
     }
     match at {
         IPV4.. => udp_fate(header, ETHERNET + IPV4, at - IPV4, flip.bit),
-        // Version, and a header length of 5: one bit makes 4, 1, or 7 and 13. These promise options, and what stands in
-        // their place does not fit the checksum.
+        // Version, and a header length of 5. One flipped bit makes 4 or 1, or 7 or 13. The latter two announce
+        // options, and the bytes in their place do not fit the checksum.
         0 if !matches!(flip.bit, 1 | 3) => Some(Counter::DropIpv4Header),
         _ => Some(Counter::DropIpv4Checksum),
     }
@@ -188,7 +188,7 @@ fn udp_fate(header: &[u8], udp: usize, at: usize, bit: u8) -> Option<Counter> {
             let was = [header[udp + 6], header[udp + 7]];
             let mut is = was;
             is[at - 6] ^= 1 << bit;
-            // No checksum at all, and what it covers is whole.
+            // The frame then has no checksum, and the covered bytes are intact.
             if is == [0, 0] { None } else { Some(Counter::DropUdpChecksum) }
         }
         _ => Some(Counter::DropUdpChecksum),

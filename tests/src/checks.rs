@@ -1,4 +1,4 @@
-//! What the tests of running nodes have in common: patience, patterns, and the state of rest.
+//! Common parts of the tests of running nodes: time limits, data patterns, and the idle state.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use transport_common::counters::Counter;
 use transport_user::{Connection, ConnectionInfo, MemoryRegion, Node, Pools};
 
-/// How long anything may take before a test fails: no measure of speed, the machine may be busy.
+/// The time after which a test fails. It does not measure speed, because the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a future to its end on a runtime of its own.
+/// Runs a future to completion on a runtime of its own.
 ///
 /// # Panics
 /// If it does not end within [`PATIENCE`].
@@ -22,16 +22,16 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// Waits for a condition.
 ///
 /// # Panics
-/// If it does not come true within [`PATIENCE`].
+/// If it does not become true within [`PATIENCE`].
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        assert!(Instant::now() < deadline, "timeout while waiting for: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Bytes without a short period, so that nothing misplaced goes unnoticed.
+/// Returns bytes without a short period, so that misplaced data are noticed.
 pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     let mut word = move || {
@@ -53,7 +53,7 @@ pub fn fill(region: &MemoryRegion, length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// The first bytes of a region.
+/// Returns the first bytes of a region.
 ///
 /// # Panics
 /// If the region is shorter.
@@ -63,7 +63,7 @@ pub fn contents(region: &MemoryRegion, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// All counters of a node.
+/// Returns all counters of a node.
 ///
 /// # Panics
 /// If the node is down.
@@ -71,7 +71,7 @@ pub fn counters(node: &Node) -> BTreeMap<String, u64> {
     node.stats().expect("the node is up").counters
 }
 
-/// One counter of a node.
+/// Returns one counter of a node.
 ///
 /// # Panics
 /// If the node is down.
@@ -79,7 +79,7 @@ pub fn counter(node: &Node, counter: Counter) -> u64 {
     counters(node)[counter.name()]
 }
 
-/// What a connection still has to do or to give back; empty at rest.
+/// Returns what a connection still has to do or to give back; empty when idle.
 fn unfinished(connection: &ConnectionInfo) -> Vec<(&'static str, u64)> {
     let c = connection;
     let all = [
@@ -100,7 +100,7 @@ fn unfinished(connection: &ConnectionInfo) -> Vec<(&'static str, u64)> {
     all.into_iter().filter(|(_, used)| *used != 0).map(|(name, used)| (name, used.into())).collect()
 }
 
-/// What a node has not got back yet, and its connections; empty at rest.
+/// Returns what a node and its connections still have to give back; empty when idle.
 fn unreturned(node: &Node) -> Vec<(&'static str, u64)> {
     let mut all: Vec<_> = node.connections().iter().flat_map(unfinished).collect();
     let cells = pools(node).cells_in_use;
@@ -113,7 +113,7 @@ fn unreturned(node: &Node) -> Vec<(&'static str, u64)> {
 /// Waits until a node has every receive cell back and its connections have empty windows and queues.
 ///
 /// # Panics
-/// If that does not come to pass within [`PATIENCE`].
+/// If this does not happen within [`PATIENCE`].
 pub fn settle(node: &Node) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -121,15 +121,15 @@ pub fn settle(node: &Node) {
         if left.is_empty() {
             return;
         }
-        assert!(Instant::now() < deadline, "not at rest: {left:?}");
+        assert!(Instant::now() < deadline, "the node is not idle: {left:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Waits until a node's pools hold what they held before.
+/// Waits until a node's pools have the same contents as before.
 ///
 /// # Panics
-/// If that does not come to pass within [`PATIENCE`].
+/// If this does not happen within [`PATIENCE`].
 pub fn given_back(node: &Node, before: &Pools) {
     wait_until("regions, memory and cells are given back", || {
         let now = pools(node);
@@ -138,7 +138,7 @@ pub fn given_back(node: &Node, before: &Pools) {
     });
 }
 
-/// How full a node's pools are.
+/// Returns the occupancy of a node's pools.
 ///
 /// # Panics
 /// If the node is down.
@@ -146,7 +146,7 @@ pub fn pools(node: &Node) -> Pools {
     node.stats().expect("the node is up").pools
 }
 
-/// The connection's counts.
+/// Returns the connection's counts.
 ///
 /// # Panics
 /// If it is closed.

@@ -1,4 +1,4 @@
-//! The program `tiercel`, as a person runs it: nodes in the foreground of a host, commands to them.
+//! The program `tiercel`, as a user runs it: nodes in the foreground of a host, and commands to them.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,29 +14,41 @@ use serde_json::Value;
 use crate::Namespace;
 use crate::checks::PATIENCE;
 
-/// The program, built once from the sources the test was built from.
+/// Returns the program, built once from the same sources as the test.
 ///
 /// # Panics
 /// If it cannot be built.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| build("--bin", "tiercel").expect("the program `tiercel` can be built"))
+    PROGRAM.get_or_init(|| {
+        build("transport-user", "--bin", "tiercel").expect("the program `tiercel` can be built")
+    })
 }
 
-/// An example of the library, built from the sources the test was built from.
+/// Returns an example of the library, built from the same sources as the test.
 ///
 /// # Errors
 /// If it cannot be built.
 pub fn example(name: &str) -> Result<PathBuf> {
-    build("--example", name)
+    build("transport-user", "--example", name)
 }
 
-/// Names the directory where the programs lie, if they have been built: `cargo xtask test` sets it.
+/// The program behind `cargo xtask`, built from the sources the test was built from.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn xtask() -> Result<PathBuf> {
+    build("xtask", "--bin", "xtask")
+}
+
+/// The environment variable that names the directory of the programs if they are built already. `cargo xtask
+/// test` sets it.
 const PROGRAMS_VAR: &str = "TIERCEL_PROGRAMS";
 
-/// Cargo names a package's programs to that package's own tests only, so it is asked again, unless the programs are
-/// there. A call for one package alone chooses other features for what it depends on, and compiles it anew.
-fn build(kind: &str, name: &str) -> Result<PathBuf> {
+/// Builds a program. Cargo tells the paths of a package's programs only to that package's own tests, so this
+/// calls cargo again, unless the programs exist. A call for one package chooses other features for its
+/// dependencies and compiles them again.
+fn build(package: &str, kind: &str, name: &str) -> Result<PathBuf> {
     if let Some(programs) = std::env::var_os(PROGRAMS_VAR).map(PathBuf::from) {
         let built = if kind == "--bin" { programs.join(name) } else { programs.join("examples").join(name) };
         ensure!(built.is_file(), "{} is missing from {PROGRAMS_VAR}", built.display());
@@ -49,7 +61,7 @@ fn build(kind: &str, name: &str) -> Result<PathBuf> {
     let release = profile.file_name() == Some(OsStr::new("release"));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--quiet", "--package", "transport-user", kind, name])
+        .args(["build", "--quiet", "--package", package, kind, name])
         .args(["--profile", if release { "release" } else { "test" }])
         .arg("--target-dir")
         .arg(target)
@@ -61,14 +73,14 @@ fn build(kind: &str, name: &str) -> Result<PathBuf> {
     Ok(built)
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// Exit code.
     pub code: i32,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained of.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -82,7 +94,7 @@ impl TryFrom<Output> for Outcome {
     }
 }
 
-/// Runs `tiercel` to its end, whatever that is.
+/// Runs `tiercel` to its end, with any result.
 ///
 /// # Errors
 /// If it cannot be started or is killed by a signal.
@@ -90,7 +102,7 @@ pub fn tiercel(arguments: &[&str]) -> Result<Outcome> {
     Command::new(program()).args(arguments).stdin(Stdio::null()).output()?.try_into()
 }
 
-/// A running `tiercel up`, or a program that serves a node of its own. It is killed when dropped, if it still runs.
+/// A running `tiercel up`, or another program that serves a node. It is killed when dropped, if it still runs.
 #[derive(Debug)]
 pub struct NodeProcess {
     child: Child,
@@ -103,13 +115,14 @@ impl NodeProcess {
     /// log are `name`.sock and `name`.log in `directory`.
     ///
     /// # Errors
-    /// If it ends before it answers, with what it said.
+    /// If it ends before it answers; the error contains its output.
     pub fn up(host: &Namespace, directory: &Path, name: &str, options: &[&str]) -> Result<Self> {
         let node = Self::spawn(host, directory, name, |socket| up(socket, options))?;
         node.answering()
     }
 
-    /// Runs a program that serves a node, started as `program FILE SOCKET`, in a host, and waits until the node answers.
+    /// Runs a program that serves a node, started as `program FILE SOCKET`, in a host, and waits until the node
+    /// answers.
     ///
     /// # Errors
     /// As [`up`](Self::up).
@@ -137,7 +150,7 @@ impl NodeProcess {
         Ok(self)
     }
 
-    /// Runs `tiercel up` where it cannot come up, to its end.
+    /// Runs a `tiercel up` that must fail, to its end.
     ///
     /// # Errors
     /// If it runs for longer than [`PATIENCE`].
@@ -164,7 +177,7 @@ impl NodeProcess {
         Ok(Self { child: host.spawn(command)?, socket, log })
     }
 
-    /// Runs a command to this node to its end, whatever that is.
+    /// Runs a command to this node to its end, with any result.
     ///
     /// # Errors
     /// If it cannot be started or is killed by a signal.
@@ -177,14 +190,14 @@ impl NodeProcess {
     /// Runs a command that must succeed and returns what it printed.
     ///
     /// # Errors
-    /// If it does not, with its own words.
+    /// If it fails; the error contains its own message.
     pub fn ok(&self, arguments: &[&str]) -> Result<String> {
         let outcome = self.run(arguments)?;
         ensure!(outcome.code == 0, "{arguments:?}: exit code {}: {}", outcome.code, outcome.stderr);
         Ok(outcome.stdout)
     }
 
-    /// Runs a command with `--json` that must succeed and returns what it said.
+    /// Runs a command with `--json` that must succeed and returns its output.
     ///
     /// # Errors
     /// If it does not succeed or does not print JSON.
@@ -193,7 +206,7 @@ impl NodeProcess {
         serde_json::from_str(&printed).with_context(|| format!("{arguments:?} printed {printed}"))
     }
 
-    /// One of the datapath's counters.
+    /// Returns one of the datapath's counters.
     ///
     /// # Errors
     /// As [`json`](Self::json).
@@ -203,17 +216,17 @@ impl NodeProcess {
             .with_context(|| format!("there is no counter {name}"))
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its control socket.
+    /// Returns its control socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// What it has said so far.
+    /// Returns its output so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -221,7 +234,7 @@ impl NodeProcess {
     /// `kill -9`.
     ///
     /// # Errors
-    /// If it has ended before.
+    /// If it had ended before.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         let status = self.child.wait()?;
@@ -244,7 +257,7 @@ impl NodeProcess {
     /// Waits until it has ended.
     ///
     /// # Errors
-    /// If it does not within [`PATIENCE`].
+    /// If it does not end within [`PATIENCE`].
     pub fn ended(&mut self) -> Result<ExitStatus> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -259,13 +272,13 @@ impl NodeProcess {
 
 impl Drop for NodeProcess {
     fn drop(&mut self) {
-        // It may have ended already, which is what is wanted.
+        // If it has ended already, there is nothing to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// `tiercel up` with a control socket and these options.
+/// Returns the command `tiercel up` with a control socket and these options.
 fn up(socket: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.arg("--socket").arg(socket).arg("up").args(options);

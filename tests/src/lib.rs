@@ -11,8 +11,8 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! All of it needs root, and nothing of it outlives the process, however that ends: namespaces have no name
-//! and programs no pin.
+//! All of it needs root. Nothing remains after the process, however it ends, because namespaces have no name
+//! and programs have no pin.
 
 pub mod account;
 pub mod checks;
@@ -32,10 +32,10 @@ pub mod veth;
 pub use live_fabric::{Bridge, Capture, Host, LiveFabric, LiveStats, Network, Pair, PassProgram};
 pub use namespace::Namespace;
 
-/// Fails, loudly, a test that needs root and does not have it.
+/// Fails a test that needs root and does not have it.
 ///
 /// # Panics
-/// Always, unless root.
+/// If the process does not run as root.
 pub fn need_root() {
     // SAFETY: a system call without arguments.
     assert_eq!(unsafe { libc::geteuid() }, 0, "this test needs root: run `cargo xtask test` as root");

@@ -1,4 +1,4 @@
-//! Network namespaces without a name, which vanish with the process.
+//! Network namespaces without a name. They are removed when the process ends.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,13 +25,13 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub struct Namespace {
     handle: File,
-    /// Ends the resident thread when dropped.
+    /// When dropped, ends the resident thread.
     jobs: Option<mpsc::Sender<Job>>,
     resident: Option<JoinHandle<()>>,
 }
 
 impl Namespace {
-    /// A new namespace.
+    /// Makes a new namespace.
     ///
     /// # Errors
     /// Without root, or on a kernel without network namespaces or IPv6.
@@ -57,7 +57,8 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Keeps the network stack from talking of its own accord, so that a seed decides what is on the wire.
+    /// Prevents the network stack from sending packets by itself, so that only the seed decides what is on the
+    /// wire.
     fn configure(&self, interface: &str, routers: bool) -> anyhow::Result<()> {
         let mut settings = vec![("accept_dad", "0"), ("autoconf", "0")];
         if routers {
@@ -71,17 +72,17 @@ impl Namespace {
         })
     }
 
-    /// A path by which other processes can open the namespace (`nsenter --net=PATH`, `ip link set ... netns
-    /// PATH`), valid while this value lives.
+    /// Returns a path by which other processes can open the namespace (`nsenter --net=PATH`, `ip link set ...
+    /// netns PATH`), valid while this value lives.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd()).into()
     }
 
     /// Runs `work` on a thread of its own inside the namespace and returns its result. Threads that `work`
-    /// starts are inside too. A panic of `work` goes on in the caller.
+    /// starts are inside too. A panic of `work` continues in the caller.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let inside = || {
-            // The thread is new and root, the handle is a namespace's: nothing is left that could fail.
+            // This cannot fail, because the thread is new and root, and the handle belongs to a namespace.
             join(&self.handle).expect("a thread of root can join a namespace");
             work()
         };
@@ -102,7 +103,7 @@ impl Namespace {
     /// Runs a program inside to its end and returns what it printed.
     ///
     /// # Errors
-    /// If the program cannot be started or fails; with its own words.
+    /// If the program cannot be started or fails; the error contains its own message.
     pub fn command<I>(&self, program: &str, arguments: I) -> anyhow::Result<String>
     where
         I: IntoIterator<Item: AsRef<OsStr>>,
@@ -112,7 +113,7 @@ impl Namespace {
         self.finish(command, "")
     }
 
-    /// Runs a script of `ip` commands inside, one a line, up to the first that fails.
+    /// Runs a script of `ip` commands inside, one per line, up to the first that fails.
     ///
     /// # Errors
     /// As [`command`](Self::command).
@@ -127,7 +128,7 @@ impl Namespace {
         let shown = format!("{command:?}");
         let mut child = self.spawn(command).with_context(|| format!("cannot start {shown}"))?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that fails early need not read its input; its exit status tells.
+            // A program that fails early need not read its input. Its exit status shows the failure.
             let _ = stdin.write_all(input.as_bytes());
         }
         let output = child.wait_with_output()?;
@@ -137,7 +138,7 @@ impl Namespace {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Starts a program inside. It is killed when this namespace is dropped or this process ends, be it by
+    /// Starts a program inside. It is killed when this namespace is dropped or this process ends, also by
     /// `kill -9`.
     ///
     /// # Errors
@@ -150,7 +151,7 @@ impl Namespace {
                 _ => Err(io::Error::last_os_error()),
             })
         };
-        // The signal comes when the parent thread ends, so the parent is the thread that stays.
+        // The kernel sends the signal when the parent thread ends, so the resident thread must be the parent.
         let (report, result) = mpsc::channel();
         let job: Job = Box::new(move || report.send(command.spawn()).expect("the caller waits"));
         let gone = || io::Error::other("the namespace's thread has ended");
@@ -163,13 +164,13 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(resident) = self.resident.take() {
-            // It only runs jobs, whose panics their callers have seen.
+            // The thread only runs jobs, and their callers have seen the panics.
             let _ = resident.join();
         }
     }
 }
 
-/// The calling thread is inside a namespace; dropping this brings it back.
+/// A guard: the calling thread is inside a namespace, and dropping this moves it back.
 #[derive(Debug)]
 pub struct Entered {
     before: File,
@@ -178,7 +179,7 @@ pub struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // A thread left in the wrong namespace would run everything after it there.
+        // Otherwise the thread would run everything that follows in the wrong namespace.
         join(&self.before).expect("the thread can go back where it came from");
     }
 }

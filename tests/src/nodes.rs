@@ -1,4 +1,5 @@
-//! Nodes of the library on hosts, and connections between them; most often two, one on each host of a pair.
+//! Nodes of the library on hosts, and connections between them. Most tests use two nodes, one on each host of a
+//! pair.
 
 use std::net::IpAddr;
 
@@ -10,7 +11,7 @@ use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_user::rate_update::RateUpdateOptions;
 use transport_user::{
     CongestionControl, Connection, ConnectionInfo, ConnectionSecurity, EngineOptions, LocalCid, Node,
-    NodeOptions, OpenConnection, Tuning,
+    NodeOptions, OpenConnection, Transmit, Tuning,
 };
 
 use crate::{Host, Pair};
@@ -20,7 +21,7 @@ pub const CID_A: Cid = Cid(5);
 /// CID at host B.
 pub const CID_B: Cid = Cid(10);
 
-/// How the nodes and their connection are set up.
+/// The setup of the nodes and their connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Engine of host A.
@@ -35,6 +36,8 @@ pub struct Setup {
     pub checksum: bool,
     /// Ask the drivers for receive timestamps.
     pub hardware_timestamps: Option<bool>,
+    /// How frames leave, whatever the driver takes.
+    pub transmit: Option<Transmit>,
     /// Tuning of both ends.
     pub tuning: Tuning,
     /// The rate update engine in user space of both nodes.
@@ -42,7 +45,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The default tuning, but windows and timeout stay what they are.
+    /// The default tuning, but with constant windows and timeout.
     pub const CONSTANT: Tuning = Tuning { congestion: CongestionControl::CONSTANT, ..Tuning::DEFAULT };
 }
 
@@ -55,7 +58,9 @@ impl Default for Setup {
             ipv6: false,
             checksum: true,
             hardware_timestamps: None,
-            // The fabric of the tests has delays of milliseconds, which congestion control would take for congestion.
+            transmit: None,
+            // The fabric of the tests has delays of milliseconds, which congestion control would interpret as
+            // congestion.
             tuning: Self::CONSTANT,
             rate_update: RateUpdateOptions::default(),
         }
@@ -80,7 +85,7 @@ impl TwoNodes {
     /// Brings both nodes up on `pair` and opens a static connection with sequence numbers close to their wrap.
     ///
     /// # Errors
-    /// Whatever the nodes say.
+    /// The error of a node.
     pub fn up(pair: Pair, setup: Setup) -> Result<Self> {
         let a = node(&pair.a, setup.engine_a, setup).context("node A")?;
         let b = node(&pair.b, setup.engine_b, setup).context("node B")?;
@@ -88,10 +93,10 @@ impl TwoNodes {
         Ok(Self { at_a, at_b, a, b, pair })
     }
 
-    /// Opens another connection between the nodes, with a CID at A and one at B: its end at A and that at B.
+    /// Opens another connection between the nodes, with a CID at A and one at B. Returns its ends at A and at B.
     ///
     /// # Errors
-    /// Whatever the nodes say.
+    /// The error of a node.
     pub fn connect(&self, [cid_a, cid_b]: [Cid; 2], setup: Setup) -> Result<[Connection; 2]> {
         connect([(&self.a, cid_a), (&self.b, cid_b)], setup)
     }
@@ -100,23 +105,24 @@ impl TwoNodes {
 /// Brings a node up on a host.
 ///
 /// # Errors
-/// Whatever the node says.
+/// The error of the node.
 pub fn node(host: &Host, engine: EngineOptions, setup: Setup) -> Result<Node> {
     let address: IpAddr = if setup.ipv6 { host.ipv6.into() } else { host.ipv4.into() };
     let options = NodeOptions {
         engine,
         hardware_timestamps: setup.hardware_timestamps,
+        transmit: setup.transmit,
         rate_update: setup.rate_update,
         ..NodeOptions::new(Host::INTERFACE, address)
     };
     Ok(host.run(|| Node::up(options))?)
 }
 
-/// Opens a static connection between two nodes, with sequence numbers close to their wrap: the first node's end and
-/// the second's.
+/// Opens a static connection between two nodes, with sequence numbers close to their wrap. Returns the first
+/// node's end and the second's.
 ///
 /// # Errors
-/// Whatever the nodes say.
+/// The error of a node.
 pub fn connect(ends: [(&Node, Cid); 2], setup: Setup) -> Result<[Connection; 2]> {
     let [(a, cid_a), (b, cid_b)] = ends;
     let [from_a, from_b] = initials();
@@ -137,8 +143,8 @@ pub fn connect(ends: [(&Node, Cid); 2], setup: Setup) -> Result<[Connection; 2]>
     Ok([at_a, at_b])
 }
 
-/// The first sequence numbers of both ends of a connection, close to their wrap: those of the first node, and of the
-/// second.
+/// Returns the first sequence numbers of both ends of a connection, close to their wrap: those of the first
+/// node, and of the second.
 pub fn initials() -> [Initial; 2] {
     [0, 1].map(|n| Initial {
         request_psn: Psn(0xffff_fff0 + n),
@@ -147,10 +153,10 @@ pub fn initials() -> [Initial; 2] {
     })
 }
 
-/// What a switch hashes of the packets that a connection of `node` sends at present (D-80).
+/// Returns the fields that a switch hashes in the packets that a connection of `node` sends at present (D-80).
 ///
 /// # Errors
-/// If both do not speak one IP version.
+/// If the addresses have different IP versions.
 pub fn flow_hash(node: &Node, connection: &ConnectionInfo) -> Result<FlowHash> {
     let ports = [connection.source_port, FALCON_UDP_PORT];
     Ok(match (node.device().address, connection.peer_address) {
@@ -160,6 +166,6 @@ pub fn flow_hash(node: &Node, connection: &ConnectionInfo) -> Result<FlowHash> {
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             FlowHash::ipv6(from.octets(), to.octets(), IP_PROTOCOL_UDP, connection.flow_label)
         }
-        (from, to) => bail!("a connection from {from} to {to}"),
+        (from, to) => bail!("a connection from {from} to {to} mixes IP versions"),
     })
 }

@@ -1,4 +1,4 @@
-//! Every operation between two nodes, with the proof that each did what it is for.
+//! Every operation between two nodes, with a check of its effect.
 
 use anyhow::Result;
 use transport_user::{Access, MemoryRegion, OperationError};
@@ -11,19 +11,19 @@ pub const BULK: usize = 1 << 20;
 
 /// Memory of both ends.
 pub struct Regions {
-    /// Of A: where WRITEs come from and SENDs go to.
+    /// Region of A: source of WRITEs and target of SENDs.
     pub local: MemoryRegion,
-    /// Of A: where READs go.
+    /// Region of A: target of READs.
     pub back: MemoryRegion,
-    /// Of B.
+    /// Region of B.
     pub remote: MemoryRegion,
 }
 
 impl Regions {
-    /// Of so many bytes each.
+    /// Registers regions of this many bytes each.
     ///
     /// # Errors
-    /// The nodes have no room.
+    /// If the nodes have no memory left.
     pub fn new(nodes: &TwoNodes, length: usize) -> Result<Self> {
         Ok(Self {
             local: nodes.a.register(length, Access::LOCAL)?,
@@ -33,30 +33,31 @@ impl Regions {
     }
 }
 
-/// There by WRITE, back by READ.
+/// Moves data to B by WRITE, and back by READ.
 ///
 /// # Errors
-/// An operation failed.
+/// If an operation failed.
 ///
 /// # Panics
-/// Something arrived other than it was sent.
+/// If received data differ from the sent data.
 pub async fn there_and_back(nodes: &TwoNodes, regions: &Regions, length: usize) -> Result<()> {
     let Regions { local, back, remote } = regions;
     let sent = fill(local, length, 1);
     nodes.at_a.write(local, 0, remote.key(), 0, length as u64).await?;
-    assert!(contents(remote, length) == sent, "WRITE: what arrived is not what was sent");
+    assert!(contents(remote, length) == sent, "WRITE: the received data differ from the sent data");
     nodes.at_a.read(back, 0, remote.key(), 0, length as u64).await?;
-    assert!(contents(back, length) == sent, "READ: what came back is not what was sent");
+    assert!(contents(back, length) == sent, "READ: the data read back differ from the sent data");
     Ok(())
 }
 
-/// SEND from B to A: one large message where order allows it, else many that fit a transaction.
+/// Moves data from B to A by SEND: one large message if the connection is ordered, else many that fit a
+/// transaction.
 ///
 /// # Errors
-/// An operation failed.
+/// If an operation failed.
 ///
 /// # Panics
-/// Something arrived other than it was sent.
+/// If received data differ from the sent data.
 pub async fn sends(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     let Regions { remote: from, back: to, .. } = regions;
     let sent = fill(from, BULK, 2);
@@ -67,7 +68,7 @@ pub async fn sends(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
         for n in &batch {
             nodes.at_a.post_receive(to, n * length, length as u32, *n)?;
         }
-        // One message a receive, whichever comes first: unordered, message n need not come to rest at place n.
+        // One message per receive. On an unordered connection, message n need not arrive in receive n.
         let mut places = vec![u64::MAX; batch.len()];
         let receive = async {
             for _ in &batch {
@@ -91,13 +92,13 @@ pub async fn sends(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     Ok(())
 }
 
-/// Each adds exactly once, whatever is lost or doubled on the way.
+/// Checks that each fetch-add adds exactly once, even if packets are lost or duplicated.
 ///
 /// # Errors
-/// An operation failed.
+/// If an operation failed.
 ///
 /// # Panics
-/// Something arrived other than it was sent.
+/// If received data differ from the sent data.
 pub async fn atomics(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     const TIMES: u64 = 300;
     let key = regions.remote.key();
@@ -113,7 +114,7 @@ pub async fn atomics(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     Ok(())
 }
 
-/// Runs futures at the same time on the calling task; results in their order.
+/// Runs futures concurrently on the calling task, and returns the results in their order.
 pub async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     use std::task::Poll;
     let mut pending: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();

@@ -1,4 +1,4 @@
-//! A Falcon peer made of test code: it sends any frame one can think of, and sees every frame that comes back.
+//! A Falcon peer made of test code. It can send any frame, and it sees every frame that comes back.
 
 mod frame;
 mod socket;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, RKey, Spi};
-use transport_common::ulp::rdma::{Aeth, Bth, Reth, opcode};
+use transport_common::ulp::rdma::{Aeth, Bth, Opcode, Reth};
 use transport_common::units::FalconTime;
 use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
@@ -28,38 +28,40 @@ use socket::Tap;
 use crate::checks::PATIENCE;
 use crate::{Host, Pair, PassProgram, veth};
 
-/// The peer at host B of a node at host A. It acknowledges what it is asked for, and does nothing of its own accord.
+/// The peer at host B of a node at host A. It acknowledges only when a test asks it to, and does nothing by
+/// itself.
 #[derive(Debug)]
 pub struct RawPeer {
     tap: Tap,
-    /// A veth whose peer has no program drops what the peer's XDP sends.
+    /// The XDP program at host B. A veth whose peer has no program drops the frames that the peer's XDP sends.
     _pass: PassProgram,
     /// Addresses and ports of its frames.
     pub flow: Flow,
-    /// CID the node knows itself by.
+    /// The node's own CID.
     pub cid: Cid,
     /// SPI of its packets.
     pub spi: Spi,
-    /// What it sends next.
+    /// The sequence numbers of the next packet that it sends.
     pub next: Initial,
-    /// What it has received of the node's packets, without holes.
+    /// The node's packets that it has received, without gaps.
     pub received: Initial,
     last_iv: u64,
 }
 
-/// What a Pull Data carried.
+/// The contents of a Pull Data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The 802.1Q tag it came with.
+    /// Its 802.1Q tag.
     pub vlan: Option<u16>,
     /// Syndrome of its AETH (D-84).
     pub syndrome: u8,
-    /// What follows its headers.
+    /// The bytes after its headers.
     pub data: Vec<u8>,
 }
 
 impl RawPeer {
-    /// A peer on host B of the pair. `next` and `received` are the numbers the node's connection was opened with.
+    /// Creates a peer on host B of the pair. `next` and `received` are the numbers with which the node's
+    /// connection was opened.
     ///
     /// # Errors
     /// Without root.
@@ -78,7 +80,8 @@ impl RawPeer {
         Ok(Self { tap, _pass: pass, flow, cid, spi: Spi(1), next, received, last_iv: 0 })
     }
 
-    /// The machine's clock in picoseconds: an IV the node takes for new, and larger than any before.
+    /// Returns the machine's clock in picoseconds. The node accepts it as a new IV, and it is larger than any
+    /// before.
     ///
     /// # Panics
     /// Never: the monotonic clock can be read.
@@ -91,18 +94,18 @@ impl RawPeer {
         self.last_iv
     }
 
-    /// A PSP header as the node expects it (D-83).
+    /// Returns a PSP header as the node expects it (D-83).
     pub fn psp(&mut self) -> Psp {
         Psp::plaintext(self.spi, self.iv())
     }
 
-    /// A whole frame around a Falcon packet.
+    /// Returns a complete frame with a Falcon packet.
     pub fn frame(&mut self, falcon: &[u8]) -> Vec<u8> {
         let psp = self.psp();
         self.flow.falcon(&psp, falcon)
     }
 
-    /// A base header with the next RSN; `psn` in the packet's window.
+    /// Returns a base header with the next RSN; `psn` is in the packet's window.
     pub fn base(&self, packet_type: PacketType, psn: Psn) -> BaseHeader {
         BaseHeader {
             dest_cid: self.cid,
@@ -117,11 +120,11 @@ impl RawPeer {
         }
     }
 
-    /// Push Data that WRITEs; a Falcon packet.
+    /// Returns a Falcon packet: Push Data with a WRITE.
     pub fn write_packet(&self, psn: Psn, rkey: RKey, address: u64, data: &[u8]) -> Vec<u8> {
         let payload =
             [
-                &encoded(|out| Bth::new(opcode::WRITE_ONLY, self.cid.0, 0).encode(out)),
+                &encoded(|out| Bth::new(Opcode::WRITE_ONLY, self.cid.0, 0).encode(out)),
                 &encoded::<{ Reth::LEN }>(|out| {
                     Reth { address, rkey, length: data.len() as u32 }.encode(out)
                 })[..],
@@ -133,14 +136,15 @@ impl RawPeer {
         [&encoded::<{ PushData::LEN }>(|out| header.encode(out))[..], &payload].concat()
     }
 
-    /// A Pull Request that READs; a Falcon packet.
+    /// Returns a Falcon packet: a Pull Request with a READ.
     pub fn read_packet(&self, psn: Psn, rkey: RKey, address: u64, length: u32) -> Vec<u8> {
         let reth = encoded::<{ Reth::LEN }>(|out| Reth { address, rkey, length }.encode(out));
-        self.pull_packet(psn, opcode::READ_REQUEST, &reth, length)
+        self.pull_packet(psn, Opcode::READ_REQUEST, &reth, length)
     }
 
-    /// A Pull Request with the header of an operation, to be answered with `length` bytes; a Falcon packet.
-    pub fn pull_packet(&self, psn: Psn, opcode: u8, operation: &[u8], length: u32) -> Vec<u8> {
+    /// Returns a Falcon packet: a Pull Request with the header of an operation, to be answered with `length`
+    /// bytes.
+    pub fn pull_packet(&self, psn: Psn, opcode: Opcode, operation: &[u8], length: u32) -> Vec<u8> {
         let base = self.base(PacketType::PullRequest, psn);
         let request_length = (Bth::LEN + Aeth::LEN) as u16 + length as u16;
         [
@@ -151,7 +155,7 @@ impl RawPeer {
         .concat()
     }
 
-    /// A BACK of everything received so far; a Falcon packet.
+    /// Returns a Falcon packet: a BACK of everything received so far.
     pub fn back_packet(&self) -> AckHeader {
         AckHeader {
             dest_cid: self.cid,
@@ -165,7 +169,7 @@ impl RawPeer {
         }
     }
 
-    /// A NACK of `psn` in the data window that asks for nothing but patience.
+    /// Returns a NACK of `psn` in the data window that only asks the node to wait.
     pub fn nack_packet(&self, psn: Psn) -> Nack {
         let back = self.back_packet();
         Nack {
@@ -183,7 +187,7 @@ impl RawPeer {
         }
     }
 
-    /// A whole Falcon packet of each type, with its name; none is new to the node.
+    /// Returns a complete Falcon packet of each type, with its name. None is new to the node.
     pub fn old_packets(&self) -> Vec<(&'static str, Vec<u8>)> {
         let old = self.next.data_psn.sub(1);
         let back = self.back_packet();
@@ -211,12 +215,12 @@ impl RawPeer {
     /// Sends a frame as it is.
     ///
     /// # Errors
-    /// If the interface does not take it: it is shorter than an Ethernet header or longer than the MTU.
+    /// If the interface does not accept it, because it is shorter than an Ethernet header or longer than the MTU.
     pub fn send(&self, frame: &[u8]) -> Result<()> {
         self.tap.send(frame).with_context(|| format!("a frame of {} bytes", frame.len()))
     }
 
-    /// Forgets what has come in.
+    /// Discards the received frames.
     ///
     /// # Errors
     /// If the socket fails.
@@ -224,10 +228,10 @@ impl RawPeer {
         self.tap.forget()
     }
 
-    /// WRITEs and waits until the node acknowledges it.
+    /// Sends a WRITE and waits until the node acknowledges it.
     ///
     /// # Errors
-    /// If it does not in time.
+    /// If it does not acknowledge in time.
     pub fn write(&mut self, rkey: RKey, address: u64, data: &[u8]) -> Result<()> {
         let psn = self.next.data_psn;
         let packet = self.write_packet(psn, rkey, address, data);
@@ -242,10 +246,10 @@ impl RawPeer {
         })
     }
 
-    /// READs, waits for the answer and acknowledges it.
+    /// Sends a READ, waits for the answer and acknowledges it.
     ///
     /// # Errors
-    /// If none comes in time.
+    /// If no answer arrives in time.
     pub fn read(&mut self, rkey: RKey, address: u64, length: u32) -> Result<Answer> {
         let packet = self.read_packet(self.next.request_psn, rkey, address, length);
         self.pull(&packet)
@@ -254,7 +258,7 @@ impl RawPeer {
     /// Sends a Pull Request with the next PSN and RSN, waits for the answer and acknowledges it.
     ///
     /// # Errors
-    /// If none comes in time.
+    /// If no answer arrives in time.
     pub fn pull(&mut self, packet: &[u8]) -> Result<Answer> {
         let rsn = self.next.rsn;
         let frame = self.frame(packet);
@@ -277,7 +281,7 @@ impl RawPeer {
         Ok(answer)
     }
 
-    /// The first Falcon packet of the node that is what is waited for.
+    /// Returns the first Falcon packet of the node that matches.
     fn until<T>(
         &self,
         what: &str,
@@ -292,11 +296,11 @@ impl RawPeer {
                 return Ok(found);
             }
         }
-        bail!("the node does not send {what}")
+        bail!("the node did not send {what} in time")
     }
 }
 
-/// The bytes an encoder writes.
+/// Returns the bytes that an encoder writes.
 pub fn encoded<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> [u8; N] {
     let mut bytes = [0xa5; N];
     encode(&mut bytes);

@@ -1,4 +1,4 @@
-//! What the kernel's verifier says about the XDP programs: how much it walked, how much stack they take, how long they are.
+//! The cost of the XDP programs according to the kernel's verifier: instructions walked, stack, length.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,8 +13,8 @@ use transport_user::programs;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
-/// The programs that a node loads without binding them to a device. `wire_stamped`, the receive code of `wire` with the
-/// card's timestamps, needs a device that has some.
+/// The programs that a node loads without binding them to a device. `wire_stamped`, the receive code of `wire`
+/// with the card's timestamps, needs a device with timestamps.
 pub const PROGRAMS: [&str; 7] = [
     programs::WIRE,
     programs::ENGINE,
@@ -25,7 +25,7 @@ pub const PROGRAMS: [&str; 7] = [
     programs::RECORDING[2],
 ];
 
-/// The JIT compiler rounds each frame up to so many bytes.
+/// The JIT compiler rounds each stack frame up to this number of bytes.
 const STACK_UNIT: u32 = 16;
 /// Number of the helper that makes tail calls.
 const TAIL_CALL: i32 = 12;
@@ -36,18 +36,18 @@ const LOG_BYTES: usize = 1 << 16;
 /// Cost of one program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Instructions that the verifier walked; it gives up at a million.
+    /// Instructions that the verifier walked. Its limit is a million.
     pub verified: u32,
-    /// Bytes of stack of the deepest chain of calls. The kernel allows 512, not counting the up to 16 bytes that a `may_goto`
-    /// adds to each function which has one.
+    /// Bytes of stack of the deepest chain of calls. The kernel allows 512, not counting the up to 16 bytes
+    /// that a `may_goto` adds to each function which has one.
     pub stack: u32,
-    /// Instructions as the verifier left them.
+    /// Number of instructions after the verifier's changes.
     pub translated: u32,
     /// Bytes of machine code.
     pub machine_code: u32,
 }
 
-/// Loads every program of [`PROGRAMS`] and tells its cost.
+/// Loads every program of [`PROGRAMS`] and returns its cost.
 ///
 /// # Errors
 /// Without root, or if the kernel refuses a program.
@@ -55,7 +55,7 @@ pub fn costs() -> Result<Vec<(&'static str, Cost)>> {
     costs_of(OBJECT, EbpfLoader::new().load(OBJECT)?)
 }
 
-/// Likewise of another object, as it was loaded.
+/// Does the same for another object.
 ///
 /// # Errors
 /// If the kernel refuses a program.
@@ -67,7 +67,9 @@ pub fn costs_of(object: &[u8], mut loaded: Ebpf) -> Result<Vec<(&'static str, Co
         program.load().with_context(|| format!("load {name}"))?;
         let info = program.info()?;
         let cost = Cost {
-            verified: info.verified_instruction_count().context("the kernel does not count (Linux 5.16)")?,
+            verified: info
+                .verified_instruction_count()
+                .context("the kernel does not count verified instructions (it needs Linux 5.16)")?,
             stack: stack(object, &loaded, name).with_context(|| format!("stack of {name}"))?,
             translated: info.size_translated().context("the kernel does not show the program")? / 8,
             machine_code: info.size_jitted(),
@@ -77,7 +79,7 @@ pub fn costs_of(object: &[u8], mut loaded: Ebpf) -> Result<Vec<(&'static str, Co
     Ok(costs)
 }
 
-/// Bytes of stack of the deepest chain of calls in the program, whose maps `loaded` holds.
+/// Returns the bytes of stack of the deepest chain of calls in the program, whose maps `loaded` holds.
 fn stack(object: &[u8], loaded: &Ebpf, name: &str) -> Result<u32> {
     let (log, instructions) = verify(&relocated(object, loaded, name)?)?;
     let depths = log.lines().find_map(|line| line.strip_prefix("stack depth ")).context("no stack depth")?;
@@ -85,7 +87,7 @@ fn stack(object: &[u8], loaded: &Ebpf, name: &str) -> Result<u32> {
     deepest(&instructions, &depths.collect::<Result<Vec<u32>>>()?)
 }
 
-/// The instructions of a program and of the functions it calls, with its maps in them.
+/// Returns the instructions of a program and of the functions that it calls, with its maps inserted.
 fn relocated(object: &[u8], loaded: &Ebpf, name: &str) -> Result<Vec<bpf_insn>> {
     let mut object = Object::parse(object)?;
     let maps = std::mem::take(&mut object.maps);
@@ -101,14 +103,15 @@ fn relocated(object: &[u8], loaded: &Ebpf, name: &str) -> Result<Vec<bpf_insn>> 
     let mut instructions = object.functions.get(&key).context("it has no instructions")?.instructions.clone();
     for call in instructions.iter_mut().filter(|i| is_call(i.code) && i.src_reg() == 0 && i.imm == TAIL_CALL)
     {
-        // The kernel wants type information of a program whose functions make tail calls. Of the stack they take none.
+        // The kernel requires type information of a program whose functions make tail calls. Tail calls take no
+        // stack.
         call.code = MOVE_IMMEDIATE;
         call.imm = 0;
     }
     Ok(instructions)
 }
 
-/// What the verifier says at the end, and the instructions as it left them.
+/// Returns the verifier's last message, and the instructions after its changes.
 fn verify(instructions: &[bpf_insn]) -> Result<(String, Vec<Instruction>)> {
     let mut log = vec![0_u8; LOG_BYTES];
     let xdp = LoadXdp { name: c"", license: c"Dual MIT/GPL", instructions, bound_to: None };
@@ -125,9 +128,10 @@ fn is_call(code: u8) -> bool {
     u32::from(code) == BPF_JMP | BPF_CALL
 }
 
-/// Where the call at `at` leads, and the number of that function; none if it is no call of a function of the program.
+/// Returns the target of the call at `at` and the number of that function; none if it does not call a function
+/// of the program.
 ///
-/// In a program that was compiled the kernel shows the number in place of the distance, and of the distance 16 bits.
+/// For a compiled program the kernel shows the number in place of the distance, and only 16 bits of the distance.
 fn call(at: usize, instruction: &Instruction, length: usize) -> Option<(usize, usize)> {
     let ours = is_call(instruction.code) && u32::from(instruction.registers >> 4) == BPF_PSEUDO_CALL;
     let near = at as i64 + 1 + i64::from(instruction.offset);
@@ -136,10 +140,14 @@ fn call(at: usize, instruction: &Instruction, length: usize) -> Option<(usize, u
     ours.then_some((place? as usize, instruction.immediate as usize))
 }
 
-/// Stack of the deepest chain of calls; `depths` are the functions' own, by their numbers.
+/// Returns the stack of the deepest chain of calls. `depths` are the stack sizes of the functions, by their
+/// numbers.
 fn deepest(instructions: &[Instruction], depths: &[u32]) -> Result<u32> {
     let length = instructions.len();
-    ensure!(length <= 65_536, "a program so long shows too little of the distances of its calls");
+    ensure!(
+        length <= 65_536,
+        "a program of {length} instructions is too long: 16 bits of a call's distance are not enough"
+    );
     let calls = || instructions.iter().enumerate().filter_map(|(at, i)| Some((at, call(at, i, length)?)));
     let starts: BTreeSet<usize> = core::iter::once(0).chain(calls().map(|(_, (place, _))| place)).collect();
     ensure!(starts.len() == depths.len(), "{} functions, {} depths", starts.len(), depths.len());
@@ -151,7 +159,7 @@ fn deepest(instructions: &[Instruction], depths: &[u32]) -> Result<u32> {
     Ok(chain(0, &called, depths))
 }
 
-/// Stack of the deepest chain of calls that begins with `function`. There is no recursion: the verifier refuses it.
+/// Returns the stack of the deepest chain of calls that begins with `function`. The verifier refuses recursion.
 fn chain(function: usize, called: &[BTreeSet<usize>], depths: &[u32]) -> u32 {
     let below = called[function].iter().map(|next| chain(*next, called, depths)).max().unwrap_or(0);
     depths[function].next_multiple_of(STACK_UNIT) + below

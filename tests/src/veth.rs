@@ -9,7 +9,8 @@ use anyhow::Context;
 
 use crate::Namespace;
 
-/// The largest round MTU at which veth takes an XDP program without fragments (the limit is 3506).
+/// The MTU of the tests. The largest MTU at which veth accepts an XDP program without support for fragments is
+/// 3506.
 pub const DEFAULT_MTU: u32 = 3498;
 
 /// An Ethernet address.
@@ -23,7 +24,7 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// One end of a cable: where it is, what it is called there, its address.
+/// One end of a cable: its namespace, its name there, its address.
 #[derive(Clone, Copy, Debug)]
 pub struct VethEnd<'a> {
     /// The namespace it is in.
@@ -33,14 +34,14 @@ pub struct VethEnd<'a> {
     /// Its address.
     pub mac: MacAddress,
     /// Whether received segments may be merged. It also gives the interface NAPI, without which veth drops
-    /// what XDP redirects to it.
+    /// the frames that XDP redirects to it.
     pub merge: bool,
 }
 
-/// Lays a cable and brings both ends up. It is gone when either namespace is.
+/// Makes a cable and brings both ends up. It is removed when either namespace is removed.
 ///
-/// All transmit offloads are off: what one end sends is complete, checksum included, and no longer than the
-/// MTU, so that a switch in user space can carry it.
+/// All transmit offloads are off. So each frame that one end sends is complete, with its checksum, and no
+/// longer than the MTU, so that a switch in user space can carry it.
 ///
 /// # Errors
 /// Without root, without `ip`, or if an interface of that name exists.
@@ -62,7 +63,7 @@ pub fn connect(left: VethEnd<'_>, right: VethEnd<'_>, mtu: u32) -> anyhow::Resul
     Ok(())
 }
 
-/// The index of an interface in the calling thread's namespace.
+/// Returns the index of an interface in the calling thread's namespace.
 ///
 /// # Errors
 /// If there is no such interface.
@@ -88,6 +89,14 @@ const ETHTOOL_STSO: u32 = 0x1f;
 const ETHTOOL_SGSO: u32 = 0x24;
 const ETHTOOL_SGRO: u32 = 0x2c;
 const SIOCETHTOOL: u32 = 0x8946;
+
+/// Lets an interface merge received segments or not. A veth that merges polls, see [`VethEnd::merge`].
+///
+/// # Errors
+/// If there is no such interface in the calling thread's namespace.
+pub(crate) fn set_merge(name: &str, merge: bool) -> io::Result<()> {
+    ethtool(name, ETHTOOL_SGRO, merge.into())
+}
 
 fn set_offloads(name: &str, merge: bool) -> io::Result<()> {
     for command in [ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SSG, ETHTOOL_STXCSUM] {

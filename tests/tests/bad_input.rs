@@ -1,4 +1,4 @@
-//! Frames that are no good are dropped, each by its own counter, and the node goes on.
+//! Invalid frames are dropped, each with its own counter, and the node continues to work.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ use tiercel_tests::{Host, Pair, need_root};
 use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
-use transport_common::ulp::rdma::{Aeth, AtomicEth, UlpCode, opcode};
+use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode, UlpCode};
 use transport_common::wire::PacketType;
 use transport_common::wire::ack::{AckHeader, Eack};
 use transport_common::wire::nack::Nack;
@@ -28,10 +28,10 @@ const ETHERNET: usize = 14;
 /// A port that is not Falcon's.
 const OTHER_PORT: u16 = 5000;
 
-/// A node at host A whose peer is made of test code, which host B lends its interface.
+/// A node at host A whose peer is test code on the interface of host B.
 struct Target {
     peer: RawPeer,
-    /// What [`KEY`] names.
+    /// The region that [`KEY`] names.
     _region: MemoryRegion,
     node: Node,
     pair: Pair,
@@ -62,7 +62,7 @@ impl Target {
         Ok(target)
     }
 
-    /// The connection does what it is for, whatever came before.
+    /// Checks that the connection works, whatever happened before.
     fn works(&mut self) -> Result<()> {
         self.rounds += 1;
         let data = pattern(100, self.rounds);
@@ -72,8 +72,8 @@ impl Target {
         Ok(())
     }
 
-    /// Sends the frames and waits until `counter` has risen by one each; no other counter that tells of anything
-    /// dropped, ignored or failed may have moved.
+    /// Sends the frames and waits until `counter` has risen by one for each. No other counter of something
+    /// dropped, ignored or failed may have changed.
     fn expect(&self, counter: Counter, what: &str, frames: &[Vec<u8>]) -> Result<()> {
         let before = counters(&self.node);
         for frame in frames {
@@ -91,7 +91,7 @@ impl Target {
         Ok(())
     }
 
-    /// A frame that was received long ago: whole and welcome, yet it changes nothing.
+    /// A frame that was received long ago. It is valid, but it changes nothing.
     fn duplicate(&mut self) -> Vec<u8> {
         let packet = self.duplicate_packet();
         self.peer.frame(&packet)
@@ -101,8 +101,8 @@ impl Target {
         self.peer.write_packet(self.peer.next.data_psn.sub(1), KEY, 8, &[0; 8])
     }
 
-    /// One frame a change to such a packet, its checksums right. A change names a byte of the Falcon header, the bits
-    /// of it that stay, and those that are set.
+    /// Returns one frame per change to such a packet, with correct checksums. A change names a byte of the
+    /// Falcon header, the bits that it keeps, and the bits that are set.
     fn changed<const N: usize>(&mut self, changes: [(usize, u8, u8); N]) -> [Vec<u8>; N] {
         let packet = self.duplicate_packet();
         changes.map(|(at, stay, set)| {
@@ -113,13 +113,14 @@ impl Target {
     }
 }
 
-/// Counters of ordinary traffic aside, which the machine's own chatter moves as well.
+/// Returns all counters except those of ordinary traffic, which the machine's own packets also increment.
 fn told_of_trouble(all: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
-    let ordinary = ["pass_", "received", "sent_", "checksum_absent", "reply_by_engine"];
+    let ordinary = ["pass_", "received", "sent_", "handed_to_stack", "checksum_absent", "reply_by_engine"];
     all.clone().into_iter().filter(|(name, _)| !ordinary.iter().any(|o| name.starts_with(o))).collect()
 }
 
-/// Cut in the middle of IP, and cut with all lengths told honestly: in the middle of PSP and Falcon headers.
+/// Frames cut in the middle of IP, and frames with correct lengths that end in the middle of PSP and Falcon
+/// headers.
 fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
     let whole = target.duplicate();
     let cuts: Vec<_> = (ETHERNET..whole.len()).map(|length| whole[..length].to_vec()).collect();
@@ -132,7 +133,8 @@ fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
         .collect();
     target.expect(Counter::DropUdpLength, "datagrams without room for PSP", &too_short)?;
     for (name, packet) in target.peer.old_packets() {
-        // Without a byte of a Push Data's payload its Request Length lies; the others' payload is the ULP's.
+        // Without a byte of its payload, a Push Data has a wrong Request Length. The payload of the others
+        // belongs to the ULP.
         let header = if name == "Pull Request" { PullRequest::LEN } else { packet.len() };
         let cuts: Vec<_> = (0..header).map(|length| target.peer.frame(&packet[..length])).collect();
         target.expect(Counter::DropFalconLength, &format!("{name} cut at every length"), &cuts)?;
@@ -154,7 +156,7 @@ fn bad_fields(target: &mut Target) -> Result<()> {
     target.expect(Counter::DropFalconType, "reserved protocol types", &protocols)?;
     let nvme = target.changed([(7, 0x1f, 3 << 5)]);
     target.expect(Counter::DropProtocol, "a packet of NVMe", &nvme)?;
-    // A free slot, and another incarnation of the connection's own (D-50).
+    // A free slot, and another incarnation of the connection's own slot (D-50).
     let cids = target.changed([(3, 0, 77), (2, 0, 1)]);
     target.expect(Counter::DropUnknownCid, "CIDs of no connection", &cids)?;
     let functions = target.changed([(6, 0, 1), (4, 0, 1)]);
@@ -186,7 +188,7 @@ fn bad_psp(target: &mut Target) -> Result<()> {
         (3, 1),           // AES-GCM-128, which this connection does not use
         (3, 1 << 2 | 1),  // AES-GCM-256
         (3, 7 << 2 | 1),  // no version at all
-        (3, 15 << 2 | 3), // a cookie the lengths do not speak of
+        (3, 15 << 2 | 3), // a cookie that the lengths do not include
     ];
     let flow = target.peer.flow;
     let frames = changes.map(|(offset, value)| {
@@ -214,7 +216,7 @@ fn bad_udp(target: &mut Target) -> Result<()> {
     target.expect(Counter::DropUdpLength, "UDP lengths that lie", &lies)
 }
 
-/// Windows and acknowledgements: nothing malformed, but nothing one could use.
+/// Windows and acknowledgements: valid packets that cannot be used.
 fn out_of_place(target: &mut Target) -> Result<()> {
     let frame = target.duplicate();
     target.expect(Counter::DropOldDuplicate, "an old duplicate", &[frame])?;
@@ -235,7 +237,7 @@ fn out_of_place(target: &mut Target) -> Result<()> {
         target.peer.frame(&packet)
     };
     let stale = [back(received.data_psn.sub(1), received.request_psn)];
-    // D-19: of packets that were never sent.
+    // D-19: acknowledgements of packets that were never sent.
     let invalid = [
         back(received.data_psn.add(1), received.request_psn),
         back(received.data_psn, received.request_psn.add(1)),
@@ -256,7 +258,8 @@ fn out_of_place(target: &mut Target) -> Result<()> {
     target.works()
 }
 
-/// A Pull Data nobody has asked for is acknowledged, or its sender would repeat it for ever (F-8.4.3.2-1, D-23).
+/// A Pull Data without a request is acknowledged, because otherwise its sender would repeat it forever
+/// (F-8.4.3.2-1, D-23).
 fn unasked_for(target: &mut Target) -> Result<()> {
     let psn = target.peer.next.data_psn;
     let packet = PullData { base: target.peer.base(PacketType::PullData, psn) };
@@ -269,7 +272,7 @@ fn unasked_for(target: &mut Target) -> Result<()> {
 
 /// Requests that Falcon delivers and the ULP refuses, each with its code (D-84).
 fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
-    let error = |code: u8| Aeth::ERROR_BASE + code;
+    let error = |code: UlpCode| Aeth::ERROR_BASE + code.0;
     let length = REGION as u64;
     for (what, rkey, address, length, code) in [
         ("an unknown key", RKey(2), 0, 8, UlpCode::ACCESS),
@@ -283,10 +286,10 @@ fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
         assert_eq!((answer.syndrome, answer.data.len()), (error(code), 0), "{what}");
     }
     for (what, opcode, address) in [
-        ("a misaligned fetch and add", opcode::FETCH_ADD, 4),
-        ("a misaligned compare and swap", opcode::COMPARE_SWAP, 1),
-        ("an opcode of nothing", 0x1f, 0),
-        ("an opcode that pushes", opcode::SEND_ONLY, 0),
+        ("a misaligned fetch and add", Opcode::FETCH_ADD, 4),
+        ("a misaligned compare and swap", Opcode::COMPARE_SWAP, 1),
+        ("an opcode of nothing", Opcode(0x1f), 0),
+        ("an opcode that pushes", Opcode::SEND_ONLY, 0),
     ] {
         let operation = AtomicEth { address, rkey: KEY, swap_or_add: 1, compare: 0 };
         let operation = encoded::<{ AtomicEth::LEN }>(|out| operation.encode(out));
@@ -297,7 +300,7 @@ fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
     target.works()
 }
 
-/// D-86: one tag is accepted and answered with, two are nobody's.
+/// D-86: a frame with one tag is accepted and answered with that tag. A frame with two tags is not handled.
 fn tagged(target: &mut Target) -> Result<()> {
     target.peer.forget()?;
     target.peer.flow.vlan = Some(0x6123);
@@ -314,7 +317,7 @@ fn tagged(target: &mut Target) -> Result<()> {
     target.expect(Counter::PassEthertype, "a frame with two tags", &[twice])
 }
 
-/// D-86: what is not for us goes to the kernel's stack.
+/// D-86: frames that are not for the node go to the kernel's stack.
 fn not_ours(target: &mut Target) -> Result<()> {
     let flow = target.peer.flow;
     let packet = target.duplicate_packet();
@@ -331,7 +334,7 @@ fn not_ours(target: &mut Target) -> Result<()> {
     target.works()
 }
 
-/// A datagram to another port, in an IP packet as the function makes it, reaches its socket.
+/// Checks that a datagram to another port, in an IP packet that the function makes, reaches its socket.
 fn reaches_the_stack(
     target: &Target,
     ipv6: bool,
@@ -358,7 +361,7 @@ fn reaches_the_stack(
     Ok(())
 }
 
-/// D-86: options, extension headers and fragments are refused where they carry Falcon, and nowhere else.
+/// D-86: options, extension headers and fragments are refused if they carry Falcon, and only then.
 fn options_and_fragments(target: &mut Target) -> Result<()> {
     let mut flow = target.peer.flow;
     let host = |ipv6: bool| -> [std::net::IpAddr; 2] {
@@ -367,7 +370,7 @@ fn options_and_fragments(target: &mut Target) -> Result<()> {
     };
     [flow.source, flow.destination] = host(false);
     let with_options = |datagram: &[u8]| {
-        // Four times No Operation.
+        // Four No Operation options.
         let mut frame = flow.ip(IP_PROTOCOL_UDP, &[&[1; 4], datagram].concat());
         frame[ETHERNET] = 0x46;
         refresh_ipv4(&mut frame);

@@ -1,21 +1,21 @@
-//! Requests a node or its peer must refuse, each with its own error; what exists goes on working.
+//! Requests that a node or its peer must refuse, each with its own error. Existing connections continue to work.
 
 use anyhow::Result;
 use tiercel_tests::checks::{block_on, contents, fill, settle};
 use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::{Host, Pair, PassProgram, need_root, veth};
 use transport_common::ids::{Cid, RKey};
-use transport_common::queues::{CONNECTIONS, WorkRequest, opcode};
+use transport_common::queues::{CONNECTIONS, Verb, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::UlpCode;
 use transport_user::{
     Access, Error, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection, OperationError, PostError,
 };
 
-/// Falcon's code of a push the peer's ULP completed in error (F-11-33).
+/// Falcon's code of a push that the peer's ULP completed in error (F-11-33).
 const CIE: u8 = CompletionCode::TargetNackCie as u8;
 
-/// A local region, and one of the peer for each purpose.
+/// A local region, and one region of the peer for each purpose.
 struct Regions {
     local: MemoryRegion,
     all: MemoryRegion,
@@ -48,9 +48,9 @@ async fn works(nodes: &TwoNodes, regions: &Regions, seed: u64) -> Result<()> {
 async fn access(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     let Regions { local, all, read_only, write_only } = regions;
     let (connection, length) = (&nodes.at_a, Regions::LENGTH);
-    let denied = |code| Some(OperationError::Completion { code, ulp_code: UlpCode::ACCESS });
+    let denied = |code| Some(OperationError::Completion { code, ulp_code: UlpCode::ACCESS.0 });
     let unknown = RKey(200);
-    // Rights by right: what one region allows, the other denies.
+    // Each right separately: one region allows what the other denies.
     for (what, key, address) in [
         ("an unknown key", unknown, 0),
         ("a key of another incarnation", RKey(all.key().0 + 256), 0),
@@ -64,7 +64,7 @@ async fn access(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
         let outcome = connection.write_immediate(local, 0, key, address, 64, 1).await;
         assert_eq!(outcome.err(), denied(CIE), "WRITE with immediate: {what}");
     }
-    // D-45: a pull the ULP refuses has no Falcon error.
+    // D-45: a pull that the ULP refuses has no Falcon error.
     for (what, key, address) in [
         ("an unknown key", unknown, 0),
         ("no right", write_only.key(), 0),
@@ -79,10 +79,10 @@ async fn access(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
         let outcome = connection.compare_swap(key, address, 0, 1).await;
         assert_eq!(outcome.err(), denied(0), "compare and swap: {what}");
     }
-    // A long one is refused piece by piece, and ends once.
+    // A long operation is refused in each of its transactions, and completes once.
     let outcome = connection.write(local, 0, read_only.key(), 0, length).await;
     assert_eq!(outcome.err(), denied(CIE), "a long WRITE");
-    // What was registered once is not a key for ever.
+    // A key is invalid after its region was deregistered.
     let short_lived = nodes.b.register(64, Access::ALL)?;
     let key = short_lived.key();
     drop(short_lived);
@@ -90,7 +90,7 @@ async fn access(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     Ok(())
 }
 
-/// What never leaves this node.
+/// Operations that the node refuses and never sends.
 async fn refused_here(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     let (connection, local, key) = (&nodes.at_a, &regions.local, regions.all.key());
     let size = Regions::LENGTH;
@@ -111,7 +111,7 @@ async fn refused_here(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     assert_eq!(connection.fetch_add(key, 4, 1).await, Err(OperationError::Misaligned(4)));
     assert_eq!(connection.compare_swap(key, 1, 0, 1).await, Err(OperationError::Misaligned(1)));
     let oversize = WorkRequest {
-        opcode: opcode::WRITE,
+        opcode: Verb::WRITE,
         rkey: key.0,
         local_offset: local.local_offset(0, 8)?,
         length: connection.max_segment() + 1,
@@ -128,12 +128,12 @@ async fn refused_here(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     Ok(())
 }
 
-/// A SEND that does not fit the receive it meets ends both, and the next one is fine.
+/// A SEND that does not fit its receive ends both with an error, and the next one works.
 async fn too_long_for_the_receive(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     nodes.at_b.post_receive(&regions.all, 0, 50, 1)?;
     nodes.at_b.post_receive(&regions.all, 100, 100, 2)?;
     let (sent, received) = tokio::join!(nodes.at_a.send(&regions.local, 0, 51, None), nodes.at_b.receive());
-    assert_eq!(sent, Err(OperationError::Completion { code: CIE, ulp_code: UlpCode::INVALID_REQUEST }));
+    assert_eq!(sent, Err(OperationError::Completion { code: CIE, ulp_code: UlpCode::INVALID_REQUEST.0 }));
     let misfit = OperationError::Completion { code: CompletionCode::OperationError as u8, ulp_code: 0 };
     assert_eq!(received, Err(misfit));
     let (sent, received) = tokio::join!(nodes.at_a.send(&regions.local, 0, 100, None), nodes.at_b.receive());
@@ -164,7 +164,7 @@ fn refused_operations_leave_the_connection_alive() -> Result<()> {
     Ok(())
 }
 
-/// CIDs that are taken, and as many connections as there can be.
+/// CIDs that are in use, and the largest number of connections.
 fn connections_in_use(nodes: &TwoNodes, regions: &Regions) -> Result<()> {
     let open = |cid| {
         let peer = (nodes.pair.b.ipv4.into(), Mac(nodes.pair.b.mac.0));
@@ -235,7 +235,7 @@ fn a_node_comes_up_where_it_can_and_says_why_it_cannot() -> Result<()> {
     Ok(())
 }
 
-/// Id of the XDP program on a host's interface.
+/// Returns the id of the XDP program on a host's interface.
 fn program_on(host: &Host) -> Result<Option<u32>> {
     let shown = host.command("ip", ["-json", "link", "show", Host::INTERFACE])?;
     let links: serde_json::Value = serde_json::from_str(&shown)?;

@@ -1,4 +1,4 @@
-//! The program `tiercel` between two hosts, from `up` to `down`, and what it says when something is wrong.
+//! The program `tiercel` between two hosts, from `up` to `down`, and its error messages.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,11 +15,11 @@ use tiercel_tests::{Host, Pair, need_root};
 use trace_replay::Request;
 use transport_user::config::DEFAULT_CONTROL_PORT;
 
-/// Two nodes of the program, connected by its connection manager.
+/// Two nodes, each a `tiercel up`, connected by the connection manager.
 struct Nodes {
     a: NodeProcess,
     b: NodeProcess,
-    /// CIDs as the command line takes them.
+    /// CIDs as text for the command line.
     cid_a: String,
     cid_b: String,
     directory: TempDir,
@@ -45,7 +45,7 @@ impl Nodes {
         Ok(Self { a, b, cid_a, cid_b, directory, pair })
     }
 
-    /// A file with a pattern, in the common directory.
+    /// Makes a file with a pattern, in the common directory.
     fn file(&self, name: &str, length: usize) -> Result<(String, Vec<u8>)> {
         let (path, bytes) = (self.path(name)?, pattern(length, length as u64));
         std::fs::write(&path, &bytes)?;
@@ -56,7 +56,7 @@ impl Nodes {
         Ok(self.directory.path().join(name).to_str().context("a plain path")?.to_owned())
     }
 
-    /// A command that must fail with this code and say this.
+    /// Runs a command that must fail with this code and this text.
     fn refused(&self, arguments: &[&str], code: i32, text: &str) -> Result<()> {
         expect(self.a.run(arguments)?, arguments, code, text)
     }
@@ -124,7 +124,7 @@ fn status_and_connections(nodes: &Nodes) -> Result<()> {
     Ok(())
 }
 
-/// Registers at B and returns the R_Key; A learns of it by itself.
+/// Registers a region at B and returns the R_Key. The connection managers tell A about it.
 fn regions(nodes: &Nodes) -> Result<String> {
     let region = nodes.b.json(&["mr", "register", "1MiB", "--name", "table"])?;
     let key = region["key"].to_string();
@@ -156,7 +156,7 @@ fn one_sided(nodes: &Nodes, key: &str) -> Result<()> {
     let copy = nodes.path("copy.bin")?;
     nodes.a.ok(&["read", cid, "--rkey", key, "--length", "700000", "--out", &copy])?;
     assert!(std::fs::read(&copy)? == bytes);
-    // From region to region, and back into one.
+    // From a region to a region, and back into a region.
     let local = nodes.a.json(&["mr", "register", "64KiB"])?["key"].to_string();
     nodes.a.ok(&["mr", "write", &local, "--data", "from a region"])?;
     nodes.a.ok(&["write", cid, "--rkey", key, "--region", &format!("{local}:0:13")])?;
@@ -218,7 +218,7 @@ fn messages(nodes: &Nodes) -> Result<()> {
     let rows = received();
     assert_eq!((&rows[0]["hex"], &rows[0]["immediate"]), (&json!("6669727374"), &json!(42)));
     assert_eq!((&rows[1]["bytes"], &rows[1]["immediate"]), (&json!(2), &Value::Null));
-    // A receive that waits comes back with its message.
+    // A waiting receive returns with its message.
     std::thread::scope(|scope| {
         let wait = scope.spawn(|| nodes.b.json(&["recv", "post", &nodes.cid_b, "--wait"]));
         nodes.a.ok(&["send", &nodes.cid_a, "--data", "awaited"])?;
@@ -243,7 +243,7 @@ fn atomics(nodes: &Nodes, key: &str) -> Result<()> {
     Ok(())
 }
 
-/// Exit codes tell what kind of failure it was, and the text says what to do.
+/// Exit codes show the kind of failure, and the text says what to do.
 fn refusals(nodes: &Nodes, key: &str) -> Result<()> {
     let cid = &nodes.cid_a;
     nodes.refused(&["write", cid, "--rkey", key], 2, "--data")?;
@@ -269,12 +269,12 @@ fn refusals(nodes: &Nodes, key: &str) -> Result<()> {
     nodes.refused(&["conn", "connect", "10.7.0.77:1"], 4, "10.7.0.77")?;
     nodes.refused(&["conn", "connect", &format!("{}:1", nodes.pair.b.ipv4)], 4, "refused")?;
     nodes.refused(&["conn", "connect", &nodes.pair.a.ipv4.to_string()], 4, "")?;
-    // Nothing of it has harmed the connection.
+    // The connection still works.
     nodes.a.ok(&["write", cid, "--rkey", key, "--data", "still here"])?;
     Ok(())
 }
 
-/// Without `--json` there are words and tables.
+/// Without `--json` the output is words and tables.
 fn tables_for_people(nodes: &Nodes) -> Result<()> {
     let cid = &nodes.cid_a;
     for (arguments, words) in [
@@ -324,7 +324,7 @@ fn files_cross_both_ways_by_every_verb() -> Result<()> {
     nodes.everything_is_given_back()
 }
 
-/// The connection manager's port and the control socket are open to anything.
+/// Sends garbage to the connection manager's port and to the control socket.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn garbage_on_both_sockets_harms_nobody() -> Result<()> {
@@ -335,7 +335,7 @@ fn garbage_on_both_sockets_harms_nobody() -> Result<()> {
     let say = |bytes: &[u8]| -> Result<()> {
         let mut stream = nodes.pair.a.run(|| TcpStream::connect_timeout(&port, PATIENCE))?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        // It may hang up before it has read everything.
+        // It may close the connection before it has read everything.
         let _ = stream.write_all(bytes);
         let _ = stream.read_to_end(&mut Vec::new());
         Ok(())
@@ -380,7 +380,7 @@ fn garbage_on_both_sockets_harms_nobody() -> Result<()> {
     nodes.everything_is_given_back()
 }
 
-/// Says something to a control socket and returns what comes back until it hangs up.
+/// Sends text to a control socket and returns the answer up to the end of the connection.
 fn answer_or_hang_up(socket: &Path, line: &[u8]) -> Result<String> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -420,7 +420,7 @@ fn node_files_bring_up_static_connections_and_are_refused_by_line() -> Result<()
     a.ok(&["write", "5", "--rkey", &key, "--data", "static"])?;
     assert_eq!(b.ok(&["mr", "read", &key, "--length", "6", "--raw"])?, "static");
     assert_eq!(a.json(&["conn", "show", "5"])?["managed"], false);
-    // The peer starts anew: this end is set back as well.
+    // The peer restarts, so this end is reset as well.
     drop(b);
     let b = NodeProcess::up(&pair.b, directory.path(), "b", &["--config", &file_b])?;
     assert_eq!(a.json(&["conn", "reset", "5"])?["local_cid"], 5);
@@ -446,7 +446,7 @@ fn node_files_bring_up_static_connections_and_are_refused_by_line() -> Result<()
         }
         expect(outcome, &arguments, 2, "bad.toml")?;
     }
-    // The same CID twice is seen before anything is touched.
+    // A duplicate CID is reported before anything is changed.
     let connection = good.split_once("[[connection]]").context("one connection")?.1;
     let twice = write("twice.toml", &format!("{good}\n[[connection]]{connection}"))?;
     expect(tiercel(&["up", "--config", &twice])?, &["up"], 2, "local_cid")?;
@@ -478,7 +478,7 @@ fn packets_are_decoded_without_a_node() -> Result<()> {
     let words = tiercel(&["decode", "--falcon", "--hex", &hex])?.stdout;
     assert!(words.contains("BACK") && words.contains("100") && words.contains("200"), "{words}");
 
-    // A frame that ends too early shows what there is, and says so.
+    // For a frame that ends too early, the output shows its fields and reports the early end.
     let cut = tiercel(&["decode", "--hex", FRAME])?;
     assert_eq!(cut.code, 5, "{cut:?}");
     assert!(cut.stdout.contains("02:00:00:00:00:01") && !cut.stderr.is_empty(), "{cut:?}");

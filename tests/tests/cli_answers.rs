@@ -1,4 +1,5 @@
-//! What `tiercel` answers to people and, with `--json`, to programs; which of its settings counts; what it leaves behind.
+//! The output of `tiercel` as text and with `--json`, the priority of its settings, and what remains after it
+//! ends.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -11,11 +12,11 @@ use tiercel_tests::cli::{NodeProcess, Outcome, program, tiercel};
 use tiercel_tests::{Host, Pair, need_root};
 use trace_replay::{Decisions, TraceReader};
 
-/// Two nodes of the program, connected.
+/// Two connected nodes, each a `tiercel up`.
 struct Nodes {
     a: NodeProcess,
     b: NodeProcess,
-    /// CIDs as the command line takes them.
+    /// CIDs as text for the command line.
     cid_a: String,
     cid_b: String,
     directory: TempDir,
@@ -42,7 +43,7 @@ fn up(host: &Host, directory: &TempDir, name: &str, options: &[&str]) -> Result<
     NodeProcess::up(host, directory.path(), name, &[&place, options].concat())
 }
 
-/// What a command that must fail with `code` says as JSON.
+/// Returns the JSON output of a command that must fail with `code`.
 fn error(outcome: &Outcome, code: i32) -> Result<Value> {
     ensure!(outcome.code == code, "exit code {}, not {code}: {outcome:?}", outcome.code);
     let said: Value = serde_json::from_str(&outcome.stdout).with_context(|| format!("{outcome:?}"))?;
@@ -68,7 +69,7 @@ fn an_option_outranks_the_environment() -> Result<()> {
         assert_eq!(outcome.code, 6, "{options:?}: {outcome:?}");
         assert!(outcome.stderr.contains(socket), "{options:?}: {outcome:?}");
     }
-    // Two options contradict one another.
+    // Two options conflict.
     let both = asked(&["--node", "a", "--socket", "b"])?;
     assert_eq!(both.code, 2, "{both:?}");
     Ok(())
@@ -124,7 +125,7 @@ fn every_command_answers_as_json() -> Result<()> {
     let read = error(&a.run(&["read", cid_a, "--rkey", "999", "--length", "8", "--json"])?, 3)?;
     assert_eq!((&read["status"], &read["ulp_code"]), (&json!(0), &json!(2)));
 
-    // Only static connections are reset.
+    // Only static connections can be reset.
     let managed = error(&a.run(&["conn", "reset", cid_a, "--json"])?, 2)?;
     assert_eq!(managed["kind"], json!("invalid"));
     assert!(managed["text"].as_str().is_some_and(|text| text.contains("connection manager")), "{managed}");
@@ -135,7 +136,7 @@ fn every_command_answers_as_json() -> Result<()> {
     Ok(())
 }
 
-/// D-84: peers that are set up by other means rely on it.
+/// D-84: peers that are set up in another way rely on it.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn the_first_region_has_key_1_unless_it_is_given_another() -> Result<()> {
@@ -150,7 +151,7 @@ fn the_first_region_has_key_1_unless_it_is_given_another() -> Result<()> {
     assert_eq!(a.json(&["mr", "register", "4KiB"])?["key"], 1);
     let taken = error(&a.run(&["mr", "register", "4KiB", "--rkey", "77", "--json"])?, 2)?;
     assert!(taken["text"].as_str().is_some_and(|text| text.contains("in use")), "{taken}");
-    // Numbers are read in hexadecimal wherever they stand.
+    // Every number may be hexadecimal.
     a.ok(&["mr", "write", "0x4d", "--offset", "0x10", "--data", "hex"])?;
     assert_eq!(a.ok(&["mr", "read", "77", "--offset", "16", "--length", "0x3", "--raw"])?, "hex");
     let hexadecimal = format!("{:#x}", cid.parse::<u32>()?);
@@ -164,7 +165,7 @@ fn the_first_region_has_key_1_unless_it_is_given_another() -> Result<()> {
 fn received_messages_are_given_whole() -> Result<()> {
     need_root();
     let nodes = Nodes::up()?;
-    // Longer than one answer of the control socket may be.
+    // Longer than one answer of the control socket.
     let (long, short) = (pattern(700_000, 3), b"short".to_vec());
     for (length, message) in [("700000", &long), ("64", &short)] {
         let file = nodes.path(length)?;
@@ -210,7 +211,7 @@ fn the_smallest_retransmission_timeout_has_one_name() -> Result<()> {
     Ok(())
 }
 
-/// `tiercel trace` of a node, in the background.
+/// Starts `tiercel trace` of a node in the background.
 fn start_trace(node: &NodeProcess, arguments: &[&str]) -> Result<Child> {
     let mut command = Command::new(program());
     command.arg("--socket").arg(node.socket()).arg("trace").args(arguments);
@@ -218,7 +219,7 @@ fn start_trace(node: &NodeProcess, arguments: &[&str]) -> Result<Child> {
     Ok(command.spawn()?)
 }
 
-/// Reads what a child says until it is this.
+/// Reads the output of a child up to this text.
 fn wait_for_line(child: &mut Child, text: &str) -> Result<String> {
     let said = BufReader::new(child.stderr.as_mut().context("stderr is piped")?);
     let mut all = String::new();
@@ -250,7 +251,7 @@ fn a_trace_says_when_it_is_on_and_when_it_has_ended() -> Result<()> {
     let unfinished = unfinished.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(unfinished.contains("still being written"), "{unfinished}");
 
-    // Ctrl-C ends it, and it says so when the file is complete.
+    // Ctrl-C ends it, and it reports when the file is complete.
     // SAFETY: takes no pointer; the child has not been waited for, so the number is its own.
     assert_eq!(unsafe { libc::kill(taken.id() as i32, libc::SIGINT) }, 0);
     let mut said = String::new();

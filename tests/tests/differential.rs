@@ -1,4 +1,4 @@
-//! The XDP programs in the kernel and the host's datapath give the same result, bit by bit.
+//! Checks that the XDP programs in the kernel and the host's datapath give the same result, bit by bit.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,10 +11,11 @@ use tiercel_tests::simulation::{Profile, Scenario, World, node_config_of};
 use tiercel_tests::{Namespace, need_root};
 use transport_common::counters::Counter;
 
-/// Frames to play, unless `DIFFERENTIAL_FRAMES` asks for another number; a quarter as many turns of the engine.
+/// Number of frames to play, unless `DIFFERENTIAL_FRAMES` sets another. There are a quarter as many services of
+/// the engine.
 const FRAMES: u64 = 100_000;
 
-/// A number from the environment.
+/// Returns a number from the environment.
 fn setting(name: &str, default: u64) -> Result<u64> {
     match std::env::var(name) {
         Ok(text) => text.parse().with_context(|| format!("{name}={text}: give a whole number")),
@@ -22,10 +23,10 @@ fn setting(name: &str, default: u64) -> Result<u64> {
     }
 }
 
-/// Index of an interface that has a receive queue and is not the loopback interface's 1.
+/// Returns the index of an interface that has a receive queue. It is not 1, the index of the loopback interface.
 fn interface(namespace: &Namespace) -> Result<u32> {
     namespace.ip("link add case0 type veth peer name case1\nlink set case0 up")?;
-    // SAFETY: a string that ends with 0.
+    // SAFETY: the argument is a string that ends with 0.
     let index = namespace.run(|| unsafe { libc::if_nametoindex(c"case0".as_ptr()) });
     (index > 1).then_some(index).context("no interface to receive on")
 }
@@ -60,7 +61,8 @@ fn kernel_and_host_agree_to_the_bit() -> Result<()> {
     })
 }
 
-/// Whoever died with a connection's lock in hand costs its packets and turns, not the CPU, and nothing of the others'.
+/// If a lock holder never releases a connection's lock, this connection's packets and services are dropped. No
+/// CPU hangs, and no other connection is affected.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_lock_that_stays_held_is_given_up_and_counted() -> Result<()> {
@@ -85,7 +87,7 @@ fn a_lock_that_stays_held_is_given_up_and_counted() -> Result<()> {
     })
 }
 
-/// F-10-1: wherever an engine runs, the same event has the same result, to the bit.
+/// F-10-1: the same event has the same result, bit by bit, wherever the engine runs.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_million_decisions_of_congestion_control_agree() -> Result<()> {

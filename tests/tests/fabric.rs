@@ -1,4 +1,4 @@
-//! Hosts, cables and the live fabric, by what crosses them: plain TCP and UDP of the kernel.
+//! Tests hosts, cables and the live fabric with the kernel's own TCP and UDP.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use tiercel_tests::{Bridge, Host, LiveFabric, Namespace, Network, Pair};
 
 const A: Port = Port(0);
 const B: Port = Port(1);
-/// Longer than anything here takes, short enough to fail rather than hang.
+/// A time limit: longer than any operation here, and short enough that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn through(config: &str) -> Pair {
@@ -28,12 +28,12 @@ fn towards(pair: &Pair, port: Port) -> LinkStats {
     live(pair).stats().fabric.towards.swap_remove(port.0.into())
 }
 
-/// Bytes that repeat only after 251 MiB or so.
+/// Returns bytes that repeat only after some 251 MiB.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// Sends bytes by TCP from one host to the other and back again; they must come back unchanged.
+/// Sends bytes by TCP from one host to the other and back. They must come back unchanged.
 fn echo(from: &Host, to: &Host, address: IpAddr, length: usize) {
     let listener = to.run(|| TcpListener::bind((address, 0))).expect("the address is the host's");
     let target = listener.local_addr().expect("bound");
@@ -58,13 +58,13 @@ fn echo(from: &Host, to: &Host, address: IpAddr, length: usize) {
     assert!(sent == returned, "{length} bytes came back changed");
 }
 
-/// A socket on each host, the first connected to the second.
+/// Opens a socket on each host, and connects the first to the second.
 fn sockets(pair: &Pair) -> (UdpSocket, UdpSocket) {
     let bind = |host: &Host| host.run(|| UdpSocket::bind((host.ipv4, 7000))).expect("a free port");
     let (a, b) = (bind(&pair.a), bind(&pair.b));
     a.connect((pair.b.ipv4, 7000)).expect("a route");
     b.set_read_timeout(Some(PATIENCE)).expect("not zero");
-    // The default holds 166 datagrams; a receiver that waits for its core would lose the rest.
+    // The default buffer holds 166 datagrams. A receiver that waits for its CPU would lose the others.
     let bytes: libc::c_int = 4 << 20;
     let (level, name, size) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, size_of_val(&bytes) as u32);
     // SAFETY: the kernel reads `size` bytes of `bytes`, which outlives the call.
@@ -76,7 +76,7 @@ fn sockets(pair: &Pair) -> (UdpSocket, UdpSocket) {
 /// Bytes of payload of a numbered datagram.
 const DATAGRAM: usize = 200;
 
-/// Sends numbered datagrams, then one more on a clear way, and returns the numbers that arrived before it.
+/// Sends numbered datagrams, then an end mark without impairments, and returns the numbers that arrived before it.
 fn deliver(pair: &Pair, count: u32) -> Vec<u32> {
     let (a, b) = sockets(pair);
     thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn deliver(pair: &Pair, count: u32) -> Vec<u32> {
             datagram[..4].copy_from_slice(&number.to_be_bytes());
             a.send(&datagram).expect("sent");
         }
-        // The end mark must not overtake what is still held back or queued.
+        // The end mark must not overtake frames that are still held back or queued.
         wait_until(|| {
             let link = towards(pair, B);
             link.offered - link.spared == u64::from(count) && link.in_flight == 0
@@ -175,7 +175,7 @@ fn a_seed_decides_the_same_again_and_on_virtual_time() {
         numbers.sort_unstable();
         numbers
     };
-    // The kernel drops corrupted datagrams by their checksum; where they were in time decides nothing.
+    // The kernel drops corrupted datagrams by their checksum. Their time of arrival does not matter.
     assert_eq!(sorted(first.0), sorted(second.0), "the same datagrams arrive as often");
 
     let mut model = Fabric::new(2, config.parse().expect("valid")).expect("two ports");
@@ -207,7 +207,7 @@ fn order_is_kept_unless_reordering_is_asked_for() {
 fn hop_limits_and_marks_reach_real_headers() {
     let pair = through("hops=2,ecn=0,ecn_mark=always");
     let (a, b) = sockets(&pair);
-    // The kernel checks the IPv4 header checksum: a wrong update would lose the datagram.
+    // The kernel checks the IPv4 header checksum, so a wrong update would lose the datagram.
     for ttl in [2, 3] {
         a.set_ttl(ttl).expect("an IPv4 socket");
         a.send(&[ttl as u8]).expect("sent");
@@ -263,7 +263,7 @@ fn a_star_joins_all_with_all() {
     assert_eq!(star.fabric.stats().undeliverable, 0);
 }
 
-/// The monotonic clock, nanoseconds.
+/// Returns the monotonic clock in nanoseconds.
 fn monotonic() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes the timespec, which outlives the call.
@@ -274,7 +274,7 @@ fn monotonic() -> u64 {
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_bridge_carries_everything_and_tells_when() {
-    /// Between the readings of two clocks.
+    /// The largest time between the readings of two clocks.
     const SLACK: u64 = 100_000;
     let bridge = Bridge::new().expect("root");
     let mark = b"what is looked for";
@@ -289,7 +289,7 @@ fn a_bridge_carries_everything_and_tells_when() {
     a.send_to(mark, (bridge.b.ipv4, 7000)).expect("a route");
     assert_eq!(b.recv(&mut [0; DATAGRAM]).expect("it arrives"), mark.len());
     let arrived = monotonic();
-    // What comes from the other host comes in by the other cable.
+    // Frames from the other host arrive on the other cable.
     b.send_to(mark, (bridge.a.ipv4, 7000)).expect("a route");
     let times = capture.take();
     assert!(
@@ -316,7 +316,7 @@ fn a_thread_enters_and_leaves() {
     assert!(error.to_string().contains("nothing"), "{error}");
 }
 
-/// What a process leaves visible to the machine: named namespaces and interfaces.
+/// Returns what a process leaves visible on the machine: named namespaces and interfaces.
 fn visible() -> (String, Vec<String>) {
     let output = Command::new("ip").args(["netns", "list"]).output().expect("iproute2");
     let interfaces = std::fs::read_dir("/sys/class/net").expect("sysfs is mounted");
@@ -328,7 +328,7 @@ fn visible() -> (String, Vec<String>) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), interfaces)
 }
 
-/// True while the process runs; one that waits for its parent to notice its end does not.
+/// Returns whether the process runs. A zombie does not run.
 fn is_running(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     status.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -365,7 +365,7 @@ fn kill_leaves_nothing_behind() {
     assert_eq!(visible(), before);
 }
 
-/// Makes everything there is, tells of the process inside, and waits for the end.
+/// Makes all kinds of objects, prints the id of the process inside, and waits to be killed.
 fn victim() -> ! {
     let pair = through("seed=1,loss=1%");
     let mut command = Command::new("sleep");
@@ -385,7 +385,7 @@ fn dropping_ends_what_runs_inside() {
     let mut command = Command::new("sleep");
     command.arg("1000");
     let mut sleeper = pair.b.spawn(command).expect("started");
-    // The thread that asked for it has ended; the process has not.
+    // The thread that started it has ended, but the process still runs.
     assert!(sleeper.try_wait().expect("ours").is_none());
     drop(pair);
     assert!(!sleeper.wait().expect("ours").success(), "killed");

@@ -1,4 +1,4 @@
-//! `tiercel cp` after a copy that was killed in the middle.
+//! `tiercel cp` after an earlier copy was killed in the middle.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tiercel_tests::checks::{pattern, wait_until};
 use tiercel_tests::cli::{NodeProcess, program};
 use tiercel_tests::{Host, Pair, need_root};
 
-/// Long enough to be killed in the middle, also on a machine that pauses; nothing but a hole.
+/// Size of a sparse file. A copy takes long enough to be killed in the middle, also on a machine that pauses.
 const LONG: u64 = 8 << 30;
 
 fn up(host: &Host, directory: &Path, name: &str) -> Result<NodeProcess> {
@@ -31,7 +31,7 @@ fn long_file(path: &Path) -> Result<()> {
     Ok(File::create(path)?.set_len(LONG)?)
 }
 
-/// `.part` files in a directory into which something was written.
+/// Returns the `.part` files in a directory that are not empty.
 fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(directory)?.collect::<std::io::Result<Vec<_>>>()?;
     let written = entries.into_iter().map(|entry| entry.path()).filter(|path| {
@@ -41,8 +41,8 @@ fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(written.collect())
 }
 
-/// Starts `tiercel cp` at a node and returns once its `.part` file in `directory` grows. By WRITE: after a SEND that was
-/// broken off the connection's receives stay posted until it is closed.
+/// Starts `tiercel cp` at a node and returns once its `.part` file in `directory` grows. It uses WRITE, because
+/// after an interrupted SEND the connection's receives stay posted until it is closed.
 fn begin_copy(node: &NodeProcess, from: &str, to: &str, directory: &Path) -> Result<Child> {
     let mut command = Command::new(program());
     command.arg("--socket").arg(node.socket()).args(["cp", from, to, "--via", "write"]);
@@ -74,7 +74,7 @@ fn the_next_copy_cleans_up_after_a_killed_one() -> Result<()> {
     let long = directory.join("long.bin");
     long_file(&long)?;
 
-    // The command alone is killed: the nodes notice and leave nothing.
+    // Only the command is killed. The nodes notice this and leave no file.
     let mut command = begin_copy(&a, &text(&long)?, &format!("{cid}:cancelled.bin"), &inbox)?;
     command.kill()?;
     command.wait()?;
@@ -98,10 +98,10 @@ fn the_next_copy_cleans_up_after_a_killed_one() -> Result<()> {
     assert!(std::fs::read(inbox.join("long.bin"))? == bytes);
     assert_eq!(parts(&inbox)?, [] as [PathBuf; 0]);
     let told = format!("removed {}: left by a copy whose node was killed", left[0].display());
-    // The log of a node that was started again stands beside that of the one before.
+    // A restarted node has a log of its own.
     assert!(b.log().contains(&told), "{}", b.log());
 
-    // The same where the file is fetched: the command itself says so.
+    // The same for a fetched file. Here the command itself reports it.
     long_file(&inbox.join("kept.bin"))?;
     let target = text(&desk.join("fetched.bin"))?;
     let mut command = begin_copy(&a, &format!("{cid}:kept.bin"), &target, &desk)?;

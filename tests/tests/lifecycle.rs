@@ -1,4 +1,4 @@
-//! How nodes begin and end: what the kernel and the peer see of it.
+//! Start and end of nodes, as the kernel and the peer see them.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tiercel_tests::{Host, Pair, need_root};
 use transport_common::counters::Counter;
 use transport_user::{EngineMode, EngineOptions, LocalCid, OpenConnection};
 
-/// Two nodes, one a host, and how they are connected.
+/// Two nodes, one per host, and their connection.
 struct TwoProcesses {
     a: NodeProcess,
     b: NodeProcess,
@@ -31,7 +31,7 @@ impl TwoProcesses {
         Ok(Self { a, b, cid, directory, pair })
     }
 
-    /// A WRITE and a READ of it.
+    /// Makes a WRITE, and reads the data back.
     fn move_data(&self) -> Result<()> {
         let region = self.b.json(&["mr", "register", "4KiB"])?;
         let key = region["key"].to_string();
@@ -50,7 +50,7 @@ fn up(host: &Host, directory: &TempDir, name: &str, options: &[&str]) -> Result<
     NodeProcess::up(host, directory.path(), name, &arguments)
 }
 
-/// The XDP program on a host's interface: its id and how it is attached.
+/// Returns the id and the attachment mode of the XDP program on a host's interface.
 fn program_on(host: &Host) -> Result<Option<(u64, u64)>> {
     let shown = host.command("ip", ["-json", "link", "show", Host::INTERFACE])?;
     let links: Value = serde_json::from_str(&shown)?;
@@ -63,7 +63,7 @@ fn program_on(host: &Host) -> Result<Option<(u64, u64)>> {
 const NATIVE: u64 = 1;
 const GENERIC: u64 = 2;
 
-/// What a killed node could leave visible to the machine: named namespaces, pins, interfaces.
+/// Returns what a killed node could leave visible on the machine: named namespaces, pins, interfaces.
 fn visible() -> Result<(String, Vec<String>)> {
     let entries = |directory: &str| -> Vec<String> {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -75,7 +75,7 @@ fn visible() -> Result<(String, Vec<String>)> {
     Ok((String::from_utf8_lossy(&namespaces.stdout).into_owned(), all))
 }
 
-/// Whether a BPF program of this id is loaded, attached or not.
+/// Returns whether a BPF program with this id is loaded, attached or not.
 fn is_loaded(id: u64) -> bool {
     aya::programs::loaded_programs().flatten().any(|program| u64::from(program.id()) == id)
 }
@@ -90,7 +90,7 @@ fn kill_9_leaves_nothing_and_the_peer_goes_on() -> Result<()> {
     let (id, mode) = program_on(&nodes.pair.b)?.context("B's program is attached")?;
     assert_eq!(mode, NATIVE);
 
-    // Waits for a receive that will never be posted.
+    // The SEND waits for a receive that will never be posted.
     let send = std::thread::scope(|scope| {
         let sender = scope.spawn(|| nodes.a.run(&["send", &nodes.cid, "--data", "into the void"]));
         wait_until("the SEND is under way", || {
@@ -108,7 +108,7 @@ fn kill_9_leaves_nothing_and_the_peer_goes_on() -> Result<()> {
     wait_until("A has noticed", || {
         nodes.a.json(&["stats"]).is_ok_and(|stats| stats["connection_manager"]["peer_died"] == 1)
     });
-    // It is counted first; then its packets have a grace period, after which it is gone.
+    // First it is counted. Then there is a grace period for its packets, and after that it is gone.
     wait_until("A has given the connection up", || {
         nodes.a.run(&["conn", "show", &nodes.cid]).is_ok_and(|shown| shown.code == 2)
     });
@@ -119,7 +119,7 @@ fn kill_9_leaves_nothing_and_the_peer_goes_on() -> Result<()> {
         })
     });
 
-    // The socket's file is still there; the next node takes its place.
+    // The socket's file still exists. The next node replaces it.
     assert!(nodes.b.socket().exists());
     let unanswered = nodes.b.run(&["status"])?;
     assert_eq!(unanswered.code, 6, "{}", unanswered.stderr);
@@ -139,14 +139,14 @@ fn terminate_and_down_end_in_order() -> Result<()> {
     assert_eq!(status.code(), Some(0), "{}", nodes.b.log());
     assert_eq!(program_on(&nodes.pair.b)?, None);
     assert!(!nodes.b.socket().exists());
-    // It took its leave: that is not the same as to die.
+    // The node closed the connection properly, which differs from a crash.
     wait_until("A has noticed", || {
         nodes.a.json(&["stats"]).is_ok_and(|stats| stats["connection_manager"]["closed_by_peer"] == 1)
     });
     assert_eq!(nodes.a.json(&["conn", "list"])?, Value::Array(Vec::new()));
 
     nodes.a.ok(&["down"])?;
-    // When `down` is back, the interface and the name are free.
+    // When `down` returns, the interface and the name are free.
     assert_eq!(program_on(&nodes.pair.a)?, None);
     assert!(!nodes.a.socket().exists());
     assert_eq!(nodes.a.ended()?.code(), Some(0), "{}", nodes.a.log());
@@ -160,7 +160,7 @@ fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
     let (pair, directory) = (Pair::direct()?, TempDir::new()?);
     let mut first = up(&pair.a, &directory, "first", &[])?;
     let program = program_on(&pair.a)?;
-    // The interface is taken; the name is taken.
+    // The interface is in use, and the name is in use.
     for (name, reason) in [("second", "another Tiercel node"), ("first", "a node already answers")] {
         let address = pair.a.ipv4.to_string();
         let options = ["--interface", Host::INTERFACE, "--address", &address];
@@ -170,20 +170,20 @@ fn a_node_that_cannot_start_leaves_nothing() -> Result<()> {
     assert!(!directory.path().join("second.sock").exists());
     assert_eq!(program_on(&pair.a)?, program, "the first node is none the worse for it");
     assert_eq!(first.json(&["status"])?["pid"], first.id());
-    // By force it is replaced. It notices and ends: it would send, and hear nothing.
+    // With --force the node is replaced. It notices this and ends, because it could send but not receive.
     let second = up(&pair.a, &directory, "second", &["--force", "--control-port", "4900"])?;
     let taken = program_on(&pair.a)?;
     assert_ne!(taken, program);
     assert_eq!(second.json(&["status"])?["pid"], second.id());
     assert_eq!(first.ended()?.code(), Some(1), "{}", first.log());
-    assert!(first.log().contains("error: the node's XDP program was taken off"), "{}", first.log());
+    assert!(first.log().contains("error: the node's XDP program was detached"), "{}", first.log());
     assert!(!first.socket().exists());
     assert_eq!(program_on(&pair.a)?, taken, "and takes nothing away from its successor");
     assert_eq!(second.json(&["status"])?["pid"], second.id());
     Ok(())
 }
 
-/// A node whose interface is removed has nothing left to do.
+/// A node whose interface is removed ends.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_node_ends_with_its_interface() -> Result<()> {
@@ -192,7 +192,7 @@ fn a_node_ends_with_its_interface() -> Result<()> {
     let mut node = up(&pair.a, &directory, "a", &[])?;
     pair.a.ip("link delete veth0\n")?;
     assert_eq!(node.ended()?.code(), Some(1), "{}", node.log());
-    assert!(node.log().contains("is gone"), "{}", node.log());
+    assert!(node.log().contains("no longer exists"), "{}", node.log());
     assert!(!node.socket().exists());
     Ok(())
 }
@@ -251,7 +251,7 @@ fn generic_mode_moves_data() -> Result<()> {
     nodes.move_data()
 }
 
-/// D-89: the connection manager notices a peer that falls silent without closing anything.
+/// D-89: the connection manager notices a peer that becomes silent without closing anything.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_silent_peer_is_given_up() -> Result<()> {
@@ -271,8 +271,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
 }
 
-/// A peer that is started anew counts PSNs, RSNs and IVs from the beginning. Its static connection comes back when this
-/// end is told so.
+/// A restarted peer counts PSNs, RSNs and IVs from the beginning. Its static connection works again after a
+/// reset of this end.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_static_connection_comes_back_after_a_new_start_of_its_peer() -> Result<()> {
@@ -294,8 +294,8 @@ fn a_static_connection_comes_back_after_a_new_start_of_its_peer() -> Result<()> 
     })
 }
 
-/// D-87: what an end holds for the newest IV is forgotten with the rest. A host that was started anew has a clock that
-/// is behind what it sent before.
+/// D-87: a reset also clears the newest IV of an end. A restarted host may have a clock that
+/// is behind the IVs that it sent before.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_peer_whose_clock_began_anew_is_heard_again() -> Result<()> {
@@ -321,7 +321,7 @@ fn a_peer_whose_clock_began_anew_is_heard_again() -> Result<()> {
             while counter(&nodes.a, Counter::DropReplay) == 0 {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
-            // In this order: what A still sends must not reach B's new life.
+            // The order matters: packets that A still sends must not reach the restarted B.
             Ok::<_, transport_user::Error>((nodes.a.reset(CID_A).await?, nodes.b.reset(CID_B).await?))
         };
         let (write, both) = tokio::join!(write, both);
@@ -331,7 +331,7 @@ fn a_peer_whose_clock_began_anew_is_heard_again() -> Result<()> {
     })
 }
 
-/// The runtime that looks for a peer's MAC address does other things meanwhile.
+/// The runtime does other work while it searches a peer's MAC address.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn looking_for_a_neighbour_holds_up_nobody() -> Result<()> {
@@ -359,15 +359,15 @@ fn looking_for_a_neighbour_holds_up_nobody() -> Result<()> {
     Ok(())
 }
 
-/// The library takes no signal that the application handles, and an engine can be stopped whatever the application
-/// blocks.
+/// The library uses no signal that the application handles, and an engine can be stopped whatever signals the
+/// application blocks.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn the_applications_signals_stay_its_own() -> Result<()> {
     extern "C" fn handler(_: libc::c_int) {}
     let ours = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
     let handler_of = |signal| {
-        // SAFETY: an action on the stack that the call fills.
+        // SAFETY: the action is on the stack, and the call fills it.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut action), 0);
@@ -375,12 +375,12 @@ fn the_applications_signals_stay_its_own() -> Result<()> {
         }
     };
     need_root();
-    // SAFETY: a handler that does nothing, and a set on the stack that is filled before it is used.
+    // SAFETY: the handler does nothing, and the set on the stack is filled before it is used.
     unsafe {
         assert_ne!(libc::signal(libc::SIGUSR1, ours), libc::SIG_ERR);
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
-        // Threads that are started from here on inherit it.
+        // Threads that are started from now on inherit it.
         assert_eq!(libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut()), 0);
     }
     let pair = Pair::direct()?;

@@ -1,4 +1,4 @@
-//! Everything arrives whole through fabrics that lose, reorder, duplicate and corrupt, and every frame is accounted
+//! All data arrive intact through fabrics that lose, reorder, duplicate and corrupt, and every frame is accounted
 //! for.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use transport_common::ids::Cid;
 use transport_common::transaction::CompletionCode;
 use transport_user::{Connection, ConnectionState, LocalCid, Mac, OpenConnection, OperationError, Tuning};
 
-/// What `cargo xtask run` impairs by default.
+/// The default impairments of `cargo xtask run`.
 const DEFAULT: &str = "loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp";
 /// The links towards the two hosts.
 const A: Port = Port(0);
@@ -37,7 +37,7 @@ fn set_links(nodes: &TwoNodes, up: bool) {
     }
 }
 
-/// Every operation through the default impairments; then nothing is left anywhere and the counters add up.
+/// Runs every operation with the default impairments. Then nothing is left in any pool and the counters agree.
 fn everything_through_the_default(seed: u64, ordered: bool, ipv6: bool) -> Result<()> {
     need_root();
     let nodes = through(&format!("seed={seed},{DEFAULT}"), Setup { ordered, ipv6, ..Setup::default() })?;
@@ -81,7 +81,7 @@ fn unordered_over_ipv6() -> Result<()> {
     everything_through_the_default(44, false, true)
 }
 
-/// Rates at which every equation has large numbers on both sides.
+/// Impairments that give large numbers on both sides of every equation.
 fn every_corruption_and_duplicate_is_explained(seed: u64, ipv6: bool) -> Result<()> {
     need_root();
     let impairments = format!("seed={seed},loss=1%,reorder=1%,duplicate=5%,corrupt=5%,scope=udp");
@@ -130,7 +130,7 @@ fn a_link_that_comes_back_costs_time_only() -> Result<()> {
     let nodes = through("seed=71,scope=udp,rate=200Mbps,queue=4MiB", Setup::default())?;
     let regions = Regions::new(&nodes, 4 * BULK)?;
     let interruption = async {
-        // The rate makes sure that the transfer is under way then.
+        // The rate is low enough that the transfer is still in progress then.
         tokio::time::sleep(Duration::from_millis(50)).await;
         set_links(&nodes, false);
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -161,12 +161,12 @@ fn another_connection(nodes: &TwoNodes) -> Result<Connection> {
     Ok(nodes.a.open(open(cid_a, cid_b, &nodes.pair.b))?)
 }
 
-/// D-46, D-89, F-11-6: exhaustion, Resync, the end of the connection; and nothing beyond that connection.
+/// D-46, D-89, F-11-6: exhaustion, Resync, the end of the connection. Other connections are not affected.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_link_that_stays_down_ends_the_connection_and_nothing_else() -> Result<()> {
     need_root();
-    // Of five writes one is never sent: it dies with the connection, whatever is exhausted with it in the same scan.
+    // One of five writes is never sent. It ends with the connection, whatever the same scan finds exhausted.
     let rto = Duration::from_millis(2);
     let tuning = Tuning { max_retransmit_attempts: 3, rto, ncwnd: 4, ..Setup::CONSTANT };
     for ordered in [true, false] {

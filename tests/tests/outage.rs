@@ -1,4 +1,5 @@
-//! A peer that is away for a while, or for good, on virtual time and with the tuning a node has by default (D-46, D-78).
+//! A peer that does not answer for a while, or forever, on virtual time and with the default tuning of a node
+//! (D-46, D-78).
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,7 @@ use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Parameters, Path, State};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
-use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::units::{Fcwnd, Picoseconds, Ticks};
 use transport_user::Tuning;
@@ -16,11 +17,11 @@ use transport_user::Tuning;
 const MICROSECOND: u64 = 1_000_000;
 const MILLISECOND: u64 = 1000 * MICROSECOND;
 const SECOND: u64 = 1000 * MILLISECOND;
-/// One way through the fabric.
+/// One-way delay of the fabric.
 const DELAY: u64 = 5 * MICROSECOND;
-/// The engine takes so long for a frame.
+/// The engine's time per frame.
 const FRAME_TIME: u64 = MICROSECOND;
-/// Frames that a receive ring holds, as veth's does; more are lost.
+/// Capacity of a receive ring in frames, as on veth. Further frames are lost.
 const RING: usize = 256;
 const CID: Cid = Cid(5);
 const KEY: u32 = 1;
@@ -75,21 +76,21 @@ fn parameters(side: usize, ordered: bool, settings: Settings) -> Parameters {
     }
 }
 
-/// What is wrong during the outage.
+/// The kind of outage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Away {
     /// The links lose everything.
     Fabric,
-    /// Only what the peer sends is lost.
+    /// Only the peer's frames are lost.
     WayBack,
-    /// The peer's CPU does something else: its ring fills, its engine stands still.
+    /// The peer's CPU does other work: its ring fills, and its engine does not run.
     Peer,
 }
 
 /// Two cards and the fabric between them.
 struct World {
     nics: [HostNic; 2],
-    /// Frames on the way to each card, and when they arrive.
+    /// Frames in flight to each card, with their times of arrival.
     ways: [VecDeque<(u64, Vec<u8>)>; 2],
     engine_free: [u64; 2],
     now: u64,
@@ -106,7 +107,7 @@ impl World {
             let mut nic =
                 HostNic::new(HostConfig { memory: 1 << 20, ..HostConfig::new(node_config_of(side)) });
             nic.open(CID.0 as usize, &parameters(side, ordered, settings));
-            let rights = access::REMOTE_WRITE | access::REMOTE_READ;
+            let rights = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
             nic.register(Region { offset: 0, length: 1 << 16, key: KEY, access: rights });
             nic
         });
@@ -134,13 +135,13 @@ impl World {
         }
     }
 
-    /// Host A writes and reads in turn, and keeps many operations under way until `until`.
+    /// Host A writes and reads in turn, and keeps many operations in progress until `until`.
     fn post(&mut self, until: u64) {
         while self.now < until && self.posted - (self.completed.len() as u64) < 96 {
             let read = self.posted % 4 == 3;
             let work = WorkRequest {
-                opcode: if read { opcode::READ } else { opcode::WRITE },
-                flags: flag::SIGNALED,
+                opcode: if read { Verb::READ } else { Verb::WRITE },
+                flags: WorkFlags::SIGNALED,
                 length: 256,
                 local_offset: 0x8000,
                 remote_address: self.posted % 64 * 256,
@@ -149,7 +150,7 @@ impl World {
                 ..WorkRequest::default()
             };
             if self.nics[0].post(CID.0 as usize, work).is_err() {
-                break; // without an order the oldest may hold the queue
+                break; // on an unordered connection the oldest may block the queue
             }
             self.posted += 1;
         }
@@ -158,7 +159,7 @@ impl World {
         }
     }
 
-    /// The next thing that happens, or nothing any more.
+    /// Returns the next event, if there is one.
     fn next(&self) -> Option<u64> {
         let asleep = if self.peer_sleeps() { self.until } else { 0 };
         let arrivals = [0, 1].map(|side| {
@@ -177,7 +178,7 @@ impl World {
         self.nics.iter_mut().for_each(|nic| nic.set_time(Picoseconds(at)));
         if self.peer_sleeps() {
             let late = self.ways[1].iter().filter(|(arrival, _)| *arrival <= at).count();
-            // What comes when the ring is full is lost.
+            // Frames that arrive when the ring is full are lost.
             let _ = self.ways[1].drain(RING.min(late)..late);
         }
         for side in 0..2 {
@@ -200,7 +201,7 @@ impl World {
         }
     }
 
-    /// Plays until nothing is under way, or `end`.
+    /// Plays until nothing is in progress, or until `end`.
     fn run(&mut self, until: u64, end: u64) {
         self.post(until);
         while let Some(at) = self.next().filter(|at| *at < end) {
@@ -217,7 +218,7 @@ impl World {
     }
 }
 
-/// With default tuning a peer that is away for 10 or 50 ms, or half a second, costs nothing but time.
+/// With default tuning, a pause of the peer of 10 or 50 ms, or half a second, only costs time.
 #[test]
 fn everything_completes_after_a_pause_of_the_peer() {
     for settings in [Settings::CONSTANT, Settings::SWIFT] {
@@ -237,7 +238,8 @@ fn everything_completes_after_a_pause_of_the_peer() {
     }
 }
 
-/// D-46: who is away for good is noticed after 2 (M + 1) retransmission timeouts, in which everything completes in error.
+/// D-46: a dead peer is noticed after 2 (M + 1) retransmission timeouts. By then, everything has completed in
+/// error.
 #[test]
 fn a_dead_peer_is_noticed_in_bounded_time() {
     for settings in [Settings::CONSTANT, Settings::SWIFT] {

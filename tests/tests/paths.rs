@@ -14,11 +14,11 @@ use transport_user::{Access, CongestionControl, ConnectionInfo, MemoryRegion, Tu
 
 const PATHS: usize = 2;
 const CHUNK: usize = 100_000;
-/// Draws of a path. That all lead to the first one happens once in 2^40 runs.
+/// Number of draws of a path. In one of 2^40 runs all lead to the first path.
 const DRAWS: usize = 40;
 const FABRIC: &str = "seed=5,delay=20us,scope=udp;trunks:delay=20us,scope=udp";
 
-/// Windows stay what they are; when it is asked to, it asks for another path, once.
+/// An algorithm with constant windows. When the test tells it to, it asks for another path, once.
 struct OnDemand(Arc<AtomicBool>);
 
 impl Algorithm for OnDemand {
@@ -65,7 +65,7 @@ impl Paths {
         self.nodes.pair.fabric().expect("a pair through a fabric").stats()
     }
 
-    /// The cable that the packets of A take at present, by their hash.
+    /// Returns the cable that the packets of A take at present, according to their hash.
     fn foretold(&self) -> Result<usize> {
         let fabric = self.nodes.pair.fabric().context("a pair through a fabric")?;
         let hash = flow_hash(&self.nodes.a, &info(&self.nodes.at_a))?;
@@ -84,7 +84,8 @@ impl Paths {
         Ok(())
     }
 
-    /// Packets of a chunk that each cable towards B carried; nothing else is under way but what the hosts' own stacks say.
+    /// Returns the number of packets of a chunk on each cable towards B. Only packets of the hosts' own stacks
+    /// are in flight besides.
     fn carried(&self, seed: u64) -> Result<Vec<u64>> {
         stand_still(&self.nodes);
         let before = self.stats();
@@ -96,7 +97,7 @@ impl Paths {
         Ok(both.map(|(before, after)| packets(after) - packets(before)).collect())
     }
 
-    /// Writes until the path has been drawn anew.
+    /// Writes until a new path has been drawn.
     fn draw(&self, seed: u64) -> Result<()> {
         let changes = || info(&self.nodes.at_a).statistics.path_changes;
         let before = changes();
@@ -112,8 +113,8 @@ impl Paths {
     }
 }
 
-/// F-10.6.2.2-4, D-80: `entropy` and nothing else changes, the switch sends all packets that follow another way if its
-/// hash says so, and every byte arrives.
+/// F-10.6.2.2-4, D-80: only `entropy` changes. The switch sends all following packets over another path if its
+/// hash requires it, and every byte arrives.
 fn another_path(ipv6: bool, entropy: fn(&ConnectionInfo) -> [u32; 2]) -> Result<()> {
     let paths = Paths::new(ipv6)?;
     let mut seen = [false; PATHS];
@@ -133,7 +134,7 @@ fn another_path(ipv6: bool, entropy: fn(&ConnectionInfo) -> [u32; 2]) -> Result<
         let after = info(&paths.nodes.at_a);
         let ([was, other], [is, still]) = (entropy(&before), entropy(&after));
         assert!(was != is && other == still, "{was} {is}, {other} {still}");
-        // The peer draws for itself.
+        // The peer draws its own path.
         assert_eq!(info(&paths.nodes.at_b).statistics.path_changes, 0);
     }
     assert_eq!(seen, [true; PATHS], "both cables were used");

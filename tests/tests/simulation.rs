@@ -1,12 +1,13 @@
 //! Random networks on virtual time, each decided by its seed.
 //!
-//! A failure names its seed: `SIMULATION_SEED=n cargo test -p tiercel-tests --test simulation` plays it alone.
+//! A failure names its seed: `SIMULATION_SEED=n cargo test -p tiercel-tests --test simulation` plays only this
+//! seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tiercel_tests::simulation::{Profile, Scenario, World};
 
-/// Seeds of one run: those of the environment, or the given number of them.
+/// Returns the seeds of one run: that of the environment, or the given number of seeds.
 fn seeds(count: u64) -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     match (number("SIMULATION_SEED"), number("SIMULATION_RUNS")) {

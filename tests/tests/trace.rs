@@ -1,4 +1,4 @@
-//! What the real datapath decided, decided again by the hardware model from a trace.
+//! The hardware model makes the decisions of the real datapath again, from a trace.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -13,8 +13,8 @@ use tiercel_tests::operations::{BULK, Regions, atomics, sends, there_and_back};
 use tiercel_tests::{Pair, need_root};
 use trace_replay::{Decisions, Summary, TraceReader};
 use transport_common::ids::Cid;
-use transport_common::queues::{Completion, WorkRequest, flag, opcode};
-use transport_common::tape::file::{ChunkHead, Head, chunk};
+use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
+use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 use transport_common::tape::{Tag, Tape};
 use transport_user::congestion::Placement;
 use transport_user::{
@@ -22,7 +22,7 @@ use transport_user::{
     Tuning,
 };
 
-/// What `cargo xtask run` impairs by default.
+/// The default impairments of `cargo xtask run`.
 const DEFAULT: &str = "seed=61,loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp";
 
 fn options(file: &Path) -> TraceOptions {
@@ -34,7 +34,7 @@ fn replay(file: &Path) -> Result<Summary> {
     Ok(Decisions::replay(&mut reader, |_| {})?)
 }
 
-/// Traces of both ends while everything crosses, and the replays of them.
+/// Takes traces of both ends during all kinds of operations, and replays them.
 fn everything_traced(impairments: &str, setup: Setup) -> Result<[(TraceReport, Summary); 2]> {
     need_root();
     let directory = TempDir::new()?;
@@ -49,7 +49,7 @@ fn everything_traced(impairments: &str, setup: Setup) -> Result<[(TraceReport, S
         atomics(&nodes, &regions).await
     })?;
     let reports = [tracing_a.stop().context("at A")?, tracing_b.stop().context("at B")?];
-    // The plain programs are back, and go on where the recording ones were.
+    // The plain programs are back, and continue the work of the recording ones.
     block_on(there_and_back(&nodes, &regions, BULK))?;
     let mut all = Vec::new();
     for (file, report) in files.iter().zip(reports) {
@@ -86,7 +86,7 @@ fn unordered_over_ipv6() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn with_swift_in_the_datapath_and_behind_the_queues() -> Result<()> {
     for placement in [Placement::Kernel, Placement::User] {
-        // To Swift's own target the fabric of the tests, a thread, is one congestion.
+        // For Swift's default target, the fabric of the tests, which is a thread, is always congested.
         let parameters = CongestionParameters {
             base_delay_target: Duration::from_millis(50),
             ..CongestionParameters::DEFAULT
@@ -117,8 +117,8 @@ fn one_trace_at_a_time_into_new_files() -> Result<()> {
     Ok(())
 }
 
-/// Small operations as fast as they go, on two connections of which one is opened while the trace is taken; a million
-/// runs in all.
+/// Runs small operations as fast as possible, on two connections. One is opened while the trace is taken. A
+/// million runs in all.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_million_events_of_a_fast_link() -> Result<()> {
@@ -143,7 +143,11 @@ fn a_million_events_of_a_fast_link() -> Result<()> {
             ..WorkRequest::default()
         })
     };
-    let list = [work(opcode::WRITE, 0)?, work(opcode::WRITE, 0)?, work(opcode::READ, flag::SIGNALED)?];
+    let list = [
+        work(Verb::WRITE, WorkFlags::empty())?,
+        work(Verb::WRITE, WorkFlags::empty())?,
+        work(Verb::READ, WorkFlags::SIGNALED)?,
+    ];
     let mut completions = [Completion::default(); 64];
     while !tracing.is_done() {
         for connection in [&nodes.at_a, &second[0]] {
@@ -161,7 +165,8 @@ fn a_million_events_of_a_fast_link() -> Result<()> {
     Ok(())
 }
 
-/// A replay that cannot fail proves nothing: whatever is changed in a trace, it says so, and where.
+/// Checks that the replay reports any change in a trace, and its place. A replay that cannot fail would prove
+/// nothing.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_trace_that_was_changed_diverges() -> Result<()> {
@@ -191,14 +196,14 @@ fn a_trace_that_was_changed_diverges() -> Result<()> {
     Ok(())
 }
 
-/// The trace with one bit turned in the first note of this kind of a run.
+/// Returns the trace with one flipped bit in the first note of this kind in a run.
 fn changed(trace: &[u8], event: u64, tag: Tag) -> Option<Vec<u8>> {
     let mut changed = trace.to_vec();
     let (mut at, mut runs) = (Head::LEN, 0);
     loop {
         let head = ChunkHead::from_bytes(trace.get(at..at + ChunkHead::LEN)?.try_into().ok()?);
         at += ChunkHead::LEN;
-        if head.kind == chunk::RUN {
+        if head.kind == ChunkKind::RUN {
             if runs == event {
                 break;
             }
@@ -210,7 +215,7 @@ fn changed(trace: &[u8], event: u64, tag: Tag) -> Option<Vec<u8>> {
     loop {
         let [number, words, ..] = *trace.get(word..word + 4)? else { return None };
         if number == tag as u8 {
-            // Of a note without words, the small value; of two, the higher.
+            // In a note without words, the bit is in the small value; in one with two words, in the higher word.
             changed[word + if words == 0 { 2 } else { 4 * usize::from(words) }] ^= 1;
             return Some(changed);
         }

@@ -1,21 +1,21 @@
 //! Window bitmaps: 128 bits for the data window, 64 for the request window (F-9.2.1-2).
 //!
-//! Bit `n` stands for PSN `base + n` (F-7.7.2-2). The 128-bit map is two `u64`, because BPF has no variable
-//! 128-bit shift. Every position and distance is accepted: shift counts are masked and positions outside
-//! the map read as 0 and ignore writes, so no operation has a panicking path.
+//! Bit `n` stands for PSN `base + n` (F-7.7.2-2). The 128-bit map consists of two `u64`, because BPF has no
+//! variable 128-bit shift. Every position and distance is accepted: shift counts are masked, positions outside the
+//! map read as 0, and writes to them are ignored. So no operation can panic.
 //!
-//! BPF has no instruction to count zeros or ones either: each scan becomes a multiplication and a table
-//! look-up, so [`Bitmap128::trailing_zeros`], [`Bitmap128::trailing_ones`], [`Bitmap128::top`] and
-//! [`Bitmap128::take_lowest`] pick their word first and scan only that one. The kernel's verifier does not
-//! know how large a position from the table can be, while the compiler does and may drop a mask on it (seen
-//! with `& 63` after [`Bitmap64::take_lowest`]): to index by it, add it to a base and mask the sum.
+//! BPF also has no instruction to count zeros or ones: each scan becomes a multiplication and a table look-up. So
+//! [`Bitmap128::trailing_zeros`], [`Bitmap128::trailing_ones`], [`Bitmap128::top`] and [`Bitmap128::take_lowest`]
+//! choose their word first and scan only that one. The kernel's verifier does not know the range of a position
+//! from the table. The compiler knows it, and may drop a mask on the position (seen with `& 63` after
+//! [`Bitmap64::take_lowest`]). To use a position as an index, add it to a base and mask the sum.
 
 use bytemuck::{Pod, Zeroable};
 
 const WORD_BITS: u32 = u64::BITS;
 const SHIFT_MASK: u32 = WORD_BITS - 1;
 
-/// What both widths define in the same words, on top of their own `bit`, `and`, `or`, `not`, `is_zero`.
+/// Operations that both widths define in the same way, based on their own `bit`, `and`, `or`, `not`, `is_zero`.
 macro_rules! derived_operations {
     ($name:ident, $width:literal) => {
         impl $name {
@@ -34,14 +34,14 @@ macro_rules! derived_operations {
                 *self = self.and_not(Self::bit(n));
             }
 
-            /// A copy with bit `n` set; an equal copy beyond the width.
+            /// Returns a copy with bit `n` set; an equal copy beyond the width.
             #[inline(always)]
             #[must_use]
             pub const fn with(self, n: u32) -> Self {
                 self.or(Self::bit(n))
             }
 
-            /// Bits that are in `self` and not in `other`.
+            /// Returns the bits that are in `self` and not in `other`.
             #[inline(always)]
             #[must_use]
             pub const fn and_not(self, other: Self) -> Self {
@@ -67,7 +67,7 @@ impl Bitmap128 {
     /// No bit set.
     pub const ZERO: Self = Self { low: 0, high: 0 };
 
-    /// Bit `n` alone; [`Self::ZERO`] beyond the width.
+    /// Returns a map with only bit `n`; [`Self::ZERO`] beyond the width.
     #[inline(always)]
     pub const fn bit(n: u32) -> Self {
         let word = 1 << (n & SHIFT_MASK);
@@ -80,41 +80,42 @@ impl Bitmap128 {
         }
     }
 
-    /// Bit `n`; false beyond the width.
+    /// Returns bit `n`; false beyond the width.
     #[inline(always)]
     pub const fn get(self, n: u32) -> bool {
         let word = if n < 64 { self.low } else { self.high };
         n < 128 && (word >> (n & SHIFT_MASK)) & 1 != 0
     }
 
-    /// Bits that are in both.
+    /// Returns the bits that are in both maps.
     #[inline(always)]
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self { low: self.low & other.low, high: self.high & other.high }
     }
 
-    /// Bits that are in either.
+    /// Returns the bits that are in at least one of the maps.
     #[inline(always)]
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self { low: self.low | other.low, high: self.high | other.high }
     }
 
-    /// All 128 bits inverted.
+    /// Returns the map with all 128 bits inverted.
     #[inline(always)]
     #[must_use]
     pub const fn not(self) -> Self {
         Self { low: !self.low, high: !self.high }
     }
 
-    /// True if no bit is set.
+    /// Returns true if no bit is set.
     #[inline(always)]
     pub const fn is_zero(self) -> bool {
         (self.low | self.high) == 0
     }
 
-    /// The map as seen from a base `n` higher: bit `n` becomes bit 0 (F-9.2.2.4-7). 128 and more clears.
+    /// Returns the map relative to a base that is `n` higher: bit `n` becomes bit 0 (F-9.2.2.4-7). Empty for 128
+    /// and more.
     #[inline(always)]
     #[must_use]
     pub const fn shift_right(self, n: u32) -> Self {
@@ -124,13 +125,13 @@ impl Bitmap128 {
         } else if n >= 64 {
             Self { low: self.high >> count, high: 0 }
         } else {
-            // Two steps, since a count of 0 would ask for a shift by 64.
+            // Two steps, because for a count of 0 one step would be a shift by 64.
             let carried = (self.high << 1) << (SHIFT_MASK - count);
             Self { low: (self.low >> count) | carried, high: self.high >> count }
         }
     }
 
-    /// The map as seen from a base `n` lower: bit 0 becomes bit `n`. 128 and more clears.
+    /// Returns the map relative to a base that is `n` lower: bit 0 becomes bit `n`. Empty for 128 and more.
     #[inline(always)]
     #[must_use]
     pub const fn shift_left(self, n: u32) -> Self {
@@ -145,7 +146,7 @@ impl Bitmap128 {
         }
     }
 
-    /// The `n` lowest bits set; all of them from 128 on.
+    /// Returns a map with the `n` lowest bits set; all bits from 128 on.
     #[inline(always)]
     pub const fn low_mask(n: u32) -> Self {
         if n >= 64 {
@@ -155,27 +156,27 @@ impl Bitmap128 {
         }
     }
 
-    /// Length of the run of ones from bit 0: how far a base may advance (F-9.2.2.4-7). 128 if full.
+    /// Returns the length of the run of ones from bit 0: how far a base may advance (F-9.2.2.4-7). 128 if full.
     #[inline(always)]
     pub const fn trailing_ones(self) -> u32 {
         self.not().trailing_zeros()
     }
 
-    /// Position of the lowest set bit; 128 if there is none.
+    /// Returns the position of the lowest set bit; 128 if there is none.
     #[inline(always)]
     pub const fn trailing_zeros(self) -> u32 {
         let (word, first) = if self.low != 0 { (self.low, 0) } else { (self.high, 64) };
         first + word.trailing_zeros()
     }
 
-    /// One more than the position of the highest set bit; 0 if there is none.
+    /// Returns the position of the highest set bit plus one; 0 if there is none.
     #[inline(always)]
     pub const fn top(self) -> u32 {
         let (word, first) = if self.high != 0 { (self.high, 64) } else { (self.low, 0) };
         first + WORD_BITS - word.leading_zeros()
     }
 
-    /// Number of set bits.
+    /// Returns the number of set bits.
     #[inline(always)]
     pub const fn count_ones(self) -> u32 {
         self.low.count_ones() + self.high.count_ones()
@@ -197,7 +198,7 @@ impl Bitmap128 {
         Some(n)
     }
 
-    /// A 1 above a 0: the ones are not contiguous from bit 0, so something is missing (D-33).
+    /// Returns true if the ones are not contiguous from bit 0, so something is missing (D-33).
     #[inline(always)]
     pub const fn has_hole(self) -> bool {
         if self.low == u64::MAX {
@@ -207,13 +208,13 @@ impl Bitmap128 {
         }
     }
 
-    /// The two words, bits 0 to 63 first.
+    /// Returns the two words, bits 0 to 63 first.
     #[inline(always)]
     pub const fn words(self) -> [u64; 2] {
         [self.low, self.high]
     }
 
-    /// From two words, bits 0 to 63 first.
+    /// Creates a map from two words, bits 0 to 63 first.
     #[inline(always)]
     pub const fn from_words(words: [u64; 2]) -> Self {
         Self { low: words[0], high: words[1] }
@@ -231,84 +232,85 @@ impl Bitmap64 {
     /// No bit set.
     pub const ZERO: Self = Self(0);
 
-    /// Bit `n` alone; [`Self::ZERO`] beyond the width.
+    /// Returns a map with only bit `n`; [`Self::ZERO`] beyond the width.
     #[inline(always)]
     pub const fn bit(n: u32) -> Self {
         if n < 64 { Self(1 << (n & SHIFT_MASK)) } else { Self::ZERO }
     }
 
-    /// Bit `n`; false beyond the width.
+    /// Returns bit `n`; false beyond the width.
     #[inline(always)]
     pub const fn get(self, n: u32) -> bool {
         n < 64 && (self.0 >> (n & SHIFT_MASK)) & 1 != 0
     }
 
-    /// Bits that are in both.
+    /// Returns the bits that are in both maps.
     #[inline(always)]
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Bits that are in either.
+    /// Returns the bits that are in at least one of the maps.
     #[inline(always)]
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// All 64 bits inverted.
+    /// Returns the map with all 64 bits inverted.
     #[inline(always)]
     #[must_use]
     pub const fn not(self) -> Self {
         Self(!self.0)
     }
 
-    /// True if no bit is set.
+    /// Returns true if no bit is set.
     #[inline(always)]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The map as seen from a base `n` higher: bit `n` becomes bit 0 (F-9.2.2.4-7). 64 and more clears.
+    /// Returns the map relative to a base that is `n` higher: bit `n` becomes bit 0 (F-9.2.2.4-7). Empty for 64
+    /// and more.
     #[inline(always)]
     #[must_use]
     pub const fn shift_right(self, n: u32) -> Self {
         if n < 64 { Self(self.0 >> (n & SHIFT_MASK)) } else { Self::ZERO }
     }
 
-    /// The map as seen from a base `n` lower: bit 0 becomes bit `n`. 64 and more clears.
+    /// Returns the map relative to a base that is `n` lower: bit 0 becomes bit `n`. Empty for 64 and more.
     #[inline(always)]
     #[must_use]
     pub const fn shift_left(self, n: u32) -> Self {
         if n < 64 { Self(self.0 << (n & SHIFT_MASK)) } else { Self::ZERO }
     }
 
-    /// The `n` lowest bits set; all of them from 64 on.
+    /// Returns a map with the `n` lowest bits set; all bits from 64 on.
     #[inline(always)]
     pub const fn low_mask(n: u32) -> Self {
         if n < 64 { Self((1 << (n & SHIFT_MASK)) - 1) } else { Self(u64::MAX) }
     }
 
-    /// Length of the run of ones from bit 0: how far a base may advance (F-9.2.2.4-7). 64 if full.
+    /// Returns the length of the run of ones from bit 0: how far a base may advance (F-9.2.2.4-7). 64 if full.
     #[inline(always)]
     pub const fn trailing_ones(self) -> u32 {
         self.0.trailing_ones()
     }
 
-    /// Position of the lowest set bit; 64 if there is none.
+    /// Returns the position of the lowest set bit; 64 if there is none.
     #[inline(always)]
     pub const fn trailing_zeros(self) -> u32 {
         self.0.trailing_zeros()
     }
 
-    /// One more than the position of the highest set bit; 0 if there is none.
+    /// Returns the position of the highest set bit plus one; 0 if there is none.
     #[inline(always)]
     pub const fn top(self) -> u32 {
         WORD_BITS - self.0.leading_zeros()
     }
 
-    /// Number of set bits.
+    /// Returns the number of set bits.
     #[inline(always)]
     pub const fn count_ones(self) -> u32 {
         self.0.count_ones()
@@ -325,7 +327,7 @@ impl Bitmap64 {
         Some(n)
     }
 
-    /// A 1 above a 0: the ones are not contiguous from bit 0, so something is missing (D-33).
+    /// Returns true if the ones are not contiguous from bit 0, so something is missing (D-33).
     #[inline(always)]
     pub const fn has_hole(self) -> bool {
         self.0 & self.0.wrapping_add(1) != 0

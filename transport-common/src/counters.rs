@@ -1,4 +1,4 @@
-//! Every reason for which a packet is dropped, passed on or worth counting: one list, one name each.
+//! The node's counters: one list of all reasons why a packet is dropped, passed on or counted, with one name each.
 
 use strum::{IntoStaticStr, VariantArray};
 
@@ -7,23 +7,23 @@ use strum::{IntoStaticStr, VariantArray};
 #[strum(serialize_all = "snake_case")]
 #[repr(u32)]
 pub enum Counter {
-    /// Not IPv4 or IPv6: handed to the kernel's stack.
+    /// Not IPv4 or IPv6: passed to the kernel's network stack.
     PassEthertype,
-    /// Not UDP: handed to the kernel's stack.
+    /// Not UDP: passed to the kernel's network stack.
     PassProtocol,
-    /// Another UDP port: handed to the kernel's stack.
+    /// Another UDP port: passed to the kernel's network stack.
     PassPort,
-    /// Another address than this node's: handed to the kernel's stack (D-86).
+    /// Not an address of this node: passed to the kernel's network stack (D-86).
     PassAddress,
     /// Falcon packets received that passed the parser.
     Received,
-    /// Frames sent by the engine.
+    /// Frames of the engine that were passed on to the card.
     SentByEngine,
-    /// Frames sent in the frame that was received.
+    /// Packets sent in the frame that was just received.
     SentInReceivedFrame,
     /// Received with UDP checksum 0: nothing to verify.
     ChecksumAbsent,
-    /// Shorter than its Ethernet header.
+    /// Frame shorter than its Ethernet header.
     DropEthernetTruncated,
     /// IPv4 header cut short, wrong version or length fields.
     DropIpv4Header,
@@ -41,13 +41,13 @@ pub enum Counter {
     DropUdpChecksum,
     /// PSP header cut short or malformed, or a version this connection does not use.
     DropPspHeader,
-    /// Falcon header cut short or lengths that disagree (D-16).
+    /// Falcon header cut short, or its lengths contradict each other (D-16).
     DropFalconLength,
     /// Falcon version other than 1 (D-09).
     DropFalconVersion,
     /// Reserved packet type, protocol type or Resync packet type (D-09, D-24).
     DropFalconType,
-    /// Protocol type of an upper layer protocol that this node does not have, as NVMe (F-7.2-6).
+    /// Protocol type of an upper layer protocol that this node does not support, for example NVMe (F-7.2-6).
     DropProtocol,
     /// No connection has this CID (D-50).
     DropUnknownCid,
@@ -69,7 +69,7 @@ pub enum Counter {
     DropDuplicate,
     /// PSN beyond the window (F-9.2.2.4-2).
     DropOutOfWindow,
-    /// No receive cell, response slot or reorder slot: resource NACK sent (F-11-16).
+    /// No receive cell, response slot or reorder slot. A new request gets a resource NACK (F-11-16).
     DropResources,
     /// Request RSN below the next expected one on an ordered connection (D-53).
     DropRsn,
@@ -77,17 +77,18 @@ pub enum Counter {
     DropPullDataUnknown,
     /// Acknowledgement older than the transmitter's state (D-35).
     AckStale,
-    /// Acknowledgement of something never sent (D-19).
+    /// Acknowledgement of a packet that was never sent (D-19).
     AckInvalid,
     /// NACK with a reserved code, or for a PSN that is not outstanding (D-38).
     NackIgnored,
-    /// A registered-memory or frame operation of the platform failed; the packet is retried.
+    /// A memory or frame operation of the platform failed. A packet to send is sent again later. A received packet
+    /// ends its transaction in error.
     PlatformFault,
-    /// A connection's lock was not to be had in a quarter of a second: the packet or turn is given up.
+    /// The connection's lock could not be taken within 250 ms. The packet or the service is dropped.
     LockTimeout,
-    /// A response did not fit into the received frame and went by the engine.
+    /// A reply could not be built in the received frame. The engine sends it.
     ReplyByEngine,
-    /// A completion had to wait because the application does not empty its completion queue.
+    /// A completion had to wait, because the application's completion queue was full.
     CompletionQueueFull,
     /// A work request of the application was malformed and completed in error.
     BadWorkRequest,
@@ -115,27 +116,32 @@ pub enum Counter {
     /// Congestion event refused: the queue is full, or there is no rate update engine.
     #[strum(serialize = "event_refused_queue_full")]
     EventRefusedFull,
-    /// Congestion event refused: the last one has no result yet.
+    /// Congestion event refused: the previous event has no result yet.
     EventRefusedOutstanding,
-    /// Queued congestion event without a result in time: the rate update engine stalls or is gone.
+    /// A queued congestion event got no result in time: the rate update engine stalls or is gone.
     CongestionEventLost,
-    /// Congestion result nobody waits for: dropped.
+    /// Congestion result that was not expected: dropped.
     CongestionResultUnexpected,
     /// Congestion result that was not legal and was repaired.
     CongestionResultRepaired,
     /// Received with the card's timestamp, converted to our clock.
     StampHardware,
-    /// The driver had no timestamp for the packet: the program's clock was taken.
+    /// The driver had no timestamp for the packet. The program's clock was used.
     StampAbsent,
-    /// It is not known at present how the card's clock relates to ours: the program's clock was taken.
+    /// The relation of the card's clock to ours is currently unknown. The program's clock was used.
     StampClockUnknown,
-    /// The card's timestamp lies in the future: the program's clock was taken.
+    /// The card's timestamp is in the future. The program's clock was used.
     StampInFuture,
-    /// The card's timestamp is older than a packet can be: the program's clock was taken.
+    /// The card's timestamp is older than a packet can be. The program's clock was used.
     StampTooOld,
+    /// Frames of the engine that went into the kernel's stack, because the card takes none from XDP. Those that the stack
+    /// passed on to the card are counted as sent by the engine too, those that it refused as not sent.
+    HandedToStack,
+    /// Frames of the engine that did not leave: XDP or the stack could not pass them on to the card.
+    DropNotSent,
 }
 
-/// Counters that a step asks for. Each is asked for once a step at most, so a bit stands for it: none is lost to another.
+/// The counters that a step raises. A step raises each counter at most once, so one bit per counter is enough.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Raised {
@@ -144,20 +150,17 @@ pub struct Raised {
 }
 
 impl Raised {
-    /// Asks for `counter`.
+    /// Raises `counter`.
     #[inline(always)]
     pub const fn raise(&mut self, counter: Counter) {
         self.raise_index(counter as u32);
     }
 
-    /// Asks for a counter by its index.
+    /// Raises a counter by its index.
     #[inline(always)]
     pub const fn raise_index(&mut self, index: u32) {
         let bit = 1 << (index & 63);
-        debug_assert!(
-            if index < 64 { self.low } else { self.high } & bit == 0,
-            "asked for twice in one step"
-        );
+        debug_assert!(if index < 64 { self.low } else { self.high } & bit == 0, "raised twice in one step");
         if index < 64 {
             self.low |= bit;
         } else {
@@ -165,27 +168,27 @@ impl Raised {
         }
     }
 
-    /// Whether `counter` is asked for.
+    /// Returns whether `counter` is raised.
     #[inline(always)]
     pub const fn contains(&self, counter: Counter) -> bool {
         let word = if (counter as u32) < 64 { self.low } else { self.high };
         word & 1 << (counter as u32 & 63) != 0
     }
 
-    /// Whether none is asked for.
+    /// Returns whether no counter is raised.
     #[inline(always)]
     pub const fn is_empty(&self) -> bool {
         self.low | self.high == 0
     }
 
-    /// Nothing is asked for.
+    /// Clears all counters.
     #[inline(always)]
     pub const fn clear(&mut self) {
         self.low = 0;
         self.high = 0;
     }
 
-    /// Takes the index of one that is asked for.
+    /// Removes one raised counter and returns its index.
     #[inline(always)]
     pub const fn take(&mut self) -> Option<u32> {
         if self.low != 0 {
@@ -210,12 +213,12 @@ impl Counter {
     /// Number of counters.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The name under which people see it.
+    /// Returns the name for people.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Whether it counts packets that were dropped.
+    /// Returns whether it counts dropped packets.
     pub fn is_drop(self) -> bool {
         self.name().starts_with("drop_")
     }
@@ -252,7 +255,7 @@ mod tests {
         assert!(raised.is_empty());
     }
 
-    /// The step adds a verdict to the first of its counters.
+    /// The step adds a verdict to the index of the first of its counters.
     #[test]
     fn verdicts_of_admission_have_their_counters() {
         for verdict in Verdict::ALL {

@@ -1,42 +1,45 @@
-//! Receive timestamps of the card: how its clock relates to the node's, and which stamps can be believed.
+//! Receive timestamps of the card: the relation of its clock to the node's, and which stamps are valid.
 //!
-//! A card stamps frames by a clock of its own. T1 to T4 are compared with each other (F-10.1-3), so all of them have to
-//! be of one clock, the node's monotonic one. User space measures the relation of the two and keeps it current; the
-//! program that receives converts.
+//! A card stamps frames with its own clock. T1 to T4 are compared with each other (F-10.1-3), so all of them have
+//! to come from one clock, the node's monotonic clock. User space measures the relation of the two clocks and
+//! keeps it current. The receive program converts the stamps.
 
-use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::counters::Counter;
+use crate::shared::AtomicU64;
 use crate::units::Picoseconds;
 
-/// Stands in the program for the kernel function `bpf_xdp_metadata_rx_timestamp`, whose number differs from kernel to
-/// kernel: a helper number that no kernel has, which the loader replaces.
+/// Placeholder in the program for the kernel function `bpf_xdp_metadata_rx_timestamp`, whose number differs from
+/// kernel to kernel. It is a helper number that no kernel has. The loader replaces it.
 pub const RX_TIMESTAMP_CALL: i32 = 0x7fff_5453;
 
-/// How uncertain a measured relation may be, nanoseconds, and so how far in the future a stamp may seem to be.
+/// Largest error of a measured relation, nanoseconds. Also the largest time that a stamp may seem to be in the
+/// future.
 pub const LARGEST_ERROR_NANOS: u64 = 5_000;
-/// How long a relation holds, nanoseconds: at a drift of 10 parts in a million that is not known, its error grows to twice
-/// [`LARGEST_ERROR_NANOS`].
+/// Longest time that a relation is valid, nanoseconds. With an unknown drift of 10 parts in a million, its error
+/// grows in this time to twice [`LARGEST_ERROR_NANOS`].
 pub const LONGEST_USE_NANOS: u64 = 1_000_000_000;
-/// A frame does not wait longer than this for its turn, nanoseconds; an older stamp is another frame's or wrong.
+/// Longest time that a frame waits before it is processed, nanoseconds. An older stamp belongs to another frame or
+/// is wrong.
 pub const OLDEST_STAMP_NANOS: u64 = 100_000_000;
-/// [`Relation::drift`] of a card's clock that is 1 in a thousand slower than ours. No clock in order is farther off.
+/// [`Relation::drift`] of a card's clock that is slower than ours by 1 in 1000. No working clock differs more.
 pub const LARGEST_DRIFT: i64 = (1 << 32) / 1000;
 
-/// One instant by both clocks, and how they part from there.
+/// One instant by both clocks, and their drift from there on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relation {
     /// Nanoseconds of the card's clock.
     pub stamp: u64,
     /// Nanoseconds of the monotonic clock at the same instant.
     pub time: u64,
-    /// Nanoseconds that the monotonic clock gains for each of the card's clock, in units of 2^-32.
+    /// Nanoseconds that the monotonic clock gains per nanosecond of the card's clock, in units of 2^-32.
     pub drift: i64,
 }
 
 impl Relation {
-    /// When a frame with this stamp came off the wire, and under which counter that goes: the card's stamp if it can be
-    /// believed, else `now`. A stamp of 0 is none.
+    /// Returns the time when a frame with this stamp arrived from the wire, and the counter for it. The time is
+    /// the card's stamp if it is valid, otherwise `now`. A stamp of 0 means that there is none.
     #[inline(always)]
     pub fn arrival(&self, stamp: u64, now: Picoseconds) -> (Picoseconds, Counter) {
         const LONGEST_USE: u64 = LONGEST_USE_NANOS * 1000;
@@ -72,7 +75,8 @@ impl Relation {
     }
 }
 
-/// What user space knows of the card's clock, shared with the program. Zeroed memory is valid: nothing is known yet.
+/// What user space knows about the card's clock, shared with the program. Zeroed memory is valid: no relation is
+/// known yet.
 #[repr(C)]
 #[derive(Debug)]
 #[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
@@ -95,7 +99,8 @@ struct Words {
 const _: () = assert!(size_of::<ClockPage>() == 56);
 
 impl ClockPage {
-    /// The relation in force; `None` before the first, and in the moment in which it is replaced twice.
+    /// Returns the relation in force. Returns `None` before the first one, and if it is replaced twice during the
+    /// call.
     #[inline(always)]
     pub fn relation(&self) -> Option<Relation> {
         let version = self.version.load(Acquire);
@@ -111,7 +116,7 @@ impl ClockPage {
         if self.version.load(Relaxed) == version { Some(relation) } else { None }
     }
 
-    /// Puts a relation into force. One thread does this.
+    /// Puts a relation into force. Only one thread may do this.
     pub fn publish(&self, relation: Relation) {
         let version = self.version.load(Relaxed) + 1;
         let words = &self.relations[(version & 1) as usize];

@@ -1,6 +1,6 @@
 //! Typed identifiers and serial numbers.
 //!
-//! [`Psn`] and [`Rsn`] wrap at 2^32 and therefore have serial comparison and no `Ord` (D-19).
+//! [`Psn`] and [`Rsn`] wrap at 2^32. So they have serial comparison and no `Ord` (D-19).
 
 use bytemuck::{Pod, Zeroable};
 
@@ -12,27 +12,28 @@ macro_rules! serial_number {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The number `n` steps later, modulo 2^32.
+            /// Returns the number `n` steps later, modulo 2^32.
             #[inline(always)]
             #[must_use]
             pub const fn add(self, n: u32) -> Self {
                 Self(self.0.wrapping_add(n))
             }
 
-            /// The number `n` steps earlier, modulo 2^32.
+            /// Returns the number `n` steps earlier, modulo 2^32.
             #[inline(always)]
             #[must_use]
             pub const fn sub(self, n: u32) -> Self {
                 Self(self.0.wrapping_sub(n))
             }
 
-            /// Steps from `base` forward to `self`, modulo 2^32.
+            /// Returns the number of steps from `base` forward to `self`, modulo 2^32.
             #[inline(always)]
             pub const fn distance_from(self, base: Self) -> u32 {
                 self.0.wrapping_sub(base.0)
             }
 
-            /// Serial "less than": `self` lies in the half circle behind `other` (D-19).
+            /// Serial "less than": returns whether `self` is in the half of the number circle before `other`
+            /// (D-19).
             #[inline(always)]
             pub const fn is_before(self, other: Self) -> bool {
                 (self.0.wrapping_sub(other.0) as i32) < 0
@@ -46,11 +47,11 @@ serial_number! {
     Psn
 }
 serial_number! {
-    /// Request sequence number: keys the state and the order of a transaction (F-6.1.1-1).
+    /// Request sequence number: identifies the state and the order of a transaction (F-6.1.1-1).
     Rsn
 }
 
-/// Connection identifier, 24 bits, allocated by the end that receives packets bearing it (F-6.2-2).
+/// Connection identifier, 24 bits. The end that receives the packets that carry it allocates it (F-6.2-2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Cid(pub u32);
@@ -65,7 +66,7 @@ impl Cid {
 #[repr(transparent)]
 pub struct Spi(pub u32);
 
-/// Key by which a peer names a registered memory region; 0 is never valid (D-84).
+/// Key with which a peer names a registered memory region; 0 is never valid (D-84).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct RKey(pub u32);

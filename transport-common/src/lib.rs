@@ -1,11 +1,11 @@
 //! The Falcon transport (OCP rev 0.9) as pure functions over plain data.
 //!
-//! No clock, no allocation, no I/O, no randomness, no floats: time, packets and random numbers come in as
-//! arguments, what to do comes out as a value. The XDP programs, the host simulation and the hardware model
-//! compile this same crate; differential tests hold the three together.
+//! No clock, no allocation, no I/O, no randomness, no floats. Time, packets and random numbers are arguments. The
+//! actions to take are return values. The XDP programs, the host simulation and the hardware model compile this
+//! same crate. Differential tests compare the three.
 //!
-//! Requirements (`F-...`) and decisions (`D-...`) are cited beside the line that obeys them. `docs/spec` holds them,
-//! `docs/architecture.md` says which module owns what and follows two packets through this crate.
+//! Requirements (`F-...`) and decisions (`D-...`) are cited at the code that implements them. `docs/spec` lists
+//! them. `docs/architecture.md` describes which module owns what, and follows two packets through this crate.
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 #![forbid(unsafe_op_in_unsafe_fn)]

@@ -1,15 +1,15 @@
-//! Ranges of what people set for a connection: the one truth for the node file, the library and the core.
+//! Ranges of a connection's settings: the only definition, for the node file, the library and the core.
 
 use crate::units::{Fcwnd, Ticks};
 
-/// The least and the largest value of a field.
+/// The smallest and the largest value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Least value, in the unit that the constant names.
+    /// Smallest value, in the unit that the constant's documentation names.
     pub least: u64,
-    /// Largest value.
+    /// Largest value, in the same unit.
     pub most: u64,
-    /// The same for people, with the unit.
+    /// The range as a text for people, with the unit.
     pub text: &'static str,
 }
 
@@ -18,19 +18,19 @@ impl Limit {
         Self { least, most, text }
     }
 
-    /// Whether `value` lies within.
+    /// Returns whether `value` is in the range.
     pub const fn contains(&self, value: u64) -> bool {
         value >= self.least && value <= self.most
     }
 
-    /// Whether a duration lies within, where the unit is the nanosecond. Ticks are coarser: the ends are rounded as a
-    /// setting is.
+    /// Returns whether a duration is in a range whose unit is the nanosecond. Ticks are coarser, so the ends are
+    /// rounded in the same way as a setting.
     pub const fn contains_ticks(&self, value: Ticks) -> bool {
         value.0 >= Ticks::from_nanos(self.least).0 && value.0 <= Ticks::from_nanos(self.most).0
     }
 }
 
-/// Fabric window, in 1/1024 packet: its 11.10 fixed point (D-79).
+/// Fabric window, in 1/1024 packet, the unit of its 11.10 fixed-point format (D-79).
 pub const FCWND: Limit = Limit::new(1, Fcwnd::MAX.0 as u64, "1/1024 to 2047.999 packets");
 /// NIC window, packets: the 11 bits of the event and the result entry (F-10.6.2.1-6, D-65).
 pub const NCWND: Limit = Limit::new(1, 2047, "1 to 2047 packets");
@@ -40,21 +40,21 @@ pub const RTO: Limit = Limit::new(1_000, 2_199_000_000, "1 us to 2.199 s");
 pub const REQUEST_WINDOW: Limit = Limit::new(1, 64, "1 to 64 packets");
 /// Data transmit window, packets (D-27).
 pub const DATA_WINDOW: Limit = Limit::new(1, 128, "1 to 128 packets");
-/// Timeout retransmissions, which are counted in 16 bits (D-46).
+/// Timeout retransmissions, counted in 16 bits (D-46).
 pub const RETRANSMIT_ATTEMPTS: Limit = Limit::new(0, 65_535, "0 to 65535");
-/// ACK coalescing time, nanoseconds: beyond it every sender would time out first.
+/// ACK coalescing time, nanoseconds. With a longer one every sender would time out first.
 pub const ACK_COALESCING: Limit = Limit::new(0, 1_000_000_000, "0 to 1 s");
-/// Out-of-order distance of early retransmission, packets: the data window's bitmap has no bit beyond (D-36).
+/// Out-of-order distance of early retransmission, packets. The data window's bitmap has no more bits (D-36).
 pub const OOO_THRESHOLD: Limit = Limit::new(0, 127, "0 to 127 packets");
-/// AR on every packet up to this fabric window, packets (F-9.1.3.1-2).
+/// Fabric window up to which every packet carries AR, packets (F-9.1.3.1-2).
 pub const ACK_REQUEST_THRESHOLD: Limit = Limit::new(0, 2047, "0 to 2047 packets");
-/// Percent of packets with AR (D-81).
+/// Percent of packets that carry AR (D-81).
 pub const ACK_REQUEST_PERCENT: Limit = Limit::new(0, 100, "0 to 100");
 /// RNR timeout code, 5 bits (F-7.8-4).
 pub const RNR_TIMEOUT_CODE: Limit = Limit::new(0, 31, "0 to 31");
-/// Transaction timeout, nanoseconds: up to half of the 563 s after which Falcon time wraps (D-12).
+/// Transaction timeout, nanoseconds: at most half of the 563 s after which Falcon time wraps (D-12).
 pub const TRANSACTION_TIMEOUT: Limit = Limit::new(1_000, 281_000_000_000, "1 us to 281 s");
-/// Replay protection margin, nanoseconds: 2^32 packets at line rate take 20 s and more (D-56).
+/// Replay protection margin, nanoseconds: 2^32 packets at line rate take at least 20 s (D-56).
 pub const REPLAY_MARGIN: Limit = Limit::new(0, 10_000_000_000, "0 to 10 s");
 /// Weight of a new value in the smoothed occupancy, in 1/256 (F-10.2-2).
 pub const OCCUPANCY_WEIGHT: Limit = Limit::new(1, 256, "1 to 256");

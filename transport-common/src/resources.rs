@@ -1,48 +1,50 @@
-//! Receive resources of a connection: how full the pools are (section 8.2, 10.2).
+//! Receive resources of a connection: the occupancy of the pools (section 8.2, 10.2).
 
 use crate::packet_delivery::DATA_WINDOW;
 use bytemuck::{Pod, Zeroable};
 
-/// Bytes of a receive cell: one packet's payload.
+/// Bytes of a receive cell: the payload of one packet.
 pub const CELL_BYTES: usize = 4096;
-/// Receive cells of a node; their numbers start at 1, see [`NO_CELL`](crate::transaction::NO_CELL).
+/// Receive cells of a node. Their numbers start at 1, see [`NO_CELL`](crate::transaction::NO_CELL).
 pub const CELLS: usize = 2048;
-/// Requests a connection may hold: its share of the packet pool (10.2).
+/// Number of requests that a connection may hold: its share of the packet pool (10.2).
 const PACKET_POOL: u32 = DATA_WINDOW;
-/// Levels of occupancy (F-10.2-3).
+/// Number of occupancy levels (F-10.2-3).
 const LEVELS: u32 = 32;
-/// An average without a sample.
+/// Value of an average without a sample.
 const UNKNOWN: u32 = u32::MAX;
 
-/// How full the receive pools are, from the point of view of one connection.
+/// Occupancy of the receive pools, from the view of one connection.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Occupancy {
-    /// Smoothed number of requests held, its share of the packet pool in use, 8 fraction bits (F-10.2-1).
+    /// Smoothed number of requests held, which is the connection's use of its share of the packet pool, 8 fraction
+    /// bits (F-10.2-1).
     pub packets: u32,
     /// Smoothed number of the node's receive cells in use, 8 fraction bits (F-10.2-1).
     pub buffers: u32,
-    /// Weight of a new value, in 1/256; 0 stands for 256, which does not smooth (F-10.2-2, D-61).
+    /// Weight of a new value, in 1/256; 0 stands for 256: no smoothing (F-10.2-2, D-61).
     pub weight: u32,
-    /// Requests held for the ULP at which the packet pool counts as full; the thresholds of the 32 levels divide what
-    /// lies below evenly (F-10.2-3, D-76). 0 stands for all that a connection can hold.
+    /// Number of requests held for the ULP at which the packet pool counts as full. The thresholds of the 32
+    /// levels divide the range below it evenly (F-10.2-3, D-76). 0 stands for all that a connection can hold.
     pub full_packet_pool: u16,
-    /// Receive cells of the node in use at which the buffer pool counts as full, likewise. 0 stands for all there are.
+    /// Number of the node's receive cells in use at which the buffer pool counts as full, with the same levels. 0
+    /// stands for all cells.
     pub full_buffer_pool: u16,
     /// Level reported to the peer, 0..31.
     pub level: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
 }
 
 impl Occupancy {
-    /// Nothing seen yet: the first sample is the average (D-76).
+    /// Creates an occupancy without samples: the first sample becomes the average (D-76).
     pub fn new(weight: u32, full_packet_pool: u16, full_buffer_pool: u16) -> Self {
         let (packets, buffers) = (UNKNOWN, UNKNOWN);
         Self { packets, buffers, weight, full_packet_pool, full_buffer_pool, ..Self::default() }
     }
 
-    /// The held requests changed, or the node's cells did: the level follows (F-10.2-1, F-10.2-3, F-10.2-4).
+    /// Updates the level after the held requests or the node's cells changed (F-10.2-1, F-10.2-3, F-10.2-4).
     #[inline(always)]
     pub fn changed(&mut self, held: u32, cells_in_use: u32) {
         let packet_pool = pool(self.full_packet_pool, PACKET_POOL);
@@ -55,8 +57,8 @@ impl Occupancy {
     }
 }
 
-/// Moves an average with 8 fraction bits towards `current`; `alpha` of 256 is the weight of the new value, 0 stands for
-/// 256 (F-10.2-1, F-10.2-2, D-61). The first value is the average (D-76).
+/// Moves an average with 8 fraction bits towards `current`. `alpha` / 256 is the weight of the new value; 0 stands
+/// for 256 (F-10.2-1, F-10.2-2, D-61). The first value becomes the average (D-76).
 #[inline(always)]
 fn smooth_occupancy(average: &mut u32, current: u32, alpha: u32) {
     let alpha = if alpha == 0 || alpha > 256 { 256 } else { alpha };
@@ -72,13 +74,14 @@ fn smooth_occupancy(average: &mut u32, current: u32, alpha: u32) {
     };
 }
 
-/// The size of a pool that counts as full at `full` of `all`; 0 and what is more than all stand for all.
+/// Returns the size of a pool that counts as full at `full` of `all`. 0 and values above `all` stand for `all`.
 #[inline(always)]
 fn pool(full: u16, all: u32) -> u32 {
     if full == 0 || full as u32 > all { all } else { full as u32 }
 }
 
-/// The level of an average in a pool of `size`, not 0: the thresholds divide the pool evenly (D-76).
+/// Returns the level of an average in a pool of `size`, which is not 0. The thresholds divide the pool evenly
+/// (D-76).
 #[inline(always)]
 fn level(average: u32, size: u32) -> u8 {
     let whole = average as u64 * LEVELS as u64;

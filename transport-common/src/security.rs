@@ -1,4 +1,4 @@
-//! Security of a connection (sections 6.5, 9.2.1, 9.2.2): who may send to it, and which packets are new.
+//! Security of a connection (sections 6.5, 9.2.1, 9.2.2): which senders are accepted, and which packets are new.
 
 use crate::counters::Counter;
 use crate::ids::Spi;
@@ -6,7 +6,7 @@ use crate::units::Picoseconds;
 use crate::wire::packet::Packet;
 use bytemuck::{Pod, Zeroable};
 
-/// The peer's clock and ours drift apart by less than this part of the time that has passed: 2^-10.
+/// Largest drift between the peer's clock and ours: 2^-10 of the time that has passed.
 const DRIFT_SHIFT: u32 = 10;
 
 /// A tick of the protocol's clock is 2^17 ps, as in [`crate::units::FalconTime`].
@@ -18,11 +18,11 @@ const TICK_SHIFT: u32 = 17;
 pub struct Security {
     /// Newest IV accepted (F-9.2.1-5).
     pub remote_time: u64,
-    /// Last IV assigned; the next is larger (D-12).
+    /// Last IV assigned. The next one is larger (D-12).
     pub last_iv: u64,
-    /// How far the peer's clock is ahead of ours, picoseconds, as far as is believed.
+    /// Accepted lead of the peer's clock over ours, picoseconds.
     pub clock_lead: u64,
-    /// When that was looked at, by our clock, picoseconds; 0 before the first packet.
+    /// Time of the last update of `clock_lead` by our clock, picoseconds; 0 before the first packet.
     pub clock_seen: u64,
     /// Replay protection margin in picoseconds (F-9.2.1-7).
     pub replay_margin: u64,
@@ -36,13 +36,13 @@ pub struct Security {
     pub version: u8,
     /// 0 until `remote_time` has a value (D-87).
     pub remote_time_known: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: [u8; 6],
 }
 
 impl Security {
-    /// Checks a packet's version, source, SPI and IV; the newest IV is remembered. Why it is refused: then nothing has
-    /// changed (D-23).
+    /// Checks a packet's version, source, SPI and IV, and records the newest IV. If the packet is refused, returns
+    /// the reason and changes nothing (D-23).
     #[inline(always)]
     pub fn check(&mut self, packet: &Packet, now: Picoseconds) -> Option<Counter> {
         if packet.psp_version != self.version {
@@ -70,12 +70,14 @@ impl Security {
         None
     }
 
-    /// Whether an IV is no further ahead than the peer's clock can be, with the replay margin as tolerance: a forged one from
-    /// the future would else have all that follow it refused as replays. How far the peer's clock is ahead of ours is followed
-    /// no faster than clocks drift, so that many small steps gain nothing either.
+    /// Returns whether an IV is no further ahead than the peer's clock can be, with the replay margin as
+    /// tolerance. A forged IV from the future would otherwise make all later packets look like replays. The
+    /// recorded lead of the peer's clock changes no faster than clocks drift, so many small steps gain nothing
+    /// either.
     #[inline(always)]
     fn follows_clock(&mut self, iv: u64, now: Picoseconds) -> bool {
-        // In whole ticks, one later: what is remembered is then the same wherever a recording is replayed, and never 0.
+        // The time is rounded to whole ticks, plus one. So the recorded values are the same wherever a recording
+        // is replayed, and never 0.
         let now = Picoseconds(((now.0 >> TICK_SHIFT) + 1) << TICK_SHIFT);
         let lead = iv.wrapping_sub(now.0);
         if self.clock_seen == 0 {
@@ -101,14 +103,15 @@ impl Security {
         true
     }
 
-    /// Forgets the peer's clock: its next packet that passes all other checks sets it anew, as on a connection that was just
-    /// opened (D-87). For a peer known to have restarted; nothing in its packets tells that from a replay.
+    /// Forgets the peer's clock. The peer's next packet that passes all other checks sets it again, as on a new
+    /// connection (D-87). For a peer that is known to have restarted: its packets alone cannot be distinguished
+    /// from replays.
     pub fn expect_restart(&mut self) {
         self.remote_time_known = 0;
         self.clock_seen = 0;
     }
 
-    /// The next IV: the clock, but always larger than the last one (D-12, D-90).
+    /// Returns the next IV: the clock, but always larger than the last IV (D-12, D-90).
     #[inline(always)]
     pub fn next_iv(&mut self, now: Picoseconds) -> u64 {
         let last = self.last_iv;
@@ -139,12 +142,16 @@ mod tests {
         let mut s = security();
         let (here, there) = (5 * SECOND, 900 * SECOND);
         assert_eq!(s.check(&packet(there), Picoseconds(here)), None);
-        // Each forged packet goes as far ahead as the last one left room for.
+        // Each forged packet goes as far ahead as the previous one allows.
         for n in 1..1000 {
             s.check(&packet(there + n * MARGIN), Picoseconds(here + n));
             s.check(&packet(s.remote_time + MARGIN), Picoseconds(here + n));
         }
-        assert_eq!(s.check(&packet(there + 2000), Picoseconds(here + 2000)), None, "the peer is still heard");
+        assert_eq!(
+            s.check(&packet(there + 2000), Picoseconds(here + 2000)),
+            None,
+            "the peer is still accepted"
+        );
         assert_eq!(s.check(&packet(there + SECOND), Picoseconds(here + 3000)), Some(Counter::DropIvAhead));
     }
 
@@ -167,7 +174,11 @@ mod tests {
         assert_eq!(s.check(&packet(2 * SECOND), now), Some(Counter::DropReplay));
         s.expect_restart();
         assert_eq!(s.check(&packet(2 * SECOND), now), None);
-        assert_eq!(s.check(&packet(900 * SECOND), now), Some(Counter::DropIvAhead), "the old clock is gone");
+        assert_eq!(
+            s.check(&packet(900 * SECOND), now),
+            Some(Counter::DropIvAhead),
+            "the old clock is forgotten"
+        );
     }
 
     #[test]

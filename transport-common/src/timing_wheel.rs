@@ -1,27 +1,27 @@
-//! Hierarchical timing wheel: one deadline for each of `N` connection slots, in fixed memory.
+//! Hierarchical timing wheel: one deadline per connection slot, for `N` slots, in fixed memory.
 //!
-//! After Varghese and Lauck, with Carousel's use of it for pacing: retransmission, ACK coalescing and
-//! inter-packet gap deadlines of a connection meet in one entry, the earliest of them. A tick is 512 ns, the
-//! unit of the inter-packet gap (D-79, F-10.6.2.1-7).
+//! The design follows Varghese and Lauck, and Carousel's use of it for pacing. Retransmission, ACK coalescing and
+//! inter-packet gap deadlines of a connection share one entry, which holds the earliest of them. A tick is 512 ns,
+//! the unit of the inter-packet gap (D-79, F-10.6.2.1-7).
 //!
-//! There are 6 levels of 64 slots; a slot of level `l` spans 64^l ticks. A deadline is filed at the level of
-//! the highest 6-bit digit in which it differs from the cursor. Hence every entry of a level is due before
-//! any entry of the next, and the earliest slot is found by one look at each level's occupancy word. When
-//! the cursor enters a slot of a higher level, that slot's entries are filed anew (cascaded), one step each.
-//! A slot of level 0 spans one tick, so its entries are due exactly.
+//! There are 6 levels of 64 slots. A slot of level `l` spans 64^l ticks. A deadline is filed at the level of the
+//! highest 6-bit digit in which it differs from the cursor. So every entry of a level is due before any entry of
+//! the next level, and one look at each level's occupancy word finds the earliest slot. When the cursor enters a
+//! slot of a higher level, the entries of that slot are filed again (cascaded), one per step. A slot of level 0
+//! spans one tick, so its entries are due exactly.
 //!
-//! All zero bytes are a valid, empty wheel, so that it may live in a map of the kernel. Every index is
-//! masked with a constant; no operation can panic. Not for concurrent use: one owner turns the wheel.
+//! All zero bytes are a valid, empty wheel, so the wheel can be in a map of the kernel. Every index is masked with
+//! a constant. No operation can panic. Not for concurrent use: the wheel has one owner.
 
 /// Length of a tick in nanoseconds.
 pub const NANOS_PER_TICK: u64 = 1 << TICK_SHIFT;
 
-/// Steps that one [`TimingWheel::poll`] takes at most: each enters a slot if need be and moves one entry.
-/// With 4 the kernel's verifier walks some 5,000 instructions for a poll, with 8 over 20,000.
+/// Largest number of steps of one [`TimingWheel::poll`]. Each step enters a slot if needed and moves one entry.
+/// With 4 steps the kernel's verifier walks some 5,000 instructions for a poll, with 8 steps over 20,000.
 pub const WORK_PER_POLL: u32 = 4;
 
-/// Farthest distance in ticks at which a deadline is filed exactly: 63 slots of the top level, 9.6 hours.
-/// Farther deadlines wait in the last slot and are filed anew from there.
+/// Largest distance in ticks at which a deadline is filed exactly: 63 slots of the top level, 9.6 hours. Later
+/// deadlines wait in the last slot, and are filed again from there.
 pub const HORIZON: u64 = (SLOTS as u64 - 1) << shift_of(LEVELS - 1);
 
 const TICK_SHIFT: u32 = 9;
@@ -30,36 +30,37 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const SLOT_MASK: u64 = SLOTS as u64 - 1;
 
-// Room for 8 levels, of which 6 are used: a power of two makes a mask prove the index.
+// Space for 8 levels, of which 6 are used. With a power of two, a mask proves that an index is in bounds.
 const LEVEL_ROOM: usize = 8;
 const LEVEL_MASK: usize = LEVEL_ROOM - 1;
 const LOCATION_ROOM: usize = LEVEL_ROOM * SLOTS;
 const LOCATION_MASK: usize = LOCATION_ROOM - 1;
 
-/// The tick to give to [`TimingWheel::poll`] at a time in nanoseconds: rounded down.
+/// Returns the tick to pass to [`TimingWheel::poll`] at a time in nanoseconds: rounded down.
 #[inline(always)]
 pub const fn now_tick(nanos: u64) -> u64 {
     nanos >> TICK_SHIFT
 }
 
-/// The tick to file a deadline in nanoseconds under: rounded up, so that it never fires early.
+/// Returns the tick under which to file a deadline in nanoseconds: rounded up, so that it never fires early.
 #[inline(always)]
 pub const fn deadline_tick(nanos: u64) -> u64 {
     (nanos >> TICK_SHIFT) + (nanos & (NANOS_PER_TICK - 1) != 0) as u64
 }
 
-/// What one turn of the wheel found.
+/// Result of one poll of the wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled {
-    /// The deadline of this id has come; the id is no longer filed. More may be due.
+    /// The deadline of this id has passed. The id is no longer filed. More deadlines may be due.
     Expired(u32),
-    /// Caught up: nothing is due at this tick.
+    /// Nothing more is due at this tick.
     Idle,
-    /// The allowance of [`WORK_PER_POLL`] is spent; poll again, something may be due.
+    /// The limit of [`WORK_PER_POLL`] steps is reached. Poll again: something may be due.
     Busy,
 }
 
-/// One entry. The entries of a slot form a ring, oldest at the head, so equal deadlines fire in turn.
+/// One entry. The entries of a slot form a ring with the oldest at the head, so equal deadlines fire in the order
+/// of filing.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Link {
@@ -67,7 +68,7 @@ struct Link {
     expiry: u64,
     next: u32,
     previous: u32,
-    /// 1 + level * 64 + slot; 0 while not filed. The other fields count only while filed.
+    /// 1 + level * 64 + slot; 0 while not filed. The other fields are valid only while filed.
     place: u32,
     _padding: u32,
 }
@@ -76,7 +77,7 @@ impl Link {
     const IDLE: Self = Self { expiry: 0, next: 0, previous: 0, place: 0, _padding: 0 };
 }
 
-/// An occupied slot: where it is and the first tick it covers.
+/// An occupied slot: its position and the first tick that it covers.
 #[derive(Clone, Copy)]
 struct Slot {
     level: u32,
@@ -91,25 +92,25 @@ impl Slot {
     }
 }
 
-/// The wheel. `N` is a power of two of at most 2^31 (checked at compile time); ids are taken modulo `N`.
+/// The wheel. `N` is a power of two of at most 2^31 (checked at compile time). Ids are taken modulo `N`.
 ///
-/// Ticks do not wrap: 64 bits of 512 ns. Time as told to [`Self::poll`] is monotonic; a smaller tick counts
-/// as the largest one told so far.
+/// Ticks do not wrap: 64 bits of 512 ns. The time that is passed to [`Self::poll`] is monotonic. A smaller tick
+/// counts as the largest one passed so far.
 #[derive(Clone)]
 #[repr(C)]
 pub struct TimingWheel<const N: usize> {
-    /// Largest tick told to `poll`.
+    /// Largest tick that was passed to `poll`.
     clock: u64,
-    /// Tick from which entries are filed: nothing filed is due before it. At most `clock`.
+    /// Tick from which entries are filed: no filed entry is due before it. At most `clock`.
     cursor: u64,
-    /// No occupied slot starts before this tick. May be too low, never too high.
+    /// No occupied slot starts before this tick. It may be too low, but never too high.
     wake: u64,
     /// 1 + location of the slot being cascaded; 0 if none.
     cascading: u32,
     _padding: u32,
     /// Bit `i` of word `l`: slot `i` of level `l` has entries.
     occupancy: [u64; LEVEL_ROOM],
-    /// Id of the oldest entry of each slot; counts only if the slot is occupied.
+    /// Id of the oldest entry of each slot; valid only if the slot is occupied.
     heads: [u32; LOCATION_ROOM],
     links: [Link; N],
 }
@@ -126,7 +127,7 @@ impl<const N: usize> TimingWheel<N> {
         N - 1
     };
 
-    /// An empty wheel at tick 0: all bytes zero.
+    /// Creates an empty wheel at tick 0: all bytes zero.
     pub const fn new() -> Self {
         Self {
             clock: 0,
@@ -140,9 +141,10 @@ impl<const N: usize> TimingWheel<N> {
         }
     }
 
-    /// Files `id` under `deadline_tick`, or moves it there if it is filed already.
+    /// Files `id` under `deadline_tick`, or moves it there if it is already filed.
     ///
-    /// A deadline in the past counts as now: it fires at the next polls, after everything due before now.
+    /// A deadline in the past counts as now: it fires at one of the next polls, after everything that was due
+    /// before now.
     #[inline(always)]
     pub const fn schedule(&mut self, id: u32, deadline_tick: u64) {
         self.unlink(id);
@@ -153,16 +155,16 @@ impl<const N: usize> TimingWheel<N> {
         }
     }
 
-    /// Takes `id` out; does nothing if it is not filed.
+    /// Removes `id`. Does nothing if it is not filed.
     #[inline(always)]
     pub const fn cancel(&mut self, id: u32) {
         self.unlink(id);
     }
 
-    /// Advances to `now_tick` and takes out one entry whose deadline has come, in bounded work.
+    /// Advances to `now_tick` and removes one entry whose deadline has passed, in bounded work.
     ///
-    /// No entry fires before its deadline, and entries fire in order of their deadlines. Poll until
-    /// [`Polled::Idle`] to catch up. With nothing due the cost is a comparison and two stores.
+    /// No entry fires before its deadline, and entries fire in the order of their deadlines. Poll until
+    /// [`Polled::Idle`] to process all due entries. If nothing is due, the cost is a comparison and two stores.
     #[inline(always)]
     pub const fn poll(&mut self, now_tick: u64) -> Polled {
         if now_tick > self.clock {
@@ -182,16 +184,16 @@ impl<const N: usize> TimingWheel<N> {
         Polled::Busy
     }
 
-    /// Largest tick told to [`Self::poll`] so far.
+    /// Returns the largest tick that was passed to [`Self::poll`] so far.
     #[inline(always)]
     pub const fn clock(&self) -> u64 {
         self.clock
     }
 
-    /// A tick before which no poll is needed; `None` if nothing is filed.
+    /// Returns a tick before which no poll is needed. Returns `None` if nothing is filed.
     ///
-    /// It is the start of the earliest occupied slot: the deadline itself once that is within 64 ticks, a
-    /// lower bound before. A tick that has passed means that there is work now.
+    /// It is the start of the earliest occupied slot: the exact deadline if that is within 64 ticks, otherwise a
+    /// lower bound. A tick in the past means that there is work now.
     #[inline(always)]
     pub const fn next_event(&self) -> Option<u64> {
         if self.cascading_location().is_some() {
@@ -203,20 +205,20 @@ impl<const N: usize> TimingWheel<N> {
         }
     }
 
-    /// Tick at which `id` will fire: its deadline, or the time of filing if that was later.
+    /// Returns the tick at which `id` fires: its deadline, or the time of filing if that was later.
     #[inline(always)]
     pub const fn deadline_of(&self, id: u32) -> Option<u64> {
         let link = &self.links[id as usize & Self::ID_MASK];
         if link.place == 0 { None } else { Some(link.expiry) }
     }
 
-    /// True while `id` has a deadline in the wheel.
+    /// Returns true while `id` has a deadline in the wheel.
     #[inline(always)]
     pub const fn is_filed(&self, id: u32) -> bool {
         self.links[id as usize & Self::ID_MASK].place != 0
     }
 
-    /// Takes the oldest entry of the earliest slot that is due: fires it, or files it at a lower level.
+    /// Removes the oldest entry of the earliest slot that is due. Fires it, or files it at a lower level.
     #[inline(always)]
     const fn step(&mut self) -> Polled {
         let location = match self.cascading_location() {
@@ -239,8 +241,8 @@ impl<const N: usize> TimingWheel<N> {
             }
         };
         let id = self.heads[location];
-        // The place is read back, although it is `location` + 1: to the kernel's verifier it is then one
-        // unknown number and not one known number a level, and what follows is verified once, not six times.
+        // `place` is read back, although it is `location` + 1. For the kernel's verifier it is then one unknown
+        // number instead of one known number per level, and the code below is verified once instead of six times.
         let Link { expiry, place, .. } = self.links[id as usize & Self::ID_MASK];
         self.unlink(id);
         if place <= SLOTS as u32 {
@@ -251,10 +253,10 @@ impl<const N: usize> TimingWheel<N> {
         Polled::Busy
     }
 
-    /// The slot being cascaded, while it has entries left.
+    /// Returns the slot that is being cascaded, while it has entries left.
     ///
-    /// Nothing new can arrive in it: its digit is the cursor's, which files at a lower level, and at the top
-    /// level [`HORIZON`] keeps deadlines of the next round one slot away.
+    /// No new entry can be filed in it. Its digit is the cursor's digit, which files at a lower level. At the top
+    /// level, [`HORIZON`] keeps deadlines of the next round one slot away.
     #[inline(always)]
     const fn cascading_location(&self) -> Option<usize> {
         let location = self.cascading.wrapping_sub(1) as usize & LOCATION_MASK;
@@ -262,7 +264,7 @@ impl<const N: usize> TimingWheel<N> {
         if self.cascading != 0 && occupied != 0 { Some(location) } else { None }
     }
 
-    /// The earliest occupied slot, unless one is being cascaded.
+    /// Returns the earliest occupied slot. Not valid while a slot is being cascaded.
     #[inline(always)]
     const fn earliest(&self) -> Option<Slot> {
         let mut level = 0;
@@ -272,7 +274,7 @@ impl<const N: usize> TimingWheel<N> {
                 let shift = shift_of(level);
                 let digits = self.cursor >> shift;
                 let index = (digits & SLOT_MASK) as u32;
-                // Slots ahead of the cursor's own; only the top level has any beyond its last slot.
+                // Number of slots after the cursor's own. Only the top level has any beyond its last slot.
                 let distance = occupancy.rotate_right(index).trailing_zeros();
                 return Some(Slot {
                     level: level as u32,
@@ -285,8 +287,8 @@ impl<const N: usize> TimingWheel<N> {
         None
     }
 
-    /// Puts an idle `id` at the end of the slot for `expiry`, which is not before the cursor. Returns the
-    /// first tick of that slot.
+    /// Adds an idle `id` at the end of the slot for `expiry`, which is not before the cursor. Returns the first
+    /// tick of that slot.
     #[inline(always)]
     const fn link(&mut self, id: u32, expiry: u64) -> u64 {
         let ahead = expiry.wrapping_sub(self.cursor);
@@ -318,7 +320,7 @@ impl<const N: usize> TimingWheel<N> {
         digits << shift
     }
 
-    /// Takes `id` out of its slot; does nothing if it is in none.
+    /// Removes `id` from its slot. Does nothing if it is in none.
     #[inline(always)]
     const fn unlink(&mut self, id: u32) {
         let index = id as usize & Self::ID_MASK;
@@ -342,14 +344,14 @@ impl<const N: usize> TimingWheel<N> {
     }
 }
 
-/// Position of the digit of `level` in a tick.
+/// Returns the position of the digit of `level` in a tick.
 #[inline(always)]
 const fn shift_of(level: usize) -> u32 {
     level as u32 * DIGIT_BITS
 }
 
-/// Level for an expiry that differs from the cursor in the bits of `difference`: that of the highest one,
-/// and the top level beyond. Comparisons, since BPF cannot count leading zeros.
+/// Returns the level for an expiry that differs from the cursor in the bits of `difference`: the level of the
+/// highest such bit, at most the top level. Uses comparisons, because BPF cannot count leading zeros.
 #[inline(always)]
 const fn level_of(difference: u64) -> usize {
     let mut level = 0;

@@ -1,46 +1,47 @@
-//! Units as types: picoseconds, Falcon ticks of 131.072 ns, windows in fixed point.
+//! Units as types: picoseconds, Falcon ticks of 131.072 ns, fixed-point windows.
 
 use bytemuck::{Pod, Zeroable};
 
-/// Local clock in picoseconds, 64 bits, wraps after 213 days; what the PSP IV carries (D-12).
+/// Local clock in picoseconds, 64 bits, wraps after 213 days. The PSP IV carries it (D-12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Picoseconds(pub u64);
 
 impl Picoseconds {
-    /// From a nanosecond clock; wraps as the counter does.
+    /// Converts from a nanosecond clock. Wraps as the counter does.
     #[inline(always)]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos.wrapping_mul(1000))
     }
 
-    /// The Falcon time of this instant: 2^17 ps a tick (D-12).
+    /// Returns the Falcon time of this instant: 2^17 ps per tick (D-12).
     #[inline(always)]
     pub const fn ticks(self) -> FalconTime {
         FalconTime((self.0 >> 17) as u32)
     }
 }
 
-/// Time in ticks of 131.072 ns modulo 2^32 (wraps after 563 s), hence no `Ord` (D-12).
+/// Time in ticks of 131.072 ns modulo 2^32 (wraps after 563 s). So it has no `Ord` (D-12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct FalconTime(pub u32);
 
 impl FalconTime {
-    /// The instant `d` later.
+    /// Returns the instant `d` later.
     #[inline(always)]
     #[must_use]
     pub const fn after(self, d: Ticks) -> Self {
         Self(self.0.wrapping_add(d.0))
     }
 
-    /// Time from `earlier` to `self`, modulo 2^32 ticks.
+    /// Returns the time from `earlier` to `self`, modulo 2^32 ticks.
     #[inline(always)]
     pub const fn since(self, earlier: Self) -> Ticks {
         Ticks(self.0.wrapping_sub(earlier.0))
     }
 
-    /// True once `deadline` has come: it lies in the half circle behind or at `self`.
+    /// Returns true if `deadline` has passed or is now: it is at `self` or in the half of the number circle before
+    /// it.
     #[inline(always)]
     pub const fn reached(self, deadline: Self) -> bool {
         (self.0.wrapping_sub(deadline.0) as i32) >= 0
@@ -53,24 +54,24 @@ impl FalconTime {
 pub struct Ticks(pub u32);
 
 impl Ticks {
-    /// Rounded to nearest, saturating at 2^32 - 1 ticks.
+    /// Converts nanoseconds, rounded to nearest, saturating at 2^32 - 1 ticks.
     pub const fn from_nanos(nanos: u64) -> Self {
         let ticks = (nanos.saturating_mul(1000).saturating_add(1 << 16)) >> 17;
         Self(if ticks > u32::MAX as u64 { u32::MAX } else { ticks as u32 })
     }
 
-    /// Length in picoseconds.
+    /// Returns the length in picoseconds.
     pub const fn as_picos(self) -> u64 {
         (self.0 as u64) << 17
     }
 
-    /// Length in nanoseconds, rounded down.
+    /// Returns the length in nanoseconds, rounded down.
     pub const fn as_nanos(self) -> u64 {
         self.as_picos() / 1000
     }
 }
 
-/// An instant at which something is due, or none. All zero is none.
+/// An instant at which something is due, or none. All zero bytes mean none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Deadline(u64);
@@ -80,37 +81,37 @@ impl Deadline {
     pub const NONE: Self = Self(0);
     const ARMED: u64 = 1 << 32;
 
-    /// Due at `time`.
+    /// Creates a deadline at `time`.
     #[inline(always)]
     pub const fn at(time: FalconTime) -> Self {
         Self(Self::ARMED | time.0 as u64)
     }
 
-    /// Whether something will be due.
+    /// Returns whether there is a deadline.
     #[inline(always)]
     pub const fn is_armed(self) -> bool {
         self.0 & Self::ARMED != 0
     }
 
-    /// When, if ever.
+    /// Returns the instant, if there is a deadline.
     #[inline(always)]
     pub const fn time(self) -> Option<FalconTime> {
         if self.is_armed() { Some(FalconTime(self.0 as u32)) } else { None }
     }
 
-    /// Whether it is due by `now`.
+    /// Returns whether it is due at `now`.
     #[inline(always)]
     pub const fn is_due(self, now: FalconTime) -> bool {
         self.is_armed() && now.reached(FalconTime(self.0 as u32))
     }
 
-    /// Whether nothing is due before `time`, nor at it.
+    /// Returns whether nothing is due at or before `time`.
     #[inline(always)]
     pub const fn is_due_after(self, time: FalconTime) -> bool {
         !self.is_armed() || !time.reached(FalconTime(self.0 as u32))
     }
 
-    /// The earlier of the two.
+    /// Returns the earlier of the two.
     #[inline(always)]
     #[must_use]
     pub const fn or_earlier(self, other: Self) -> Self {
@@ -126,17 +127,17 @@ impl Deadline {
 pub struct Fcwnd(pub u32);
 
 impl Fcwnd {
-    /// Bits behind the point.
+    /// Fraction bits.
     pub const FRACTION_BITS: u32 = 10;
     /// Largest value: 2047 + 1023/1024.
     pub const MAX: Self = Self((1 << 21) - 1);
 
-    /// A whole number of packets, saturating at the field's maximum.
+    /// Converts a whole number of packets, saturating at the field's maximum.
     pub const fn from_packets(packets: u32) -> Self {
         if packets > 2047 { Self::MAX } else { Self(packets << Self::FRACTION_BITS) }
     }
 
-    /// Packets that may be outstanding: the integer part, and 1 below 1 (D-28).
+    /// Returns the number of packets that may be outstanding: the integer part, or 1 for a window below 1 (D-28).
     #[inline(always)]
     pub const fn packets(self) -> u32 {
         let whole = self.0 >> Self::FRACTION_BITS;

@@ -1,25 +1,26 @@
-//! What the kernel's BPF verifier and the compiler's BPF backend have to be told, each idiom under one name.
+//! Idioms for the kernel's BPF verifier and the compiler's BPF backend, each under one name.
 //!
-//! The verifier walks a program path by path and gives up after a million instructions. It stops walking a path when it
-//! has seen the same state at the same place before, so an idiom here either ends a walk early or keeps the verifier from
-//! learning something that makes two states differ. On the host each of them is nothing.
+//! The verifier walks a program path by path and gives up after a million instructions. It stops walking a path if
+//! it has seen the same state at the same place before. So an idiom either ends a walk early, or keeps the
+//! verifier from learning a fact that makes two states differ. On the host each of them does nothing.
 //!
-//! | idiom | whom it tells | what for |
+//! | idiom | for | effect |
 //! |---|---|---|
 //! | [`bounded!`](bounded) | verifier | a loop that ends by itself is walked twice, not to its end |
-//! | [`fresh`] | verifier | a number is no longer linked to the one it was computed from |
+//! | [`fresh`] | verifier | a number is no longer linked to the one from which it was computed |
 //! | [`forget`] | verifier | a number is read back from memory, so nothing is known about it |
-//! | [`opaque`], [`opaque_pointer`] | compiler | a check of the number stays in the program, where the verifier looks for it |
+//! | [`opaque`], [`opaque_pointer`] | compiler | a check stays in the program, where the verifier needs it |
 //! | `zero` | compiler | a struct is cleared by whole words, not by a loop over bytes |
 
 use bytemuck::Zeroable;
 
-/// Stands first in the body of a loop that ends by itself. On the BPF target it lets the verifier stop at the first
-/// repetition instead of walking every one (`may_goto`, Linux 6.9): a bit loop over a window costs it two passes, not
-/// 128. The kernel's own bound on it is far above any loop here: a quarter of a second (before Linux 6.15 8 million
-/// repetitions). Elsewhere it is nothing.
+/// The first statement in the body of a loop that ends by itself. On the BPF target it lets the verifier stop at
+/// the first repetition instead of walking every one (`may_goto`, Linux 6.9). A bit loop over a window costs the
+/// verifier two passes instead of 128. The kernel has its own bound on such loops, which is far above any loop
+/// here: a quarter of a second (before Linux 6.15: 8 million repetitions). On other targets it does nothing.
 ///
-/// `bounded!()` leaves the loop at that bound, `bounded!(statement)` does something else: `bounded!(return false)`.
+/// At that bound `bounded!()` leaves the loop, and `bounded!(statement)` executes the statement: `bounded!(return
+/// false)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __bounded {
@@ -38,9 +39,9 @@ pub use __bounded as bounded;
 
 /// An integer of at most 64 bits that [`fresh`] can carry in a register.
 pub trait Register: Copy {
-    /// As a register holds it.
+    /// Returns the value as a register holds it.
     fn to_register(self) -> u64;
-    /// From a register.
+    /// Creates the value from a register.
     fn from_register(register: u64) -> Self;
 }
 
@@ -68,11 +69,12 @@ impl Register for u64 {
     }
 }
 
-/// The same number, unrelated to what it was computed from as far as the verifier can tell: what it learns about the one by
-/// a comparison it does not learn about the other.
+/// Returns the same number, which for the verifier is not related to the number it was computed from: what a
+/// comparison of one tells the verifier says nothing about the other.
 ///
-/// A loop variable that the verifier links to its start (`x = start + n`) never looks the same twice, and the loop would
-/// be walked to its end. A length that is told apart in branches would have all that follows walked once for each case.
+/// If the verifier links a loop variable to its start (`x = start + n`), no two states of the loop are the same,
+/// and it walks the loop to its end. If branches set a length to different values, the verifier walks all later
+/// code once per value.
 #[inline(always)]
 pub fn fresh<N: Register>(number: N) -> N {
     #[cfg(target_arch = "bpf")]
@@ -88,21 +90,22 @@ pub fn fresh<N: Register>(number: N) -> N {
     number
 }
 
-/// Reads a word back from memory, so that the verifier knows nothing about it any more.
+/// Reads a word back from memory, so that the verifier no longer knows anything about it.
 #[inline(always)]
 pub fn forget<T: Copy>(word: &T) -> T {
     // SAFETY: a reference is valid for reads.
     unsafe { core::ptr::from_ref(word).read_volatile() }
 }
 
-/// Hides a number's range from the compiler, so that the check that follows stays in the program, where the verifier looks
-/// for it.
+/// Hides a number's range from the compiler, so that the check that follows stays in the program. The verifier
+/// needs this check.
 #[inline(always)]
 pub fn opaque(number: u64) -> u64 {
     #[cfg(target_arch = "bpf")]
     {
         let mut number = number;
-        // SAFETY: moves a register onto itself. It has to be an instruction: the kernel refuses two source lines at one.
+        // SAFETY: moves a register to itself. It has to be an instruction: the kernel refuses two source lines at
+        // one instruction.
         unsafe { core::arch::asm!("{0} = {0}", inout(reg) number, options(nomem, nostack, preserves_flags)) };
         return number;
     }
@@ -110,8 +113,8 @@ pub fn opaque(number: u64) -> u64 {
     number
 }
 
-/// Hides from the compiler how a pointer was computed, so that it does not compute it anew from parts that the verifier
-/// cannot put together.
+/// Hides from the compiler how a pointer was computed. Otherwise it could compute the pointer again from parts
+/// that the verifier cannot combine.
 #[cfg_attr(
     target_arch = "bpf",
     expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written through it here")
@@ -121,7 +124,7 @@ pub fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
     #[cfg(target_arch = "bpf")]
     {
         let mut pointer = pointer;
-        // SAFETY: moves a register onto itself.
+        // SAFETY: moves a register to itself.
         unsafe {
             core::arch::asm!("{0} = {0}", inout(reg) pointer, options(nomem, nostack, preserves_flags))
         };
@@ -131,15 +134,16 @@ pub fn opaque_pointer(pointer: *mut u8) -> *mut u8 {
     pointer
 }
 
-/// Clears a value word by word. One large store becomes a loop over bytes on the BPF target, which the verifier walks step
-/// by step.
+/// Clears a value word by word. On the BPF target one large store becomes a loop over bytes, which the verifier
+/// walks step by step.
 #[inline(always)]
 pub(crate) fn zero<T: Zeroable>(value: &mut T) {
     const { assert!(size_of::<T>().is_multiple_of(4) && align_of::<T>() >= 4) };
     let words = core::ptr::from_mut(value).cast::<u32>();
     let mut n = 0;
     while n < size_of::<T>() / 4 {
-        // SAFETY: within the value by the bound of the loop, and aligned, as was asserted; zero is a value of the type.
+        // SAFETY: the bound of the loop keeps the word inside the value, and the assertion proves the alignment.
+        // Zero is a valid value of the type.
         unsafe { words.add(n).write_volatile(0) };
         n += 1;
     }

@@ -1,9 +1,9 @@
-//! Bitmaps against a naive oracle, a vector of booleans, at every position and distance.
+//! Bitmaps against a simple reference, a vector of booleans, at every position and distance.
 
 use proptest::prelude::*;
 use transport_common::bitmap::{Bitmap64, Bitmap128};
 
-/// Words as windows have them: empty, full, in order up to some point, nearly full, or anything.
+/// Typical words of a window: empty, full, filled in order up to some point, nearly full, or random.
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(0),
@@ -23,7 +23,8 @@ fn bits_of(words: &[u64]) -> Vec<bool> {
     words.iter().flat_map(|w| (0..64).map(move |n| (w >> n) & 1 == 1)).collect()
 }
 
-/// Bit `n + by` of `bits` for each `n`; what falls off either end is 0.
+/// Returns bit `n + by` of `bits` for each `n`. Bits that are shifted out are lost; bits that are shifted in are
+/// 0.
 fn moved(bits: &[bool], by: i64) -> Vec<bool> {
     (0..bits.len() as i64)
         .map(|n| usize::try_from(n + by).ok().and_then(|i| bits.get(i)).copied().unwrap_or(false))
@@ -49,7 +50,7 @@ macro_rules! oracle_tests {
                 bits_of(&$to(map))
             }
 
-            /// Every position inside, the edges, and some far outside.
+            /// All positions inside, the edges, and some far outside.
             fn positions() -> impl Iterator<Item = u32> {
                 (0..=WIDTH + 65).chain([u32::MAX - 63, u32::MAX])
             }

@@ -1,4 +1,4 @@
-//! The connection context's size, section by section, and its zero.
+//! Size of the connection context, section by section, and its zero value.
 
 #[path = "packet_delivery/harness/mod.rs"]
 mod harness;
@@ -12,7 +12,8 @@ use transport_common::transaction::{Initiator, Response, Target, TargetRequest, 
 use transport_common::ulp::rdma::{Answer, Responder};
 use transport_common::units::Deadline;
 
-/// Sections of the context and their bytes, by sublayer. `cargo test --test context -- --nocapture` prints them.
+/// Sections of the context and their sizes in bytes, by sublayer. `cargo test --test context -- --nocapture`
+/// prints them.
 fn sections() -> Vec<(&'static str, &'static str, usize)> {
     vec![
         ("identity", "state, generation", 2 * size_of::<u32>()),
@@ -52,7 +53,7 @@ fn sections_fill_a_context_of_at_most_a_kilobyte() {
     }
     println!("{:<16} {:<22} {:>6}", "", "Connection", size_of::<Connection>());
     let sum: usize = sections().iter().map(|s| s.2).sum();
-    // No gaps: what is more is a section missing above.
+    // There are no gaps: a larger context means that a section is missing above.
     assert_eq!(sum, size_of::<Connection>());
     assert!(size_of::<Connection>() <= 1024);
 }
@@ -70,7 +71,7 @@ fn tables_fill_the_entry_without_padding() {
     println!("{:<20} {:>21}", "Entry", size_of::<Entry>());
     assert_eq!(sum, size_of::<Tables>());
     assert_eq!(size_of::<Entry>(), size_of::<Connection>() + size_of::<Tables>());
-    // A map value beside its lock has to fit the allocator's largest object by far.
+    // A map value together with its lock must be far smaller than the allocator's largest object.
     assert!(size_of::<Entry>() <= 32 << 10);
 }
 

@@ -1,4 +1,4 @@
-//! The example flows of section 6.6, packet by packet, between two ends of one ordered connection.
+//! The example flows of section 6.6, packet by packet, between the two ends of one ordered connection.
 
 #[path = "packet_delivery/harness/mod.rs"]
 mod harness;
@@ -7,9 +7,10 @@ use harness::*;
 use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
 use transport_common::ids::Psn;
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::UlpCode;
+use transport_common::wire::resync::ResyncCode;
 
 const ACK: u8 = CompletionCode::Ack as u8;
 
@@ -18,10 +19,10 @@ fn pair(request_psn: u32, push_psn: u32, pull_data_psn: u32) -> Pair {
     Pair::with(&parameters(true, initial(request_psn, push_psn, 1), initial(request_psn, pull_data_psn, 1)))
 }
 
-/// The one packet sent; more or none fails.
+/// Returns the only packet that was sent. Fails if there is another number of packets.
 #[track_caller]
 fn only(mut sent: Vec<Wire>) -> Wire {
-    assert_eq!(sent.len(), 1, "one packet leaves: {:?}", sent.iter().map(Wire::id).collect::<Vec<_>>());
+    assert_eq!(sent.len(), 1, "one packet is sent: {:?}", sent.iter().map(Wire::id).collect::<Vec<_>>());
     sent.remove(0)
 }
 
@@ -30,22 +31,22 @@ fn ids(sent: &[Wire]) -> Vec<(u8, u32, u32)> {
     sent.iter().map(Wire::id).collect()
 }
 
-/// F-6.6.1-1..3: two Pull Requests arrive swapped.
+/// F-6.6.1-1..3: two Pull Requests arrive in swapped order.
 #[test]
 fn rdma_read_flow() {
     let mut p = pair(100, 300, 200);
     p.b.memory[..4].copy_from_slice(b"abcd");
     p.a.post(read(0, 2));
-    p.a.post(harness::work(opcode::READ, 2, 2));
+    p.a.post(harness::work(Verb::READ, 2, 2));
     let requests = p.a.drain(at(0));
     assert_eq!(ids(&requests), [(PULL_REQUEST, 100, 1), (PULL_REQUEST, 101, 2)]);
 
-    // The second one waits for the first (F-6.6.1-1): nothing is answered, nothing is acknowledged yet.
+    // The second one waits for the first (F-6.6.1-1): nothing is answered and nothing is acknowledged yet.
     assert_eq!(p.b.receive(&requests[1], at(5)), None);
     assert_eq!(p.b.deliveries[WorkKind::Hold as usize], 1);
     assert_eq!(p.b.drain(at(5)), []);
 
-    // F-6.6.1-3: PSN 200 answers RSN 1, 201 answers RSN 2; they piggyback the request base.
+    // F-6.6.1-3: PSN 200 answers RSN 1, and 201 answers RSN 2. Both piggyback the request base.
     let first = p.b.receive(&requests[0], at(6)).expect("RSN 1 is answered in its frame");
     assert_eq!((first.id(), first.bases()), ((PULL_DATA, 200, 1), (300, 102)));
     let second = only(p.b.drain(at(6)));
@@ -63,23 +64,23 @@ fn rdma_read_flow() {
     p.assert_idle();
 }
 
-/// F-6.6.1-2: while no response can leave, one coalesced ACK acknowledges both requests.
+/// F-6.6.1-2: while no response can be sent, one coalesced ACK acknowledges both requests.
 #[test]
 fn rdma_read_flow_acknowledges_requests_whether_answered_or_not() {
     let mut p = pair(100, 300, 200);
     p.b.entry.connection.delivery.lanes[0].tx.size = 0;
     for _ in 0..2 {
-        p.a.post(harness::work(opcode::FETCH_ADD, 0, 8));
+        p.a.post(harness::work(Verb::FETCH_ADD, 0, 8));
     }
     let requests = p.a.drain(at(0));
     assert_eq!(p.b.receive(&requests[1], at(5)), None);
-    assert_eq!(p.b.delivered, [], "RSN 2 is not at the ULP before RSN 1");
+    assert_eq!(p.b.delivered, [], "RSN 2 is not delivered to the ULP before RSN 1");
     assert_eq!(p.b.receive(&requests[0], at(6)), None);
     let ack = only(p.b.drain(at(20)));
     assert_eq!((ack.packet.kind, ack.bases()), (BACK, (300, 102)));
     assert_eq!(p.b.delivered, [1, 2]);
     p.a.receive(&ack, at(25));
-    assert_eq!(p.a.completed(), [], "an acknowledged request is no answer");
+    assert_eq!(p.a.completed(), [], "an acknowledged request is not answered yet");
     assert_eq!(p.a.entry.connection.delivery.lanes[1].tx.base, Psn(102));
 
     p.b.entry.connection.delivery.lanes[0].tx.size = 128;
@@ -94,7 +95,8 @@ fn rdma_read_flow_acknowledges_requests_whether_answered_or_not() {
     p.assert_idle();
 }
 
-/// F-6.6.2-1, F-6.6.2-2: two pushes arrive swapped; each is acknowledged when the ULP has it, in their order.
+/// F-6.6.2-1, F-6.6.2-2: two pushes arrive in swapped order. Each is acknowledged when the ULP has it, in RSN
+/// order.
 #[test]
 fn rdma_write_flow() {
     let mut p = pair(100, 300, 200);
@@ -116,7 +118,7 @@ fn rdma_write_flow() {
     assert_eq!(p.b.receive(&pushes[0], at(20)), None, "no AR: coalesced");
     assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base, Psn(301));
     assert_eq!(p.b.delivered, [1]);
-    // RSN 2 goes to the ULP now. The last push of the burst asked for the ACK: one for both (D-32).
+    // Now RSN 2 is delivered to the ULP. The last push of the burst asked for the ACK: one ACK for both (D-32).
     let ack = only(p.b.drain(at(21)));
     assert_eq!(p.b.delivered, [1, 2]);
     assert_eq!((ack.packet.kind, ack.bases()), (BACK, (302, 100)));
@@ -131,9 +133,9 @@ fn rdma_write_flow() {
 #[test]
 fn push_rnr_flow() {
     let mut p = pair(100, 301, 200);
-    // Local redelivery would win against the retransmission: its time is longer here than the RTO.
+    // The local redelivery would come before the retransmission, so its time is longer than the RTO here.
     p.b.entry.connection.target.first_rnr_code = 16; // 2.56 ms
-    p.a.post(harness::work(opcode::SEND_ONLY, 0, 4));
+    p.a.post(harness::work(Verb::SEND_ONLY, 0, 4));
     let push = only(p.a.drain(at(0)));
     assert_eq!(push.id(), (PUSH_DATA, 301, 1));
     let lost = p.b.receive(&push, at(5)).expect("NACKed at once (D-39)");
@@ -145,12 +147,12 @@ fn push_rnr_flow() {
     let again = only(p.a.drain(at(RTO_MICROS + 1)));
     assert_eq!(again.id(), (PUSH_DATA, 301, 1));
 
-    // F-6.6.3-2: the copy goes to the ULP again, and is NACKed again.
+    // F-6.6.3-2: the copy is delivered to the ULP again, and NACKed again.
     let nack = p.b.receive(&again, at(1006)).expect("a second NACK");
     assert_eq!((nack.packet.kind, nack.packet.nack_code, nack.packet.psn), (NACK, RNR, 301));
-    assert_eq!(nack.packet.rnr_timeout_code, 18, "twice the delay: nobody has posted a receive");
+    assert_eq!(nack.packet.rnr_timeout_code, 18, "twice the delay: no receive was posted");
 
-    // F-6.6.3-3: the next copy leaves an RNR timeout after the NACK arrived, which is longer than the RTO.
+    // F-6.6.3-3: the next copy is sent an RNR timeout after the NACK arrived, which is longer than the RTO.
     p.a.receive(&nack, at(1011));
     assert_eq!(p.a.drain(at(1011 + 5110)), []);
     p.b.post_receive(77, 50, 100);
@@ -170,12 +172,12 @@ fn push_rnr_flow() {
     p.assert_idle();
 }
 
-/// F-6.6.4-1, F-6.6.4-2 as far as the RDMA ULP knows them: it never says RNR to a pull, but a pull behind a push in
-/// RNR is acknowledged on receipt, draws no NACK, and is delivered when the ULP is ready (D-42).
+/// F-6.6.4-1, F-6.6.4-2 as far as they apply to the RDMA ULP, which never says RNR to a pull. A pull behind a push
+/// in RNR is acknowledged on receipt, causes no NACK, and is delivered when the ULP is ready (D-42).
 #[test]
 fn pull_waits_out_rnr_without_a_nack() {
     let mut p = pair(101, 301, 201);
-    p.a.post(harness::work(opcode::SEND_ONLY, 0, 4));
+    p.a.post(harness::work(Verb::SEND_ONLY, 0, 4));
     p.a.post(read(0, 4));
     let sent = p.a.drain(at(0));
     assert_eq!(ids(&sent), [(PUSH_DATA, 301, 1), (PULL_REQUEST, 101, 2)]);
@@ -185,9 +187,9 @@ fn pull_waits_out_rnr_without_a_nack() {
     assert_eq!((ack.packet.kind, ack.bases()), (BACK, (301, 102)), "F-6.6.4-1");
     p.a.receive(&ack, at(25));
 
-    // F-6.6.4-2: after the RNR time (1.28 ms) both are redelivered without anything from the wire.
+    // F-6.6.4-2: after the RNR time (1.28 ms) both are redelivered without another packet from the network.
     assert_eq!(p.b.drain(at(1270)), []);
-    p.b.entry.connection.target.first_rnr_code = 0; // nothing but its own clock moves it now
+    p.b.entry.connection.target.first_rnr_code = 0; // now only its own clock causes redelivery
     p.b.queues.receive_wanted.store(0, std::sync::atomic::Ordering::Relaxed);
     p.b.post_receive(1, 50, 4);
     let answers = p.b.drain(at(1300));
@@ -214,15 +216,15 @@ fn push_cie_flow() {
     let push = only(p.a.drain(at(0)));
     let lost = p.b.receive(&push, at(5)).expect("NACKed at once");
     assert_eq!((lost.packet.kind, lost.packet.nack_code, lost.packet.psn), (NACK, CIE, 301));
-    assert_eq!(lost.packet.ulp_code, UlpCode::ACCESS);
+    assert_eq!(lost.packet.ulp_code, UlpCode::ACCESS.0);
 
-    // F-6.6.5-1: the copy is not delivered again, the same NACK leaves again.
+    // F-6.6.5-1: the copy is not delivered again. The same NACK is sent again.
     let again = only(p.a.drain(at(RTO_MICROS + 1)));
     assert_eq!(again.id(), push.id());
     let key = 1; // by RSN, on an ordered connection
     assert_eq!(p.b.entry.tables.requests[key].state, RequestState::Errored);
     let nack = p.b.receive(&again, at(1005)).expect("the NACK is repeated");
-    assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::ACCESS));
+    assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::ACCESS.0));
     assert_eq!(p.b.count(Counter::DropDuplicate), 1);
     assert_eq!(p.b.delivered, Vec::<u32>::new());
 
@@ -231,11 +233,11 @@ fn push_cie_flow() {
     assert_eq!(p.a.completed(), [], "not before the Resync is acknowledged (F-6.6.5-3)");
     let resync = only(p.a.drain(at(1011)));
     assert_eq!(resync.id(), (RESYNC, 301, 1));
-    assert_eq!((resync.packet.resync_code, resync.packet.resync_type), (1, PUSH_DATA));
+    assert_eq!((resync.packet.resync_code, resync.packet.resync_type), (ResyncCode(1), PUSH_DATA));
     let ack = p.b.receive(&resync, at(1015)).expect("acknowledged at once (D-25)");
     assert_eq!((ack.packet.kind, ack.bases()), (BACK, (302, 100)));
 
-    // F-6.6.5-3: that ACK is lost as well; the Resync is repeated and acknowledged again, then the push completes.
+    // F-6.6.5-3: that ACK is lost as well. The Resync is repeated and acknowledged again, then the push completes.
     let resync = only(p.a.drain(at(1015 + RTO_MICROS)));
     assert_eq!(resync.id(), (RESYNC, 301, 1));
     assert_eq!(p.a.completed(), []);
@@ -244,7 +246,7 @@ fn push_cie_flow() {
     let completions = p.a.completions();
     assert_eq!(completions.len(), 1);
     assert_eq!(completions[0].status, CompletionCode::TargetNackCie as u8);
-    assert_eq!(completions[0].ulp_code, UlpCode::ACCESS);
+    assert_eq!(completions[0].ulp_code, UlpCode::ACCESS.0);
     p.run(2030, 3000);
     p.assert_idle();
 }
@@ -283,7 +285,8 @@ fn early_retransmission_flow() {
     let mut answers: Vec<Wire> = p.b.receive(&again, at(40)).into_iter().collect();
     answers.extend(p.b.drain(at(40)));
     assert_eq!(p.b.delivered, [1, 2, 3, 4]);
-    // The copy asked for an ACK, and so did the last push of the burst; the second ACK says it all.
+    // The copy asked for an ACK, and so did the last push of the burst. The second ACK contains all the
+    // information.
     let acks: Vec<_> = answers.iter().map(|w| (w.packet.kind, w.bases())).collect();
     assert_eq!(acks, [(BACK, (301, 100)), (BACK, (304, 100))]);
     p.a.receive(&answers[1], at(45));

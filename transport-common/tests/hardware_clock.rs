@@ -1,4 +1,4 @@
-//! Which of a card's receive timestamps are believed, and what time they are by our clock.
+//! Which of a card's receive timestamps are accepted, and their time by our clock.
 
 use proptest::prelude::*;
 use transport_common::counters::Counter;
@@ -7,11 +7,11 @@ use transport_common::hardware_clock::{
 };
 use transport_common::units::Picoseconds;
 
-/// 5 s by our clock; the card's shows 1000 s more.
+/// 5 s by our clock. The card's clock shows 1000 s more.
 const RELATION: Relation = Relation { stamp: 1_005_000_000_000, time: 5_000_000_000, drift: 0 };
 const OFFSET: u64 = 1_000_000_000_000;
 
-/// What becomes of a stamp of `stamp` by our clock in a packet that is seen at `now`, nanoseconds.
+/// Returns the result for a stamp of `stamp` by our clock, in a packet that is processed at `now`, nanoseconds.
 fn judged(stamp: u64, now: u64) -> (u64, Counter) {
     let (arrival, counter) = RELATION.arrival(stamp + OFFSET, Picoseconds::from_nanos(now));
     (arrival.0 / 1000, counter)
@@ -21,7 +21,7 @@ fn judged(stamp: u64, now: u64) -> (u64, Counter) {
 fn a_stamp_is_converted_to_our_clock() {
     let now = 5_010_000_000;
     assert_eq!(judged(now - 3_000, now), (now - 3_000, Counter::StampHardware));
-    // One from before the clocks were compared.
+    // A stamp from before the clocks were compared.
     assert_eq!(judged(4_999_999_000, 5_000_001_000), (4_999_999_000, Counter::StampHardware));
 }
 
@@ -70,7 +70,7 @@ fn the_last_relation_published_is_in_force() {
 }
 
 proptest! {
-    /// Against exact arithmetic, also where our clock in picoseconds wraps (after 213 days).
+    /// Compares with exact arithmetic, also where our clock in picoseconds wraps (after 213 days).
     #[test]
     fn conversion_is_exact_to_a_nanosecond(
         stamp in 1u64 << 40..1 << 62, time in 1u64 << 40..1 << 62, drift in -LARGEST_DRIFT..=LARGEST_DRIFT,
@@ -79,7 +79,7 @@ proptest! {
         let relation = Relation { stamp, time, drift };
         let now = Picoseconds::from_nanos(time + since);
         let arrival = i128::from(time + since) - i128::from(age);
-        // elapsed by our clock = elapsed by the card's * (1 + drift / 2^32)
+        // Elapsed time by our clock = elapsed time by the card's clock * (1 + drift / 2^32).
         let by_card = ((arrival - i128::from(time)) << 32) / ((1i128 << 32) + i128::from(drift));
         let (found, counter) = relation.arrival((i128::from(stamp) + by_card) as u64, now);
         prop_assert_eq!(counter, Counter::StampHardware);
@@ -87,7 +87,7 @@ proptest! {
         prop_assert!(off.abs() <= 2_000, "off by {off} ps");
     }
 
-    /// Whatever the driver says: the instant is now or earlier, by no more than a packet can be old.
+    /// Whatever the driver reports: the instant is now or earlier, and not earlier than a packet can be old.
     #[test]
     fn no_stamp_gives_an_instant_that_cannot_be(
         relation in (any::<u64>(), any::<u64>(), -LARGEST_DRIFT..=LARGEST_DRIFT), stamp: u64, now: u64,

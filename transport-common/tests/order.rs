@@ -1,9 +1,9 @@
-//! The order of the modules: each uses only what stands above it. The list is that of `docs/architecture.md`; a module that
-//! is not in it fails the test as well.
+//! The order of the modules: each uses only modules above it. The list is the one in `docs/architecture.md`. A
+//! module that is not in the list fails the test as well.
 
 use std::path::Path;
 
-/// From the top down.
+/// From top to bottom.
 const ORDER: [&str; 21] = [
     "verifier",
     "shared",
@@ -31,7 +31,7 @@ const ORDER: [&str; 21] = [
 #[test]
 fn modules_use_only_what_stands_above_them() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
-    let graph = source_check::modules(&root).expect("the sources are read").to_depth(1);
+    let graph = source_check::modules(&root).expect("the sources can be read").to_depth(1);
     let circles = graph.circles();
     assert!(circles.is_empty(), "circles of imports:\n{}", source_check::lines(&circles));
     let found = graph.out_of_order(&ORDER);

@@ -9,12 +9,12 @@ use transport_common::timing_wheel::{
 
 const N: usize = 16;
 
-/// The wheel and, beside it, what it should hold: id -> tick at which it must fire.
+/// The wheel, and its expected content: id -> tick at which it must fire.
 #[derive(Default)]
 struct Checked {
     wheel: TimingWheel<N>,
     filed: BTreeMap<u32, u64>,
-    /// Largest tick polled with.
+    /// Largest tick that was polled.
     now: u64,
     /// Tick of the last entry that fired.
     last_fired: u64,
@@ -33,7 +33,7 @@ impl Checked {
         self.check();
     }
 
-    /// One poll; the wheel must agree with the oracle about what it says.
+    /// Polls once. The result of the wheel must agree with the expected content.
     fn poll(&mut self, tick: u64) -> Polled {
         self.now = self.now.max(tick);
         let polled = self.wheel.poll(tick);
@@ -46,18 +46,21 @@ impl Checked {
                 self.last_fired = expiry;
             }
             Polled::Idle => {
-                assert!(self.filed.values().all(|&expiry| expiry > self.now), "idle with entries due");
+                assert!(
+                    self.filed.values().all(|&expiry| expiry > self.now),
+                    "idle although entries are due"
+                );
             }
-            Polled::Busy => assert!(!self.filed.is_empty(), "busy with nothing filed"),
+            Polled::Busy => assert!(!self.filed.is_empty(), "busy although nothing is filed"),
         }
         self.check();
         polled
     }
 
-    /// Polls until caught up; returns the ids that fired.
+    /// Polls until nothing is due. Returns the ids that fired.
     fn catch_up(&mut self, tick: u64) -> Vec<u32> {
         let mut fired = Vec::new();
-        // An entry moves down at most 5 levels, after at most one refiling per horizon passed.
+        // An entry moves down at most 5 levels, after it was filed again at most once per horizon that passed.
         for _ in 0..N as u64 * (64 + tick / HORIZON) {
             match self.poll(tick) {
                 Polled::Expired(id) => fired.push(id),
@@ -65,7 +68,7 @@ impl Checked {
                 Polled::Busy => {}
             }
         }
-        panic!("the wheel does not catch up with {tick}");
+        panic!("the wheel does not finish at {tick}");
     }
 
     fn check(&self) {
@@ -86,17 +89,17 @@ impl Checked {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Deadline relative to now, which may lie before it.
+    /// Deadline relative to now, possibly in the past.
     Schedule(u32, i64),
     /// Absolute deadline.
     ScheduleAt(u32, u64),
     Cancel(u32),
     /// One poll after this many ticks.
     Poll(u64),
-    /// A poll with a time that lies back by this much.
+    /// A poll with a time that is earlier by this much.
     PollBack(u64),
     CatchUp(u64),
-    /// To the tick the wheel names, as a sleeping engine does.
+    /// A poll at the tick that the wheel names, as a sleeping engine does.
     Sleep,
 }
 
@@ -130,7 +133,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Every id fires once, never early, in order of deadlines, and not late when polled.
+    /// Every id fires once, never early, in the order of deadlines, and not late when polled.
     #[test]
     fn model_check(
         start in prop_oneof![Just(0), distance(), Just((1 << 36) - 1), Just(u64::MAX >> 2)],
@@ -152,7 +155,7 @@ proptest! {
                 },
             }
         }
-        // A deadline out of all reach is refiled for ever; what is left within reach must fire.
+        // A deadline that is too far away is filed again and again. The others must fire.
         let limit = checked.now + (1 << 45);
         let reachable: BTreeSet<u32> =
             checked.filed.iter().filter(|(_, at)| **at <= limit).map(|(id, _)| *id).collect();
@@ -165,8 +168,8 @@ proptest! {
         prop_assert_eq!(fired, reachable);
     }
 
-    /// Woken only at the wheel's next events, an engine fires each deadline at its very tick, and wakes at
-    /// most once a level for each.
+    /// If an engine wakes up only at the wheel's next events, it fires each deadline at its exact tick, and wakes
+    /// up at most once per level for each deadline.
     #[test]
     fn a_sleeper_is_on_time_and_wakes_seldom(
         start in 0..1u64 << 40,
@@ -199,7 +202,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Polled at every tick, a deadline fires at its very tick, whatever lies around it.
+    /// If polled at every tick, a deadline fires at its exact tick, whatever the other deadlines are.
     #[test]
     fn fires_at_its_tick(start in 0..1u64 << 40, deadlines in prop::collection::vec(0..9000u64, N)) {
         let mut checked = Checked::default();
@@ -265,7 +268,7 @@ fn a_poll_moves_a_bounded_number_of_entries() {
     for id in 0..1024 {
         wheel.schedule(id, 100);
     }
-    // All 1024 sit in one slot of level 1 and move once, then fire one a poll.
+    // All 1024 are in one slot of level 1. They move once, then one fires per poll.
     let moves = 1024 / WORK_PER_POLL;
     for _ in 0..moves {
         assert_eq!(wheel.poll(100), Polled::Busy);
@@ -284,7 +287,7 @@ fn a_cascade_survives_what_happens_between_its_steps() {
     }
     assert_eq!(checked.poll(HORIZON), Polled::Busy);
     checked.cancel(9); // not yet moved
-    checked.cancel(0); // moved already
+    checked.cancel(0); // already moved
     checked.schedule(10, HORIZON + HORIZON + (1 << 30) - 1); // the top level's last slot
     checked.schedule(11, 0);
     let mut fired = checked.catch_up(HORIZON);
@@ -298,7 +301,7 @@ fn a_cascade_survives_what_happens_between_its_steps() {
 fn a_near_deadline_is_exact_however_long_the_wheel_was_idle() {
     let mut wheel = TimingWheel::<N>::new();
     for now in [0, 1_000_000, 1 << 40] {
-        // The first poll finds the wheel empty, the second has nothing to look at.
+        // The first poll finds the wheel empty. The second has nothing to check.
         assert_eq!(wheel.poll(now / 2), Polled::Idle);
         assert_eq!(wheel.poll(now), Polled::Idle);
         wheel.schedule(3, now + 10);
@@ -323,15 +326,16 @@ fn size_of_a_thousand_entries() {
     assert_eq!(size, 32 + 8 * 8 + 512 * 4 + 1024 * 24);
 }
 
-/// Carousel's use of the wheel: thousands of paced connections, each filed anew a gap after its last departure. The owner
-/// polls a few times a tick, as an engine does between packets; departures are on time and rates are kept.
+/// Carousel's use of the wheel: thousands of paced connections, each filed again one gap after its last departure.
+/// The owner polls a few times per tick, as an engine does between packets. Departures are on time and rates are
+/// kept.
 #[test]
 fn thousands_of_paced_connections_keep_their_gaps() {
     const CONNECTIONS: usize = 4096;
     const TICKS: u64 = 400_000;
     const POLLS_PER_TICK: u32 = 4;
     let mut wheel = TimingWheel::<CONNECTIONS>::new();
-    // From 800 kb/s for packets of 1000 B (10 ms) down to a fortieth of it; about one departure a tick in all.
+    // From 800 kb/s for packets of 1000 B (10 ms) down to a fortieth of it: about one departure per tick in total.
     let gap_of = |id: u32| 488 + (id as u64 * 7919) % 19_000;
     let mut due: Vec<u64> = (0..CONNECTIONS as u32).map(gap_of).collect();
     let mut departures = vec![0u64; CONNECTIONS];
@@ -354,7 +358,7 @@ fn thousands_of_paced_connections_keep_their_gaps() {
     }
     let all: u64 = departures.iter().sum();
     assert!(all > TICKS / 3, "{all} departures");
-    // Where a slot of a higher level is cascaded, hundreds of entries move at once, a few at each poll.
+    // When a slot of a higher level is cascaded, hundreds of entries move at the same time, a few at each poll.
     println!("{all} departures, {:.2} ticks late on average, {latest} at worst", late as f64 / all as f64);
     assert!(
         latest <= CONNECTIONS as u64 / u64::from(POLLS_PER_TICK * WORK_PER_POLL),

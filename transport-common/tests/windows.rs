@@ -1,4 +1,4 @@
-//! The sliding windows on their own, against models that keep sets and lists of PSNs.
+//! The sliding windows alone, against models that keep sets and lists of PSNs.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use transport_common::packet_delivery::{
     Arrival, Gate, PacketFlags, ReceiveWindow, TransmitWindow, TxPacket,
 };
 
-/// Bases at which something may go wrong: near the wrap, near the middle, anywhere.
+/// Bases at which errors are likely: near the wrap, near the middle, random.
 fn base() -> impl Strategy<Value = u32> {
     prop_oneof![
         (0..300u32).prop_map(|n| u32::MAX - n),
@@ -19,7 +19,7 @@ fn base() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// The receive window as the specification tells it: two sets of PSNs, no bitmap.
+/// The receive window as the specification describes it: two sets of PSNs, no bitmap.
 struct Receiver {
     base: u32,
     size: u32,
@@ -79,14 +79,14 @@ proptest! {
         let mut model =
             Receiver { base, size, received: HashSet::new(), acknowledged: HashSet::new() };
         for (offset, acknowledge) in steps {
-            // Small offsets are likely twice over, so that the base moves.
+            // Small offsets are twice as likely, so that the base moves.
             let offset = if offset > 100 && offset < 128 { offset - 100 } else { offset };
             let psn = model.base.wrapping_add(offset as u32);
             let expected = model.classify(psn);
             prop_assert_eq!(window.classify(Psn(psn)), expected);
             let inside = matches!(expected, Arrival::New | Arrival::Duplicate);
             if acknowledge {
-                // Late acknowledgements of the ULP come for PSNs outside as well (D-25).
+                // Late acknowledgements of the ULP also come for PSNs outside the window (D-25).
                 window.acknowledge(Psn(psn));
                 if inside {
                     model.acknowledge(psn);
@@ -101,7 +101,7 @@ proptest! {
         }
     }
 
-    /// F-9.1.2-1..8, D-26..D-29: the gate is a closed formula of offsets and counts.
+    /// F-9.1.2-1..8, D-26..D-29: the gate equals a closed formula of offsets and counts.
     #[test]
     fn gates_are_their_formulas(
         base in base(),
@@ -124,8 +124,9 @@ proptest! {
             prop_assert_eq!(w.pull_data.get(n as u32), pull_data);
         }
         let edge = fabric.min(size);
-        // An eighth of the data window is for answers alone, one place at least where there are four.
-        let reserve = if edge < 4 { 0 } else { (edge / 8).max(1) };
+        // A sixteenth of the data window is reserved for responses, and at least one packet if the window has at
+        // least four.
+        let reserve = if edge < 4 { 0 } else { (edge / 16).max(1) };
         let gate = Gate { fabric, ncwnd };
         prop_assert_eq!(w.may_send_request(gate, true), sent < edge - reserve && pushes < ncwnd);
         prop_assert_eq!(w.may_send_request(gate, false), sent < edge && pushes < ncwnd);
@@ -138,7 +139,7 @@ proptest! {
         }
     }
 
-    /// F-9.1.1-1: the base jumps over what is acknowledged, the bitmaps follow.
+    /// F-9.1.1-1: the base passes everything acknowledged, and the bitmaps shift with it.
     #[test]
     fn transmit_base_jumps_over_acknowledged(
         base in base(),
@@ -166,7 +167,7 @@ proptest! {
     }
 }
 
-/// F-9.1.2-7, D-31: minus 1 once a loss, never below 0.
+/// F-9.1.2-7, D-31: decremented once per loss, never below 0.
 #[test]
 fn a_retransmitted_packet_is_forgotten_once() {
     let mut w = TransmitWindow::new(Psn(0), 128);

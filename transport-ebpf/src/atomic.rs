@@ -1,22 +1,22 @@
-//! Read-modify-write operations on map memory: `core::sync::atomic` offers loads and stores only on this target.
+//! Read-modify-write operations on map memory. On this target `core::sync::atomic` offers only loads and stores.
 
 use core::arch::asm;
 
-/// `*p |= bits`, full barrier.
+/// Computes `*p |= bits`, with a full barrier.
 ///
 /// # Safety
 /// `p` points to 8 aligned bytes of a map value.
 #[inline(always)]
 pub(crate) unsafe fn or(p: *mut u64, bits: u64) {
     let mut old = bits;
-    // SAFETY: by the contract of this function; the fetching form is a full barrier.
+    // SAFETY: by the contract of this function. The fetching form is a full barrier.
     unsafe {
         asm!("{r} = atomic_fetch_or((u64 *)({p} + 0), {r})", r = inout(reg) old, p = in(reg) p, options(nostack))
     };
     let _ = old;
 }
 
-/// `*p &= bits`, full barrier.
+/// Computes `*p &= bits`, with a full barrier.
 ///
 /// # Safety
 /// `p` points to 8 aligned bytes of a map value.
@@ -30,7 +30,7 @@ pub(crate) unsafe fn and(p: *mut u64, bits: u64) {
     let _ = old;
 }
 
-/// `*p += n`; the value before.
+/// Computes `*p += n`. Returns the previous value.
 ///
 /// # Safety
 /// `p` points to 8 aligned bytes of a map value.
@@ -44,7 +44,7 @@ pub(crate) unsafe fn fetch_add(p: *mut u64, n: u64) -> u64 {
     old
 }
 
-/// `*p = new` if it was `expected`; the value before.
+/// Sets `*p = new` if the value is `expected`. Returns the previous value.
 ///
 /// # Safety
 /// `p` points to 8 aligned bytes of a map value.
@@ -58,14 +58,14 @@ pub(crate) unsafe fn compare_exchange(p: *mut u64, expected: u64, new: u64) -> u
     old
 }
 
-/// `*p = value`, after everything before it.
+/// Sets `*p = value`, ordered after everything before it.
 ///
 /// # Safety
 /// `p` points to 8 aligned bytes of a map value.
 #[inline(always)]
 pub(crate) unsafe fn store_release(p: *mut u64, value: u64) {
     let mut old = value;
-    // SAFETY: by the contract of this function; the exchange is a full barrier.
+    // SAFETY: by the contract of this function. The exchange is a full barrier.
     unsafe { asm!("{r} = xchg_64({p} + 0, {r})", r = inout(reg) old, p = in(reg) p, options(nostack)) };
     let _ = old;
 }

@@ -1,36 +1,38 @@
-//! The decoder's cursor over verifier pointers.
+//! The cursor of decoders over a pair of packet pointers.
 
 use transport_common::wire::cursor::{Bytes, Cursor, Header};
 
-/// Bytes between two packet pointers.
+/// The bytes between two packet pointers.
 pub(crate) struct PacketCursor {
     at: usize,
     end: usize,
 }
 
 impl PacketCursor {
-    /// From `data` and `data_end` of the context.
+    /// Creates a cursor from `data` and `data_end` of the context.
     #[inline(always)]
     pub(crate) fn new(data: usize, data_end: usize) -> Self {
         Self { at: data, end: data_end }
     }
 }
 
-/// `N` bytes of the packet, known to be there. Not to be kept beyond the next change of the frame's length.
+/// `N` bytes of the packet that are known to be there. Must not be kept after the next change of the frame's
+/// length.
 pub(crate) struct Taken<const N: usize>(usize);
 
 impl<const N: usize> Bytes for Taken<N> {
     #[inline(always)]
     fn array<const AT: usize, const M: usize>(&self) -> [u8; M] {
         const { assert!(AT + M <= N) };
-        // SAFETY: `take` has compared the end of the N bytes with the packet's, which is what the verifier asks for.
+        // SAFETY: `take` has compared the end of the N bytes with the packet's end, as the verifier requires.
         unsafe { ((self.0 + AT) as *const [u8; M]).read() }
     }
 
     #[inline(always)]
     fn header<H: Header>(&self) -> &H {
         const { assert!(size_of::<H>() <= N && align_of::<H>() == 1) };
-        // SAFETY: `take` has made sure of N bytes, and any bytes are a header. Nobody else writes the packet.
+        // SAFETY: `take` has checked that N bytes are there, and any bytes are a header. Nothing else writes the
+        // packet.
         unsafe { &*(self.0 as *const H) }
     }
 }

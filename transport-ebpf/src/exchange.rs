@@ -1,4 +1,4 @@
-//! How the node reads and writes connections: in one piece, under their locks.
+//! Lets the node read and write a connection: as a whole, under its lock.
 
 use crate::lock::Lock;
 use crate::log::tell;
@@ -9,7 +9,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use transport_common::connection::Entry;
 use transport_common::datapath::exchange;
 
-/// Does what stands in the exchange map. False if it names no slot, or if the lock was not to be had.
+/// Carries out the request in the exchange map. Returns false if it names no slot, or if the lock could not be
+/// taken.
 #[inline(always)]
 pub(crate) fn carry_out(ctx: &XdpContext) -> bool {
     let Some(exchange) = maps::EXCHANGE.get_ptr(0) else { return false };
@@ -17,12 +18,17 @@ pub(crate) fn carry_out(ctx: &XdpContext) -> bool {
     let exchange = unsafe { &*exchange };
     let Some(locked) = maps::CONNECTIONS.get_ptr_mut(exchange.slot.load(Relaxed)) else { return false };
     let write = exchange.direction.load(Relaxed) == exchange::WRITE;
-    // SAFETY: two valid map values, each with room for an entry; the lock keeps everybody else out of the connection.
+    // SAFETY: two valid map values, each with space for an entry. The lock keeps all others out of the connection.
     unsafe {
         let lock = &raw mut (*locked).lock;
         let (slot, outside) = ((&raw mut (*locked).entry), exchange.entry.as_ptr());
         if !Lock::acquire(lock) {
-            tell!(warn, ctx, "slot {}: no exchange, its lock was not to be had", exchange.slot.load(Relaxed));
+            tell!(
+                warn,
+                ctx,
+                "slot {}: no exchange, its lock could not be taken",
+                exchange.slot.load(Relaxed)
+            );
             return false;
         }
         let (from, to) = if write { (outside, slot) } else { (slot, outside) };

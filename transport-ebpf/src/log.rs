@@ -1,13 +1,13 @@
-//! Rare events, for whoever looks for a fault. Without the feature `log` there is nothing of it in the programs; with it
-//! the node still decides, when it loads them, whether anything is told.
+//! Log messages about rare events, for finding faults. Without the feature `log`, the programs contain none of
+//! this. With it, the node still decides at load time whether messages are logged.
 
-/// Tells of an event: level, context of the program, format, values.
+/// Logs an event: level, context of the program, format, values.
 #[cfg(feature = "log")]
 macro_rules! tell {
     ($level:ident, $ctx:expr, $($text:tt)+) => { aya_log_ebpf::$level!($ctx, $($text)+) };
 }
 
-/// Nothing; the values are not even looked at.
+/// Does nothing. It does not even evaluate the values.
 #[cfg(not(feature = "log"))]
 macro_rules! tell {
     ($level:ident, $ctx:expr, $text:literal $(, $value:expr)*) => { {

@@ -1,4 +1,4 @@
-//! The wire and engine programs: entry points and maps only. What they do stands in `transport_common::datapath`.
+//! The wire and engine programs: only entry points and maps. `transport_common::datapath` contains their logic.
 #![no_std]
 #![no_main]
 #![feature(asm_experimental_arch)]
@@ -12,34 +12,35 @@ mod maps;
 mod platform;
 mod short;
 mod stamp;
+mod transmit;
 
 use aya_ebpf::bindings::xdp_action;
-use aya_ebpf::macros::xdp;
-use aya_ebpf::programs::XdpContext;
+use aya_ebpf::macros::{classifier, raw_tracepoint, xdp};
+use aya_ebpf::programs::{RawTracePointContext, TcContext, XdpContext};
 use platform::Xdp;
 use transport_common::datapath::{self, Frames, Turn, Verdict};
-use transport_common::tape::{Recorded, run};
+use transport_common::tape::{Recorded, RunKind};
 
-/// Interface index of the loopback device in every network namespace. No packet of a network arrives there on an
-/// interface of ours: the engine thread names it as the origin of the frames it asks for.
+/// Interface index of the loopback device in every network namespace. No packet of a network arrives with this
+/// index on one of our interfaces. The engine thread names it as the origin of its frames.
 const LOOPBACK: u32 = 1;
 
-/// Attached to the interface: receives Falcon, passes everything else on. The frames of the engine thread start
-/// here too, so that the kernel's XDP dispatcher knows one program only.
+/// Attached to the interface. Receives Falcon and passes everything else on. The frames of the engine thread also
+/// start here, so that the kernel's XDP dispatcher knows only one program.
 #[xdp]
 pub fn wire(ctx: XdpContext) -> u32 {
-    // SAFETY: the kernel hands the program a valid context.
+    // SAFETY: the kernel passes a valid context to the program.
     if unsafe { (*ctx.ctx).ingress_ifindex } == LOOPBACK {
-        // SAFETY: the map holds programs of this type only.
+        // SAFETY: the map holds only programs of this type.
         unsafe { maps::PROGRAMS.tail_call(&ctx, maps::ENGINE_PROGRAM) };
         return xdp_action::XDP_DROP;
     }
     receive(&mut Xdp::new(&ctx))
 }
 
-/// Attached in place of `wire` where the driver hands out the card's receive timestamps. The kernel binds it to one
-/// device, and therefore refuses it as part of a program array and in test runs: the engine's frames still enter
-/// through `wire`.
+/// Attached in place of `wire` if the driver provides the card's receive timestamps. The kernel binds this program
+/// to one device. Therefore it refuses the program in a program array and in test runs: the engine's frames still
+/// enter through `wire`.
 #[xdp]
 pub fn wire_stamped(ctx: XdpContext) -> u32 {
     receive(&mut Xdp::stamped(&ctx))
@@ -63,24 +64,24 @@ pub fn engine(ctx: XdpContext) -> u32 {
     let turn = datapath::engine(&mut Xdp::new(&ctx), scratch, frame & 7 == 0);
     maps::count_idle(node, turn == Turn::Idle);
     if turn == Turn::Redeliver {
-        // SAFETY: the map holds programs of this type only. The scratch is this CPU's, and stays as it is.
+        // SAFETY: the map holds only programs of this type. The scratch belongs to this CPU and stays unchanged.
         unsafe { maps::PROGRAMS.tail_call(&ctx, maps::REDELIVER_PROGRAM) };
     }
     send(turn)
 }
 
-/// Goes on with a frame of the engine in which a held request is delivered.
+/// Continues with a frame of the engine in which a held request is delivered.
 #[xdp]
 pub fn redeliver(ctx: XdpContext) -> u32 {
     let Some(scratch) = maps::scratch() else { return xdp_action::XDP_ABORTED };
     send(datapath::redeliver(&mut Xdp::new(&ctx), scratch))
 }
 
-/// [`wire`], recorded: attached in its place while a trace is taken.
+/// [`wire`] with recording. Attached in its place while a trace is recorded.
 #[xdp]
 pub fn wire_recorded(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(tape)) = (maps::scratch(), maps::tape()) else { return xdp_action::XDP_ABORTED };
-    tape.begin(run::RECEIVE);
+    tape.begin(RunKind::RECEIVE);
     let mut platform = Recorded::new(Xdp::new(&ctx), tape);
     let length = platform.frame_length();
     platform.note_frame(length);
@@ -93,25 +94,26 @@ pub fn wire_recorded(ctx: XdpContext) -> u32 {
     }
 }
 
-/// [`engine`], recorded.
+/// [`engine`] with recording.
 #[xdp]
 pub fn engine_recorded(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(node), Some(tape)) = (maps::scratch(), maps::node(), maps::tape()) else {
         return xdp_action::XDP_ABORTED;
     };
-    tape.begin(run::ENGINE);
+    tape.begin(RunKind::ENGINE);
     let frame = maps::next_frame(node);
     let turn = datapath::engine(&mut Recorded::new(Xdp::new(&ctx), tape), scratch, frame & 7 == 0);
     maps::count_idle(node, turn == Turn::Idle);
     if turn == Turn::Redeliver {
-        // SAFETY: the map holds programs of this type only. Scratch and tape are this CPU's, and stay as they are.
+        // SAFETY: the map holds only programs of this type. Scratch and tape belong to this CPU and stay
+        // unchanged.
         unsafe { maps::PROGRAMS.tail_call(&ctx, maps::REDELIVER_PROGRAM) };
     }
     maps::keep(tape, turn);
     send(turn)
 }
 
-/// [`redeliver`], recorded: on the tape that [`engine_recorded`] began.
+/// [`redeliver`] with recording, on the tape that [`engine_recorded`] began.
 #[xdp]
 pub fn redeliver_recorded(ctx: XdpContext) -> u32 {
     let (Some(scratch), Some(tape)) = (maps::scratch(), maps::tape()) else { return xdp_action::XDP_ABORTED };
@@ -120,7 +122,8 @@ pub fn redeliver_recorded(ctx: XdpContext) -> u32 {
     send(turn)
 }
 
-/// Run by hand: moves a connection between its slot and the map the node sees, under the connection's lock.
+/// Run directly by the node. Copies a connection between its slot and the map that the node sees, under the
+/// connection's lock.
 #[xdp]
 pub fn exchange(ctx: XdpContext) -> u32 {
     if exchange::carry_out(&ctx) {
@@ -130,10 +133,24 @@ pub fn exchange(ctx: XdpContext) -> u32 {
     }
 }
 
+/// Attached at the loopback device's entry to the stack where the card takes no frames from XDP: passes the engine's
+/// frames on to the card.
+#[classifier]
+pub fn to_card(ctx: TcContext) -> i32 {
+    transmit::to_card(&ctx)
+}
+
+/// Attached to the tracepoint `xdp_redirect_err`: takes back that a frame was sent.
+#[raw_tracepoint]
+pub fn not_redirected(ctx: RawTracePointContext) -> i32 {
+    transmit::not_redirected(&ctx);
+    0
+}
+
 #[inline(always)]
 fn send(turn: Turn) -> u32 {
     match turn {
-        Turn::Transmit => maps::PORT.redirect(0, 0).unwrap_or(xdp_action::XDP_ABORTED),
+        Turn::Transmit => transmit::send(),
         _ => xdp_action::XDP_DROP,
     }
 }
@@ -144,7 +161,7 @@ fn panic(_info: &core::panic::PanicInfo) -> ! {
     loop {}
 }
 
-// SAFETY: the loader looks for this section and symbol; nothing else in the object bears the name.
+// SAFETY: the loader needs this section and symbol. Nothing else in the object has the name.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,4 +1,4 @@
-//! The NIC's memory: every map of the two programs.
+//! The NIC's memory: all maps of the programs.
 
 use crate::atomic;
 use crate::lock::Lock;
@@ -32,7 +32,7 @@ pub(crate) struct Locked {
 /// Connection slots.
 #[map]
 pub(crate) static CONNECTIONS: Array<Locked> = Array::with_max_entries(SLOTS as u32, 0);
-/// A connection on its way into or out of its slot.
+/// A connection that is copied into or out of its slot.
 #[map]
 pub(crate) static EXCHANGE: Array<Exchange> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// Send, receive and completion queues by connection slot.
@@ -53,10 +53,10 @@ pub(crate) static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Cou
 /// Numbers of free receive cells, from 1 on; filled by the loader.
 #[map]
 pub(crate) static CELL_STACK: Stack<u32> = Stack::with_max_entries(CELL_COUNT as u32, 0);
-/// Receive cells; number n stands at index n - 1.
+/// Receive cells. Number n is at index n - 1.
 #[map]
 pub(crate) static CELLS: Array<[u8; CELL_BYTES]> = Array::with_max_entries(CELL_COUNT as u32, 0);
-/// Timers of all connections; the engine alone touches it.
+/// Timers of all connections. Only the engine uses it.
 #[map]
 pub(crate) static WHEEL: Array<TimingWheel<SLOTS>> = Array::with_max_entries(1, 0);
 /// Event and result queues of a rate update engine in user space.
@@ -65,29 +65,32 @@ static CONGESTION: Array<CongestionQueues> = Array::with_max_entries(1, BPF_F_MM
 /// Delays of all acknowledgements.
 #[map]
 pub(crate) static DELAYS: PerCpuArray<DelayHistogram> = PerCpuArray::with_max_entries(1, 0);
-/// How the card's clock relates to ours; the program that is bound to a device reads it.
+/// The relation of the card's clock to ours. The program that is bound to a device reads it.
 #[map]
 static CLOCK: Array<ClockPage> = Array::with_max_entries(1, BPF_F_MMAPABLE);
-/// Working memory of a packet.
+/// Working memory for one packet.
 #[map]
 static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
-/// The interface to send on.
+/// The interface to send on; empty where the card takes no frames from XDP.
 #[map]
 pub(crate) static PORT: DevMap = DevMap::with_max_entries(1, 0);
-/// The programs the wire program hands over to, filled by the loader.
+/// The kernel's number of [`PORT`], filled by the loader: by it the kernel names the map when it could not redirect.
+#[map]
+static PORT_ID: Array<u32> = Array::with_max_entries(1, 0);
+/// The programs to which the wire and engine programs jump, filled by the loader.
 #[map]
 pub(crate) static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(2, 0);
-/// Place of the engine program.
+/// Index of the engine program.
 pub(crate) const ENGINE_PROGRAM: u32 = 0;
-/// Place of the redelivery program.
+/// Index of the redelivery program.
 pub(crate) const REDELIVER_PROGRAM: u32 = 1;
-/// What a run did, while a trace is taken.
+/// Recording of one run, while a trace is recorded.
 #[map]
 static TAPE: PerCpuArray<[u32; size_of::<Tape>() / 4]> = PerCpuArray::with_max_entries(1, 0);
-/// Tapes on their way to whoever takes the trace.
+/// Recorded tapes for the reader of the trace.
 #[map]
 static TRACE: RingBuf = RingBuf::with_byte_size(TRACE_BYTES, 0);
-/// Tapes that found no room there, or did not fit.
+/// Number of tapes that were lost, because the ring was full or a tape was too small for its run.
 #[map]
 static TRACE_LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 /// Wakes a sleeping engine thread.
@@ -99,31 +102,47 @@ pub(crate) static WAKE: RingBuf = RingBuf::with_byte_size(4096, 0);
 pub(crate) static NODE_CONFIG: Global<NodeConfig> =
     Global::new(NodeConfig { mac_word: 0, ipv6: [0; 2], ipv4: 0, interface_index: 0 });
 
-/// This CPU's working memory. Programs of one CPU never interrupt each other: XDP runs with bottom halves off.
+/// Returns this CPU's working memory. Programs on one CPU never interrupt each other: XDP runs with bottom halves
+/// off.
 #[inline(always)]
 pub(crate) fn scratch() -> Option<&'static mut Scratch> {
     // SAFETY: the pointer is a valid map value, and this CPU runs one program at a time.
     SCRATCH.get_ptr_mut(0).map(|p| unsafe { &mut *p })
 }
 
-/// The node page.
+/// Adds to this CPU's part of a counter. The sum of all parts wraps, so that one CPU may take back what another counted.
+#[inline(always)]
+pub(crate) fn count(counter: Counter, n: u64) {
+    if let Some(value) = COUNTERS.get_ptr_mut(counter as u32) {
+        // SAFETY: this CPU's own value.
+        unsafe { *value = (*value).wrapping_add(n) };
+    }
+}
+
+/// Whether `map` is the number of [`PORT`].
+#[inline(always)]
+pub(crate) fn is_port(map: u32) -> bool {
+    PORT_ID.get(0).is_some_and(|port| *port == map)
+}
+
+/// Returns the node page.
 #[inline(always)]
 pub(crate) fn node() -> Option<&'static NodePage> {
     // SAFETY: a valid map value; all its fields are atomics.
     NODE.get_ptr(0).map(|p| unsafe { &*p })
 }
 
-/// This CPU's tape.
+/// Returns this CPU's tape.
 #[inline(always)]
 pub(crate) fn tape() -> Option<&'static Tape> {
     // SAFETY: the pointer is a valid map value of that size, and this CPU runs one program at a time.
     TAPE.get_ptr(0).map(|p| unsafe { &*p.cast::<Tape>() })
 }
 
-/// Ends a recorded run: hands its tape on, if there is something on it.
+/// Ends a recorded run, and passes its tape on if it contains anything.
 #[inline(always)]
 pub(crate) fn keep(tape: &'static Tape, ending: impl Ending) {
-    /// Whoever takes the trace looks by himself.
+    /// The reader of the trace polls the ring.
     const NO_WAKEUP: u64 = 1;
     let bytes = verifier::opaque(tape::finish(tape, ending) as u64);
     if bytes == 0 {
@@ -145,21 +164,21 @@ pub(crate) fn keep(tape: &'static Tape, ending: impl Ending) {
     }
 }
 
-/// The event and result queues.
+/// Returns the event and result queues.
 #[inline(always)]
 pub(crate) fn congestion_queues() -> Option<&'static CongestionQueues> {
     // SAFETY: a valid map value; all its fields are atomics and cells.
     CONGESTION.get_ptr(0).map(|p| unsafe { &*p })
 }
 
-/// How the card's clock relates to ours.
+/// Returns the page with the relation of the card's clock to ours.
 #[inline(always)]
 pub(crate) fn clock() -> Option<&'static ClockPage> {
     // SAFETY: a valid map value; all its fields are atomics.
     CLOCK.get_ptr(0).map(|p| unsafe { &*p })
 }
 
-/// Copies a value of whole 4-byte words, the last word last.
+/// Copies a value that consists of whole 4-byte words, the last word last.
 ///
 /// # Safety
 /// Both pointers are valid and aligned to 4 bytes, and any bytes are a valid `T`.
@@ -168,13 +187,13 @@ pub(crate) unsafe fn copy_words<T>(from: *const T, to: *mut T) {
     let (from, to) = (from.cast::<u32>(), to.cast::<u32>());
     let mut n = 0;
     while n < size_of::<T>() / 4 {
-        // SAFETY: within both values by the bound of the loop.
+        // SAFETY: the bound of the loop keeps this inside both values.
         unsafe { to.add(n).write_volatile(from.add(n).read_volatile()) };
         n += 1;
     }
 }
 
-/// Counts the engine's frames; only the engine writes this.
+/// Counts the engine's frames. Only the engine writes the counter.
 #[inline(always)]
 pub(crate) fn next_frame(node: &NodePage) -> u64 {
     let frame = node.frames.load(Relaxed) + 1;
@@ -182,7 +201,7 @@ pub(crate) fn next_frame(node: &NodePage) -> u64 {
     frame
 }
 
-/// Counts frames without work in a row, and those with work; only the engine writes this.
+/// Counts consecutive frames without work, and frames with work. Only the engine writes the counters.
 #[inline(always)]
 pub(crate) fn count_idle(node: &NodePage, idle: bool) {
     if idle {
@@ -193,7 +212,7 @@ pub(crate) fn count_idle(node: &NodePage, idle: bool) {
     }
 }
 
-/// Asks the engine to turn to `slot`, and wakes it if it sleeps.
+/// Asks the engine to service `slot`, and wakes it if it sleeps.
 #[inline(always)]
 pub(crate) fn ring(slot: u32) {
     let Some(node) = node() else { return };
@@ -203,8 +222,8 @@ pub(crate) fn ring(slot: u32) {
     }
 }
 
-/// Asks the engine to turn to `slot` by `deadline`, in picoseconds of the monotonic clock. One that sleeps and will be
-/// up by then, or not much later, is left to it.
+/// Asks the engine to service `slot` by `deadline`, in picoseconds of the monotonic clock. A sleeping engine is
+/// not woken if it will wake up by then or not much later.
 #[inline(always)]
 pub(crate) fn ring_by(slot: u32, deadline: u64) {
     let Some(node) = node() else { return };
@@ -218,8 +237,8 @@ pub(crate) fn ring_by(slot: u32, deadline: u64) {
     }
 }
 
-/// A bit that is set already is left alone: the engine clears it before it takes the connection's lock, so that
-/// whoever took the lock after the engine sees it cleared.
+/// Sets the ready bit of `slot`. A bit that is already set is not written. The engine clears the bit before it
+/// takes the connection's lock, so a program that takes the lock after the engine sees the bit cleared.
 #[inline(always)]
 fn set_ready(node: &NodePage, slot: u32) {
     let word = &node.ready[(slot as usize / 64) & (SLOTS / 64 - 1)];
@@ -230,10 +249,10 @@ fn set_ready(node: &NodePage, slot: u32) {
     }
 }
 
-/// One of those who find the engine asleep wakes it.
+/// Wakes the sleeping engine. If several programs find it asleep, exactly one of them wakes it.
 #[inline(always)]
 fn wake_engine(node: &NodePage, slot: u32) {
-    /// Wakes the reader whatever it has read so far.
+    /// Wakes the reader, no matter how much it has read so far.
     const FORCE_WAKEUP: u64 = 2;
     // SAFETY: fields of a map value.
     if unsafe { atomic::compare_exchange(node.engine_sleeping.as_ptr(), 1, 0) } == 1 {
@@ -242,17 +261,17 @@ fn wake_engine(node: &NodePage, slot: u32) {
     }
 }
 
-/// Where the engine's round robin stands.
+/// Current position of the engine's round robin.
 #[map]
 static ROUND_ROBIN: Array<u32> = Array::with_max_entries(1, 0);
 
-/// The next connection that asks for a turn, round robin.
+/// Returns the next connection that asks for a service, round robin.
 #[inline(always)]
 pub(crate) fn next_ready() -> Option<u32> {
     const WORDS: usize = SLOTS / 64;
     let node = node()?;
     let next = ROUND_ROBIN.get_ptr_mut(0)?;
-    // SAFETY: only the engine program touches it.
+    // SAFETY: only the engine program uses it.
     let start = unsafe { *next };
     let mut n = 0;
     while n <= WORDS {
@@ -263,7 +282,7 @@ pub(crate) fn next_ready() -> Option<u32> {
         }
         if bits != 0 {
             let slot = (index as u32 * 64 + bits.trailing_zeros()) & (SLOTS as u32 - 1);
-            // SAFETY: only the engine program touches it.
+            // SAFETY: only the engine program uses it.
             unsafe { *next = (slot + 1) & (SLOTS as u32 - 1) };
             return Some(slot);
         }
@@ -272,7 +291,7 @@ pub(crate) fn next_ready() -> Option<u32> {
     None
 }
 
-/// Withdraws the request of `slot` for a turn.
+/// Withdraws the request of `slot` for a service.
 #[inline(always)]
 pub(crate) fn clear_ready(slot: u32) {
     let Some(node) = node() else { return };

@@ -1,4 +1,4 @@
-//! [`Platform`](datapath::Platform) over an XDP context and the maps. All code that handles raw pointers lives here and in the cursor.
+//! [`Platform`](datapath::Platform) over an XDP context and the maps.
 
 use crate::atomic;
 use crate::cursor::PacketCursor;
@@ -31,19 +31,19 @@ use transport_common::transaction::{Initiator, NO_CELL};
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::verifier::opaque;
 
-/// As the registers hold it.
+/// `datapath::MAX_COPY` as a 64-bit value, as the registers hold it.
 const MAX_COPY: u64 = datapath::MAX_COPY as u64;
 /// Older kernels sum at most this many bytes in one call.
 const SUM_CHUNK: u64 = 512;
 
-/// One frame and the node's maps. With `STAMPED` the driver is asked for the card's receive timestamp, which only a
-/// program that is bound to a device may do.
+/// One frame and the node's maps. With `STAMPED` the platform asks the driver for the card's receive timestamp.
+/// Only a program that is bound to a device may do that.
 pub(crate) struct Xdp<const STAMPED: bool = false> {
     ctx: *mut xdp_md,
 }
 
 impl Xdp {
-    /// With the program's clock.
+    /// Creates a platform that uses the program's clock.
     #[inline(always)]
     pub(crate) fn new(ctx: &XdpContext) -> Self {
         Self { ctx: ctx.ctx }
@@ -51,7 +51,7 @@ impl Xdp {
 }
 
 impl Xdp<true> {
-    /// With the card's receive timestamps.
+    /// Creates a platform that uses the card's receive timestamps.
     #[inline(always)]
     pub(crate) fn stamped(ctx: &XdpContext) -> Self {
         Self { ctx: ctx.ctx }
@@ -59,7 +59,7 @@ impl Xdp<true> {
 }
 
 impl<const STAMPED: bool> Xdp<STAMPED> {
-    /// The node's memory at an offset from which [`MAX_COPY`] bytes are in bounds.
+    /// Returns the node's memory at `offset`, if [`MAX_COPY`] bytes from there are in bounds.
     #[inline(always)]
     fn memory(&self, offset: u64) -> Option<*mut u8> {
         let base = maps::MEMORY.get_ptr_mut(0)?.cast::<u8>();
@@ -71,57 +71,57 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
         Some(unsafe { base.add(offset as usize) })
     }
 
-    /// A length the verifier can see to be 1 to [`MAX_COPY`].
+    /// Returns `length` if it is 1 to [`MAX_COPY`], so that the verifier sees the bounds.
     #[inline(always)]
     fn length(length: u32) -> Option<u32> {
         let length = opaque(length as u64);
         if length == 0 || length > MAX_COPY { None } else { Some(length as u32) }
     }
 
-    /// Begin and end of the frame.
+    /// Returns the beginning and the end of the frame.
     #[inline(always)]
     fn frame(&self) -> (*mut u8, *const u8) {
-        // SAFETY: the kernel hands the program a valid context.
+        // SAFETY: the kernel passes a valid context to the program.
         unsafe { ((*self.ctx).data as usize as *mut u8, (*self.ctx).data_end as usize as *const u8) }
     }
 
     #[inline(always)]
     fn load(&self, offset: u32, to: *mut u8, length: u32) -> bool {
-        // SAFETY: `to` has room for MAX_COPY bytes; the helper checks the packet's bounds.
+        // SAFETY: `to` has space for MAX_COPY bytes. The helper checks the packet's bounds.
         unsafe { bpf_xdp_load_bytes(self.ctx, offset, to.cast(), length) == 0 }
     }
 
     #[inline(always)]
     fn store(&self, offset: u32, from: *mut u8, length: u32) -> bool {
-        // SAFETY: `from` has MAX_COPY bytes; the helper checks the packet's bounds.
+        // SAFETY: `from` has MAX_COPY bytes. The helper checks the packet's bounds.
         unsafe { bpf_xdp_store_bytes(self.ctx, offset, from.cast(), length) == 0 }
     }
 
-    /// [`load`](Self::load) where short pieces are common.
+    /// Does the same as [`load`](Self::load), faster for short pieces.
     #[inline(always)]
     fn load_short(&self, offset: u32, to: *mut u8, length: u32) -> bool {
         if length as u64 > SHORT {
             return self.load(offset, to, length);
         }
         let (data, end) = self.frame();
-        // SAFETY: `to` has room for MAX_COPY bytes; the frame's own bounds.
+        // SAFETY: `to` has space for MAX_COPY bytes. The bounds are those of the frame.
         unsafe { short::from_packet(data, end, offset, to, length as u64) }
     }
 
-    /// [`store`](Self::store) where short pieces are common.
+    /// Does the same as [`store`](Self::store), faster for short pieces.
     #[inline(always)]
     fn store_short(&self, offset: u32, from: *mut u8, length: u32) -> bool {
         if length as u64 > SHORT {
             return self.store(offset, from, length);
         }
         let (data, end) = self.frame();
-        // SAFETY: `from` has MAX_COPY bytes; the frame's own bounds.
+        // SAFETY: `from` has MAX_COPY bytes. The bounds are those of the frame.
         unsafe { short::to_packet(data, end, offset, from, length as u64) }
     }
 
     #[inline(always)]
     fn wheel(&self) -> Option<&'static mut TimingWheel<CONNECTIONS>> {
-        // SAFETY: a valid map value that only the engine program touches, of which one runs.
+        // SAFETY: a valid map value. Only the engine program uses it, and only one instance of it runs.
         maps::WHEEL.get_ptr_mut(0).map(|p| unsafe { &mut *p })
     }
 
@@ -148,19 +148,20 @@ impl datapath::Locked for HeldConnection {
 
     #[inline(always)]
     fn parts(&mut self) -> (&mut Entry, &QueuePair) {
-        // SAFETY: valid map values; while the lock is held nobody else refers to the entry.
+        // SAFETY: valid map values. While the lock is held, nothing else refers to the entry.
         unsafe { (&mut (*self.locked).entry, &*self.queues) }
     }
 }
 
-/// The same sum modulo 2^16 - 1 in one word.
+/// Returns the same sum modulo 2^16 - 1 in one word.
 #[inline(always)]
 fn fold_to_word(sum: u64) -> u32 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     ((sum & 0xffff_ffff) + (sum >> 32)) as u32
 }
 
-/// Sum of the words of `length` bytes, a multiple of 4 of at most [`MAX_COPY`], added to `seed`.
+/// Returns the sum of the words of `length` bytes, added to `seed`. `length` is a multiple of 4, at most
+/// [`MAX_COPY`].
 #[inline(always)]
 fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
     let mut sum = seed as i64;
@@ -177,7 +178,7 @@ fn sum_words(from: *mut u8, length: u64, seed: u32) -> u32 {
         if piece > SUM_CHUNK {
             break;
         }
-        // SAFETY: at + piece is within the MAX_COPY bytes behind `from`.
+        // SAFETY: at + piece is within the MAX_COPY bytes from `from` on.
         sum = unsafe {
             bpf_csum_diff(core::ptr::null_mut(), 0, from.add(at as usize).cast(), piece as u32, sum as u32)
         };
@@ -209,7 +210,7 @@ impl<const STAMPED: bool> Host for Xdp<STAMPED> {
     #[inline(always)]
     fn count(&mut self, index: u32) {
         if (Counter::DropEthernetTruncated as u32..=Counter::DropPullDataUnknown as u32).contains(&index) {
-            tell!(info, &XdpContext::new(self.ctx), "packet refused, counter {}", index);
+            tell!(info, &XdpContext::new(self.ctx), "packet dropped, counter {}", index);
         }
         if let Some(counter) = maps::COUNTERS.get_ptr_mut(index) {
             // SAFETY: this CPU's own value.
@@ -233,13 +234,13 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
 
     #[inline(always)]
     fn cursor(&mut self) -> PacketCursor {
-        // SAFETY: the kernel hands the program a valid context.
+        // SAFETY: the kernel passes a valid context to the program.
         unsafe { PacketCursor::new((*self.ctx).data as usize, (*self.ctx).data_end as usize) }
     }
 
     #[inline(always)]
     fn frame_length(&self) -> u32 {
-        // SAFETY: the kernel hands the program a valid context.
+        // SAFETY: the kernel passes a valid context to the program.
         unsafe { (*self.ctx).data_end - (*self.ctx).data }
     }
 
@@ -256,7 +257,7 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
     #[inline(always)]
     fn resize(&mut self, length: u32) -> bool {
         let delta = length as i32 - self.frame_length() as i32;
-        // SAFETY: the helper checks what the frame has room for.
+        // SAFETY: the helper checks the available space of the frame.
         delta == 0 || unsafe { bpf_xdp_adjust_tail(self.ctx, delta) == 0 }
     }
 
@@ -270,7 +271,7 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
         // SAFETY: start + length is inside the buffer by the check above.
         let from = unsafe { s.header.as_ptr().add(start as usize) };
         let (data, end) = self.frame();
-        // SAFETY: the header buffer, and the scratch behind it; the frame's own bounds.
+        // SAFETY: the header buffer, and the scratch after it, are valid. The bounds are those of the frame.
         unsafe { short::to_packet(data, end, 0, from, length) }
     }
 
@@ -279,14 +280,14 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
         let length = Self::length(length)?;
         if length as u64 <= SHORT {
             let (data, end) = self.frame();
-            // SAFETY: the frame's own bounds.
+            // SAFETY: the bounds are those of the frame.
             return unsafe { short::sum_packet(data, end, offset, length as u64) }.map(fold_to_word);
         }
         let staging = s.staging.as_mut_ptr();
         if !self.load(offset, staging, length) {
             return None;
         }
-        // SAFETY: length is at most MAX_COPY, the buffer has slack behind that.
+        // SAFETY: length is at most MAX_COPY. The buffer has spare bytes after that.
         unsafe { staging.add(length as usize).cast::<u32>().write_unaligned(0) };
         Some(sum_words(staging, (length as u64 + 3) & !3, 0))
     }
@@ -298,7 +299,8 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
         if start > UDP_AT as u64 || length > MAX_SUMMED_HEADERS as u64 {
             return 0;
         }
-        // SAFETY: start + length is inside the buffer by the check above, and what lies behind it inside the scratch.
+        // SAFETY: start + length is inside the buffer by the check above, and the bytes after it are inside the
+        // scratch.
         fold_to_word(unsafe { short::sum_value(s.header.as_ptr().add(start as usize), length & !3) })
     }
 }
@@ -308,12 +310,12 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
     fn sum_memory(&mut self, memory_offset: u64, length: u32) -> u32 {
         let (Some(from), Some(length)) = (self.memory(memory_offset), Self::length(length)) else { return 0 };
         if length as u64 <= SHORT {
-            // SAFETY: the guard behind the memory is longer.
+            // SAFETY: the guard after the memory is longer.
             return fold_to_word(unsafe { short::sum_value(from, length as u64) });
         }
         let whole = length as u64 & !3;
         let sum = sum_words(from, whole, 0);
-        // SAFETY: the guard behind the memory leaves room for 4 bytes more.
+        // SAFETY: the guard after the memory has space for 4 more bytes.
         let tail = unsafe { from.add(whole as usize).cast::<u32>().read_unaligned() };
         let bits = (length & 3) * 8;
         let tail = tail & !(u32::MAX << bits);
@@ -340,7 +342,7 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
     #[inline(always)]
     fn store_value(&mut self, memory_offset: u64, value: u64) -> bool {
         let Some(to) = self.memory(memory_offset) else { return false };
-        // SAFETY: in bounds; the application may have chosen any alignment.
+        // SAFETY: in bounds. The application may have chosen any alignment.
         unsafe { to.cast::<u64>().write_unaligned(value) };
         true
     }
@@ -435,14 +437,14 @@ impl<const STAMPED: bool> Connections for Xdp<STAMPED> {
             Some(HeldConnection { locked, queues })
         } else {
             self.raise(Counter::LockTimeout);
-            tell!(warn, &XdpContext::new(self.ctx), "slot {}: its lock was not to be had", slot);
+            tell!(warn, &XdpContext::new(self.ctx), "slot {}: its lock could not be taken", slot);
             None
         }
     }
 
     #[inline(always)]
     fn unlock(&mut self, connection: HeldConnection) {
-        // SAFETY: handed out by `lock`, which took it.
+        // SAFETY: `lock` returned the connection, and took its lock.
         unsafe { Lock::release(&raw mut (*connection.locked).lock) };
     }
 }
@@ -458,7 +460,7 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
             return;
         }
         let to = &mut s.step.input.event_queues;
-        // SAFETY: a valid map value; the engine in user space writes it while no connection uses it.
+        // SAFETY: a valid map value. The engine in user space writes it while no connection uses it.
         unsafe { maps::copy_words(queues.admission.as_ptr(), &raw mut to.admission) };
         if to.admission.capacity == 0 {
             return;
@@ -467,7 +469,7 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
         while n < EVENT_QUEUES {
             let produced = queues.event_producer[n].load(Relaxed);
             let occupancy = produced.wrapping_sub(queues.event_consumer[n].load(Relaxed));
-            // A consumer's counter that makes no sense is a full queue.
+            // A consumer counter that makes no sense counts as a full queue.
             to.occupancy[n] = if occupancy > u64::from(u32::MAX) { u32::MAX } else { occupancy as u32 };
             n += 1;
         }
@@ -483,7 +485,7 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
         s.step.output.event.encode(&mut s.entry);
         let place = queues.events[queue][number as usize & (EVENT_QUEUE_DEPTH - 1)].as_ptr();
         // The last word holds the poll bit and is written last.
-        // SAFETY: a valid map value; the admission policy keeps the consumer out of it.
+        // SAFETY: a valid map value. The admission policy keeps the consumer out of it.
         unsafe { maps::copy_words(&raw const s.entry, place) };
     }
 
@@ -496,7 +498,8 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
             return false;
         }
         let place = queues.results[taken as usize & (RESULT_QUEUE_DEPTH - 1)].as_ptr();
-        // SAFETY: a valid map value; what the writer may do to it meanwhile is caught when it is applied.
+        // SAFETY: a valid map value. If its writer changes it meanwhile, the checks at the application of the
+        // result catch that.
         unsafe { maps::copy_words(place, &raw mut s.entry) };
         queues.result_consumer.store(taken + 1, Release);
         s.step.input.outcome.decode(&s.entry);
@@ -560,7 +563,8 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
         else {
             return false;
         };
-        // SAFETY: valid map values; volatile because others write them. Nothing depends on the two fitting together.
+        // SAFETY: valid map values. Volatile, because others write them. Nothing requires that the values belong
+        // together.
         let (next, known, fruitless) = unsafe {
             let connection = &raw const (*locked).entry.connection;
             (

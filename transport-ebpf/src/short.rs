@@ -1,25 +1,25 @@
-//! Copies and sums of short pieces of a packet, inline: below [`SHORT`] bytes the kernel's helpers cost more in getting
-//! there than in the work.
+//! Copies and sums of short pieces of a packet, inline. Below [`SHORT`] bytes, calling the kernel's helpers costs
+//! more than the work itself.
 
 use transport_common::verifier::{fresh, opaque, opaque_pointer};
 
-/// Longest piece that is handled here, bytes: a small operation with its headers.
+/// Longest piece that this module handles, bytes: a small operation with its headers.
 pub(crate) const SHORT: u64 = 256;
 
-/// What is done to a piece, some bytes at a time.
+/// An operation on a piece, a few bytes at a time.
 trait Step {
-    /// Handles `N` bytes, a multiple of 8, or 4, 2, 1, that stand `at` bytes behind the piece's begin; false if they are not
-    /// in the packet.
+    /// Handles `N` bytes, a multiple of 8, or 4, 2, 1, that are `at` bytes after the beginning of the piece.
+    /// Returns false if they are not in the packet.
     fn take<const N: usize>(&mut self, at: u64) -> bool;
 }
 
-/// Walks `length` bytes, at most [`SHORT`]; false if the packet ends before.
+/// Handles `length` bytes, at most [`SHORT`]. Returns false if the packet ends before.
 ///
-/// Each step finds its place from the begin of the piece, so that the verifier, which forgets nothing about a pointer that is
-/// moved along, sees the same state whichever steps were taken before.
+/// Each step computes its position from the beginning of the piece. The verifier records every change of a pointer
+/// that moves along. Computed in this way, its state is the same whichever steps came before.
 #[inline(always)]
 fn walk(length: u64, step: &mut impl Step) -> bool {
-    // What is learned about the length here is nothing to those who go on with it: they would be verified once for each case.
+    // The caller must not inherit what is learned about the length here: its code would be verified once per case.
     let length = fresh(length);
     let mut n = 0;
     while n < SHORT / 32 && length >= 32 * (n + 1) {
@@ -36,7 +36,7 @@ fn walk(length: u64, step: &mut impl Step) -> bool {
         && (length & 1 == 0 || step.take::<1>(behind(2)))
 }
 
-/// Whether `N` bytes at `at` end before `end`.
+/// Returns whether `N` bytes at `at` end at or before `end`.
 #[inline(always)]
 fn inside<const N: usize>(at: *const u8, end: *const u8) -> bool {
     at as usize + N <= end as usize
@@ -48,7 +48,8 @@ fn inside<const N: usize>(at: *const u8, end: *const u8) -> bool {
 /// `N` bytes are valid at both pointers, of any alignment.
 #[inline(always)]
 unsafe fn copy<const N: usize>(from: *const u8, to: *mut u8) {
-    // SAFETY: by the contract of this function; of any alignment, since a step copies its bytes as such.
+    // SAFETY: by the contract of this function. Any alignment is allowed, because a step copies its bytes as byte
+    // arrays.
     unsafe {
         if N < 8 {
             return to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read());
@@ -61,7 +62,7 @@ unsafe fn copy<const N: usize>(from: *const u8, to: *mut u8) {
     }
 }
 
-/// Adds `N` bytes as 32-bit words of memory order to a sum; a rest of 2 or 1 as if zeros followed.
+/// Adds `N` bytes as 32-bit words in memory order to a sum. A rest of 2 or 1 counts as if zeros followed.
 ///
 /// # Safety
 /// `N` bytes are valid at `from`, of any alignment.
@@ -85,13 +86,13 @@ unsafe fn add<const N: usize>(from: *const u8, sum: u64) -> u64 {
     }
 }
 
-/// `at` bytes behind a pointer, with `at` bounded for the verifier by the caller.
+/// Returns the address `at` bytes after a pointer. The caller has bounded `at` for the verifier.
 #[inline(always)]
 fn behind(begin: *const u8, at: u64) -> *mut u8 {
     opaque_pointer(begin.wrapping_add(at as usize).cast_mut())
 }
 
-/// A packet's bytes are summed.
+/// Sums bytes of a packet.
 struct SumPacket {
     begin: *const u8,
     end: *const u8,
@@ -105,13 +106,13 @@ impl Step for SumPacket {
         if !inside::<N>(from, self.end) {
             return false;
         }
-        // SAFETY: just compared with the end of the packet.
+        // SAFETY: the check above has compared it with the end of the packet.
         self.sum = unsafe { add::<N>(from, self.sum) };
         true
     }
 }
 
-/// A map value's bytes are summed.
+/// Sums bytes of a map value.
 struct SumValue {
     begin: *const u8,
     sum: u64,
@@ -126,7 +127,7 @@ impl Step for SumValue {
     }
 }
 
-/// Bytes of a map value go into the packet.
+/// Copies bytes of a map value to the packet.
 struct ToPacket {
     from: *const u8,
     to: *mut u8,
@@ -140,13 +141,14 @@ impl Step for ToPacket {
         if !inside::<N>(to, self.end) {
             return false;
         }
-        // SAFETY: the packet was just compared with its end; the value by the contract of `to_packet`.
+        // SAFETY: the check above has compared the packet's part with its end. The value is valid by the contract
+        // of `to_packet`.
         unsafe { copy::<N>(from, to) };
         true
     }
 }
 
-/// Bytes of the packet go into a map value.
+/// Copies bytes of the packet to a map value.
 struct FromPacket {
     from: *const u8,
     to: *mut u8,
@@ -160,37 +162,39 @@ impl Step for FromPacket {
         if !inside::<N>(from, self.end) {
             return false;
         }
-        // SAFETY: the packet was just compared with its end; the value by the contract of `from_packet`.
+        // SAFETY: the check above has compared the packet's part with its end. The value is valid by the contract
+        // of `from_packet`.
         unsafe { copy::<N>(from, to) };
         true
     }
 }
 
-/// Where a packet's byte at `offset` stands, if that is an offset the verifier follows.
+/// Returns the address of the packet's byte at `offset`, if the verifier can follow this offset.
 #[inline(always)]
 fn place(data: *mut u8, offset: u32) -> Option<*mut u8> {
-    /// The verifier adds at most 64 KiB to a packet's pointer.
+    /// The verifier adds at most 64 KiB to a packet pointer.
     const FURTHEST: u64 = 4096;
     let offset = opaque(offset as u64);
     if offset > FURTHEST {
         return None;
     }
-    // One pointer, from which all that follow differ by constants: the verifier knows of two separately computed sums no more
-    // than that both are somewhere in the packet.
+    // One pointer, from which all later ones differ by constants. Of two sums that are computed separately, the
+    // verifier knows only that both are somewhere in the packet.
     Some(opaque_pointer(data.wrapping_add(offset as usize)))
 }
 
-/// Sum of a packet's `length` bytes from `offset` on, modulo 2^16 - 1; none if they are not all there.
+/// Returns the sum of a packet's `length` bytes from `offset` on, modulo 2^16 - 1. Returns `None` if not all of
+/// them are there.
 ///
 /// # Safety
-/// `data` and `end` are the packet's.
+/// `data` and `end` are those of the packet.
 #[inline(always)]
 pub(crate) unsafe fn sum_packet(data: *mut u8, end: *const u8, offset: u32, length: u64) -> Option<u64> {
     let mut sum = SumPacket { begin: place(data, offset)?, end, sum: 0 };
     if walk(length, &mut sum) { Some(sum.sum) } else { None }
 }
 
-/// Sum of `length` bytes of a map value, modulo 2^16 - 1.
+/// Returns the sum of `length` bytes of a map value, modulo 2^16 - 1.
 ///
 /// # Safety
 /// [`SHORT`] bytes are valid at `from`.
@@ -201,10 +205,10 @@ pub(crate) unsafe fn sum_value(from: *const u8, length: u64) -> u64 {
     sum.sum
 }
 
-/// Copies `length` bytes of a map value to a packet's `offset`; false if the packet ends before.
+/// Copies `length` bytes of a map value to a packet's `offset`. Returns false if the packet ends before.
 ///
 /// # Safety
-/// [`SHORT`] bytes are valid at `from`; `data` and `end` are the packet's.
+/// [`SHORT`] bytes are valid at `from`. `data` and `end` are those of the packet.
 #[inline(always)]
 pub(crate) unsafe fn to_packet(
     data: *mut u8,
@@ -217,10 +221,10 @@ pub(crate) unsafe fn to_packet(
     walk(length, &mut ToPacket { from, to, end })
 }
 
-/// Copies `length` bytes from a packet's `offset` to a map value; false if the packet ends before.
+/// Copies `length` bytes from a packet's `offset` to a map value. Returns false if the packet ends before.
 ///
 /// # Safety
-/// [`SHORT`] bytes are valid at `to`; `data` and `end` are the packet's.
+/// [`SHORT`] bytes are valid at `to`. `data` and `end` are those of the packet.
 #[inline(always)]
 pub(crate) unsafe fn from_packet(
     data: *mut u8,

@@ -9,11 +9,11 @@ use transport_common::units::Picoseconds;
 /// `int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, u64 *timestamp)`: nanoseconds of the card's clock.
 type RxTimestamp = unsafe extern "C" fn(*mut xdp_md, *mut u64) -> i32;
 
-/// When the frame came off the wire, and under which counter that goes.
+/// Returns the time when the frame arrived from the wire, and the counter for it.
 #[inline(always)]
 pub(crate) fn arrival(ctx: *mut xdp_md, now: Picoseconds) -> (Picoseconds, Counter) {
     let mut stamp = 0;
-    // SAFETY: the loader puts the kernel's function in the place of this call.
+    // SAFETY: the loader replaces this call by the kernel's function.
     let refused = unsafe {
         let rx_timestamp: RxTimestamp = core::mem::transmute(RX_TIMESTAMP_CALL as usize);
         rx_timestamp(ctx, &raw mut stamp)

@@ -1,6 +1,7 @@
-//! A node with an algorithm of one's own: additive increase while the fabric delay is below a target, a cut by a quarter
-//! above it, at most one an RTT. It runs in the rate update engine in user space, and is chosen by its name like any
-//! other: in the node file (`algorithm = "delay-aimd"`), or while the node runs.
+//! A node with a custom congestion control algorithm. While the fabric delay is below a target, the window grows
+//! additively. Above the target, the window shrinks by a quarter, at most once per RTT. The algorithm runs in the
+//! rate update engine in user space. It is selected by its name like any other: in the node file (`algorithm =
+//! "delay-aimd"`), or while the node runs.
 //!
 //! ```text
 //! delay_aimd node.toml /run/tiercel/a.sock
@@ -25,7 +26,8 @@ impl Algorithm for DelayAimd {
 
     fn update(&self, event: &Event, _: &mut EngineState, prepared: &Prepared, outcome: &mut Outcome) {
         let parameters = prepared.parameters();
-        // What changes nothing, and what most algorithms share: smoothed delays, the NIC window.
+        // First the steps that most algorithms share: keep all values, then smooth the delays and update the NIC
+        // window.
         outcome.carry_over(event);
         window::smooth(event, parameters, outcome);
         window::update_ncwnd(event, parameters, outcome);
@@ -38,7 +40,7 @@ impl Algorithm for DelayAimd {
                 old - old / 4
             }
             (true, false) => old,
-            // One increment an RTT: each acknowledged packet brings its share of it.
+            // One increment per RTT: each acknowledged packet adds its share.
             (false, _) => {
                 let increment = u64::from(parameters.fabric_additive_increment.0);
                 old + increment * u64::from(event.num_packets_acked) * window::ONE_PACKET

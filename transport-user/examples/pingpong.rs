@@ -1,4 +1,5 @@
-//! Two ends of one connection throw a message to and fro: SEND, posted receives, and the round trip time.
+//! Two ends of one connection send a message back and forth. Shows SEND and posted receives, and measures the
+//! round trip time.
 //!
 //! On one machine, with two network namespaces joined by a veth pair whose ends have the addresses 10.7.0.1 and
 //! 10.7.0.2:
@@ -16,7 +17,7 @@ use transport_user::{Access, Cid, Connection, LocalCid, MemoryRegion, Node, Node
 
 const MESSAGE: u64 = 64;
 const ROUNDS: u32 = 1000;
-/// Both ends call their connection 5: nothing had to be agreed on but the addresses.
+/// Both ends use CID 5 for their connection, so that they only have to agree on the addresses.
 const CID: Cid = Cid(5);
 
 #[tokio::main(flavor = "current_thread")]
@@ -29,7 +30,7 @@ async fn main() -> Result<()> {
     let mut open = OpenConnection::new(CID, peer.parse().context("PEER-ADDRESS")?, peer_mac.parse()?);
     open.local_cid = LocalCid::Given(CID);
     let connection = node.open(open)?;
-    // What is sent lies in the first half, what arrives in the second.
+    // The first half is the send buffer, the second half the receive buffer.
     let buffer = node.register(2 * MESSAGE as usize, Access::LOCAL)?;
 
     match role.as_str() {
@@ -48,7 +49,7 @@ async fn serve(connection: &Connection, buffer: &MemoryRegion) -> Result<()> {
         buffer.write(0, &message)?;
         connection.send(buffer, 0, MESSAGE, None).await?;
     }
-    println!("threw {ROUNDS} messages back");
+    println!("sent {ROUNDS} messages back");
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! A counter that lives in the peer's memory: fetch and add, READ, WRITE, compare and swap, all one-sided. The owner
-//! of the memory does nothing.
+//! A counter in the peer's memory. Shows fetch and add, READ, WRITE, and compare and swap. They are one-sided: the
+//! owner of the memory takes no part in them.
 //!
 //! ```text
 //! ip netns exec b remote_counter veth1 10.7.0.2 10.7.0.1 MAC-OF-VETH0 own
@@ -14,7 +14,7 @@ use transport_user::{Access, Cid, Connection, LocalCid, Node, NodeOptions, OpenC
 /// The first region a node registers has this key (D-84).
 const KEY: RKey = RKey(1);
 const CID: Cid = Cid(5);
-/// Where in the region the counter is, and where the word that says that the counting is over.
+/// Offsets in the region: of the counter, and of the word that the peer writes at the end.
 const COUNTER: u64 = 0;
 const FINISHED: u64 = 8;
 const STEPS: u64 = 100;
@@ -36,14 +36,14 @@ async fn main() -> Result<()> {
     }
 }
 
-/// Registers the memory and waits until the peer says, by a WRITE with immediate data, that it is done.
+/// Registers the memory and waits for the peer's WRITE with immediate data, which means that the counting is done.
 async fn own(node: &Node, connection: &Connection) -> Result<()> {
     let memory = node.register_with_key(KEY, 4096, Access::ALL)?;
     connection.post_receive(&memory, 0, 0, 0)?;
     let word = connection.receive().await?;
     let mut counter = [0; 8];
     memory.read(COUNTER, &mut counter)?;
-    println!("the peer counted to {}, and says {:?}", u64::from_ne_bytes(counter), word.immediate);
+    println!("the peer counted to {}, and sent {:?}", u64::from_ne_bytes(counter), word.immediate);
     Ok(())
 }
 
@@ -60,7 +60,7 @@ async fn count(node: &Node, connection: &Connection) -> Result<()> {
     buffer.read(0, &mut read)?;
     println!("read {}", u64::from_ne_bytes(read));
 
-    // Only one who knows the value may set it back.
+    // Compare and swap sets a new value only if the expected value is right.
     let refused = connection.compare_swap(KEY, COUNTER, 0, 7).await?;
     let accepted = connection.compare_swap(KEY, COUNTER, STEPS, 1000).await?;
     println!("compare and swap found {refused}, then {accepted}");

@@ -1,7 +1,8 @@
-//! The wire program bound to a device, and what else it takes to use it.
+//! The wire program that is bound to a device, to read receive timestamps from the driver.
 //!
-//! The kernel hands a driver's receive timestamp out by a function of its own, to XDP programs that are bound to a device
-//! when they are loaded. aya can do neither: the program is loaded here, from the same object, onto the maps that aya made.
+//! The kernel has a function that returns a driver's receive timestamp. Only XDP programs that are bound to a
+//! device when they are loaded may call it. aya supports neither the call nor the binding. So this module loads
+//! the program from the same object, with the maps that aya made.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -18,21 +19,21 @@ use transport_common::hardware_clock::RX_TIMESTAMP_CALL;
 
 use crate::programs::{WIRE_STAMPED, map_data};
 
-/// The kernel's function that hands the timestamp out.
+/// The kernel's function that returns the timestamp.
 const RX_TIMESTAMP: &str = "bpf_xdp_metadata_rx_timestamp";
-/// Room for what the verifier says, and how much of its end is shown.
+/// Size of the buffer for the verifier's log, and the part of its end that is shown, bytes.
 const LOG_BYTES: usize = 1 << 20;
 const LOG_SHOWN: usize = 1000;
 /// The loopback interface of every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// The program, loaded.
+/// The loaded program.
 pub(crate) struct Bound {
     program: OwnedFd,
     anchor: Anchor,
 }
 
-/// Its attachment; dropping it detaches.
+/// The attachment of the program. Dropping it detaches the program.
 #[derive(Debug)]
 pub(crate) struct BoundLink {
     pub(crate) link: OwnedFd,
@@ -40,8 +41,9 @@ pub(crate) struct BoundLink {
 }
 
 impl Bound {
-    /// Loads the program from `object` for the interface with `index` onto the maps of `loaded`, the same object as aya
-    /// loaded it, and lays `wire`, in whose place it is going to be attached, at anchor. The error is a sentence.
+    /// Loads the program from `object` for the interface with `index`, with the maps of `loaded`, which is the
+    /// same object loaded by aya. Also anchors `wire`, the program that it replaces on the interface (see
+    /// [`Anchor`]). The error is a text.
     pub(crate) fn load(
         object: &[u8],
         loaded: &Ebpf,
@@ -51,11 +53,11 @@ impl Bound {
         let program = load(object, loaded, index)?;
         let anchor = Anchor::new(wire);
         let anchor = anchor
-            .map_err(|error| format!("there is no network namespace for the other program: {error}"))?;
+            .map_err(|error| format!("cannot make a network namespace for the wire program: {error}"))?;
         Ok(Self { program, anchor })
     }
 
-    /// Attaches it to the interface it is bound to.
+    /// Attaches the program to the interface to which it is bound.
     pub(crate) fn attach(self, index: u32) -> io::Result<BoundLink> {
         let link = bpf_call::link_xdp(self.program.as_fd(), index, XDP_FLAGS_DRV_MODE)?;
         Ok(BoundLink { link, _anchor: self.anchor })
@@ -76,25 +78,25 @@ fn load(object: &[u8], loaded: &Ebpf, index: u32) -> Result<OwnedFd, String> {
     object.relocate_calls(&sections).map_err(|error| format!("its parts do not fit: {error}"))?;
     let program = object.programs.get(WIRE_STAMPED).ok_or("it is not in the object")?;
     let function = object.functions.get_mut(&program.function_key()).ok_or("it has no instructions")?;
-    let kernel =
-        Btf::from_sys_fs().map_err(|error| format!("the kernel does not describe itself: {error}"))?;
+    let kernel = Btf::from_sys_fs().map_err(|error| format!("the kernel's BTF cannot be read: {error}"))?;
     let number = kernel.id_by_type_name_kind(RX_TIMESTAMP, BtfKind::Func);
     let number = number.map_err(|_| format!("the kernel has no {RX_TIMESTAMP} (Linux 6.3 and later)"))?;
     if call_kernel(&mut function.instructions, number) == 0 {
-        return Err("it does not ask for timestamps".to_owned());
+        return Err("it does not read timestamps".to_owned());
     }
     let name = CString::new(WIRE_STAMPED).expect("a name without zeros");
     let instructions = &function.instructions;
     let xdp = LoadXdp { name: &name, license: &program.license, instructions, bound_to: Some(index) };
     xdp.load(&mut []).map_err(|error| {
-        // Again, for the verifier's reason.
+        // Loads the program again with a log, to get the verifier's reason.
         let mut log = vec![0; LOG_BYTES];
         let said = if xdp.load(&mut log).is_err() { end_of(&log) } else { String::new() };
         format!("the kernel refuses it: {error}{said}")
     })
 }
 
-/// Puts calls of the kernel's function with this number in the place of the calls that stand for it; how many.
+/// Replaces the placeholder calls by calls of the kernel's function with this number. Returns how many were
+/// replaced.
 fn call_kernel(instructions: &mut [bpf_insn], number: u32) -> usize {
     let stands = |i: &&mut bpf_insn| {
         u32::from(i.code) == BPF_JMP | BPF_CALL && i.src_reg() == 0 && i.imm == RX_TIMESTAMP_CALL
@@ -109,7 +111,7 @@ fn call_kernel(instructions: &mut [bpf_insn], number: u32) -> usize {
     calls
 }
 
-/// The end of what the verifier said, as the end of a sentence.
+/// Returns the end of the verifier's log, as the end of a sentence.
 fn end_of(log: &[u8]) -> String {
     let said = log.split(|byte| *byte == 0).next().unwrap_or_default();
     let said = String::from_utf8_lossy(&said[said.len().saturating_sub(LOG_SHOWN)..]);
@@ -119,9 +121,9 @@ fn end_of(log: &[u8]) -> String {
     }
 }
 
-/// Keeps a program that is attached to no interface of the machine in the kernel's XDP dispatcher, by attaching it to the
-/// loopback interface of a network namespace that nobody else has and in which no packet moves. Without that each live run
-/// of the program takes 25 ms to begin.
+/// Keeps a program in the kernel's XDP dispatcher although it is attached to no interface of the machine. For
+/// this, the program is attached to the loopback interface of a private network namespace without packets.
+/// Otherwise each live run of the program takes 25 ms to begin.
 #[derive(Debug)]
 struct Anchor {
     _link: OwnedFd,
@@ -129,7 +131,7 @@ struct Anchor {
 }
 
 impl Anchor {
-    /// Around `program`.
+    /// Anchors `program`.
     fn new(program: BorrowedFd<'_>) -> io::Result<Self> {
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET)?;
@@ -137,7 +139,7 @@ impl Anchor {
             let link = bpf_call::link_xdp(program, LOOPBACK, XDP_FLAGS_SKB_MODE)?;
             Ok(Self { _link: link, _namespace: namespace })
         };
-        // A thread of its own: the namespace is the thread's.
+        // This runs in a separate thread, because the new namespace applies to the calling thread.
         std::thread::scope(|scope| scope.spawn(make).join().expect("it does not panic"))
     }
 }

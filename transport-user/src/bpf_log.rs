@@ -1,7 +1,7 @@
-//! What the XDP programs tell of rare events: refused packets, locks that were not to be had, exchanges.
+//! The log of the XDP programs: refused packets, locks that could not be taken, exchanges.
 //!
-//! Only with the cargo feature `bpf-log`; and even then the programs are silent, and the verifier takes what they would
-//! tell out of them, unless the node asks for it when it loads them.
+//! It needs the cargo feature `bpf-log`, and the node must request it when it loads the programs. Otherwise the
+//! verifier removes the log code from the programs.
 
 use aya::Ebpf;
 
@@ -10,13 +10,15 @@ use crate::error::Error;
 #[cfg(feature = "bpf-log")]
 pub(crate) use told::BpfLog;
 
-/// A library without the feature has nothing to listen to.
+/// The log of a library without the feature. It never exists.
 #[cfg(not(feature = "bpf-log"))]
 #[derive(Debug)]
 pub(crate) enum BpfLog {}
 
 #[cfg(not(feature = "bpf-log"))]
 impl BpfLog {
+    /// Always fails.
+    ///
     /// # Errors
     /// [`Error::NoBpfLog`].
     pub(crate) fn listen(_: &mut Ebpf) -> Result<Self, Error> {
@@ -36,7 +38,7 @@ mod told {
 
     use super::{Ebpf, Error};
 
-    /// What precedes the number of a counter.
+    /// The text in front of the number of a counter.
     const COUNTER: &str = ", counter ";
 
     /// The programs' ring of events.
@@ -58,13 +60,13 @@ mod told {
             logger.map(Self).map_err(|_| Error::Object("ring of events (AYA_LOGS)"))
         }
 
-        /// Passes on what was told since.
+        /// Forwards the new log entries.
         pub(crate) fn pass_on(&mut self) {
             self.0.flush();
         }
     }
 
-    /// To the subscriber of the process.
+    /// Forwards log records to the subscriber of the process.
     struct Forward;
 
     impl Log for Forward {
@@ -83,7 +85,7 @@ mod told {
         fn flush(&self) {}
     }
 
-    /// The name of a counter in place of its number.
+    /// Replaces the number of a counter by its name.
     fn named(text: &str) -> String {
         let name = |(event, number): (&str, &str)| {
             let counter = Counter::ALL.get(number.parse::<usize>().ok()?)?;

@@ -1,7 +1,7 @@
-//! Which connection slots are taken, and the CIDs that name them.
+//! The connection slots in use, and their CIDs.
 //!
-//! A CID's slot is its value modulo the number of slots; the bits above count the slot's incarnations, so that a
-//! late packet of a closed connection does not find the slot's next one.
+//! The slot of a CID is its value modulo the number of slots. The upper bits count the connections that have used
+//! the slot, so that a late packet of a closed connection does not reach the next connection of the slot.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,13 +10,13 @@ use transport_common::queues::{self, CONNECTIONS};
 
 use crate::error::Error;
 
-/// Incarnations that fit above the slot in 24 bits.
+/// Number of different CIDs of one slot, in 24 bits.
 const INCARNATIONS: u32 = (Cid::MAX + 1) / CONNECTIONS as u32;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct SlotState {
     occupant: Option<Cid>,
-    /// Number of the next incarnation.
+    /// Number of the next connection of the slot.
     generation: u32,
 }
 
@@ -27,15 +27,15 @@ pub(crate) struct Cids {
 }
 
 impl Cids {
-    /// All free.
+    /// Makes slots that are all free.
     pub(crate) fn new() -> Arc<Self> {
         let mut slots = [SlotState::default(); CONNECTIONS];
-        // CID 0 is left out: in captures and tables it reads as "none".
+        // CID 0 is not used: in captures and tables it looks like "none".
         slots[0].generation = 1;
         Arc::new(Self { slots: Mutex::new(slots) })
     }
 
-    /// Any free slot, the one least used before.
+    /// Reserves the free slot that was used least often.
     pub(crate) fn reserve(self: &Arc<Self>) -> Result<CidReservation, Error> {
         let mut slots = self.lock();
         let free = (0..CONNECTIONS).filter(|slot| slots[*slot].occupant.is_none());
@@ -45,7 +45,7 @@ impl Cids {
         Ok(self.occupy(&mut slots, Cid(if cid == 0 { CONNECTIONS as u32 } else { cid })))
     }
 
-    /// The slot of a given CID.
+    /// Reserves the slot of the given CID.
     pub(crate) fn reserve_given(self: &Arc<Self>, cid: Cid) -> Result<CidReservation, Error> {
         if cid.0 == 0 || cid.0 > Cid::MAX {
             return Err(Error::BadCid(cid.0));
@@ -71,12 +71,12 @@ impl Cids {
     }
 }
 
-/// The slot of a CID.
+/// Returns the slot of a CID.
 pub(crate) const fn slot_of(cid: Cid) -> usize {
     queues::slot_of(cid) as usize
 }
 
-/// A CID that is set aside for one connection; given back on drop.
+/// A CID that is reserved for one connection. Dropping it frees the CID.
 #[derive(Debug)]
 pub struct CidReservation {
     cids: Arc<Cids>,
@@ -85,17 +85,17 @@ pub struct CidReservation {
 }
 
 impl CidReservation {
-    /// The CID.
+    /// Returns the CID.
     pub fn cid(&self) -> Cid {
         self.cid
     }
 
-    /// Which incarnation of its slot this is.
+    /// Returns the number of this connection among those that have used the slot.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// Whether it was reserved from `cids`.
+    /// Returns whether it was reserved from `cids`.
     pub(crate) fn is_from(&self, cids: &Arc<Cids>) -> bool {
         Arc::ptr_eq(&self.cids, cids)
     }

@@ -1,4 +1,4 @@
-//! Completion queues: the completions of one or several connections, awaited in one place.
+//! Completion queues: one place to wait for the completions of several connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
@@ -11,9 +11,10 @@ use transport_common::queues::Completion;
 use crate::connection::{Connection, SPIN};
 use crate::connections::{Core, Interest};
 
-/// Gathers the completions of posted work requests and receives of the connections attached to it.
+/// Collects the completions of posted work requests and receives of its attached connections.
 ///
-/// It takes nothing from the futures of [`Connection`]'s operations. Clones are the same queue.
+/// It does not take completions that belong to futures of [`Connection`]'s operations. Clones refer to the same
+/// queue.
 #[derive(Clone, Debug, Default)]
 pub struct CompletionQueue {
     inner: Arc<Inner>,
@@ -22,18 +23,19 @@ pub struct CompletionQueue {
 #[derive(Debug, Default)]
 struct Inner {
     connections: RwLock<Vec<Arc<Core>>>,
-    /// Where the next look starts, so that a busy connection does not hide the others.
+    /// Index of the connection at which the next poll starts, so that a busy connection does not starve the
+    /// others.
     turn: AtomicUsize,
     changed: Arc<Notify>,
 }
 
 impl CompletionQueue {
-    /// A queue without connections.
+    /// Makes a queue without connections.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gathers the completions of `connection` from now on, too.
+    /// Attaches a connection: the queue collects its completions from now on.
     pub fn attach(&self, connection: &Connection) {
         let mut connections = self.inner.connections.write().expect("no panic under the lock");
         if !connections.iter().any(|core| Arc::ptr_eq(core, connection.core())) {
@@ -41,11 +43,12 @@ impl CompletionQueue {
             connections.push(Arc::clone(connection.core()));
         }
         drop(connections);
-        // Whoever waits must wait for this one as well.
+        // A waiting task must also wait for this connection.
         self.inner.changed.notify_waiters();
     }
 
-    /// Takes completions of one connection, if any has some: its CID, and how many. No system call.
+    /// Takes completions of one connection that has some. Returns its CID and the number of completions, or `None`
+    /// if no connection has any.
     pub fn poll(&self, completions: &mut [Completion]) -> Option<(Cid, usize)> {
         let connections = self.inner.connections.read().expect("no panic under the lock");
         let turn = self.inner.turn.fetch_add(1, Relaxed);
@@ -59,8 +62,8 @@ impl CompletionQueue {
         None
     }
 
-    /// The next completion and the CID of its connection; none once no attached connection is alive and everything
-    /// was taken. Cancel-safe.
+    /// Waits for the next completion. Returns it and the CID of its connection. Returns `None` if no attached
+    /// connection is alive and all completions were taken. This is cancel-safe.
     pub async fn next(&self) -> Option<(Cid, Completion)> {
         let start = Instant::now();
         while start.elapsed() < SPIN {
@@ -75,7 +78,7 @@ impl CompletionQueue {
             changed.as_mut().enable();
             let cores = self.inner.connections.read().expect("no panic under the lock").clone();
             let _interest: Vec<Interest<'_>> = cores.iter().map(|core| core.interest()).collect();
-            // In this order: what completed before the last connection died is still taken.
+            // The order matters: completions from before the last connection died are still taken.
             let alive = cores.iter().any(|core| core.may_complete());
             if let Some(completion) = self.take() {
                 return Some(completion);

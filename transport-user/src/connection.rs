@@ -1,4 +1,4 @@
-//! The handle of a connection: operations in the words of verbs.
+//! The handle of a connection, with the RDMA verbs as its operations.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use transport_common::ids::{Cid, RKey, Rsn};
-use transport_common::queues::{Completion, WorkRequest, flag, opcode};
+use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 
 use crate::congestion::CongestionControl;
 use crate::connections::Core;
@@ -17,29 +17,29 @@ use crate::operation_error::{OperationError, PostError};
 use crate::queue_pair::{Keep, Operation, Outcome};
 use crate::region::MemoryRegion;
 use crate::scratch::WORD;
-use crate::segmentation::{Segments, Verb};
+use crate::segmentation::{RdmaOperation, Segments};
 
-/// How long a waiting future looks for its completion itself before it leaves that to the poller thread.
+/// Time for which a waiting future polls for its completion itself, before it leaves that to the poller thread.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
 
 /// A receive that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// From [`Connection::post_receive`].
+    /// The `wr_id` given to [`Connection::post_receive`].
     pub wr_id: u64,
-    /// Bytes placed: in the posted buffer by a SEND, elsewhere by a WRITE.
+    /// Number of bytes placed. A SEND places them in the posted buffer, a WRITE in the region that it names.
     pub length: u32,
-    /// The sender's immediate data.
+    /// Immediate data of the sender.
     pub immediate: Option<u32>,
-    /// A WRITE with immediate data caused it; the posted buffer is untouched.
+    /// Whether a WRITE with immediate data completed the receive. In this case the posted buffer is unchanged.
     pub by_write: bool,
 }
 
-/// A connection of a node; clones are the same connection.
+/// A connection of a node. Clones refer to the same connection.
 ///
-/// Operations are carried out in the order of the calls, and a future that is dropped takes nothing back: the
-/// operation goes on, and the region it uses stays reserved until it has ended. The connection lasts until
-/// [`Connection::close`] or the end of its node, whatever handles there are.
+/// Operations are performed in the order of the calls. Dropping a future does not cancel its operation: the
+/// operation goes on, and its region stays allocated until it has ended. The connection exists until
+/// [`Connection::close`] or the end of its node. Dropping handles does not close it.
 #[derive(Clone, Debug)]
 pub struct Connection {
     core: Arc<Core>,
@@ -54,59 +54,60 @@ impl Connection {
         &self.core
     }
 
-    /// CID the peer writes into packets to us.
+    /// Returns the CID that the peer writes into packets to us.
     pub fn cid(&self) -> Cid {
         self.core.local_cid
     }
 
-    /// CID we write into packets to the peer.
+    /// Returns the CID that we write into packets to the peer.
     pub fn peer_cid(&self) -> Cid {
         self.core.peer_cid
     }
 
-    /// Largest user data of one transaction, bytes.
+    /// Returns the largest user data of one transaction, bytes.
     pub fn max_segment(&self) -> u32 {
         self.core.max_segment
     }
 
-    /// Whether requests keep the order of their RSNs.
+    /// Returns whether requests keep the order of their RSNs.
     pub fn is_ordered(&self) -> bool {
         self.core.ordered
     }
 
-    /// Its state.
+    /// Returns the state of the connection.
     pub fn state(&self) -> ConnectionState {
         self.core.state()
     }
 
-    /// Whether operations can be started.
+    /// Returns whether operations can be started.
     pub fn is_alive(&self) -> bool {
         self.state() == ConnectionState::Open
     }
 
-    /// Everything about it, as of now.
+    /// Returns the current state of the connection in full.
     ///
     /// # Errors
-    /// [`Error::UnknownCid`] when it is closed; [`Error::System`].
+    /// [`Error::UnknownCid`] if it is closed; [`Error::System`].
     pub fn info(&self) -> Result<ConnectionInfo, Error> {
         self.core.info()
     }
 
-    /// Congestion control as it was last set.
+    /// Returns the congestion control that was last set.
     pub fn congestion(&self) -> CongestionControl {
         self.core.congestion()
     }
 
-    /// Sets congestion control anew, while traffic flows or not, and waits until it is in force. Windows, timeout and
-    /// smoothed delays go on from where they are, within the new limits; what else an algorithm knew is forgotten.
+    /// Sets another congestion control, also while traffic flows, and waits until it is in force. The windows, the
+    /// timeout and the smoothed delays keep their values, within the new limits. All other state of the algorithm
+    /// is reset.
     ///
     /// # Errors
-    /// [`Error::CongestionParameter`], [`Error::AlgorithmPlacement`], [`Error::UnknownAlgorithm`]: nothing has changed.
-    /// [`Error::UnknownCid`] and [`Error::EndedMeanwhile`] when the connection has ended, [`Error::NodeDown`],
-    /// [`Error::System`].
+    /// [`Error::CongestionParameter`], [`Error::AlgorithmPlacement`], [`Error::UnknownAlgorithm`]: nothing has
+    /// changed. [`Error::UnknownCid`] and [`Error::EndedMeanwhile`] if the connection has ended;
+    /// [`Error::NodeDown`]; [`Error::System`].
     pub async fn set_congestion(&self, control: CongestionControl) -> Result<(), Error> {
         let ended = || (!self.is_alive()).then(|| Error::EndedMeanwhile(self.cid().0));
-        // One change at a time: an earlier one may still wait for the engine.
+        // Only one change can be pending: this waits until the engine has taken an earlier one.
         let asked = self.until(|| match self.core.change_congestion(&control) {
             Ok(Some(version)) => Some(Ok(version)),
             Ok(None) => ended().map(Err),
@@ -119,10 +120,11 @@ impl Connection {
         Ok(())
     }
 
-    /// RDMA WRITE: `length` bytes from the local region to `remote_address` (an offset) in the peer's region.
+    /// Performs an RDMA WRITE of `length` bytes from the local region to `remote_address` (an offset) in the
+    /// peer's region.
     ///
     /// # Errors
-    /// See [`OperationError`]; when the operation fails part of it may have been carried out.
+    /// See [`OperationError`]. If the operation fails, a part of it may have been performed.
     pub async fn write(
         &self,
         local: &MemoryRegion,
@@ -132,15 +134,16 @@ impl Connection {
         length: u64,
     ) -> Result<(), OperationError> {
         check_remote(remote_address, length)?;
-        let verb = Verb::Write { rkey: rkey.0, address: remote_address };
-        self.run(verb, self.buffer(local, local_offset, length)?, None).await
+        let operation = RdmaOperation::Write { rkey: rkey.0, address: remote_address };
+        self.run(operation, self.buffer(local, local_offset, length)?, None).await
     }
 
-    /// As [`Self::write`], and a receive posted by the peer completes with `immediate`. On an unordered connection it
-    /// must fit one transaction, since otherwise the receive could complete before all bytes are there.
+    /// Performs a WRITE like [`Self::write`]. Then a receive that the peer has posted completes with `immediate`.
+    /// On an unordered connection the data must fit one transaction. Otherwise the receive could complete before
+    /// all bytes have arrived.
     ///
     /// # Errors
-    /// As [`Self::write`]; [`OperationError::TooLong`].
+    /// As for [`Self::write`], and [`OperationError::TooLong`].
     pub async fn write_immediate(
         &self,
         local: &MemoryRegion,
@@ -152,14 +155,15 @@ impl Connection {
     ) -> Result<(), OperationError> {
         check_remote(remote_address, length)?;
         self.check_single("a WRITE with immediate data", length)?;
-        let verb = Verb::Write { rkey: rkey.0, address: remote_address };
-        self.run(verb, self.buffer(local, local_offset, length)?, Some(immediate)).await
+        let operation = RdmaOperation::Write { rkey: rkey.0, address: remote_address };
+        self.run(operation, self.buffer(local, local_offset, length)?, Some(immediate)).await
     }
 
-    /// RDMA READ: `length` bytes from `remote_address` (an offset) in the peer's region to the local region.
+    /// Performs an RDMA READ of `length` bytes from `remote_address` (an offset) in the peer's region to the local
+    /// region.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// As for [`Self::write`].
     pub async fn read(
         &self,
         local: &MemoryRegion,
@@ -169,12 +173,12 @@ impl Connection {
         length: u64,
     ) -> Result<(), OperationError> {
         check_remote(remote_address, length)?;
-        let verb = Verb::Read { rkey: rkey.0, address: remote_address };
-        self.run(verb, self.buffer(local, local_offset, length)?, None).await
+        let operation = RdmaOperation::Read { rkey: rkey.0, address: remote_address };
+        self.run(operation, self.buffer(local, local_offset, length)?, None).await
     }
 
-    /// SEND: `length` bytes into a receive posted by the peer; waits for one to be posted. On an unordered connection
-    /// it must fit one transaction (D-84).
+    /// Performs a SEND of `length` bytes into a receive of the peer. Waits until the peer has posted one. On an
+    /// unordered connection the data must fit one transaction (D-84).
     ///
     /// # Errors
     /// See [`OperationError`].
@@ -186,11 +190,11 @@ impl Connection {
         immediate: Option<u32>,
     ) -> Result<(), OperationError> {
         self.check_single("a SEND", length)?;
-        self.run(Verb::Send, self.buffer(local, local_offset, length)?, immediate).await
+        self.run(RdmaOperation::Send, self.buffer(local, local_offset, length)?, immediate).await
     }
 
-    /// Compare and swap: if the 8 bytes at `remote_address`, a multiple of 8, equal `compare`, they become `swap`.
-    /// Returns what they were.
+    /// Performs a compare and swap: if the 8 bytes at `remote_address`, a multiple of 8, equal `compare`, they
+    /// become `swap`. Returns the previous value.
     ///
     /// # Errors
     /// See [`OperationError`].
@@ -202,23 +206,24 @@ impl Connection {
         swap: u64,
     ) -> Result<u64, OperationError> {
         self.atomic(
-            Verb::CompareSwap { rkey: rkey.0, address: remote_address, compare, swap },
+            RdmaOperation::CompareSwap { rkey: rkey.0, address: remote_address, compare, swap },
             remote_address,
         )
         .await
     }
 
-    /// Fetch and add: adds `add` to the 8 bytes at `remote_address`, a multiple of 8, modulo 2^64. Returns what they
-    /// were.
+    /// Performs a fetch and add: adds `add` to the 8 bytes at `remote_address`, a multiple of 8, modulo 2^64.
+    /// Returns the previous value.
     ///
     /// # Errors
     /// See [`OperationError`].
     pub async fn fetch_add(&self, rkey: RKey, remote_address: u64, add: u64) -> Result<u64, OperationError> {
-        self.atomic(Verb::FetchAdd { rkey: rkey.0, address: remote_address, add }, remote_address).await
+        self.atomic(RdmaOperation::FetchAdd { rkey: rkey.0, address: remote_address, add }, remote_address)
+            .await
     }
 
-    /// Posts a receive: `length` bytes at `local_offset` of the local region for the next SEND. Receives are used in
-    /// the order in which they were posted; up to 256 may be outstanding.
+    /// Posts a receive: a buffer of `length` bytes at `local_offset` of the local region. Receives are used in the
+    /// order in which they were posted. Up to 256 may be outstanding.
     ///
     /// # Errors
     /// [`OperationError::OutOfBounds`], [`OperationError::ReceiveQueueFull`], [`OperationError::Closed`].
@@ -238,12 +243,13 @@ impl Connection {
         Ok(())
     }
 
-    /// The next receive to complete.
+    /// Waits for the next receive to complete.
     ///
-    /// Cancel-safe. Receives go to whoever asks first: this, [`Self::poll`] or a completion queue.
+    /// This is cancel-safe. Each completed receive goes to only one caller: of this, of [`Self::poll`] or of a
+    /// completion queue, whichever takes it first.
     ///
     /// # Errors
-    /// [`OperationError::Completion`] when the SEND did not fit or was damaged; [`OperationError::Closed`].
+    /// [`OperationError::Completion`] if the SEND did not fit or was damaged; [`OperationError::Closed`].
     pub async fn receive(&self) -> Result<Received, OperationError> {
         let take = || {
             self.core.progress();
@@ -255,35 +261,37 @@ impl Connection {
         self.until(take).await
     }
 
-    /// Ends the connection: what is under way completes with kCmplDeadConn, and the CID becomes free. Returns at once;
-    /// [`Self::closed`] waits for it.
+    /// Starts to close the connection and returns at once. Outstanding operations complete with kCmplDeadConn, and
+    /// the CID becomes free. [`Self::closed`] waits for that.
     pub fn close(&self) {
         self.core.close();
     }
 
-    /// Waits until the connection has failed, or is closed and its CID free.
+    /// Waits until the connection has failed, or until it is closed and its CID is free.
     pub async fn closed(&self) {
         let over = || matches!(self.state(), ConnectionState::Closed | ConnectionState::Fatal).then_some(());
         self.until(over).await;
     }
 
-    /// Posts one transaction and rings the doorbell; no system call while the engine is awake. Completions come by
-    /// [`Self::poll`] or a completion queue: of requests with [`flag::SIGNALED`] always, of others when they fail.
+    /// Posts one transaction and rings the doorbell. This makes no system call while the engine is awake.
+    /// [`Self::poll`] or a completion queue returns the completion. A request with [`WorkFlags::SIGNALED`] always has
+    /// one, any other only if it fails.
     ///
-    /// The caller sees to it that the local buffer stays registered until then (see [`MemoryRegion::local_offset`]).
+    /// The caller must keep the local buffer registered until then (see [`MemoryRegion::local_offset`]).
     ///
     /// # Errors
-    /// [`PostError`]; nothing is posted then.
+    /// [`PostError`]. In that case nothing is posted.
     pub fn post(&self, work: WorkRequest) -> Result<Rsn, PostError> {
         let rsn = self.core.queues().post(self.core.qp(), work)?;
         self.core.ring();
         Ok(rsn)
     }
 
-    /// Posts as many as there is room for, with one doorbell; returns how many.
+    /// Posts as many work requests of the list as the queues have space for, and rings the doorbell once. Returns
+    /// their number.
     ///
     /// # Errors
-    /// [`PostError`] if not even the first can be posted.
+    /// [`PostError`] if the first one cannot be posted.
     pub fn post_list(&self, list: &[WorkRequest]) -> Result<usize, PostError> {
         let mut posted = 0;
         let mut queues = self.core.queues();
@@ -301,7 +309,8 @@ impl Connection {
         Ok(posted)
     }
 
-    /// Takes completions of posted work requests and receives, oldest first; returns how many. No system call.
+    /// Takes completions of posted work requests and receives, oldest first. Returns their number. Makes no system
+    /// call to find them.
     pub fn poll(&self, completions: &mut [Completion]) -> usize {
         let (n, posted) = {
             let mut queues = self.core.queues();
@@ -314,7 +323,7 @@ impl Connection {
         n
     }
 
-    /// Waits until its CID is free.
+    /// Waits until the connection is closed and its CID is free.
     pub(crate) async fn released(&self) {
         self.until(|| (self.state() == ConnectionState::Closed).then_some(())).await;
     }
@@ -338,18 +347,18 @@ impl Connection {
         Ok(Buffer { offset: memory.offset() + offset, length, keep: Arc::clone(memory) as Keep })
     }
 
-    async fn atomic(&self, verb: Verb, remote_address: u64) -> Result<u64, OperationError> {
+    async fn atomic(&self, operation: RdmaOperation, remote_address: u64) -> Result<u64, OperationError> {
         if !remote_address.is_multiple_of(WORD as u64) {
             return Err(OperationError::Misaligned(remote_address));
         }
         let place = Arc::new(self.core.scratch.take().await);
         let keep = Arc::clone(&place) as Keep;
-        self.run(verb, Buffer { offset: place.offset(), length: WORD as u64, keep }, None).await?;
+        self.run(operation, Buffer { offset: place.offset(), length: WORD as u64, keep }, None).await?;
         Ok(place.value())
     }
 
-    /// Submits an operation and waits for its end.
-    async fn run(&self, verb: Verb, buffer: Buffer, immediate: Option<u32>) -> Outcome {
+    /// Submits an operation and waits until it ends.
+    async fn run(&self, operation: RdmaOperation, buffer: Buffer, immediate: Option<u32>) -> Outcome {
         let core = &self.core;
         let (done, mut outcome) = oneshot::channel();
         let posted = {
@@ -359,14 +368,14 @@ impl Connection {
             }
             let id = queues.operation_id();
             let cut = (core.max_segment, core.ordered);
-            let segments = Segments::new(verb, (buffer.offset, buffer.length), immediate, cut, id);
+            let segments = Segments::new(operation, (buffer.offset, buffer.length), immediate, cut, id);
             queues.submit(id, Operation::new(segments, buffer.keep, done));
             queues.pump(core.qp())
         };
         if posted {
             core.ring();
         }
-        // If this future is dropped from here on, the poller carries the operation through.
+        // If this future is dropped from here on, the poller completes the operation.
         let _poller = KickOnDrop(core);
         let start = Instant::now();
         while start.elapsed() < SPIN {
@@ -381,7 +390,8 @@ impl Connection {
         outcome.await.unwrap_or(Err(OperationError::Closed))
     }
 
-    /// Waits until `ready` has something: looking itself for a short while, then when the poller has found something.
+    /// Waits until `ready` returns a value. Polls for a short time, and then checks whenever the poller reports a
+    /// change.
     async fn until<T>(&self, ready: impl Fn() -> Option<T>) -> T {
         let start = Instant::now();
         while start.elapsed() < SPIN {
@@ -404,14 +414,14 @@ impl Connection {
     }
 }
 
-/// A local buffer: where it is, and what keeps it there.
+/// A local buffer: its position, and a reference that keeps its memory allocated.
 struct Buffer {
     offset: u64,
     length: u64,
     keep: Keep,
 }
 
-/// Makes sure that the poller looks at the operations that a dropped future leaves behind.
+/// Wakes the poller if a dropped future leaves outstanding operations.
 struct KickOnDrop<'a>(&'a Core);
 
 impl Drop for KickOnDrop<'_> {
@@ -436,7 +446,7 @@ fn received(completion: &Completion) -> Result<Received, OperationError> {
     Ok(Received {
         wr_id: completion.wr_id,
         length: completion.length,
-        immediate: (completion.flags & flag::IMMEDIATE != 0).then_some(completion.immediate),
-        by_write: completion.opcode == opcode::RECEIVE_IMMEDIATE,
+        immediate: completion.flags.contains(WorkFlags::IMMEDIATE).then_some(completion.immediate),
+        by_write: completion.opcode == Verb::RECEIVE_IMMEDIATE,
     })
 }

@@ -1,4 +1,4 @@
-//! The connections of a node, and what keeps each of them moving.
+//! The connections of a node, and the work that each of them needs from user space.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 use transport_common::connection::{Entry, State};
 use transport_common::ids::Cid;
-use transport_common::queues::{QueuePair, command};
+use transport_common::queues::{Command, QueuePair};
 
 use crate::cid::{CidReservation, slot_of};
 use crate::congestion::{CongestionControl, Placement};
@@ -24,7 +24,7 @@ use crate::scratch::Scratch;
 use crate::shared::Shared;
 use crate::statistics::ConnectionStatistics;
 
-/// A connection: its slot, the application's side of its queues, and who waits for it.
+/// A connection: its slot, the application's side of its queues, and its waiting tasks.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
@@ -32,34 +32,34 @@ pub(crate) struct Core {
     pub(crate) peer_cid: Cid,
     pub(crate) ordered: bool,
     pub(crate) max_segment: u32,
-    /// Where the original values of atomics arrive.
+    /// Memory for the original values that atomics return.
     pub(crate) scratch: Arc<Scratch>,
     slot: usize,
     queues: Mutex<Queues>,
-    /// Given back when the slot is free again.
+    /// Dropped when the slot is free again.
     reservation: Mutex<Option<CidReservation>>,
-    /// What it was opened with.
+    /// The options with which it was opened.
     origin: OpenConnection,
-    /// Futures that wait for something the poller has to look for.
+    /// Number of futures that wait for something for which the poller must look.
     interest: AtomicUsize,
     closing: AtomicBool,
-    /// Set once no program that begins finds the connection; when it has passed the slot is given back.
+    /// The grace period after which the slot is freed. Set when programs that start no longer find the connection.
     retiring: Mutex<Option<Ticket>>,
-    /// What it has counted is among [`Shared::ended`]; set under that lock.
+    /// Whether its counters are included in [`Shared::ended`]. Set under that lock.
     counted: AtomicBool,
-    /// The state that waiters were last told of.
+    /// The state of which the waiting tasks were last notified.
     told: AtomicU32,
-    /// The version of the settings that waiters were last told of.
+    /// The version of the settings of which the waiting tasks were last notified.
     told_settings: AtomicU32,
-    /// Congestion control as it was last set.
+    /// The congestion control that was last set.
     congestion: Mutex<CongestionControl>,
-    /// Waiters on this connection; completion queues add theirs.
+    /// The notifications for waiting tasks. Completion queues add theirs.
     watchers: RwLock<Vec<Arc<Notify>>>,
     pub(crate) changed: Arc<Notify>,
 }
 
 impl Core {
-    /// Brings a connection to life in the reserved slot.
+    /// Opens a connection in the reserved slot.
     pub(crate) fn open(
         shared: &Arc<Shared>,
         reservation: CidReservation,
@@ -73,7 +73,7 @@ impl Core {
         let ordered = config.ordered != 0;
         let congestion = open.tuning.congestion;
         RateUpdate::assign(shared, slot, config.local_cid, &congestion)?;
-        // The queues first: packets find the connection as soon as its entry is there.
+        // The queues come first: packets find the connection as soon as its entry is written.
         let pair = shared.maps.queue_pairs.get(slot);
         pair.start_settings(parameters.settings);
         let queues = Queues::open(
@@ -113,34 +113,35 @@ impl Core {
         }))
     }
 
-    /// The application's side of the queues.
+    /// Locks the application's side of the queues.
     pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().expect("no panic under the lock")
     }
 
-    /// The shared queues.
+    /// Returns the shared queues.
     pub(crate) fn qp(&self) -> &QueuePair {
         self.shared.maps.queue_pairs.get(self.slot)
     }
 
-    /// Tells the engine that something was posted.
+    /// Rings the doorbell: notifies the engine that something was posted.
     pub(crate) fn ring(&self) {
         self.shared.ring(self.slot);
     }
 
-    /// Its state; closed once the slot was given back.
+    /// Returns the state. It is closed when the slot has been freed.
     pub(crate) fn state(&self) -> ConnectionState {
         if self.is_released() || self.shared.is_down() {
             return ConnectionState::Closed;
         }
         match ConnectionState::from(self.qp().state.load(SeqCst)) {
-            // The datapath is done with it; the poller is about to give the slot back.
+            // The datapath has closed the connection. The poller frees the slot soon.
             ConnectionState::Closed => ConnectionState::Closing,
             state => state,
         }
     }
 
-    /// Whether completions may still come: it is alive, or has not told all that it has completed.
+    /// Returns whether completions may still come: the connection is alive, or has completions that were not
+    /// delivered yet.
     pub(crate) fn may_complete(&self) -> bool {
         self.state() == ConnectionState::Open || self.queues().has_untold(self.qp())
     }
@@ -149,7 +150,8 @@ impl Core {
         self.reservation.lock().expect("no panic under the lock").is_none()
     }
 
-    /// Collects completions and posts what waits for room; tells the waiters. True if anything happened.
+    /// Collects completions, posts segments that wait for space, and notifies the waiting tasks. Returns true if
+    /// it did anything.
     pub(crate) fn progress(&self) -> bool {
         let (news, posted) = {
             let mut queues = self.queues();
@@ -164,41 +166,41 @@ impl Core {
         news || posted
     }
 
-    /// Wakes everybody who waits for something of this connection.
+    /// Notifies all tasks that wait for something of this connection.
     fn tell(&self) {
         for watcher in self.watchers.read().expect("no panic under the lock").iter() {
             watcher.notify_waiters();
         }
     }
 
-    /// Has `watcher` woken as well from now on.
+    /// Adds a notification.
     pub(crate) fn watch(&self, watcher: &Arc<Notify>) {
         self.watchers.write().expect("no panic under the lock").push(Arc::clone(watcher));
     }
 
-    /// The contrary of [`Self::watch`].
+    /// Removes a notification that [`Self::watch`] added.
     pub(crate) fn unwatch(&self, watcher: &Arc<Notify>) {
         self.watchers.write().expect("no panic under the lock").retain(|w| !Arc::ptr_eq(w, watcher));
     }
 
-    /// Has the poller look at this connection while the result lives.
+    /// Makes the poller check this connection until the returned value is dropped.
     pub(crate) fn interest(&self) -> Interest<'_> {
         self.interest.fetch_add(1, SeqCst);
         self.shared.poller.kick();
         Interest(self)
     }
 
-    /// Asks the engine to end the connection; the poller gives the slot back when that is done.
+    /// Asks the engine to close the connection. The poller frees the slot when that is done.
     pub(crate) fn close(&self) {
         if self.is_released() || self.closing.swap(true, SeqCst) {
             return;
         }
-        self.qp().command.store(command::CLOSE, SeqCst);
+        self.qp().command.store(Command::CLOSE.0, SeqCst);
         self.ring();
         self.shared.poller.kick();
     }
 
-    /// One look of the poller; the second value is true when the connection is gone for good.
+    /// Performs one check of the poller. The second value is true if the connection has been released.
     fn look(&self) -> (Look, bool) {
         let mut look = Look { progress: self.progress(), ..Look::default() };
         let closing = self.closing.load(SeqCst);
@@ -217,8 +219,8 @@ impl Core {
         (look, false)
     }
 
-    /// Clears the slot, and releases the connection a grace period later; true when that is done. The datapath has ended
-    /// the connection, or the engine has failed.
+    /// Clears the slot, and releases the connection a grace period later. Returns true when that is done. The
+    /// datapath must have closed the connection, or the engine must have failed.
     fn retire(&self) -> bool {
         let mut retiring = self.retiring.lock().expect("no panic under the lock");
         let ticket = *retiring.get_or_insert_with(|| {
@@ -232,31 +234,32 @@ impl Core {
         passed
     }
 
-    /// Takes the connection out of its slot: no program that begins from now on finds it.
+    /// Removes the connection from its slot. Programs that start from now on do not find it.
     fn clear(&self) {
         self.add_to_ended();
-        // A closed connection's packets are dropped silently (D-50), with or without its remains; a new one starts
-        // from zero in any case. So a failure here costs nothing but the remains' visibility.
+        // If this fails, the old entry stays visible, which does no harm: packets for a closed connection are
+        // dropped silently (D-50) in any case, and a new connection overwrites the entry.
         if let Err(error) = self.shared.maps.set_connection(self.slot, &closed_connection()) {
-            tracing::warn!(cid = self.local_cid.0, %error, "could not clear a closed connection");
+            tracing::warn!(cid = self.local_cid.0, %error, "cannot clear a closed connection");
         }
     }
 
-    /// Adds what it has counted to the sums over the connections that have ended, once. What it counts is gone when
-    /// the slot is cleared.
+    /// Adds the counters to the sums over the connections that have ended, once. Clearing the slot deletes the
+    /// counters.
     fn add_to_ended(&self) {
-        // Whoever sums up sees it among the connections, or among those that have ended.
+        // The lock makes sure that `Connections::statistics` counts the connection once: as existing or as ended.
         let mut ended = self.shared.ended.lock().expect("no panic under the lock");
         if self.counted.swap(true, SeqCst) {
             return;
         }
         match self.entry() {
             Ok(entry) => ended.add(&ConnectionStatistics::of(&entry)),
-            Err(error) => tracing::warn!(cid = self.local_cid.0, %error, "what it has counted is lost"),
+            Err(error) => tracing::warn!(cid = self.local_cid.0, %error, "its counters are lost"),
         }
     }
 
-    /// Ends what is under way and gives the slot back. No program can reach the connection, and none that did still runs.
+    /// Ends outstanding operations and frees the slot. No program may find the connection any more, and none that
+    /// found it may still run.
     fn release(&self) {
         let reservation = self.reservation.lock().expect("no panic under the lock").take();
         if reservation.is_none() {
@@ -268,13 +271,13 @@ impl Core {
         self.tell();
     }
 
-    /// Congestion control as it was last set.
+    /// Returns the congestion control that was last set.
     pub(crate) fn congestion(&self) -> CongestionControl {
         *self.congestion.lock().expect("no panic under the lock")
     }
 
-    /// Asks for another congestion control; the version of the settings to wait for, or none while an earlier change
-    /// still waits.
+    /// Requests another congestion control. Returns the version of the settings to wait for, or `None` while an
+    /// earlier change is still pending.
     pub(crate) fn change_congestion(&self, control: &CongestionControl) -> Result<Option<u32>, Error> {
         let settings = control.settings()?;
         let mut congestion = self.congestion.lock().expect("no panic under the lock");
@@ -285,7 +288,7 @@ impl Core {
         if qp.settings_applied.load(SeqCst) != qp.settings_version.load(SeqCst) {
             return Ok(None);
         }
-        // The thread knows the algorithm before the first event comes.
+        // The thread must know the algorithm before the first event arrives.
         RateUpdate::assign(&self.shared, self.slot, self.local_cid, control)?;
         if self.is_released() {
             self.shared.rate_update.unassign(self.slot);
@@ -298,8 +301,8 @@ impl Core {
         Ok(Some(qp.settings_version.load(SeqCst)))
     }
 
-    /// The settings of this version are in force: the rate update engine in user space lets go of a connection that is
-    /// decided for elsewhere now.
+    /// Must be called when the settings of this version are in force. If the connection is no longer placed in
+    /// user space, removes it from the rate update engine in user space.
     pub(crate) fn congestion_changed(&self, version: u32) {
         let congestion = self.congestion.lock().expect("no panic under the lock");
         let newest = self.qp().settings_version.load(SeqCst) == version;
@@ -308,8 +311,8 @@ impl Core {
         }
     }
 
-    /// What opens it anew from its first packet on: the sequence numbers that both ends agreed on, no IV received yet, and
-    /// congestion control as it was last set.
+    /// Returns the options to open the connection again from its initial state: with the sequence numbers on which
+    /// both ends agreed, without a received IV, and with the congestion control that was last set.
     pub(crate) fn anew(&self) -> OpenConnection {
         let mut open = self.origin.with_cid(self.local_cid);
         open.security.remote_time = None;
@@ -317,12 +320,12 @@ impl Core {
         open
     }
 
-    /// How full its queues are.
+    /// Returns the use of its queues.
     pub(crate) fn occupancy(&self) -> Occupancy {
         self.queues().occupancy(self.qp())
     }
 
-    /// A copy of everything about it.
+    /// Returns its current state in full.
     pub(crate) fn info(&self) -> Result<ConnectionInfo, Error> {
         if self.is_released() {
             return Err(Error::UnknownCid(self.local_cid.0));
@@ -332,7 +335,7 @@ impl Core {
         Ok(ConnectionInfo::new(&entry, self.qp(), &self.occupancy(), &self.congestion(), failure))
     }
 
-    /// A copy of its context and tables.
+    /// Returns a copy of its context and tables.
     pub(crate) fn entry(&self) -> io::Result<Box<Entry>> {
         self.shared.maps.connection(self.slot)
     }
@@ -364,12 +367,12 @@ impl Connections {
         self.table.read().expect("no panic under the lock").get(&cid.0).cloned()
     }
 
-    /// All, by ascending CID.
+    /// Returns all connections, by ascending CID.
     pub(crate) fn all(&self) -> Vec<Arc<Core>> {
         self.table.read().expect("no panic under the lock").values().cloned().collect()
     }
 
-    /// Sums over all connections since the node came up, those that have ended included.
+    /// Returns the sums over all connections since the node came up, including those that have ended.
     pub(crate) fn statistics(&self, shared: &Shared) -> Result<ConnectionStatistics, Error> {
         let ended = shared.ended.lock().expect("no panic under the lock");
         let mut sums = *ended;
@@ -380,7 +383,7 @@ impl Connections {
         Ok(sums)
     }
 
-    /// Looks at every connection; forgets those that are gone.
+    /// Checks every connection, and removes those that have been released.
     pub(crate) fn look(&self) -> Look {
         let mut sum = Look::default();
         for core in self.all() {
@@ -394,7 +397,7 @@ impl Connections {
         sum
     }
 
-    /// Gives every slot back; the datapath must be gone, and no program of it still run.
+    /// Frees every slot. The programs must be detached, and none may still run.
     pub(crate) fn release_all(&self) {
         for core in self.all() {
             core.clear();
@@ -405,7 +408,7 @@ impl Connections {
 
     fn remove(&self, core: &Arc<Core>) {
         let mut table = self.table.write().expect("no panic under the lock");
-        // The slot is free since `release`: the CID may name a new connection by now.
+        // The slot is free since `release`, so the CID may already belong to a new connection.
         if table.get(&core.local_cid.0).is_some_and(|there| Arc::ptr_eq(there, core)) {
             table.remove(&core.local_cid.0);
         }

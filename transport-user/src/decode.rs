@@ -1,7 +1,7 @@
-//! Bytes to readable fields: frames and bare Falcon packets, from hexadecimal text or a capture file.
+//! Decodes frames and bare Falcon packets to readable fields, from hexadecimal text or a capture file.
 //!
-//! Decoding runs through the very decoders of the datapath, so that what is refused here is what a node refuses, for
-//! the same reason. Whatever was understood before an error stays in the result.
+//! Decoding uses the decoders of the datapath. So it refuses the same packets as a node, for the same reason. The
+//! result has all fields that were decoded before an error.
 
 mod capture;
 mod hex;
@@ -18,48 +18,48 @@ use serde::Serialize;
 use std::fmt;
 use transport_common::wire::Malformed;
 
-/// What bytes mean, layer by layer.
+/// The decoded layers of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decoded {
-    /// Bytes given.
+    /// Number of bytes of the input.
     pub length: usize,
-    /// Headers understood, outermost first, then payload or whatever could not be read.
+    /// Decoded headers, outermost first, then the payload or the bytes that could not be decoded.
     pub layers: Vec<Layer>,
-    /// Why decoding ended before the packet did; `None` if all of it was understood.
+    /// The error that ended decoding. `None` if there was no error.
     pub error: Option<DecodeError>,
-    /// Why decoding ended although nothing is wrong: the frame is not Falcon, or it is encrypted.
+    /// Why decoding ended early without an error: the frame is not Falcon, or it is encrypted.
     pub note: Option<String>,
 }
 
-/// One header, or a run of bytes without structure.
+/// One header, or bytes without structure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Layer {
     /// Name of the format.
     pub name: &'static str,
-    /// First byte within the bytes given.
+    /// Offset of its first byte in the input.
     pub offset: usize,
-    /// Bytes of the header.
+    /// Length, bytes.
     pub length: usize,
-    /// In the order of the wire.
+    /// Fields in the order of the wire.
     pub fields: Vec<Field>,
 }
 
 /// One field of a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// The specification's name.
+    /// Name of the field in the specification.
     pub name: &'static str,
-    /// For programs.
+    /// The value, for programs.
     pub value: Value,
-    /// For people: the value with its unit or meaning.
+    /// The value with its unit or meaning, for people.
     pub text: String,
 }
 
-/// A field's value.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// A number as it stands on the wire.
+    /// A number as on the wire.
     Number(u64),
     /// A single bit.
     Flag(bool),
@@ -67,17 +67,17 @@ pub enum Value {
     Text(String),
 }
 
-/// Where and why decoding failed.
+/// The error that ended decoding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{layer} at byte {offset}: {text} ({reason})")]
 pub struct DecodeError {
     /// The layer that is malformed.
     pub layer: &'static str,
-    /// First byte of that layer within the bytes given.
+    /// Offset of the first byte of that layer in the input.
     pub offset: usize,
-    /// Name of the drop counter under which a node counts this.
+    /// Name of the drop counter with which a node counts such a packet.
     pub reason: &'static str,
-    /// For people.
+    /// Text of the error.
     pub text: &'static str,
 }
 
@@ -92,13 +92,14 @@ pub fn decode_frame(bytes: &[u8]) -> Decoded {
     layers::decode(bytes, layers::frame)
 }
 
-/// Decodes a bare Falcon packet: Falcon header, ULP header, data; no PSP header before and no ICV behind.
+/// Decodes a bare Falcon packet: Falcon header, ULP header and data, without a PSP header before and an ICV after
+/// them.
 pub fn decode_falcon(bytes: &[u8]) -> Decoded {
     layers::decode(bytes, layers::bare_falcon)
 }
 
 impl Decoded {
-    /// Whether the Falcon port was reached: a Falcon packet, or one that was meant to be.
+    /// Returns whether the packet has the Falcon port: it is a Falcon packet or a malformed one.
     pub fn is_falcon(&self) -> bool {
         let in_error = self.error.as_ref().is_some_and(|error| error.layer == "PSP");
         in_error || self.layers.iter().any(|layer| layer.name == "PSP" || layer.name.starts_with("Falcon"))

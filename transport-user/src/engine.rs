@@ -1,4 +1,5 @@
-//! The engine thread: it hands live frames to the engine program, which fills and sends them, or drops them.
+//! The engine thread. It makes the kernel pass live frames to the engine program, which fills and sends them or
+//! drops them.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,29 +23,29 @@ use crate::interrupt::Interrupt;
 use crate::maps::WakeRing;
 use crate::shared::Shared;
 
-/// Frames of a busy run: hours of sending, yet below the kernel's 32-bit count.
+/// Frames of one run of a busy engine: enough for hours of sending, and below the kernel's 32-bit limit.
 const BUSY_FRAMES: u32 = 1 << 30;
-/// How often the load of a busy engine is looked at. A run in progress keeps its batch, so it is ended when another is
-/// wanted; entering the next one takes about 15 us.
+/// Interval at which the load of a busy engine is read. A run cannot change its batch, so it is ended when another
+/// batch is needed. Entering the next run takes about 15 us.
 const ADAPT_EVERY: Duration = Duration::from_millis(4);
-/// There is much to do when it was found in one of so many frames.
+/// The load is high if at least one of this many frames had work.
 const MUCH_WORK: u64 = 4;
-/// Frames of the first burst after waking; doubled while there is work, so that long transfers pay the cost of
-/// entering a run (about 15 us) rarely.
+/// Frames of the first burst after waking. The burst doubles while there is work, so that long transfers rarely
+/// pay the cost of entering a run (about 15 us).
 const FIRST_BURST: u32 = 64;
 const LARGEST_BURST: u32 = 16_384;
-/// Work is rare when it is found in less than one of so many frames.
+/// Work is rare if less than one of this many frames had work.
 const RARE_WORK: u64 = 8;
-/// How often a stopping engine is interrupted again, in case a signal came just before it entered its run.
+/// Interval at which a stopping engine is interrupted again, in case a signal came just before it entered its run.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(1);
 
 /// Whether the engine keeps a CPU busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineMode {
-    /// It never sleeps: lowest latency, one CPU in full use.
+    /// The engine never sleeps. This has the lowest latency, and uses one CPU fully.
     Busy,
-    /// It sleeps while there is nothing to send and is woken by a doorbell.
+    /// The engine sleeps while there is nothing to send. A doorbell wakes it.
     #[default]
     Sleeping,
 }
@@ -54,16 +55,17 @@ pub enum EngineMode {
 pub struct EngineOptions {
     /// Busy or sleeping.
     pub mode: EngineMode,
-    /// The CPU it is bound to, if any.
+    /// The CPU to which the thread is bound, if any.
     pub cpu: Option<usize>,
-    /// Frames the kernel hands out at a time, 1 to 256: more is faster, fewer have less latency. None adapts it to the
-    /// load: [`Self::IDLE_BATCH`] while there is little to do, [`Self::LOADED_BATCH`] while there is much.
+    /// Frames that the kernel passes to the engine at a time, 1 to 256. More frames give higher throughput, fewer
+    /// give lower latency. With `None` the batch is adapted to the load: [`Self::IDLE_BATCH`] or
+    /// [`Self::LOADED_BATCH`].
     pub batch: Option<u32>,
-    /// How long a sleeping engine looks for work before it sleeps again, up to 1 s.
+    /// Time for which a sleeping engine looks for work before it sleeps again, up to 1 s. Default 100 us.
     pub spin: Duration,
-    /// The real-time signal that ends a run of the engine before its time. The library takes it for the whole process
-    /// while a node is up, sends it to engine threads only, and gives it back. None takes the highest that nobody has a
-    /// handler on. One that the application handles or ignores is refused.
+    /// The real-time signal that ends a run of the engine early. While a node is up, the library uses it for the
+    /// whole process and sends it to engine threads only. Then it gives the signal back. `None` selects the
+    /// highest signal without a handler. A signal that the application handles or ignores is refused.
     pub signal: Option<i32>,
 }
 
@@ -80,11 +82,14 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// Adapted batch of an engine that has little to do: what it sends waits for few frames behind it.
+    /// Adapted batch at low load: a frame that is sent waits for few other frames of its batch.
     pub const IDLE_BATCH: u32 = 2;
-    /// Adapted batch of an engine that has much to do: sender's and receiver's code take turns less often.
+    /// Adapted batch at high load: the CPU alternates less often between the code of the sender and of the
+    /// receiver.
     pub const LOADED_BATCH: u32 = 32;
 
+    /// Checks the ranges of the options.
+    ///
     /// # Errors
     /// The first option out of its range.
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -101,44 +106,46 @@ impl EngineOptions {
         Interrupt::check(self.signal)
     }
 
+    /// Checks that the engine can be bound to its CPU.
+    ///
     /// # Errors
-    /// The engine cannot run on the CPU asked for.
+    /// The engine cannot run on that CPU.
     pub(crate) fn check_cpu(&self) -> Result<(), Error> {
-        // On a thread of its own, which keeps what is tried.
+        // A separate thread tries it, so that the calling thread is not bound.
         std::thread::scope(|scope| scope.spawn(|| pin(self.cpu)).join()).expect("it does not panic")
     }
 }
 
-/// What the engine thread is doing.
+/// The state of the engine thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineState {
-    /// In a live run.
+    /// The thread is in a live run.
     Running,
-    /// Waiting for its doorbell.
+    /// The thread waits for its doorbell.
     Sleeping,
-    /// Told to stop.
+    /// The thread was stopped.
     Stopped,
-    /// It cannot go on, for this reason; the node has to be brought down and up.
+    /// The thread cannot go on, for this reason. The node must be brought down and up again.
     Failed(String),
 }
 
-/// The engine thread, for people.
+/// The status of the engine thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineStatus {
     /// Busy or sleeping.
     pub mode: EngineMode,
-    /// The CPU it is bound to, if any.
+    /// The CPU to which the thread is bound, if any.
     pub cpu: Option<usize>,
-    /// Frames handed out at a time, at present.
+    /// Frames that the kernel passes to the engine at a time now.
     pub batch: u32,
-    /// What it does.
+    /// State of the thread.
     pub state: EngineState,
-    /// Frames it was handed, in all.
+    /// Frames that the kernel passed to the engine in total.
     pub frames: u64,
-    /// Frames since it last had something to do.
+    /// Frames since the engine last had work.
     pub idle_frames: u64,
-    /// Times the wire program asked for it.
+    /// Number of times that the wire program woke the engine.
     pub wakeups: u64,
 }
 
@@ -147,9 +154,9 @@ struct Progress {
     stop: AtomicBool,
     /// See [`EngineState`], without the reason.
     state: AtomicU8,
-    /// Of the run in progress.
+    /// Batch of the current run.
     batch: AtomicU32,
-    /// Of the next run.
+    /// Batch of the next run.
     next_batch: AtomicU32,
     failure: Mutex<Option<String>>,
 }
@@ -157,7 +164,7 @@ struct Progress {
 const RUNNING: u8 = 0;
 const SLEEPING: u8 = 1;
 
-/// The running engine; stopped on drop.
+/// The running engine. Dropping it stops the thread.
 #[derive(Debug)]
 pub(crate) struct Engine {
     options: EngineOptions,
@@ -168,8 +175,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Starts the thread. `program` is the wire program, which passes the engine's frames on to the engine program;
-    /// `wake` is where it asks for the engine.
+    /// Starts the thread. `program` is the wire program, which passes the engine's frames to the engine program.
+    /// `wake` is the ring by which the wire program wakes the engine.
     pub(crate) fn start(
         options: EngineOptions,
         program: OwnedFd,
@@ -193,7 +200,7 @@ impl Engine {
             let masked = masked.map_err(|error| Error::system("set the engine's signal mask", error));
             let pinned = masked.and_then(|()| pin(worker.options.cpu));
             let go = pinned.is_ok();
-            // The starter waits for it: it cannot have gone away.
+            // This cannot fail: the starting thread waits for the message.
             let _ = ready.send(pinned);
             if go {
                 worker.run();
@@ -205,7 +212,7 @@ impl Engine {
         pinned.map(|()| engine)
     }
 
-    /// What it does now.
+    /// Returns the status of the engine.
     pub(crate) fn status(&self) -> EngineStatus {
         let node = self.shared.maps.node();
         let failure = self.progress.failure.lock().expect("no panic under the lock").clone();
@@ -226,13 +233,14 @@ impl Engine {
         }
     }
 
-    /// Stops the thread and waits for it.
+    /// Stops the thread and waits until it has ended.
     pub(crate) fn stop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.progress.stop.store(true, SeqCst);
         self.shared.doorbell.wake();
         while !thread.is_finished() {
-            // A signal that comes between the thread's look at `stop` and its run is lost, hence the repetition.
+            // A signal between the thread's read of `stop` and the begin of its run has no effect, so it is
+            // repeated.
             self.interrupt.send(thread.as_pthread_t());
             std::thread::sleep(INTERRUPT_AGAIN);
         }
@@ -267,7 +275,7 @@ impl Worker {
             tracing::error!(%error, "the engine has stopped");
             let reason = format!("{error}; bring the node down and up again");
             *self.progress.failure.lock().expect("no panic under the lock") = Some(reason);
-            // Nothing completes any more: let everybody who waits know.
+            // Nothing completes any more, so all waiting tasks are woken.
             self.shared.down.store(true, SeqCst);
             self.shared.poller.kick();
         }
@@ -292,7 +300,7 @@ impl Worker {
                     self.adapt(now.1.wrapping_sub(load.1), now.0.wrapping_sub(load.0));
                     load = now;
                     if self.progress.batch.load(SeqCst) != self.progress.next_batch.load(SeqCst) {
-                        // One that comes just before the run is entered is lost, and sent again.
+                        // A signal just before the run is entered has no effect. The next round sends it again.
                         self.interrupt.send(engine);
                     }
                 }
@@ -318,19 +326,20 @@ impl Worker {
         self.shared.maps.node().useful_frames.load(SeqCst)
     }
 
-    /// Chooses the next run's batch by the last one's load.
+    /// Sets the batch of the next run by the load of the last run.
     fn adapt(&self, useful: u64, frames: u64) {
         if self.options.batch.is_none() {
             self.progress.next_batch.store(adapted_batch(useful, frames), SeqCst);
         }
     }
 
-    /// Runs bursts until nothing was found for the spin time, then sleeps. Once it has found something it naps first:
-    /// more deadlines of acknowledgements are likely, and what is received until then need not wake it for them.
+    /// Runs bursts until no work was found for the spin time, and then sleeps. The first sleep after work is a
+    /// short nap: more deadlines of acknowledgements are likely, and packets that arrive during the nap need not
+    /// wake the engine for them.
     ///
-    /// A burst in which work was rare, as it is for an engine that only acknowledges, is no reason to go on without the
-    /// spin time: it would keep a CPU from those who send, who then send less, so that even more acknowledgements are
-    /// left to it.
+    /// A burst with rare work, as in an engine that only sends acknowledgements, does not restart the bursts.
+    /// Otherwise the engine would take CPU time from the senders, which then would send less and leave even more
+    /// acknowledgements to it.
     fn sleeping(&mut self) -> io::Result<()> {
         let mut burst = FIRST_BURST;
         let mut last_useful = Instant::now();
@@ -360,7 +369,7 @@ impl Worker {
         Ok(())
     }
 
-    /// One live run; an interrupted one counts as done.
+    /// Performs one live run. An interrupted run counts as done.
     fn hand_out(&self, frames: u32) -> io::Result<()> {
         let batch = self.progress.next_batch.load(SeqCst);
         self.progress.batch.store(batch, SeqCst);
@@ -370,14 +379,16 @@ impl Worker {
         }
     }
 
-    /// Waits for a doorbell, a wake-up by the wire program, the next deadline of the timing wheel, or the end of a nap.
+    /// Waits for a doorbell, a wake-up by the wire program, the next deadline of the timing wheel, or the end of a
+    /// nap.
     fn sleep(&mut self, nap: bool) -> io::Result<()> {
         let node = self.shared.maps.node();
         self.shared.doorbell.reset();
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
         let wake = planned_wake(now, node.next_deadline.load(SeqCst), nap);
         node.planned_wake.store(wake * 1000, SeqCst);
-        // See `Shared::ring`: first the announcement, then the last look. The wire program does as the application.
+        // See `Shared::ring`: first the announcement, then the last check. The wire program wakes the engine in
+        // the same way as the application.
         node.engine_sleeping.store(1, SeqCst);
         self.progress.state.store(SLEEPING, SeqCst);
         let work = self.stopped() || node.ready.iter().any(|word| word.load(SeqCst) != 0);
@@ -388,7 +399,7 @@ impl Worker {
         outcome
     }
 
-    /// Waits until `wake`, in nanoseconds of the monotonic clock; 0 is never.
+    /// Waits for a wake-up, at most until `wake`, in nanoseconds of the monotonic clock. 0 stands for no limit.
     fn wait(&self, now: Duration, wake: u64) -> io::Result<()> {
         let timeout = match wake {
             0 => None,
@@ -405,7 +416,7 @@ impl Worker {
     }
 }
 
-/// The batch after a run of `frames` frames.
+/// Returns the batch for the load of the last run: `useful` of its `frames` frames had work.
 fn adapted_batch(useful: u64, frames: u64) -> u32 {
     if useful > 0 && useful * MUCH_WORK >= frames {
         EngineOptions::LOADED_BATCH
@@ -414,8 +425,8 @@ fn adapted_batch(useful: u64, frames: u64) -> u32 {
     }
 }
 
-/// When a sleeping engine wakes by itself, in nanoseconds of the monotonic clock: at the wheel's next deadline or a
-/// little later, at the end of its nap, or never (0).
+/// Returns the time at which a sleeping engine wakes by itself, in nanoseconds of the monotonic clock: at the next
+/// deadline of the timing wheel or a little later, at the end of its nap, or never (0).
 fn planned_wake(now: Duration, next_deadline: u64, nap: bool) -> u64 {
     let soon = now.as_nanos() as u64 + SLEEPERS_SLACK_NANOS;
     match (next_deadline, nap) {

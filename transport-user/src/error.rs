@@ -1,4 +1,4 @@
-//! What can go wrong, each with what to do about it.
+//! The errors of the library. Each text says what is wrong and what to do.
 
 use std::io;
 use std::net::IpAddr;
@@ -7,41 +7,41 @@ use std::path::PathBuf;
 use transport_common::congestion::parameters::OutOfRange;
 use transport_common::ids::{Cid, RKey};
 
-/// A node, a connection setup or a memory registration that could not be had.
+/// Why a node could not be brought up, a connection not be opened, or memory not be registered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The process may not load BPF programs.
     #[error(
-        "not permitted to {action}: run as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed); as root, \
-         see whether the kernel is locked down (/sys/kernel/security/lockdown)"
+        "not permitted to {action}: run as root (CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed); if you are root \
+         already, check whether the kernel is locked down (/sys/kernel/security/lockdown)"
     )]
     NotPermitted {
-        /// What was refused.
+        /// The action that the kernel refused.
         action: &'static str,
     },
     /// No interface has this name in this network namespace.
     #[error(
-        "there is no interface \"{name}\" in this network namespace; there is: {}",
+        "there is no interface \"{name}\" in this network namespace; available: {}",
         if .available.is_empty() { "none".to_owned() } else { .available.join(", ") }
     )]
     UnknownInterface {
         /// The name asked for.
         name: String,
-        /// The names there are.
+        /// The names of the interfaces in the namespace.
         available: Vec<String>,
     },
-    /// The loopback interface.
+    /// The interface is the loopback interface.
     #[error(
-        "\"{name}\" is the loopback interface, which carries no Ethernet frames to a peer: name an Ethernet or \
-         veth interface"
+        "\"{name}\" is the loopback interface, which carries no Ethernet frames to a peer: use an Ethernet or veth \
+         interface"
     )]
     Loopback {
         /// The name asked for.
         name: String,
     },
-    /// An interface without Ethernet addresses (a tunnel, say).
-    #[error("\"{name}\" is not an Ethernet interface: name an Ethernet or veth interface")]
+    /// The interface has no Ethernet address (for example a tunnel).
+    #[error("\"{name}\" is not an Ethernet interface: use an Ethernet or veth interface")]
     NotEthernet {
         /// The name asked for.
         name: String,
@@ -52,22 +52,23 @@ pub enum Error {
         /// The interface.
         name: String,
     },
-    /// Native XDP gives each frame one page; a larger MTU does not fit.
+    /// The MTU of the interface is too large for native XDP, where a frame must fit one page.
     #[error(
-        "interface \"{name}\" has MTU {mtu}, native XDP takes at most {limit}: `ip link set dev {name} mtu {limit}` \
-         (on a veth pair, both ends), or attach in generic mode (--generic)"
+        "interface \"{name}\" has MTU {mtu}, but native XDP supports at most {limit}: run `ip link set dev {name} mtu \
+         {limit}` (for a veth pair, at both ends), or attach in generic mode (--generic)"
     )]
     InterfaceMtu {
         /// The interface.
         name: String,
         /// Its MTU, bytes.
         mtu: u32,
-        /// The largest MTU native XDP takes, bytes.
+        /// The largest MTU that native XDP supports, bytes.
         limit: u32,
     },
     /// The MTU asked for is larger than the interface's.
     #[error(
-        "MTU {mtu} is more than the {limit} of interface \"{name}\": ask for less, or raise the interface's"
+        "MTU {mtu} is larger than the MTU {limit} of interface \"{name}\": choose a smaller MTU, or raise the \
+         interface's MTU"
     )]
     MtuAboveInterface {
         /// The interface.
@@ -77,7 +78,7 @@ pub enum Error {
         /// The interface's MTU, bytes.
         limit: u32,
     },
-    /// The MTU leaves no room for data.
+    /// The MTU leaves no space for data.
     #[error("MTU {mtu} is too small: Falcon with RDMA headers needs at least {minimum} bytes")]
     MtuTooSmall {
         /// The MTU, bytes.
@@ -85,8 +86,8 @@ pub enum Error {
         /// The smallest MTU, bytes.
         minimum: u32,
     },
-    /// An address that cannot be a node's.
-    #[error("{address} cannot be a node's address: give a unicast address of the interface")]
+    /// The address cannot be the address of a node.
+    #[error("{address} cannot be the address of a node: use a unicast address of the interface")]
     BadAddress {
         /// The address.
         address: IpAddr,
@@ -102,10 +103,10 @@ pub enum Error {
         /// Id of the other node's program.
         id: u32,
     },
-    /// The interface has an XDP program that is not ours.
+    /// The interface has an XDP program that does not belong to Tiercel.
     #[error(
-        "interface \"{interface}\" already has an XDP program, id {id} (\"{name}\", {mode}): it is left alone; \
-         detach it by what attached it, or replace it with --force"
+        "interface \"{interface}\" already has an XDP program, id {id} (\"{name}\", {mode}), which stays attached: \
+         detach it with the tool that attached it, or replace it with --force"
     )]
     XdpOccupied {
         /// The interface.
@@ -114,19 +115,21 @@ pub enum Error {
         id: u32,
         /// The program's name.
         name: String,
-        /// How it is attached.
+        /// Its attach mode.
         mode: String,
     },
-    /// A trace is being taken already.
-    #[error("a trace of this node is being taken already: wait for its end, or stop whoever takes it")]
-    TraceRunning,
-    /// A trace is to be taken of a node whose program is bound to the device.
+    /// A trace of the node is already being recorded.
     #[error(
-        "no trace can be taken while the driver is asked for receive timestamps: bring the node up with \
+        "a trace of this node is already being recorded: wait until it ends, or end it with Ctrl-C where `tiercel trace` runs"
+    )]
+    TraceRunning,
+    /// The node's program is bound to the device, and such a program cannot be traced.
+    #[error(
+        "a trace cannot be recorded while the node reads receive timestamps from the driver: bring the node up with \
          hardware_timestamps = false"
     )]
     TraceWithTimestamps,
-    /// The trace's file could not be written.
+    /// The file of the trace could not be written.
     #[error("cannot write the trace to {}: {source}. {hint}", .file.display())]
     TraceFile {
         /// The file.
@@ -136,7 +139,7 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
-    /// The driver does not do native XDP, or not as configured.
+    /// The driver does not support native XDP, or not with this configuration.
     #[error("cannot attach to \"{interface}\" in {mode} mode: {source}. {hint}")]
     Attach {
         /// The interface.
@@ -148,25 +151,29 @@ pub enum Error {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// What the programs tell is asked for, and they can tell nothing.
+    /// The log of the XDP programs is requested, but this build has programs without a log.
     #[error(
-        "this build's XDP programs tell nothing: build it with the cargo feature bpf-log (--features transport-user/bpf-log)"
+        "the XDP programs of this build cannot log: build with the cargo feature bpf-log (--features transport-user/bpf-log)"
     )]
     NoBpfLog,
     /// The programs did not load.
     #[error("the kernel refused Tiercel's BPF programs: {0}. {hint}", hint = LOAD_HINT)]
     Load(String),
-    /// The object lacks a map or program; it was not built from this source.
+    /// The kernel lacks what the programs use. The sentence says what, and what to do.
+    #[error("{0}")]
+    Kernel(String),
+    /// The object lacks a map or a program: it was not built from this source.
     #[error("the built-in BPF object has no usable {0}: rebuild the project (cargo clean, then build again)")]
     Object(&'static str),
-    /// The kernel knows no live frames in test runs.
+    /// The kernel does not support live frames in test runs.
     #[error(
         "this kernel cannot run XDP on live frames (BPF_F_TEST_XDP_LIVE_FRAMES): {0}. Boot Linux 6.9 or later"
     )]
     NoLiveFrames(io::Error),
-    /// The options ask for the card's receive timestamps, and there are none.
+    /// The options require the card's receive timestamps, but there are none.
     #[error(
-        "no hardware timestamps on {interface}: {reason}. Leave hardware_timestamps out to have them wherever there are any"
+        "no hardware timestamps on {interface}: {reason}. Remove the hardware_timestamps option; the node then uses them \
+         where they are available"
     )]
     NoHardwareTimestamps {
         /// The interface.
@@ -174,15 +181,16 @@ pub enum Error {
         /// Why there are none.
         reason: String,
     },
-    /// The program that asks the driver for receive timestamps does not load.
+    /// The program that reads receive timestamps from the driver does not load.
     #[error(
-        "the program that asks the driver for receive timestamps does not load: {0}. Set hardware_timestamps = false to do \
-         without"
+        "the program that reads receive timestamps from the driver does not load: {0}. Set hardware_timestamps = false to \
+         run without them"
     )]
     Bind(String),
-    /// A CPU that does not exist or that this process may not use.
+    /// The CPU does not exist, or this process may not use it.
     #[error(
-        "the engine cannot run on CPU {cpu}: {source}. Choose one of those that `nproc` and `taskset -p` allow"
+        "the engine cannot run on CPU {cpu}: {source}. Choose a CPU that exists (`nproc`) and that this process may use \
+         (`taskset -p`)"
     )]
     Cpu {
         /// The CPU asked for.
@@ -190,37 +198,37 @@ pub enum Error {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// An engine option out of its range.
-    #[error("engine {option} {value} is out of range: {range}")]
+    /// An engine option is out of its range.
+    #[error("engine option {option} = {value} is out of range: allowed is {range}")]
     EngineOption {
-        /// Which option.
+        /// The option.
         option: &'static str,
         /// Its value.
         value: u64,
-        /// What it may be.
+        /// The allowed range.
         range: &'static str,
     },
-    /// The signal for the engine belongs to the application.
+    /// The application uses the signal that was chosen for the engine.
     #[error(
-        "the application handles or ignores signal {signal}: name another real-time signal for the engine, or none to have \
-         a free one taken"
+        "the application handles or ignores signal {signal}: choose another real-time signal for the engine, or none, so \
+         that the engine takes a free one"
     )]
     SignalTaken {
         /// The signal.
         signal: i32,
     },
-    /// A CID that does not fit 24 bits, or is 0.
-    #[error("{0} is not a connection ID: it must lie in 1 to {max}", max = Cid::MAX)]
+    /// The CID is 0 or does not fit 24 bits.
+    #[error("{0} is not a connection ID: use a number from 1 to {max}", max = Cid::MAX)]
     BadCid(u32),
-    /// A connection occupies the CID's slot.
+    /// Another connection occupies the slot of the CID.
     #[error(
-        "CID {cid} is in use by connection {occupant} (they share slot {slot} of {slots}): choose another, or close \
-         that one", cid = .cid.0, occupant = .occupant.0, slots = transport_common::queues::CONNECTIONS
+        "CID {cid} is in use by connection {occupant} (they share slot {slot} of {slots}): choose another CID, or close \
+         that connection", cid = .cid.0, occupant = .occupant.0, slots = transport_common::queues::CONNECTIONS
     )]
     CidInUse {
         /// The CID asked for.
         cid: Cid,
-        /// The CID that has the slot.
+        /// The CID that occupies the slot.
         occupant: Cid,
         /// The slot.
         slot: usize,
@@ -231,45 +239,45 @@ pub enum Error {
     /// No such connection.
     #[error("no connection has CID {0}")]
     UnknownCid(u32),
-    /// A connection parameter out of its range.
-    #[error("connection parameter {name} = {value} is out of range: {range}")]
+    /// A connection parameter is out of its range.
+    #[error("connection parameter {name} = {value} is out of range: allowed is {range}")]
     Parameter {
-        /// The parameter, in the specification's words.
+        /// The parameter, by its name in the specification.
         name: &'static str,
         /// Its value.
         value: u64,
-        /// What it may be.
+        /// The allowed range.
         range: &'static str,
     },
-    /// A parameter of congestion control, or an option of the rate update engine, out of its range.
+    /// A parameter of congestion control, or an option of the rate update engine, is out of its range.
     #[error("congestion control: {0}")]
     CongestionParameter(#[from] OutOfRange),
-    /// An algorithm of one's own where only those built in run.
+    /// A custom algorithm is placed where only built-in algorithms run.
     #[error("algorithm \"{name}\" is not built in: it runs with placement user only")]
     AlgorithmPlacement {
         /// Its name.
         name: &'static str,
     },
-    /// No such algorithm was registered with the node.
-    #[error("this node has no algorithm \"{name}\": there are {}; add one of one's own before a connection uses it", known.join(", "))]
+    /// No algorithm of this name was registered with the node.
+    #[error("this node has no algorithm \"{name}\": there are {}; register a custom algorithm before a connection uses it", known.join(", "))]
     UnknownAlgorithm {
         /// The name asked for.
         name: &'static str,
-        /// The names there are.
+        /// The names of all algorithms of the node.
         known: Vec<&'static str>,
     },
-    /// The name of an algorithm that cannot be registered.
+    /// An algorithm cannot be registered under this name.
     #[error(
-        "an algorithm cannot be called \"{name}\": take a name that is free, of letters, digits, dashes and underscores"
+        "an algorithm cannot have the name \"{name}\": choose an unused name of letters, digits, dashes and underscores"
     )]
     AlgorithmName {
         /// The name.
         name: &'static str,
     },
-    /// A connection ended before other settings were in force.
+    /// The connection ended before its new settings were in force.
     #[error("connection {0} ended before its congestion control was changed")]
     EndedMeanwhile(u32),
-    /// Peer and node addresses of different IP versions.
+    /// The addresses of peer and node have different IP versions.
     #[error("peer {peer} and node {own} are of different IP versions: use addresses of one version")]
     AddressFamily {
         /// The peer's address.
@@ -277,7 +285,7 @@ pub enum Error {
         /// The node's address.
         own: IpAddr,
     },
-    /// The next hop's MAC address is not known.
+    /// The MAC address of the next hop is not known.
     #[error("no MAC address is known for {address} on \"{interface}\": {reason}")]
     NoNeighbour {
         /// The peer's address.
@@ -287,12 +295,12 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
-    /// A region of no bytes.
+    /// The region has no bytes.
     #[error("a memory region needs at least 1 byte")]
     EmptyRegion,
-    /// The node's memory has no hole that large.
+    /// The node's memory has no free piece that is large enough.
     #[error(
-        "{asked} bytes of registered memory are not to be had: {free} bytes are free, {largest} in one piece. \
+        "cannot register {asked} bytes of memory: {free} bytes are free, and the largest free piece has {largest} bytes. \
          Deregister regions, or register less"
     )]
     OutOfMemory {
@@ -306,39 +314,39 @@ pub enum Error {
     /// Every region slot is taken.
     #[error("all {0} memory regions of this node are in use: deregister one")]
     NoFreeRegion(usize),
-    /// R_Key 0, which is never valid.
-    #[error("0 is never a valid R_Key: choose another, or none")]
+    /// The R_Key is 0, which is never valid.
+    #[error("0 is never a valid R_Key: choose another, or none, so that the node takes a free one")]
     BadRKey,
-    /// A region occupies the key's slot.
+    /// Another region occupies the slot of the key.
     #[error(
-        "R_Key {key} is in use by region {occupant} (they share slot {slot} of {slots}): choose another, or \
-         deregister that one", key = .key.0, occupant = .occupant.0, slots = transport_common::queues::REGIONS
+        "R_Key {key} is in use by region {occupant} (they share slot {slot} of {slots}): choose another R_Key, or \
+         deregister that region", key = .key.0, occupant = .occupant.0, slots = transport_common::queues::REGIONS
     )]
     RKeyInUse {
         /// The key asked for.
         key: RKey,
-        /// The key that has the slot.
+        /// The key that occupies the slot.
         occupant: RKey,
         /// The slot.
         slot: usize,
     },
-    /// An access beyond the end of a region.
+    /// The access exceeds the end of the region.
     #[error("offset {offset} and length {length} exceed the region of {size} bytes")]
     OutOfBounds {
-        /// Where the access starts.
+        /// Offset of the first byte of the access.
         offset: u64,
-        /// Its bytes.
+        /// Length of the access, bytes.
         length: u64,
-        /// Bytes of the region.
+        /// Length of the region, bytes.
         size: u64,
     },
     /// The node was brought down.
     #[error("the node is down: bring it up again")]
     NodeDown,
-    /// A system call failed for a reason of the machine.
+    /// A system call failed for another reason.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The kernel's reason.
         source: io::Error,
@@ -349,7 +357,7 @@ const LOAD_HINT: &str =
     "Tiercel needs Linux 6.9 or later (may_goto) with BTF (/sys/kernel/btf/vmlinux) and the BPF JIT";
 
 impl Error {
-    /// A failed system call; `EPERM` and `EACCES` become [`Error::NotPermitted`].
+    /// Makes the error of a failed system call. `EPERM` and `EACCES` become [`Error::NotPermitted`].
     pub(crate) fn system(action: &'static str, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         match source.kind() {
@@ -369,7 +377,7 @@ mod tests {
             Error::UnknownInterface { name: "veth9".into(), available: vec!["lo".into(), "eth0".into()] };
         assert_eq!(
             unknown.to_string(),
-            "there is no interface \"veth9\" in this network namespace; there is: lo, eth0"
+            "there is no interface \"veth9\" in this network namespace; available: lo, eth0"
         );
         let occupied = Error::XdpOccupied {
             interface: "eth0".into(),

@@ -1,8 +1,9 @@
-//! Grace periods: from when on no XDP program can still copy for what has ended.
+//! Grace periods. After a grace period, no XDP program copies data for an object that was removed before it.
 //!
-//! A program that found a connection, a receive or a region before it went away may still copy into its memory on
-//! another CPU. So memory, queue pairs and slots are given back in three steps: made unreachable for programs that begin
-//! from now on, a grace period, given back. [`bpf_call::Grace`] says why that is enough.
+//! A program that found a connection, a receive or a region before its removal may still copy into its memory on
+//! another CPU. So memory, queue pairs and slots are freed in three steps. First, programs that start from now on
+//! can no longer find them. Then a grace period passes. Then they are freed. [`bpf_call::Grace`] explains why this
+//! is enough.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
@@ -12,22 +13,22 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::shared::Shared;
 
-/// Far longer than a program takes, should the kernel refuse to wait.
+/// Time to sleep if the kernel refuses to wait. This is far longer than a program runs.
 const IN_PLACE_OF_A_WAIT: Duration = Duration::from_millis(500);
 
-/// A grace period that was asked for.
+/// A requested grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// Who gives grace periods to those who may not wait themselves.
+/// A source of grace periods for callers that must not block.
 pub(crate) trait Quiescence: Send + Sync + std::fmt::Debug {
-    /// Asks for a grace period that begins now or later.
+    /// Requests a grace period that begins now or later.
     fn begin(&self) -> Ticket;
-    /// Whether it is over.
+    /// Returns whether the grace period is over.
     fn has_passed(&self, ticket: Ticket) -> bool;
 }
 
-/// Grace periods of a node, waited for by a thread of their own.
+/// The grace periods of a node. A separate thread waits for them.
 #[derive(Debug)]
 pub(crate) struct GracePeriods {
     grace: bpf_call::Grace,
@@ -50,7 +51,7 @@ impl GracePeriods {
         }))
     }
 
-    /// Starts the thread, which tells the node's poller of each period that is over.
+    /// Starts the thread. It wakes the node's poller after each period.
     pub(crate) fn start(self: &Arc<Self>, shared: Weak<Shared>) -> Result<(), Error> {
         let this = Arc::clone(self);
         let thread =
@@ -63,7 +64,7 @@ impl GracePeriods {
     /// Waits for a grace period: some milliseconds.
     pub(crate) fn wait(&self) {
         if let Err(error) = self.grace.wait() {
-            tracing::error!(%error, "the kernel does not wait for running programs");
+            tracing::error!(%error, "the kernel cannot wait for running programs");
             std::thread::sleep(IN_PLACE_OF_A_WAIT);
         }
     }
@@ -80,7 +81,7 @@ impl GracePeriods {
 
     fn serve(&self, shared: &Weak<Shared>) {
         while !self.stop.load(SeqCst) {
-            // Whoever asked before this look is served by the wait that follows it.
+            // The wait below serves all requests that were made before this read.
             let asked = self.asked.load(SeqCst);
             if asked == self.passed.load(SeqCst) {
                 std::thread::park();
@@ -113,7 +114,7 @@ impl Quiescence for GracePeriods {
 pub(crate) mod tests {
     use super::*;
 
-    /// Grace periods that pass when the test says so.
+    /// Grace periods that the test ends.
     #[derive(Debug, Default)]
     pub(crate) struct ByHand {
         asked: AtomicU64,
@@ -121,12 +122,12 @@ pub(crate) mod tests {
     }
 
     impl ByHand {
-        /// Grace periods that are over as soon as they are asked for.
+        /// Makes grace periods that are over as soon as they are requested.
         pub(crate) fn over() -> Arc<Self> {
             Arc::new(Self { asked: AtomicU64::new(0), passed: AtomicU64::new(u64::MAX) })
         }
 
-        /// Lets all that were asked for pass.
+        /// Ends all requested grace periods.
         pub(crate) fn pass(&self) {
             self.passed.store(self.asked.load(SeqCst), SeqCst);
         }

@@ -1,7 +1,7 @@
-//! Generic receive offload of a veth interface, for the time a node runs on it in generic mode.
+//! Switches on generic receive offload (GRO) of a veth interface while a node runs on it in generic mode.
 //!
-//! A veth end takes frames that the other end's XDP sent only while its receive side polls (NAPI). Native XDP makes it
-//! poll; in generic mode GRO does.
+//! A veth end accepts frames that XDP sends at the other end only if its receive side polls (NAPI). In native mode
+//! XDP makes it poll. In generic mode GRO makes it poll.
 
 use std::io;
 
@@ -12,7 +12,8 @@ use crate::ethtool::Interface;
 const GET_GRO: u32 = 0x2b;
 const SET_GRO: u32 = 0x2c;
 
-/// GRO switched on, and off again on drop. A process that dies leaves it on, which harms nobody.
+/// The setting that GRO is on. Dropping it switches GRO off again. If the process dies, GRO stays on, which does
+/// no harm.
 #[derive(Debug)]
 pub(crate) struct GroOn(Interface);
 
@@ -24,7 +25,8 @@ struct EthtoolValue {
 }
 
 impl GroOn {
-    /// Switches GRO on in the calling thread's network namespace; `None` if it was on before.
+    /// Switches GRO on for an interface of the calling thread's network namespace. Returns `None` if it was on
+    /// already.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::NotPermitted`].
@@ -38,8 +40,9 @@ impl GroOn {
             ethtool(&interface, SET_GRO, 1)?;
             return Ok(Some(Self(interface)));
         }
-        // A veth tells the other end that it takes XDP frames at the moment GRO is switched on while it is up. If that
-        // was done while it was down, the other end still drops what its XDP redirects to us.
+        // A veth informs the other end that it accepts XDP frames when GRO is switched on while the interface is
+        // up. If GRO was switched on while it was down, the other end still drops frames that its XDP program
+        // redirects to us. So GRO is switched off and on again.
         ethtool(&interface, SET_GRO, 0)?;
         ethtool(&interface, SET_GRO, 1)?;
         Ok(None)
@@ -48,7 +51,7 @@ impl GroOn {
 
 fn ethtool(interface: &Interface, command: u32, data: u32) -> io::Result<u32> {
     let mut value = EthtoolValue { command, data };
-    // SAFETY: the value that both commands use.
+    // SAFETY: both commands use this structure.
     unsafe { interface.call(libc::SIOCETHTOOL as libc::Ioctl, &mut value)? };
     Ok(value.data)
 }
@@ -56,7 +59,7 @@ fn ethtool(interface: &Interface, command: u32, data: u32) -> io::Result<u32> {
 impl Drop for GroOn {
     fn drop(&mut self) {
         if let Err(error) = ethtool(&self.0, SET_GRO, 0) {
-            tracing::warn!(interface = self.0.name, %error, "could not switch GRO off again");
+            tracing::warn!(interface = self.0.name, %error, "cannot switch GRO off again");
         }
     }
 }

@@ -1,14 +1,15 @@
-//! What a node knows about its device, its regions and its connections, for people and programs to read.
+//! Information about the device, the regions and the connections of a node.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use transport_common::bitmap::Bitmap128;
+use transport_common::congestion::control::Congestion;
 use transport_common::connection::{Entry, RESPONSES, State};
 use transport_common::ids::{Cid, RKey};
 use transport_common::packet_delivery::{ReceiveWindow, TransmitWindow};
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, QueuePair, RECEIVE_QUEUE_DEPTH, SEND_QUEUE_DEPTH, access,
+    AccessFlags, COMPLETION_QUEUE_DEPTH, QueuePair, RECEIVE_QUEUE_DEPTH, SEND_QUEUE_DEPTH,
 };
 use transport_common::units::Fcwnd;
 
@@ -22,18 +23,18 @@ use crate::statistics::ConnectionStatistics;
 /// Unit of the inter-packet gap, nanoseconds (F-10.6.2.1-7).
 const GAP_UNIT_NS: u64 = 512;
 
-/// The interface a node runs on.
+/// The interface on which a node runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its name.
+    /// Name of the interface.
     pub interface: String,
-    /// Its index.
+    /// Index of the interface.
     pub index: u32,
-    /// Kind of a virtual interface ("veth"); none for hardware.
+    /// Kind of a virtual interface ("veth"). `None` for hardware.
     pub kind: Option<String>,
-    /// Its MAC address.
+    /// MAC address of the interface.
     pub mac: Mac,
-    /// MTU in use, bytes: the interface's, or the smaller one the node was brought up with.
+    /// IP MTU in use, bytes: that of the interface, or the smaller one of the options.
     pub mtu: u32,
     /// Largest user data of one transaction at this MTU, bytes.
     pub max_segment: u32,
@@ -43,14 +44,14 @@ pub struct Device {
     pub addresses: Vec<IpAddr>,
 }
 
-/// What a peer may do with a region.
+/// The rights of peers to a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// The peer may READ.
+    /// Whether peers may READ.
     pub remote_read: bool,
-    /// The peer may WRITE.
+    /// Whether peers may WRITE.
     pub remote_write: bool,
-    /// The peer may do atomics.
+    /// Whether peers may perform atomics.
     pub remote_atomic: bool,
 }
 
@@ -60,25 +61,27 @@ impl Access {
     /// Every right.
     pub const ALL: Self = Self { remote_read: true, remote_write: true, remote_atomic: true };
 
-    /// The bits of the region table.
-    pub(crate) fn bits(self) -> u32 {
-        (if self.remote_read { access::REMOTE_READ } else { 0 })
-            | (if self.remote_write { access::REMOTE_WRITE } else { 0 })
-            | (if self.remote_atomic { access::REMOTE_ATOMIC } else { 0 })
+    /// Returns the bits for the region table.
+    pub(crate) fn flags(self) -> AccessFlags {
+        let mut flags = AccessFlags::empty();
+        flags.set(AccessFlags::REMOTE_READ, self.remote_read);
+        flags.set(AccessFlags::REMOTE_WRITE, self.remote_write);
+        flags.set(AccessFlags::REMOTE_ATOMIC, self.remote_atomic);
+        flags
     }
 }
 
 /// A registered memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionInfo {
-    /// Its R_Key.
+    /// R_Key of the region.
     #[serde(with = "KeyNumber")]
     pub key: RKey,
-    /// Bytes.
+    /// Length, bytes.
     pub length: u64,
-    /// Offset of its first byte in the node's memory.
+    /// Offset of the first byte in the node's memory.
     pub offset: u64,
-    /// What a peer may do with it.
+    /// Rights of peers.
     pub access: Access,
 }
 
@@ -90,7 +93,7 @@ struct KeyNumber(u32);
 #[serde(remote = "Cid")]
 struct CidNumber(u32);
 
-/// Life of a connection.
+/// State of a connection.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display, num_enum::FromPrimitive,
 )]
@@ -98,14 +101,14 @@ struct CidNumber(u32);
 #[strum(serialize_all = "lowercase")]
 #[repr(u32)]
 pub enum ConnectionState {
-    /// Not in use any more; so counts what the datapath does not define.
+    /// The connection is no longer in use. Undefined values of the datapath are read as this state.
     #[num_enum(default)]
     Closed = State::Closed as u32,
-    /// Alive.
+    /// The connection is alive.
     Open = State::Open as u32,
-    /// Packet delivery gave up (F-11-6); to be closed.
+    /// Packet delivery failed (F-11-6). The connection must be closed.
     Fatal = State::Fatal as u32,
-    /// Being closed: outstanding transactions complete with kCmplDeadConn.
+    /// The connection is being closed: outstanding transactions complete with kCmplDeadConn.
     Closing = State::Closing as u32,
 }
 
@@ -116,11 +119,11 @@ pub struct TransmitWindowInfo {
     pub base_psn: u32,
     /// Next PSN to assign.
     pub next_psn: u32,
-    /// Packets the window may hold.
+    /// Size of the window, packets.
     pub size: u32,
     /// Packets in the window that are not acknowledged.
     pub unacknowledged: u32,
-    /// Packets that wait to be sent again.
+    /// Packets that wait for retransmission.
     pub to_retransmit: u32,
 }
 
@@ -135,27 +138,27 @@ pub struct ReceiveWindowInfo {
     pub acknowledged: u32,
 }
 
-/// How full a queue is.
+/// The use of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueInfo {
     /// Entries in use.
     pub used: u32,
-    /// Entries there are.
+    /// Total number of entries.
     pub depth: u32,
 }
 
-/// Everything about one connection.
+/// The state of one connection in full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionInfo {
-    /// CID the peer writes into packets to us.
+    /// CID that the peer writes into packets to us.
     #[serde(with = "CidNumber")]
     pub local_cid: Cid,
-    /// CID we write into packets to the peer.
+    /// CID that we write into packets to the peer.
     #[serde(with = "CidNumber")]
     pub peer_cid: Cid,
-    /// Its state.
+    /// State of the connection.
     pub state: ConnectionState,
-    /// Which incarnation of its slot it is.
+    /// Number of the connection among those that have used its slot.
     pub generation: u32,
     /// Whether requests keep the order of their RSNs.
     pub ordered: bool,
@@ -169,9 +172,9 @@ pub struct ConnectionInfo {
     pub flow_label: u32,
     /// PSP version; 15 is plaintext.
     pub psp_version: u8,
-    /// SPI of packets we send.
+    /// SPI of packets that we send.
     pub tx_spi: u32,
-    /// SPI of packets we receive.
+    /// SPI of packets that we receive.
     pub rx_spi: u32,
     /// Largest user data of one transaction, bytes.
     pub max_segment: u32,
@@ -179,50 +182,78 @@ pub struct ConnectionInfo {
     pub fcwnd: f64,
     /// NIC window, packets.
     pub ncwnd: u32,
-    /// Level of our receive buffer that our acknowledgements report, 0 to 31 (F-10.2-4).
+    /// Level of our receive buffer in our acknowledgements, 0 to 31 (F-10.2-4).
     pub receive_buffer_level: u8,
     /// Retransmission timeout, nanoseconds.
     pub rto_ns: u64,
-    /// Last round trip time, nanoseconds; 0 before the first.
+    /// Last round trip time, nanoseconds. 0 before the first one.
     pub rtt_ns: u64,
-    /// Smallest round trip time, nanoseconds; 0 before the first.
+    /// Smallest round trip time, nanoseconds. 0 before the first one.
     pub min_rtt_ns: u64,
+    /// What the connection has measured of its path, and what follows from it.
+    pub path: PathInfo,
     /// Gap between packets while the fabric window is below 1, nanoseconds; 0 is none (F-10.6.2.1-7).
     pub inter_packet_gap_ns: u64,
     /// Congestion control.
     pub congestion: CongestionInfo,
     /// NIC time: the four delays.
     pub delays: DelaysInfo,
-    /// Bytes of user data of our operations that completed: written, sent or read.
+    /// Bytes of user data of our completed operations: written, sent or read.
     pub bytes_completed: u64,
-    /// Oldest transaction of ours that is not complete.
+    /// RSN of our oldest incomplete transaction.
     pub base_rsn: u32,
     /// RSN of the next transaction to post.
     pub next_rsn: u32,
-    /// Pull Requests out.
+    /// Transmit window of Pull Requests.
     pub request_tx: TransmitWindowInfo,
-    /// Push and Pull Data out.
+    /// Transmit window of Push Data and Pull Data.
     pub data_tx: TransmitWindowInfo,
-    /// Pull Requests in.
+    /// Receive window of Pull Requests.
     pub request_rx: ReceiveWindowInfo,
-    /// Push and Pull Data in.
+    /// Receive window of Push Data and Pull Data.
     pub data_rx: ReceiveWindowInfo,
-    /// Answers to the peer's pulls that are not acknowledged.
+    /// Responses to the peer's pulls that are not acknowledged.
     pub responses: QueueInfo,
     /// Send queue.
     pub send_queue: QueueInfo,
     /// Receive queue.
     pub receive_queue: QueueInfo,
-    /// Completion queue, with what the library keeps for the application.
+    /// Completion queue, including the completions that the library keeps for the application.
     pub completion_queue: QueueInfo,
-    /// Operations that wait for room in the send queue.
+    /// Operations that wait for space in the send queue.
     pub operations_waiting: usize,
-    /// What it has counted.
+    /// Counters of the connection.
     pub statistics: ConnectionStatistics,
 }
 
+/// What a connection has measured of its path. The target and the timeout follow it where
+/// [`adaptive_target`](crate::congestion::CongestionParameters::adaptive_target) and
+/// [`adaptive_timeout`](crate::congestion::CongestionParameters::adaptive_timeout) are set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathInfo {
+    /// Smallest delay of the path, nanoseconds; 0 before the first measurement.
+    pub floor_ns: u64,
+    /// Mean difference of two successive delays, nanoseconds.
+    pub variation_ns: u64,
+    /// Longest round trip time of the last one to two seconds, nanoseconds.
+    pub longest_rtt_ns: u64,
+    /// Target delay in force before scaling, nanoseconds.
+    pub delay_target_ns: u64,
+}
+
+impl PathInfo {
+    fn new(congestion: &Congestion) -> Self {
+        Self {
+            floor_ns: congestion.path.floor.as_nanos(),
+            variation_ns: congestion.path.variation().as_nanos(),
+            longest_rtt_ns: congestion.path.longest().as_nanos(),
+            delay_target_ns: congestion.base_delay_target.as_nanos(),
+        }
+    }
+}
+
 impl ConnectionInfo {
-    /// From a copy of the connection and of its queues' counters.
+    /// Makes the information from a copy of the connection and from the counters of its queues.
     pub(crate) fn new(
         entry: &Entry,
         queues: &QueuePair,
@@ -252,6 +283,7 @@ impl ConnectionInfo {
             rto_ns: congestion.rto.as_nanos(),
             rtt_ns: congestion.rtt.as_nanos(),
             min_rtt_ns: congestion.min_rtt.as_nanos(),
+            path: PathInfo::new(congestion),
             inter_packet_gap_ns: u64::from(congestion.inter_packet_gap) * GAP_UNIT_NS,
             congestion: CongestionInfo::new(control, failure),
             delays: DelaysInfo::new(&congestion.delays, control.parameters.synchronised_clocks),
@@ -314,8 +346,8 @@ pub(crate) mod tests {
 
     #[test]
     fn rights_are_the_region_tables_bits() {
-        assert_eq!(Access::LOCAL.bits(), 0);
-        assert_eq!(Access::ALL.bits(), access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC);
-        assert_eq!(Access { remote_write: true, ..Access::LOCAL }.bits(), access::REMOTE_WRITE);
+        assert_eq!(Access::LOCAL.flags(), AccessFlags::empty());
+        assert_eq!(Access::ALL.flags(), AccessFlags::all());
+        assert_eq!(Access { remote_write: true, ..Access::LOCAL }.flags(), AccessFlags::REMOTE_WRITE);
     }
 }

@@ -1,8 +1,8 @@
-//! The signal that takes an engine thread out of a live run.
+//! The signal that ends a live run of an engine thread early.
 //!
-//! The kernel ends a live run early for nothing but a pending signal. So the library takes one for the whole process: a
-//! real-time signal that nobody has a handler on. It is sent to engine threads only, and given back with the last of
-//! them.
+//! The kernel ends a live run early only for a pending signal. So the library uses one signal for the whole
+//! process: a real-time signal without a handler. The library sends it to engine threads only, and gives it back
+//! when the last one ends.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,21 +13,21 @@ use libc::{c_int, pthread_t};
 
 use crate::error::Error;
 
-/// Engines by the signal they are interrupted with.
+/// Number of engines per signal.
 static TAKEN: Mutex<BTreeMap<c_int, usize>> = Mutex::new(BTreeMap::new());
 
-/// A signal of this process that is ours while this lives.
+/// A signal of this process that the library uses. Dropping it gives the signal back.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     signal: c_int,
 }
 
 impl Interrupt {
-    /// Takes the signal asked for, or the highest real-time signal that nobody has a handler on.
+    /// Takes the given signal, or the highest real-time signal without a handler.
     ///
     /// # Errors
-    /// [`Error::EngineOption`] if it is no real-time signal, [`Error::SignalTaken`] if the application has a handler on
-    /// it or ignores it.
+    /// [`Error::EngineOption`] if it is not a real-time signal, [`Error::SignalTaken`] if the application handles
+    /// or ignores it.
     pub(crate) fn take(wanted: Option<i32>) -> Result<Self, Error> {
         let mut taken = lock();
         let signal = match wanted {
@@ -39,7 +39,7 @@ impl Interrupt {
         Ok(Self { signal })
     }
 
-    /// Checks what [`Self::take`] would say, and takes nothing.
+    /// Checks whether [`Self::take`] would succeed, without taking a signal.
     pub(crate) fn check(wanted: Option<i32>) -> Result<(), Error> {
         let taken = lock();
         match wanted {
@@ -50,14 +50,15 @@ impl Interrupt {
 
     /// Interrupts a live run of `thread`, which must not have been joined.
     pub(crate) fn send(&self, thread: pthread_t) {
-        // SAFETY: by the contract of this function. A thread that has ended is no failure that matters.
+        // SAFETY: the caller guarantees that the thread was not joined. If it has ended, the error does not
+        // matter.
         let _ = unsafe { libc::pthread_kill(thread, self.signal) };
     }
 
-    /// Lets no other signal through to the calling thread: those of the application would cut live runs short, and one
-    /// that the application blocks must not keep this one out.
+    /// Blocks all other signals for the calling thread, because signals for the application would end live runs
+    /// early. Unblocks this signal, in case the application has blocked it.
     pub(crate) fn mask_others(&self) -> io::Result<()> {
-        // SAFETY: a set of signals on the stack, filled before it is used.
+        // SAFETY: the set of signals is on the stack and is filled before it is used.
         let error = unsafe {
             let mut set: libc::sigset_t = mem::zeroed();
             libc::sigfillset(&mut set);
@@ -77,11 +78,11 @@ impl Drop for Interrupt {
             return;
         }
         taken.remove(&self.signal);
-        // The application may have put a handler of its own in our place meanwhile: that one stays.
+        // The application may have installed its own handler in the meantime. Then that handler stays.
         if handler(self.signal).is_ok_and(|handler| handler == ours())
             && let Err(error) = set_handler(self.signal, libc::SIG_DFL)
         {
-            tracing::warn!(signal = self.signal, %error, "could not give the engine's signal back");
+            tracing::warn!(signal = self.signal, %error, "cannot give the engine's signal back");
         }
     }
 }
@@ -95,7 +96,7 @@ fn check(signal: c_int, taken: &BTreeMap<c_int, usize>) -> Result<c_int, Error> 
         let range = "a real-time signal, most often 34 to 64 (`kill -l`: SIGRTMIN to SIGRTMAX)";
         return Err(Error::EngineOption { option: "signal", value: signal.unsigned_abs().into(), range });
     }
-    let handler = handler(signal).map_err(|error| Error::system("look at a signal's handler", error))?;
+    let handler = handler(signal).map_err(|error| Error::system("read a signal's handler", error))?;
     let is_free = handler == libc::SIG_DFL || (handler == ours() && taken.contains_key(&signal));
     if is_free { Ok(signal) } else { Err(Error::SignalTaken { signal }) }
 }
@@ -113,7 +114,7 @@ fn ours() -> libc::sighandler_t {
 }
 
 fn handler(signal: c_int) -> io::Result<libc::sighandler_t> {
-    // SAFETY: an action on the stack that the call fills.
+    // SAFETY: the action is on the stack, and the call fills it.
     let (result, action) = unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         (libc::sigaction(signal, std::ptr::null(), &mut action), action)
@@ -125,9 +126,9 @@ fn install(signal: c_int) -> io::Result<()> {
     set_handler(signal, ours())
 }
 
-/// Without restart: the signal then ends a live run with `EINTR`.
+/// Sets a handler without `SA_RESTART`, so that the signal ends a live run with `EINTR`.
 fn set_handler(signal: c_int, handler: libc::sighandler_t) -> io::Result<()> {
-    // SAFETY: an action on the stack, with an empty mask; our handler touches nothing.
+    // SAFETY: the action is on the stack and has an empty mask, and our handler does nothing.
     let result = unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = handler;
@@ -143,7 +144,7 @@ mod tests {
 
     extern "C" fn of_the_application(_: c_int) {}
 
-    /// One test, since signals belong to the process.
+    /// This is a single test, because signals belong to the whole process.
     #[test]
     fn a_signal_is_taken_shared_refused_and_given_back() {
         let highest = libc::SIGRTMAX();

@@ -1,15 +1,16 @@
-//! Loader, engine thread, connection manager, verbs API and the tiercel program.
+//! The user-space part of Tiercel: the loader, the engine thread, the connection manager, the verbs API and the
+//! program `tiercel`.
 //!
-//! [`Node::up`] loads the XDP programs, attaches them to an interface and starts the engine thread. On a node one
-//! [registers memory](Node::register) and [opens connections](Node::open); on a [`Connection`] one writes, reads,
-//! sends, receives and does atomics, awaiting each operation, or posts work requests and polls for their completions
-//! without system calls. A [`CompletionQueue`] gathers those of several connections. Congestion control is chosen for
-//! each connection, and changed while traffic flows: [`CongestionControl`].
+//! [`Node::up`] loads the XDP programs, attaches them to an interface and starts the engine thread. A node
+//! [registers memory](Node::register) and [opens connections](Node::open). A [`Connection`] has async functions
+//! for WRITE, READ, SEND, receives and atomics. It can also post work requests and poll for their completions
+//! without system calls. A [`CompletionQueue`] collects the completions of several connections. Each connection
+//! has its own congestion control, which can be changed while traffic flows: [`CongestionControl`].
 //!
-//! The types of the core that appear here ([`Cid`], [`RKey`], [`WorkRequest`], [`Completion`], ...) are re-exported: a
-//! program needs no other crate of Tiercel.
+//! The types of the core that appear here ([`Cid`], [`RKey`], [`WorkRequest`], [`Completion`], ...) are
+//! re-exported: a program needs no other crate of Tiercel.
 //!
-//! Memory is shared with the datapath and, as far as [`Access`] goes, with peers: see [`MemoryRegion`].
+//! The datapath accesses registered memory, and so do peers if [`Access`] allows it: see [`MemoryRegion`].
 
 pub mod config;
 pub mod congestion;
@@ -33,10 +34,12 @@ mod grace;
 mod gro;
 mod info;
 mod interrupt;
+mod kernel;
 mod loader;
 mod mac;
 mod maps;
 mod memory;
+mod netdev;
 mod netlink;
 mod nic_time;
 mod node;
@@ -45,6 +48,7 @@ mod parameters;
 mod poller;
 mod queue_pair;
 mod receive_timestamps;
+mod refusal;
 mod region;
 mod scratch;
 mod segmentation;
@@ -52,11 +56,12 @@ mod shared;
 mod statistics;
 mod telemetry;
 mod trace;
+mod transmit;
 mod watch;
 
 pub use transport_common::connection::Initial;
 pub use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
-pub use transport_common::queues::{Completion, WorkRequest, flag, opcode};
+pub use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;
@@ -65,7 +70,7 @@ pub use connection::{Connection, Received};
 pub use engine::{EngineMode, EngineOptions, EngineState, EngineStatus};
 pub use error::Error;
 pub use info::{
-    Access, ConnectionInfo, ConnectionState, Device, QueueInfo, ReceiveWindowInfo, RegionInfo,
+    Access, ConnectionInfo, ConnectionState, Device, PathInfo, QueueInfo, ReceiveWindowInfo, RegionInfo,
     TransmitWindowInfo,
 };
 pub use loader::AttachMode;
@@ -80,4 +85,5 @@ pub use segmentation::LARGEST_SEGMENT;
 pub use statistics::ConnectionStatistics;
 pub use telemetry::{NodeStats, Pools};
 pub use trace::{TraceOptions, TraceReport, Tracing};
+pub use transmit::Transmit;
 pub use watch::Lost;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aya::maps::{DevMap, MapData, ProgramArray, Stack, loaded_maps};
+use aya::maps::{MapData, ProgramArray, Stack, loaded_maps};
 use aya::programs::{ProgramError, Xdp, loaded_programs};
 use aya::{Ebpf, EbpfError, EbpfLoader, Pod};
 use bpf_call::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace};
@@ -14,30 +14,33 @@ use transport_common::queues::{CELLS, NodeConfig};
 use crate::bound_program::{Bound, BoundLink};
 use crate::bpf_log::BpfLog;
 use crate::error::Error;
+use crate::kernel;
 use crate::maps::{Maps, WakeRing, borrowed, typed};
 use crate::netlink::{Interface, Netlink, XdpState};
 use crate::programs::{ATTACHED, ENGINE, EXCHANGE, PLAIN, RECORDING, REDELIVER, WIRE};
+use crate::refusal::Reason;
+use crate::transmit::{self, CurrentWay, Transmit, TransmitPath};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
-/// Place of the engine program in the program array, and of our interface in the device map.
+/// Index of the engine program in the program array.
 const FIRST: u32 = 0;
-/// Place of the redelivery program in the program array.
+/// Index of the redelivery program in the program array.
 const SECOND: u32 = 1;
 
-/// How the wire program is attached.
+/// Attach mode of the wire program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttachMode {
-    /// In the driver: fast.
+    /// In the driver. This is the fast mode.
     #[default]
     Native,
-    /// In the network stack: works with every driver, slower.
+    /// In the network stack. This mode works with every driver and is slower.
     Generic,
 }
 
 impl AttachMode {
-    /// As people write it.
+    /// Returns the name that messages and `--json` use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -53,41 +56,42 @@ impl AttachMode {
     }
 }
 
-/// Plain data as aya wants it.
+/// Plain data of a type for which aya's [`Pod`] can be implemented here.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Plain<T>(T);
 
-// SAFETY: it is what bytemuck calls so: any bytes are valid, and none is padding.
+// SAFETY: `T` is plain data by bytemuck's definition: any bytes are valid, and none is padding.
 unsafe impl<T: bytemuck::Pod> Pod for Plain<T> {}
 
 /// The programs in the kernel, before they are attached.
 pub(crate) struct Loaded {
     object: Ebpf,
-    /// What is attached in the wire program's place.
+    /// The program that is attached instead of the wire program, if any.
     bound: Option<Bound>,
     log: Option<BpfLog>,
     /// The node's maps.
     pub(crate) maps: Maps,
-    /// Where the wire program asks for the engine.
+    /// The ring by which the wire program wakes the engine.
     pub(crate) wake: WakeRing,
 }
 
-/// The attachment to the interface; dropping it detaches. The kernel does the same when the process dies, because
-/// nothing is pinned.
+/// The attachment to the interface. Dropping it detaches the program. The kernel does the same when the process
+/// dies, because nothing is pinned.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     link: Link,
-    /// Keeps the internal maps and programs.
+    /// Keeps the internal maps and programs alive.
     object: Ebpf,
     log: Option<BpfLog>,
-    /// The recording programs are in place.
+    /// Whether the recording programs are attached.
     recording: bool,
+    transmit: TransmitPath,
 }
 
 impl Attachment {
-    /// Puts the recording programs into the place of the plain ones, or the plain ones back. The first time it loads
-    /// the recording ones, which takes a second or two.
+    /// Replaces the plain programs by the recording programs, or the other way round. The first call loads the
+    /// recording programs, which takes a second or two.
     pub(crate) fn record(&mut self, on: bool) -> Result<(), Error> {
         if on == self.recording {
             return if on { Err(Error::TraceRunning) } else { Ok(()) };
@@ -111,7 +115,7 @@ impl Attachment {
         replaced
     }
 
-    /// Lets the wire program hand over to the engine and redelivery programs of this set.
+    /// Makes the wire program tail-call the engine and redelivery programs of this set.
     fn hand_over_to(&mut self, set: [&'static str; 3]) -> Result<(), Error> {
         for (place, name) in [(FIRST, set[1]), (SECOND, set[2])] {
             let fd = program(&mut self.object, name)?.fd().map_err(program_error)?;
@@ -128,19 +132,30 @@ impl Attachment {
         replaced.map_err(|error| {
             let gone = error.raw_os_error() == Some(libc::ENOLINK);
             let error =
-                if gone { io::Error::other("the node's program is not attached any more") } else { error };
+                if gone { io::Error::other("the node's program is no longer attached") } else { error };
             Error::system("replace the attached program", error)
         })
     }
 
-    /// Passes on what the programs have told.
+    /// Lets frames leave in the way that the driver has now; true if that is another than before. The calling thread is
+    /// in the interface's network namespace.
+    pub(crate) fn choose_transmit(&mut self) -> Result<bool, Error> {
+        self.transmit.choose(&mut self.object)
+    }
+
+    /// The way in which frames leave.
+    pub(crate) fn transmit(&self) -> CurrentWay {
+        self.transmit.way().clone()
+    }
+
+    /// Writes the log entries of the XDP programs to the node's log.
     pub(crate) fn pass_on_log(&mut self) {
         if let Some(log) = &mut self.log {
             log.pass_on();
         }
     }
 
-    /// Whether a program of this node is on the interface still.
+    /// Returns whether a program of this node is still attached to the interface.
     pub(crate) fn is_in_place(&self) -> io::Result<bool> {
         bpf_call::xdp_place(self.link.descriptor()).map(|place| place.is_some())
     }
@@ -148,9 +163,9 @@ impl Attachment {
 
 #[derive(Debug)]
 enum Link {
-    /// Of the wire program.
+    /// The link of the wire program.
     Wire(OwnedFd),
-    /// Of the program that is bound to the interface.
+    /// The link of the program that is bound to the interface.
     Bound(BoundLink),
 }
 
@@ -164,13 +179,14 @@ impl Link {
 }
 
 impl Loaded {
-    /// Loads the programs for a node with `config` and fills the internal maps. With `bound` the interface gets a
-    /// program that asks its driver for receive timestamps.
+    /// Loads the programs for a node with `config` and fills the internal maps. With `bound`, also loads a program
+    /// for the interface that reads receive timestamps from the driver.
     ///
     /// # Errors
-    /// [`Error::Bind`] if that program is the one that does not load.
+    /// [`Error::Bind`] if that additional program does not load.
     pub(crate) fn load(config: NodeConfig, bound: bool, log: bool) -> Result<Self, Error> {
         raise_memory_limit();
+        kernel::check()?;
         warn_of_preemption();
         let config = Plain(config);
         let mut loader = EbpfLoader::new();
@@ -191,14 +207,14 @@ impl Loaded {
         program(&mut object, WIRE)?.load().map_err(program_error)?;
         program(&mut object, EXCHANGE)?.load().map_err(program_error)?;
 
-        // The maps stay in the object: the kernel empties a program array that no descriptor names any more.
+        // The maps stay in the object: the kernel empties a program array when its last descriptor is closed.
         let mut programs: ProgramArray<&mut MapData> = borrowed(&mut object, "PROGRAMS")?;
         programs.set(FIRST, &engine, 0).map_err(fill_error)?;
         programs.set(SECOND, &redeliver, 0).map_err(fill_error)?;
-        let mut port: DevMap<&mut MapData> = borrowed(&mut object, "PORT")?;
-        port.set(FIRST, config.0.interface_index, None, 0).map_err(fill_error)?;
+        transmit::set_port(&mut object, config.0.interface_index)?;
+        transmit::count_failures(&mut object)?;
         let mut cells: Stack<&mut MapData, u32> = borrowed(&mut object, "CELL_STACK")?;
-        // 0 is no cell.
+        // Cell 0 does not exist: 0 stands for "no cell".
         for cell in 1..=CELLS as u32 {
             cells.push(cell, 0).map_err(fill_error)?;
         }
@@ -216,27 +232,34 @@ impl Loaded {
         Ok(Self { object, bound, log, maps, wake })
     }
 
-    /// The wire program, for the engine's runs.
+    /// Returns a descriptor of the wire program, for the engine's test runs.
     pub(crate) fn wire(&mut self) -> Result<OwnedFd, Error> {
         descriptor(&mut self.object, WIRE)
     }
 
-    /// Attaches the wire program.
+    /// Attaches the wire program, or the program that was loaded for the interface instead of it.
+    /// Frames leave by `transmit`, or, with `None`, in the way that the driver supports.
     pub(crate) fn attach(
         mut self,
         interface: &Interface,
         mode: AttachMode,
+        transmit: Option<Transmit>,
     ) -> Result<(Attachment, Maps, WakeRing), Error> {
         let failed = |error: io::Error| attach_error(interface, mode, &error);
         let link = match self.bound.take() {
             Some(bound) => Link::Bound(bound.attach(interface.index).map_err(failed)?),
             None => {
-                // Not by aya, whose links give no descriptor by which the attachment could be watched.
+                // aya's links give no descriptor by which the attachment could be watched, so aya is not used
+                // here.
                 let wire = program(&mut self.object, WIRE)?.fd().map_err(program_error)?.as_fd();
-                Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(failed)?)
+                let refused = |error| Reason::ask(interface, wire, mode.flags()).explain(failed(error));
+                Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(refused)?)
             }
         };
-        let attachment = Attachment { link, object: self.object, log: self.log, recording: false };
+        let transmit = TransmitPath::new(interface.index, transmit);
+        let mut attachment =
+            Attachment { link, object: self.object, log: self.log, recording: false, transmit };
+        attachment.choose_transmit()?;
         Ok((attachment, self.maps, self.wake))
     }
 }
@@ -245,19 +268,22 @@ fn fill_error(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::system("fill the datapath's maps", io::Error::other(error))
 }
 
-/// Kernels before 5.11 count maps against this limit; later ones ignore it, so a refusal may not matter.
+/// Raises the limit of locked memory. Kernels before 5.11 count maps against it. Later kernels ignore it, so a
+/// failure may not matter.
 fn raise_memory_limit() {
     if let Err(error) = setrlimit(Resource::RLIMIT_MEMLOCK, libc::RLIM_INFINITY, libc::RLIM_INFINITY) {
-        tracing::debug!(%error, "could not raise the limit of locked memory");
+        tracing::debug!(%error, "cannot raise the limit of locked memory");
     }
 }
 
-/// With PREEMPT_RT whoever holds a connection's lock may lose its CPU to somebody who waits for it.
+/// Warns if the kernel has PREEMPT_RT. There, the holder of a connection's lock can be preempted by a program that
+/// waits for the same lock.
 fn warn_of_preemption() {
     let realtime = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
     if realtime {
         tracing::warn!(
-            "this kernel has PREEMPT_RT, where packets may be lost for want of a lock (see lock_timeout in stats); use one without"
+            "this kernel has PREEMPT_RT: packets may be dropped because a connection's lock is not free in time (see lock_timeout \
+             in stats); use a kernel without PREEMPT_RT"
         );
     }
 }
@@ -267,13 +293,13 @@ fn program<'a>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, 
     program.try_into().map_err(|_| Error::Object(name))
 }
 
-/// A descriptor of a loaded program.
+/// Returns a descriptor of a loaded program.
 fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
     let fd = program(object, name)?.fd().map_err(program_error)?;
     fd.as_fd().try_clone_to_owned().map_err(|e| Error::system("duplicate a program's descriptor", e))
 }
 
-/// Makes sure that the interface has no XDP program, by taking it off if `force` says so.
+/// Makes sure that the interface has no XDP program. With `force`, detaches the program that is there.
 pub(crate) fn clear(netlink: &Netlink, interface: &Interface, force: bool) -> Result<(), Error> {
     let Some(there) = interface.xdp else { return Ok(()) };
     let (name, ours) = describe(there.id);
@@ -305,7 +331,7 @@ fn mode_name(there: XdpState) -> &'static str {
     }
 }
 
-/// Name of a program, and whether it is the wire program of a Tiercel node.
+/// Returns the name of a program, and whether a Tiercel node attached it.
 fn describe(id: u32) -> (String, bool) {
     let Some(info) = loaded_programs().flatten().find(|info| info.id() == id) else {
         return ("unknown".to_owned(), false);
@@ -328,7 +354,7 @@ fn load_error(error: EbpfError) -> Error {
 fn program_error(error: ProgramError) -> Error {
     match errno(&error) {
         Some(libc::EPERM) => Error::NotPermitted { action: "load BPF programs" },
-        _ => Error::Load(chain(&error)),
+        _ => Error::Load(kernel::refused(&error).unwrap_or_else(|| chain(&error))),
     }
 }
 
@@ -337,23 +363,23 @@ fn attach_error(interface: &Interface, mode: AttachMode, error: &(dyn std::error
     let hint = match (code, mode) {
         (Some(libc::EPERM), _) => return Error::NotPermitted { action: "attach an XDP program" },
         (Some(libc::EOPNOTSUPP), AttachMode::Native) => {
-            "The driver has no native XDP: attach in generic mode (--generic)"
+            "The driver does not support native XDP: attach in generic mode (--generic)"
         }
         (Some(libc::ERANGE | libc::EINVAL), AttachMode::Native) => {
-            "The driver wants a smaller MTU (on a veth pair, at both ends) or other offloads for native XDP: lower it, or \
-             attach in generic mode (--generic)"
+            "For native XDP the driver needs a smaller MTU (on a veth pair, at both ends) or other offload settings: change \
+             them, or attach in generic mode (--generic)"
         }
         (Some(libc::EBUSY | libc::EEXIST), _) => {
-            "Another XDP program was attached meanwhile: detach it, or replace it with --force"
+            "Another XDP program was attached in the meantime: detach it, or replace it with --force"
         }
-        (Some(libc::ENODEV), _) => "The interface is gone: create it again",
+        (Some(libc::ENODEV), _) => "The interface no longer exists: create it again",
         _ => "See the kernel's log (dmesg) for the driver's reason",
     };
     let source = code.map_or_else(|| io::Error::other(chain(error)), io::Error::from_raw_os_error);
     Error::Attach { interface: interface.name.clone(), mode: mode.name(), hint, source }
 }
 
-/// The system call's error at the root of `error`.
+/// Returns the error number of the system call that caused `error`, if any.
 fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -365,7 +391,7 @@ fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     None
 }
 
-/// An error with its causes, without what the texts repeat.
+/// Returns the text of an error and of its causes. A cause whose text is already contained is left out.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,16 +1,16 @@
-//! Ethernet addresses as people write them.
+//! Ethernet addresses and their text form.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An Ethernet address; written, and serialised, as `02:00:00:00:00:01`.
+/// An Ethernet address. Its text and serialised form is `02:00:00:00:00:01`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Mac(pub [u8; 6]);
 
-/// Text that is no Ethernet address.
+/// The error for a text that is not an Ethernet address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a MAC address: write six hexadecimal bytes, as in 02:00:00:00:00:01")]
 pub struct MacError(String);

@@ -1,4 +1,4 @@
-//! The BPF maps of a node: those it shares with the datapath by memory, and the rest by descriptor.
+//! The BPF maps of a node. Some are mapped into memory, and the others are used by descriptor.
 
 use std::io;
 use std::marker::PhantomData;
@@ -22,16 +22,16 @@ use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, R
 
 use crate::error::Error;
 
-/// An mmapable array map of `T` in this process's memory.
+/// An array map of `T` that is mapped into this process's memory.
 ///
-/// The datapath writes there at any time; `T` therefore consists of atomics and [`Slot`]s only.
+/// The datapath may write there at any time. Therefore `T` consists of atomics and [`Slot`]s only.
 pub(crate) struct Mapping<T> {
     address: NonNull<u8>,
     bytes: usize,
     elements: PhantomData<T>,
 }
 
-// SAFETY: memory that lives as long as the value; what T allows from several threads is T's own matter.
+// SAFETY: the memory exists as long as the value, and `T` itself defines what several threads may do.
 unsafe impl<T: Sync> Send for Mapping<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Mapping<T> {}
@@ -39,28 +39,29 @@ unsafe impl<T: Sync> Sync for Mapping<T> {}
 impl<T> Mapping<T> {
     /// Maps `elements` elements of the array behind `fd`, whose values must be `T`s.
     fn new(fd: BorrowedFd<'_>, elements: usize) -> io::Result<Self> {
-        // The kernel rounds each element up to 8 bytes, which for these types changes nothing.
+        // The kernel rounds the size of each element up to 8 bytes. For these types this changes nothing.
         const { assert!(size_of::<T>().is_multiple_of(8) || size_of::<T>() == 1) };
         let bytes = (size_of::<T>() * elements).next_multiple_of(4096);
         let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        // SAFETY: this makes a new mapping, and the kernel chooses its address.
         let address = unsafe {
             mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, fd, 0)?
         };
         Ok(Self { address: address.cast(), bytes, elements: PhantomData })
     }
 
-    /// The element at `index`.
+    /// Returns the element at `index`.
     ///
     /// # Panics
-    /// If there is none.
+    /// Panics if there is no such element.
     pub(crate) fn get(&self, index: usize) -> &T {
         assert!((index + 1) * size_of::<T>() <= self.bytes, "map element {index} does not exist");
-        // SAFETY: within the mapping, aligned since mappings start on pages, and valid for any content.
+        // SAFETY: the element is within the mapping, aligned because mappings start at a page, and valid for any
+        // content.
         unsafe { self.address.cast::<T>().add(index).as_ref() }
     }
 
-    /// Where the mapping starts.
+    /// Returns the address at which the mapping starts.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.address.as_ptr()
     }
@@ -68,19 +69,19 @@ impl<T> Mapping<T> {
 
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nothing borrows from it any more.
+        // SAFETY: `new` made the mapping, and nothing borrows from it any more.
         let unmapped = unsafe { munmap(self.address.cast(), self.bytes) };
         debug_assert_eq!(unmapped, Ok(()));
     }
 }
 
-/// A closed connection. On the heap, since it is large.
+/// Returns a closed connection. It is on the heap, because it is large.
 pub(crate) fn closed_connection() -> Box<Entry> {
-    // SAFETY: integers only, and zero bytes are a valid, closed connection.
+    // SAFETY: an entry consists of integers, and zero bytes are a valid, closed connection.
     unsafe { Box::new_zeroed().assume_init() }
 }
 
-/// Moves connections into and out of their slots, one at a time.
+/// Copies connections into and out of their slots, one at a time.
 struct Exchanger {
     program: OwnedFd,
     page: Mapping<Exchange>,
@@ -101,7 +102,7 @@ impl Exchanger {
 /// The maps of a node.
 pub(crate) struct Maps {
     exchanger: Mutex<Exchanger>,
-    /// One queue pair a connection slot.
+    /// One queue pair per connection slot.
     pub(crate) queue_pairs: Mapping<QueuePair>,
     /// Registered memory.
     pub(crate) memory: Mapping<u8>,
@@ -111,11 +112,11 @@ pub(crate) struct Maps {
     node: Mapping<NodePage>,
     /// Events and results of the rate update engine in user space.
     congestion: Mapping<CongestionQueues>,
-    /// How the card's clock relates to ours.
+    /// The relation of the card's clock to the monotonic clock.
     clock: Mapping<ClockPage>,
     counters: PerCpuArray<MapData, u64>,
     delays: PerCpuArray<MapData, DelayHistogram>,
-    /// Tapes of recorded runs; whoever holds it takes the trace.
+    /// The ring with the recorded runs. The lock holder is the only trace.
     pub(crate) trace: Mutex<TraceRing>,
     trace_lost: PerCpuArray<MapData, u64>,
 }
@@ -129,7 +130,7 @@ impl std::fmt::Debug for Maps {
 impl Maps {
     /// Takes the maps out of a loaded object.
     ///
-    /// `exchange` is the program that moves connections.
+    /// `exchange` is the program that copies connections into and out of their slots.
     pub(crate) fn take(object: &mut Ebpf, exchange: OwnedFd) -> Result<Self, Error> {
         Ok(Self {
             exchanger: Mutex::new(Exchanger { program: exchange, page: mapping(object, "EXCHANGE", 1)? }),
@@ -146,27 +147,28 @@ impl Maps {
         })
     }
 
-    /// The node page.
+    /// Returns the node page.
     pub(crate) fn node(&self) -> &NodePage {
         self.node.get(0)
     }
 
-    /// Event and result queues.
+    /// Returns the event and result queues.
     pub(crate) fn congestion(&self) -> &CongestionQueues {
         self.congestion.get(0)
     }
 
-    /// How the card's clock relates to ours.
+    /// Returns the relation of the card's clock to the monotonic clock.
     pub(crate) fn clock(&self) -> &ClockPage {
         self.clock.get(0)
     }
 
-    /// A copy of the connection in `slot`, taken under its lock.
+    /// Returns a copy of the connection in `slot`, made under its lock.
     pub(crate) fn connection(&self, slot: usize) -> io::Result<Box<Entry>> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
         exchanger.carry_out(slot, exchange::READ)?;
         let mut entry = closed_connection();
-        // SAFETY: two entries; the datapath writes to the page only while it is asked to.
+        // SAFETY: source and destination are two different entries, and the datapath writes the page only during
+        // `carry_out`.
         unsafe { std::ptr::copy_nonoverlapping(exchanger.page.get(0).entry.as_ptr(), &mut *entry, 1) };
         Ok(entry)
     }
@@ -174,26 +176,28 @@ impl Maps {
     /// Replaces the connection in `slot`, under its lock.
     pub(crate) fn set_connection(&self, slot: usize, entry: &Entry) -> io::Result<()> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
-        // SAFETY: two entries; the datapath reads the page only while it is asked to.
+        // SAFETY: source and destination are two different entries, and the datapath reads the page only during
+        // `carry_out`.
         unsafe { std::ptr::copy_nonoverlapping(entry, exchanger.page.get(0).entry.as_ptr(), 1) };
         exchanger.carry_out(slot, exchange::WRITE)
     }
 
-    /// A counter, summed over all CPUs.
+    /// Returns the value of a counter, summed over all CPUs.
     pub(crate) fn counter(&self, counter: Counter) -> Result<u64, Error> {
         let values = self.counters.get(&(counter as u32), 0);
         let values = values.map_err(|e| Error::system("read the counters", io::Error::other(e)))?;
-        Ok(values.iter().sum())
+        // One CPU takes back what another has counted: see `transport-ebpf/src/transmit.rs`.
+        Ok(values.iter().fold(0, |sum, value| sum.wrapping_add(*value)))
     }
 
-    /// Recorded runs that found no room in the ring, since the node is up.
+    /// Returns the number of runs, since the node came up, that were not recorded because the ring was full.
     pub(crate) fn trace_lost(&self) -> Result<u64, Error> {
         let values = self.trace_lost.get(&0, 0);
         let values = values.map_err(|e| Error::system("read the count of lost runs", io::Error::other(e)))?;
         Ok(values.iter().sum())
     }
 
-    /// The delays of all acknowledgements, by CPU.
+    /// Returns the histograms of the delays of all acknowledgements, by CPU.
     pub(crate) fn delays(&self) -> Result<PerCpuValues<DelayHistogram>, Error> {
         self.delays.get(&0, 0).map_err(|e| Error::system("read the delays", io::Error::other(e)))
     }
@@ -204,7 +208,7 @@ fn mapping<T>(object: &mut Ebpf, name: &'static str, elements: usize) -> Result<
     Mapping::new(fd.as_fd(), elements).map_err(|source| Error::system("map the node's memory", source))
 }
 
-/// A map of any type by its descriptor.
+/// Returns the descriptor of a map of any type.
 fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
     let (Map::Array(data) | Map::Unsupported(data)) = object.map(name).ok_or(Error::Object(name))? else {
         return Err(Error::Object(name));
@@ -213,7 +217,7 @@ fn descriptor(object: &mut Ebpf, name: &'static str) -> Result<OwnedFd, Error> {
     fd.map_err(|source| Error::system("duplicate a map's descriptor", source))
 }
 
-/// A map that aya has a type for, left in its object.
+/// Returns a map of a type that aya supports. It stays in its object.
 pub(crate) fn borrowed<'a, T: TryFrom<&'a mut Map>>(
     object: &'a mut Ebpf,
     name: &'static str,
@@ -222,13 +226,13 @@ pub(crate) fn borrowed<'a, T: TryFrom<&'a mut Map>>(
     T::try_from(map).map_err(|_| Error::Object(name))
 }
 
-/// A map that aya has a type for, taken out of its object.
+/// Takes a map of a type that aya supports out of its object.
 pub(crate) fn typed<T: TryFrom<Map>>(object: &mut Ebpf, name: &'static str) -> Result<T, Error> {
     let map = object.take_map(name).ok_or(Error::Object(name))?;
     T::try_from(map).map_err(|_| Error::Object(name))
 }
 
-/// The ring in which the wire program asks for the engine.
+/// The ring by which the wire program wakes the engine.
 pub(crate) type WakeRing = RingBuf<MapData>;
-/// The ring with the tapes of recorded runs.
+/// The ring with the recorded runs.
 pub(crate) type TraceRing = RingBuf<MapData>;

@@ -1,4 +1,4 @@
-//! The node's registered memory: which bytes of it are taken.
+//! The allocation of the node's registered memory.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -11,17 +11,17 @@ use crate::maps::Maps;
 
 /// Granularity of allocation, bytes.
 pub(crate) const PAGE: usize = 4096;
-/// Bytes that can be allocated; the datapath wants the guard behind them (see [`MEMORY_GUARD`]).
+/// Bytes that can be allocated. The datapath needs the guard after them (see [`MEMORY_GUARD`]).
 pub(crate) const POOL_BYTES: usize = MEMORY_BYTES - MEMORY_GUARD;
 
-/// Pages of the pool, by number.
+/// The pages of the pool, by number.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pages: Mutex<RangeAllocator<usize>>,
 }
 
 impl Pool {
-    /// Nothing allocated.
+    /// Makes a pool with no allocations.
     pub(crate) fn new() -> Self {
         Self { pages: Mutex::new(RangeAllocator::new(0..POOL_BYTES / PAGE)) }
     }
@@ -39,7 +39,7 @@ impl Pool {
         self.pages.lock().expect("no panic under the lock").free_range(pages);
     }
 
-    /// Bytes not allocated.
+    /// Returns the number of bytes that are not allocated.
     pub(crate) fn free_bytes(&self) -> usize {
         self.pages.lock().expect("no panic under the lock").total_available() * PAGE
     }
@@ -55,10 +55,10 @@ fn largest_hole(pages: &RangeAllocator<usize>) -> usize {
     largest.max(pages.initial_range().end - end)
 }
 
-/// A zeroed piece of the node's memory, given back on drop.
+/// A zeroed piece of the node's memory. Dropping it frees the memory.
 ///
-/// Work requests in flight hold one each through an [`Arc`], so that memory which the datapath may still read or
-/// write is never handed out again.
+/// Each work request in flight keeps a reference to its memory by an [`Arc`]. So memory that the datapath may
+/// still read or write is not allocated again.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     maps: Arc<Maps>,
@@ -68,57 +68,59 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
-    /// Takes `length` bytes, at least 1, and zeroes them: nobody sees what somebody else left there.
+    /// Allocates `length` bytes, at least 1, and zeroes them, so that old content is not visible.
     pub(crate) fn new(maps: &Arc<Maps>, pool: &Arc<Pool>, length: usize) -> Result<Self, Error> {
         if length == 0 {
             return Err(Error::EmptyRegion);
         }
         let pages = pool.take(length)?;
         let allocation = Self { maps: Arc::clone(maps), pool: Arc::clone(pool), pages, length };
-        // SAFETY: the pages are ours alone and lie within the mapping.
+        // SAFETY: only this allocation uses the pages, and they lie within the mapping.
         unsafe { allocation.as_ptr().write_bytes(0, allocation.pages.len() * PAGE) };
         Ok(allocation)
     }
 
-    /// Offset of the first byte in the node's memory.
+    /// Returns the offset of the first byte in the node's memory.
     pub(crate) fn offset(&self) -> u64 {
         (self.pages.start * PAGE) as u64
     }
 
-    /// Bytes asked for.
+    /// Returns the length that was requested, bytes.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// The first byte.
+    /// Returns a pointer to the first byte.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
-        // SAFETY: within the mapping.
+        // SAFETY: the address is within the mapping.
         unsafe { self.maps.memory.as_ptr().add(self.pages.start * PAGE) }
     }
 
-    /// Whether `[offset, offset + length)` lies within.
+    /// Returns whether `[offset, offset + length)` lies within.
     pub(crate) fn contains(&self, offset: u64, length: u64) -> bool {
         offset <= self.length as u64 && length <= self.length as u64 - offset
     }
 
-    /// Whether it is memory of the node with these maps.
+    /// Returns whether it is memory of the node with these maps.
     pub(crate) fn belongs_to(&self, maps: &Arc<Maps>) -> bool {
         Arc::ptr_eq(&self.maps, maps)
     }
 
-    /// Copies `bytes` to `offset`; false if they do not fit. A peer that reads meanwhile may see part of them.
+    /// Copies `bytes` to `offset`. Returns false if they do not fit. A peer that reads at the same time may see a
+    /// part of them.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> bool {
         if !self.contains(offset, bytes.len() as u64) {
             return false;
         }
-        // SAFETY: in bounds by the check, and no reference to this memory exists.
+        // SAFETY: the check makes sure that this is in bounds, and no reference to this memory exists.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.as_ptr().add(offset as usize), bytes.len())
         };
         true
     }
 
-    /// Copies from `offset`; false if the region ends before. A peer that writes meanwhile may be seen in part.
+    /// Copies bytes from `offset`. Returns false if the region is too short. If a peer writes at the same time, a
+    /// part of its bytes may be seen.
     pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> bool {
         if !self.contains(offset, bytes.len() as u64) {
             return false;
@@ -168,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a naive oracle, one flag a page: pieces never overlap and come back whole.
+        /// Compared with a simple model (one flag per page): pieces never overlap, and are freed completely.
         #[test]
         fn pieces_never_overlap(steps in prop::collection::vec((any::<bool>(), 1usize..40_000_000), 1..60)) {
             let pool = Pool::new();

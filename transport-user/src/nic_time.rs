@@ -1,4 +1,4 @@
-//! NIC time for people: the delays of a connection, and the histograms of a node (10.1).
+//! NIC time: the delays of a connection, and the histograms of a node (10.1).
 
 use serde::{Deserialize, Serialize};
 use transport_common::congestion::histogram::{BUCKETS, DELAYS, DelayHistogram, lowest_of};
@@ -6,16 +6,16 @@ use transport_common::connection::DelayRecord;
 use transport_common::units::Ticks;
 
 /// Why there is no forward and no reverse delay (F-10.1-4).
-const NOT_SYNCHRONISED: &str = "one-way delays compare the clocks of both ends: set synchronised_clocks = true where both show the same time";
+const NOT_SYNCHRONISED: &str = "one-way delays compare the clocks of both ends: set synchronised_clocks = true if both show the same time";
 
-/// One of the four delays of a connection, nanoseconds; all 0 before the first acknowledgement.
+/// One of the four delays of a connection, nanoseconds. All values are 0 before the first acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayInfo {
-    /// Of the last acknowledgement.
+    /// Delay of the last acknowledgement.
     pub last_ns: u64,
-    /// Smoothed with a weight of 1/8 for each new one.
+    /// Smoothed delay. A new delay has a weight of 1/8.
     pub smoothed_ns: u64,
-    /// Smallest of the last one to two seconds.
+    /// Smallest delay of the last one to two seconds.
     pub minimum_ns: u64,
 }
 
@@ -34,11 +34,11 @@ impl From<&DelayRecord> for DelayInfo {
 pub struct DelaysInfo {
     /// T4 - T1: the round trip.
     pub full: DelayInfo,
-    /// (T4 - T1) - (T3 - T2): without the time the peer held the acknowledgement.
+    /// (T4 - T1) - (T3 - T2): without the time for which the peer held the acknowledgement.
     pub fabric: DelayInfo,
-    /// T2 - T1; none unless the clocks are declared synchronised.
+    /// T2 - T1. `None` unless the clocks are declared synchronised.
     pub forward: Option<DelayInfo>,
-    /// T4 - T3; none unless the clocks are declared synchronised.
+    /// T4 - T3. `None` unless the clocks are declared synchronised.
     pub reverse: Option<DelayInfo>,
     /// Why there are no one-way delays.
     pub one_way_refused: Option<String>,
@@ -60,25 +60,25 @@ impl DelaysInfo {
 /// A bucket of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
-    /// Smallest delay in it, nanoseconds.
+    /// Smallest delay of the bucket, nanoseconds.
     pub from_ns: u64,
-    /// Acknowledgements counted.
+    /// Number of acknowledgements.
     pub count: u64,
 }
 
-/// One of the four delays over all acknowledgements of a node. Percentiles are the upper end of their bucket: up to an
-/// eighth too large, or one tick of 131 ns.
+/// One of the four delays over all acknowledgements of a node. A percentile is the upper end of its bucket. It is
+/// too large by at most an eighth, or one tick of 131 ns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayStats {
-    /// Acknowledgements counted.
+    /// Number of acknowledgements.
     pub count: u64,
-    /// Half of them were faster.
+    /// Median, nanoseconds.
     pub p50_ns: u64,
-    /// Nine in ten were faster.
+    /// 90th percentile, nanoseconds.
     pub p90_ns: u64,
-    /// Ninety-nine in a hundred were faster.
+    /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// The slowest.
+    /// Largest delay, nanoseconds.
     pub max_ns: u64,
     /// The buckets that are not empty.
     pub buckets: Vec<Bucket>,
@@ -110,23 +110,23 @@ impl DelayStats {
     }
 }
 
-/// The four delays over all acknowledgements of a node, those of closed connections too.
+/// The four delays over all acknowledgements of a node, including those of closed connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayHistograms {
     /// T4 - T1.
     pub full: DelayStats,
     /// (T4 - T1) - (T3 - T2).
     pub fabric: DelayStats,
-    /// T2 - T1; none unless the clocks of every connection are declared synchronised.
+    /// T2 - T1. `None` unless the clocks of every connection are declared synchronised.
     pub forward: Option<DelayStats>,
-    /// T4 - T3; none unless the clocks of every connection are declared synchronised.
+    /// T4 - T3. `None` unless the clocks of every connection are declared synchronised.
     pub reverse: Option<DelayStats>,
     /// Why there are no one-way delays.
     pub one_way_refused: Option<String>,
 }
 
 impl DelayHistograms {
-    /// Of the counts of all CPUs.
+    /// Makes the histograms from the counts of all CPUs.
     pub(crate) fn new<'a>(cpus: impl Iterator<Item = &'a DelayHistogram>, synchronised: bool) -> Self {
         let mut sums = Box::new([[0u64; BUCKETS]; DELAYS]);
         for cpu in cpus {
@@ -170,7 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against sorted samples: a percentile lies at or above the true one, by an eighth and a tick at most.
+        /// Compared with sorted samples: a percentile is never below the exact one, and above it by at most an
+        /// eighth and a tick.
         #[test]
         fn percentiles_are_those_of_the_samples(
             mut samples in prop::collection::vec(0u32..0x00ff_ffff, 1..300), percent in 1u64..=100,

@@ -34,41 +34,48 @@ use crate::segmentation::{max_segment, smallest_mtu};
 use crate::shared::Shared;
 use crate::telemetry::{NodeStats, Pools};
 use crate::trace::{TraceOptions, Tracing};
+use crate::transmit::{CurrentWay, Transmit};
 use crate::watch::{Lost, Watch, Watched};
 
-/// Largest interface MTU for native XDP: a frame, its headroom and the kernel's bookkeeping share one page.
+/// Largest interface MTU for native XDP: a frame, its headroom and the kernel's data structures share one page.
 pub const NATIVE_MTU: u32 = 3498;
 
-/// What a node is brought up with.
+/// Options with which a node is brought up.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// Interface, in the calling thread's network namespace.
     pub interface: String,
-    /// Own address, IPv4 or IPv6.
+    /// The node's address, IPv4 or IPv6.
     pub address: IpAddr,
-    /// MTU to use, bytes; none for the interface's.
+    /// IP MTU to use, bytes. `None` stands for the interface's MTU.
     pub mtu: Option<u32>,
-    /// Native or generic.
+    /// Attach mode: native or generic.
     pub attach: AttachMode,
-    /// Replace an XDP program that the interface already has.
+    /// Whether to replace an XDP program that is attached to the interface.
     pub force: bool,
-    /// Ask the driver for the card's receive timestamps. None does so where the driver has them and the card's clock can be
-    /// compared with ours. True does so wherever the driver has them and refuses to come up elsewhere; what cannot be
-    /// compared is counted and not used.
+    /// Have frames leave in this way, whatever the driver takes: for tests.
+    #[doc(hidden)]
+    pub transmit: Option<Transmit>,
+    /// Whether to use the receive timestamps of the network card. With `None`, the node uses them if the driver
+    /// has them and the card's clock can be compared with the machine's. With `Some(true)`, the node does not come
+    /// up if the driver has none; timestamps that cannot be compared are counted and not used. With `Some(false)`,
+    /// the node does not use them.
     pub hardware_timestamps: Option<bool>,
-    /// Have the programs tell of rare events (packets refused, locks not had, exchanges), and pass it on as log records
-    /// of target `bpf`, four times a second. Needs the cargo feature `bpf-log`.
+    /// Whether the XDP programs log rare events: refused packets, locks that could not be taken, and exchanges.
+    /// The node writes them as log records of target `bpf`, four times per second. Needs the cargo feature
+    /// `bpf-log`.
     pub bpf_log: bool,
-    /// The engine thread.
+    /// Options of the engine thread.
     pub engine: EngineOptions,
-    /// The rate update engine in user space.
+    /// Options of the rate update engine in user space.
     pub rate_update: RateUpdateOptions,
-    /// Algorithms that connections may choose by name, beside those that are registered later.
+    /// Custom algorithms that connections may select by name. More can be registered later.
     pub algorithms: Algorithms,
 }
 
 impl NodeOptions {
-    /// Native attachment, the interface's MTU, a sleeping engine; replaces nothing.
+    /// Makes options with native attachment, the interface's MTU and a sleeping engine. The node does not replace
+    /// another XDP program.
     pub fn new(interface: impl Into<String>, address: IpAddr) -> Self {
         Self {
             interface: interface.into(),
@@ -76,6 +83,7 @@ impl NodeOptions {
             mtu: None,
             attach: AttachMode::default(),
             force: false,
+            transmit: None,
             hardware_timestamps: None,
             bpf_log: false,
             engine: EngineOptions::default(),
@@ -85,15 +93,16 @@ impl NodeOptions {
     }
 }
 
-/// A running node; clones are the same node. It is down when the last clone is dropped, or at once by
-/// [`Node::down`]; the kernel does the same when the process dies.
+/// A running node. Clones refer to the same node. It goes down when the last clone is dropped, or by
+/// [`Node::down`]. The kernel detaches the programs when the process dies.
 ///
-/// What a node takes of its process, beside memory and descriptors:
-/// - Threads: engine, poller, and what watches the interface; a rate update engine in user space has one more.
-/// - One real-time signal, for the engine threads of all nodes of the process: the kernel ends a live run early for
-///   nothing but a signal. It is the highest that has no handler, or that of
-///   [`EngineOptions::signal`](crate::EngineOptions::signal); it is given back when the last node is down. No other
-///   signal is touched, and engine threads let no other in.
+/// A node uses the following of its process, in addition to memory and descriptors:
+/// - Threads: the engine, the poller, a thread for grace periods, and a thread that watches the interface. A busy engine
+///   with an adapted batch and a rate update engine in user space have one more each.
+/// - One real-time signal, for the engine threads of all nodes of the process: only a signal makes the kernel end a live
+///   run early. It is the highest one without a handler, or that of
+///   [`EngineOptions::signal`](crate::EngineOptions::signal). It is given back when the last node is down. The node does
+///   not change any other signal, and engine threads block all others.
 /// - `RLIMIT_MEMLOCK` is raised, for kernels that count BPF maps against it.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -109,20 +118,21 @@ struct Inner {
     cids: Arc<Cids>,
     connections: Arc<Connections>,
     regions: Arc<Regions>,
-    /// None once the node is down.
+    /// `None` if the node is down.
     running: Mutex<Option<Running>>,
     watch: Watch,
-    /// Why the node went down by itself.
+    /// Why the node went down by itself, if it did.
     lost: sync::watch::Sender<Option<Lost>>,
 }
 
-/// What makes packets move. Fields are dropped in this order.
+/// The running parts of the datapath. The fields are dropped in this order.
 #[derive(Debug)]
 struct Running {
     engine: Engine,
     attachment: Arc<Mutex<Attachment>>,
+    transmit: CurrentWay,
     stamping: Stamping,
-    /// On a veth in generic mode.
+    /// GRO, switched on for a veth in generic mode.
     _gro: Option<GroOn>,
 }
 
@@ -130,13 +140,13 @@ impl Node {
     /// Loads the programs, attaches them and starts the engine.
     ///
     /// # Errors
-    /// See [`Error`]; nothing is left behind then.
+    /// See [`Error`]. In that case, everything is cleaned up.
     pub fn up(options: NodeOptions) -> Result<Self, Error> {
         Self::up_after(options, |_| Ok(())).map(|(node, ())| node)
     }
 
-    /// As [`Self::up`], with something else that may fail: it is done before any program is touched, so that a failure
-    /// costs a node that is to be replaced nothing.
+    /// Brings a node up like [`Self::up`], with `prepare` as an additional step that may fail. The step runs
+    /// before any program is replaced, so that its failure does not harm the node that would have been replaced.
     pub(crate) fn up_after<T, E: From<Error>>(
         options: NodeOptions,
         prepare: impl FnOnce(&Device) -> Result<T, E>,
@@ -170,13 +180,13 @@ impl Node {
             loaded => loaded?,
         };
         let wire = loaded.wire()?;
-        // Late, so that a failure until here has taken nothing away.
+        // This comes late, so that a failure until here has not detached another program.
         loader::clear(&netlink, interface, options.force)?;
         let veth = interface.kind.as_deref() == Some("veth");
         let gro =
             if veth && options.attach == AttachMode::Generic { GroOn::new(&interface.name)? } else { None };
-        let (attachment, maps, wake) = loaded.attach(interface, options.attach)?;
-        // One frame through the programs shows whether the kernel can do it at all.
+        let (attachment, maps, wake) = loaded.attach(interface, options.attach, options.transmit)?;
+        // One frame shows whether the kernel supports live frames.
         bpf_call::run_live(wire.as_fd(), 1, 1).map_err(Error::NoLiveFrames)?;
         if maps.node().frames.load(SeqCst) == 0 {
             return Err(Error::Object("engine program: the wire program does not reach it"));
@@ -197,6 +207,7 @@ impl Node {
                 regions: Regions::new(),
                 running: Mutex::new(Some(Running {
                     engine,
+                    transmit: attachment.transmit(),
                     attachment: Arc::new(Mutex::new(attachment)),
                     stamping,
                     _gro: gro,
@@ -210,30 +221,30 @@ impl Node {
         Ok(node)
     }
 
-    /// Detaches the programs, stops the engine, ends all connections. Handles of connections and regions stay valid
-    /// and answer that they are closed. Doing it twice does no harm.
+    /// Detaches the programs, stops the engine and ends all connections. Handles of connections and regions stay
+    /// valid and report that they are closed. A second call does nothing.
     pub fn down(&self) {
         self.inner.down();
     }
 
-    /// Comes back when the node went down by itself, and says why: its program was taken off the interface (by another
-    /// node that was brought up by force, say), the interface is gone, or the engine has failed. A node that is brought
-    /// down by [`Self::down`] is not lost.
+    /// Returns the reason when the node goes down by itself: its program was detached from the interface (for
+    /// example by another node with `force`), the interface no longer exists, or the engine failed. If
+    /// [`Self::down`] brings the node down, this does not return.
     pub async fn lost(&self) -> Lost {
         let mut lost = self.inner.lost.subscribe();
         match lost.wait_for(Option::is_some).await.map(|lost| lost.clone()) {
             Ok(Some(lost)) => lost,
-            // The sender lives as long as `self`, and what is waited for is there.
+            // This does not happen: the sender lives as long as `self`, and the value is present.
             _ => std::future::pending().await,
         }
     }
 
-    /// The interface the node runs on.
+    /// Returns the interface on which the node runs.
     pub fn device(&self) -> &Device {
         &self.inner.device
     }
 
-    /// Sets a CID aside, to be named to a peer before the connection is opened.
+    /// Reserves a CID. A peer can be told the CID before the connection is opened.
     ///
     /// # Errors
     /// [`Error::NoFreeCid`].
@@ -241,7 +252,7 @@ impl Node {
         self.inner.cids.reserve()
     }
 
-    /// Opens a connection with parameters both ends agreed on.
+    /// Opens a connection with parameters on which both ends agreed.
     ///
     /// # Errors
     /// [`Error::CidInUse`], [`Error::NoFreeCid`], [`Error::BadCid`], [`Error::Parameter`],
@@ -258,24 +269,29 @@ impl Node {
             LocalCid::Reserved(reservation) if reservation.is_from(&inner.cids) => reservation,
             LocalCid::Reserved(reservation) => return Err(Error::UnknownCid(reservation.cid().0)),
         };
+        // The peer may have come up since the last look, and then a veth takes frames from XDP.
+        if self.transmit()? == Transmit::Stack {
+            inner.watch.look_now();
+        }
         let core = Core::open(&inner.shared, reservation, &open, &inner.device)?;
         inner.connections.insert(&core);
         Ok(Connection::new(core))
     }
 
-    /// Sets a static connection back to its beginning, after its peer was started anew: a peer that starts counts its PSNs,
-    /// RSNs and IVs from the beginning, which this end takes for old packets and drops. What is under way completes with
-    /// kCmplDeadConn, and the connection is opened again under the same CID with the parameters it was opened with; it
-    /// takes the first packet's IV (D-87).
+    /// Resets a static connection to its initial state, after its peer was restarted. A restarted peer starts its
+    /// PSNs, RSNs and IVs again, so this end takes its packets for old ones and drops them. Outstanding operations
+    /// complete with kCmplDeadConn. The connection is opened again under the same CID, with the parameters with
+    /// which it was opened. It accepts the IV of the first packet (D-87).
     ///
-    /// Only somebody who knows that the peer was started anew can say so: in plaintext mode (D-83) no packet proves it, and
-    /// whoever replays old packets would say the same. Both ends have to be at their beginning. Where this end had
-    /// operations under way, it has gone on sending them to the peer's new life: then reset this end first and the peer
-    /// after it. A connection that the connection manager made has sequence numbers of its own each
-    /// time: close it and connect again.
+    /// The caller must know that the peer was restarted. In plaintext mode (D-83) no packet proves it: replayed
+    /// old packets look the same. Both ends must be in their initial state. If this end had outstanding
+    /// operations, it also sent them to the restarted peer. In this case reset this end first, and then the peer.
+    /// Do not reset a connection of the connection manager, which uses new sequence numbers each time: close it
+    /// and connect again.
     ///
     /// # Errors
-    /// [`Error::UnknownCid`] if there is no such connection; those of [`Self::open`], with which the connection is gone.
+    /// [`Error::UnknownCid`] if there is no such connection. The errors of [`Self::open`]: in this case the
+    /// connection is closed.
     pub async fn reset(&self, cid: Cid) -> Result<Connection, Error> {
         let connection = self.connection(cid).ok_or(Error::UnknownCid(cid.0))?;
         let open = connection.core().anew();
@@ -284,7 +300,7 @@ impl Node {
         self.open(open)
     }
 
-    /// Makes an algorithm of one's own known; connections choose it by what this returns, with placement user.
+    /// Registers a custom algorithm. Returns the value by which connections select it, with placement user.
     ///
     /// # Errors
     /// [`Error::AlgorithmName`].
@@ -295,23 +311,23 @@ impl Node {
         self.inner.shared.rate_update.register(Arc::new(algorithm))
     }
 
-    /// The algorithms that connections may choose by name at present.
+    /// Returns the algorithms that connections may select by name now.
     pub fn algorithms(&self) -> Algorithms {
         self.inner.shared.rate_update.algorithms()
     }
 
-    /// The connection with this local CID.
+    /// Returns the connection with this local CID.
     pub fn connection(&self, cid: Cid) -> Option<Connection> {
         self.inner.connections.get(cid).map(Connection::new)
     }
 
-    /// All connections, by ascending CID.
+    /// Returns all connections, by ascending CID.
     pub fn connections(&self) -> Vec<ConnectionInfo> {
-        // One that is closed meanwhile is left out.
+        // A connection that is closed in the meantime is left out.
         self.inner.connections.all().iter().filter_map(|core| core.info().ok()).collect()
     }
 
-    /// Registers `length` bytes of zeroed memory under the next free R_Key; the first is 1 (D-84).
+    /// Registers `length` bytes of zeroed memory under the next free R_Key. The first R_Key is 1 (D-84).
     ///
     /// # Errors
     /// [`Error::EmptyRegion`], [`Error::OutOfMemory`], [`Error::NoFreeRegion`], [`Error::NodeDown`].
@@ -319,8 +335,8 @@ impl Node {
         self.register_as(KeyChoice::Next, length, access)
     }
 
-    /// `length` bytes of zeroed memory for local use: the buffers of this node's own operations. It has no R_Key, so no
-    /// peer can name it, and it takes none of the region table.
+    /// Allocates `length` bytes of zeroed memory for local use, as buffers of this node's own operations. The
+    /// memory has no R_Key, so peers cannot access it, and it uses no entry of the region table.
     ///
     /// # Errors
     /// [`Error::EmptyRegion`], [`Error::OutOfMemory`], [`Error::NodeDown`].
@@ -332,16 +348,16 @@ impl Node {
         Regions::allocate(shared, length)
     }
 
-    /// As [`Self::register`], for a region that does not stay and whose R_Key is told to one peer: it takes none of the
-    /// low keys.
+    /// Registers memory like [`Self::register`], for a temporary region whose R_Key is sent to one peer. The key
+    /// is not one of the low keys.
     pub(crate) fn register_temporary(&self, length: usize, access: Access) -> Result<MemoryRegion, Error> {
         self.register_as(KeyChoice::Temporary, length, access)
     }
 
-    /// As [`Self::register`], under a key agreed on by other means.
+    /// Registers memory like [`Self::register`], under the given key.
     ///
     /// # Errors
-    /// As [`Self::register`]; [`Error::BadRKey`], [`Error::RKeyInUse`].
+    /// As for [`Self::register`], and [`Error::BadRKey`], [`Error::RKeyInUse`].
     pub fn register_with_key(&self, key: RKey, length: usize, access: Access) -> Result<MemoryRegion, Error> {
         self.register_as(KeyChoice::Given(key), length, access)
     }
@@ -354,13 +370,13 @@ impl Node {
         inner.regions.register(&inner.shared, length, access, key)
     }
 
-    /// All regions.
+    /// Returns all regions.
     pub fn regions(&self) -> Vec<RegionInfo> {
         self.inner.regions.all()
     }
 
-    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, blocking: in
-    /// async code use [`Self::next_hop`].
+    /// Returns the MAC address of the next hop towards `peer`. Blocks up to a second until the kernel has resolved
+    /// it. In async code use [`Self::next_hop`].
     ///
     /// # Errors
     /// [`Error::NoNeighbour`].
@@ -369,8 +385,8 @@ impl Node {
         mac.map(Mac).map_err(|reason| self.no_neighbour(peer, reason))
     }
 
-    /// MAC address of the next hop towards `peer`. Waits up to a second for the kernel to find it out, without holding
-    /// the thread. Needs a runtime with timers.
+    /// Returns the MAC address of the next hop towards `peer`. Waits up to a second until the kernel has resolved
+    /// it, without blocking the thread. Needs a runtime with timers.
     ///
     /// # Errors
     /// [`Error::NoNeighbour`].
@@ -383,7 +399,7 @@ impl Node {
         Error::NoNeighbour { address, interface: self.inner.device.interface.clone(), reason }
     }
 
-    /// What the engine does.
+    /// Returns the status of the engine.
     ///
     /// # Errors
     /// [`Error::NodeDown`].
@@ -392,7 +408,16 @@ impl Node {
         Ok(running.as_ref().ok_or(Error::NodeDown)?.engine.status())
     }
 
-    /// Where receive timestamps come from.
+    /// How frames of the engine leave at present.
+    ///
+    /// # Errors
+    /// [`Error::NodeDown`].
+    pub fn transmit(&self) -> Result<Transmit, Error> {
+        let running = self.inner.running.lock().expect("no panic under the lock");
+        Ok(running.as_ref().ok_or(Error::NodeDown)?.transmit.get())
+    }
+
+    /// Returns the source of receive timestamps.
     ///
     /// # Errors
     /// [`Error::NodeDown`], [`Error::System`].
@@ -401,7 +426,7 @@ impl Node {
         running.as_ref().ok_or(Error::NodeDown)?.stamping.status(&self.inner.shared.maps)
     }
 
-    /// What the rate update engine in user space has done.
+    /// Returns the status of the rate update engine in user space.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -410,9 +435,9 @@ impl Node {
         Ok(shared.rate_update.status(&shared.maps, &self.inner.counters()?))
     }
 
-    /// Takes a trace of all that the datapath does, until one of the options' limits is reached or the answer is
-    /// stopped or dropped. The first time on a node this takes a second or two to begin. While it lasts, every packet
-    /// takes longer.
+    /// Records a trace of every run of the datapath. The trace ends when it reaches a limit of the options, or
+    /// when the returned [`Tracing`] is stopped or dropped. The first trace of a node takes a second or two to
+    /// begin. Every packet takes longer while a trace is recorded.
     ///
     /// # Errors
     /// [`Error::TraceRunning`], [`Error::TraceFile`], [`Error::NodeDown`], [`Error::Load`].
@@ -424,7 +449,7 @@ impl Node {
         Tracing::start(options, &self.inner.shared, attachment)
     }
 
-    /// Counters, pools, sums.
+    /// Returns the counters, the use of the pools, and sums over all connections.
     ///
     /// # Errors
     /// [`Error::NodeDown`], [`Error::System`].
@@ -445,6 +470,7 @@ impl Node {
         let synchronised = !connections.is_empty() && connections.iter().all(synchronised);
         Ok(NodeStats {
             attach: inner.attach,
+            transmit: self.transmit()?,
             engine: self.engine()?,
             rate_update: inner.shared.rate_update.status(maps, &counters),
             delays: DelayHistograms::new(maps.delays()?.iter(), synchronised),
@@ -482,7 +508,7 @@ impl Inner {
         self.watch.stop();
         self.shared.poller.stop();
         self.shared.rate_update.stop();
-        // The wire program is off the interface; it may still run for a packet that came before.
+        // The wire program is detached. It may still run for a packet that arrived before.
         self.shared.grace.stop();
         self.shared.grace.wait();
         self.connections.release_all();
@@ -490,21 +516,22 @@ impl Inner {
 }
 
 impl Inner {
-    /// What the node has lost since it came up.
+    /// Returns why the node cannot go on, if so.
     fn what_is_lost(&self) -> Option<Lost> {
         let running = self.running.lock().expect("no panic under the lock");
         let running = running.as_ref()?;
         if let EngineState::Failed(reason) = running.engine.status().state {
             return Some(Lost::Engine { reason });
         }
-        // Whoever holds it replaces the programs at this moment.
+        // If the lock is taken, another thread replaces the programs at this moment.
         let mut attachment = running.attachment.try_lock().ok()?;
         attachment.pass_on_log();
+        follow_driver(&mut attachment);
         match attachment.is_in_place() {
             Ok(true) => return None,
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%error, "could not see whether the node's program is attached");
+                tracing::warn!(%error, "cannot check whether the node's program is attached");
                 return None;
             }
         }
@@ -533,7 +560,16 @@ impl Drop for Inner {
     }
 }
 
-/// The interface, if a node can run on it, and what the node makes of it.
+/// Has frames leave in another way where the driver has another.
+fn follow_driver(attachment: &mut Attachment) {
+    match attachment.choose_transmit() {
+        Ok(true) => tracing::info!("frames leave by {} now", attachment.transmit().get()),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "frames do not leave in the way that the driver has now"),
+    }
+}
+
+/// Checks that a node can run on the interface. Returns the interface and the description of the device.
 fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Device), Error> {
     let name = || options.interface.clone();
     let failed = |error| Error::system("list the interfaces", error);
@@ -568,7 +604,7 @@ fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Devic
     }
     let addresses = netlink.addresses(interface.index).map_err(failed)?;
     if !addresses.contains(&address) {
-        // Falcon packets arrive all the same, but nobody answers the peer's question for our MAC address.
+        // Falcon packets still arrive, but the kernel does not answer a peer that asks for our MAC address.
         tracing::warn!(interface = interface.name, %address, "the interface does not have the node's address");
     }
     let device = Device {
@@ -596,7 +632,7 @@ fn node_config(device: &Device) -> NodeConfig {
     }
 }
 
-/// Handles go to any thread.
+/// Checks that handles can be sent to any thread.
 const _: () = {
     const fn handle<T: Send + Sync + Clone>() {}
     handle::<Node>();

@@ -1,4 +1,4 @@
-//! How an operation on a connection fails.
+//! The errors of operations on a connection.
 
 use transport_common::transaction::CompletionCode;
 
@@ -13,25 +13,25 @@ const ULP_OPERATIONAL: u8 = 3;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// Falcon, or the peer's ULP, completed it in error.
+    /// Falcon or the peer's ULP completed the operation in error.
     #[error("{text}", text = describe(*code, *ulp_code))]
     Completion {
-        /// Falcon's completion code (F-11-33, F-11-34); 0 when only the ULP failed it (D-45).
+        /// Falcon's completion code (F-11-33, F-11-34). 0 if only the ULP failed the operation (D-45).
         code: u8,
-        /// The peer ULP's code (D-84): 0 none, 1 invalid request, 2 access, 3 operational.
+        /// Code of the peer's ULP (D-84): 0 none, 1 invalid request, 2 access, 3 operational.
         ulp_code: u8,
     },
-    /// More than fits one transaction, where one is all there may be.
+    /// The data does not fit one transaction, and the operation may not use several.
     #[error(
-        "{length} bytes do not fit the {limit} of one transaction, and on an unordered connection {what} cannot be \
-         divided: send less, or use an ordered connection"
+        "{length} bytes do not fit one transaction of at most {limit} bytes, and on an unordered connection {what} cannot \
+         be divided: send less, or use an ordered connection"
     )]
     TooLong {
-        /// "a SEND", "a WRITE with immediate data".
+        /// The operation: "a SEND" or "a WRITE with immediate data".
         what: &'static str,
         /// Bytes asked for.
         length: u64,
-        /// Bytes of the connection's largest transaction.
+        /// Largest user data of one transaction of the connection, bytes.
         limit: u32,
     },
     /// The local buffer does not lie within its region.
@@ -39,9 +39,9 @@ pub enum OperationError {
     OutOfBounds {
         /// Offset in the local region.
         offset: u64,
-        /// Bytes.
+        /// Length of the buffer, bytes.
         length: u64,
-        /// Bytes of the local region.
+        /// Length of the local region, bytes.
         size: u64,
     },
     /// The local region belongs to another node of this process.
@@ -49,10 +49,10 @@ pub enum OperationError {
         "the local memory region belongs to another node: register the buffer with the connection's own node"
     )]
     ForeignRegion,
-    /// The address of an atomic is no multiple of 8.
+    /// The address of an atomic is not a multiple of 8.
     #[error("atomic address {0} is not a multiple of 8")]
     Misaligned(u64),
-    /// Remote address and length pass the end of the 64-bit address space.
+    /// The remote address and the length exceed the 64-bit address space.
     #[error("remote address {address} and length {length} exceed 64 bits")]
     AddressOverflow {
         /// Remote address.
@@ -60,10 +60,10 @@ pub enum OperationError {
         /// Bytes.
         length: u64,
     },
-    /// No room for another receive.
+    /// The receive queue has no space for another receive.
     #[error("the receive queue is full ({0} receives are posted): wait for some to complete")]
     ReceiveQueueFull(usize),
-    /// The connection was closed, or failed, before the operation could start.
+    /// The connection was closed or failed before the operation could start.
     #[error("the connection is closed: open it again")]
     Closed,
 }
@@ -72,40 +72,40 @@ pub enum OperationError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
-    /// Send queue or completion queue is full.
+    /// The send queue or the completion queue is full.
     #[error("the queue is full: collect completions, then post again")]
     QueueFull,
     /// The connection was closed or has failed.
     #[error("the connection is closed: open it again")]
     Closed,
-    /// The request is malformed: too long for one transaction, a local buffer outside the node's memory, a `wr_id`
-    /// whose top bit is set, or on an unordered connection a segment of a longer SEND.
+    /// The request is malformed. Examples are a length that exceeds one transaction, a local buffer outside the
+    /// node's memory, a `wr_id` whose top bit is set, and a segment of a longer SEND on an unordered connection.
     #[error("malformed work request: {0}")]
     Malformed(&'static str),
 }
 
-/// A sentence for a completion in error.
+/// Returns the text of a completion code and an ULP code.
 pub fn describe(code: u8, ulp_code: u8) -> String {
     let ulp = match ulp_code {
         0 => None,
         ULP_INVALID_REQUEST => Some("the peer refused it as an invalid request"),
         ULP_ACCESS => Some(
-            "the peer denied access: unknown R_Key, address outside the region, or no such right; ask for the key and \
-             the rights of the region with `tiercel mr list` there",
+            "the peer denied access: unknown R_Key, address outside the region, or missing right; check the R_Key and the \
+             rights of the region with `tiercel mr list` on the peer",
         ),
-        ULP_OPERATIONAL => Some("the peer failed to carry it out"),
+        ULP_OPERATIONAL => Some("the peer could not perform it"),
         _ => Some("the peer's ULP reported an unknown code"),
     };
     let falcon = match CompletionCode::from_code(code) {
         Some(CompletionCode::Ack) => "success",
         Some(CompletionCode::TargetNackCie) => "completed in error by the peer (kCmplTargetNackCIE)",
-        Some(CompletionCode::TargetNackNre) => "the peer's ULP failed for good (kCmplTargetNackNRE)",
+        Some(CompletionCode::TargetNackNre) => "the peer's ULP failed permanently (kCmplTargetNackNRE)",
         Some(CompletionCode::TargetNackCid) => {
             "the peer's ULP does not know the connection (kCmplTargetNackCID)"
         }
         Some(CompletionCode::LocalTimeout) => {
-            "no answer in time (kCmplLocalTO): see whether the peer runs and the link is up, and for a SEND or immediate \
-             data whether the peer has posted a receive (`tiercel recv post`); the operation may still take effect"
+            "no answer in time (kCmplLocalTO): check that the peer runs and the link is up, and for a SEND or immediate data \
+             that the peer has posted a receive (`tiercel recv post`); the operation may still take effect"
         }
         Some(CompletionCode::OperationError) => "malformed request or response (kCmplOpErr)",
         Some(CompletionCode::DeadConnection) => {

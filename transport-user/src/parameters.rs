@@ -1,4 +1,4 @@
-//! What a connection is opened with.
+//! The parameters with which a connection is opened.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,54 +18,54 @@ use crate::segmentation::max_answer;
 
 /// PSP version of plaintext connections (D-83).
 pub const PLAINTEXT_VERSION: u8 = 15;
-/// First port of the range that path entropy is drawn from (D-80).
+/// First port of the range from which path entropy is taken (D-80).
 const FIRST_ENTROPY_PORT: u16 = 49152;
 
-/// Which CID the connection gets at this end.
+/// The choice of the local CID of a connection.
 #[derive(Debug)]
 pub enum LocalCid {
-    /// Any free one.
+    /// Any free CID.
     Any,
-    /// This one, as agreed with a peer that sets up by other means.
+    /// This CID, for a static connection.
     Given(Cid),
-    /// One reserved before, while the peer was being asked.
+    /// A CID that was reserved before, during a handshake with the peer.
     Reserved(CidReservation),
 }
 
-/// Both ends' agreement on a connection, and the tuning of this end.
+/// The parameters on which both ends agree, and the tuning of this end.
 #[derive(Debug)]
 pub struct OpenConnection {
-    /// CID the peer writes into packets to us.
+    /// CID that the peer writes into packets to us.
     pub local_cid: LocalCid,
-    /// CID we write into packets to the peer; 24 bits.
+    /// CID that we write into packets to the peer, 24 bits.
     pub peer_cid: Cid,
     /// The peer's address, of the same IP version as the node's.
     pub peer_address: IpAddr,
     /// MAC address of the next hop towards the peer.
     pub peer_mac: Mac,
-    /// 802.1Q tag control information for frames to the peer, if they are to carry a tag.
+    /// 802.1Q tag control information for frames to the peer. `None` if frames have no tag.
     pub vlan_tci: Option<u16>,
     /// Whether requests are delivered and completed in the order of their RSNs (F-5-1).
     pub ordered: bool,
-    /// SPIs and protection.
+    /// Security parameters.
     pub security: ConnectionSecurity,
-    /// Destination function expected in packets to us, 24 bits (D-15).
+    /// Destination function that packets to us must have, 24 bits (D-15).
     pub local_function: u32,
-    /// Destination function written into packets to the peer, 24 bits.
+    /// Destination function that we write into packets to the peer, 24 bits.
     pub peer_function: u32,
-    /// First PSNs and RSN we send with (D-18).
+    /// First PSNs and RSN of our packets (D-18).
     pub tx: Initial,
-    /// First PSNs and RSN the peer sends with.
+    /// First PSNs and RSN of the peer's packets.
     pub rx: Initial,
-    /// Largest user data of one transaction, bytes; none for what the node's MTU allows. Both ends need the same
-    /// bound only where their MTUs differ: then it is the smaller.
+    /// Largest user data of one transaction, bytes. `None` stands for the largest value that the node's MTU
+    /// allows. If the MTUs of the two ends differ, both ends need the same value: the smaller one.
     pub max_segment: Option<u32>,
-    /// Timers, windows, thresholds.
+    /// Timers, windows and thresholds.
     pub tuning: Tuning,
 }
 
 impl OpenConnection {
-    /// The same once more, with this CID.
+    /// Returns a copy with this CID.
     pub(crate) fn with_cid(&self, cid: Cid) -> Self {
         Self { local_cid: LocalCid::Given(cid), ..*self }
     }
@@ -74,19 +74,19 @@ impl OpenConnection {
 /// Security parameters of a connection (section 9.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionSecurity {
-    /// PSP version; only 15, plaintext, is built (D-83).
+    /// PSP version. Only 15 (plaintext) is implemented (D-83).
     pub psp_version: u8,
-    /// SPI of packets we send, not 0.
+    /// SPI of packets that we send, not 0.
     pub tx_spi: Spi,
-    /// SPI of packets we receive, not 0 (F-9.2.2.3-8).
+    /// SPI of packets that we receive, not 0 (F-9.2.2.3-8).
     pub rx_spi: Spi,
     /// Whether a UDP checksum is sent (D-91).
     pub checksum: bool,
-    /// Newest IV assumed to be received already; none takes the first packet's (D-87).
+    /// Newest IV that counts as received already. With `None`, the IV of the first packet is accepted (D-87).
     pub remote_time: Option<u64>,
 }
 
-/// Tuning of one end of a connection; the defaults are D-78's where it has them.
+/// Tuning of one end of a connection. The defaults are those of D-78, if it has them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
     /// Initial fabric window, packets: [`limits::FCWND`].
@@ -99,31 +99,34 @@ pub struct Tuning {
     pub request_window: u32,
     /// Data transmit window, packets: 1 to 128 (D-27).
     pub data_window: u32,
-    /// Timeout retransmissions before a Resync, and of the Resync before the end (D-46): 0 to 65535.
+    /// Number of timeout retransmissions of a packet before a Resync, and of the Resync before the connection
+    /// fails (D-46): 0 to 65535.
     pub max_retransmit_attempts: u32,
     /// ACK coalescing time: [`limits::ACK_COALESCING`].
     pub ack_coalescing: Duration,
     /// Out-of-order distance of early retransmission, packets (D-36): 0 to 127.
     pub ooo_threshold: u32,
-    /// AR on every packet while fcwnd is at or below this many packets: [`limits::ACK_REQUEST_THRESHOLD`].
+    /// While fcwnd is at most this many packets, every packet has AR: [`limits::ACK_REQUEST_THRESHOLD`].
     pub ack_request_threshold: u32,
-    /// Percent of packets with AR above the threshold (D-81): 0 to 100.
+    /// Percentage of packets with AR while fcwnd is above the threshold (D-81): 0 to 100.
     pub ack_request_percent: u8,
-    /// RNR timeout code sent while no receive is posted, 0 to 31 (F-7.8-9).
+    /// RNR timeout code that is sent while no receive is posted, 0 to 31 (F-7.8-9).
     pub rnr_timeout_code: u8,
-    /// A transaction not complete after this time completes kCmplLocalTO (F-11-19): [`limits::TRANSACTION_TIMEOUT`].
+    /// A transaction that is not complete after this time completes with kCmplLocalTO (F-11-19):
+    /// [`limits::TRANSACTION_TIMEOUT`].
     pub transaction_timeout: Duration,
-    /// How much older than the newest a packet may be, up to 10 s (F-9.2.1-7, D-56).
+    /// Largest age of a packet, compared with the newest packet, up to 10 s (F-9.2.1-7, D-56).
     pub replay_margin: Duration,
-    /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256: 1 to 256, which does not smooth
-    /// (F-10.2-2).
+    /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256: 1 to 256. With 256 there is
+    /// no smoothing (F-10.2-2).
     pub occupancy_weight: u32,
-    /// Requests held for the ULP at which the receive buffer counts as full: 1 to 128. The thresholds of the 32 levels
-    /// that acknowledgements report divide what lies below evenly (F-10.2-3, D-76).
+    /// Number of requests held for the ULP at which the receive buffer counts as full: 1 to 128. The 32 levels in
+    /// acknowledgements divide the range below it evenly (F-10.2-3, D-76).
     pub full_packet_pool: u32,
-    /// Receive cells of the node in use at which the receive buffer counts as full, likewise: 1 to 2048.
+    /// Number of receive cells of the node in use at which the receive buffer counts as full, in the same way: 1
+    /// to 2048.
     pub full_buffer_pool: u32,
-    /// Who decides over windows and timeout, from these on.
+    /// Congestion control, which changes the windows and the timeout from their initial values on.
     pub congestion: CongestionControl,
 }
 
@@ -135,8 +138,8 @@ impl Tuning {
         rto: Duration::from_millis(1),
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
-        // The RTO has no back-off (docs/decisions.md): at 1 ms a peer may pause for a second before a Resync, and for
-        // another before the connection ends.
+        // The RTO has no back-off (docs/decisions.md). With an RTO of 1 ms, a peer may pause for a second before a
+        // Resync, and for another second before the connection fails.
         max_retransmit_attempts: 1000,
         ack_coalescing: Duration::from_micros(8),
         ooo_threshold: 3,
@@ -159,7 +162,8 @@ impl Default for Tuning {
 }
 
 impl OpenConnection {
-    /// An ordered plaintext connection with SPI 1 each way, sequence numbers from 0 and default tuning.
+    /// Makes the parameters of an ordered plaintext connection with SPI 1 in both directions, sequence numbers
+    /// from 0 and default tuning.
     pub fn new(peer_cid: Cid, peer_address: IpAddr, peer_mac: Mac) -> Self {
         Self {
             local_cid: LocalCid::Any,
@@ -184,7 +188,7 @@ impl OpenConnection {
         }
     }
 
-    /// The datapath's parameters.
+    /// Converts to the parameters of the datapath.
     ///
     /// # Errors
     /// The first value out of its range.
@@ -244,7 +248,7 @@ impl OpenConnection {
             s.psp_version.into(),
             plaintext,
             plaintext,
-            "15 (plaintext); no other is built",
+            "15 (plaintext); no other is implemented",
         )?;
         in_range("tx_spi", s.tx_spi.0.into(), 1, u32::MAX.into(), "not 0")?;
         in_range("rx_spi", s.rx_spi.0.into(), 1, u32::MAX.into(), "not 0")?;
@@ -255,9 +259,9 @@ impl OpenConnection {
         in_range("max_segment", segment.into(), 8, limit, "8 to what the node's MTU allows (see its status)")
     }
 
-    /// Addresses, and a path entropy that spreads connections over the fabric's paths (D-80).
+    /// Returns the addresses, and a path entropy that distributes connections over the paths of the fabric (D-80).
     fn path(&self, device: &Device, local_cid: Cid) -> Path {
-        // Fibonacci hashing: neighbouring CIDs get distant ports.
+        // With Fibonacci hashing, neighbouring CIDs get distant ports.
         let entropy = (local_cid.0 ^ self.peer_cid.0.rotate_left(16)).wrapping_mul(0x9e37_79b9) >> 12;
         Path {
             source: address_bytes(device.address),
@@ -298,7 +302,8 @@ impl Tuning {
     }
 }
 
-/// A fabric window in 1/1024 packet (D-79). What is no number is out of every range.
+/// Converts a fabric window to 1/1024 packet (D-79). A value that is not a number becomes a value out of every
+/// range.
 fn fixed_point(packets: f64) -> u64 {
     let scaled = (packets * f64::from(1 << Fcwnd::FRACTION_BITS)).round();
     if scaled.is_nan() { u64::MAX } else { scaled as u64 }
@@ -320,7 +325,7 @@ fn ticks(duration: Duration) -> Ticks {
     Ticks::from_nanos(nanos(duration))
 }
 
-/// An address in 16 bytes, IPv4 in the first 4.
+/// Returns an address in 16 bytes. An IPv4 address uses the first 4.
 pub(crate) fn address_bytes(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => {
@@ -332,7 +337,7 @@ pub(crate) fn address_bytes(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The inverse of [`address_bytes`].
+/// Returns the address of 16 bytes. This is the inverse of [`address_bytes`].
 pub(crate) fn address_from(bytes: [u8; 16], ip_version: u8) -> IpAddr {
     let [a, b, c, d, ..] = bytes;
     if ip_version == 4 { IpAddr::from([a, b, c, d]) } else { IpAddr::from(bytes) }
@@ -354,7 +359,7 @@ mod tests {
         assert_eq!(p.fcwnd, Fcwnd::from_packets(32)); // D-78
         assert_eq!(p.settings, Settings::SWIFT);
         assert_eq!((p.ncwnd, p.rto, p.config.ack_coalescing), (64, Ticks(7629), Ticks(61)));
-        // A peer that pauses for 50 ms costs no connection: tests/tests/outage.rs plays it.
+        // A peer that pauses for 50 ms does not end a connection: tests/tests/outage.rs tests it.
         assert!(p.config.max_retransmit_attempts * p.rto.0 >= Ticks::from_nanos(500_000_000).0); // D-46
         assert_eq!((p.request_window, p.data_window), (64, 128)); // D-27
         assert_eq!(p.config.replay_margin, 100_000_000_000); // D-56, in picoseconds
@@ -396,7 +401,7 @@ mod tests {
         assert!(matches!(refused, Err(Error::CongestionParameter(e)) if e.name == "max_fcwnd"));
     }
 
-    /// What the node file takes, the library takes, and the core.
+    /// The library and the core accept every value that the node file accepts.
     #[test]
     fn every_legal_value_is_legal_everywhere() {
         let duration =

@@ -1,7 +1,8 @@
-//! The thread that looks at completion queues while somebody waits for them.
+//! The thread that polls completion queues while tasks wait for completions.
 //!
-//! The datapath writes completions from a softirq and wakes nobody. Whoever waits first looks for a while itself (a
-//! transfer of a few packets is over by then); after that this thread looks, less and less often while nothing comes.
+//! The datapath writes completions from a softirq and does not wake waiting tasks. A waiting task first polls for
+//! a short time itself, which is enough for a transfer of a few packets. After that this thread polls, at growing
+//! intervals while there are no completions.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -12,11 +13,11 @@ use crate::connections::Connections;
 use crate::error::Error;
 use crate::shared::Shared;
 
-/// Pause between two looks, right after something came and at the longest.
+/// Pause between two polls: after a completion, and at most.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// How others reach the poller thread.
+/// The handle of the poller thread.
 #[derive(Debug, Default)]
 pub(crate) struct Poller {
     thread: OnceLock<Thread>,
@@ -38,7 +39,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Somebody waits: the thread must not stay parked. What they wait for must be visible before.
+    /// Wakes the thread if it is parked, because a task waits. The caller must make its wait visible first.
     pub(crate) fn kick(&self) {
         fence(SeqCst);
         if self.parked.load(SeqCst)
@@ -61,18 +62,18 @@ impl Poller {
     }
 }
 
-/// What a look at the connections found.
+/// The result of a poll of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Somebody waits, or operations are under way.
+    /// Whether tasks wait, or operations are outstanding.
     pub(crate) needed: bool,
-    /// Something came.
+    /// Whether there were completions or other changes.
     pub(crate) progress: bool,
 }
 
 fn run(shared: &Weak<Shared>, connections: &Connections) {
     let mut pause = SHORTEST_PAUSE;
-    // The node stops this thread before it lets go of the last strong reference.
+    // The node stops this thread before it drops the last strong reference.
     while let Some(shared) = shared.upgrade() {
         let poller = &shared.poller;
         if poller.stop.load(SeqCst) {
@@ -84,7 +85,7 @@ fn run(shared: &Weak<Shared>, connections: &Connections) {
             std::thread::sleep(pause);
             continue;
         }
-        // As with the engine's doorbell: announce, look again, then park.
+        // As with the engine's doorbell: first announce, then check again, then park.
         poller.parked.store(true, SeqCst);
         fence(SeqCst);
         if !connections.look().needed && !poller.stop.load(SeqCst) {

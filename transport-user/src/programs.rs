@@ -1,25 +1,29 @@
-//! The XDP programs in the object: their names, and the maps they use.
+//! The names of the XDP programs in the object, and the types of their maps.
 
 use aya::maps::{Map, MapData};
 
-/// Attached to the interface; the frames of the engine enter here as well.
+/// The program that is attached to the interface. The frames of the engine also enter here.
 pub const WIRE: &str = "wire";
-/// Attached in place of [`WIRE`] where the driver hands out receive timestamps.
+/// The program that is attached instead of [`WIRE`] to read receive timestamps from the driver.
 pub const WIRE_STAMPED: &str = "wire_stamped";
 /// The transmit pipeline.
 pub const ENGINE: &str = "engine";
-/// The delivery of a packet that was held.
+/// The program that delivers a packet that was held.
 pub const REDELIVER: &str = "redeliver";
-/// Moves a connection into or out of its slot.
+/// The program that copies a connection into or out of its slot.
 pub const EXCHANGE: &str = "exchange";
+/// At the loopback device's entry to the stack: passes the engine's frames on to a card that takes none from XDP.
+pub const TO_CARD: &str = "to_card";
+/// At the tracepoint of frames that could not be redirected.
+pub const NOT_REDIRECTED: &str = "not_redirected";
 /// [`WIRE`], [`ENGINE`] and [`REDELIVER`].
 pub const PLAIN: [&str; 3] = [WIRE, ENGINE, REDELIVER];
-/// As [`PLAIN`], and they record what they do.
+/// The same programs as [`PLAIN`], which also record every run.
 pub const RECORDING: [&str; 3] = ["wire_recorded", "engine_recorded", "redeliver_recorded"];
-/// Those that may be attached to an interface.
+/// The programs that can be attached to an interface.
 pub const ATTACHED: [&str; 3] = [WIRE, WIRE_STAMPED, RECORDING[0]];
 
-/// A map's data, if it is of a type that the programs use.
+/// Returns the data of a map, if its type is one that the programs use.
 #[doc(hidden)]
 pub fn map_data(map: &Map) -> Option<&MapData> {
     match map {

@@ -1,4 +1,4 @@
-//! Durations, sizes and numbers as people write them on a command line and in a node file: `8us`, `64MiB`, `0x1000`.
+//! Parses durations, sizes and numbers of command lines and node files: `8us`, `64MiB`, `0x1000`.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -30,47 +30,49 @@ const SIZE_UNITS: [Unit; 11] = [
     ("GiB", 1 << 30),
 ];
 
-/// Reads a duration: a decimal number directly followed by `ns`, `us`, `ms`, `s` or `min`.
+/// Parses a duration: a decimal number followed by `ns`, `us`, `ms`, `s` or `min`.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A text that says what is wrong and what is expected.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     quantity(text, &DURATION_UNITS).map(Duration::from_nanos).map_err(|error| match error {
         QuantityError::TooFine => {
-            format!("\"{text}\" is finer than a nanosecond: write a whole number of them")
+            format!("\"{text}\" is not a whole number of nanoseconds: write one")
         }
         QuantityError::TooLarge => format!("\"{text}\" is too long: write at most 500 years"),
-        _ => format!("\"{text}\" is no duration: write a number and a unit, such as \"8us\" or \"1.5ms\""),
+        _ => format!("\"{text}\" is not a duration: write a number and a unit, such as \"8us\" or \"1.5ms\""),
     })
 }
 
-/// Reads a size in bytes: a decimal number, optionally followed by `B`, `K`/`KiB`, `M`/`MiB`, `G`/`GiB` (powers
-/// of 1024) or `kB`, `MB`, `GB` (powers of 1000); or a hexadecimal one behind `0x`.
+/// Parses a size in bytes: a decimal number, optionally followed by `B`, `K`/`KiB`, `M`/`MiB`, `G`/`GiB` (powers
+/// of 1024) or `kB`, `MB`, `GB` (powers of 1000); or a hexadecimal number with the prefix `0x`.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A text that says what is wrong and what is expected.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     quantity(text, &SIZE_UNITS).map_err(|error| match error {
         QuantityError::TooLarge => too_large(text),
-        QuantityError::TooFine => format!("\"{text}\" is no whole number of bytes"),
+        QuantityError::TooFine => format!("\"{text}\" is not a whole number of bytes: write one"),
         _ => {
-            format!("\"{text}\" is no size: write bytes, or a number and a unit such as \"64KiB\" or \"1M\"")
+            format!(
+                "\"{text}\" is not a size: write bytes, or a number and a unit such as \"64KiB\" or \"1M\""
+            )
         }
     })
 }
 
-/// Reads a whole number in decimal, or in hexadecimal behind `0x`.
+/// Parses a whole number: decimal, or hexadecimal with the prefix `0x`.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A text that says what is wrong and what is expected.
 pub fn parse_integer(text: &str) -> Result<u64, String> {
     integer(text).map_err(|error| match error {
         QuantityError::TooLarge => too_large(text),
-        _ => format!("\"{text}\" is no number: write decimal digits, or hexadecimal ones behind 0x"),
+        _ => format!("\"{text}\" is not a whole number: write decimal digits, or 0x and hexadecimal digits"),
     })
 }
 
-/// A parser of whole numbers in `range`, for a command line.
+/// Returns a parser of whole numbers in `range`, for a command line.
 pub fn whole<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
@@ -86,27 +88,27 @@ pub fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// Reads a number of 32 bits.
+/// Parses a whole number of 32 bits.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A text that says what is wrong and what is expected.
 pub fn parse_u32(text: &str) -> Result<u32, String> {
     whole(0..=u32::MAX.into())(text)
 }
 
-/// Reads a number that is not negative, with a fraction if need be, or a whole one in hexadecimal.
+/// Parses a number that is not negative: decimal with an optional fraction, or a whole number in hexadecimal.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A text that says what is wrong and what is expected.
 pub fn parse_number(text: &str) -> Result<f64, String> {
-    let wrong = || format!("\"{text}\" is no number: write one such as 0.5 or 32");
+    let wrong = || format!("\"{text}\" is not a number from 0: write one such as 0.5 or 32");
     if text.starts_with("0x") {
         return Ok(parse_integer(text)? as f64);
     }
     text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0).ok_or_else(wrong)
 }
 
-/// Writes a duration with the largest unit in which it is a whole number.
+/// Formats a duration with the largest of the units s, ms, us and ns in which it is a whole number.
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
     for (unit, scale) in [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)] {
@@ -164,7 +166,7 @@ mod tests {
         }
         assert!(parse_integer("99999999999999999999").unwrap_err().contains("64 bits"));
         for text in ["", "MiB", "-1", "1TiB", "1 2", "0x"] {
-            assert!(parse_size(text).unwrap_err().contains("is no size"), "{text}");
+            assert!(parse_size(text).unwrap_err().contains("is not a size"), "{text}");
         }
     }
 
@@ -175,7 +177,7 @@ mod tests {
         for wrong in ["0", "65536", "0x10000"] {
             assert!(port(wrong).unwrap_err().contains("from 1 to 65535"), "{wrong}");
         }
-        assert!(port("x").unwrap_err().contains("behind 0x"));
+        assert!(port("x").unwrap_err().contains("or 0x and"));
         assert_eq!(parse_u32("0xffffffff"), Ok(u32::MAX));
         assert!(parse_u32("4294967296").is_err());
     }

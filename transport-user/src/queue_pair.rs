@@ -1,6 +1,7 @@
-//! The application's side of a connection's queues: posting, collecting, and driving operations of many segments.
+//! The application's side of a connection's queues: posts work requests, collects completions, and runs operations
+//! of many segments.
 //!
-//! [`Queues`] is pure bookkeeping over the shared [`QueuePair`]: it waits for nothing and calls nobody, so that tests
+//! [`Queues`] only reads and writes the shared [`QueuePair`]. It does not wait and makes no calls, so that tests
 //! can play the kernel. One lock around it makes the application a single producer and a single consumer.
 
 use std::any::Any;
@@ -14,7 +15,7 @@ use transport_common::connection::State;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
     COMPLETION_QUEUE_DEPTH, Completion, MEMORY_BYTES, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
-    SEND_QUEUE_DEPTH, WorkRequest, opcode,
+    SEND_QUEUE_DEPTH, Verb, WorkRequest,
 };
 use transport_common::transaction::CompletionCode;
 
@@ -24,13 +25,14 @@ use crate::segmentation::Segments;
 
 /// Marks a `wr_id` that belongs to an operation of the library.
 pub(crate) const OPERATION: u64 = 1 << 63;
-/// Completions kept for an application that does not collect them; then nothing more is posted.
+/// Number of completions that are kept for an application that does not collect them. Beyond it, nothing more is
+/// posted.
 const KEPT: usize = COMPLETION_QUEUE_DEPTH;
 
-/// Keeps memory that the datapath may still read or write from being used for something else.
+/// A reference that keeps memory allocated while the datapath may still read or write it.
 pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 
-/// What an operation ends with.
+/// The result of an operation.
 pub(crate) type Outcome = Result<(), OperationError>;
 
 /// An operation from submission to its end.
@@ -42,39 +44,40 @@ pub(crate) struct Operation {
     done: oneshot::Sender<Outcome>,
     /// RSN of the newest segment posted.
     last: Option<Rsn>,
-    /// Segments posted and not completed; counts on unordered connections only.
+    /// Number of segments that are posted and not completed. Used on unordered connections only.
     in_flight: u32,
-    /// Nothing more is posted; the operation ends with this once everything posted has ended.
+    /// If set, no more segments are posted, and the operation ends with this error when all posted segments have
+    /// ended.
     error: Option<OperationError>,
 }
 
 impl Operation {
-    /// An operation; its `wr_id` must come from [`Queues::operation_id`].
+    /// Makes an operation. The `wr_id` of its segments must come from [`Queues::operation_id`].
     pub(crate) fn new(segments: Segments, buffer: Keep, done: oneshot::Sender<Outcome>) -> Self {
         Self { segments, _buffer: buffer, done, last: None, in_flight: 0, error: None }
     }
 
     fn finish(self, outcome: Outcome) {
-        // Nobody listens when the caller dropped its future: the operation was carried out all the same.
+        // This fails if the caller dropped its future. The operation was performed all the same.
         let _ = self.done.send(outcome);
     }
 }
 
-/// A posted receive: what the application called it, and its buffer.
+/// A posted receive: the application's `wr_id`, and its buffer.
 #[derive(Debug)]
 struct Receive {
     wr_id: u64,
     _buffer: Keep,
 }
 
-/// How full the queues are.
+/// The use of the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Occupancy {
     pub(crate) send: u32,
     pub(crate) receive: u32,
     pub(crate) completions: u32,
     pub(crate) operations_waiting: usize,
-    /// Bytes of user data of the transactions that are complete.
+    /// Bytes of user data of completed transactions.
     pub(crate) bytes_completed: u64,
 }
 
@@ -85,19 +88,20 @@ pub(crate) struct Queues {
     max_segment: u32,
     /// RSN of the next entry.
     producer: Rsn,
-    /// Transactions before this one were complete when the kernel's counters were last read. They stand in a cache line
-    /// the kernel writes at every acknowledgement, so they are read again only when there seems to be no room.
+    /// Transactions before this one were complete when the kernel's counters were last read. The kernel writes the
+    /// cache line of these counters at every acknowledgement, so they are read again only if the queue seems to be
+    /// full.
     completed_before: Rsn,
-    /// Completions that lay in the ring then.
+    /// Number of completions in the ring when the kernel's counters were last read.
     uncollected: u32,
-    /// Bytes of user data of all transactions posted.
+    /// Bytes of user data of all posted transactions.
     bytes_posted: u64,
     receive_producer: u32,
     next_operation: u64,
     operations: HashMap<u64, Operation>,
     /// Operations with segments to post, in the order of submission.
     waiting: VecDeque<u64>,
-    /// Operations that failed with segments still in flight.
+    /// Operations that failed and still have segments in flight.
     failed: Vec<u64>,
     receives: Vec<Option<Receive>>,
     posted_receives: u32,
@@ -105,23 +109,25 @@ pub(crate) struct Queues {
     completed: VecDeque<Completion>,
     /// Completions of receives, not collected yet.
     received: VecDeque<Completion>,
-    /// The slot may belong to another connection by now: hands off.
+    /// Whether the connection was released. Then the slot may belong to another connection and must not be
+    /// touched.
     released: bool,
     grace: Arc<dyn Quiescence>,
     /// Completions in the ring that wait for a grace period.
     held: Option<Held>,
 }
 
-/// Completions of transactions that this end has ended by itself: the wire program may still copy the peer's answer into
-/// their memory at this moment, so nobody is told of them before a grace period is over.
+/// Completions of transactions that this end has ended by itself. The wire program may still copy the peer's
+/// response into their memory, so these completions are delivered only after a grace period.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     ticket: Ticket,
-    /// The first place in the ring behind them.
+    /// The first index in the ring behind them.
     until: u32,
 }
 
-/// Whether a transaction may have completed without its peer having said so: it timed out, or its connection is dead.
+/// Returns whether this end may have completed a transaction without an answer of the peer: it timed out, or its
+/// connection is dead.
 fn ended_here(qp: &QueuePair, status: u8) -> bool {
     let refused =
         status == CompletionCode::TargetNackCie as u8 && qp.state.load(Acquire) == State::Open as u32;
@@ -129,8 +135,8 @@ fn ended_here(qp: &QueuePair, status: u8) -> bool {
 }
 
 impl Queues {
-    /// Sets the shared counters for a connection whose first RSN is `first`, and the state to open. Nothing of the
-    /// slot's former connection remains.
+    /// Initialises the shared counters for a connection whose first RSN is `first`, and sets the state to open.
+    /// Nothing of the slot's previous connection remains.
     pub(crate) fn open(
         qp: &QueuePair,
         first: Rsn,
@@ -161,25 +167,25 @@ impl Queues {
         }
     }
 
-    /// Whether posting makes sense: the slot is ours and the connection alive.
+    /// Returns whether work can be posted: the slot belongs to this connection, and the connection is alive.
     pub(crate) fn is_open(&self, qp: &QueuePair) -> bool {
         !self.released && qp.state.load(Acquire) == State::Open as u32
     }
 
-    /// Whether operations are under way.
+    /// Returns whether there are outstanding operations.
     pub(crate) fn has_operations(&self) -> bool {
         !self.operations.is_empty()
     }
 
-    /// The `wr_id` for a new operation.
+    /// Returns the `wr_id` for a new operation.
     pub(crate) fn operation_id(&mut self) -> u64 {
         let id = self.next_operation;
         self.next_operation = (id + 1) & !OPERATION;
         id | OPERATION
     }
 
-    /// Whether another entry may be posted: the entry's former transaction is complete, and there is room in the
-    /// completion ring for whatever may still complete.
+    /// Returns whether another entry may be posted: the previous transaction of the entry is complete, and the
+    /// completion ring has space for everything that may still complete.
     pub(crate) fn has_room(&mut self, qp: &QueuePair) -> bool {
         let room = |queues: &Self| {
             queues.in_flight() < SEND_QUEUE_DEPTH as u32
@@ -191,31 +197,32 @@ impl Queues {
         }
     }
 
-    /// Send entries not known to be free.
+    /// Returns the number of send entries that are not known to be free.
     fn in_flight(&self) -> u32 {
         self.producer.distance_from(self.completed_before)
     }
 
-    /// At least as many entries as the completion ring may need: what has completed since the last look counts as in
-    /// flight, what was collected since as still there.
+    /// Returns an upper bound of the entries that the completion ring needs. Since the kernel's counters were last
+    /// read, completed transactions still count as in flight, and collected completions still count as in the
+    /// ring.
     fn may_complete(&self) -> u32 {
         self.in_flight() + self.posted_receives + self.uncollected
     }
 
     /// Reads the kernel's counters.
     fn look_again(&mut self, qp: &QueuePair) {
-        // In this order: completions are written before the consumer moves past their transactions.
+        // The order matters: the kernel writes completions before it moves the consumer past their transactions.
         self.completed_before = Rsn(qp.send_consumer.load(Acquire));
         self.uncollected = uncollected(qp);
     }
 
-    /// Posts one work request of the application. Rings no doorbell.
+    /// Posts one work request of the application. Does not ring the doorbell.
     pub(crate) fn post(&mut self, qp: &QueuePair, work: WorkRequest) -> Result<Rsn, PostError> {
         self.check(&work)?;
         if !self.is_open(qp) {
             return Err(PostError::Closed);
         }
-        // Nothing may come between the segments of a SEND.
+        // No other work request may be posted between the segments of a SEND.
         let blocked = self.waiting.front().is_some_and(|id| self.operations[id].segments.is_begun());
         if blocked || self.completed.len() >= KEPT || !self.has_room(qp) {
             return Err(PostError::QueueFull);
@@ -225,7 +232,7 @@ impl Queues {
 
     fn check(&self, work: &WorkRequest) -> Result<(), PostError> {
         if work.wr_id & OPERATION != 0 {
-            return Err(PostError::Malformed("the top bit of wr_id is the library's"));
+            return Err(PostError::Malformed("the top bit of wr_id is reserved for the library"));
         }
         if work.length > self.max_segment {
             return Err(PostError::Malformed("longer than one transaction"));
@@ -233,16 +240,14 @@ impl Queues {
         if work.local_offset > MEMORY_BYTES as u64 - u64::from(work.length) {
             return Err(PostError::Malformed("the local buffer lies outside the node's memory"));
         }
-        let atomic = matches!(work.opcode, opcode::COMPARE_SWAP | opcode::FETCH_ADD);
+        let atomic = matches!(work.opcode, Verb::COMPARE_SWAP | Verb::FETCH_ADD);
         if atomic && (work.length != 8 || !work.remote_address.is_multiple_of(8)) {
             return Err(PostError::Malformed("an atomic is 8 bytes at an address that is a multiple of 8"));
         }
         match work.opcode {
-            opcode::WRITE | opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD | opcode::SEND_ONLY => {
-                Ok(())
-            }
-            opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST if self.ordered => Ok(()),
-            opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST => {
+            Verb::WRITE | Verb::READ | Verb::COMPARE_SWAP | Verb::FETCH_ADD | Verb::SEND_ONLY => Ok(()),
+            Verb::SEND_FIRST | Verb::SEND_MIDDLE | Verb::SEND_LAST if self.ordered => Ok(()),
+            Verb::SEND_FIRST | Verb::SEND_MIDDLE | Verb::SEND_LAST => {
                 Err(PostError::Malformed("on an unordered connection a SEND is one segment"))
             }
             _ => Err(PostError::Malformed("unknown opcode")),
@@ -258,14 +263,14 @@ impl Queues {
         rsn
     }
 
-    /// Queues an operation behind those that wait; [`Self::pump`] posts it.
+    /// Adds an operation to the waiting ones. [`Self::pump`] posts it.
     pub(crate) fn submit(&mut self, id: u64, operation: Operation) {
         self.operations.insert(id, operation);
         self.waiting.push_back(id);
     }
 
-    /// Posts segments of the waiting operations as far as there is room; true if any was posted and the doorbell is
-    /// to be rung. On a dead connection the waiting operations fail.
+    /// Posts segments of the waiting operations while the queues have space. Returns true if any was posted; then
+    /// the caller must ring the doorbell. On a dead connection the waiting operations fail.
     pub(crate) fn pump(&mut self, qp: &QueuePair) -> bool {
         if self.waiting.is_empty() {
             return false;
@@ -298,8 +303,9 @@ impl Queues {
         posted
     }
 
-    /// Whether a request of the peer waits for a receive: what was posted before is seen by the engine, or we see that it
-    /// waits. Then the doorbell has to be rung.
+    /// Returns whether a request of the peer waits for a receive. Then the doorbell must be rung. The fence makes
+    /// sure that either the engine sees the receive that was posted before, or this function sees that a request
+    /// waits.
     pub(crate) fn is_receive_wanted(qp: &QueuePair) -> bool {
         fence(SeqCst);
         qp.receive_wanted.load(Relaxed) != 0
@@ -329,7 +335,7 @@ impl Queues {
         }
         self.receives[index] = Some(Receive { wr_id, _buffer: buffer });
         self.posted_receives += 1;
-        // The completion comes back with the counter; the application's own wr_id is kept beside it.
+        // The completion has the counter as its wr_id. The application's own wr_id is kept in `receives`.
         let id = u64::from(self.receive_producer);
         qp.receive[index].store(ReceiveRequest { local_offset, wr_id: id, length, reserved: 0 });
         self.receive_producer = self.receive_producer.wrapping_add(1);
@@ -337,15 +343,16 @@ impl Queues {
         Ok(())
     }
 
-    /// Empties the completion ring: ends operations, keeps the application's completions. True if there are new ones
-    /// of the application.
+    /// Empties the completion ring: ends operations, and keeps the application's completions. Returns true if the
+    /// application has new ones.
     pub(crate) fn collect(&mut self, qp: &QueuePair) -> bool {
         let before = self.completed.len() + self.received.len();
         self.drain(qp, &mut [], Self::may_take);
         self.completed.len() + self.received.len() > before
     }
 
-    /// As [`Self::collect`], but hands the application's completions over, oldest first; returns how many.
+    /// Empties the completion ring like [`Self::collect`], and writes the application's completions to `out`,
+    /// oldest first. Returns their number.
     pub(crate) fn poll(&mut self, qp: &QueuePair, out: &mut [Completion]) -> usize {
         let mut n = 0;
         while n < out.len() {
@@ -356,23 +363,24 @@ impl Queues {
         n + self.drain(qp, &mut out[n..], Self::may_take)
     }
 
-    /// Whether there are completions that nobody was told of: they wait for a grace period, or the engine is about to write
-    /// them for a connection that has died.
+    /// Returns whether there are completions that were not delivered yet: they wait for a grace period, or the
+    /// engine is about to write them for a connection that has died.
     pub(crate) fn has_untold(&self, qp: &QueuePair) -> bool {
         let draining = || qp.send_consumer.load(Acquire) != self.producer.0;
         !self.released && (draining() || uncollected(qp) != 0)
     }
 
-    /// The oldest receive that completed.
+    /// Takes the completion of the oldest completed receive.
     pub(crate) fn take_received(&mut self) -> Option<Completion> {
         self.received.pop_front()
     }
 
-    /// Whether the completion at place `at` of the ring may be told: a grace period has passed since it was there.
+    /// Returns whether the completion at index `at` of the ring may be delivered: a grace period has passed since
+    /// it was written. Begins a grace period if needed.
     fn may_take(&mut self, qp: &QueuePair, at: u32) -> bool {
         let held = self.held.filter(|held| held.until.wrapping_sub(at) as i32 > 0);
         let held = held.unwrap_or_else(|| {
-            // In this order: what lies before `until` was there when the period began.
+            // The order matters: completions before `until` were written when the period began.
             let until = qp.completion_producer.load(Acquire);
             Held { ticket: self.grace.begin(), until }
         });
@@ -380,8 +388,9 @@ impl Queues {
         self.grace.has_passed(held.ticket)
     }
 
-    /// Takes out of the ring what may be taken: first into `out`, then to what is kept. Returns how many went into `out`.
-    /// `may_take` says whether a completion that needs a grace period has had it.
+    /// Takes all completions from the ring that may be taken. Writes the application's completions to `out`, and
+    /// keeps those that do not fit. Returns the number of completions in `out`. `may_take` returns whether a
+    /// completion that needs a grace period has had it.
     fn drain(
         &mut self,
         qp: &QueuePair,
@@ -391,7 +400,7 @@ impl Queues {
         if self.released {
             return 0;
         }
-        // Before the ring: what lies below has its completions in the ring already.
+        // This is read before the ring: transactions below it already have their completions in the ring.
         let complete = (!self.failed.is_empty()).then(|| Rsn(qp.send_consumer.load(Acquire)));
         let first = qp.completion_consumer.load(Relaxed);
         let mut consumer = first;
@@ -407,7 +416,7 @@ impl Queues {
                 self.segment_completed(&completion);
                 continue;
             }
-            let receive = matches!(completion.opcode, opcode::RECEIVE | opcode::RECEIVE_IMMEDIATE);
+            let receive = matches!(completion.opcode, Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE);
             let completion = if receive { self.receive_completed(completion) } else { completion };
             if let Some(place) = out.get_mut(n) {
                 *place = completion;
@@ -446,7 +455,8 @@ impl Queues {
             self.fail(id, error);
             return;
         }
-        // Ordered: the signaled last segment completes after all others (F-8.4.2-1). Unordered: all are signaled.
+        // On an ordered connection, the signaled last segment completes after all others (F-8.4.2-1). On an
+        // unordered connection, all segments are signaled.
         let whole = operation.segments.is_done()
             && if self.ordered {
                 operation.last == Some(Rsn(completion.rsn))
@@ -459,7 +469,7 @@ impl Queues {
         }
     }
 
-    /// Ends an operation in error, at once if nothing of it is in flight.
+    /// Ends an operation in error: at once if none of its segments was posted, otherwise when they have ended.
     fn fail(&mut self, id: u64, error: OperationError) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if operation.last.is_none() {
@@ -472,6 +482,7 @@ impl Queues {
     }
 
     /// Ends the failed operations whose segments are all older than `complete`, the oldest incomplete transaction.
+    /// Only then may their buffers be used again.
     fn finish_failed(&mut self, complete: Rsn) {
         let mut n = 0;
         while n < self.failed.len() {
@@ -488,8 +499,8 @@ impl Queues {
         }
     }
 
-    /// The connection is gone, and a grace period over since: what is under way ends, and the queue pair is never touched
-    /// again. What completed before can still be collected.
+    /// Releases the queues of a closed connection, after a grace period. Ends all outstanding operations, and
+    /// never touches the queue pair again. Earlier completions can still be collected.
     pub(crate) fn release(&mut self, qp: &QueuePair) {
         self.drain(qp, &mut [], |_, _, _| true);
         self.released = true;
@@ -503,7 +514,7 @@ impl Queues {
         self.posted_receives = 0;
     }
 
-    /// How full the queues are.
+    /// Returns the use of the queues.
     pub(crate) fn occupancy(&self, qp: &QueuePair) -> Occupancy {
         let kept = (self.completed.len() + self.received.len()) as u32;
         if self.released {
@@ -524,7 +535,7 @@ impl Queues {
     }
 }
 
-/// Completions in the ring.
+/// Returns the number of completions in the ring.
 fn uncollected(qp: &QueuePair) -> u32 {
     let producer = qp.completion_producer.load(Acquire);
     producer.wrapping_sub(qp.completion_consumer.load(Relaxed))

@@ -1,18 +1,19 @@
-//! The queues against a kernel that the test plays.
+//! Tests of the queues. The test plays the kernel.
 
 use std::sync::atomic::Ordering::SeqCst;
+use transport_common::queues::Verb;
 
 use proptest::prelude::*;
-use transport_common::queues::{Queues as _, flag};
+use transport_common::queues::{Queues as _, WorkFlags};
 
 use super::*;
 use crate::grace::tests::ByHand;
-use crate::segmentation::Verb;
+use crate::segmentation::RdmaOperation;
 
 const FIRST: Rsn = Rsn(u32::MAX - 3); // counters wrap soon
 const SEGMENT: u32 = 100;
 
-/// The other side of a queue pair, as far as the application can see it.
+/// The kernel's side of a queue pair, as far as the application can see it.
 struct Kernel {
     qp: Box<QueuePair>,
     /// Next receive to use.
@@ -51,7 +52,7 @@ impl Kernel {
     /// Ends a transaction; a success is reported only if it was signaled.
     fn complete(&self, rsn: Rsn, status: u8) {
         let work = self.work(rsn);
-        if status != 0 || work.flags & flag::SIGNALED != 0 {
+        if status != 0 || work.flags.contains(WorkFlags::SIGNALED) {
             let completion = Completion {
                 wr_id: work.wr_id,
                 rsn: rsn.0,
@@ -79,7 +80,7 @@ impl Kernel {
     fn deliver(&mut self, length: u32) {
         let request = self.qp.receive[self.receive as usize % RECEIVE_QUEUE_DEPTH].load();
         let completion =
-            Completion { wr_id: request.wr_id, length, opcode: opcode::RECEIVE, ..Completion::default() };
+            Completion { wr_id: request.wr_id, length, opcode: Verb::RECEIVE, ..Completion::default() };
         assert!(self.qp.complete(completion), "the library overran the completion queue");
         self.receive += 1;
         self.qp.receive_consumer.store(self.receive, SeqCst);
@@ -93,22 +94,28 @@ fn keep() -> Keep {
 fn submit(
     queues: &mut Queues,
     qp: &QueuePair,
-    verb: Verb,
+    operation: RdmaOperation,
     length: u64,
     keep: Keep,
 ) -> oneshot::Receiver<Outcome> {
     let (done, outcome) = oneshot::channel();
     let id = queues.operation_id();
-    let segments = Segments::new(verb, (0, length), None, (SEGMENT, queues.ordered), id);
+    let segments = Segments::new(operation, (0, length), None, (SEGMENT, queues.ordered), id);
     queues.submit(id, Operation::new(segments, keep, done));
     queues.pump(qp);
     outcome
 }
 
-const WRITE: Verb = Verb::Write { rkey: 1, address: 0 };
+const WRITE: RdmaOperation = RdmaOperation::Write { rkey: 1, address: 0 };
 
 fn own(wr_id: u64) -> WorkRequest {
-    WorkRequest { opcode: opcode::WRITE, flags: flag::SIGNALED, length: 8, wr_id, ..WorkRequest::default() }
+    WorkRequest {
+        opcode: Verb::WRITE,
+        flags: WorkFlags::SIGNALED,
+        length: 8,
+        wr_id,
+        ..WorkRequest::default()
+    }
 }
 
 #[test]
@@ -132,7 +139,7 @@ fn a_long_operation_goes_through_a_short_queue() {
 fn ordered_operations_end_with_their_last_segment() {
     let (kernel, mut queues) = Kernel::new(true);
     let mut first = submit(&mut queues, &kernel.qp, WRITE, 3 * u64::from(SEGMENT), keep());
-    let mut second = submit(&mut queues, &kernel.qp, Verb::Send, 8, keep());
+    let mut second = submit(&mut queues, &kernel.qp, RdmaOperation::Send, 8, keep());
     kernel.succeed(2);
     queues.collect(&kernel.qp);
     assert!(first.try_recv().is_err());
@@ -155,7 +162,8 @@ fn unordered_operations_end_when_every_segment_has() {
     assert_eq!(outcome.try_recv(), Ok(Ok(())));
 }
 
-/// An error ends the operation only when nothing of it is in flight, so that its buffer can be used again.
+/// An error ends an operation only when none of its segments is in flight, because then its buffer may be used
+/// again.
 #[test]
 fn a_failed_operation_keeps_its_buffer_until_everything_posted_has_ended() {
     let (kernel, mut queues) = Kernel::new(true);
@@ -173,7 +181,8 @@ fn a_failed_operation_keeps_its_buffer_until_everything_posted_has_ended() {
     assert_eq!(Arc::strong_count(&buffer), 1);
 }
 
-/// The engine completes what a dead connection has outstanding; the wire program may still copy into its memory.
+/// The engine completes the outstanding transactions of a dead connection. The wire program may still copy into
+/// their memory.
 #[test]
 fn what_this_end_has_ended_is_told_after_a_grace_period() {
     let grace = Arc::new(ByHand::default());
@@ -199,7 +208,7 @@ fn what_this_end_has_ended_is_told_after_a_grace_period() {
     assert_eq!(ended.try_recv(), Ok(Err(OperationError::Completion { code: dead, ulp_code: 0 })));
     assert_eq!(Arc::strong_count(&buffer), 1);
 
-    // What ends later needs a grace period of its own.
+    // A transaction that ends later needs another grace period.
     queues.post(&kernel.qp, own(8)).expect("room");
     kernel.complete(FIRST.add(3), late);
     kernel.advance(FIRST.add(4));
@@ -209,7 +218,7 @@ fn what_this_end_has_ended_is_told_after_a_grace_period() {
     assert_eq!((out[0].wr_id, out[0].status), (8, late));
 }
 
-/// Of an operation that has failed, what was drained still counts as under way.
+/// Drained segments of a failed operation still count as in flight.
 #[test]
 fn a_failed_operation_waits_for_the_grace_period_of_what_was_drained() {
     let grace = Arc::new(ByHand::default());
@@ -235,7 +244,13 @@ fn a_failed_operation_waits_for_the_grace_period_of_what_was_drained() {
 fn a_dropped_future_takes_nothing_back() {
     let (kernel, mut queues) = Kernel::new(true);
     let buffer: Keep = keep();
-    drop(submit(&mut queues, &kernel.qp, Verb::Send, 1000 * u64::from(SEGMENT), Arc::clone(&buffer)));
+    drop(submit(
+        &mut queues,
+        &kernel.qp,
+        RdmaOperation::Send,
+        1000 * u64::from(SEGMENT),
+        Arc::clone(&buffer),
+    ));
     for _ in 0..4 {
         kernel.succeed(SEND_QUEUE_DEPTH);
         queues.collect(&kernel.qp);
@@ -249,14 +264,14 @@ fn a_dropped_future_takes_nothing_back() {
 #[test]
 fn nothing_comes_between_the_segments_of_a_send() {
     let (kernel, mut queues) = Kernel::new(true);
-    let _outcome = submit(&mut queues, &kernel.qp, Verb::Send, 300 * u64::from(SEGMENT), keep());
+    let _outcome = submit(&mut queues, &kernel.qp, RdmaOperation::Send, 300 * u64::from(SEGMENT), keep());
     kernel.succeed(100);
     queues.collect(&kernel.qp);
     assert_eq!(queues.post(&kernel.qp, own(1)), Err(PostError::QueueFull));
     assert!(queues.pump(&kernel.qp));
     assert!(queues.post(&kernel.qp, own(1)).is_ok());
-    let opcodes: Vec<u8> = kernel.posted().iter().map(|(_, work)| work.opcode).collect();
-    assert_eq!(opcodes[opcodes.len() - 2..], [opcode::SEND_LAST, opcode::WRITE]);
+    let opcodes: Vec<Verb> = kernel.posted().iter().map(|(_, work)| work.opcode).collect();
+    assert_eq!(opcodes[opcodes.len() - 2..], [Verb::SEND_LAST, Verb::WRITE]);
 }
 
 #[test]
@@ -302,9 +317,9 @@ fn malformed_requests_are_named() {
     assert!(refused(|w| w.wr_id = OPERATION).contains("wr_id"));
     assert!(refused(|w| w.length = SEGMENT + 1).contains("transaction"));
     assert!(refused(|w| w.local_offset = u64::MAX).contains("local buffer"));
-    assert!(refused(|w| w.opcode = opcode::SEND_FIRST).contains("unordered"));
-    assert!(refused(|w| w.opcode = opcode::RECEIVE).contains("opcode"));
-    assert!(refused(|w| (w.opcode, w.remote_address) = (opcode::FETCH_ADD, 4)).contains("multiple of 8"));
+    assert!(refused(|w| w.opcode = Verb::SEND_FIRST).contains("unordered"));
+    assert!(refused(|w| w.opcode = Verb::RECEIVE).contains("opcode"));
+    assert!(refused(|w| (w.opcode, w.remote_address) = (Verb::FETCH_ADD, 4)).contains("multiple of 8"));
     assert_eq!(kernel.posted().len(), 0);
 }
 
@@ -324,7 +339,8 @@ fn receives_come_back_under_their_own_names() {
     assert_eq!(queues.occupancy(&kernel.qp).receive, RECEIVE_QUEUE_DEPTH as u32);
 }
 
-/// D-89: what waits on a dead connection completes kCmplDeadConn, what is in flight as the kernel says.
+/// D-89: on a dead connection, waiting operations complete with kCmplDeadConn, and operations in flight complete
+/// as the kernel reports.
 #[test]
 fn a_dead_connection_fails_everything() {
     let (kernel, mut queues) = Kernel::new(true);
@@ -386,7 +402,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     /// Whatever the application does, the completion ring never overflows (`Kernel::complete` asserts it), every
-    /// operation ends once, and every completion of the application comes once.
+    /// operation ends exactly once, and every completion of the application is delivered exactly once.
     #[test]
     fn nothing_overflows_and_nothing_is_lost(steps in steps()) {
         let (mut kernel, mut queues) = Kernel::new(true);

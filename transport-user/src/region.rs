@@ -1,4 +1,4 @@
-//! Memory regions: pieces of the node's memory that operations name, and peers by R_Key.
+//! Memory regions: pieces of the node's memory for operations. Peers access a registered region by its R_Key.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::info::{Access, RegionInfo};
 use crate::memory::Allocation;
 use crate::shared::Shared;
 
-/// The region table, as this side keeps it.
+/// The region table of this side.
 #[derive(Debug)]
 pub(crate) struct Regions {
     table: Mutex<Table>,
@@ -19,25 +19,26 @@ pub(crate) struct Regions {
 #[derive(Debug)]
 struct Table {
     slots: [Option<RegionInfo>; REGIONS],
-    /// Next key to try; keys are not used twice before all others were, so that a stale one finds nothing.
+    /// Next key to try. A key is used again only after all others were used, so that an old key does not find a
+    /// new region.
     next: u32,
-    /// Next key to try for a region that does not stay; they go down.
+    /// Next key to try for a temporary region. These keys descend.
     next_temporary: u32,
 }
 
-/// Which key a region gets.
+/// The choice of the key of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyChoice {
     /// This one.
     Given(RKey),
     /// The next free one, from 1.
     Next,
-    /// One from the other end, so that those that applications count on stay free.
+    /// The next free one from the largest key down, so that the keys that applications expect stay free.
     Temporary,
 }
 
 impl Regions {
-    /// Empty; the first key is 1 (D-84).
+    /// Makes an empty table. The first key is 1 (D-84).
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { table: Mutex::new(Table::new()) })
     }
@@ -59,19 +60,19 @@ impl Regions {
         let memory = Allocation::new(&shared.maps, &shared.pool, length)?;
         let info = RegionInfo { key, length: length as u64, offset: memory.offset(), access };
         table.slots[slot_of(key)] = Some(info);
-        let entry = Region { offset: info.offset, length: info.length, key: key.0, access: access.bits() };
+        let entry = Region { offset: info.offset, length: info.length, key: key.0, access: access.flags() };
         publish(shared, key, entry);
         let registration = Registration { regions: Arc::clone(self), shared: Arc::clone(shared), info };
         Ok(MemoryRegion { registration: Some(Arc::new(registration)), memory: Arc::new(memory) })
     }
 
-    /// `length` zeroed bytes that no peer can name.
+    /// Allocates `length` zeroed bytes that peers cannot access.
     pub(crate) fn allocate(shared: &Arc<Shared>, length: usize) -> Result<MemoryRegion, Error> {
         let memory = Allocation::new(&shared.maps, &shared.pool, length)?;
         Ok(MemoryRegion { registration: None, memory: Arc::new(memory) })
     }
 
-    /// All regions, by slot.
+    /// Returns all regions, by slot.
     pub(crate) fn all(&self) -> Vec<RegionInfo> {
         let table = self.table.lock().expect("no panic under the lock");
         table.slots.iter().flatten().copied().collect()
@@ -121,7 +122,8 @@ fn slot_of(key: RKey) -> usize {
     key.0 as usize % REGIONS
 }
 
-/// Writes an entry of the datapath's table so that no packet finds a mixture of two regions: the key comes last.
+/// Writes an entry of the datapath's table. The key is written last, so that no packet finds a mixture of two
+/// regions.
 fn publish(shared: &Shared, key: RKey, entry: Region) {
     let slot = shared.maps.regions.get(slot_of(key));
     slot.store(Region { key: 0, ..slot.load() });
@@ -131,7 +133,7 @@ fn publish(shared: &Shared, key: RKey, entry: Region) {
     slot.store(entry);
 }
 
-/// Takes an entry out of the datapath's table and waits until no packet that found it before is being processed.
+/// Clears an entry of the datapath's table, and waits until no packet that found it before is being processed.
 fn retract(shared: &Shared, key: RKey) {
     publish(shared, key, Region::default());
     if shared.is_down() {
@@ -140,7 +142,7 @@ fn retract(shared: &Shared, key: RKey) {
     shared.grace.wait();
 }
 
-/// An entry of the region table, cleared on drop.
+/// An entry of the region table. Dropping it clears the entry.
 #[derive(Debug)]
 struct Registration {
     regions: Arc<Regions>,
@@ -158,43 +160,45 @@ impl Drop for Registration {
 
 /// Memory of a node, registered or not.
 ///
-/// A peer reaches registered memory by its key as far as its access rights go; operations of this node use it as their local
-/// buffer. Peers read and write it at any time: what must not be seen half-written is guarded by a protocol above,
-/// as with any RDMA. Clones name the same region; it is deregistered when the last one is dropped, or at once by
-/// [`MemoryRegion::deregister`]. Its bytes are reused only after the operations in flight have ended.
+/// Peers access registered memory by its key, within its access rights. Operations of this node use it as their
+/// local buffer. Peers may read and write at any time. As with any RDMA, the application needs a protocol if
+/// partial writes must not be seen. Clones refer to the same region. It is deregistered when the last clone is
+/// dropped, or by [`MemoryRegion::deregister`]. Its bytes are reused only after the operations in flight have
+/// ended.
 #[derive(Clone, Debug)]
 pub struct MemoryRegion {
-    // Dropped first: the key goes before the bytes.
+    // This field is dropped first: the key is removed before the bytes are freed.
     registration: Option<Arc<Registration>>,
     memory: Arc<Allocation>,
 }
 
 impl MemoryRegion {
-    /// The key that peers use; 0, which is never valid, for memory that is not registered.
+    /// Returns the key that peers use. For memory that is not registered this is 0, which is never valid.
     pub fn key(&self) -> RKey {
         self.info().key
     }
 
-    /// Bytes; at least 1.
+    /// Returns the length in bytes, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a region is never empty")]
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// What peers may do.
+    /// Returns the rights of peers.
     pub fn access(&self) -> Access {
         self.info().access
     }
 
-    /// Key, length, rights.
+    /// Returns the key, the length and the rights.
     pub fn info(&self) -> RegionInfo {
         let (length, offset) = (self.memory.len() as u64, self.memory.offset());
         let unregistered = RegionInfo { key: RKey(0), length, offset, access: Access::LOCAL };
         self.registration.as_ref().map_or(unregistered, |registration| registration.info)
     }
 
-    /// The first byte, in this process's memory. Valid for [`Self::len`] bytes while a clone of the region lives; the
-    /// datapath writes there without asking, so make no references to it, only volatile or atomic accesses.
+    /// Returns a pointer to the first byte in this process's memory. It is valid for [`Self::len`] bytes while a
+    /// clone of the region exists. The datapath may write there at any time, so do not make references to it. Use
+    /// volatile or atomic accesses only.
     pub fn as_ptr(&self) -> *mut u8 {
         self.memory.as_ptr()
     }
@@ -207,7 +211,7 @@ impl MemoryRegion {
         if self.memory.write(offset, bytes) { Ok(()) } else { Err(self.out_of_bounds(offset, bytes.len())) }
     }
 
-    /// Copies from the region.
+    /// Copies bytes of the region into `bytes`.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`].
@@ -215,7 +219,7 @@ impl MemoryRegion {
         if self.memory.read(offset, bytes) { Ok(()) } else { Err(self.out_of_bounds(offset, bytes.len())) }
     }
 
-    /// `length` bytes from `offset`, as the local buffer of a work request
+    /// Returns the position of `length` bytes at `offset`, for the local buffer of a work request
     /// ([`WorkRequest::local_offset`](transport_common::queues::WorkRequest::local_offset)).
     ///
     /// # Errors
@@ -227,14 +231,14 @@ impl MemoryRegion {
         Ok(self.memory.offset() + offset)
     }
 
-    /// Takes the key from the peers now, whatever clones there are; those lose nothing but the key.
+    /// Ends the access of peers now, even if there are clones. The clones stay valid for local use.
     pub fn deregister(self) {
         if let Some(registration) = &self.registration {
             retract(&registration.shared, registration.info.key);
         }
     }
 
-    /// The bytes, for an operation to hold on to.
+    /// Returns the allocation, so that an operation can keep it alive.
     pub(crate) fn memory(&self) -> &Arc<Allocation> {
         &self.memory
     }

@@ -1,4 +1,4 @@
-//! Eight-byte places in the node's memory for the original values that atomics return.
+//! Places of 8 bytes in the node's memory, for the original values that atomics return.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,11 +8,11 @@ use crate::error::Error;
 use crate::maps::Maps;
 use crate::memory::{Allocation, PAGE, Pool};
 
-/// Bytes of a place.
+/// Size of a place, bytes.
 pub(crate) const WORD: usize = 8;
 const PLACES: usize = PAGE / WORD;
 
-/// The places of one connection: two for each entry of its send queue.
+/// The places of one connection: two per entry of its send queue.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     memory: Allocation,
@@ -29,7 +29,7 @@ impl Scratch {
         }))
     }
 
-    /// A place, as soon as one is free.
+    /// Takes a place. Waits until one is free.
     pub(crate) async fn take(self: &Arc<Self>) -> Place {
         let permit =
             Arc::clone(&self.available).acquire_owned().await.expect("the semaphore is never closed");
@@ -38,7 +38,7 @@ impl Scratch {
     }
 }
 
-/// A place, given back on drop.
+/// A place. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     scratch: Arc<Scratch>,
@@ -47,12 +47,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Its offset in the node's memory.
+    /// Returns its offset in the node's memory.
     pub(crate) fn offset(&self) -> u64 {
         self.scratch.memory.offset() + (self.index * WORD) as u64
     }
 
-    /// Its value; host order, as the datapath wrote it (D-84).
+    /// Returns its value. The datapath writes it in host byte order (D-84).
     pub(crate) fn value(&self) -> u64 {
         let mut bytes = [0; WORD];
         let inside = self.scratch.memory.read((self.index * WORD) as u64, &mut bytes);

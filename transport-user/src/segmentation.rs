@@ -1,6 +1,6 @@
-//! How much fits one transaction, and how an operation is cut into transactions (D-84).
+//! The largest user data of one transaction, and the cutting of operations into transactions (D-84).
 
-use transport_common::queues::{WorkRequest, flag, opcode};
+use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 
 /// Ethernet header with an 802.1Q tag (D-86).
 const ETHERNET: u32 = 18;
@@ -12,48 +12,50 @@ const PSP: u32 = 16;
 const FALCON: u32 = 28;
 /// BTH, RETH and immediate data, the largest RDMA headers in front of data.
 const RDMA: u32 = 12 + 16 + 4;
-/// Largest frame a live test run hands out, which bounds what the engine can send.
+/// Largest frame of a live test run, bytes. It limits the frames that the engine can send.
 const LIVE_FRAME: u32 = 3408;
-/// Segments are multiples of this, so that those of an aligned buffer are aligned for the copy.
+/// The largest segment is a multiple of this, so that the segments of an aligned buffer are aligned for the copy.
 const ALIGNMENT: u32 = 64;
 /// Largest segment at any MTU: 3264 bytes, the same for both IP versions.
 pub const LARGEST_SEGMENT: u32 = {
     let room = LIVE_FRAME - ETHERNET - IP[1] - UDP - PSP - FALCON - RDMA;
     room - room % ALIGNMENT
 };
-/// Smallest user data of a segment for which a node comes up.
+/// Smallest user data of a segment, bytes. A node does not come up if the MTU allows less.
 const SMALLEST_SEGMENT: u32 = ALIGNMENT;
 
 const fn overhead(ipv6: bool) -> u32 {
     IP[ipv6 as usize] + UDP + PSP + FALCON + RDMA
 }
 
-/// Smallest MTU a node comes up with.
+/// Returns the smallest MTU of a node, bytes.
 pub(crate) const fn smallest_mtu(ipv6: bool) -> u32 {
     overhead(ipv6) + SMALLEST_SEGMENT
 }
 
-/// Largest user data of one transaction at this MTU, bytes; the MTU must not be below [`smallest_mtu`].
+/// Returns the largest user data of one transaction at this MTU, bytes. The MTU must not be below
+/// [`smallest_mtu`].
 pub(crate) const fn max_segment(mtu: u32, ipv6: bool) -> u32 {
     let room = mtu.saturating_sub(overhead(ipv6));
     let segment = room - room % 8;
     if segment < LARGEST_SEGMENT { segment } else { LARGEST_SEGMENT }
 }
 
-/// Bytes by which Pull Data has smaller headers than the largest in front of other data: a Falcon header of 24 bytes, and
-/// of RDMA its own 16.
+/// Difference of the largest headers in front of data and of the headers of Pull Data, bytes. Pull Data has a
+/// Falcon header of 24 bytes and RDMA headers of 16 bytes.
 const PULL_DATA_SPARES: u32 = (FALCON + RDMA) - (24 + 16);
 
-/// Largest user data of Pull Data at this MTU, bytes: a peer whose MTU is larger may ask for more than we can send.
+/// Returns the largest user data of Pull Data at this MTU, bytes. A peer with a larger MTU may ask for more than
+/// we can send.
 pub(crate) const fn max_answer(mtu: u32, ipv6: bool) -> u32 {
     let room = mtu.saturating_sub(overhead(ipv6)) + PULL_DATA_SPARES;
     let answer = room - room % 8;
     if answer < LARGEST_SEGMENT { answer } else { LARGEST_SEGMENT }
 }
 
-/// What an operation is, before it is cut.
+/// An operation before it is cut into segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum RdmaOperation {
     Write { rkey: u32, address: u64 },
     Read { rkey: u32, address: u64 },
     Send,
@@ -64,38 +66,38 @@ pub(crate) enum Verb {
 /// The transactions of one operation, one after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segments {
-    verb: Verb,
-    /// Node memory offset of the local buffer.
+    operation: RdmaOperation,
+    /// Offset of the local buffer in the node's memory.
     local_offset: u64,
-    /// Bytes of the whole operation.
+    /// Length of the whole operation, bytes.
     length: u64,
     immediate: Option<u32>,
     max_segment: u32,
-    /// Signals every segment instead of the last.
+    /// Whether every segment is signaled, instead of only the last one.
     signal_all: bool,
     wr_id: u64,
-    /// Segments in all, at least 1.
+    /// Total number of segments, at least 1.
     total: u32,
-    /// Segments made so far.
+    /// Number of segments returned so far.
     made: u32,
 }
 
 impl Segments {
-    /// An operation on `length` bytes at `local_offset`, cut into segments of `max_segment` bytes.
+    /// Cuts an operation on `length` bytes at `local_offset` into segments of `max_segment` bytes.
     ///
-    /// On an ordered connection the completions come in order, so that the last one speaks for all before it; on an
-    /// unordered one every segment is signaled.
+    /// On an ordered connection the completions come in order, so only the last segment is signaled. On an
+    /// unordered connection every segment is signaled.
     pub(crate) fn new(
-        verb: Verb,
+        operation: RdmaOperation,
         (local_offset, length): (u64, u64),
         immediate: Option<u32>,
         (max_segment, ordered): (u32, bool),
         wr_id: u64,
     ) -> Self {
-        // The pool bounds the length, and with it the number of segments, far below 2^32.
+        // The size of the pool limits the length, so the number of segments is far below 2^32.
         let total = length.div_ceil(u64::from(max_segment)).max(1) as u32;
         Self {
-            verb,
+            operation,
             local_offset,
             length,
             immediate,
@@ -107,17 +109,17 @@ impl Segments {
         }
     }
 
-    /// Whether all segments were made.
+    /// Returns whether all segments were returned.
     pub(crate) fn is_done(&self) -> bool {
         self.made == self.total
     }
 
-    /// Whether some segments, but not all, were made.
+    /// Returns whether some segments, but not all, were returned.
     pub(crate) fn is_begun(&self) -> bool {
         self.made != 0 && !self.is_done()
     }
 
-    /// The next segment.
+    /// Returns the next segment.
     pub(crate) fn next(&mut self) -> Option<WorkRequest> {
         if self.is_done() {
             return None;
@@ -129,28 +131,28 @@ impl Segments {
             local_offset: self.local_offset + done,
             wr_id: self.wr_id,
             segment: self.made,
-            flags: if last || self.signal_all { flag::SIGNALED } else { 0 },
+            flags: if last || self.signal_all { WorkFlags::SIGNALED } else { WorkFlags::empty() },
             ..WorkRequest::default()
         };
-        match self.verb {
-            Verb::Write { rkey, address } => {
-                (work.opcode, work.rkey, work.remote_address) = (opcode::WRITE, rkey, address + done);
+        match self.operation {
+            RdmaOperation::Write { rkey, address } => {
+                (work.opcode, work.rkey, work.remote_address) = (Verb::WRITE, rkey, address + done);
             }
-            Verb::Read { rkey, address } => {
-                (work.opcode, work.rkey, work.remote_address) = (opcode::READ, rkey, address + done);
+            RdmaOperation::Read { rkey, address } => {
+                (work.opcode, work.rkey, work.remote_address) = (Verb::READ, rkey, address + done);
             }
-            Verb::Send => work.opcode = send_opcode(first, last),
-            Verb::CompareSwap { rkey, address, compare, swap } => {
-                (work.opcode, work.rkey, work.remote_address) = (opcode::COMPARE_SWAP, rkey, address);
+            RdmaOperation::Send => work.opcode = send_opcode(first, last),
+            RdmaOperation::CompareSwap { rkey, address, compare, swap } => {
+                (work.opcode, work.rkey, work.remote_address) = (Verb::COMPARE_SWAP, rkey, address);
                 (work.compare, work.swap_or_add) = (compare, swap);
             }
-            Verb::FetchAdd { rkey, address, add } => {
-                (work.opcode, work.rkey, work.remote_address) = (opcode::FETCH_ADD, rkey, address);
+            RdmaOperation::FetchAdd { rkey, address, add } => {
+                (work.opcode, work.rkey, work.remote_address) = (Verb::FETCH_ADD, rkey, address);
                 work.swap_or_add = add;
             }
         }
         if let (true, Some(immediate)) = (last, self.immediate) {
-            work.flags |= flag::IMMEDIATE;
+            work.flags |= WorkFlags::IMMEDIATE;
             work.immediate = immediate;
         }
         self.made += 1;
@@ -158,12 +160,12 @@ impl Segments {
     }
 }
 
-const fn send_opcode(first: bool, last: bool) -> u8 {
+const fn send_opcode(first: bool, last: bool) -> Verb {
     match (first, last) {
-        (true, true) => opcode::SEND_ONLY,
-        (true, false) => opcode::SEND_FIRST,
-        (false, false) => opcode::SEND_MIDDLE,
-        (false, true) => opcode::SEND_LAST,
+        (true, true) => Verb::SEND_ONLY,
+        (true, false) => Verb::SEND_FIRST,
+        (false, false) => Verb::SEND_MIDDLE,
+        (false, true) => Verb::SEND_LAST,
     }
 }
 
@@ -190,7 +192,8 @@ mod tests {
         }
     }
 
-    /// D-84, F-8.5.3.2-1: Pull Data has the smallest headers, so it holds more than a segment that we send ourselves.
+    /// D-84, F-8.5.3.2-1: Pull Data has the smallest headers, so it can have more data than a segment that we
+    /// send.
     #[test]
     fn answers_fill_the_mtu() {
         assert_eq!((max_answer(1500, false), max_answer(1500, true)), (1416, 1392));
@@ -204,54 +207,54 @@ mod tests {
         }
     }
 
-    /// D-84: First, Middle, Last; the immediate on the last only.
+    /// D-84: First, Middle, Last. Only the last segment has the immediate data.
     #[test]
     fn a_send_is_first_middle_last() {
-        let work = all(Segments::new(Verb::Send, (4096, 250), Some(7), (100, true), 1));
+        let work = all(Segments::new(RdmaOperation::Send, (4096, 250), Some(7), (100, true), 1));
         assert_eq!(
             work.iter().map(|w| (w.opcode, w.length, w.local_offset, w.segment)).collect::<Vec<_>>(),
             [
-                (opcode::SEND_FIRST, 100, 4096, 0),
-                (opcode::SEND_MIDDLE, 100, 4196, 1),
-                (opcode::SEND_LAST, 50, 4296, 2)
+                (Verb::SEND_FIRST, 100, 4096, 0),
+                (Verb::SEND_MIDDLE, 100, 4196, 1),
+                (Verb::SEND_LAST, 50, 4296, 2)
             ]
         );
         assert_eq!(
             work.iter().map(|w| w.flags).collect::<Vec<_>>(),
-            [0, 0, flag::SIGNALED | flag::IMMEDIATE]
+            [WorkFlags::empty(), WorkFlags::empty(), WorkFlags::all()]
         );
         assert_eq!((work[1].immediate, work[2].immediate), (0, 7));
     }
 
     #[test]
     fn no_bytes_are_still_one_transaction() {
-        let work = all(Segments::new(Verb::Send, (0, 0), None, (100, true), 1));
-        assert_eq!((work.len(), work[0].opcode, work[0].length), (1, opcode::SEND_ONLY, 0));
+        let work = all(Segments::new(RdmaOperation::Send, (0, 0), None, (100, true), 1));
+        assert_eq!((work.len(), work[0].opcode, work[0].length), (1, Verb::SEND_ONLY, 0));
     }
 
-    /// D-84: an atomic keeps its operands apart.
+    /// D-84: an atomic has its operands in separate fields.
     #[test]
     fn an_atomic_is_one_transaction() {
-        let verb = Verb::CompareSwap { rkey: 3, address: 64, compare: 1, swap: 2 };
-        let work = all(Segments::new(verb, (8, 8), None, (100, false), 9));
+        let operation = RdmaOperation::CompareSwap { rkey: 3, address: 64, compare: 1, swap: 2 };
+        let work = all(Segments::new(operation, (8, 8), None, (100, false), 9));
         let [work] = work[..] else { panic!("{work:?}") };
-        assert_eq!((work.opcode, work.rkey, work.remote_address), (opcode::COMPARE_SWAP, 3, 64));
+        assert_eq!((work.opcode, work.rkey, work.remote_address), (Verb::COMPARE_SWAP, 3, 64));
         assert_eq!((work.compare, work.swap_or_add, work.wr_id, work.length), (1, 2, 9, 8));
     }
 
     proptest! {
-        /// Every byte goes once, to its own address, and on unordered connections every segment is signaled.
+        /// Every byte is sent once, to its address, and on unordered connections every segment is signaled.
         #[test]
         fn segments_tile_the_operation(length in 0u64..100_000, max in 1u32..4000, ordered: bool) {
-            let verb = Verb::Write { rkey: 1, address: 1 << 40 };
-            let segments = Segments::new(verb, (4096, length), None, (max, ordered), 5);
+            let operation = RdmaOperation::Write { rkey: 1, address: 1 << 40 };
+            let segments = Segments::new(operation, (4096, length), None, (max, ordered), 5);
             let work = all(segments);
             prop_assert_eq!(work.len(), segments.total as usize);
             let mut at = 0;
             for (n, w) in work.iter().enumerate() {
                 prop_assert_eq!((w.local_offset, w.remote_address), (4096 + at, (1 << 40) + at));
                 prop_assert!(w.length <= max && w.segment == n as u32);
-                prop_assert_eq!(w.flags & flag::SIGNALED != 0, !ordered || n + 1 == work.len());
+                prop_assert_eq!(w.flags.contains(WorkFlags::SIGNALED), !ordered || n + 1 == work.len());
                 at += u64::from(w.length);
             }
             prop_assert_eq!(at, length);

@@ -1,4 +1,4 @@
-//! What everything that belongs to a node holds on to: its memory, its doorbell, its poller.
+//! The state that all handles of a node share: its memory, its doorbell, its poller.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -14,26 +14,26 @@ use crate::poller::Poller;
 use crate::rate_update::RateUpdate;
 use crate::statistics::ConnectionStatistics;
 
-/// The common part of a node's handles. It outlives the node itself while a region or a connection is held; the
-/// datapath is gone by then.
+/// The common part of a node's handles. It exists longer than the node itself if a handle of a region or a
+/// connection exists. The datapath is stopped by then.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) maps: Arc<Maps>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) doorbell: Doorbell,
     pub(crate) poller: Poller,
-    /// Waits for programs that still copy for what has ended.
+    /// Waits until no program copies data for a connection or a region that has ended.
     pub(crate) grace: Arc<GracePeriods>,
     /// The rate update engine in user space.
     pub(crate) rate_update: RateUpdate,
     /// Sums over the connections that have ended.
     pub(crate) ended: Mutex<ConnectionStatistics>,
-    /// The node was brought down, or its engine has failed for good.
+    /// Whether the node was brought down, or its engine has failed permanently.
     pub(crate) down: AtomicBool,
 }
 
 impl Shared {
-    /// Fresh, around the maps of a loaded object.
+    /// Makes the shared state around the maps of a loaded object.
     pub(crate) fn new(maps: Maps, rate_update: RateUpdate) -> Result<Arc<Self>, Error> {
         Ok(Arc::new(Self {
             maps: Arc::new(maps),
@@ -47,23 +47,24 @@ impl Shared {
         }))
     }
 
-    /// Whether the datapath is gone.
+    /// Returns whether the datapath is stopped.
     pub(crate) fn is_down(&self) -> bool {
         self.down.load(SeqCst)
     }
 
-    /// Tells the engine that connection `slot` has something to do. A system call only while the engine sleeps.
+    /// Notifies the engine that connection `slot` has work. Makes a system call only if the engine sleeps.
     pub(crate) fn ring(&self, slot: usize) {
         let node = self.maps.node();
         let (word, bit) = (&node.ready[slot / 64], 1 << (slot % 64));
-        // What was posted has to be seen before the bit is looked at: the engine clears the bit and then looks for
-        // what was posted. While it stands, the engine's cache line stays where it is.
+        // The posted work must be visible before the bit is read: the engine clears the bit and then looks for
+        // posted work. If the bit is set already, it is not written again, so that the cache line stays in the
+        // engine's cache.
         fence(SeqCst);
         if word.load(Relaxed) & bit == 0 {
             word.fetch_or(bit, SeqCst);
         }
-        // The engine stores `sleeping` before it looks at `ready` for the last time, we the other way round: one of
-        // the two sees the other.
+        // The engine writes `engine_sleeping` and then reads `ready` for the last time. This function writes
+        // `ready` and then reads `engine_sleeping`. So at least one of the two sees the write of the other.
         if node.engine_sleeping.load(SeqCst) == 1
             && node.engine_sleeping.compare_exchange(1, 0, SeqCst, SeqCst).is_ok()
         {
@@ -72,7 +73,7 @@ impl Shared {
     }
 }
 
-/// What wakes the engine thread from its sleep.
+/// The event that wakes the engine thread.
 #[derive(Debug)]
 pub(crate) struct Doorbell(EventFd);
 
@@ -83,15 +84,15 @@ impl Doorbell {
         event.map(Self).map_err(|e| Error::system("create the engine's doorbell", e))
     }
 
-    /// Wakes the engine, now or when it next falls asleep.
+    /// Wakes the engine, now or when it sleeps the next time.
     pub(crate) fn wake(&self) {
-        // The only failure is a counter at its limit, and that wakes as well.
+        // This fails only if the counter is at its limit, and then the engine wakes as well.
         let _ = self.0.write(1);
     }
 
-    /// Forgets wake-ups so far.
+    /// Clears earlier wake-ups.
     pub(crate) fn reset(&self) {
-        // Nothing to read is nothing to forget.
+        // This fails if there was no wake-up, which is no error.
         let _ = self.0.read();
     }
 }

@@ -1,16 +1,17 @@
-//! What connections count, for people: the datapath's own statistics, whose crate knows no serde, and what its parts count.
+//! The counters of connections in a form that serde can write: the statistics of the datapath, whose crate does
+//! not use serde, and counters of its parts.
 
 use core::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use transport_common::connection::{Entry, Statistics};
 
-/// What one connection has counted, or several together.
+/// The counters of one connection, or their sums over several connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionStatistics {
-    /// Transactions completed to the application, well or in error.
+    /// Transactions that completed to the application, with success or in error.
     pub completions: u64,
-    /// The datapath's counts.
+    /// Counters of the datapath.
     #[serde(flatten, with = "StatisticsFields")]
     pub datapath: Statistics,
 }
@@ -20,7 +21,7 @@ impl ConnectionStatistics {
         Self { completions: entry.connection.initiator.completed, datapath: entry.tables.statistics }
     }
 
-    /// Adds those of another connection.
+    /// Adds the counters of another connection.
     pub(crate) fn add(&mut self, other: &Self) {
         self.completions += other.completions;
         add(&mut self.datapath, &other.datapath);
@@ -35,7 +36,7 @@ impl Deref for ConnectionStatistics {
     }
 }
 
-/// [`Statistics`], field by field: the compiler says when one is missing here.
+/// The fields of [`Statistics`]. The compiler reports an error if one is missing here.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Statistics")]
 struct StatisticsFields {

@@ -1,4 +1,4 @@
-//! What a node has counted and how full it is.
+//! The counters of a node and the use of its pools.
 
 use std::collections::BTreeMap;
 
@@ -9,49 +9,52 @@ use crate::loader::AttachMode;
 use crate::nic_time::DelayHistograms;
 use crate::rate_update::RateUpdateStatus;
 use crate::statistics::ConnectionStatistics;
+use crate::transmit::Transmit;
 
-/// A snapshot of a node. Counts grow from the moment the node came up; the values are not all of one instant.
+/// A snapshot of a node. Counters start when the node comes up. The values are not read at the same instant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeStats {
-    /// How the wire program is attached.
+    /// Attach mode of the wire program.
     pub attach: AttachMode,
+    /// How frames of the engine leave.
+    pub transmit: Transmit,
     /// The engine thread.
     pub engine: EngineStatus,
     /// The rate update engine in user space.
     pub rate_update: RateUpdateStatus,
     /// Delays of all acknowledgements.
     pub delays: DelayHistograms,
-    /// Every counter of the datapath by its name (see `transport_common::counters`).
+    /// All counters of the datapath by name (see `transport_common::counters`).
     pub counters: BTreeMap<String, u64>,
-    /// How full the pools are.
+    /// Use of the pools.
     pub pools: Pools,
-    /// Sums over all connections since the node came up, those that have ended included.
+    /// Sums over all connections since the node came up, including those that have ended.
     pub connections: ConnectionStatistics,
 }
 
-/// How full the pools of a node are; after the work is done all are empty again.
+/// The use of the pools of a node. When all work is done, nothing is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pools {
     /// Receive cells in use.
     pub cells_in_use: u64,
-    /// Receive cells there are.
+    /// Total number of receive cells.
     pub cells: u64,
-    /// Connections that exist.
+    /// Number of connections.
     pub connections: usize,
-    /// Connections there can be.
+    /// Largest number of connections.
     pub connection_slots: usize,
-    /// Regions registered.
+    /// Number of registered regions.
     pub regions: usize,
-    /// Regions there can be.
+    /// Largest number of registered regions.
     pub region_slots: usize,
     /// Bytes of registered memory in use.
     pub memory_used: u64,
-    /// Bytes of registered memory there are.
+    /// Total bytes of registered memory.
     pub memory: u64,
     /// Send queue entries in use, over all connections.
     pub send_entries: u64,
     /// Receives posted, over all connections.
     pub receive_entries: u64,
-    /// Completions not collected by the application, over all connections.
+    /// Completions that the application has not collected, over all connections.
     pub completions: u64,
 }

@@ -1,33 +1,34 @@
-//! Compiling what can be compiled already while tools are installed, which is mostly waiting for the network.
+//! Compiles what does not need the missing tools while these are installed, which mostly means waiting for the
+//! network.
 
 use std::process::{Child, Command, Stdio};
 
 use crate::shell::{Progress, cargo};
 
-/// A build that has not begun, goes on, or is over. It is only ever a help: what it could not build, the build after
-/// the installation builds, and that one reports. Ends when dropped.
+/// A build that has not begun, is running, or has ended. It only saves time: the build after the installation
+/// builds what this one could not, and reports errors. It is killed when dropped.
 pub(crate) struct BuildAhead {
     arguments: Vec<&'static str>,
     child: Option<Child>,
 }
 
 impl BuildAhead {
-    /// Remembers the arguments of cargo for later.
+    /// Stores the arguments of cargo for later.
     pub(crate) fn of(arguments: &[&'static str]) -> Self {
         Self { arguments: arguments.to_vec(), child: None }
     }
 
-    /// Begins, unless there is nothing to build or it has begun already.
+    /// Begins the build, unless there is nothing to build or it has begun already.
     pub(crate) fn begin(&mut self, progress: &Progress) {
         if self.arguments.is_empty() || self.child.is_some() {
             return;
         }
         progress.say("compiling the libraries in the meantime");
-        // The package that embeds the XDP programs fails as long as their tools are missing; all others are built.
+        // The package that embeds the XDP programs fails while their tools are missing. All others are built.
         self.child = start(cargo().args(&self.arguments).arg("--keep-going"));
     }
 
-    /// Waits until it is over, whatever came of it.
+    /// Waits until the build has ended, with any result.
     pub(crate) fn finish(mut self, progress: &Progress) {
         if let Some(child) = &mut self.child {
             if let Ok(None) = child.try_wait() {

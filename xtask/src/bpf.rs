@@ -1,36 +1,20 @@
-//! An XDP program of two or three instructions, to see what the kernel can do before anything is built.
+//! An XDP program of two instructions. It tests what a driver supports before anything is built.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use bpf_call::{Instruction, LoadXdp, XDP_DROP, XDP_FLAGS_DRV_MODE, link_xdp, run_live};
+use bpf_call::{Instruction, LoadXdp, XDP_DROP, XDP_FLAGS_DRV_MODE, link_xdp};
 
 const DROP: [Instruction; 2] = [Instruction::set_result(XDP_DROP), Instruction::EXIT];
-const DROP_AFTER_MAY_GOTO: [Instruction; 3] = [Instruction::MAY_GOTO, DROP[0], DROP[1]];
 
-/// An XDP program that drops every packet, loaded into the kernel until dropped.
+/// An XDP program that drops every packet. It stays in the kernel until this value is dropped.
 pub(crate) struct DropProgram(OwnedFd);
 
 impl DropProgram {
     /// Loads it.
     pub(crate) fn load() -> io::Result<Self> {
-        Self::load_instructions(&DROP)
-    }
-
-    /// Loads it with a `may_goto` in it, as Tiercel's programs have.
-    pub(crate) fn load_with_may_goto() -> io::Result<Self> {
-        Self::load_instructions(&DROP_AFTER_MAY_GOTO)
-    }
-
-    fn load_instructions(instructions: &[Instruction]) -> io::Result<Self> {
-        LoadXdp { name: c"preflight", license: c"Dual MIT/GPL", instructions, bound_to: None }
-            .load(&mut [])
-            .map(Self)
-    }
-
-    /// Runs it over one frame as the driver of a network card would.
-    pub(crate) fn run_live_frame(&self) -> io::Result<()> {
-        run_live(self.0.as_fd(), 1, 1)
+        let (name, license) = (c"preflight", c"Dual MIT/GPL");
+        LoadXdp { name, license, instructions: &DROP, bound_to: None }.load(&mut []).map(Self)
     }
 
     /// Attaches it in the driver of the interface with this index, and detaches it again.

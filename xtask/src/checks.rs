@@ -1,4 +1,4 @@
-//! Format, clippy and documentation: what must be clean beside the tests.
+//! The checks besides the tests: format, citations, links, clippy and documentation.
 
 use anyhow::Result;
 
@@ -7,15 +7,15 @@ use crate::{
     shell::{Progress, cargo, run, target_dir, workspace},
 };
 
-/// One thing that must be clean.
+/// One check.
 pub(crate) struct Check {
-    /// How a report names it.
+    /// Its name in a report.
     name: &'static str,
-    /// Fails with what is wrong.
+    /// Performs it; the error says what is wrong.
     perform: fn(&Progress) -> Result<()>,
 }
 
-/// What `cargo xtask lint` checks.
+/// The checks of `cargo xtask lint`.
 pub(crate) const LINTS: [Check; 5] = [
     Check { name: "format", perform: format_is_kept },
     Check { name: "citations", perform: citations_resolve },
@@ -24,10 +24,10 @@ pub(crate) const LINTS: [Check; 5] = [
     Check { name: "clippy for BPF", perform: clippy_on_programs },
 ];
 
-/// The documentation builds without warnings.
+/// Checks that the documentation builds without warnings.
 pub(crate) const DOCUMENTATION: Check = Check { name: "documentation", perform: document };
 
-/// Performs the checks, whatever fails on the way; what each that failed has to say.
+/// Performs all checks, also after a failure, and returns the message of each failed check.
 pub(crate) fn complaints(checks: impl IntoIterator<Item = Check>, progress: &Progress) -> Vec<String> {
     let mut complaints = vec![];
     for check in checks {
@@ -38,7 +38,8 @@ pub(crate) fn complaints(checks: impl IntoIterator<Item = Check>, progress: &Pro
     complaints
 }
 
-/// The XDP programs are a workspace of their own; cargo's commands for the host's do not see them.
+/// The XDP programs are a workspace of their own, so cargo's commands for the host's workspace do not include
+/// them.
 const PROGRAMS_MANIFEST: [&str; 2] = ["--manifest-path", "transport-ebpf/Cargo.toml"];
 
 /// Formats all crates.

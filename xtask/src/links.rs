@@ -1,4 +1,4 @@
-//! Links between the pages of the repository: each must lead to a file, and to a heading or anchor in it.
+//! Checks the links between the pages of the repository: each target file, heading and anchor must exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::clauses::sources;
 
-/// Fails, naming each place, if a link of a page leads nowhere.
+/// Fails if the target of a link does not exist. The error names each such link.
 ///
 /// # Errors
 /// Also if a file cannot be read.
@@ -22,12 +22,12 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let broken: Vec<String> =
         pages.iter().flat_map(|(page, text)| broken(root, &pages, page, text)).collect();
     if !broken.is_empty() {
-        bail!("{} links between pages are broken:\n  {}", broken.len(), broken.join("\n  "));
+        bail!("{} links between pages are broken; correct them:\n  {}", broken.len(), broken.join("\n  "));
     }
     Ok(())
 }
 
-/// What is wrong with the links of a page.
+/// Returns a message for each broken link of a page.
 fn broken(root: &Path, pages: &BTreeMap<PathBuf, String>, page: &Path, text: &str) -> Vec<String> {
     let mut complaints = vec![];
     for (line, target) in links(text) {
@@ -46,7 +46,7 @@ fn broken(root: &Path, pages: &BTreeMap<PathBuf, String>, page: &Path, text: &st
     complaints
 }
 
-/// `directory` with `link`, without `.` and `..`.
+/// Joins `directory` and `link`, and resolves `.` and `..`.
 fn resolved(directory: &Path, link: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for part in directory.join(link).components() {
@@ -59,7 +59,7 @@ fn resolved(directory: &Path, link: &str) -> PathBuf {
     path
 }
 
-/// Lines of a page that are no code, counted from 1.
+/// Returns the lines of a page that are not code, with their numbers from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -69,7 +69,8 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Links to files of the repository, with their lines. A link may be broken over two lines only in its text.
+/// Returns the links to files of the repository, with their line numbers. Only the text of a link may contain a
+/// line break, not its target.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = vec![];
     for (number, line) in prose(text) {
@@ -84,7 +85,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What a link into a page may name: its anchors, and its headings as GitHub names them.
+/// Returns the possible targets of links into a page: its anchors, and the anchors that GitHub gives its headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text) {
@@ -99,7 +100,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// The anchor that GitHub gives a heading.
+/// Returns the anchor that GitHub gives a heading.
 fn slug(heading: &str) -> String {
     heading
         .trim()

@@ -1,10 +1,11 @@
-//! Everything a person types: `cargo xtask setup · run · test · bench · experiment · build · fmt · lint · doc ·
-//! clauses · matrix`.
+//! The commands for developers: `cargo xtask setup · run · test · bench · experiment · build · dist · fmt · lint ·
+//! doc · clauses · matrix`.
 
 mod ahead;
 mod bpf;
 mod checks;
 mod clauses;
+mod dist;
 mod links;
 mod matrix;
 mod preflight;
@@ -23,7 +24,7 @@ use crate::{
     shell::{Progress, cargo, run, target_dir, workspace},
 };
 
-/// Everything a person types.
+/// Build, test, measure and demonstrate Tiercel.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Cli {
@@ -33,17 +34,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Find or install the toolchain, bpf-linker and the tools of the tests; quick when all is there
+    /// Find or install the toolchain, bpf-linker and the tools of the tests; quick if everything is installed
     Setup,
     /// Move a real file between two hosts through a lossy fabric and show what happened (needs root)
     #[command(disable_help_flag = true)]
     Run(Passed),
-    /// Run every check and every test, those that need root included (needs root)
+    /// Run every check and every test, including those that need root (needs root)
     Test(test::Options),
-    /// Measure Tiercel beside the raw limit of this machine, in one run (needs root)
+    /// Measure Tiercel and the raw limit of this machine in the same run (needs root)
     #[command(disable_help_flag = true)]
     Bench(Passed),
-    /// Show congestion control and loss recovery at work in a simulated data centre: numbers, plots, a report
+    /// Show congestion control and loss recovery in a simulated data centre: numbers, plots, a report
     #[command(disable_help_flag = true)]
     Experiment(Passed),
     /// Try other kernels and network cards in QEMU guests, and write docs/platforms.md (needs root)
@@ -53,9 +54,11 @@ enum Task {
     BpfInventory,
     /// Build the XDP programs and the workspace, optimised
     Build,
+    /// Build the Debian package of the node program, with its manual, completions and systemd unit
+    Dist(dist::Options),
     /// Format all crates
     Fmt,
-    /// Check the format and run clippy over all crates, the XDP programs included
+    /// Check the format, citations and links, and run clippy over all crates, including the XDP programs
     Lint,
     /// Build the documentation; warnings are errors
     Doc,
@@ -66,7 +69,7 @@ enum Task {
 /// The program behind `cargo xtask run`.
 const DEMO: &str = "demo";
 
-/// What goes to the program that is started.
+/// The arguments for the program that is started.
 #[derive(Args)]
 struct Passed {
     /// Arguments of the program; `--help` lists them
@@ -75,7 +78,7 @@ struct Passed {
 }
 
 impl Passed {
-    /// Help is given to anyone, on any machine.
+    /// Returns whether the arguments ask for help. Help needs neither root nor a suitable machine.
     fn asks_for_help(&self) -> bool {
         self.args.iter().any(|arg| arg == "--help" || arg == "-h")
     }
@@ -114,6 +117,7 @@ fn perform(task: Task) -> Result<ExitCode> {
             progress.say("building the workspace");
             run(cargo().args(arguments))?;
         }
+        Task::Dist(options) => dist::dist(&options, &progress)?,
         Task::Fmt => checks::format(&progress)?,
         Task::Lint => {
             setup::setup(Scope::Checks, &mut BuildAhead::of(&[]), &progress)?;
@@ -132,8 +136,8 @@ fn perform(task: Task) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds and starts a program of the tests crate with the arguments passed; its exit code becomes ours. `fit` is asked
-/// whether the machine can run it, as soon as the tools are there.
+/// Builds and starts a program of the tests crate with the given arguments, and returns its exit code. Calls
+/// `fit` as soon as the tools are installed, to check whether the machine can run the program.
 fn start(
     program: &'static str,
     passed: &Passed,
@@ -153,8 +157,8 @@ fn start(
     Ok(if status.success() { ExitCode::SUCCESS } else { exit_code(status.code()) })
 }
 
-/// What tells cargo of a program of the tests crate. The demo moves packets through the fabric and needs nothing else of
-/// the hardware model, which is a third of the compiler's work.
+/// Returns cargo's arguments for a program of the tests crate. The demo needs only the fabric of the hardware
+/// model. The rest of the hardware model is a third of the compiler's work, so it is left out.
 fn package_of(program: &'static str) -> Vec<&'static str> {
     let mut package = vec!["--release", "--package", "tiercel-tests", "--bin", program];
     if program == DEMO {
@@ -163,7 +167,7 @@ fn package_of(program: &'static str) -> Vec<&'static str> {
     package
 }
 
-/// Likewise a program that needs what the kernel has to have.
+/// Builds and starts a program that needs root and the features of the kernel that the preflight checks test.
 fn start_with_packets(program: &'static str, passed: &Passed, progress: &Progress) -> Result<ExitCode> {
     if passed.asks_for_help() {
         return start(program, passed, progress, || Ok(()));
@@ -172,13 +176,13 @@ fn start_with_packets(program: &'static str, passed: &Passed, progress: &Progres
     start(program, passed, progress, || Ok(preflight::veth()?))
 }
 
-/// The code of a failed child; 1 when a signal ended it.
+/// Returns the exit code of a failed child; 1 if a signal ended it.
 fn exit_code(code: Option<i32>) -> ExitCode {
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Builds the XDP programs by themselves first, so that their compiler can be watched; the build script of
-/// transport-user then finds everything done. What was begun ahead is over then, too.
+/// Builds the XDP programs separately first, so that the output of their compiler is visible. The build script of
+/// transport-user then finds them up to date. Also waits for the build that was started ahead.
 fn build_programs(ahead: BuildAhead, progress: &Progress) -> Result<()> {
     progress.say("building the XDP programs");
     let out_dir = target_dir();

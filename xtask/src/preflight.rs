@@ -1,18 +1,20 @@
-//! Whether this machine can run Tiercel, found out before anything long begins. Each check fails with one
+//! Checks whether this machine can run Tiercel, before any long work begins. Each failed check reports one
 //! sentence and its remedy.
 
 use std::{ffi::CString, fs, io, path::Path, process::Command, thread};
+
+use bpf_call::probe::{self, probe};
 
 use crate::{bpf::DropProgram, shell::is_root};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
-/// Why this machine, or this process on it, cannot run Tiercel.
+/// The reason why this machine, or this process on it, cannot run Tiercel.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unfit {
     #[error(
-        "this needs root, for it makes network namespaces and loads XDP programs. Repeat it as root, or with \
+        "this needs root, because it makes network namespaces and loads XDP programs. Run it as root, or put \
          `sudo -E env PATH=\"$PATH\"` before the command"
     )]
     NotRoot,
@@ -33,38 +35,33 @@ pub(crate) enum Unfit {
     LockedDown { mode: String },
 
     #[error(
-        "BPF programs are refused although this is root: a container or a security module forbids them. Run \
-         outside the container, or give it CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_BPF and a seccomp profile that \
-         allows bpf"
+        "the kernel refuses BPF programs although this is root: a container or a security module forbids \
+         them. Run outside the container, or give it CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_BPF and a seccomp \
+         profile that allows bpf"
     )]
     Forbidden,
 
-    #[error(
-        "the kernel does not load an XDP program ({0}). Boot Linux 6.9 or newer with CONFIG_BPF_SYSCALL=y"
-    )]
+    #[error("the kernel cannot load an XDP program ({0}). Boot Linux 6.9 or newer with CONFIG_BPF_SYSCALL=y")]
     NoXdp(io::Error),
 
-    #[error("Linux {release} does not know the BPF instruction may_goto ({source}). Boot Linux 6.9 or newer")]
-    NoMayGoto { release: String, source: io::Error },
+    #[error("{0}")]
+    Kernel(String),
 
-    #[error("Linux {release} cannot run XDP programs over live frames ({source}). Boot Linux 6.9 or newer")]
-    NoLiveFrames { release: String, source: io::Error },
-
-    #[error("a network namespace cannot be made ({0}). Run outside the container, or give it CAP_SYS_ADMIN")]
+    #[error("cannot make a network namespace ({0}). Run outside the container, or give it CAP_SYS_ADMIN")]
     NoNamespace(io::Error),
 
     #[error(
-        "a pair of veth interfaces cannot be made: {0}. Load the module veth, or boot a kernel with CONFIG_VETH"
+        "cannot make a pair of veth interfaces: {0}. Load the module veth, or boot a kernel with CONFIG_VETH"
     )]
     NoVeth(String),
 
     #[error(
-        "the veth driver of Linux {release} does not take XDP programs ({source}). Boot Linux 6.9 or newer"
+        "the veth driver of Linux {release} does not accept XDP programs ({source}). Boot Linux 6.9 or newer"
     )]
     NoVethXdp { release: String, source: io::Error },
 }
 
-/// What takes no other program to find out: root, BTF, BPF, live frames.
+/// Checks what needs no other program: root, BTF, BPF, live frames.
 pub(crate) fn kernel() -> Result<(), Unfit> {
     if !is_root() {
         return Err(Unfit::NotRoot);
@@ -75,13 +72,14 @@ pub(crate) fn kernel() -> Result<(), Unfit> {
     if !Path::new(BTF).is_file() {
         return Err(Unfit::NoBtf);
     }
-    let program = DropProgram::load().map_err(refused)?;
-    DropProgram::load_with_may_goto().map_err(|source| Unfit::NoMayGoto { release: release(), source })?;
-    program.run_live_frame().map_err(|source| Unfit::NoLiveFrames { release: release(), source })
+    probe().map_err(|unfit| match unfit {
+        probe::Unfit::Refused(error) => refused(error),
+        probe::Unfit::Lacks(sentence) => Unfit::Kernel(sentence),
+    })
 }
 
-/// Whether a veth pair can be made and takes XDP programs in its driver. Needs `ip`; happens in a network
-/// namespace that vanishes with the thread, and the pair with it.
+/// Checks that a veth pair can be made and accepts XDP programs in its driver. Needs `ip`. Uses a network
+/// namespace that is removed, with the pair, when the thread ends.
 pub(crate) fn veth() -> Result<(), Unfit> {
     thread::scope(|scope| scope.spawn(veth_in_own_namespace).join()).expect("the check does not panic")
 }
@@ -95,7 +93,7 @@ fn veth_in_own_namespace() -> Result<(), Unfit> {
     let output = Command::new("ip")
         .args(["link", "add", one, "type", "veth", "peer", "name", other])
         .output()
-        .map_err(|error| Unfit::NoVeth(format!("ip does not start, {error}")))?;
+        .map_err(|error| Unfit::NoVeth(format!("cannot start ip: {error}")))?;
     if !output.status.success() {
         return Err(Unfit::NoVeth(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
@@ -106,7 +104,7 @@ fn veth_in_own_namespace() -> Result<(), Unfit> {
     attached.map_err(|source| Unfit::NoVethXdp { release: release(), source })
 }
 
-/// What a failed load means.
+/// Returns what a failed load means.
 fn refused(error: io::Error) -> Unfit {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
@@ -120,14 +118,14 @@ fn refused(error: io::Error) -> Unfit {
     }
 }
 
-/// The mode in force: the file lists all and puts this one in brackets. `None` if that is `none`.
+/// Returns the current mode, which is in brackets in the file's list of all modes. `None` if the mode is `none`.
 fn lockdown_mode(file: &str) -> Option<String> {
     let (_, rest) = file.split_once('[')?;
     let (mode, _) = rest.split_once(']')?;
     (mode != "none").then(|| mode.to_owned())
 }
 
-/// The kernel's release, such as `6.1.0-18-amd64`.
+/// Returns the kernel's release, such as `6.1.0-18-amd64`.
 fn release() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().to_owned()

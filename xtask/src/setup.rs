@@ -1,4 +1,4 @@
-//! Finds or installs what the build and the tests need. Quick when all is there.
+//! Finds or installs what the build and the tests need. Quick if everything is installed.
 
 use std::{ffi::OsStr, fs, process::Command};
 
@@ -12,31 +12,34 @@ use crate::{
     shell::{Progress, cargo, is_on_path, is_root, run, succeeds},
 };
 
-/// The bpf-linker that is built here; its features name the LLVM versions it can stand on.
+/// The version of bpf-linker that is built here. Its features name the LLVM versions that it can use.
 const LINKER_VERSION: &str = "0.13.0";
 
-/// The nightly that rustup installs: the last known to work whose LLVM, 22, Debian has for bpf-linker. A nightly
-/// installed by hand serves too if a bpf-linker as new as its LLVM is there.
+/// The nightly toolchain that rustup installs. It is the last one that is known to work and whose LLVM, 22,
+/// Debian has for bpf-linker. A nightly installed by hand works too if there is a bpf-linker as new as its
+/// LLVM.
 const NIGHTLY: &str = "nightly-2026-05-20";
 
 /// Debian's toolchain for web browsers: the newest Rust of the release, and the only one with core's source
 /// that fits its LLVM.
 const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"];
 
-/// What is going to be done.
+/// What the tools are needed for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Build and run.
     Build,
-    /// The checks too: rustfmt and clippy.
+    /// Build, run, and check: rustfmt, clippy, and the tools that build the package that a test installs.
     Checks,
+    /// Build a Debian package.
+    Package,
 }
 
-/// Makes sure that all is there for `scope`, installing what is missing. Where the toolchain or the linker is, `ahead`
-/// begins meanwhile.
+/// Makes sure that everything for `scope` is installed. If the toolchain or the linker is missing, `ahead`
+/// begins to compile while they are installed.
 ///
 /// # Errors
-/// Says what could not be installed, and what to do.
+/// If something could not be installed. The error says what, and what to do.
 pub(crate) fn setup(scope: Scope, ahead: &mut BuildAhead, progress: &Progress) -> Result<()> {
     progress.say("looking for the toolchain and the tools");
     let mut installer = Installer { progress, ahead, lists_are_fresh: false, download_failed: false };
@@ -64,7 +67,7 @@ pub(crate) fn programs(programs: &[(&str, &str)], progress: &Progress) -> Result
     })
 }
 
-/// Where a toolchain with core's source may come from.
+/// A possible origin of a toolchain with the source of `core`.
 #[derive(Clone, Copy)]
 enum Source {
     Present,
@@ -77,7 +80,7 @@ struct Installer<'a> {
     ahead: &'a mut BuildAhead,
     /// Whether `apt-get update` was run.
     lists_are_fresh: bool,
-    /// Whether something that comes over the network did not.
+    /// Whether a download failed.
     download_failed: bool,
 }
 
@@ -90,6 +93,10 @@ impl Installer<'_> {
             Ok(tools) => tools,
             Err(missing) => self.tools(missing)?,
         };
+        // The tests of the package need dpkg. Without it they do not run.
+        if scope != Scope::Build && (scope == Scope::Package || is_on_path("dpkg")) {
+            self.package_tools()?;
+        }
         if scope == Scope::Checks {
             self.host_checkers()?;
             if tools.toolchain.cargo_clippy().is_none() {
@@ -100,12 +107,13 @@ impl Installer<'_> {
         Ok(tools)
     }
 
-    /// A toolchain and a linker that fit each other: first with the toolchains present, then with one more.
+    /// Installs a toolchain and a linker that fit each other. Tries the toolchains present first, then installs
+    /// another one.
     fn tools(&mut self, missing: BuildError) -> Result<Tools> {
         let what = match missing {
             BuildError::NoToolchain { .. } => "a Rust toolchain with the standard library's source",
             BuildError::NoLinker | BuildError::LinkerTooOld { .. } => "a bpf-linker that fits the toolchain",
-            // What the user named is the user's to correct.
+            // The user must correct what the user named.
             other => return Err(other.into()),
         };
         self.progress.say(&format!("installing {what}"));
@@ -125,7 +133,7 @@ impl Installer<'_> {
                 break;
             }
         }
-        bail!("{what} could not be installed: {}", failures.join("; "))
+        bail!("cannot install {what}: {}", failures.join("; "))
     }
 
     fn toolchain(&mut self, source: Source) -> Result<()> {
@@ -136,10 +144,11 @@ impl Installer<'_> {
         }
     }
 
-    /// Installs a nightly under its date, beside the toolchains that are there: other work may stand on those.
+    /// Installs a nightly under its date, and leaves the other toolchains unchanged, because other work may
+    /// need them.
     fn rustup_toolchain(&mut self) -> Result<()> {
         if !is_on_path("rustup") {
-            bail!("rustup is not installed");
+            bail!("rustup is not installed: install it from https://rustup.rs");
         }
         let mut rustup = Command::new("rustup");
         rustup.args(["toolchain", "install", NIGHTLY, "--no-self-update", "--profile", "minimal"]);
@@ -147,14 +156,18 @@ impl Installer<'_> {
         self.download(&format!("Rust {NIGHTLY} with rust-src by rustup"), &mut rustup)
     }
 
-    /// Builds a bpf-linker for the first toolchain present for which it can be built, unless one serves already.
+    /// Builds a bpf-linker for the first installed toolchain for which this is possible, unless a suitable one
+    /// exists.
     fn linker(&mut self) -> Result<()> {
         if Tools::find().is_ok() {
             return Ok(());
         }
         let (toolchains, _) = bpf_build::toolchains()?;
         if toolchains.is_empty() {
-            bail!("no installed toolchain has the component rust-src");
+            bail!(
+                "no installed toolchain has the component rust-src: install it with \
+                 `rustup component add rust-src`"
+            );
         }
         for toolchain in &toolchains {
             for llvm in toolchain.llvm.max(OLDEST_LINKER_LLVM)..=NEWEST_LINKER_LLVM {
@@ -166,7 +179,7 @@ impl Installer<'_> {
         bail!("neither this machine nor Debian has an LLVM that fits {}", toolchains[0].name)
     }
 
-    /// Whether the development files of this LLVM are here or among Debian's packages.
+    /// Returns whether the development files of this LLVM are installed or among Debian's packages.
     fn can_have_llvm(&mut self, llvm: u32) -> bool {
         let package = format!("llvm-{llvm}-dev");
         if is_installed(&package) {
@@ -184,15 +197,16 @@ impl Installer<'_> {
         if !packages.iter().all(|package| is_installed(package)) {
             self.apt(&packages)?;
         }
-        let root = bpf_build::tools_dir().context("HOME is not set, so there is no place for bpf-linker")?;
+        let root =
+            bpf_build::tools_dir().context("cannot install bpf-linker, because HOME is not set: set HOME")?;
         let mut install = cargo();
         install
             .args(["install", "--locked", "--force", "bpf-linker", "--version", LINKER_VERSION])
             .args(["--no-default-features", "--features", &format!("llvm-{llvm}"), "--root"])
             .arg(root)
             .env("LLVM_PREFIX", format!("/usr/lib/llvm-{llvm}"))
-            // LLVM, a shared library, does the work. Not optimised, and without the debug information that its manifest
-            // asks for, bpf-linker compiles in a third of the time and links as fast.
+            // LLVM, a shared library, does the work. Without optimisation, and without the debug information
+            // that its manifest asks for, bpf-linker compiles in a third of the time and links as fast.
             .envs([("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), ("CARGO_PROFILE_RELEASE_DEBUG", "0")])
             .env_remove("CARGO_TARGET_DIR");
         self.download(
@@ -201,7 +215,15 @@ impl Installer<'_> {
         )
     }
 
-    /// rustfmt and clippy for the host's crates.
+    /// Installs the tools that build a Debian package.
+    fn package_tools(&mut self) -> Result<()> {
+        let tools = [("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("git", "git")];
+        let missing: Vec<&str> =
+            tools.into_iter().filter(|(tool, _)| !is_on_path(tool)).map(|(_, package)| package).collect();
+        if missing.is_empty() { Ok(()) } else { self.apt(&missing) }
+    }
+
+    /// Installs rustfmt and clippy for the host's crates.
     fn host_checkers(&mut self) -> Result<()> {
         let present = |tool: &str| succeeds(cargo().args([tool, "--version"]));
         if present("fmt") && present("clippy") {
@@ -215,7 +237,7 @@ impl Installer<'_> {
         self.apt(&["rustfmt-web", "rust-web-clippy"])
     }
 
-    /// clippy for the toolchain that builds the XDP programs.
+    /// Installs clippy for the toolchain that builds the XDP programs.
     fn clippy_of(&mut self, toolchain: &Toolchain) -> Result<()> {
         let owner = toolchain.root.parent().and_then(|dir| dir.file_name());
         match toolchain.root.file_name() {
@@ -228,13 +250,14 @@ impl Installer<'_> {
         }
     }
 
-    /// Installs Debian packages, removing none.
+    /// Installs Debian packages, and removes none.
     fn apt(&mut self, packages: &[&str]) -> Result<()> {
         let list = packages.join(" ");
         if !is_on_path("apt-get") {
             bail!(
-                "this is not Debian. Install by hand what Debian has in the packages {list}; {TOOLCHAIN_VAR} and \
-                 {LINKER_VAR} name a toolchain and a bpf-linker in unusual places"
+                "this is not Debian, so nothing can be installed here. Install by hand what Debian has in the \
+                 packages {list}; if the toolchain or bpf-linker is in an unusual place, name it with \
+                 {TOOLCHAIN_VAR} or {LINKER_VAR}"
             );
         }
         if !is_root() {
@@ -245,11 +268,11 @@ impl Installer<'_> {
         self.download(&format!("{list} by apt-get"), install.args(packages))
     }
 
-    /// Reads Debian's lists of packages again, once.
+    /// Updates Debian's lists of packages, once.
     fn refresh_lists(&mut self) {
         if !self.lists_are_fresh && is_root() && is_on_path("apt-get") {
             self.lists_are_fresh = true;
-            // One source out of order does not matter if another has the packages: the installation tells.
+            // A failure is only a warning. A broken source does not matter if another source has the packages.
             run(&mut apt_get(&["update"])).unwrap_or_else(|error| eprintln!("warning: {error:#}"));
         }
     }
@@ -274,24 +297,25 @@ fn is_installed(package: &str) -> bool {
     status.is_ok_and(|output| output.stdout == b"installed")
 }
 
-/// What to do after a failed download.
+/// Returns what to do after a failed download.
 fn network_hint() -> &'static str {
     if is_offline() {
         "This machine has no default route: connect it to the network and repeat"
     } else {
-        "Look at the reason given above, check the network and its proxy, and repeat"
+        "Read the reason above, check the network and its proxy, and repeat"
     }
 }
 
-/// Whether this machine has no way out.
+/// Returns whether this machine has no default route.
 fn is_offline() -> bool {
     let routes = fs::read_to_string("/proc/net/route").unwrap_or_default();
     let routes_6 = fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
     !has_default_route(&routes, &routes_6)
 }
 
-/// Reads the kernel's tables: destination and mask in hex are the second and eighth column for IPv4; for IPv6
-/// destination and prefix length are the first two and the interface, not `lo`, is the last.
+/// Returns whether the kernel's tables contain a default route. For IPv4, destination and mask in hexadecimal
+/// are the second and eighth column. For IPv6, destination and prefix length are the first two columns, and the
+/// interface, which must not be `lo`, is the last.
 fn has_default_route(ipv4: &str, ipv6: &str) -> bool {
     let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let all_zero = |text: &str| text.bytes().all(|digit| digit == b'0');

@@ -1,4 +1,4 @@
-//! Starting programs, and telling the person in front of the screen what goes on.
+//! Starts programs and shows progress.
 
 use std::{
     env,
@@ -10,29 +10,29 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Tells what is being done, with the seconds since the start.
+/// Shows what is being done, with the seconds since the start.
 pub(crate) struct Progress {
     started: Instant,
 }
 
 impl Progress {
-    /// The clock starts now.
+    /// Starts the clock.
     pub(crate) fn start() -> Self {
         Self { started: Instant::now() }
     }
 
-    /// One line about what begins now.
+    /// Prints one line about the work that begins now.
     pub(crate) fn say(&self, what: &str) {
         eprintln!("[{:6.1} s] {what}", self.started.elapsed().as_secs_f64());
     }
 }
 
-/// Root of the workspace.
+/// Returns the root of the workspace.
 pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace")
 }
 
-/// Cargo's target directory: the one this program was built in, or else the default one.
+/// Returns cargo's target directory: the one in which this program was built, or else the default one.
 pub(crate) fn target_dir() -> PathBuf {
     let own = env::current_exe().ok();
     own.iter()
@@ -41,14 +41,14 @@ pub(crate) fn target_dir() -> PathBuf {
         .map_or_else(|| workspace().join("target"), Path::to_path_buf)
 }
 
-/// The cargo that called us, at the root of the workspace.
+/// Returns a command for the cargo that started this program, at the root of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
     command
 }
 
-/// Runs a command to its end, in sight.
+/// Runs a command to its end, and shows its output.
 ///
 /// # Errors
 /// If it cannot be started or fails.
@@ -60,25 +60,25 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether a command runs and succeeds, out of sight.
+/// Runs a command without showing its output, and returns whether it succeeds.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     silent.status().is_ok_and(|status| status.success())
 }
 
-/// Whether a program of this name is on `PATH`.
+/// Returns whether a program of this name is on `PATH`.
 pub(crate) fn is_on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// Whether this process runs as root.
+/// Returns whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     // SAFETY: geteuid has no precondition and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The command line, without the directories of the program.
+/// Returns the command line, without the directory of the program.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let words = std::iter::once(program.file_name().unwrap_or(program.as_os_str())).chain(command.get_args());

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and every test, counted, with nothing left out in silence.
+//! `cargo xtask test`: runs and counts every check and every test, and reports any that it left out.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -22,24 +22,24 @@ use crate::{
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the tests whose names contain NAME, and no other checks
+    /// Run only the tests whose names contain NAME, and no other checks
     #[arg(long, value_name = "NAME")]
     filter: Option<String>,
 }
 
-/// Builds all that `cargo test` builds, and the programs as well: the tests start them. In one call, so that features
-/// and profile are the same and nothing is compiled twice.
+/// Builds everything that `cargo test` builds, and the programs, because the tests start them. It is one call,
+/// so that features and profile are the same and nothing is compiled twice.
 const BUILD: [&str; 8] =
     ["build", "--workspace", "--profile", "test", "--lib", "--bins", "--tests", "--examples"];
 
-/// Tells the tests where the programs lie that were built for them.
+/// The environment variable that tells the tests where their programs are.
 const PROGRAMS_VAR: &str = "TIERCEL_PROGRAMS";
 
-/// Runs everything to the end, whatever fails on the way. The last line is `N passed, N failed, N skipped`:
-/// tests passed, tests and other checks failed, tests ignored or filtered out.
+/// Runs all checks and tests, also after a failure. The last line is `N passed, N failed, N skipped`: tests
+/// passed, tests and other checks failed, tests ignored or filtered out.
 ///
 /// # Errors
-/// If the machine is not fit or something cannot be started.
+/// If the machine cannot run Tiercel or a program cannot be started.
 pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     preflight::kernel()?;
     let scope = if options.filter.is_some() { Scope::Build } else { Scope::Checks };
@@ -65,7 +65,7 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     }
     tally.failed += complaints.len();
     if tally.passed == 0 {
-        complaints.push("tests: none was run".to_owned());
+        complaints.push("tests: no test was run; check the name given with --filter".to_owned());
     }
     if tally.skipped > 0 && options.filter.is_none() {
         complaints.push(format!("tests: {} were not run; every test must run here", tally.skipped));
@@ -82,8 +82,8 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     Ok(if complaints.is_empty() && tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds all test programs, then runs them and the documentation tests; what they counted, and what went wrong
-/// beside failed tests.
+/// Builds all test programs, then runs them and the documentation tests. Returns the counts, and any failure
+/// other than failed tests.
 fn build_and_run_tests(options: &Options, progress: &Progress) -> Result<(Tally, Option<String>)> {
     progress.say("building the tests");
     if let Err(error) = run(cargo().args(BUILD)) {
@@ -92,14 +92,14 @@ fn build_and_run_tests(options: &Options, progress: &Progress) -> Result<(Tally,
     progress.say("running the tests");
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).env(PROGRAMS_VAR, target_dir().join("debug"));
-    // Plain `cargo test` leaves out the tests that need root; they are marked ignored.
+    // Plain `cargo test` leaves out the tests that need root, because they are marked ignored.
     command.args(["--", "--include-ignored"]).args(&options.filter);
     let (tally, in_order) = watch_tests(command)?;
     let died = !in_order && tally.failed == 0;
     Ok((tally, died.then(|| "tests: a test program did not build, or ended without a result".to_owned())))
 }
 
-/// Runs the tests, showing their output; what they counted, and whether all was in order.
+/// Runs the tests and shows their output. Returns the counts, and whether the command succeeded.
 fn watch_tests(mut command: Command) -> Result<(Tally, bool)> {
     // One pipe for both: cargo names the test program on one stream, the program reports on the other.
     let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
@@ -109,7 +109,8 @@ fn watch_tests(mut command: Command) -> Result<(Tally, bool)> {
     thread::scope(|scope| {
         let tally = scope.spawn(|| tally_output(reader));
         let status = child.wait().context("cannot wait for cargo test")?;
-        // A process that a test left behind may hold the pipe open for ever, so its end is marked by us.
+        // A process that a test left behind may keep the pipe open forever, so this function marks the end of
+        // the output.
         writer
             .write_all(END_OF_OUTPUT)
             .and_then(|()| writer.write_all(b"\n"))
@@ -118,10 +119,10 @@ fn watch_tests(mut command: Command) -> Result<(Tally, bool)> {
     })
 }
 
-/// Comes after all output of the tests.
+/// Marks the end of the output of the tests.
 const END_OF_OUTPUT: &[u8] = b"\0end of output";
 
-/// Shows what comes until [`END_OF_OUTPUT`] and adds up the results in it.
+/// Shows the output up to [`END_OF_OUTPUT`] and adds up the results in it.
 fn tally_output(output: impl Read) -> Result<Tally> {
     let mut tally = Tally::default();
     for line in BufReader::new(output).split(b'\n') {
@@ -141,7 +142,7 @@ fn tally_output(output: impl Read) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What became of the tests.
+/// The numbers of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     passed: usize,
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!((tally.passed, in_order), (1, true));
         let left_behind = std::fs::read_to_string(&note).unwrap();
         let killed = Command::new("kill").arg(left_behind.trim()).status().unwrap();
-        assert!(killed.success(), "it lived on while the result was already here");
+        assert!(killed.success(), "the process still runs when the result is available");
         std::fs::remove_file(note).unwrap();
     }
 }

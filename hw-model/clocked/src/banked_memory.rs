@@ -1,13 +1,13 @@
-//! A memory of many ports out of dual-ported RAMs, with a live value table.
+//! A memory with many ports, built from dual-ported RAMs and a live value table.
 //!
-//! An FPGA's block RAM has two ports, each for one access a cycle. A memory of R reads and W writes a cycle is
-//! made of W rows of R copies: write port w writes all copies of row w, read port r reads from column r. The live
-//! value table knows for each address which row was written last (Tonic, section 4, "Concurrent Memory Access",
-//! after LaForest and Steffan).
+//! A block RAM of an FPGA has two ports. Each port allows one access per cycle. A memory with R reads and W writes
+//! per cycle consists of W rows of R copies: write port w writes all copies of row w, read port r reads from
+//! column r. The live value table stores for each address which row was written last (Tonic, section 4,
+//! "Concurrent Memory Access", after LaForest and Steffan).
 
 use super::memory::{PortConflict, Ports};
 
-/// A RAM with one read and one write port, and how often these were used in the cycle at hand.
+/// A RAM with one read and one write port. Counts how often each port was used in the current cycle.
 #[derive(Clone, Debug)]
 struct Bank<T> {
     words: Box<[T]>,
@@ -30,34 +30,34 @@ impl<T: Clone> Bank<T> {
     }
 }
 
-/// A memory of many ports in banks. Behaves as [`Memory`](super::Memory) does.
+/// A memory with many ports, built from banks. Behaves like [`Memory`](super::Memory).
 #[derive(Clone, Debug)]
 pub struct BankedMemory<T> {
     ports: Ports,
     /// Bank (w, r) is number `w * ports.reads + r`.
     banks: Box<[Bank<T>]>,
-    /// By address: the write port whose row holds the word.
+    /// For each address: the write port whose row holds the current word.
     live: Box<[usize]>,
 }
 
 impl<T: Clone> BankedMemory<T> {
-    /// `depth` words of `word`.
+    /// Creates a memory of `depth` words, each a copy of `word`.
     #[must_use]
     pub fn new(depth: usize, ports: Ports, word: &T) -> Self {
         let bank = Bank { words: vec![word.clone(); depth].into(), used: Ports { reads: 0, writes: 0 } };
         Self { ports, banks: vec![bank; ports.reads * ports.writes].into(), live: vec![0; depth].into() }
     }
 
-    /// Dual-ported RAMs the memory is made of.
+    /// Returns the number of dual-ported RAMs in the memory.
     pub fn banks(&self) -> usize {
         self.banks.len()
     }
 
-    /// One whole cycle: the words at `reads` as the last edge left them, then `writes` at the edge that ends the
-    /// cycle. Position `p` of each list is port `p`.
+    /// Runs one whole cycle: returns the words at the addresses `reads` as the last edge left them, then performs
+    /// `writes` at the edge that ends the cycle. Position `p` of each list is port `p`.
     ///
     /// # Errors
-    /// Any [`PortConflict`]; the contents then stay as they were.
+    /// Returns any [`PortConflict`]. The contents then do not change.
     pub fn cycle(
         &mut self,
         reads: &[Option<usize>],

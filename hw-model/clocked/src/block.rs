@@ -1,19 +1,19 @@
-//! Blocks and the clock that drives them.
+//! Blocks, and the clock that drives them.
 
 use core::fmt;
 use core::ops::{Add, Sub};
 
-/// A period of the clock, counted from reset: cycle `c` ends with rising edge `c`. 64 bits do not wrap.
+/// A period of the clock, counted from reset. Cycle `c` ends with rising edge `c`. 64 bits do not wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cycle(pub u64);
 
 impl Cycle {
     /// The first cycle after reset.
     pub const ZERO: Self = Self(0);
-    /// Later than any cycle that is reached.
+    /// A cycle later than any that a simulation reaches.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// Cycles from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the number of cycles from `earlier` to `self`, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -40,29 +40,30 @@ impl fmt::Display for Cycle {
     }
 }
 
-/// A clocked block. Its state is `Self`.
+/// A clocked block. `Self` is its state.
 pub trait Block {
-    /// What stands on the input wires in a cycle.
+    /// The values of the input wires in a cycle.
     type Input;
-    /// What stands on the output wires in the same cycle.
+    /// The values of the output wires in the same cycle.
     type Output;
-    /// What the registers and memories take over at the edge that ends the cycle.
+    /// The changes that the registers and memories take over at the edge that ends the cycle.
     type Next;
 
-    /// The logic between two edges: outputs and next state from inputs and state.
+    /// Computes the logic between two edges: outputs and next state from inputs and state.
     fn evaluate(&self, now: Cycle, input: &Self::Input) -> (Self::Output, Self::Next);
 
-    /// The edge that ends cycle `now`.
+    /// Performs the clock edge that ends cycle `now`.
     fn commit(&mut self, now: Cycle, next: &Self::Next);
 
-    /// The first cycle from `now` on in which the block does anything although its inputs are idle; `None`: never.
+    /// Returns the first cycle from `now` on in which the block does anything although its inputs are idle. `None`
+    /// means never.
     ///
-    /// May be too early, never too late. Up to that cycle, evaluating with idle inputs must change nothing and
-    /// put nothing on the outputs: these cycles are not evaluated at all.
+    /// The result may be too early, but never too late. In the cycles before it, an evaluation with idle inputs
+    /// must change nothing and output nothing, because these cycles are not evaluated at all.
     fn next_event(&self, now: Cycle) -> Option<Cycle>;
 }
 
-/// Drives a block, one cycle after the other.
+/// Drives a block, one cycle after another.
 #[derive(Clone, Debug)]
 pub struct Clock<B> {
     block: B,
@@ -71,32 +72,32 @@ pub struct Clock<B> {
 }
 
 impl<B: Block> Clock<B> {
-    /// A block just reset: the next cycle is cycle 0.
+    /// Takes a block after reset. The next cycle is cycle 0.
     pub const fn new(block: B) -> Self {
         Self { block, now: Cycle::ZERO, evaluated: 0 }
     }
 
-    /// The cycle that the next [`Self::step`] computes.
+    /// Returns the cycle that the next [`Self::step`] computes.
     pub const fn now(&self) -> Cycle {
         self.now
     }
 
-    /// Cycles computed so far; the others up to [`Self::now`] were passed over.
+    /// Returns the number of cycles computed so far. The other cycles before [`Self::now`] were skipped.
     pub const fn evaluated(&self) -> u64 {
         self.evaluated
     }
 
-    /// The block, between two cycles.
+    /// Returns the block as it is between two cycles.
     pub const fn block(&self) -> &B {
         &self.block
     }
 
-    /// The block, to be set up from outside between two cycles.
+    /// Returns the block so that the caller can set it up between two cycles.
     pub const fn block_mut(&mut self) -> &mut B {
         &mut self.block
     }
 
-    /// Computes a cycle and ends it: the outputs.
+    /// Computes one cycle, performs the edge that ends it, and returns the outputs.
     #[inline]
     pub fn step(&mut self, input: &B::Input) -> B::Output {
         let (output, next) = self.block.evaluate(self.now, input);
@@ -106,7 +107,7 @@ impl<B: Block> Clock<B> {
         output
     }
 
-    /// Passes over the cycles in which nothing happens while the inputs are idle, but not over `limit`.
+    /// Skips the cycles in which nothing happens while the inputs are idle. Does not skip past `limit`.
     #[inline]
     pub fn skip_idle(&mut self, limit: Cycle) {
         let event = self.block.next_event(self.now).unwrap_or(Cycle::NEVER);

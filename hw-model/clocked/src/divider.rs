@@ -2,23 +2,23 @@
 
 use super::delay_line::DelayLine;
 
-/// A division to begin: `dividend / divisor`, and what travels along with it.
+/// A division to begin: `dividend / divisor`, and a tag that travels with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division<T> {
-    /// What is divided.
+    /// The number to divide.
     pub dividend: u64,
-    /// What it is divided by.
+    /// The number to divide by.
     pub divisor: u64,
-    /// Comes out with the result.
+    /// A value that comes out with the result.
     pub tag: T,
 }
 
-/// A result.
+/// The result of a [`Division`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotient<T> {
-    /// The quotient rounded up, all ones if the divisor was 0.
+    /// The quotient, rounded up. All ones if the divisor was 0.
     pub value: u64,
-    /// What was given with the division.
+    /// The tag of the division.
     pub tag: T,
 }
 
@@ -29,15 +29,15 @@ impl<T> Division<T> {
     }
 }
 
-/// An unsigned divider that begins a division every cycle and completes it a fixed number of cycles later.
+/// An unsigned divider. It can begin one division per cycle, and completes it a fixed number of cycles later.
 #[derive(Clone, Debug)]
 pub struct Divider<T>(DelayLine<Quotient<T>>);
 
 impl<T: Clone> Divider<T> {
-    /// A divider of `latency` pipeline stages.
+    /// Creates a divider with `latency` pipeline stages.
     ///
     /// # Panics
-    /// If there are none.
+    /// Panics if `latency` is 0.
     #[must_use]
     pub fn new(latency: usize) -> Self {
         Self(DelayLine::new(latency))
@@ -45,19 +45,19 @@ impl<T: Clone> Divider<T> {
 }
 
 impl<T> Divider<T> {
-    /// The result that is complete in this cycle.
+    /// Returns the result that completes in this cycle.
     #[inline]
     pub fn output(&self) -> Option<&Quotient<T>> {
         self.0.output()
     }
 
-    /// True if no division is under way.
+    /// Returns true if no division is in progress.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The clock edge: a division begins.
+    /// Performs the clock edge: begins `division`, if there is one.
     #[inline]
     pub fn commit(&mut self, division: Option<Division<T>>) {
         self.0.commit(division.map(Division::result));

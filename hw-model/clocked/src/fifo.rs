@@ -1,16 +1,16 @@
-//! A first-in first-out queue with as many write ports as it is given entries.
+//! A first-in first-out queue. It has as many write ports as entries are pushed in a cycle.
 
 use std::collections::VecDeque;
 
-/// More entries were pushed than the queue has room for.
+/// More entries were pushed than the queue has space for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a FIFO of {capacity} entries overflows")]
 pub struct FifoOverflow {
-    /// Entries the queue can hold.
+    /// The number of entries that the queue can hold.
     pub capacity: usize,
 }
 
-/// A queue in registers. What [`Self::head`] and [`Self::len`] show changes in [`Self::commit`] only.
+/// A queue in registers. The results of [`Self::head`] and [`Self::len`] change only in [`Self::commit`].
 #[derive(Clone, Debug)]
 pub struct Fifo<T> {
     entries: VecDeque<T>,
@@ -18,38 +18,38 @@ pub struct Fifo<T> {
 }
 
 impl<T> Fifo<T> {
-    /// An empty queue for `capacity` entries.
+    /// Creates an empty queue with space for `capacity` entries.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { entries: VecDeque::with_capacity(capacity), capacity }
     }
 
-    /// The oldest entry.
+    /// Returns the oldest entry.
     #[inline(always)]
     pub fn head(&self) -> Option<&T> {
         self.entries.front()
     }
 
-    /// Entries held.
+    /// Returns the number of entries in the queue.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if it holds nothing.
+    /// Returns true if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Entries it can take over at the next edge if nothing is taken out.
+    /// Returns the number of entries that the queue can take at the next edge if no entry is removed.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.capacity - self.entries.len()
     }
 
-    /// The clock edge: takes the oldest entry out if `pop`, then puts `pushes` in, in their order.
+    /// Performs the clock edge: removes the oldest entry if `pop` is true, then adds `pushes` in their order.
     ///
     /// # Errors
-    /// [`FifoOverflow`]; the entries that fitted stay in.
+    /// Returns [`FifoOverflow`] if the queue is full. The entries that had space stay in the queue.
     #[inline(always)]
     pub fn commit(&mut self, pop: bool, pushes: impl IntoIterator<Item = T>) -> Result<(), FifoOverflow> {
         if pop {

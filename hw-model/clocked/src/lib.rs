@@ -1,15 +1,40 @@
-//! A small kernel for clocked hardware.
+//! A small simulation kernel for clocked (synchronous) hardware.
 //!
-//! A [`Block`] is a pure function: from its inputs and its state it computes its outputs and its next state. The
-//! state changes at the clock edge and nowhere else, so a block cannot tell in which order its neighbours are
-//! computed. The type system holds blocks to it: [`Block::evaluate`] has the state by shared reference, and
-//! nothing here has interior mutability. The next state is handed over as [`Block::Next`], what changes, so that
-//! a memory of a thousand contexts is not copied every cycle.
+//! The models of cards are built from this crate: `tonic_model`, `context_cache` and `falcon_nic`. It knows
+//! nothing about transports. It has no experiments of its own. `docs/model/tonic.md` names the tests that check
+//! its elements.
 //!
-//! State is kept in elements that show what they held at the last edge and change at the next one:
-//! [`Fifo`], [`Memory`] and [`BankedMemory`] with their port-use checks, [`ContextStore`] with bypass,
-//! [`DelayLine`], [`Divider`], [`Timers`], [`RingBitmap`]. [`Clock`] drives a block and passes over idle cycles.
-//! [`trace`] writes what happened as text or as VCD.
+//! # Cycles and edges
+//!
+//! The unit of time is the [`Cycle`], one period of the clock, counted from reset. The user of the crate decides
+//! how many picoseconds a period has. Each cycle ends with a rising edge of the clock.
+//!
+//! A [`Block`] is a pure function: it computes its outputs and its next state from its inputs and its state. The
+//! state changes only at the clock edge. A block therefore cannot observe in which order its neighbours are
+//! computed. The type system enforces this: [`Block::evaluate`] gets the state by shared reference, and nothing in
+//! this crate has interior mutability. The next state is passed as [`Block::Next`], which holds only what changes.
+//! A memory of a thousand contexts is therefore not copied in every cycle.
+//!
+//! # Main types
+//!
+//! | type | what it models |
+//! |---|---|
+//! | [`Block`], [`Clock`] | a clocked block, and the clock that drives it and skips idle cycles |
+//! | [`Fifo`] | a first-in first-out queue in registers |
+//! | [`Memory`] | an ideal memory with a fixed number of ports per cycle; the ports are checked |
+//! | [`BankedMemory`] | a memory with many ports, built from dual-ported RAMs (Tonic, section 4) |
+//! | [`ContextStore`] | a memory with a pipelined lookup and bypass |
+//! | [`DelayLine`], [`Divider`] | a row of registers, a pipelined divider |
+//! | [`Timers`] | one timer per id |
+//! | [`RingBitmap`] | a bitmap used as a ring, with a search for the first set bit (Tonic, appendix C) |
+//! | [`trace`] | writes a block's outputs as text or as a Value Change Dump (VCD) |
+//!
+//! "Tonic" is Arashloo et al., "Enabling Programmable Transport Protocols in High-Speed NICs", NSDI 2020.
+//!
+//! The elements that hold state show the state that the last edge left. A call of `commit`, of
+//! [`Memory::write_ports`] or of [`BankedMemory::cycle`] performs the next edge.
+//!
+//! # Example
 //!
 //! ```
 //! use clocked::{Block, Clock, Cycle};
@@ -33,7 +58,7 @@
 //! }
 //!
 //! let mut clock = Clock::new(Counter(0));
-//! assert_eq!(clock.step(&true), 0, "registered: the input is seen behind the edge");
+//! assert_eq!(clock.step(&true), 0, "the counter is a register: it changes at the edge");
 //! assert_eq!(clock.step(&false), 1);
 //! ```
 

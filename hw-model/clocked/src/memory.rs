@@ -1,36 +1,37 @@
-//! A memory whose ports are counted.
+//! An ideal memory with a limited number of ports.
 
-/// Ports of a memory, each good for one access a cycle.
+/// The ports of a memory. Each port allows one access per cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// Addresses that can be read in a cycle.
+    /// The number of addresses that can be read per cycle.
     pub reads: usize,
-    /// Addresses that can be written in a cycle.
+    /// The number of addresses that can be written per cycle.
     pub writes: usize,
 }
 
-/// A cycle asked more of a memory than its ports can do.
+/// The accesses of one cycle exceed what the memory's ports allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortConflict {
-    /// More addresses were read than there are read ports.
+    /// More addresses were read than there are read ports. The value is the number of ports.
     #[error("more than {0} reads in a cycle")]
     Reads(usize),
-    /// More addresses were written than there are write ports.
+    /// More addresses were written than there are write ports. The value is the number of ports.
     #[error("more than {0} writes in a cycle")]
     Writes(usize),
-    /// One address was written through two ports: which one wins is not defined.
+    /// One address was written through two ports. It is not defined which write wins. The value is the address.
     #[error("address {0} is written through two ports in a cycle")]
     SameAddress(usize),
 }
 
-/// An ideal memory with `READS` and `WRITES` ports: any of them reaches any address, reads see what the last edge left.
+/// An ideal memory with `READS` read ports and `WRITES` write ports. Every port can access every address. Reads
+/// return what the last edge left.
 #[derive(Clone, Debug)]
 pub struct Memory<T, const READS: usize, const WRITES: usize> {
     words: Box<[T]>,
 }
 
 impl<T: Clone, const READS: usize, const WRITES: usize> Memory<T, READS, WRITES> {
-    /// `depth` words of `word`.
+    /// Creates a memory of `depth` words, each a copy of `word`.
     #[must_use]
     pub fn new(depth: usize, word: &T) -> Self {
         Self { words: vec![word.clone(); depth].into() }
@@ -38,19 +39,19 @@ impl<T: Clone, const READS: usize, const WRITES: usize> Memory<T, READS, WRITES>
 }
 
 impl<T, const READS: usize, const WRITES: usize> Memory<T, READS, WRITES> {
-    /// Words in the memory.
+    /// Returns the number of words in the memory.
     pub fn depth(&self) -> usize {
         self.words.len()
     }
 
-    /// The read ports for one cycle.
+    /// Returns the read ports for one cycle.
     #[inline(always)]
     pub const fn read_ports(&self) -> ReadPorts<'_, T, READS> {
         ReadPorts { words: &self.words, left: READS }
     }
 
-    /// The write ports for the edge that ends a cycle, and the addresses they are given. More addresses than ports do
-    /// not compile:
+    /// Returns the write ports for the edge that ends a cycle. `addresses` holds the address of each port. More
+    /// addresses than ports do not compile:
     /// ```compile_fail
     /// let mut memory = clocked::Memory::<u8, 2, 2>::new(16, &0);
     /// memory.write_ports([None; 3]);
@@ -64,17 +65,17 @@ impl<T, const READS: usize, const WRITES: usize> Memory<T, READS, WRITES> {
         WritePorts { words: &mut self.words, addresses }
     }
 
-    /// A word, seen from outside the circuit: uses no port.
+    /// Returns a word to an observer outside the circuit. Uses no port.
     pub fn peek(&self, address: usize) -> &T {
         &self.words[address]
     }
 
-    /// A word, to be set up from outside the circuit: uses no port.
+    /// Returns a word so that code outside the circuit can set it up. Uses no port.
     pub fn poke(&mut self, address: usize) -> &mut T {
         &mut self.words[address]
     }
 
-    /// All words, seen from outside the circuit.
+    /// Returns all words to an observer outside the circuit. Uses no port.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.words.iter()
     }
@@ -91,7 +92,7 @@ impl<'a, T, const READS: usize> ReadPorts<'a, T, READS> {
     /// Reads a word through the next free port.
     ///
     /// # Errors
-    /// [`PortConflict::Reads`] if all ports are in use.
+    /// Returns [`PortConflict::Reads`] if all ports are in use.
     #[inline(always)]
     pub fn read(&mut self, address: usize) -> Result<&'a T, PortConflict> {
         self.left = self.left.checked_sub(1).ok_or(PortConflict::Reads(READS))?;
@@ -99,8 +100,8 @@ impl<'a, T, const READS: usize> ReadPorts<'a, T, READS> {
     }
 }
 
-/// The write ports of a [`Memory`] at one edge. Ports with the same address share a word: what several modules change
-/// in it is merged before it is written.
+/// The write ports of a [`Memory`] at one edge. Ports with the same address share a word: the changes of several
+/// modules to it are merged before it is written.
 #[derive(Debug)]
 pub struct WritePorts<'a, T, const N: usize> {
     words: &'a mut [T],
@@ -108,7 +109,8 @@ pub struct WritePorts<'a, T, const N: usize> {
 }
 
 impl<T, const N: usize> WritePorts<'_, T, N> {
-    /// The word at the address of `port`, to be changed; `None` if the port is not in use.
+    /// Returns the word at the address of `port` so that the caller can change it. Returns `None` if the port is
+    /// not in use.
     #[inline(always)]
     pub fn word(&mut self, port: usize) -> Option<&mut T> {
         self.addresses[port].map(|address| &mut self.words[address])

@@ -1,7 +1,7 @@
-//! Bitmaps in a ring, as windows of segments are kept.
+//! Bitmaps used as rings. A window of segments is stored as one.
 
-/// `64 * WORDS` bits in a ring. Bit `i` stands for the segment whose number is `i` modulo the size; the head is
-/// the window's first segment. Indices are taken modulo the size, `WORDS` is a power of two.
+/// A ring of `64 * WORDS` bits. Bit `i` belongs to the segment whose number is `i` modulo the size. The head is
+/// the first segment of the window. Indices are taken modulo the size. `WORDS` is a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingBitmap<const WORDS: usize>([u64; WORDS]);
 
@@ -12,12 +12,12 @@ impl<const WORDS: usize> Default for RingBitmap<WORDS> {
 }
 
 impl<const WORDS: usize> RingBitmap<WORDS> {
-    /// Bits in the ring.
+    /// The number of bits in the ring.
     pub const BITS: u32 = {
         assert!(WORDS.is_power_of_two() && WORDS <= 1 << 16, "the number of words is a power of two");
         64 * WORDS as u32
     };
-    /// No bit is set.
+    /// A bitmap with no bit set.
     pub const EMPTY: Self = Self([0; WORDS]);
 
     #[inline(always)]
@@ -25,7 +25,7 @@ impl<const WORDS: usize> RingBitmap<WORDS> {
         ((index as usize / 64) & (WORDS - 1), index % 64)
     }
 
-    /// Bit `index`.
+    /// Returns bit `index`.
     #[inline(always)]
     #[must_use]
     pub const fn get(&self, index: u32) -> bool {
@@ -47,21 +47,22 @@ impl<const WORDS: usize> RingBitmap<WORDS> {
         self.0[word] &= !(1 << bit);
     }
 
-    /// True if no bit is set.
+    /// Returns true if no bit is set.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
     }
 
-    /// Bits set.
+    /// Returns the number of bits that are set.
     #[inline(always)]
     #[must_use]
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The `length` bits from `head` on, across the end of the ring; all of them if `length` is the size or more.
+    /// Returns a bitmap in which the `length` bits from `head` on are set, across the end of the ring. All bits
+    /// are set if `length` is the size or more.
     #[inline]
     #[must_use]
     pub fn range(head: u32, length: u32) -> Self {
@@ -78,19 +79,19 @@ impl<const WORDS: usize> RingBitmap<WORDS> {
         }
     }
 
-    /// The 128 bits from `head` on, around the ring: bit `n` of the result is the one at `head + n`.
+    /// Returns the 128 bits from `head` on, around the ring. Bit `n` of the result is the bit at `head + n`.
     #[inline]
     #[must_use]
     pub fn unrolled(&self, head: u32) -> [u64; 2] {
         [head, head.wrapping_add(64)].map(|index| {
             let (word, bit) = Self::place(index);
-            // Two steps, since a bit of 0 would ask for a shift by 64.
+            // Two shifts, because a `bit` of 0 would need a shift by 64.
             self.0[word] >> bit | (self.0[(word + 1) & (WORDS - 1)] << 1) << (63 - bit)
         })
     }
 
-    /// The inverse of [`Self::unrolled`]: bit `n` of `bits` is put at `head + n`. In a ring of 64 bits the second
-    /// word falls onto the first.
+    /// The inverse of [`Self::unrolled`]: puts bit `n` of `bits` at `head + n`. In a ring of 64 bits the second
+    /// word is or-ed onto the first.
     #[inline]
     #[must_use]
     pub fn placed(head: u32, bits: [u64; 2]) -> Self {
@@ -103,7 +104,7 @@ impl<const WORDS: usize> RingBitmap<WORDS> {
         ring
     }
 
-    /// The bits with an index below `end`, which is at most the size.
+    /// Returns a bitmap in which the bits with an index below `end` are set. `end` is at most the size.
     #[inline(always)]
     fn below(end: u32) -> Self {
         Self(core::array::from_fn(|word| {
@@ -112,46 +113,47 @@ impl<const WORDS: usize> RingBitmap<WORDS> {
         }))
     }
 
-    /// Bits set in both.
+    /// Returns the bits that are set in both bitmaps.
     #[inline(always)]
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self(core::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
-    /// Bits set in either.
+    /// Returns the bits that are set in either bitmap.
     #[inline(always)]
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         Self(core::array::from_fn(|word| self.0[word] | other.0[word]))
     }
 
-    /// Bits set here and not in `other`.
+    /// Returns the bits that are set in `self` and not in `other`.
     #[inline(always)]
     #[must_use]
     pub fn and_not(&self, other: &Self) -> Self {
         Self(core::array::from_fn(|word| self.0[word] & !other.0[word]))
     }
 
-    /// The bits that are not set.
+    /// Returns the bits that are not set.
     #[inline(always)]
     #[must_use]
     pub fn not(&self) -> Self {
         Self(core::array::from_fn(|word| !self.0[word]))
     }
 
-    /// The first set bit from index 0 on. Two layers, as in hardware: the parts of the ring are or-ed, the first
-    /// part that has a bit is chosen, and in it the first bit.
+    /// Returns the first set bit from index 0 on. It works in two layers, as in hardware: each part of the ring is
+    /// or-ed, the first part with a set bit is chosen, then the first bit in that part.
     #[inline(always)]
     fn first_from_zero(&self) -> Option<u32> {
         let part = self.0.iter().position(|part| *part != 0)?;
         Some(64 * part as u32 + self.0[part].trailing_zeros())
     }
 
-    /// The first set bit from `head` on, around the ring.
+    /// Returns the first set bit from `head` on, around the ring.
     ///
-    /// Two subproblems with the head fixed at zero (Tonic, appendix C): the bits before the head are masked off;
-    /// if any is left, the first of these is the answer, else the first of all. No layer has to know the head.
+    /// The search has two subproblems with the head fixed at zero (Tonic, appendix C). The bits before the head
+    /// are masked off. If any bit is left, the first of these is the result. Otherwise the first of all bits is
+    /// the result. No layer has to know the head.
     #[inline]
     #[must_use]
     pub fn find_first(&self, head: u32) -> Option<u32> {
@@ -162,7 +164,7 @@ impl<const WORDS: usize> RingBitmap<WORDS> {
         }
     }
 
-    /// The last set bit before `end`, around the ring: the mirror image of [`Self::find_first`].
+    /// Returns the last set bit before `end`, around the ring: the mirror image of [`Self::find_first`].
     #[inline]
     #[must_use]
     pub fn find_last(&self, end: u32) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! A bank of timers, one an id.
+//! A bank of timers, one per id.
 
 use std::collections::VecDeque;
 
@@ -6,26 +6,26 @@ use transport_common::timing_wheel::{Polled, TimingWheel};
 
 use super::block::Cycle;
 
-/// A timer that expires in fewer cycles than this is near.
+/// A timer that expires in fewer cycles than this is a near timer.
 const NEAR: usize = 2048;
-/// Words of a bitmap with a bit for each of these cycles.
+/// The number of words in a bitmap with one bit per near cycle.
 const WORDS: usize = NEAR / 64;
-/// No id.
+/// The value for "no id".
 const NONE: u32 = u32::MAX;
 
-/// The ids whose timers expire in one cycle, in the order in which they were set.
+/// A list of the ids whose timers expire in the same cycle, in the order in which they were set.
 #[derive(Clone, Copy)]
 struct Slot {
     first: u32,
     last: u32,
 }
 
-/// An id's place among those of its slot.
+/// The place of an id in the list of its slot.
 #[derive(Clone, Copy)]
 struct Link {
-    /// `NONE`: it is the last.
+    /// The next id in the list. `NONE` if this is the last one.
     next: u32,
-    /// `NONE`: the timer is not set.
+    /// The slot that holds the id. `NONE` if the timer is not set.
     slot: u32,
 }
 
@@ -33,15 +33,17 @@ impl Link {
     const IDLE: Self = Self { next: NONE, slot: NONE };
 }
 
-/// Near timers: a list for each of the next cycles. Unlike in a wheel of several levels, nothing is filed twice.
+/// The near timers: one list for each of the next `NEAR` cycles. Unlike in a wheel with several levels, a timer is
+/// never moved from one list to another.
 #[derive(Clone)]
 struct Near<const N: usize> {
-    /// By expiry, modulo their number. What is in a slot counts only if the slot is occupied.
+    /// Indexed by the expiry modulo the number of slots. The content of a slot is valid only if its bit in
+    /// `occupied` is set.
     slots: Box<[Slot]>,
-    /// Bit `i % 64` of word `i / 64`: slot `i` is occupied.
+    /// Bit `i % 64` of word `i / 64` is set if slot `i` is occupied.
     occupied: [u64; WORDS],
     links: Box<[Link]>,
-    /// Timers that are set.
+    /// The number of timers that are set.
     count: usize,
 }
 
@@ -88,7 +90,7 @@ impl<const N: usize> Near<N> {
         }
     }
 
-    /// Takes a timer that is set out of its slot, in which few others are.
+    /// Removes a timer that is set from its slot. Walks the slot's list, which is short.
     #[cold]
     fn unlink(&mut self, id: u32) {
         let Link { next, slot: index } = core::mem::replace(&mut self.links[id as usize], Link::IDLE);
@@ -111,7 +113,7 @@ impl<const N: usize> Near<N> {
         }
     }
 
-    /// Takes out the timers that expire in cycle `now`, the first that was set first.
+    /// Removes the timers that expire in cycle `now`, in the order in which they were set.
     #[inline(always)]
     fn expire(&mut self, now: Cycle, mut expired: impl FnMut(u32)) {
         let index = Self::slot_of(now);
@@ -127,7 +129,7 @@ impl<const N: usize> Near<N> {
         }
     }
 
-    /// The first cycle behind `now` in which a timer expires.
+    /// Returns the first cycle after `now` in which a timer expires.
     fn next_expiry(&self, now: Cycle) -> Option<Cycle> {
         if self.count == 0 {
             return None;
@@ -138,7 +140,7 @@ impl<const N: usize> Near<N> {
         if rest != 0 {
             return Some(now + 1 + u64::from(rest.trailing_zeros()));
         }
-        // The words behind it, around the ring and back to the first word's beginning.
+        // Search the following words, around the ring and back to the beginning of the first word.
         (1..=WORDS).find_map(|distance| {
             let bits = self.occupied[(word + distance) % WORDS];
             (bits != 0).then(|| now + 1 + (64 * distance - bit) as u64 + u64::from(bits.trailing_zeros()))
@@ -146,13 +148,13 @@ impl<const N: usize> Near<N> {
     }
 }
 
-/// One timer for each of `N` ids, `N` a power of two. They come out one a cycle, in the order of their expiry; those
-/// that expire in one cycle come in the order in which they were set, if not further ahead than
-/// [`HORIZON`](transport_common::timing_wheel::HORIZON).
+/// A bank with one timer for each of `N` ids. `N` is a power of two. Expired timers come out one per cycle, in the
+/// order of their expiry. Timers that expire in the same cycle come out in the order in which they were set,
+/// unless they were set further ahead than [`HORIZON`](transport_common::timing_wheel::HORIZON).
 #[derive(Clone)]
 pub struct Timers<const N: usize> {
     near: Near<N>,
-    /// The others. Its tick is a cycle here.
+    /// The timers that are not near. A tick of the wheel is one cycle here.
     far: Box<TimingWheel<N>>,
     due: VecDeque<u32>,
 }
@@ -164,14 +166,14 @@ impl<const N: usize> Default for Timers<N> {
 }
 
 impl<const N: usize> Timers<N> {
-    /// The id whose timer has expired and waits longest, in this cycle.
+    /// Returns the id whose expired timer has waited longest, as shown in this cycle.
     #[inline]
     pub fn expired(&self) -> Option<u32> {
         self.due.front().copied()
     }
 
-    /// The first cycle from `now` on that has to be computed: the one before a timer may expire. Too early it may
-    /// be, too late never.
+    /// Returns the first cycle from `now` on that must be computed: the cycle before a timer may expire. The
+    /// result may be too early, but never too late.
     #[inline]
     pub fn next_event(&self, now: Cycle) -> Option<Cycle> {
         if !self.due.is_empty() {
@@ -182,9 +184,9 @@ impl<const N: usize> Timers<N> {
         Some(now.max(Cycle(expiry.0.saturating_sub(1))))
     }
 
-    /// The clock edge that ends cycle `now`: `taken` is the id shown by [`Self::expired`] and dealt with in this
-    /// cycle, `set` are the timers that are set and when they expire: in the next cycle at the earliest. None of the
-    /// cycles that [`Self::next_event`] asks for may be passed over.
+    /// Performs the clock edge that ends cycle `now`. `taken` is true if the id that [`Self::expired`] shows was
+    /// handled in this cycle. `set` lists the timers to set and their expiry, which is the next cycle at the
+    /// earliest. The caller must not skip a cycle that [`Self::next_event`] returns.
     #[inline]
     pub fn commit(&mut self, now: Cycle, taken: bool, set: impl IntoIterator<Item = (u32, Cycle)>) {
         if taken {
@@ -200,7 +202,7 @@ impl<const N: usize> Timers<N> {
                 self.far.schedule(id, expiry.0);
             }
         });
-        // A timer was set earlier than another with the same expiry if it was far then and the other near.
+        // If a far and a near timer have the same expiry, the far timer was set first. So the far ones come first.
         loop {
             match self.far.poll(next.0) {
                 Polled::Expired(id) => self.due.push_back(id),

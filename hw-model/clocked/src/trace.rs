@@ -1,4 +1,7 @@
-//! What happened, cycle by cycle: as text and as Value Change Dump (IEEE 1364, section 18).
+//! Traces of a block's outputs, cycle by cycle: as text and as Value Change Dump (VCD; IEEE 1364, section 18).
+//!
+//! A block's output type implements [`Traced`], which lists its [`Port`]s and says which of them are valid in a
+//! cycle. [`TextTrace`] writes one line per valid port. [`VcdTrace`] writes a dump for a waveform viewer.
 
 use std::io::{self, Write};
 
@@ -6,50 +9,50 @@ use vcd::{IdCode, TimescaleUnit, Value};
 
 use super::block::Cycle;
 
-/// One value that travels through a [`Port`].
+/// One value of a [`Port`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// The name of the field.
     pub name: &'static str,
-    /// Bits, at most 64.
+    /// The width in bits, at most 64.
     pub width: u32,
 }
 
-/// Wires with a common valid bit.
+/// A group of wires with a common valid bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Its name.
+    /// The name of the port.
     pub name: &'static str,
-    /// What it carries in a cycle in which it is valid.
+    /// The values that the port carries in a cycle in which it is valid.
     pub fields: &'static [Field],
 }
 
-/// A block's outputs that can be traced.
+/// Outputs of a block that can be traced.
 pub trait Traced {
     /// The ports, in the order in which they are printed.
     const PORTS: &'static [Port];
 
-    /// Calls `port` for each port that is valid in this cycle, in their order, with its number in [`Self::PORTS`]
-    /// and the values of its fields.
+    /// Calls `port` for each port that is valid in this cycle, in order. The arguments are the index in
+    /// [`Self::PORTS`] and the values of the fields.
     fn valid_ports(&self, port: impl FnMut(usize, &[u64]));
 }
 
-/// Writes a line for each valid port: the cycle, the port, its fields.
+/// Writes one line per valid port: the cycle, the name of the port, its fields.
 #[derive(Debug)]
 pub struct TextTrace<W> {
     sink: W,
 }
 
 impl<W: Write> TextTrace<W> {
-    /// Writes to `sink`.
+    /// Creates a trace that writes to `sink`.
     pub const fn new(sink: W) -> Self {
         Self { sink }
     }
 
-    /// The outputs of a cycle.
+    /// Writes the outputs of a cycle.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns the errors of the sink.
     pub fn record<T: Traced>(&mut self, now: Cycle, outputs: &T) -> io::Result<()> {
         let mut result = Ok(());
         outputs.valid_ports(|port, values| {
@@ -74,25 +77,25 @@ impl<W: Write> TextTrace<W> {
 struct Wires {
     valid: IdCode,
     fields: Vec<(u32, IdCode)>,
-    /// The valid bit as it was last dumped.
+    /// The valid bit as last dumped.
     was_valid: bool,
 }
 
-/// Writes the ports as VCD: each port is a scope with a wire `valid` and its fields, which keep their value while
-/// the port is not valid.
+/// Writes the ports as VCD. Each port is a scope with a wire `valid` and one wire per field. The fields keep their
+/// value while the port is not valid.
 pub struct VcdTrace<W: Write> {
     writer: vcd::Writer<W>,
     period: u64,
     ports: Vec<Wires>,
-    /// The cycle dumped last and whether any port was valid in it.
+    /// The cycle that was dumped last, and whether any port was valid in it.
     last: Option<(Cycle, bool)>,
 }
 
 impl<W: Write> VcdTrace<W> {
-    /// Writes the header to `sink`. `period` is that of the clock in picoseconds, `module` the name of the block.
+    /// Writes the header to `sink`. `period` is the clock period in picoseconds, `module` the name of the block.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns the errors of the sink.
     pub fn new<T: Traced>(sink: W, module: &str, period: u64) -> io::Result<Self> {
         let mut writer = vcd::Writer::new(sink);
         writer.timescale(1, TimescaleUnit::PS)?;
@@ -115,10 +118,10 @@ impl<W: Write> VcdTrace<W> {
         Ok(Self { writer, period, ports, last: None })
     }
 
-    /// The outputs of a cycle. Cycles that were passed over are cycles without a valid port.
+    /// Writes the outputs of a cycle. A skipped cycle counts as a cycle without a valid port.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns the errors of the sink.
     pub fn record<T: Traced>(&mut self, now: Cycle, outputs: &T) -> io::Result<()> {
         self.end_last(now)?;
         let mut valid = Vec::new();
@@ -143,7 +146,7 @@ impl<W: Write> VcdTrace<W> {
         Ok(())
     }
 
-    /// If cycles lie between the last one and `now`, the ports were not valid in them.
+    /// Clears the valid bits if cycles were skipped between the last one and `now`: no port was valid in them.
     fn end_last(&mut self, now: Cycle) -> io::Result<()> {
         let Some((last, true)) = self.last else { return Ok(()) };
         if last + 1 < now {
@@ -156,10 +159,10 @@ impl<W: Write> VcdTrace<W> {
         Ok(())
     }
 
-    /// Ends the dump; `now` is the cycle behind the last one.
+    /// Ends the dump. `now` is the cycle after the last one.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// Returns the errors of the sink.
     pub fn finish(mut self, now: Cycle) -> io::Result<()> {
         self.end_last(now + 1)?;
         self.writer.timestamp(now.0.saturating_mul(self.period))?;

@@ -1,4 +1,4 @@
-//! What enters the pipeline in a cycle.
+//! The arbiter: it chooses what enters the pipeline in each cycle.
 
 use clocked::Cycle;
 use transport_common::ids::Cid;
@@ -9,13 +9,14 @@ use super::command::{CacheInput, Context, Source};
 use super::pipeline::{Slot, Work};
 
 impl<C: Context, T: Copy> ContextCache<C, T> {
-    /// What stalls a connection: `None`, nothing.
+    /// Returns the stall of a connection that ends last, or `None` if the connection is not stalled.
     fn stall(&self, now: Cycle, cid: Cid) -> Option<Stall> {
         let stalls = |stall: &&Stall| stall.cid == cid && now < stall.until;
         self.stalls.iter().filter(stalls).max_by_key(|stall| stall.until).copied()
     }
 
-    /// `slots_taken`: slots of the miss queues that a packet takes in this cycle.
+    /// Chooses what enters the pipeline. `slots_taken` is the number of miss-queue slots that a packet takes in
+    /// this cycle.
     pub(super) fn arbitrate(&self, now: Cycle, input: &CacheInput<C, T>, slots_taken: usize) -> Arbitration {
         let mut found = Arbitration::default();
         let mut free = |cid| match self.stall(now, cid) {
@@ -74,7 +75,7 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         Arbitration { choice, rotate, next_candidate, ..found }
     }
 
-    /// What enters the pipeline, unless it is the completion.
+    /// Returns the slot that enters the pipeline. For a memory completion it returns `None`.
     pub(super) fn entering(
         &self,
         now: Cycle,
@@ -97,7 +98,7 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         Some(Slot { cid, work, accepted: now, second_pass: false })
     }
 
-    /// The edge's part for what enters the pipeline.
+    /// Updates the stalls and the counts at the clock edge for the slot that enters the pipeline.
     pub(super) fn enter(&mut self, now: Cycle, slot: &Slot<C, T>) {
         let deallocation = matches!(slot.work, Work::WriteCompletion);
         let stall = if deallocation { self.parameters.deallocation_stall + 1 } else { 0 };

@@ -17,40 +17,40 @@ use super::parameters::{ParameterError, Parameters};
 use super::pipeline::{Action, Seen, Slot, Work};
 use super::statistics::Statistics;
 
-/// How far a flush is.
+/// The progress of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlushStage {
-    /// It stands in the register.
+    /// In the register.
     Requested,
     /// In the pipeline or in a miss queue.
     Issued,
-    /// In memory.
+    /// The memory is writing it.
     Writing,
 }
 
-/// What the cache takes over at the clock edge.
+/// The state changes that the cache applies at the clock edge.
 #[derive(Debug)]
 pub struct CacheNext<C: Context, T> {
     pub(super) arbitration: Arbitration,
-    /// What the arbiter chose, unless it is the completion: that comes from the memory.
+    /// The work that the arbiter chose. `None` for a memory completion, which comes from the memory itself.
     pub(super) entering: Option<Slot<C, T>>,
-    /// Of the slot whose processing begins.
+    /// The lookup result of the slot whose processing begins.
     pub(super) seen: Option<Seen>,
-    /// Of the slot whose processing ends.
+    /// The action for the slot whose processing ends.
     pub(super) action: Option<Action>,
     pub(super) update: Option<C>,
     pub(super) flush: Option<Flush<C>>,
     pub(super) done: [Option<Cid>; 2],
 }
 
-/// An entry as it stands between two cycles.
+/// The state of an entry between two cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryStatus {
     /// Its number.
     pub entry: u32,
     /// Its state.
     pub state: State,
-    /// Work pending at both counters.
+    /// The sum of both pending counters.
     pub pending: u32,
 }
 
@@ -64,23 +64,23 @@ pub struct ContextCache<C: Context, T> {
     pub(super) lookup: DelayLine<Slot<C, T>>,
     pub(super) processing: DelayLine<(Slot<C, T>, Seen)>,
     pub(super) stalls: VecDeque<Stall>,
-    /// Cycles by which commands of a connection are apart.
+    /// Minimum number of cycles between two commands of one connection.
     pub(super) spacing: u64,
-    /// Slots of the miss queues that are kept for what is in the pipeline.
+    /// Miss-queue slots that are reserved for work in the pipeline.
     pub(super) slots_kept: usize,
-    /// Victims in the pipeline.
+    /// Evictions in the pipeline.
     pub(super) victims: u32,
-    /// The ULP comes before the network.
+    /// True if the ULP has priority over the network in this cycle.
     pub(super) ulp_first: bool,
     pub(super) flush: Option<(Flush<C>, FlushStage)>,
     pub(super) statistics: Statistics,
 }
 
 impl<C: Context, T: Copy> ContextCache<C, T> {
-    /// An empty cache; all connections have the context `initial` in memory.
+    /// Creates an empty cache. All connections have the context `initial` in memory.
     ///
     /// # Errors
-    /// A parameter that describes no hardware.
+    /// Returns an error if a parameter is out of range.
     pub fn new(parameters: &Parameters, initial: C) -> Result<Self, ParameterError> {
         parameters.check()?;
         Ok(Self {
@@ -100,54 +100,54 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         })
     }
 
-    /// What it was built with.
+    /// Returns the parameters of the cache.
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Counters since reset.
+    /// Returns the counters since reset.
     pub const fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Entries occupied.
+    /// Returns the number of occupied entries.
     pub fn occupied(&self) -> u32 {
         self.entries.occupied()
     }
 
-    /// Commands in the miss queues.
+    /// Returns the number of commands in the miss queues.
     pub fn queued(&self) -> usize {
         self.queues.len()
     }
 
-    /// Memory requests that wait or are worked on.
+    /// Returns the number of memory requests that wait or are in progress.
     pub fn memory_requests(&self) -> usize {
         self.backing.busy()
     }
 
-    /// The entry of a connection.
+    /// Returns the entry of a connection.
     pub fn entry(&self, cid: Cid) -> Option<EntryStatus> {
         let entry = self.entries.find(cid)?;
         let of = self.entries.get(entry);
         Some(EntryStatus { entry, state: of.state, pending: of.pending() })
     }
 
-    /// What an entry holds. Means something in the state `Valid` only.
+    /// Returns the context in an entry. It is meaningful only in the state `Valid`.
     pub const fn context(&self, entry: u32) -> &C {
         &self.entries.get(entry).context
     }
 
-    /// A connection's context as memory holds it, whatever the cache has.
+    /// Returns a connection's context as the memory holds it. The cache may hold a newer one.
     pub fn stored(&self, cid: Cid) -> &C {
         self.backing.context(cid)
     }
 
-    /// Sets a connection's context in memory up, from outside.
+    /// Sets a connection's context in memory from outside the model, for example before a test.
     pub fn store(&mut self, cid: Cid, context: C) {
         self.backing.store(cid, context);
     }
 
-    /// True if nothing is under way: no command, no memory operation, no flush.
+    /// Returns true if no command, no memory operation and no flush is in progress.
     pub fn is_quiet(&self) -> bool {
         self.lookup.is_empty()
             && self.processing.is_empty()
@@ -231,7 +231,8 @@ impl<C: Context, T: Copy> Block for ContextCache<C, T> {
 
     fn commit(&mut self, now: Cycle, next: &Self::Next) {
         let Arbitration { choice, rotate, next_candidate, .. } = next.arbitration;
-        // Before this edge's requests are entered: they are taken in the next cycle at the earliest.
+        // This comes before the requests of this edge are entered. The memory takes those in the next cycle at the
+        // earliest.
         let completion = self.backing.commit(now, choice == Some(Choice::Completion));
         if let (Some((slot, seen)), Some(action)) = (self.processing.output().cloned(), next.action) {
             self.slots_kept -= usize::from(slot.keeps_slot());
@@ -276,7 +277,8 @@ impl<C: Context, T: Copy> Block for ContextCache<C, T> {
         self.count_arbitration(&next.arbitration);
     }
 
-    /// While more entries are occupied than the threshold allows, the policy looks at another one every cycle.
+    /// Returns the next cycle with work. While more entries are occupied than the threshold allows, that is every
+    /// cycle, because the eviction policy examines another entry in each cycle.
     fn next_event(&self, now: Cycle) -> Option<Cycle> {
         let busy = !self.lookup.is_empty()
             || !self.processing.is_empty()

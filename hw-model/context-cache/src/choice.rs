@@ -1,18 +1,18 @@
-//! What the arbiter decides of, and what it found.
+//! The choices of the arbiter, and its result.
 
 use clocked::Cycle;
 use transport_common::ids::Cid;
 
-/// A connection that may not enter the pipeline again before a cycle.
+/// A connection whose work may not enter the pipeline before the cycle `until`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stall {
     pub(super) cid: Cid,
     pub(super) until: Cycle,
-    /// Its write completion has entered.
+    /// True if the reason is a write completion of the connection that entered the pipeline.
     pub(super) deallocation: bool,
 }
 
-/// What enters the pipeline.
+/// The kind of work that enters the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Completion,
@@ -24,13 +24,13 @@ pub(super) enum Choice {
     Network,
 }
 
-/// What the arbiter found.
+/// The result of the arbiter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arbitration {
     pub(super) choice: Option<Choice>,
-    /// The first of the ready miss queues is stalled.
+    /// The connection of the first ready miss queue is stalled.
     pub(super) rotate: bool,
-    /// The policy looks at another entry.
+    /// The eviction policy moves to another entry.
     pub(super) next_candidate: bool,
     pub(super) stalled_same_connection: bool,
     pub(super) stalled_deallocation: bool,

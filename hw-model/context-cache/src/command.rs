@@ -1,4 +1,4 @@
-//! What goes into the cache and what comes out.
+//! The inputs and outputs of the cache.
 
 use core::fmt::Debug;
 
@@ -8,32 +8,33 @@ use transport_common::ids::Cid;
 
 use super::entry::{Event, State};
 
-/// A connection context as the cache sees it: something to keep, and to merge results of congestion control into.
+/// A connection context as the cache sees it. The cache stores it and merges results of congestion control into
+/// it.
 pub trait Context: Clone {
-    /// What the rate update engine writes.
+    /// The part of the context that the rate update engine writes.
     type Result: Clone + Debug;
 
-    /// Takes over a result. The rest of the context stays as it is.
+    /// Writes a result into the context. The rest of the context does not change.
     fn merge(&mut self, result: &Self::Result);
 }
 
-/// Where only hits and misses are of interest.
+/// The empty context, for uses where only hits and misses matter.
 impl Context for () {
     type Result = ();
     fn merge(&mut self, _result: &()) {}
 }
 
-/// Where a command comes from.
+/// The source of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// A transaction of the upper-layer protocol. Those of a connection are processed in their order.
+    /// A transaction of the upper-layer protocol. The transactions of a connection are processed in order.
     Ulp,
-    /// A packet. If its connection is in the cache it overtakes what waits in the miss queue.
+    /// A packet. If its connection is in the cache, the packet overtakes the commands in the miss queue.
     Network,
 }
 
-/// Who will say that a command's work is done; until then its connection is not evicted.
+/// The engine that reports when a command's work is done. Until then the connection is not evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counter {
@@ -48,23 +49,23 @@ pub enum Counter {
 pub struct Command<T> {
     /// Its connection.
     pub cid: Cid,
-    /// The pending counter it raises when it is processed.
+    /// The pending counter that the command raises when it is processed.
     pub pending: Option<Counter>,
-    /// Comes out with it.
+    /// A value of the caller. The cache returns it with the command.
     pub tag: T,
 }
 
-/// What a flush does besides updating the cached context, if there is one.
+/// What a flush does in addition to updating the cached context (if the context is cached).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlushMode {
-    /// Writes the context to memory. A context that is not cached does not stay in the cache.
+    /// Writes the context to memory. If the context was not cached before, it does not stay in the cache.
     Through,
     /// Installs the context in the cache. It reaches memory when it is evicted.
     Install,
 }
 
-/// Software's write of the flush control register.
+/// A write of the flush control register by software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush<C> {
     /// The connection.
@@ -75,7 +76,7 @@ pub struct Flush<C> {
     pub mode: FlushMode,
 }
 
-/// What stands on the inputs in a cycle. What is not accepted has to stay there.
+/// The inputs in one cycle. An input that is not accepted has to stay for the next cycle.
 #[derive(Clone, Debug)]
 pub struct CacheInput<C: Context, T> {
     /// From the ULP.
@@ -84,14 +85,15 @@ pub struct CacheInput<C: Context, T> {
     pub network: Option<Command<T>>,
     /// From the rate update engine.
     pub result: Option<(Cid, C::Result)>,
-    /// From software. Accepted if the last flush is complete.
+    /// From software. The cache accepts it if the previous flush is complete.
     pub flush: Option<Flush<C>>,
-    /// The context behind the command that came out [`command_cycles`](super::Parameters::command_cycles) less one
-    /// cycles ago, the last one of its processing. `None` leaves it as it is.
+    /// The new context after a command. It belongs to the command that was in [`CacheOutput::processed`]
+    /// [`command_cycles`](super::Parameters::command_cycles) minus 1 cycles ago, and this is the last cycle of its
+    /// processing. `None` leaves the context unchanged.
     pub update: Option<C>,
-    /// Work done, from the retransmission engine. May come as soon as the context is updated.
+    /// The retransmission engine reports that work is done. The report may come as soon as the context is updated.
     pub transmit_done: Option<Cid>,
-    /// Work done, from the reorder engine.
+    /// The reorder engine reports that work is done.
     pub reorder_done: Option<Cid>,
 }
 
@@ -109,59 +111,59 @@ impl<C: Context, T> Default for CacheInput<C, T> {
     }
 }
 
-/// Inputs that were taken in this cycle.
+/// The inputs that the cache accepted in this cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// [`CacheInput::ulp`]
+    /// [`CacheInput::ulp`] was accepted.
     pub ulp: bool,
-    /// [`CacheInput::network`]
+    /// [`CacheInput::network`] was accepted.
     pub network: bool,
-    /// [`CacheInput::result`]
+    /// [`CacheInput::result`] was accepted.
     pub result: bool,
-    /// [`CacheInput::flush`]
+    /// [`CacheInput::flush`] was accepted.
     pub flush: bool,
 }
 
-/// A command whose context is there: processing begins in this cycle.
+/// A command whose context is cached. Its processing begins in this cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processed<T> {
     /// The command.
     pub command: Command<T>,
-    /// Where it came from.
+    /// The source of the command.
     pub source: Source,
-    /// The entry; [`context`](super::ContextCache::context) shows what it holds.
+    /// The cache entry. [`context`](super::ContextCache::context) returns the context in it.
     pub entry: u32,
-    /// When the command was accepted.
+    /// The cycle in which the command was accepted.
     pub accepted: Cycle,
-    /// It did not go through the miss queue.
+    /// True if the command did not wait in the miss queue.
     pub first_pass: bool,
 }
 
-/// What enters the lookup pipeline in a cycle.
+/// The work that enters the lookup pipeline in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issued {
     /// The connection.
     pub cid: Cid,
-    /// What it is.
+    /// The kind of work.
     pub event: Event,
-    /// From a miss queue.
+    /// True if the work comes from a miss queue.
     pub second_pass: bool,
 }
 
-/// What became of an entry at the end of a command's processing.
+/// The state change of an entry at the end of processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// The connection.
     pub cid: Cid,
-    /// The entry; `None` if there is none, and none could be taken.
+    /// The entry. `None` if the connection has no entry and could not take one.
     pub entry: Option<u32>,
-    /// What happened.
+    /// The event.
     pub event: Event,
     /// State before.
     pub from: State,
     /// State after.
     pub to: State,
-    /// It has to be tried again: what happened waits in the miss queue.
+    /// True if the work waits in the miss queue and is tried again later.
     pub waits: bool,
 }
 
@@ -169,27 +171,28 @@ pub struct Transition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Of a whole context.
+    /// A read of a whole context.
     Read,
-    /// Of a context or a part of it.
+    /// A write of a context or a part of it.
     Write,
 }
 
-/// What happens in a cycle.
+/// The outputs in one cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheOutput<T> {
-    /// Inputs taken.
+    /// The inputs that were accepted.
     pub accepted: Accepted,
     /// The lookup that begins.
     pub issued: Option<Issued>,
     /// The command whose processing begins.
     pub processed: Option<Processed<T>>,
-    /// A packet that found neither its context nor room in the miss queues, or whose connection does not exist.
+    /// A dropped command: a packet that missed while the miss queues were full, or a command of a connection that
+    /// does not exist.
     pub dropped: Option<Command<T>>,
-    /// The entry at whose end of processing something happened.
+    /// The state change of the entry whose work ends its processing in this cycle.
     pub transition: Option<Transition>,
-    /// Requests the memories take: on-chip, off-chip.
+    /// The requests that the memories take in this cycle: first on-chip, then off-chip.
     pub memory: [Option<(Cid, Operation)>; 2],
-    /// The flush status register: a flush is not complete.
+    /// The flush status register. True while a flush is not complete.
     pub flush_busy: bool,
 }

@@ -1,4 +1,4 @@
-//! What a lookup finds, and what is done about it at the end of processing.
+//! The result of a lookup, and the decision at the end of processing.
 
 use super::cache::ContextCache;
 use super::command::{Context, FlushMode, Source};
@@ -20,7 +20,7 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         Seen { entry, state, writing, hit: in_turn && state == State::Valid }
     }
 
-    /// What is done at the end of processing.
+    /// Returns the action at the end of processing.
     pub(super) fn decide(&self, slot: &Slot<C, T>, seen: &Seen) -> Action {
         if slot.cid.0 >= self.parameters.connections {
             return Action::Discard;
@@ -49,12 +49,13 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         }
     }
 
-    /// True if what comes first has to wait behind the connection's queue.
+    /// Returns true if the work is on its first pass and has to wait behind the connection's queue.
     fn is_behind(&self, slot: &Slot<C, T>) -> bool {
         !slot.second_pass && self.queues.contains(slot.cid)
     }
 
-    /// A connection without entry can have one. Free entries are kept for those that have waited.
+    /// Returns true if a connection without an entry can take one. Some free entries are reserved for the
+    /// connections that have waited for one.
     fn entry_available(&self, slot: &Slot<C, T>) -> bool {
         self.queues.keeps_entry(slot.cid) || self.entries.free() > self.queues.reserved_entries()
     }

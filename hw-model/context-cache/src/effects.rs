@@ -1,4 +1,4 @@
-//! What the cache does at the end of a command's processing.
+//! The effects of an action on the cache at the end of processing.
 
 use transport_common::ids::Cid;
 
@@ -10,7 +10,7 @@ use super::miss_queue::Phase;
 use super::pipeline::{Action, Seen, Slot, Work};
 
 impl<C: Context, T: Copy> ContextCache<C, T> {
-    /// The edge's part for what was decided.
+    /// Carries out the action at the clock edge.
     pub(super) fn carry_out(&mut self, slot: Slot<C, T>, seen: &Seen, action: Action, update: Option<&C>) {
         self.count(&slot, seen, action);
         self.victims -= u32::from(matches!(slot.work, Work::Evict));
@@ -80,7 +80,7 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         }
     }
 
-    /// Puts what has to wait into the miss queue; on its second pass it is there.
+    /// Puts the work into the miss queue. On its second pass the work is already there, so only its phase changes.
     fn wait(&mut self, slot: Slot<C, T>, phase: Phase) {
         let cid = slot.cid;
         if slot.second_pass { self.queues.wait(cid, phase) } else { self.queues.append(cid, slot, phase) }
@@ -94,7 +94,7 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         self.backing.request(cid, access);
     }
 
-    /// The memory has written; if it was the flush, this is complete.
+    /// Marks the write as complete. If it was the write of the flush, the flush is complete too.
     fn written(&mut self, cid: Cid, entry: u32) {
         self.entries.get_mut(entry).writing = false;
         self.flush.take_if(|(flush, stage)| flush.cid == cid && *stage == FlushStage::Writing);
@@ -106,7 +106,7 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         }
     }
 
-    /// A flush or a result for a context that is in the cache.
+    /// Applies a flush or a result to a context that is in the cache.
     fn write_cached(&mut self, slot: &Slot<C, T>, entry: u32) {
         match (&slot.work, self.flush.as_ref()) {
             (Work::Result(result), _) => self.entries.get_mut(entry).context.merge(result),
@@ -129,7 +129,7 @@ impl<C: Context, T: Copy> ContextCache<C, T> {
         }
     }
 
-    /// A flush or a result for a context that is not.
+    /// Applies a flush or a result to a context that is not in the cache.
     fn write_uncached(&mut self, slot: &Slot<C, T>) {
         let cid = slot.cid;
         let (state, access) = match (&slot.work, self.flush.as_ref()) {

@@ -16,9 +16,9 @@ use super::parameters::{Eviction, Parameters};
 pub(super) struct Entry<C> {
     pub(super) cid: Cid,
     pub(super) state: State,
-    /// A write to memory is under way.
+    /// True while a write to memory is in progress.
     pub(super) writing: bool,
-    /// Work pending, by [`Counter`].
+    /// Commands whose work is not done, indexed by [`Counter`].
     pending: [u32; 2],
     pub(super) context: C,
 }
@@ -38,7 +38,7 @@ pub(super) struct Entries<C> {
     evicting: u32,
     threshold: u32,
     eviction: Eviction,
-    /// The entry the policy looks at.
+    /// The entry that the eviction policy examines in this cycle.
     candidate: u32,
     random: SmallRng,
 }
@@ -86,19 +86,21 @@ impl<C> Entries<C> {
         self.entries.len() as u32 - self.free()
     }
 
-    /// More entries are occupied than the threshold allows, even when those being evicted and `chosen` more are gone.
+    /// Returns true if more entries are occupied than the threshold allows. Entries that are being evicted and
+    /// `chosen` more count as free.
     pub(super) fn over_threshold(&self, chosen: u32) -> bool {
         self.occupied() > self.threshold + self.evicting + chosen
     }
 
-    /// The connection the policy looks at, if its entry is valid and has no work pending.
+    /// Returns the connection of the examined entry if the entry is valid, has no work pending and no write in
+    /// progress.
     pub(super) const fn candidate(&self) -> Option<Cid> {
         let entry = &self.entries[self.candidate as usize];
         let idle = matches!(entry.state, State::Valid) && entry.pending() == 0 && !entry.writing;
         if idle { Some(entry.cid) } else { None }
     }
 
-    /// The policy looks at another entry.
+    /// Moves the eviction policy to another entry.
     pub(super) fn next_candidate(&mut self) {
         let entries = self.entries.len() as u32;
         self.candidate = match self.eviction {
@@ -107,7 +109,7 @@ impl<C> Entries<C> {
         };
     }
 
-    /// The entry that is taken next.
+    /// Returns the entry that is taken next.
     pub(super) fn next_free(&self) -> Option<u32> {
         self.free.front().copied()
     }
@@ -139,7 +141,7 @@ impl<C> Entries<C> {
         self.entries[number as usize].pending[counter as usize] += 1;
     }
 
-    /// Lowers a counter of a connection; false if it is zero or the connection is not cached.
+    /// Lowers a counter of a connection. Returns false if the counter is 0 or the connection is not cached.
     pub(super) fn lower(&mut self, cid: Cid, counter: Counter) -> bool {
         let Some(number) = self.find(cid) else { return false };
         let pending = &mut self.get_mut(number).pending[counter as usize];

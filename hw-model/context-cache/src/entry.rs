@@ -11,22 +11,22 @@ pub enum State {
     /// Free.
     #[default]
     Invalid,
-    /// Given to a connection whose context is read from memory, or will be when the write of its eviction is
-    /// complete.
+    /// Assigned to a connection. Its context is being read from memory, or will be read when the write of its
+    /// eviction is complete.
     Allocated,
     /// Holds the context.
     Valid,
-    /// The context is written to memory.
+    /// The context is being written to memory.
     Evicting,
 }
 
-/// What happens to a cache entry.
+/// An event that can change the state of a cache entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// A command of the ULP or the network.
     Command,
-    /// The context read from memory is here.
+    /// The memory has read the context.
     ReadCompletion,
     /// The memory has written the context.
     WriteCompletion,
@@ -58,16 +58,16 @@ impl Event {
     ];
 }
 
-/// A line of the table.
+/// One line of the table [`ARCS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arc {
     /// State before.
     pub from: State,
-    /// What happens.
+    /// The event.
     pub event: Event,
     /// State after.
     pub to: State,
-    /// What is done.
+    /// What the cache does.
     pub action: &'static str,
 }
 
@@ -75,8 +75,9 @@ const fn arc(from: State, event: Event, to: State, action: &'static str) -> Arc 
     Arc { from, event, to, action }
 }
 
-/// The whole state machine. What is not in the table does not happen: a connection has one memory operation at
-/// most, so a read completes in `Allocated` only, and an entry becomes `Invalid` by a write completion only.
+/// The whole state machine. Pairs of state and event that are not in the table do not happen. A connection has at
+/// most one memory operation, so a read completes only in `Allocated`. An entry becomes `Invalid` only by a write
+/// completion.
 #[rustfmt::skip]
 pub const ARCS: [Arc; 21] = {
     use Event::{Command, Evict, FlushInstall, FlushThrough, ReadCompletion, Result, WriteCompletion};
@@ -87,18 +88,18 @@ pub const ARCS: [Arc; 21] = {
         arc(Invalid,   FlushInstall,    Valid,     "take an entry, fill it"),
         arc(Invalid,   Result,          Evicting,  "take an entry, write the result into the context"),
         arc(Allocated, Command,         Allocated, "queue the command"),
-        arc(Allocated, ReadCompletion,  Valid,     "fill the entry, let the queue go"),
-        arc(Allocated, WriteCompletion, Allocated, "the eviction it came back from is written: read the context"),
+        arc(Allocated, ReadCompletion,  Valid,     "fill the entry, release the queue"),
+        arc(Allocated, WriteCompletion, Allocated, "the cancelled eviction is written: read the context"),
         arc(Allocated, FlushThrough,    Allocated, "stall"),
         arc(Allocated, FlushInstall,    Allocated, "stall"),
         arc(Allocated, Result,          Allocated, "stall"),
-        arc(Valid,     Command,         Valid,     "hit; queued only if of the ULP and others of the connection are"),
-        arc(Valid,     WriteCompletion, Valid,     "a flush is written through"),
+        arc(Valid,     Command,         Valid,     "hit; a ULP command is queued if others of the connection are"),
+        arc(Valid,     WriteCompletion, Valid,     "the write of a flush is complete"),
         arc(Valid,     Evict,           Evicting,  "write the context"),
-        arc(Valid,     FlushThrough,    Valid,     "replace the context and write it; stall if one is being written"),
+        arc(Valid,     FlushThrough,    Valid,     "replace and write the context; stall while one is written"),
         arc(Valid,     FlushInstall,    Valid,     "replace the context"),
         arc(Valid,     Result,          Valid,     "merge the result into the context"),
-        arc(Evicting,  Command,         Allocated, "queue the command; the context is read once it is written"),
+        arc(Evicting,  Command,         Allocated, "queue the command; read the context once it is written"),
         arc(Evicting,  WriteCompletion, Invalid,   "free the entry"),
         arc(Evicting,  FlushThrough,    Evicting,  "stall"),
         arc(Evicting,  FlushInstall,    Evicting,  "stall"),
@@ -106,13 +107,13 @@ pub const ARCS: [Arc; 21] = {
     ]
 };
 
-/// [`ARCS`] by state and event.
+/// The next state from [`ARCS`], indexed by state and event.
 const NEXT: [[Option<State>; Event::ALL.len()]; State::ALL.len()] = {
     let mut next = [[None; Event::ALL.len()]; State::ALL.len()];
     let mut line = 0;
     while line < ARCS.len() {
         let Arc { from, event, to, .. } = ARCS[line];
-        assert!(next[from as usize][event as usize].is_none(), "one line for a state and an event");
+        assert!(next[from as usize][event as usize].is_none(), "ARCS has two lines for one state and event");
         next[from as usize][event as usize] = Some(to);
         line += 1;
     }
@@ -120,7 +121,7 @@ const NEXT: [[Option<State>; Event::ALL.len()]; State::ALL.len()] = {
 };
 
 impl State {
-    /// The state behind an event; `None` if the event does not happen in this state.
+    /// Returns the state after an event, or `None` if the event does not happen in this state.
     #[must_use]
     pub const fn after(self, event: Event) -> Option<Self> {
         NEXT[self as usize][event as usize]

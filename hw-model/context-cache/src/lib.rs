@@ -1,38 +1,72 @@
-//! The connection-context cache: thousands of connections on the chip, a million and more behind it.
+//! A cycle-accurate model of a cache for connection contexts. The cache holds thousands of contexts on the chip.
+//! The contexts of all other connections (a million or more) are in memory.
 //!
-//! After EP 4 145 803 A1, "Off-chip memory backed reliable transport connection cache hardware architecture"
-//! (figures 7 to 9); "patent" is that text here. A command of the ULP or the network looks its connection up. If
-//! the context is cached it is processed at once. Else an entry is taken, the context is read from memory, and the
-//! command waits in the miss queue of its connection for a second pass through the pipeline. Entries whose
-//! connections are idle are evicted while too many are occupied. An entry has four states ([`ARCS`]); of no
-//! connection are two memory operations under way at once, as the memories keep no order.
+//! # Source
 //!
-//! [`ContextCache`] is a [`Block`](clocked::Block). An input stands until it is accepted. When a command's
-//! context is there it comes out as [`Processed`], and [`ContextCache::context`] shows the context; the logic beside
-//! the cache gives the new one back with [`CacheInput::update`] in the last cycle of processing. A command that raised a
-//! pending counter keeps its connection in the cache until [`CacheInput::transmit_done`] or
-//! [`CacheInput::reorder_done`]. [`solicitation`] is an option of the transport above, [`experiments`] measure.
+//! The source is EP 4 145 803 A1, "Off-chip memory backed reliable transport connection cache hardware
+//! architecture" (figures 7 to 9). "The patent" means that text in the whole crate.
 //!
-//! Where the patent is silent:
+//! # What it models
 //!
-//! - One command enters the pipeline in a cycle. Completions of the memory come first, then second passes, flushes,
-//!   results, evictions, and last, in turn, network and ULP.
-//! - A miss that finds no free entry waits in its miss queue until one is freed, in the order of coming. So a
-//!   packet for a cached connection is never held up by those that are not: without its ACK no entry would become
-//!   idle.
-//! - The miss queues share a pool of slots. When it is full the ULP is stalled, and packets that miss are dropped.
-//! - Flushes and results that stall wait in the miss queue too, and are processed serially.
-//! - A flush that finds its context cached updates it in either mode, and in [`FlushMode::Through`] writes it too.
-//! - The six cycles' stall begins when the write completion enters the pipeline. What is ahead of it turns the
-//!   entry back to `Allocated` before it is freed, and what is behind it sees it freed: no lookup of the
-//!   connection is under way meanwhile.
+//! The ULP (upper-layer protocol) or the network gives the cache a command. The cache looks up the connection of
+//! the command.
+//!
+//! - Hit: the context is cached. The command is processed at once.
+//! - Miss: the cache takes an entry and reads the context from memory. The command waits in the miss queue of its
+//!   connection. When the context has arrived, the command goes through the pipeline a second time.
+//! - Eviction: while more entries are occupied than a threshold allows, the cache evicts idle connections.
+//!
+//! An entry has four states. [`ARCS`] is the table of the state machine. The memories do not keep requests in
+//! order, so a connection never has two memory operations in progress at the same time.
+//!
+//! # Where to start
+//!
+//! - [`ContextCache`] is the cache, a [`Block`](clocked::Block) of the clocked kernel.
+//! - [`Parameters`] are the sizes and latencies, with the source of each number.
+//! - [`CacheInput`] and [`CacheOutput`] are the signals of one cycle. An input has to stay until it is accepted.
+//! - [`Processed`] is the output for a command whose context is available. [`ContextCache::context`] returns that
+//!   context. The logic beside the cache returns the new context as [`CacheInput::update`] in the last cycle of
+//!   processing.
+//! - A command can raise a pending counter. Its connection then stays in the cache until
+//!   [`CacheInput::transmit_done`] or [`CacheInput::reorder_done`] reports that the work is done.
+//! - [`Statistics`] are the counters.
+//! - [`solicitation`] models the patent's solicited push, an option of the transport above the cache.
+//! - [`experiments`] measure the cache.
+//!
+//! # Units
+//!
+//! The model counts clock cycles. One step of [`clocked::Clock`] is one cycle. The experiments convert cycles to
+//! time at 1 GHz, so one cycle is 1 ns there.
+//!
+//! # Where the patent is silent
+//!
+//! - One command enters the pipeline per cycle. The order of priority is: completions of the memory, second
+//!   passes, flushes, results, evictions. The network and the ULP come last and alternate.
+//! - A miss that finds no free entry waits in its miss queue until an entry is freed. Connections get entries in
+//!   the order in which they started to wait. So an uncached connection never delays a packet for a cached one.
+//!   This matters because such packets carry the ACKs that make entries idle.
+//! - The miss queues share a pool of slots. When the pool is full, the ULP is stalled and packets that miss are
+//!   dropped.
+//! - Flushes and results that stall also wait in the miss queue. They are processed one at a time.
+//! - A flush whose context is cached updates the cached context in both modes. [`FlushMode::Through`] also writes
+//!   it to memory.
+//! - The stall of six cycles begins when the write completion enters the pipeline. A command ahead of the
+//!   completion turns the entry back to `Allocated` before it is freed. A command behind it sees the entry freed.
+//!   No lookup of the connection is in progress during the stall.
+//!
+//! # Experiments
+//!
+//! `tiercel model experiment` lists the experiments. `tiercel model experiment cache-skew cache-latency` runs two
+//! of them. `docs/model/context-cache.md` describes the measured results.
+//!
+//! # Example
 //!
 //! ```
 //! use clocked::{Clock, Cycle};
 //! use context_cache::{CacheInput, Command, ContextCache, Parameters, Source};
 //! use transport_common::ids::Cid;
 //!
-//! let cache = ContextCache::<(), u32>::new(&Parameters::default(), ()).expect("the defaults are possible");
+//! let cache = ContextCache::<(), u32>::new(&Parameters::default(), ()).expect("the defaults are valid");
 //! let mut clock = Clock::new(cache);
 //! let packet = Command { cid: Cid(7), pending: None, tag: 1 };
 //! let first = clock.step(&CacheInput { network: Some(packet), ..CacheInput::default() });

@@ -12,12 +12,12 @@ use transport_common::ids::Cid;
 use super::command::{Context, Operation};
 use super::parameters::{MemoryParameters, Parameters};
 
-/// What a memory is asked to do with the context of a connection.
+/// A memory operation on the context of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Access<C: Context> {
     Read,
     Write(C),
-    /// Writes those bytes of the context that the result stands in.
+    /// Writes only the bytes of the context that the result covers.
     Merge(C::Result),
 }
 
@@ -30,24 +30,24 @@ impl<C: Context> Access<C> {
     }
 }
 
-/// A request that is complete.
+/// A completed request.
 #[derive(Clone, Debug)]
 pub(super) struct Completion<C> {
     pub(super) cid: Cid,
-    /// The context, if it was read.
+    /// The context, if the request was a read.
     pub(super) read: Option<C>,
 }
 
-/// A request the memory works on.
+/// A request in progress.
 #[derive(Clone, Debug)]
 struct Working<C: Context> {
     due: Cycle,
-    /// Requests taken before this one: decides between those due in one cycle.
+    /// Number of requests taken before this one. It orders requests that are due in the same cycle.
     ordinal: u64,
     side: usize,
     cid: Cid,
-    /// What is to be written, and what a read has found.
     access: Access<C>,
+    /// The context that a read returns.
     read: Option<C>,
 }
 
@@ -84,7 +84,7 @@ struct Side<C: Context> {
     interval: u64,
     requests: VecDeque<(Cid, Access<C>)>,
     outstanding: usize,
-    /// The first cycle in which it can take a request.
+    /// The first cycle in which this memory can take a request.
     free_at: Cycle,
 }
 
@@ -105,10 +105,11 @@ impl<C: Context> Side<C> {
     }
 }
 
-/// On-chip and off-chip memory, and the contexts in them. Completions come in no order.
+/// The on-chip and the off-chip memory, and the contexts in them. Completions are not in the order of the
+/// requests.
 ///
-/// A read finds what the memory held when it was taken, a write is done when it is complete: if two operations on
-/// one context were under way at once, it would show.
+/// A read returns the context at the time the memory took the request. A write takes effect when it completes. So
+/// if two operations on one context were in progress at once, the tests would find the wrong context.
 #[derive(Clone, Debug)]
 pub(super) struct Backing<C: Context> {
     sides: [Side<C>; 2],
@@ -134,7 +135,7 @@ impl<C: Context> Backing<C> {
         }
     }
 
-    /// The context as the memory holds it.
+    /// Returns the context as the memory holds it.
     pub(super) fn context(&self, cid: Cid) -> &C {
         self.contexts.get(&cid).unwrap_or(&self.initial)
     }
@@ -145,13 +146,13 @@ impl<C: Context> Backing<C> {
         }
     }
 
-    /// The completion that is due and was taken first.
+    /// Returns the completion that was due first, if one is due. The order of taking decides between equal cycles.
     pub(super) fn completion(&self, now: Cycle) -> Option<(Cid, Operation)> {
         let Reverse(first) = self.working.peek()?;
         (first.due <= now).then(|| (first.cid, first.access.operation()))
     }
 
-    /// Requests that the memories take in this cycle.
+    /// Returns the requests that the memories take in this cycle.
     pub(super) fn takes(&self, now: Cycle) -> [Option<(Cid, Operation)>; 2] {
         [0, 1].map(|side| {
             let (cid, access) = self.sides[side].takes(now)?;
@@ -164,18 +165,18 @@ impl<C: Context> Backing<C> {
         self.sides.iter().filter_map(Side::next_event).chain(due).min()
     }
 
-    /// Requests and operations under way.
+    /// Returns the number of requests that wait or are in progress.
     pub(super) fn busy(&self) -> usize {
         self.working.len() + self.sides.iter().map(|side| side.requests.len()).sum::<usize>()
     }
 
-    /// Enters a request, to be taken in the next cycle at the earliest.
+    /// Enters a request. The memory takes it in the next cycle at the earliest.
     pub(super) fn request(&mut self, cid: Cid, access: Access<C>) {
         let side = usize::from(cid.0 >= self.on_chip_connections);
         self.sides[side].requests.push_back((cid, access));
     }
 
-    /// The memories' side of the clock edge: takes requests, and gives the completion away if it is `taken`.
+    /// Updates the memories at the clock edge. They take requests, and return the completion if it is `taken`.
     pub(super) fn commit(&mut self, now: Cycle, taken: bool) -> Option<Completion<C>> {
         for side in 0..2 {
             if self.sides[side].takes(now).is_none() {

@@ -1,4 +1,4 @@
-//! The miss queues: one for each connection, out of one pool of slots.
+//! The miss queues: one per connection, all from one pool of slots.
 
 use std::collections::VecDeque;
 
@@ -13,14 +13,15 @@ pub(super) enum Phase {
     Memory,
     /// An entry of the cache.
     Entry,
-    /// Its head's second pass, which may have to wait again.
+    /// The second pass of its head, which may have to wait again.
     Probe,
-    /// Nothing: the context is there. Commands follow one another through the pipeline.
+    /// Nothing. The context is cached, and the commands follow one another through the pipeline.
     Drain,
 }
 
-/// What is queued: it knows whether others may follow it into the pipeline before its own second pass is over.
+/// Work that can be queued.
 pub(super) trait Queued: Clone {
+    /// Returns true if no other work may follow into the pipeline before the second pass of this work is over.
     fn goes_alone(&self) -> bool;
 }
 
@@ -30,33 +31,33 @@ struct Slot<W> {
     next: Option<usize>,
 }
 
-/// The queue of a connection, as a linked list.
+/// The queue of a connection, a linked list.
 #[derive(Clone, Debug)]
 struct Queue {
     head: usize,
     tail: usize,
-    /// The first one that is not in its second pass.
+    /// The first slot that is not in its second pass.
     next: Option<usize>,
     in_flight: u32,
-    /// What is in its second pass goes alone.
+    /// True if the work in its second pass has to stay alone in the pipeline.
     alone: bool,
     phase: Phase,
-    /// It stands in `ready`.
+    /// True if the connection is in `ready`.
     listed: bool,
-    /// A free entry is kept for it.
+    /// True if a free entry is reserved for the connection.
     reserved: bool,
 }
 
-/// All miss queues. What is in its second pass stays at the head of its queue until it is processed, so that
-/// nothing of the connection overtakes it meanwhile.
+/// All miss queues. Work in its second pass stays at the head of its queue until it is processed. So no other work
+/// of the connection overtakes it.
 #[derive(Clone, Debug)]
 pub(super) struct MissQueues<W> {
     slots: Slab<Slot<W>>,
     capacity: usize,
     queues: FxHashMap<Cid, Queue>,
-    /// Queues whose head can enter the pipeline, in turn.
+    /// Connections whose next work can enter the pipeline, in round-robin order.
     ready: VecDeque<Cid>,
-    /// Connections that wait for an entry, in the order of their coming.
+    /// Connections that wait for an entry, in the order in which they started to wait.
     waiting: VecDeque<Cid>,
     reserved: u32,
 }
@@ -85,17 +86,17 @@ impl<W: Queued> MissQueues<W> {
         self.capacity - self.slots.len()
     }
 
-    /// Free entries that are kept for connections that have waited for one.
+    /// Returns the number of free entries that are reserved for connections that have waited for one.
     pub(super) const fn reserved_entries(&self) -> u32 {
         self.reserved
     }
 
-    /// A free entry is kept for this connection.
+    /// Returns true if a free entry is reserved for this connection.
     pub(super) fn keeps_entry(&self, cid: Cid) -> bool {
         self.reserved > 0 && self.queues.get(&cid).is_some_and(|queue| queue.reserved)
     }
 
-    /// What can enter the pipeline, by connection.
+    /// Returns the work that can enter the pipeline next, and its connection.
     pub(super) fn ready(&self) -> Option<(Cid, &W)> {
         let cid = *self.ready.front()?;
         let next = self.queues.get(&cid)?.next?;
@@ -106,12 +107,12 @@ impl<W: Queued> MissQueues<W> {
         !self.ready.is_empty()
     }
 
-    /// Lets the next connection try: this one is stalled.
+    /// Moves on to the next ready connection, because the first one is stalled.
     pub(super) fn rotate(&mut self) {
         self.ready.rotate_left(1);
     }
 
-    /// What [`Self::ready`] shows enters the pipeline.
+    /// Marks the work that [`Self::ready`] returns as being in the pipeline.
     pub(super) fn issue(&mut self) {
         let Some(cid) = self.ready.pop_front() else { return };
         let Some(queue) = self.queues.get_mut(&cid) else { return };
@@ -124,7 +125,7 @@ impl<W: Queued> MissQueues<W> {
         self.list(cid);
     }
 
-    /// Puts the connection among the ready ones if its next one may enter the pipeline.
+    /// Adds the connection to the ready ones if its next work may enter the pipeline.
     fn list(&mut self, cid: Cid) {
         let Some(queue) = self.queues.get_mut(&cid) else { return };
         let Some(next) = queue.next else { return };
@@ -139,7 +140,7 @@ impl<W: Queued> MissQueues<W> {
         }
     }
 
-    /// Puts `work` at the end of the connection's queue. `phase` is that of a queue that was empty.
+    /// Appends `work` to the connection's queue. A new queue starts in `phase`.
     pub(super) fn append(&mut self, cid: Cid, work: W, phase: Phase) {
         let slot = self.slots.insert(Slot { work, next: None });
         if let Some(queue) = self.queues.get_mut(&cid) {
@@ -165,14 +166,15 @@ impl<W: Queued> MissQueues<W> {
         self.list(cid);
     }
 
-    /// The connection's queue, if it has one, now waits for something else. What is in the pipeline is not touched.
+    /// Changes what the connection's queue waits for, if it has a queue. Work in the pipeline is not affected.
     pub(super) fn set_phase(&mut self, cid: Cid, phase: Phase) {
         let Some(queue) = self.queues.get_mut(&cid) else { return };
         queue.phase = phase;
         self.list(cid);
     }
 
-    /// The head's second pass is over and it is done: it leaves. `valid`: the context is in the cache.
+    /// Removes the head after a second pass in which it was processed. `valid` means that the context is in the
+    /// cache.
     pub(super) fn leave(&mut self, cid: Cid, valid: bool) {
         self.release(cid);
         let Some(queue) = self.queues.get_mut(&cid) else { return };
@@ -188,11 +190,11 @@ impl<W: Queued> MissQueues<W> {
         self.list(cid);
     }
 
-    /// The head's second pass is over and it has to wait. Those that go through a pass one by one only come to this.
+    /// Makes the head wait again after its second pass. This happens only if the head was alone in the pipeline.
     pub(super) fn wait(&mut self, cid: Cid, phase: Phase) {
         self.release(cid);
         let Some(queue) = self.queues.get_mut(&cid) else { return };
-        debug_assert_eq!(queue.in_flight, 1, "what has company finds its context");
+        debug_assert_eq!(queue.in_flight, 1, "only work that is alone in the pipeline waits again");
         queue.in_flight = 0;
         queue.alone = false;
         queue.next = Some(queue.head);
@@ -212,7 +214,8 @@ impl<W: Queued> MissQueues<W> {
         }
     }
 
-    /// The connection's entry was freed. If it has a queue, the entry is kept for it.
+    /// Handles the release of the connection's entry. If the connection has a queue, a free entry is reserved for
+    /// it.
     pub(super) fn entry_freed(&mut self, cid: Cid) {
         let Some(queue) = self.queues.get_mut(&cid) else { return };
         if !queue.reserved {
@@ -222,7 +225,8 @@ impl<W: Queued> MissQueues<W> {
         self.set_phase(cid, Phase::Probe);
     }
 
-    /// `free` entries are free: those not kept for anyone are kept for the connections that have waited longest.
+    /// Reserves free entries that have no reservation for the connections that have waited longest. `free` is the
+    /// number of free entries.
     pub(super) fn entries_free(&mut self, free: u32) {
         while self.reserved < free {
             let Some(cid) = self.waiting.pop_front() else { return };

@@ -1,4 +1,4 @@
-//! What travels through the pipeline, and what is decided at its end.
+//! The work in the pipeline, and the actions at its end.
 
 use clocked::Cycle;
 use transport_common::ids::Cid;
@@ -7,14 +7,14 @@ use super::command::{Command, Context, FlushMode, Source};
 use super::entry::{Event, State};
 use super::miss_queue::Queued;
 
-/// What has to be done for a connection.
+/// Work for a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Work<C: Context, T> {
     Command(Source, Command<T>),
-    /// The context is in the flush register.
+    /// A flush. Its context is in the flush register.
     Flush(FlushMode),
     Result(C::Result),
-    /// The context read.
+    /// A completed read, with the context.
     ReadCompletion(C),
     WriteCompletion,
     Evict,
@@ -39,15 +39,15 @@ impl<C: Context, T> Work<C, T> {
 pub(super) struct Slot<C: Context, T> {
     pub(super) cid: Cid,
     pub(super) work: Work<C, T>,
-    /// When it was accepted.
+    /// The cycle in which it was accepted.
     pub(super) accepted: Cycle,
-    /// It is the head of its connection's miss queue, or follows it.
+    /// True if it comes from its connection's miss queue: it is the head, or follows the head into the pipeline.
     pub(super) second_pass: bool,
 }
 
 impl<C: Context, T> Slot<C, T> {
-    /// It has a slot of the miss queues kept for it until it knows whether it needs one. Packets have not: they can
-    /// be dropped.
+    /// Returns true if a miss-queue slot is reserved for this work until its lookup shows whether it needs the
+    /// slot. Packets have no reservation, because they can be dropped.
     pub(super) const fn keeps_slot(&self) -> bool {
         let can_wait = matches!(self.work, Work::Command(Source::Ulp, _) | Work::Flush(_) | Work::Result(_));
         can_wait && !self.second_pass
@@ -55,73 +55,73 @@ impl<C: Context, T> Slot<C, T> {
 }
 
 impl<C: Context, T: Clone> Queued for Slot<C, T> {
-    /// Writes of software and of the rate update engine are processed serially.
+    /// Returns true for writes of software and of the rate update engine. They are processed one at a time.
     fn goes_alone(&self) -> bool {
         !matches!(self.work, Work::Command(..))
     }
 }
 
-/// What a lookup finds.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) entry: Option<u32>,
     pub(super) state: State,
-    /// A write to memory is under way.
+    /// True while a write to memory is in progress.
     pub(super) writing: bool,
-    /// A command that is processed now.
+    /// True if the work is a command that is processed now.
     pub(super) hit: bool,
 }
 
-/// What is done at the end of processing.
+/// The action at the end of processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// A command's effect on its context.
+    /// Process the command: update its context.
     Process,
     /// Wait in the miss queue.
     Queue,
-    /// Wait in the miss queue behind those that have no entry yet.
+    /// Wait in the miss queue behind earlier work that has no entry yet.
     QueueBehind,
     /// Wait in the miss queue for an entry.
     QueueForEntry,
     /// Take an entry, read the context.
     Allocate,
-    /// Keep an entry that was to be freed.
+    /// Cancel an eviction: keep an entry that was to be freed.
     Recall,
-    /// No room.
+    /// Drop a packet: the miss queues are full.
     Drop,
-    /// No such connection.
+    /// Discard work of a connection that does not exist.
     Discard,
-    /// The context read is here.
+    /// Fill the entry with the context that was read.
     Fill,
-    /// The context is written: now read it.
+    /// The write of a cancelled eviction is complete: read the context again.
     ReadAgain,
-    /// The context is written: free the entry.
+    /// The write of an eviction is complete: free the entry.
     Free,
-    /// The flush is written, the entry stays.
+    /// The write of a flush is complete. The entry stays.
     WrittenThrough,
-    /// Evict.
+    /// Evict: write the context to memory.
     WriteBack,
-    /// Not idle any more.
+    /// Do not evict: the entry is not idle any more.
     Refuse,
-    /// Update the cached context by flush, and write it.
+    /// Replace the cached context by that of the flush, and write it to memory.
     WriteThrough,
-    /// Update the cached context by flush.
+    /// Replace the cached context by that of the flush.
     Replace,
-    /// Update the cached context by result.
+    /// Merge a result into the cached context.
     Merge,
-    /// Take an entry to write flush or result to memory.
+    /// Take an entry to write a flush or a result to memory.
     WriteDirect,
     /// Take an entry to hold the flushed context.
     Install,
 }
 
 impl Action {
-    /// What happened waits for something in the miss queue.
+    /// Returns true if the work waits in the miss queue.
     pub(super) const fn waits(self) -> bool {
         matches!(self, Self::Queue | Self::QueueBehind | Self::QueueForEntry | Self::Allocate | Self::Recall)
     }
 
-    /// What happened moves the entry's state machine.
+    /// Returns true if the event goes through the state machine of the entry.
     pub(super) const fn moves(self) -> bool {
         !matches!(self, Self::QueueBehind | Self::QueueForEntry | Self::Drop | Self::Discard | Self::Refuse)
     }

@@ -1,4 +1,4 @@
-//! The cache's outputs as a trace.
+//! Writes the outputs of the cache to a trace.
 
 use clocked::trace::{Field, Port, Traced};
 

@@ -1,5 +1,5 @@
-//! Addresses of cards. A host has one card for every 256 connections, each with addresses of its own, as a card with
-//! several functions has; they share the wire.
+//! Addresses of cards. A host has one card for every 256 connections. Each card has its own addresses, as the
+//! functions of a multi-function card do. The cards of a host share the wire.
 
 use fabric_model::FlowHash;
 use host_nic::node_config;
@@ -32,12 +32,12 @@ impl Address {
         [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, high, low, self.card + 1]
     }
 
-    /// What the card believes its addresses to be.
+    /// Returns the card's configuration of its own addresses.
     pub(super) fn node(self) -> NodeConfig {
         node_config(self.mac(), self.ipv4(), self.ipv6())
     }
 
-    /// The way from this card to a peer's.
+    /// Returns the path from this card to a peer's card.
     pub(super) fn path_to(self, peer: Self, ip_version: u8, entropy: u16) -> Path {
         let address = |of: Self| {
             let mut address = of.ipv6();
@@ -60,7 +60,7 @@ impl Address {
     }
 }
 
-/// The hash by which switches tell the packets of a path.
+/// Returns the hash by which switches choose among equal paths.
 pub(super) fn flow_hash(path: &Path) -> FlowHash {
     if path.ip_version == 6 {
         return FlowHash::ipv6(path.source, path.destination, UDP, path.flow_label);

@@ -1,4 +1,4 @@
-//! A connection and the application that writes to it.
+//! A connection, and the application that writes to it.
 
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use fabric_model::{Span, Time};
 use host_nic::HostNic;
 use transport_common::connection::{Connection, State};
-use transport_common::queues::{WorkRequest, opcode};
+use transport_common::queues::{Verb, WorkRequest};
 
 use super::host::{BUFFER_BYTES, Host, RKEY};
 use super::plan::FlowPlan;
@@ -20,22 +20,22 @@ pub(super) struct End {
     pub(super) slot: usize,
 }
 
-/// A flow in its course.
+/// A running flow.
 #[derive(Debug)]
 pub struct Flow {
     plan: FlowPlan,
     pub(super) source: End,
     pub(super) destination: End,
-    /// The message being posted.
+    /// The index of the message that is being posted.
     current: usize,
-    /// Bytes of it that are posted.
+    /// Bytes of this message that are posted.
     posted: u64,
-    /// Where in memory the next segment stands.
+    /// The memory offset of the next segment.
     offset: u64,
-    /// Messages posted in full and not complete, with the RSN behind their last segment.
+    /// Messages that are completely posted but not complete, with the RSN after their last segment.
     unfinished: VecDeque<(usize, u32)>,
     completions: Vec<Option<Time>>,
-    /// Delays told by the acknowledgements since the last sample.
+    /// Delays that the acknowledgements since the last sample report.
     delays: Delays,
 }
 
@@ -62,25 +62,25 @@ impl Flow {
         }
     }
 
-    /// What was asked for.
+    /// Returns the plan of the flow.
     #[must_use]
     pub fn plan(&self) -> &FlowPlan {
         &self.plan
     }
 
-    /// When each message was acknowledged to its last byte; `None` for those that are not yet.
+    /// Returns the time when the last byte of each message was acknowledged, or `None` for incomplete messages.
     #[must_use]
     pub fn completions(&self) -> &[Option<Time>] {
         &self.completions
     }
 
-    /// Whether all messages are complete.
+    /// Returns true if all messages are complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.completions.iter().all(Option::is_some)
     }
 
-    /// Posts what the application wants to write by now, as far as the send queue has room.
+    /// Posts the messages that are due, as far as the send queue has space.
     pub(super) fn post(&mut self, nic: &mut HostNic, now: Time) {
         while let Some(message) = self.plan.messages.get(self.current) {
             if message.at > now || now >= self.plan.until {
@@ -92,7 +92,7 @@ impl Flow {
                 self.offset = 0;
             }
             let work = WorkRequest {
-                opcode: opcode::WRITE,
+                opcode: Verb::WRITE,
                 length: length as u32,
                 local_offset: self.offset,
                 remote_address: self.offset,
@@ -110,7 +110,7 @@ impl Flow {
         }
     }
 
-    /// Notes what is complete, and goes on posting.
+    /// Records completed messages, and continues posting.
     pub(super) fn progress(&mut self, nic: &mut HostNic, now: Time) {
         let oldest = nic.queue_pair(self.source.slot).send_consumer.load(Ordering::Relaxed);
         while let Some(&(message, end)) = self.unfinished.front() {
@@ -124,14 +124,14 @@ impl Flow {
         self.post(nic, now);
     }
 
-    /// Notes the fabric delay that an acknowledgement tells.
+    /// Records the fabric delay that an acknowledgement reports.
     pub(super) fn sample_delay(&mut self, delay: Span) {
         self.delays.sum += delay.0;
         self.delays.greatest = self.delays.greatest.max(delay);
         self.delays.count += 1;
     }
 
-    /// The connection as it stands; delays are those since the last sample.
+    /// Returns a sample of the connection. Its delays are those since the last sample.
     pub(super) fn sample(&mut self, hosts: &[Host]) -> FlowSample {
         let entry = |end: End| hosts[usize::from(end.host)].cards[end.card].nic.entry(end.slot);
         let Connection { state, endpoint, congestion, .. } = &entry(self.source).connection;

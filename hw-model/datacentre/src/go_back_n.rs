@@ -1,10 +1,14 @@
-//! Go-back-N, to compare with: what a card without selective acknowledgement does (RoCEv2's reliable connection).
+//! Go-back-N for comparison: a card without selective acknowledgement, as in RoCEv2's reliable connection.
 //!
-//! A model of its own, which shares with Falcon only the fabric and the length of the packets. The receiver discards
-//! what is out of order and says once which packet it expects (a NAK); every packet in order is acknowledged
-//! cumulatively. The sender goes back to the packet that a NAK names, or to the oldest one when it times out. Its
-//! window is constant. Since a fabric decides losses by the ordinal of the frame, the n-th packet of this sender and of
-//! a Falcon sender have the same luck.
+//! This model shares only the fabric and the packet lengths with the Falcon model. The receiver discards packets
+//! that are out of order. It sends one NAK that names the packet it expects. It acknowledges every packet in order
+//! cumulatively. The sender goes back to the packet that a NAK names, or to the oldest one after a timeout. Its
+//! window is constant.
+//!
+//! A fabric decides losses by the ordinal of the frame. So the n-th packet of this sender and the n-th packet of a
+//! Falcon sender are both lost or both delivered.
+//!
+//! [`run`] runs a [`Transfer`] and returns its [`Outcome`]. Times are in picoseconds.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,49 +20,49 @@ use super::plan::HostModel;
 
 const SENDER: Port = Port(0);
 const RECEIVER: Port = Port(1);
-/// Length of a BACK over IPv4, which an acknowledgement here is given as well.
+/// Length of an acknowledgement. It is the length of a Falcon BACK over IPv4.
 const ACKNOWLEDGEMENT_BYTES: usize = 14 + 20 + 8 + 16 + 32;
-/// Headers of a WRITE over IPv4.
+/// Bytes of the headers of a WRITE over IPv4.
 const HEADER_BYTES: usize = 14 + 20 + 8 + 16 + 28 + 28;
-/// Where the number of a packet stands, behind Ethernet, IPv4 and UDP headers.
+/// Offset of the packet number, after the Ethernet, IPv4 and UDP headers.
 const NUMBER_AT: usize = 14 + 20 + 8;
 const NAK_AT: usize = NUMBER_AT + 8;
 
 /// A transfer from one host to another at the same switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Packets to bring over.
+    /// Number of packets to transfer.
     pub packets: u64,
-    /// User data of one packet, bytes.
+    /// User data of one packet in bytes.
     pub segment: u32,
-    /// Packets that may be outstanding.
+    /// Maximum number of outstanding packets.
     pub window: u64,
     /// Time without progress after which the sender goes back.
     pub timeout: Span,
-    /// Both hosts' cards; their engine's time and ULP are of no account here.
+    /// The cards of both hosts. The engine time and the ULP are ignored.
     pub host: HostModel,
-    /// How often the amount delivered is noted.
+    /// Interval of the samples of delivered bytes. Zero means no samples.
     pub sample_every: Span,
 }
 
-/// What became of a transfer.
+/// The result of a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// When the last packet was acknowledged, picoseconds; none if time was up before.
+    /// When the last packet was acknowledged, in picoseconds. `None` if the limit came first.
     pub completed: Option<u64>,
-    /// Data packets sent, copies included.
+    /// Data packets sent, including retransmissions.
     pub sent: u64,
-    /// Data packets the receiver had no use for.
+    /// Data packets that the receiver discarded.
     pub discarded: u64,
-    /// Times the sender went back because of a NAK,
+    /// Number of times the sender went back because of a NAK.
     pub naks: u64,
-    /// and because of its timer.
+    /// Number of times the sender went back because of its timer.
     pub timeouts: u64,
     /// Bytes of user data delivered at each sample.
     pub delivered: Vec<u64>,
 }
 
-/// A frame on the cable from a host to the switch; ordered by when it gets there, then by when it left.
+/// A frame on the cable from a host to the switch. Frames are ordered by arrival, then by departure.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Entering {
     arrival: Time,
@@ -72,14 +76,15 @@ struct Run {
     now: Time,
     fabric: Fabric,
     entering: BinaryHeap<Reverse<Entering>>,
-    /// When the wire of each host is free.
+    /// The time when the wire of each host is free.
     wire_free: [Time; 2],
     frames: u64,
-    /// Sender: the oldest packet not acknowledged, the next to send, and when it will have waited too long.
+    /// State of the sender: the oldest unacknowledged packet, the next packet to send, and the time of the
+    /// timeout.
     base: u64,
     next: u64,
     deadline: Time,
-    /// Receiver: the packet it expects, and whether it has said so since it last got one.
+    /// State of the receiver: the expected packet, and whether a NAK was sent since the last packet in order.
     expected: u64,
     complained: bool,
     outcome: Outcome,
@@ -88,7 +93,8 @@ struct Run {
 /// Runs `transfer` over a fabric of one switch until it is complete or `limit` is reached.
 ///
 /// # Errors
-/// [`ConfigError::NoSuchPort`] if the configuration has a section for other ports than 0, the sender, and 1.
+/// Returns [`ConfigError::NoSuchPort`] if the configuration has a section for a port other than 0 (the sender) and
+/// 1 (the receiver).
 pub fn run(transfer: Transfer, fabric: FabricConfig, limit: Time) -> Result<Outcome, ConfigError> {
     let mut fabric = Fabric::new(2, fabric)?;
     [SENDER, RECEIVER].iter().for_each(|port| fabric.learn(mac(*port), *port));
@@ -127,7 +133,7 @@ fn mac(port: Port) -> [u8; 6] {
     [2, 0, 0, 0, 0, port.0 as u8]
 }
 
-/// A UDP frame over IPv4, its checksums left out, with a number in it.
+/// Returns a UDP frame over IPv4 that carries a number. Its checksums are 0.
 fn frame(from: Port, to: Port, number: u64, length: usize) -> Vec<u8> {
     let mut frame = vec![0; length];
     frame[..6].copy_from_slice(&mac(to));
@@ -155,7 +161,7 @@ impl Run {
         let timeout = (self.next > self.base).then_some(self.deadline);
         let enter = self.entering.peek().map(|Reverse(first)| first.arrival);
         let all = [send, timeout, enter, self.fabric.next_event()];
-        // A sender that has nothing outstanding may send.
+        // One of them always exists, because a sender with nothing outstanding may send.
         all.into_iter().flatten().min().unwrap_or(self.now).max(self.now)
     }
 
@@ -216,7 +222,7 @@ impl Run {
         self.depart(RECEIVER, answer);
     }
 
-    /// All packets before `expected` have arrived.
+    /// Processes an acknowledgement of all packets before `expected`.
     fn acknowledge(&mut self, expected: u64, nak: bool) {
         if expected > self.base {
             self.base = expected;

@@ -1,4 +1,4 @@
-//! A host: its cards, the wire they share, and the buffer in front of a slow ULP.
+//! A host: its cards, the wire that they share, and the buffer in front of a slow ULP.
 
 use std::collections::VecDeque;
 
@@ -7,47 +7,47 @@ use host_nic::{HostConfig, HostNic};
 use serde::Serialize;
 use transport_common::datapath::Verdict;
 use transport_common::ids::Cid;
-use transport_common::queues::{self, CONNECTIONS, MEMORY_GUARD, Region, access};
+use transport_common::queues::{self, AccessFlags, CONNECTIONS, MEMORY_GUARD, Region};
 use transport_common::units::Picoseconds;
 
 use super::address::Address;
 use super::plan::{HostModel, SlowUlp};
 use super::tap;
 
-/// Bytes of the region that all peers write to, and of the buffer that all flows read from.
+/// Bytes of the memory region. All peers write to it, and all flows read from it.
 pub(super) const BUFFER_BYTES: u64 = 64 << 10;
 /// Key of that region.
 pub(super) const RKEY: u32 = 1;
-/// Levels of the receive buffer that a connection can report (F-10.2-3).
+/// Number of levels that a connection can report for the receive buffer (F-10.2-3).
 const LEVELS: u64 = 32;
 
-/// What a host's cards did, counted.
+/// The counters of a host's cards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostStats {
-    /// Frames put on the wire.
+    /// Frames sent.
     pub sent: u64,
-    /// Bytes of them.
+    /// Bytes of the frames sent.
     pub sent_bytes: u64,
-    /// Frames that came.
+    /// Frames that arrived from the fabric. Frames that overflowed the receive buffer are included.
     pub received: u64,
-    /// Frames that found the receive buffer full.
+    /// Frames dropped because the receive buffer was full.
     pub overflowed: u64,
-    /// Most bytes that ever waited in the receive buffer.
+    /// The largest number of bytes in the receive buffer at one time.
     pub buffer_peak: u64,
 }
 
-/// One card, and which flows start from its connections.
+/// One card, and the flows that start from its connections.
 pub(super) struct Card {
     pub(super) nic: HostNic,
-    /// When the engine's last turn ends.
+    /// The end of the engine's last service.
     engine_free: Time,
-    /// When the engine is to be looked at next.
+    /// The time of the next check of the engine.
     engine_due: Option<Time>,
-    /// By connection slot; as many as are taken.
+    /// The flow of each used connection slot. `None` if no flow starts from the slot.
     flows: Vec<Option<usize>>,
 }
 
-/// A frame on its way to the ULP.
+/// A frame in the receive buffer.
 struct Waiting {
     card: usize,
     frame: Vec<u8>,
@@ -58,9 +58,9 @@ struct Waiting {
 pub(super) struct Taken {
     pub(super) card: usize,
     pub(super) frame: Vec<u8>,
-    /// When it came from the fabric.
+    /// When the frame came from the fabric.
     pub(super) arrival: Time,
-    /// How long the ULP takes for the next one, if one waits.
+    /// The time that the ULP needs for the next frame, if one waits.
     pub(super) next: Option<Span>,
 }
 
@@ -69,21 +69,21 @@ pub(super) struct Host {
     number: u16,
     model: HostModel,
     pub(super) cards: Vec<Card>,
-    /// When the last bit of all that was put on the wire has left.
+    /// When the last bit of all frames sent so far has left.
     wire_free: Time,
-    /// What waits for a slow ULP, the frame it takes at present first.
+    /// Frames that wait for a slow ULP. The first is the one that the ULP is taking.
     buffer: VecDeque<Waiting>,
     buffer_bytes: u64,
     pub(super) stats: HostStats,
 }
 
-/// A frame that left a card, and when its last bit reaches the switch.
+/// A frame that a card sent, and the time when its last bit reaches the switch.
 pub(super) struct Departure {
     pub(super) arrival: Time,
     pub(super) frame: Vec<u8>,
 }
 
-/// An acknowledgement that a card received: the flow it is for, and the fabric delay it tells.
+/// A received acknowledgement: its flow, and the fabric delay that it reports.
 pub(super) struct Acknowledged {
     pub(super) flow: usize,
     pub(super) delay: Span,
@@ -102,7 +102,8 @@ impl Host {
         }
     }
 
-    /// Takes a connection slot, for the flow that starts from it if one does: the card and the slot.
+    /// Takes a free connection slot and returns its card and its number. `flow` is the flow that starts from the
+    /// slot, if one does.
     pub(super) fn take_slot(&mut self, flow: Option<usize>) -> (usize, usize) {
         if self.cards.last().is_none_or(|card| card.flows.len() == CONNECTIONS) {
             let address = self.address(self.cards.len());
@@ -115,17 +116,20 @@ impl Host {
     }
 
     pub(super) fn address(&self, card: usize) -> Address {
-        Address { host: self.number, card: u8::try_from(card).expect("at most 65,536 connections a host") }
+        Address {
+            host: self.number,
+            card: u8::try_from(card).expect("a host has at most 65,536 connections"),
+        }
     }
 
-    /// Tells a card the time and gives it to the application.
+    /// Sets the time of a card and returns the card.
     pub(super) fn card_at(&mut self, card: usize, now: Time) -> &mut HostNic {
         let nic = &mut self.cards[card].nic;
         nic.set_time(Picoseconds(now.0));
         nic
     }
 
-    /// When the engine of `card` has to be looked at, if that is earlier than it would be looked at anyway.
+    /// Plans the next check of the engine of `card`. Returns its time if that is earlier than the planned check.
     pub(super) fn plan_engine(&mut self, card: usize, now: Time) -> Option<Time> {
         let turn = self.next_turn(card)?.max(now);
         let card = &mut self.cards[card];
@@ -136,19 +140,19 @@ impl Host {
         card.engine_due
     }
 
-    /// When the engine of `card` can have its next turn; `None` if it has nothing to do.
+    /// Returns the time when the engine of `card` can have its next service, or `None` if it has no work.
     fn next_turn(&self, card: usize) -> Option<Time> {
         let card = &self.cards[card];
         let work = Time(card.nic.next_event()?.0);
-        // Just in time: the frame is ready when the wire is.
+        // The service starts so that the frame is ready when the wire is free.
         let wire = Time(self.wire_free.0.saturating_sub(self.model.engine_turn.0));
         Some(work.max(card.engine_free).max(wire))
     }
 
-    /// Looks at the engine of `card`: one turn, if it is time for one.
+    /// Checks the engine of `card`, and runs one service if it is due.
     pub(super) fn turn_engine(&mut self, card: usize, now: Time) -> Option<Departure> {
         if self.cards[card].engine_due != Some(now) {
-            return None; // it was planned anew since
+            return None; // the check was moved to another time
         }
         self.cards[card].engine_due = None;
         if self.next_turn(card)? > now {
@@ -159,7 +163,7 @@ impl Host {
         turned.engine_free = end;
         turned.nic.set_time(Picoseconds(now.0));
         if turned.nic.doorbells().is_silent() {
-            // An engine without work looks at the wheel in every eighth frame: those between have passed idle.
+            // An idle engine checks the timing wheel in every eighth frame. This skips the idle frames between.
             turned.nic.set_frames(turned.nic.frames() | 7);
         }
         match turned.nic.engine_frame() {
@@ -168,7 +172,7 @@ impl Host {
         }
     }
 
-    /// Puts a frame on the wire that is ready at `ready`.
+    /// Sends a frame that is ready at `ready`.
     fn send(&mut self, ready: Time, frame: Vec<u8>) -> Departure {
         let bytes = frame.len() as u64;
         self.stats.sent += 1;
@@ -177,7 +181,7 @@ impl Host {
         Departure { arrival: self.wire_free + self.model.cable, frame }
     }
 
-    /// A frame comes from the fabric. Acknowledgements never wait for the ULP.
+    /// Accepts a frame from the fabric. Acknowledgements never wait for the ULP.
     pub(super) fn arrive(&mut self, card: usize, now: Time, frame: Vec<u8>) -> Arrival {
         self.stats.received += 1;
         let Some(ulp) = self.model.slow_ulp else { return Arrival::Ready(frame) };
@@ -199,7 +203,7 @@ impl Host {
         Arrival::Begins(ulp.rate.time_of(bytes))
     }
 
-    /// The ULP has taken the first frame of the buffer.
+    /// Removes the first frame of the buffer, which the ULP has taken.
     pub(super) fn take_buffered(&mut self) -> Option<Taken> {
         let ulp = self.model.slow_ulp?;
         let Waiting { card, frame, arrival } = self.buffer.pop_front()?;
@@ -209,18 +213,20 @@ impl Host {
         Some(Taken { card, frame, arrival, next })
     }
 
-    /// Tells the cards how full the buffer is: thresholds at equal distances (D-76), not smoothed.
+    /// Reports the fill level of the buffer to the cards. The thresholds are at equal distances (D-76), without
+    /// smoothing.
     fn report_level(&mut self, ulp: SlowUlp) {
         let level = (self.buffer_bytes * LEVELS / ulp.buffer.0).min(LEVELS - 1) as u8;
         self.cards.iter_mut().for_each(|card| card.nic.set_rx_buffer_level(level));
     }
 
-    /// Bytes that wait in the receive buffer.
+    /// Returns the bytes in the receive buffer.
     pub(super) fn buffered_bytes(&self) -> u64 {
         self.buffer_bytes
     }
 
-    /// Hands a frame that came at `arrival` to its card: what it answers at once, and what the frame acknowledges.
+    /// Passes a frame that came at `arrival` to its card. Returns the immediate reply, and the acknowledgement in
+    /// the frame.
     pub(super) fn receive(
         &mut self,
         card: usize,
@@ -228,7 +234,7 @@ impl Host {
         frame: Vec<u8>,
         arrival: Time,
     ) -> (Option<Departure>, Option<Acknowledged>) {
-        // Longer frames carry data.
+        // Longer frames carry data and are no acknowledgements.
         const LONGEST_ACKNOWLEDGEMENT: usize = 14 + 40 + 8 + 16 + 72;
         let short = frame.len() <= LONGEST_ACKNOWLEDGEMENT;
         let packet = if short { tap::read(&frame) } else { None };
@@ -242,29 +248,34 @@ impl Host {
     }
 }
 
-/// What becomes of a frame that reached a host.
+/// The result of the arrival of a frame at a host.
 pub(super) enum Arrival {
-    /// The card has it now.
+    /// The card processes the frame now.
     Ready(Vec<u8>),
-    /// It stands first in the receive buffer; the ULP takes it after this time.
+    /// The frame is the first in the receive buffer. The ULP has taken it after this time.
     Begins(Span),
-    /// It stands behind others in the receive buffer.
+    /// The frame waits behind others in the receive buffer.
     Waits,
-    /// There was no room.
+    /// The receive buffer is full, and the frame is dropped.
     Dropped,
 }
 
-/// A CID's slot is its value modulo the number of connections.
+/// Returns the slot of a CID: its value modulo the number of connections.
 pub(super) fn slot_of(cid: Cid) -> usize {
     queues::slot_of(cid) as usize
 }
 
 impl Card {
     fn new(address: Address) -> Self {
-        // Receive cells cost nothing until they are used.
+        // The memory of receive cells is not touched until they are used, so it costs nothing here.
         let memory = BUFFER_BYTES as usize + MEMORY_GUARD;
         let mut nic = HostNic::new(HostConfig { memory, ..HostConfig::new(address.node()) });
-        nic.register(Region { offset: 0, length: BUFFER_BYTES, key: RKEY, access: access::REMOTE_WRITE });
+        nic.register(Region {
+            offset: 0,
+            length: BUFFER_BYTES,
+            key: RKEY,
+            access: AccessFlags::REMOTE_WRITE,
+        });
         Self { nic, engine_free: Time::ZERO, engine_due: None, flows: vec![] }
     }
 }

@@ -1,4 +1,4 @@
-//! What a data centre is made of, and what is asked of it.
+//! The description of a data centre and of its flows.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Pat
 use transport_common::ids::{Cid, Spi};
 use transport_common::units::{Fcwnd, Ticks};
 
-/// First port of the range that path entropy is drawn from (D-80).
+/// First port of the range for path entropy (D-80).
 pub const FIRST_ENTROPY_PORT: u16 = 49_152;
 
-/// A ULP that takes data at a limited rate: what has arrived waits in the card's receive buffer.
+/// A ULP that takes data at a limited rate. Frames wait for it in the card's receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowUlp {
-    /// Bytes of frames with payload it takes a second.
+    /// The rate at which the ULP takes frames. Acknowledgements do not count.
     pub rate: Rate,
-    /// Bytes of such frames that can wait; the rest is dropped.
+    /// Bytes of frames that can wait. Further frames are dropped.
     pub buffer: ByteCount,
 }
 
-/// What a card is capable of.
+/// The capabilities of a host's card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostModel {
-    /// Rate of its wire.
+    /// Rate of the wire.
     pub line_rate: Rate,
-    /// Propagation delay of the cable to its switch; the way back is the fabric's.
+    /// Propagation delay of the cable to the switch. The fabric models the delay in the other direction.
     pub cable: Span,
-    /// Time from the beginning of an engine's turn, when T1 is taken, to the end of the frame that comes of it. One
-    /// turn begins when the one before has ended, and not before the wire will be free at its end.
+    /// Time of one engine service. It starts when T1 is taken, and ends when the frame is ready. A service starts
+    /// when the previous one has ended, and not so early that the wire is still busy at its end.
     pub engine_turn: Span,
-    /// `None` takes everything at once.
+    /// The rate limit of the ULP. With `None` the ULP takes all data at once.
     pub slow_ulp: Option<SlowUlp>,
 }
 
 impl Default for HostModel {
-    /// 100 Gb/s, 1 us, 50 million turns a second, all data taken at once.
+    /// Returns a card with 100 Gb/s, a cable of 1 us, 50 million engine services per second, and an unlimited ULP.
     fn default() -> Self {
         Self {
             line_rate: Rate::from_bits_per_second(100_000_000_000).expect("not zero"),
@@ -46,32 +46,32 @@ impl Default for HostModel {
     }
 }
 
-/// Windows, timers and thresholds of both ends of a connection; the defaults are D-78's.
+/// Windows, timers and thresholds of both ends of a connection. D-78 gives the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Initial fabric window.
     pub fcwnd: Fcwnd,
-    /// Initial NIC window, packets.
+    /// Initial NIC window in packets.
     pub ncwnd: u32,
     /// Initial retransmission timeout.
     pub rto: Ticks,
-    /// Data transmit window, packets: 1 to 128 (D-27).
+    /// Data transmit window in packets, 1 to 128 (D-27).
     pub data_window: u32,
     /// ACK coalescing time.
     pub ack_coalescing: Ticks,
-    /// AR on every packet while fcwnd is at or below this many packets (F-9.1.3.1-2).
+    /// Every packet has the AR (ACK request) bit while fcwnd is at most this many packets (F-9.1.3.1-2).
     pub ack_request_threshold: u32,
-    /// Percent of packets with AR above the threshold (D-81).
+    /// Percentage of packets with AR while fcwnd is above the threshold (D-81).
     pub ack_request_percent: u8,
-    /// Out-of-order distance of early retransmission, packets (D-36).
+    /// Out-of-order distance of early retransmission in packets (D-36).
     pub ooo_threshold: u32,
-    /// Timeout retransmissions before a Resync (D-46).
+    /// Number of timeout retransmissions before a Resync (D-46).
     pub max_retransmit_attempts: u32,
-    /// Whether requests are delivered in the order of their RSNs (F-5-1).
+    /// True if requests are delivered in the order of their RSNs (F-5-1).
     pub ordered: bool,
-    /// Whether a UDP checksum is sent (D-91).
+    /// True if a UDP checksum is sent (D-91).
     pub checksum: bool,
-    /// User data of one packet, bytes.
+    /// Maximum user data of one packet in bytes.
     pub segment: u32,
     /// Congestion control.
     pub settings: Settings,
@@ -98,7 +98,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// What one end of a connection is opened with.
+    /// Returns the parameters with which one end of a connection is opened.
     pub(super) fn parameters(&self, path: Path, [local_cid, peer_cid]: [Cid; 2]) -> Parameters {
         Parameters {
             config: Config {
@@ -134,36 +134,36 @@ impl Tuning {
     }
 }
 
-/// Data to be written from one host to another.
+/// Data that one host writes to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// When the application posts it.
     pub at: Time,
-    /// Its length; `u64::MAX` for more than there is time for.
+    /// Its length. Use `u64::MAX` for an endless message.
     pub bytes: u64,
 }
 
-/// A connection, and what crosses it.
+/// A connection, and the messages that it carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
     /// The host that writes.
     pub source: u16,
     /// The host it writes to.
     pub destination: u16,
-    /// What is written, one after another, in the order of their times.
+    /// The messages, sorted by time. They are written one after another.
     pub messages: Vec<Message>,
-    /// When the application ceases to post.
+    /// When the application stops posting.
     pub until: Time,
-    /// UDP source port of both ends' packets, on IPv6 the flow label: which path they take.
+    /// UDP source port of the packets of both ends, or the flow label with IPv6. It decides the path.
     pub entropy: u16,
-    /// 4 or 6.
+    /// IP version, 4 or 6.
     pub ip_version: u8,
-    /// How the connection is opened.
+    /// The parameters of the connection.
     pub tuning: Tuning,
 }
 
 impl FlowPlan {
-    /// Messages over IPv4 with default tuning.
+    /// Creates a flow over IPv4 with default tuning.
     #[must_use]
     pub fn new(source: u16, destination: u16, messages: Vec<Message>) -> Self {
         Self {
@@ -181,26 +181,26 @@ impl FlowPlan {
 /// A data centre and the flows in it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who is joined to whom.
+    /// The hosts, switches and cables.
     pub topology: Topology,
-    /// What the links out of switches do.
+    /// The behaviour of the links out of switches.
     pub fabric: FabricConfig,
-    /// What the hosts' cards are capable of,
+    /// The capabilities of the hosts' cards.
     pub host: HostModel,
-    /// and those that differ, by port.
+    /// Hosts with other capabilities, by port.
     pub hosts: BTreeMap<u16, HostModel>,
-    /// What crosses it.
+    /// The flows.
     pub flows: Vec<FlowPlan>,
-    /// How often [`Record`](super::Record) takes a sample; zero for never.
+    /// Interval of the samples in [`Record`](super::Record). Zero means no samples.
     pub sample_every: Span,
     /// Queues that are sampled.
     pub watch: Vec<Egress>,
-    /// Whether the departure of every packet with data or a request is recorded.
+    /// True if the departure of every packet with data or a request is recorded.
     pub record_departures: bool,
 }
 
 impl Plan {
-    /// Hosts with default cards and no flows.
+    /// Creates a plan with default cards and no flows.
     #[must_use]
     pub fn new(topology: Topology, fabric: FabricConfig) -> Self {
         Self {

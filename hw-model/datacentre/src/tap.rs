@@ -1,4 +1,4 @@
-//! What can be read from a frame on the wire, without asking either end.
+//! Reads frames on the wire, without access to the state of either end.
 
 use fabric_model::Span;
 use transport_common::ids::Cid;
@@ -14,11 +14,11 @@ use transport_common::wire::udp::Udp;
 /// A Falcon packet.
 #[derive(Debug)]
 pub(super) struct Packet {
-    /// The connection it is for.
+    /// The destination connection.
     pub(super) cid: Cid,
-    /// When it left, by the clock of its sender.
+    /// Departure time on the sender's clock.
     pub(super) left: Picoseconds,
-    /// What it acknowledges; `None` for packets that carry transactions.
+    /// The timestamps of an ACK or NACK. `None` for packets that carry transactions.
     pub(super) acknowledgement: Option<Stamps>,
 }
 
@@ -31,17 +31,18 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// The fabric delay (F-10.1-3), when the fourth is `t4`. The wait at the receiver is known in ticks of 131 ns only,
-    /// and the first two count from different fractions of one: the error is below one tick each way.
+    /// Returns the fabric delay (F-10.1-3) for the fourth timestamp `t4`. T1 and T2 are in ticks of 131 ns, and
+    /// they are truncated at different fractions of a tick. So the error is less than one tick in either
+    /// direction.
     pub(super) fn fabric_delay(self, t4: Picoseconds) -> Span {
         const PICOSECONDS_PER_TICK: u64 = 1 << 17;
-        // T1 and T2 are taken on one clock here, so that the forward delay is positive.
+        // T1 and T2 are from the same clock here, so the forward delay is never negative.
         let forward = u64::from(self.t2.since(self.t1).0) * PICOSECONDS_PER_TICK;
         Span(forward + t4.0.saturating_sub(self.t3.0))
     }
 }
 
-/// Reads a frame that a card sent; `None` if it is no Falcon packet.
+/// Reads a frame that a card sent. Returns `None` if it is not a Falcon packet.
 pub(super) fn read(frame: &[u8]) -> Option<Packet> {
     const ETHERTYPE_IPV6: u16 = 0x86dd;
     let cursor = &mut SliceCursor::new(frame);

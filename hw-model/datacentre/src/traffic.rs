@@ -1,4 +1,4 @@
-//! Usual patterns of traffic.
+//! Common traffic patterns.
 
 use fabric_model::Time;
 use rand::rngs::StdRng;
@@ -7,13 +7,13 @@ use rand::{Rng, SeedableRng};
 
 use super::plan::{FIRST_ENTROPY_PORT, FlowPlan, Message};
 
-/// Source ports that a seed draws, one after another without end.
+/// Returns an endless sequence of random source ports for a seed.
 pub fn entropy_ports(seed: u64) -> impl Iterator<Item = u16> {
     let mut rng = StdRng::seed_from_u64(seed);
     core::iter::repeat_with(move || rng.random_range(FIRST_ENTROPY_PORT..=u16::MAX))
 }
 
-/// Hosts 1 to `senders` each write `bytes` to host 0, all at once.
+/// Returns flows in which hosts 1 to `senders` each write `bytes` to host 0, all at time 0.
 #[must_use]
 pub fn incast(senders: u16, bytes: u64, seed: u64) -> Vec<FlowPlan> {
     let message = Message { at: Time::ZERO, bytes };
@@ -21,7 +21,8 @@ pub fn incast(senders: u16, bytes: u64, seed: u64) -> Vec<FlowPlan> {
     (1..=senders).zip(entropy_ports(seed)).map(flow).collect()
 }
 
-/// Each of `hosts` hosts writes `bytes` to another one, and each is written to by one: a cycle that the seed draws.
+/// Returns flows in which each of `hosts` hosts writes `bytes` to one other host and receives from one other host.
+/// The seed draws the order of this cycle.
 #[must_use]
 pub fn permutation(hosts: u16, bytes: u64, seed: u64) -> Vec<FlowPlan> {
     let mut cycle: Vec<u16> = (0..hosts).collect();

@@ -1,4 +1,4 @@
-//! The course of a run: what happens next.
+//! The event loop of a run.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -15,47 +15,47 @@ use super::plan::{FlowPlan, Plan};
 use super::record::{PacketDeparture, Record};
 use super::tap;
 
-/// What happens at an instant, other than in the fabric.
+/// An event outside the fabric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A frame from a host reaches its switch.
     Enter { host: u16, frame: Vec<u8> },
-    /// A slow ULP has taken a frame.
+    /// A slow ULP has finished taking a frame.
     Taken { host: u16 },
-    /// The engine of a card is looked at.
+    /// The engine of a card is checked for work.
     Engine { host: u16, card: usize },
-    /// An application has something to post.
+    /// An application has a message to post.
     Post { flow: usize },
     /// A sample is taken.
     Sample,
 }
 
-/// A data centre at work. See the module.
+/// A running data centre. See the crate's page for an example.
 pub struct DataCentre {
     now: Time,
     fabric: Fabric,
     hosts: Vec<Host>,
     flows: Vec<Flow>,
-    /// Ordered by time, then by when it was decided.
+    /// Ordered by time, then by the order in which they were scheduled.
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     next_number: u64,
     sample_every: Span,
     watch: Vec<Egress>,
     /// Hosts with a slow ULP.
     slow: Vec<u16>,
-    /// The flow that ends there, if departures are recorded.
+    /// The flow of each destination end. Empty if departures are not recorded.
     by_destination: HashMap<End, usize>,
     record: Record,
 }
 
 impl DataCentre {
-    /// Everything in its place, all connections open, time 0.
+    /// Builds the data centre at time 0, with all connections open.
     ///
     /// # Errors
-    /// [`ConfigError::NoSuchPort`] if the fabric's configuration has a section for a port without a host.
+    /// Returns [`ConfigError::NoSuchPort`] if the fabric's configuration has a section for a port without a host.
     ///
     /// # Panics
-    /// If a flow is between hosts that are not there, or its tuning is out of range.
+    /// Panics if a flow names a host that does not exist, or its tuning is out of range.
     pub fn new(plan: Plan) -> Result<Self, ConfigError> {
         let host = |port| Host::new(port, *plan.hosts.get(&port).unwrap_or(&plan.host));
         let ports = 0..plan.topology.hosts();
@@ -115,13 +115,13 @@ impl DataCentre {
         self.flows.push(Flow::new(plan, ends[0], ends[1]));
     }
 
-    /// The time.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Lets everything happen that happens until `end`, inclusive.
+    /// Runs all events until `end`, inclusive.
     pub fn run_until(&mut self, end: Time) {
         while self.next_event().is_some_and(|time| time <= end) {
             self.step();
@@ -129,9 +129,9 @@ impl DataCentre {
         self.now = self.now.max(end);
     }
 
-    /// Runs until every message of every flow is complete, or until `limit`. True if all are.
+    /// Runs until every message of every flow is complete, or until `limit`. Returns true if all are complete.
     pub fn run_to_completion(&mut self, limit: Time) -> bool {
-        // Most steps complete nothing: a flow that is not complete is remembered and looked at first.
+        // Most steps complete no flow. So the loop checks one incomplete flow until it is complete, then the next.
         let mut waits_for = 0;
         while let Some(flow) = self.flows.get(waits_for) {
             if flow.is_complete() {
@@ -145,63 +145,63 @@ impl DataCentre {
         true
     }
 
-    /// A flow, by its place in the plan.
+    /// Returns a flow by its index in the plan.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// Panics if there is no such flow.
     #[must_use]
     pub fn flow(&self, number: usize) -> &Flow {
         &self.flows[number]
     }
 
-    /// All flows, in the order of the plan.
+    /// Returns all flows, in the order of the plan.
     #[must_use]
     pub fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    /// The samples so far.
+    /// Returns the samples so far.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// The fabric's counters.
+    /// Returns the fabric's counters.
     #[must_use]
     pub fn fabric_stats(&self) -> FabricStats {
         self.fabric.stats()
     }
 
-    /// What the cards of each host did.
+    /// Returns the counters of the cards of each host.
     #[must_use]
     pub fn host_stats(&self) -> Vec<HostStats> {
         self.hosts.iter().map(|host| host.stats).collect()
     }
 
-    /// The card at the sending end of a flow, and the slot of its connection there.
+    /// Returns the card at the sending end of a flow, and the slot of its connection there.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// Panics if there is no such flow.
     #[must_use]
     pub fn sender(&self, flow: usize) -> (&HostNic, usize) {
         let End { host, card, slot } = self.flows[flow].source;
         (&self.hosts[usize::from(host)].cards[card].nic, slot)
     }
 
-    /// Addresses, port and label of the packets that the sending end of a flow sends at present.
+    /// Returns the addresses, source port and flow label that the sending end of a flow currently uses.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// Panics if there is no such flow.
     #[must_use]
     pub fn path(&self, flow: usize) -> Path {
         let (nic, slot) = self.sender(flow);
         nic.entry(slot).connection.endpoint.path
     }
 
-    /// The links that a flow's packets take at present.
+    /// Returns the links that a flow's packets currently take.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// Panics if there is no such flow.
     #[must_use]
     pub fn route(&self, flow: usize) -> Vec<Egress> {
         let hash = flow_hash(&self.path(flow));
@@ -221,7 +221,7 @@ impl DataCentre {
 
     fn step(&mut self) {
         let own = self.events.peek().map(|Reverse((time, ..))| *time);
-        // What comes from the fabric goes first: it cannot depend on what hosts do at the same instant.
+        // Events of the fabric go first, because they cannot depend on what hosts do at the same time.
         if let Some(time) = self.fabric.next_event().filter(|time| own.is_none_or(|own| *time <= own)) {
             self.now = self.now.max(time);
             if let Some(delivery) = self.fabric.poll(self.now) {
@@ -246,7 +246,7 @@ impl DataCentre {
 
     fn arrive(&mut self, delivery: Delivery) {
         let Delivery { port: Port(host), frame, .. } = delivery;
-        let card = usize::from(frame[5]); // of the card's MAC address
+        let card = usize::from(frame[5]); // the last byte of the destination MAC address is the card
         match self.hosts[usize::from(host)].arrive(card, self.now, frame) {
             Arrival::Ready(frame) => self.receive(host, card, frame, self.now),
             Arrival::Begins(takes) => self.happens(self.now + takes, Event::Taken { host }),
@@ -280,13 +280,13 @@ impl DataCentre {
         }
     }
 
-    /// Records the departure of a frame, if that is asked for.
+    /// Records the departure of a frame, if the plan asks for departures.
     fn note_departure(&mut self, frame: &[u8]) {
         if self.by_destination.is_empty() {
             return;
         }
         let Some(packet) = tap::read(frame).filter(|packet| packet.acknowledgement.is_none()) else { return };
-        // Host and card of the MAC address it goes to.
+        // The destination MAC address contains the host and the card.
         let (host, card) = (u16::from_be_bytes([frame[3], frame[4]]), usize::from(frame[5]));
         let end = End { host, card, slot: slot_of(packet.cid) };
         if let Some(&flow) = self.by_destination.get(&end) {
@@ -303,7 +303,7 @@ impl DataCentre {
         }
     }
 
-    /// Lets the application of a flow do something.
+    /// Runs `what` for the application of a flow, then checks the engine of its card.
     fn attend(&mut self, flow: usize, what: fn(&mut Flow, &mut HostNic, Time)) {
         let End { host, card, .. } = self.flows[flow].source;
         what(&mut self.flows[flow], self.hosts[usize::from(host)].card_at(card, self.now), self.now);

@@ -1,4 +1,4 @@
-//! The packet memory of a switch, shared by all its queues.
+//! The packet memory that all queues of a switch share.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -10,18 +10,18 @@ use super::quantity::ByteCount;
 use super::text::{ConfigError, bad_value, items, pair, store, unknown_key, value};
 use super::time::Time;
 
-/// How much of the free memory one queue may take: a fraction, more than 1 if the numerator is larger. Switch chips
-/// offer powers of two from 1/128 to 8.
+/// The factor between the free memory and the limit of one queue, as a fraction. It may be more than 1. Switch
+/// chips offer powers of two from 1/128 to 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alpha {
-    /// Above the line.
+    /// The numerator.
     pub numerator: u32,
-    /// Below the line.
+    /// The denominator.
     pub denominator: NonZeroU32,
 }
 
 impl Default for Alpha {
-    /// One: a single full queue takes half of the memory.
+    /// Returns 1, with which a single full queue takes half of the memory.
     fn default() -> Self {
         Self { numerator: 1, denominator: NonZeroU32::MIN }
     }
@@ -49,13 +49,13 @@ impl fmt::Display for Alpha {
 }
 
 /// A shared packet memory with dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for
-/// shared-memory packet switches", 1998): a queue may hold at most `alpha` times the memory that is free when the
-/// frame comes, and never more than its link's own [`queue`](super::Impairments::queue).
+/// shared-memory packet switches", 1998). When a frame comes, its queue may hold at most `alpha` times the memory
+/// that is free at that time. It never holds more than its link's own [`queue`](super::Impairments::queue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedBuffer {
     /// Bytes of memory in each switch. `buffer=12MiB`
     pub bytes: ByteCount,
-    /// Share of the free memory. `alpha=1/2`
+    /// Factor between the free memory and the limit of a queue. `alpha=1/2`
     pub alpha: Alpha,
 }
 
@@ -92,14 +92,14 @@ impl fmt::Display for SharedBuffer {
     }
 }
 
-/// The memory of one switch at work. Without a limit nothing is kept: every queue has memory of its own.
+/// The state of the memory of one switch. Without a limit every queue has its own memory, and nothing is counted.
 #[derive(Debug)]
 pub(super) struct Memory {
     limit: Option<SharedBuffer>,
     used: u64,
-    /// Most bytes ever used.
+    /// The largest number of bytes used at one time.
     pub(super) peak: u64,
-    /// When the last bit of a frame leaves, and the bytes it then gives back.
+    /// The time when the last bit of a frame leaves, and the bytes that the frame releases then.
     departures: BinaryHeap<Reverse<(Time, u64)>>,
 }
 
@@ -108,7 +108,7 @@ impl Memory {
         Self { limit, used: 0, peak: 0, departures: BinaryHeap::new() }
     }
 
-    /// Gives back what has left by `now`.
+    /// Releases the memory of frames that have left by `now`.
     pub(super) fn advance(&mut self, now: Time) {
         while let Some(&Reverse((_, bytes))) = self.departures.peek().filter(|Reverse((at, _))| *at <= now) {
             self.departures.pop();
@@ -116,7 +116,8 @@ impl Memory {
         }
     }
 
-    /// True if a queue may grow to `occupancy` bytes by a frame of `bytes`, as the dynamic threshold now stands.
+    /// Returns true if the current dynamic threshold lets a queue grow to `occupancy` bytes by a frame of `bytes`
+    /// bytes.
     pub(super) fn admits(&self, occupancy: u64, bytes: u64) -> bool {
         self.limit.is_none_or(|limit| {
             let free = limit.bytes.0.saturating_sub(self.used);
@@ -126,12 +127,12 @@ impl Memory {
         })
     }
 
-    /// True if there is room at all: a header is bound by no threshold.
+    /// Returns true if `bytes` bytes are free. Headers need only this, because no threshold applies to them.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.limit.is_none_or(|limit| bytes <= limit.bytes.0.saturating_sub(self.used))
     }
 
-    /// A frame is stored.
+    /// Counts a stored frame.
     pub(super) fn take(&mut self, bytes: u64) {
         if self.limit.is_some() {
             self.used += bytes;
@@ -139,14 +140,14 @@ impl Memory {
         }
     }
 
-    /// Part of a stored frame, or all of it, is thrown away.
+    /// Releases the memory of a stored frame that is discarded, or of its discarded part.
     pub(super) fn give_back(&mut self, bytes: u64) {
         if self.limit.is_some() {
             self.used -= bytes;
         }
     }
 
-    /// A stored frame's last bit leaves at `departure`.
+    /// Schedules the release of a stored frame whose last bit leaves at `departure`.
     pub(super) fn departs(&mut self, departure: Time, bytes: u64) {
         if self.limit.is_some() {
             self.departures.push(Reverse((departure, bytes)));

@@ -1,4 +1,4 @@
-//! What a fabric does to frames, as one line of text: `loss=1%,delay=50us,rate=1Gbps`.
+//! The configuration of a fabric, and its text form: `seed=7,loss=1%,delay=50us,rate=1Gbps`.
 
 use core::fmt;
 use core::iter;
@@ -11,33 +11,36 @@ use super::buffer::SharedBuffer;
 use super::impairments::{Impairments, known_keys};
 use super::text::{ConfigError, bad_value, items, pair, unknown_key};
 
-/// A fabric: the seed, what every link does, and the links that differ.
+/// The configuration of a fabric: the seed, the impairments of all links, and the links that differ.
 ///
-/// As text, sections are separated by semicolons: first the seed and what holds for all links towards hosts, then
-/// for each differing port the whole of what the link towards it does, what the links between switches do, and the memory
-/// of the switches. `seed=7,loss=1%;1:loss=5%,rate=1Gbps;trunks:rate=10Gbps;switches:buffer=12MiB,alpha=1/2`
+/// In the text form, semicolons separate the sections. The first section has the seed and the impairments of all
+/// links towards hosts. A section with a port number replaces all impairments of the link towards that port. The
+/// section `trunks` is for the links between switches, and the section `switches` for the shared memory of the
+/// switches.
+///
+/// Example: `seed=7,loss=1%;1:loss=5%,rate=1Gbps;trunks:rate=10Gbps;switches:buffer=12MiB,alpha=1/2`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct FabricConfig {
-    /// Decides all that is random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// What the link towards a host does, unless `towards` says otherwise.
+    /// The impairments of every link towards a host that is not in `towards`.
     pub common: Impairments,
-    /// Links that differ, by the port they lead to.
+    /// The impairments of links that differ, by the port of the host.
     pub towards: BTreeMap<u16, Impairments>,
-    /// What every link between switches does.
+    /// The impairments of every link between switches.
     pub trunks: Impairments,
-    /// The memory that the queues of each switch share; without it each queue has its own.
+    /// The memory that the queues of each switch share. With `None` each queue has its own memory.
     pub switches: Option<SharedBuffer>,
 }
 
-/// Begins the section of the links between switches.
+/// Name of the section for the links between switches.
 const TRUNKS: &str = "trunks";
-/// Begins the section of the switches' memory.
+/// Name of the section for the memory of the switches.
 const SWITCHES: &str = "switches";
 
 impl FabricConfig {
-    /// What the link towards `port` does.
+    /// Returns the impairments of the link towards `port`.
     pub fn impairments(&self, port: u16) -> &Impairments {
         self.towards.get(&port).unwrap_or(&self.common)
     }

@@ -1,4 +1,4 @@
-//! The switches: forwarding, and the frames under way in the order of their arrival.
+//! The switches: forwarding, and the frames in transit in the order of their arrival.
 
 mod control;
 
@@ -21,49 +21,50 @@ use super::text::ConfigError;
 use super::time::Time;
 use super::topology::{Egress, Topology, Trunk};
 
-/// Addresses the switch learns at most; what it does not know it floods.
+/// Maximum number of addresses that the switches learn. Frames to unknown addresses are flooded.
 const ADDRESS_LIMIT: usize = 1 << 16;
 
-/// A frame that has reached a host.
+/// A frame that has arrived at a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When its last bit arrived.
+    /// The time when its last bit arrived.
     pub time: Time,
-    /// The host it reached.
+    /// The port of the host.
     pub port: Port,
     /// The frame, from destination address to the end of its payload.
     pub frame: Vec<u8>,
 }
 
-/// A frame under way.
+/// A frame in transit.
 #[derive(Debug)]
 struct Flight {
-    /// Number of the event that delivers it. Other events that point here are stale.
+    /// Number of the event that delivers the frame. Other events for this slot are stale.
     event: u64,
     due: Time,
-    /// The host it came from.
+    /// The host that sent the frame.
     ingress: Port,
-    /// The host it goes to.
+    /// The destination host.
     destination: Port,
-    /// The link it is on.
+    /// The link that the frame is on.
     egress: Egress,
-    /// Its number among the frames from `ingress` over that link.
+    /// The number of the frame among the frames from `ingress` over that link. `None` if the frame is not
+    /// impaired.
     ordinal: Option<u64>,
     frame: Vec<u8>,
 }
 
-/// What to look at.
+/// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
-    /// The frame in a slot has reached the end of its link, unless it now has another event.
+    /// The frame in a slot reaches the end of its link, unless the frame has another event now.
     Arrival(usize),
-    /// The wire of a link is free and frames wait for it. A link has one such event at a time.
+    /// The wire of a link becomes free and frames wait for it. A link has at most one such event.
     Wire(Egress),
-    /// So many bytes from a port have left its switch, under flow control.
+    /// This many bytes from a port leave its switch (flow control).
     Release(Port, u64),
 }
 
-/// When to look at something. Ordered by time, then by when it was decided.
+/// A scheduled event. Events are ordered by time, then by the order in which they were scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     time: Time,
@@ -71,27 +72,27 @@ struct Event {
     subject: Subject,
 }
 
-/// Switches with a host at each port. See the module for what happens to a frame.
+/// Switches with a host at each port. The crate's page describes the path of a frame.
 ///
-/// Driven from outside: [`offer`](Self::offer) frames, [`poll`](Self::poll) until nothing more has arrived,
-/// come back at [`next_event`](Self::next_event) or with the next frame. The instants given should not go
-/// back; one that does is taken as the latest given so far. A frame costs O(log n) of the frames under way,
-/// however many ports there are.
+/// The caller drives the fabric. It [`offer`](Self::offer)s frames, and [`poll`](Self::poll)s until no more frames
+/// have arrived. It polls again at [`next_event`](Self::next_event), or when it has the next frame. Times should
+/// not go back. An earlier time counts as the latest time given so far. A frame costs O(log n) for n frames in
+/// transit, however many ports there are.
 #[derive(Debug)]
 pub struct Fabric {
     seed: u64,
     topology: Topology,
     now: Time,
-    /// Towards hosts, by port; behind them the trunks.
+    /// The links towards hosts, by port, and then the trunks.
     links: Vec<Link>,
-    /// By switch.
+    /// The packet memories, by switch.
     memories: Vec<Memory>,
-    /// By switch; empty without flow control.
+    /// The flow-control state, by switch. Empty without flow control.
     ingress: Vec<IngressMemory>,
     table: HashMap<Address, Port>,
     flights: Slab<Flight>,
     events: BinaryHeap<Reverse<Event>>,
-    /// Frames that have arrived at hosts and not been asked for yet.
+    /// Frames that have arrived at hosts and have not been polled yet.
     arrived: VecDeque<Flight>,
     next_number: u64,
     runts: u64,
@@ -99,18 +100,19 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// One switch with ports 0 to `ports - 1`.
+    /// Creates one switch with ports 0 to `ports - 1`.
     ///
     /// # Errors
-    /// [`ConfigError::NoSuchPort`] if the configuration has a section for another port.
+    /// Returns [`ConfigError::NoSuchPort`] if the configuration has a section for another port.
     pub fn new(ports: u16, config: FabricConfig) -> Result<Self, ConfigError> {
         Self::with_topology(Topology::star(ports), config)
     }
 
-    /// Switches, and hosts at them, as `topology` says.
+    /// Creates the switches and hosts of `topology`.
     ///
     /// # Errors
-    /// [`ConfigError::NoSuchPort`] if the configuration has a section for another port.
+    /// Returns [`ConfigError::NoSuchPort`] if the configuration has a section for a port that the topology does
+    /// not have.
     pub fn with_topology(topology: Topology, config: FabricConfig) -> Result<Self, ConfigError> {
         let hosts = topology.hosts();
         if let Some((&port, _)) = config.towards.range(hosts..).next() {
@@ -137,10 +139,10 @@ impl Fabric {
         })
     }
 
-    /// Tells the switches where an address is, as the source address of any frame does.
+    /// Teaches the switches the port of an address. The source address of every frame does the same.
     ///
     /// # Panics
-    /// If the fabric has no such port.
+    /// Panics if the fabric has no such port.
     pub fn learn(&mut self, address: [u8; 6], port: Port) {
         assert!(port.0 < self.topology.hosts(), "the fabric has no port {}", port.0);
         if !header::is_group(address)
@@ -150,10 +152,10 @@ impl Fabric {
         }
     }
 
-    /// Takes a frame from a host's wire.
+    /// Accepts a frame from a host at the time `now`.
     ///
     /// # Panics
-    /// If the fabric has no such port.
+    /// Panics if the fabric has no such port.
     pub fn offer(&mut self, now: Time, ingress: Port, frame: Vec<u8>) {
         self.advance(now);
         let Some((destination, source)) = header::addresses(&frame) else {
@@ -173,7 +175,7 @@ impl Fabric {
         self.discard_stale_events();
     }
 
-    /// The next frame that has arrived by `now`, in the order of arrival; `None` once there is no more.
+    /// Returns the next frame that has arrived by `now`, in the order of arrival, or `None` if there are no more.
     pub fn poll(&mut self, now: Time) -> Option<Delivery> {
         self.advance(now);
         let flight = self.arrived.pop_front()?;
@@ -181,23 +183,23 @@ impl Fabric {
         Some(Delivery { time: flight.due, port: flight.destination, frame: flight.frame })
     }
 
-    /// When to poll next; `None` if no frame is under way. With one switch that is when the next frame arrives;
-    /// with several it may be when one reaches the next switch, on a link that trims when the wire is free for the next
-    /// frame, and nothing has arrived then.
+    /// Returns the time of the next poll, or `None` if no frame is in transit. With one switch it is the arrival
+    /// of the next frame. With several switches, with links that trim, or with flow control, it can be an internal
+    /// event, such as an arrival at the next switch. Then a poll at that time may return nothing.
     pub fn next_event(&self) -> Option<Time> {
         let arrived = self.arrived.front().map(|flight| flight.due);
         arrived.or_else(|| self.events.peek().map(|Reverse(event)| event.time))
     }
 
-    /// Bytes that wait at `egress` at `now` or are on their way out, those of the frame on the wire included.
+    /// Returns the bytes in the queue of `egress` at `now`, including the frame on the wire.
     ///
     /// # Panics
-    /// If the fabric has no such port or trunk.
+    /// Panics if the fabric has no such port or trunk.
     pub fn queued_bytes(&self, egress: Egress, now: Time) -> u64 {
         self.links[self.index(egress)].queued_bytes(now)
     }
 
-    /// The links a flow's packets take from one host to another, the first switch's first.
+    /// Returns the links that a flow's packets take from one host to another, in order.
     pub fn route(&self, from: Port, to: Port, flow: FlowHash) -> Vec<Egress> {
         let mut route = vec![];
         let mut switch = self.topology.switch_of(from);
@@ -211,7 +213,7 @@ impl Fabric {
         }
     }
 
-    /// A copy of all counters.
+    /// Returns a copy of all counters.
     pub fn stats(&self) -> FabricStats {
         let (hosts, trunks) = self.links.split_at(usize::from(self.topology.hosts()));
         FabricStats {
@@ -223,41 +225,41 @@ impl Fabric {
         }
     }
 
-    /// The frames corrupted towards `port`, in order, up to 65,536 of them.
+    /// Returns the frames that were corrupted towards `port`, in order, at most 65,536 of them.
     ///
     /// # Panics
-    /// If the fabric has no such port.
+    /// Panics if the fabric has no such port.
     pub fn corruptions(&self, port: Port) -> &[Corruption] {
         &self.links[port.index()].corruptions
     }
 
-    /// What the link towards `port` does at present.
+    /// Returns the current impairments of the link towards `port`.
     ///
     /// # Panics
-    /// If the fabric has no such port.
+    /// Panics if the fabric has no such port.
     pub fn impairments(&self, port: Port) -> &Impairments {
         self.links[port.index()].impairments()
     }
 
-    /// Changes what the link towards `port` does to the frames offered from now on. Those already on it keep
-    /// their times; ordinals go on.
+    /// Changes the impairments of the link towards `port` for frames offered from now on. Frames that are already
+    /// on the link keep their times. Ordinals continue.
     ///
     /// # Panics
-    /// If the fabric has no such port.
+    /// Panics if the fabric has no such port.
     pub fn set_impairments(&mut self, port: Port, impairments: Impairments) {
         self.links[port.index()].set_impairments(impairments);
     }
 
-    /// Unplugs (`up == false`) or plugs in the host at `port`. While it is unplugged, frames from and to it
-    /// are dropped; those already under way arrive.
+    /// Unplugs (`up == false`) or plugs in the host at `port`. While it is unplugged, frames from and to it are
+    /// dropped. Frames that are already in transit still arrive.
     ///
     /// # Panics
-    /// If the fabric has no such port.
+    /// Panics if the fabric has no such port.
     pub fn set_link(&mut self, port: Port, up: bool) {
         self.links[port.index()].up = up;
     }
 
-    /// The place of a link in `links`.
+    /// Returns the index of a link in `links`.
     fn index(&self, egress: Egress) -> usize {
         match egress {
             Egress::Host(port) => port.index(),
@@ -265,7 +267,7 @@ impl Fabric {
         }
     }
 
-    /// Moves everything that is under way to where it is at `now`.
+    /// Processes all events until `now`.
     fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         // The top of the heap is never stale.
@@ -280,7 +282,7 @@ impl Fabric {
         }
     }
 
-    /// A frame has reached the end of its link.
+    /// Handles a frame at the end of its link: it arrives at its host, or the next switch forwards it.
     fn arrive(&mut self, time: Time, slot: usize) {
         let flight = self.flights.remove(slot);
         match flight.egress {
@@ -293,7 +295,7 @@ impl Fabric {
         }
     }
 
-    /// The wire of a link that trims is free.
+    /// Sends the next frame of a link that trims, because its wire is free.
     fn serve(&mut self, time: Time, egress: Egress) {
         let index = self.index(egress);
         let memory = &mut self.memories[usize::from(self.topology.start_of(egress))];
@@ -323,21 +325,22 @@ impl Fabric {
         }
     }
 
-    /// A frame comes from a host.
+    /// Forwards a frame from a host at its first switch.
     fn enter(&mut self, ingress: Port, destination: Port, frame: Vec<u8>) {
         let source_is_up = self.links[ingress.index()].is_up(self.now);
         let way = Way { time: self.now, ingress, destination };
         self.forward(way, self.topology.switch_of(ingress), source_is_up, frame);
     }
 
-    /// One frame's way out of a switch and over a link; the module's steps 1 to 4.
+    /// Forwards a frame out of a switch. This is steps 1 to 4 of the crate's page.
     fn forward(&mut self, way: Way, switch: u16, source_is_up: bool, mut frame: Vec<u8>) {
         let flow = || FlowHash::of(&frame);
         let egress = self.topology.forward(switch, way.destination, self.seed, flow);
         let index = self.index(egress);
         let link = &mut self.links[index];
         link.stats.offered += 1;
-        // An ordinal is taken even with the link down, lest the length of an outage shift later decisions.
+        // The frame takes an ordinal even if the link is down. Otherwise the length of an outage would shift later
+        // decisions.
         let class = header::classify(&frame);
         let name = link.enter(self.seed, way.ingress.0, class);
         if !source_is_up || !link.is_up(way.time) {
@@ -356,7 +359,7 @@ impl Fabric {
         }
     }
 
-    /// The module's step 5.
+    /// Queues a frame. This is step 5 of the crate's page.
     fn send(&mut self, egress: Egress, outgoing: Outgoing) {
         let index = self.index(egress);
         let memory = &mut self.memories[usize::from(self.topology.start_of(egress))];
@@ -367,7 +370,7 @@ impl Fabric {
         }
     }
 
-    /// The module's steps 6 to 8, for a frame whose last bit leaves at `departure`.
+    /// Launches a frame whose last bit leaves at `departure`. This is steps 6 to 8 of the crate's page.
     fn launch(&mut self, egress: Egress, mut outgoing: Outgoing, departure: Time) {
         let index = self.index(egress);
         let passage = self.links[index].launch(self.seed, departure, &mut outgoing);
@@ -389,7 +392,8 @@ impl Fabric {
         }
     }
 
-    /// A frame went by: those held back until now follow right behind it, unless their time is up before.
+    /// Counts a frame that passed without being held back. Held frames that enough frames have overtaken now
+    /// arrive directly after it, unless their time ends earlier.
     fn release_overtaken(&mut self, link: usize, ingress: Port, arrival: Time) {
         self.links[link].direction(ingress.0).passed += 1;
         while let Some(held) = self.links[link].direction(ingress.0).pop_overtaken() {
@@ -402,7 +406,7 @@ impl Fabric {
         }
     }
 
-    /// Keeps the top of the heap an event that delivers a frame.
+    /// Removes stale events from the top of the heap, so that the top is always a live event.
     fn discard_stale_events(&mut self) {
         while let Some(Reverse(event)) = self.events.peek() {
             let is_live = match event.subject {

@@ -1,52 +1,54 @@
-//! Priority flow control (IEEE 802.1Q, clause 36): a switch whose memory fills tells the hosts to pause.
+//! Priority flow control (IEEE 802.1Q, clause 36): a switch whose memory fills tells hosts to pause.
 
 use super::buffer::Alpha;
 use super::header::Address;
 use super::quantity::ByteCount;
 
-/// Address of MAC control frames, which no bridge forwards.
+/// Destination address of MAC control frames. Bridges do not forward it.
 const CONTROL_ADDRESS: Address = [0x01, 0x80, 0xc2, 0, 0, 1];
-/// Ethertype of MAC control, and the opcode of priority flow control.
+/// The Ethertype of MAC control, and the opcode of priority flow control.
 const MAC_CONTROL: [u8; 4] = [0x88, 0x08, 0x01, 0x01];
-/// Ethernet's shortest frame without its check sequence.
+/// Length of the shortest Ethernet frame without its check sequence.
 const LENGTH: usize = 60;
-/// The only priority in use here: 3, which RoCE has by custom.
+/// The only priority in this model. By convention RoCE uses 3.
 const PRIORITY: usize = 3;
 const ENABLED: usize = 14 + 2 + 1;
 const TIMES: usize = 14 + 4;
 
-/// How much a host may have in a switch's memory, to wherever its frames go, before it is paused.
+/// The number of bytes that a host may have in a switch's memory before it is paused. The destination of the
+/// frames does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PauseThreshold {
-    /// Section 4 of Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015: what is free sets
-    /// it, `alpha` times the memory that is neither used nor headroom.
+    /// A threshold that depends on the free memory: `alpha` times the memory that is neither used nor headroom
+    /// (section 4 of Zhu et al., "Congestion control for large-scale RDMA deployments", SIGCOMM 2015).
     Dynamic {
         /// Memory of each switch.
         buffer: ByteCount,
-        /// Of it, what is kept for frames that come before a pause takes effect, all ports together.
+        /// The part of the memory that is reserved for frames that come before a pause takes effect, for all ports
+        /// together.
         headroom: ByteCount,
-        /// Share of the free memory.
+        /// Factor between the free memory and the threshold.
         alpha: Alpha,
     },
-    /// So much, whatever is free.
+    /// A fixed threshold.
     Static(ByteCount),
 }
 
-/// When a switch pauses the hosts at its ports.
+/// The conditions under which a switch pauses the hosts at its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowControl {
-    /// Above it a host is paused.
+    /// A host with more bytes than this is paused.
     pub threshold: PauseThreshold,
-    /// How far below the threshold a paused host goes on: two frames in the paper.
+    /// A paused host resumes when its bytes are this far below the threshold. It is two frames in the paper.
     pub hysteresis: ByteCount,
 }
 
-/// The memory of one switch, by the port its frames came from.
+/// The memory of one switch, counted by the port that the frames came from.
 #[derive(Debug)]
 pub(super) struct IngressMemory {
     config: FlowControl,
     used: u64,
-    /// Bytes, and whether the host is paused.
+    /// The bytes of each port, and true if its host is paused.
     ports: Vec<(u64, bool)>,
 }
 
@@ -65,7 +67,7 @@ impl IngressMemory {
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 
-    /// A frame from a port is stored. True: pause the port.
+    /// Counts a stored frame from a port. Returns true if the port has to be paused.
     pub(super) fn store(&mut self, port: usize, bytes: u64) -> bool {
         self.used += bytes;
         let threshold = self.threshold();
@@ -76,14 +78,14 @@ impl IngressMemory {
         pauses
     }
 
-    /// A frame from a port has left. The ports that may go on.
+    /// Releases a frame from a port that has left. Returns the ports that may resume.
     pub(super) fn release(&mut self, port: usize, bytes: u64) -> Vec<usize> {
         self.used -= bytes;
         self.ports[port].0 -= bytes;
         let limit = self.threshold().saturating_sub(self.config.hysteresis.0);
         let mut resumed = vec![];
         for (number, (held, paused)) in self.ports.iter_mut().enumerate() {
-            // With nothing stored there is nothing to wait for.
+            // A host without stored frames always resumes, because no later release would resume it.
             if *paused && (*held <= limit || *held == 0) {
                 *paused = false;
                 resumed.push(number);
@@ -93,10 +95,10 @@ impl IngressMemory {
     }
 }
 
-/// The frame that pauses a host, or lets it go on.
+/// Returns the frame that pauses or resumes a host.
 ///
-/// A pause has the longest time there is, 65,535 times 512 bits; a switch renews it before it is over, which is left out
-/// here: the pause lasts until the frame that ends it.
+/// A pause has the longest possible time, 65,535 times 512 bits. A real switch renews it before it ends. The model
+/// does not: its pause lasts until the frame that ends it.
 pub(super) fn frame(pauses: bool) -> Vec<u8> {
     let mut frame = vec![0; LENGTH];
     frame[..6].copy_from_slice(&CONTROL_ADDRESS);
@@ -107,7 +109,8 @@ pub(super) fn frame(pauses: bool) -> Vec<u8> {
     frame
 }
 
-/// What a frame of priority flow control says: true to pause, false to go on; `None` if it is another frame.
+/// Reads a frame of priority flow control. Returns true for a pause, false for a resumption, and `None` for any
+/// other frame.
 #[must_use]
 pub fn pauses(frame: &[u8]) -> Option<bool> {
     let time = frame.get(TIMES + 2 * PRIORITY..TIMES + 2 * PRIORITY + 2)?;

@@ -1,11 +1,11 @@
-//! What a switch reads and rewrites in a frame's Ethernet and IP headers.
+//! The Ethernet and IP header fields that a switch reads and rewrites.
 
 pub(super) use at::ETHERNET;
 
-/// Which frames a full queue may mark congestion experienced (CE).
+/// The frames that a full queue may mark congestion experienced (CE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcnMark {
-    /// Those that say they are ECN-capable (RFC 3168).
+    /// ECN-capable IP frames (RFC 3168).
     #[default]
     Ect,
     /// All IP frames.
@@ -33,7 +33,8 @@ mod at {
     pub(super) const IPV4_SOURCE: usize = ETHERNET + 12;
     pub(super) const IPV4_DESTINATION: usize = ETHERNET + 16;
     pub(super) const IPV4_END: usize = ETHERNET + 20;
-    /// Low half of the traffic class (with ECN), high half of the flow label's first byte.
+    /// Offset of the byte with the low half of the traffic class (with ECN) and the first four bits of the flow
+    /// label.
     pub(super) const IPV6_CLASS: usize = ETHERNET + 1;
     pub(super) const IPV6_LENGTH: usize = ETHERNET + 4;
     pub(super) const IPV6_NEXT_HEADER: usize = ETHERNET + 6;
@@ -51,12 +52,12 @@ const PROTOCOL_ICMPV6: u8 = 58;
 /// Neighbour discovery and group membership (RFC 4861, RFC 2710, RFC 3810).
 const ICMPV6_LINK_LOCAL: [core::ops::RangeInclusive<u8>; 2] = [130..=137, 143..=143];
 
-/// What is left of a frame at least when it is cut: Ethernet and IPv6 headers.
+/// Minimum length of a trimmed frame: Ethernet and IPv6 headers.
 pub(super) const LEAST_TRIMMED: usize = at::IPV6_END;
 
-/// True of an IP frame that is shorter than its length field says: a switch with
-/// [`trim`](super::Impairments::trim) has cut it. The headers are left as they were, so the field still tells the
-/// length that was sent.
+/// Returns true for an IP frame that is shorter than its length field says. A switch with
+/// [`trim`](super::Impairments::trim) has cut such a frame. It does not change the headers, so the field still has
+/// the original length.
 #[must_use]
 pub fn is_trimmed(frame: &[u8]) -> bool {
     let length = |offset| usize::from(u16::from_be_bytes(bytes(frame, offset)));
@@ -70,13 +71,13 @@ pub fn is_trimmed(frame: &[u8]) -> bool {
 /// An Ethernet address.
 pub(super) type Address = [u8; ADDRESS];
 
-/// Destination and source of a frame; `None` if it is too short for an Ethernet header.
+/// Returns the destination and source of a frame, or `None` if it is too short for an Ethernet header.
 pub(super) fn addresses(frame: &[u8]) -> Option<(Address, Address)> {
     let (&destination, rest) = frame.get(..ETHERNET)?.split_first_chunk::<ADDRESS>()?;
     Some((destination, *rest.first_chunk::<ADDRESS>()?))
 }
 
-/// True of broadcast and multicast addresses.
+/// Returns true for broadcast and multicast addresses.
 pub(super) const fn is_group(address: Address) -> bool {
     address[0] & 1 != 0
 }
@@ -88,7 +89,7 @@ pub(super) enum IpVersion {
     V6,
 }
 
-/// The IP version, if the whole fixed header is there.
+/// Returns the IP version, if the frame has the whole fixed header.
 pub(super) fn ip(frame: &[u8]) -> Option<IpVersion> {
     match frame.get(at::ETHERTYPE..ETHERNET)?.try_into().ok()? {
         ETHERTYPE_IPV4 if frame.len() >= at::IPV4_END => Some(IpVersion::V4),
@@ -97,23 +98,24 @@ pub(super) fn ip(frame: &[u8]) -> Option<IpVersion> {
     }
 }
 
-/// `N` bytes of a header that is known to be there.
+/// Returns `N` bytes of a header. The caller has checked that the header is complete.
 fn bytes<const N: usize>(frame: &[u8], offset: usize) -> [u8; N] {
-    *frame[offset..].first_chunk().expect("the header was found whole")
+    *frame[offset..].first_chunk().expect("the caller has checked the header")
 }
 
-/// Source and destination of a frame with an IPv4 header.
+/// Returns the source and destination of a frame with an IPv4 header.
 pub(super) fn ipv4_addresses(frame: &[u8]) -> ([u8; 4], [u8; 4]) {
     (bytes(frame, at::IPV4_SOURCE), bytes(frame, at::IPV4_DESTINATION))
 }
 
-/// Protocol of a frame with an IPv4 header.
+/// Returns the protocol of a frame with an IPv4 header.
 pub(super) fn protocol(frame: &[u8]) -> u8 {
     frame[at::IPV4_PROTOCOL]
 }
 
-/// Source and destination port of a frame with an IPv4 header; zeros where there are none in this place: of other
-/// protocols than TCP and UDP, behind options, and in fragments, of which only the first has them.
+/// Returns the source and destination port of a frame with an IPv4 header. Returns zeros if the ports are not at
+/// their usual offset: for protocols other than TCP and UDP, for headers with options, and for fragments, because
+/// only the first fragment has ports.
 pub(super) fn ports(frame: &[u8]) -> [u16; 2] {
     const NO_OPTIONS: u8 = 0x45;
     const DONT_FRAGMENT: u16 = 0x4000;
@@ -127,33 +129,34 @@ pub(super) fn ports(frame: &[u8]) -> [u16; 2] {
     }
 }
 
-/// Source and destination of a frame with an IPv6 header.
+/// Returns the source and destination of a frame with an IPv6 header.
 pub(super) fn ipv6_addresses(frame: &[u8]) -> ([u8; 16], [u8; 16]) {
     (bytes(frame, at::IPV6_SOURCE), bytes(frame, at::IPV6_DESTINATION))
 }
 
-/// Next header of a frame with an IPv6 header.
+/// Returns the next header of a frame with an IPv6 header.
 pub(super) fn next_header(frame: &[u8]) -> u8 {
     frame[at::IPV6_NEXT_HEADER]
 }
 
-/// Flow label of a frame with an IPv6 header, 20 bits.
+/// Returns the flow label (20 bits) of a frame with an IPv6 header.
 pub(super) fn flow_label(frame: &[u8]) -> u32 {
     u32::from_be_bytes(bytes(frame, ETHERNET)) & 0xf_ffff
 }
 
-/// What kind of traffic a frame is.
+/// The kind of traffic of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// The hosts' network stacks among themselves, at times of their own, and all that is not IP.
+    /// Control traffic between the hosts' network stacks, which comes at unpredictable times, and everything that
+    /// is not IP.
     Housekeeping,
     /// UDP over IPv4 or IPv6.
     Udp,
-    /// Other IP.
+    /// Other IP traffic.
     OtherIp,
 }
 
-/// The kind of traffic `frame` is.
+/// Returns the kind of traffic of `frame`.
 pub(super) fn classify(frame: &[u8]) -> Class {
     let protocol = match ip(frame) {
         None => return Class::Housekeeping,
@@ -164,7 +167,7 @@ pub(super) fn classify(frame: &[u8]) -> Class {
     match (ip(frame), protocol) {
         (_, PROTOCOL_UDP) => Class::Udp,
         (Some(IpVersion::V4), PROTOCOL_IGMP) => Class::Housekeeping,
-        // Membership reports come behind a router alert.
+        // Membership reports come after a router-alert option.
         (Some(IpVersion::V6), PROTOCOL_HOP_BY_HOP) => Class::Housekeeping,
         (Some(IpVersion::V6), PROTOCOL_ICMPV6) if frame.get(at::IPV6_END).is_some_and(is_link_local) => {
             Class::Housekeeping
@@ -173,10 +176,10 @@ pub(super) fn classify(frame: &[u8]) -> Class {
     }
 }
 
-/// Replaces the byte at `offset` of an IPv4 header and updates the header checksum with it, without summing
-/// the header anew: a header that was damaged stays so (RFC 1624, equation 3).
+/// Replaces the byte at `offset` of an IPv4 header and updates the header checksum incrementally (RFC 1624,
+/// equation 3). It does not recompute the checksum, so the checksum of a damaged header stays wrong.
 fn replace_ipv4_byte(frame: &mut [u8], offset: usize, byte: u8) {
-    // Header and frame are both aligned to 16 bits, so the parity of the offset tells the half of the word.
+    // Header and frame are both aligned to 16 bits, so the parity of the offset gives the half of the word.
     let shift = if offset.is_multiple_of(2) { 8 } else { 0 };
     let (old, new) = (u16::from(frame[offset]) << shift, u16::from(byte) << shift);
     let checksum = u16::from_be_bytes([frame[at::IPV4_CHECKSUM], frame[at::IPV4_CHECKSUM + 1]]);
@@ -188,8 +191,8 @@ fn replace_ipv4_byte(frame: &mut [u8], offset: usize, byte: u8) {
     frame[offset] = byte;
 }
 
-/// Lowers the hop limit of an IP frame by `hops`. False if it would reach zero: the frame must be dropped
-/// and is left as it was. Frames that are not IP have no hop limit and pass.
+/// Lowers the hop limit of an IP frame by `hops`. Returns false if it would reach zero. Then the frame must be
+/// dropped, and it is not changed. Frames that are not IP have no hop limit, and the function returns true.
 pub(super) fn pass_hops(frame: &mut [u8], hops: u8) -> bool {
     let offset = match ip(frame) {
         None => return true,
@@ -207,10 +210,10 @@ pub(super) fn pass_hops(frame: &mut [u8], hops: u8) -> bool {
     true
 }
 
-/// Congestion experienced, in both bits of the ECN field (RFC 3168).
+/// Congestion experienced: both bits of the ECN field (RFC 3168).
 const CE: u8 = 0b11;
 
-/// Marks an IP frame congestion experienced if `mark` allows. True if it was not so before.
+/// Marks an IP frame congestion experienced if `mark` allows it. Returns true if the frame was not marked before.
 pub(super) fn mark_congestion(frame: &mut [u8], mark: EcnMark) -> bool {
     let (version, offset, shift) = match ip(frame) {
         None => return false,

@@ -1,4 +1,4 @@
-//! What a link does to frames, as one line of text: `loss=1%,delay=50us,rate=1Gbps`.
+//! The impairments of a link, and their text form: `loss=1%,delay=50us,rate=1Gbps`.
 
 use core::fmt;
 use core::num::{NonZeroU8, NonZeroU32};
@@ -9,39 +9,40 @@ use super::quantity::{ByteCount, Probability, Rate};
 use super::text::{ConfigError, bad_value, items, pair, store, unknown_key, value};
 use super::time::{Span, Time};
 
-/// Loss in bursts after Gilbert and Elliott: a good and a bad state, one step a frame.
-/// In the good state only [`Impairments::loss`] applies.
+/// Loss in bursts, after Gilbert and Elliott: a good and a bad state, with one step per frame. In the good state
+/// only [`Impairments::loss`] applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// Probability of going from good to bad at a frame.
+    /// Probability that a frame changes the state from good to bad.
     pub enter: Probability,
-    /// Probability of going from bad to good at a frame; the mean burst is its inverse, in frames.
+    /// Probability that a frame changes the state from bad to good. The mean length of a burst in frames is the
+    /// inverse.
     pub leave: Probability,
     /// Probability of loss in the bad state.
     pub loss: Probability,
 }
 
-/// When the link drops all that is offered. Frames already accepted arrive.
+/// A period in which the link drops all offered frames. Frames that were accepted before still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Down from this instant,
+    /// The link goes down at this time.
     pub from: Time,
-    /// up again at this one.
+    /// The link is up again at this time.
     pub until: Time,
 }
 
-/// Which frames are impaired and take an ordinal. Housekeeping never is (see the module).
+/// The frames that are impaired and take an ordinal. Housekeeping frames never are (see the crate's page).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// All IP frames.
     #[default]
     Ip,
-    /// UDP alone. A connection manager's TCP then neither suffers nor shifts the ordinals, and every
-    /// corruption and duplicate is one that a transport over UDP must account for.
+    /// UDP frames only. So a connection manager's TCP is not impaired and does not shift the ordinals. Every
+    /// corruption and every duplicate then affects a frame of the transport over UDP.
     Udp,
 }
 
-/// What the link towards one host does to frames. The default does nothing and costs no time.
+/// What one link out of a switch does to frames. The default does nothing and takes no time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impairments {
     /// Independent loss. `loss=1%`
@@ -50,42 +51,43 @@ pub struct Impairments {
     pub burst: Option<Burst>,
     /// Probability that a frame is held back. `reorder=1%`
     pub reorder: Probability,
-    /// A held frame is released behind a number of later frames, uniform from 1 to this. `reorder_distance=8`
+    /// A held frame is released after a number of later frames, uniform from 1 to this. `reorder_distance=8`
     pub reorder_distance: NonZeroU32,
-    /// A held frame waits no longer than this past its time. `reorder_hold=200us`
+    /// Maximum time for which a frame is held back, in addition to delay and jitter. `reorder_hold=200us`
     pub reorder_hold: Span,
     /// Probability that a frame is sent twice. `duplicate=0.1%`
     pub duplicate: Probability,
-    /// Probability that bits are flipped, never in the 14 bytes of the Ethernet header: a frame damaged on a
-    /// wire fails its check sequence and is lost; what reaches hosts was damaged inside a switch, which then
-    /// wrote a new Ethernet header and check sequence. `corrupt=0.1%`
+    /// Probability that bits are flipped. The 14 bytes of the Ethernet header are never flipped. The reason: a
+    /// frame damaged on a wire fails its check sequence and is lost. A damaged frame that reaches a host was
+    /// damaged inside a switch, which then wrote a new Ethernet header and check sequence. `corrupt=0.1%`
     pub corrupt: Probability,
-    /// Distinct bits flipped in a corrupted frame. A ones' complement checksum finds every single flip, but
-    /// not all pairs. `corrupt_bits=1`
+    /// Number of distinct bits flipped in a corrupted frame. A ones' complement checksum finds every single flip,
+    /// but not all pairs. `corrupt_bits=1`
     pub corrupt_bits: NonZeroU8,
     /// Propagation delay. `delay=50us`
     pub delay: Span,
-    /// Added to the delay, uniform from zero to this, without changing the order. `jitter=10us`
+    /// Maximum addition to the delay, uniform from zero. It does not change the order. `jitter=10us`
     pub jitter: Span,
-    /// Rate of the link; without it the queue is always empty. `rate=1Gbps`
+    /// Rate of the link. Without a rate the queue is always empty. `rate=1Gbps`
     pub rate: Option<Rate>,
-    /// Bytes the queue holds, the frame on its way out included; the rest is dropped. `queue=256KiB`
+    /// Bytes that the queue holds, including the frame on the wire. Further frames are dropped. `queue=256KiB`
     pub queue: ByteCount,
-    /// Mark CE when the queue, this frame included, is above so many bytes. `ecn=64KiB`
+    /// A frame is marked CE when the queue, including this frame, is above this many bytes. `ecn=64KiB`
     pub ecn: Option<ByteCount>,
-    /// What may be marked. `ecn_mark=ect` or `always`
+    /// The frames that may be marked. `ecn_mark=ect` or `always`
     pub ecn_mark: EcnMark,
-    /// Trim: of an IP frame for which the queue has no room, this many bytes from the front go on, ahead of all data,
-    /// and so do frames that are no longer than this by themselves; see [`is_trimmed`](super::is_trimmed). At least
-    /// 54, the Ethernet and IPv6 headers. `trim=64B`
+    /// Length to which frames are trimmed. If the queue has no space for an IP frame, the first bytes of a frame
+    /// go on, up to this length, ahead of all data. IP frames that are not longer than this also go ahead of all
+    /// data. See [`is_trimmed`](super::is_trimmed). At least 54, the Ethernet and IPv6 headers. `trim=64B`
     pub trim: Option<ByteCount>,
-    /// Bytes of headers that wait, if the link trims; the rest is dropped. `header_queue=64KiB`
+    /// Bytes of headers that can wait on a link that trims. Further headers are dropped. `header_queue=64KiB`
     pub header_queue: ByteCount,
-    /// Routers on the way: the hop limit is lowered by this, the frame dropped if it would reach zero. `hops=1`
+    /// Number of routers on the link. The hop limit is lowered by this. The frame is dropped if the hop limit
+    /// would reach zero. `hops=1`
     pub hops: u8,
-    /// Times at which the link is down. `down=10ms-20ms`, several joined by `+`
+    /// Periods in which the link is down. `down=10ms-20ms`, several joined by `+`
     pub down: Vec<Outage>,
-    /// What is impaired. `scope=ip` or `udp`
+    /// The frames that are impaired. `scope=ip` or `udp`
     pub scope: Scope,
 }
 
@@ -115,15 +117,15 @@ impl Default for Impairments {
     }
 }
 
-/// One key of the text form: how its value is read and written.
+/// One key of the text form, with the functions that read and write its value.
 struct Key {
     name: &'static str,
     read: fn(&mut Impairments, &str) -> Result<(), String>,
-    /// `None`: not set.
+    /// Returns `None` if the field is not set.
     write: fn(&Impairments) -> Option<String>,
 }
 
-/// A key whose value is one field with a text form of its own.
+/// Makes a key for a field that has its own text form.
 macro_rules! field {
     ($field:ident) => {
         Key {
@@ -174,7 +176,7 @@ const KEYS: &[Key] = &[
     field!(scope),
 ];
 
-/// A length to which frames can be cut.
+/// Returns `length` if frames can be trimmed to it.
 fn trimmed_length(length: ByteCount) -> Result<ByteCount, String> {
     let least = LEAST_TRIMMED as u64;
     if length.0 < least {
@@ -184,7 +186,7 @@ fn trimmed_length(length: ByteCount) -> Result<ByteCount, String> {
     }
 }
 
-/// The keys there are.
+/// Returns the names of all keys.
 pub(super) fn known_keys() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|key| key.name)
 }
@@ -214,7 +216,7 @@ impl FromStr for Impairments {
 }
 
 impl fmt::Display for Impairments {
-    /// The keys that differ from the default, in a form that reads back to the same value.
+    /// Writes the keys that differ from the default. The text reads back to the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = Self::default();
         let mut separator = "";
@@ -264,7 +266,7 @@ impl fmt::Display for Outage {
     }
 }
 
-/// The text form of a plain choice.
+/// Implements the text form of an enum without data.
 macro_rules! choice {
     ($type:ident { $($name:literal => $variant:ident),+ }) => {
         impl FromStr for $type {

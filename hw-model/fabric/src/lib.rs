@@ -1,8 +1,37 @@
-//! A fabric: links, switches, queues and impairments, decided by a seed, on virtual time.
+//! A network fabric on virtual time: links, switches, queues and impairments. A seed decides everything random.
 //!
-//! One model serves two worlds. Simulations drive it with a clock of their own; the live fabric of the tests
-//! drives it with the monotonic clock and moves real frames through it. The model itself knows no clock, no
-//! thread and no other source of randomness than its seed.
+//! The same model has two uses. Simulations drive it with their own clock. The live fabric of the tests drives it
+//! with the monotonic clock and sends real frames through it. The model itself has no clock and no threads, and
+//! its seed is the only source of randomness.
+//!
+//! # Sources
+//!
+//! The model follows published descriptions: dynamic thresholds of shared-memory switches ([`SharedBuffer`];
+//! Choudhury and Hahne 1998), trimming ([`Impairments::trim`]; Handley et al. 2017), priority flow control
+//! ([`FlowControl`]; IEEE 802.1Q clause 36 and Zhu et al. 2015), and ECN marking ([`EcnMark`]; RFC 3168). The
+//! items name the sections.
+//!
+//! # Where to start
+//!
+//! - [`Fabric`] is the model. [`Fabric::offer`] takes a frame, [`Fabric::poll`] returns a [`Delivery`], and
+//!   [`Fabric::next_event`] returns the time of the next poll.
+//! - [`FabricConfig`] is its configuration, usually parsed from text such as `seed=7,loss=1%,rate=1Gbps`.
+//!   [`Impairments`] documents every key.
+//! - [`Topology`] describes the switches and cables. [`Port`] is a place for a host.
+//! - [`FabricStats`] and [`LinkStats`] are the counters.
+//!
+//! # Units
+//!
+//! [`Time`] and [`Span`] are in picoseconds. [`Rate`] is in bits per second, [`ByteCount`] in bytes. A frame's
+//! length is counted from its destination address to the end of its payload.
+//!
+//! # Experiments
+//!
+//! The crate has no experiments in `tiercel model`. `cargo xtask experiment` runs data centres on this fabric;
+//! `docs/experiments.md` describes their results. `docs/model/tonic-network.md` describes those of Tonic on this
+//! fabric.
+//!
+//! # Example
 //!
 //! ```
 //! use fabric_model::{Fabric, Port, Span, Time};
@@ -16,34 +45,40 @@
 //! # Ok::<(), fabric_model::ConfigError>(())
 //! ```
 //!
-//! # A frame's way
-//! A frame enters at a host's port, is looked up by destination address (unknown and group addresses are
-//! flooded) and leaves on the link towards a host, or towards a switch on a shortest way to it ([`Topology`]); where
-//! there are several, the hash of its flow decides ([`FlowHash`]). Everything that can befall it does so on these
-//! links, on each in this order:
-//! 1. *link down* at either end: dropped;
-//! 2. *loss*, independent or in bursts;
-//! 3. *hop limit*: lowered, dropped at zero;
-//! 4. *duplication*: the copy goes the rest of the way on its own;
-//! 5. *queue*: tail drop when full or when the switch's memory, if shared ([`SharedBuffer`]), has no more for this
-//!    queue; congestion experienced (CE) when above the threshold; then the time the frame's bits take at the link's
-//!    rate. A link that trims cuts the frame, or the last that waits, to its headers instead of dropping it, and headers
-//!    overtake data;
-//! 6. *corruption*, after the switch has rewritten the header, so that no switch ever repairs it;
-//! 7. *delay* and *jitter*, which keep the order of frames;
-//! 8. *reordering*: the frame is held back until others have overtaken it.
+//! # The path of a frame
 //!
-//! With [`FlowControl`] a switch whose memory fills also tells hosts to pause, in frames that overtake all others.
+//! A frame enters at a host's port. The switch looks up its destination address. Frames to unknown and group
+//! addresses are flooded. The frame leaves on the link towards the host, or towards the next switch on a shortest
+//! path ([`Topology`]). If there are several shortest paths, the hash of the flow decides ([`FlowHash`]). All
+//! impairments happen on these links. Each link applies these steps in this order:
 //!
-//! # What can be repeated
-//! Steps 2, 4, 6, 7 and 8, and which of two frames is cut, are decided by (seed, port in, link, ordinal of the frame between these two,
-//! copy) and by nothing else: not by time, not by traffic between other ports, and not by one another, so
-//! that switching one impairment on leaves the choices of the others as they were. Paths are decided by seed,
-//! switch and flow.
-//! Housekeeping of the hosts' network stacks (ARP, IPv6 neighbour discovery, group membership, anything that
-//! is not IP) is spared: it takes no ordinal, is not impaired or marked and keeps its hop limit. It comes when it
-//! likes and would otherwise shift every later decision. It does wait in the queue like all others, and a
-//! link that is down drops it. A frame dropped by a link that is down takes its ordinal none the less.
+//! 1. *Link down* at either end: the frame is dropped.
+//! 2. *Loss*, independent or in bursts.
+//! 3. *Hop limit*: it is lowered, and the frame is dropped if it reaches zero.
+//! 4. *Duplication*: the copy goes through the remaining steps on its own.
+//! 5. *Queue*: the frame is dropped when the queue is full, or when the shared memory of the switch
+//!    ([`SharedBuffer`]) has no more space for this queue. It is marked congestion experienced (CE) when the queue
+//!    is above the threshold. Then its bits take their time at the link's rate. A link that trims does not drop
+//!    the frame. It cuts this frame, or the last one that waits, to its headers. Headers overtake data.
+//! 6. *Corruption*. It happens after the switch has rewritten the header, so no switch ever repairs it.
+//! 7. *Delay* and *jitter*, which keep the order of frames.
+//! 8. *Reordering*: the frame is held back until other frames have overtaken it.
+//!
+//! With [`FlowControl`] a switch whose memory fills also tells hosts to pause. The frames that do so overtake all
+//! others.
+//!
+//! # Repeatability
+//!
+//! Steps 2, 4, 6, 7 and 8, and the choice between two frames to trim, depend only on: the seed, the port of entry,
+//! the link, the ordinal of the frame between these two, and the copy. They do not depend on time, on traffic
+//! between other ports, or on one another. So enabling one impairment does not change the decisions of the others.
+//! The choice of a path depends on seed, switch and flow.
+//!
+//! Housekeeping frames of the hosts' network stacks (ARP, IPv6 neighbour discovery, group membership, and
+//! everything that is not IP) are exempt. They take no ordinal, they are not impaired or marked, and their hop
+//! limit does not change. The reason is that they come at unpredictable times and would shift every later
+//! decision. They do wait in the queue, and a link that is down drops them. A frame that can be
+//! impaired takes its ordinal even if a link that is down drops it.
 
 mod buffer;
 mod config;

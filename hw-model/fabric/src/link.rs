@@ -1,4 +1,4 @@
-//! A link out of a switch: its queue, its wire, and what it decides about each frame.
+//! A link out of a switch: its queue, its wire, and its decisions about each frame.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,45 +12,45 @@ use super::random::{Decision, Draws};
 use super::stats::{BitFlip, Corruption, LinkStats};
 use super::time::{Span, Time};
 
-/// Corruptions kept in a link's log; later ones are only counted.
+/// Maximum number of corruptions in a link's log. Later ones are only counted.
 const LOG_LIMIT: usize = 1 << 16;
-/// Bytes of a corrupted frame kept in the log: Ethernet, IPv6 and UDP headers.
+/// Bytes of a corrupted frame in the log: Ethernet, IPv6 and UDP headers.
 const LOGGED_HEADER: usize = 62;
 
-/// A frame held back, as its direction remembers it.
+/// A held frame, as its direction stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Held {
-    /// Released once so many frames of the direction have passed.
+    /// The frame is released when this many frames of the direction have passed.
     pub(super) until_passed: u64,
-    /// The frame's event; stale if the frame's slot now has another.
+    /// The frame's event. It is stale if the frame's slot has another event now.
     pub(super) event: u64,
     /// The frame's slot.
     pub(super) slot: usize,
 }
 
-/// What is remembered of the frames between one port and another.
+/// The state of the frames between one port of entry and one link.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
-    /// Frames so far that took an ordinal, which is the next frame's ordinal.
+    /// Number of frames so far that took an ordinal. It is the ordinal of the next frame.
     next_ordinal: u64,
-    /// The Gilbert-Elliott state.
+    /// True in the bad state of the Gilbert-Elliott model.
     in_burst: bool,
-    /// Frames that went by without being held back.
+    /// Number of frames that passed without being held back.
     pub(super) passed: u64,
-    /// Frames held back, the first to be released on top.
+    /// Held frames. The first to be released is on top.
     pub(super) held: BinaryHeap<Reverse<Held>>,
     /// Highest ordinal delivered.
     highest_delivered: Option<u64>,
 }
 
 impl Direction {
-    /// Takes the next frame held back that as many have passed as were to.
+    /// Removes the next held frame that enough frames have overtaken.
     pub(super) fn pop_overtaken(&mut self) -> Option<Held> {
         self.held.peek().filter(|Reverse(held)| held.until_passed <= self.passed)?;
         self.held.pop().map(|Reverse(held)| held)
     }
 
-    /// Notes a delivery. True if a frame with a higher ordinal came before (RFC 4737, 3.3).
+    /// Records a delivery. Returns true if a frame with a higher ordinal was delivered before (RFC 4737, 3.3).
     pub(super) fn deliver(&mut self, ordinal: u64) -> bool {
         let reordered = self.highest_delivered.is_some_and(|highest| highest > ordinal);
         self.highest_delivered = self.highest_delivered.max(Some(ordinal));
@@ -58,43 +58,44 @@ impl Direction {
     }
 }
 
-/// What becomes of a frame that comes to a link.
+/// The result of offering a frame to a link's queue.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// Its last bit leaves at that instant.
+    /// The last bit of the frame leaves at this time.
     Departs(Outgoing, Time),
-    /// It waits, the first to do so: call [`Link::serve`] at that instant.
+    /// The frame is the first that waits. The caller has to call [`Link::serve`] at this time.
     Serve(Time),
-    /// Nothing more to do: it waits behind others, or was dropped, and counted.
+    /// The frame waits behind others, or was dropped and counted. The caller has nothing to do.
     Settled,
 }
 
-/// How a frame that was not dropped travels.
+/// The transit of a frame that was not dropped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passage {
-    /// When it reaches the end of the link if it is not held back.
+    /// The time when the frame reaches the end of the link. For a held frame it is the latest such time.
     pub(super) arrival: Time,
-    /// Frames that are to overtake it, if it is held back.
+    /// The number of frames that have to overtake the frame, if it is held back.
     pub(super) behind: Option<u64>,
 }
 
 /// A link towards a host or another switch.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Its number, which its decisions depend on: that of the port it leads to, or a higher one.
+    /// The number of the link, on which its decisions depend. It is the port of the host, or a higher number for
+    /// trunks.
     number: u16,
     impairments: Impairments,
     pub(super) up: bool,
-    /// By port of origin, as far as frames have come from there.
+    /// By port of entry, up to the highest port that frames have come from.
     directions: Vec<Direction>,
-    /// When the last bit of each frame in the queue leaves, and the frame's bytes.
+    /// The departure time of the last bit of each frame in the queue, and the frame's bytes.
     queue: VecDeque<(Time, u64)>,
     queued_bytes: u64,
-    /// Frames whose turn is not decided yet, on a link that trims.
+    /// Frames on a link that trims whose order is not decided yet.
     waiting: PriorityQueues,
-    /// When the last bit in the queue leaves.
+    /// The departure time of the last bit in the queue.
     busy_until: Time,
-    /// When the last frame that was not held back arrives: the wire keeps order.
+    /// The arrival time of the last frame that was not held back. The wire keeps the order of frames.
     last_arrival: Time,
     pub(super) stats: LinkStats,
     pub(super) corruptions: Vec<Corruption>,
@@ -121,17 +122,17 @@ impl Link {
         &self.impairments
     }
 
-    /// From now on. What is queued keeps its times, bursts and ordinals go on.
+    /// Changes the impairments from now on. Queued frames keep their times. Bursts and ordinals continue.
     pub(super) fn set_impairments(&mut self, impairments: Impairments) {
         self.impairments = impairments;
     }
 
-    /// False while the link is switched off or an outage lasts.
+    /// Returns false while the link is unplugged or in an outage.
     pub(super) fn is_up(&self, now: Time) -> bool {
         self.up && !self.impairments.down.iter().any(|outage| outage.from <= now && now < outage.until)
     }
 
-    /// What is remembered of the frames from a port.
+    /// Returns the state of the frames from a port.
     pub(super) fn direction(&mut self, ingress: u16) -> &mut Direction {
         let index = usize::from(ingress);
         if index >= self.directions.len() {
@@ -140,7 +141,7 @@ impl Link {
         &mut self.directions[index]
     }
 
-    /// Bytes queued at `now`, those of the frame on the wire included.
+    /// Returns the queued bytes at `now`, including the frame on the wire.
     pub(super) fn queued_bytes(&self, now: Time) -> u64 {
         let gone = self.queue.iter().take_while(|(departure, _)| *departure <= now);
         let on_their_way = self.queued_bytes - gone.map(|(_, bytes)| bytes).sum::<u64>();
@@ -151,8 +152,8 @@ impl Link {
         Draws::new(seed, name.ingress, self.number, name.ordinal, name.copy)
     }
 
-    /// Gives a frame its ordinal and takes the burst chain's step. `None`, and counted, if the frame is out of
-    /// scope, not to be impaired.
+    /// Gives a frame its ordinal and advances the burst model by one step. If the frame is out of scope, it counts
+    /// the frame and returns `None`, and the frame is not impaired.
     pub(super) fn enter(&mut self, seed: u64, ingress: u16, class: Class) -> Option<Name> {
         let in_scope = match self.impairments.scope {
             Scope::Ip => class != Class::Housekeeping,
@@ -174,7 +175,7 @@ impl Link {
         Some(Name { ingress, ordinal, copy: 0, in_burst: direction.in_burst })
     }
 
-    /// Decides the frame's loss and counts it.
+    /// Decides whether the frame is lost, and counts the loss.
     pub(super) fn loses(&mut self, seed: u64, name: Name) -> bool {
         let draws = self.draws(seed, name);
         let burst = self.impairments.burst.filter(|_| name.in_burst);
@@ -192,14 +193,14 @@ impl Link {
         self.draws(seed, name).of(Decision::Duplicate).happens(self.impairments.duplicate)
     }
 
-    /// Lowers the hop limit; false, and counted, if that ends the frame's way.
+    /// Lowers the hop limit. If it would reach zero, it counts the frame and returns false.
     pub(super) fn pass_hops(&mut self, frame: &mut [u8], class: Class) -> bool {
         let passes = class == Class::Housekeeping || header::pass_hops(frame, self.impairments.hops);
         self.stats.hop_limit_expired += u64::from(!passes);
         passes
     }
 
-    /// Takes one frame, or one copy of it: tail drop or trimming, and ECN.
+    /// Admits one frame, or one copy of it, to the queue: tail drop or trimming, and ECN.
     pub(super) fn admit(&mut self, seed: u64, mut outgoing: Outgoing, memory: &mut Memory) -> Admission {
         let now = outgoing.way.time;
         self.forget_departed(now);
@@ -224,7 +225,7 @@ impl Link {
         }
     }
 
-    /// Counts a frame that the queue or the memory has no room for.
+    /// Counts a frame for which the queue or the memory has no space.
     fn refuse(&mut self, occupancy: u64) -> Admission {
         let is_queue_full = occupancy > self.impairments.queue.0;
         let counter =
@@ -242,8 +243,9 @@ impl Link {
         }
     }
 
-    /// Cuts the frame that came or the last one that waits, on equal odds: flows in step would else be cut in step
-    /// (Handley et al., section 3.1). What waits stays within its bounds, as only a longer frame gives way.
+    /// Cuts either the new frame or the last one that waits, with equal probability. Otherwise synchronised flows
+    /// would be cut in the same pattern (Handley et al., section 3.1). A waiting frame is replaced only if it is
+    /// at least as long as the new one, so the queue stays within its limit.
     fn trim(&mut self, seed: u64, mut outgoing: Outgoing, length: usize, memory: &mut Memory) -> Admission {
         let may_give_way = self.waiting.last_data().is_some_and(|last| {
             last.class != Class::Housekeeping && last.frame.len() >= outgoing.frame.len()
@@ -265,7 +267,7 @@ impl Link {
         self.admit_header(outgoing, memory)
     }
 
-    /// A header, or a frame no longer than one: it goes before all data.
+    /// Admits a header, or a frame that is not longer than one. It goes before all data.
     fn admit_header(&mut self, outgoing: Outgoing, memory: &mut Memory) -> Admission {
         let occupancy = self.waiting.header_bytes + outgoing.bytes();
         let is_limited = self.impairments.rate.is_some();
@@ -284,13 +286,13 @@ impl Link {
         if self.impairments.trim.is_some() || !self.waiting.is_empty() {
             return self.admit_waiting(outgoing, memory, PriorityQueues::push_data);
         }
-        // First come, first served: its time is known at once.
+        // The queue is first in, first out, so the departure time is known now.
         self.keep(&outgoing, memory);
         let departure = self.transmit(outgoing.way.time, outgoing.bytes(), memory);
         Admission::Departs(outgoing, departure)
     }
 
-    /// A frame of a link that trims: on the wire if that is free, else into its queue.
+    /// Sends a frame of a link that trims if the wire is free. Otherwise it puts the frame into its queue.
     fn admit_waiting(
         &mut self,
         outgoing: Outgoing,
@@ -310,8 +312,8 @@ impl Link {
         if is_first { Admission::Serve(self.busy_until) } else { Admission::Settled }
     }
 
-    /// Puts the next frame that waits onto the wire, which is free now: the frame, when its last bit leaves, and when
-    /// to serve the link again, if more wait.
+    /// Sends the next frame that waits, because the wire is free now. Returns the frame, the departure time of its
+    /// last bit, and the time of the next call if more frames wait.
     pub(super) fn serve(&mut self, now: Time, memory: &mut Memory) -> Option<(Outgoing, Time, Option<Time>)> {
         self.forget_departed(now);
         let outgoing = self.waiting.pop()?;
@@ -332,9 +334,9 @@ impl Link {
         }
     }
 
-    /// Serialisation behind what is queued. The instant the frame's last bit leaves.
+    /// Serialises a frame after the queued ones. Returns the departure time of its last bit.
     fn transmit(&mut self, now: Time, bytes: u64, memory: &mut Memory) -> Time {
-        // A rate switched off lets what is queued leave first.
+        // If the rate was removed, queued frames still leave first.
         let start = self.busy_until.max(now);
         let departure = start + self.impairments.rate.map_or(Span::ZERO, |rate| rate.time_of(bytes));
         if departure > now {
@@ -348,7 +350,8 @@ impl Link {
         departure
     }
 
-    /// When a MAC control frame arrives: behind the frame that is on the wire, before those that wait.
+    /// Returns the arrival time of a MAC control frame. It goes after the frame on the wire and before those that
+    /// wait.
     pub(super) fn control(&mut self, now: Time, bytes: u64) -> Time {
         self.stats.offered += 1;
         self.stats.in_flight += 1;
@@ -357,7 +360,7 @@ impl Link {
         free + self.impairments.rate.map_or(Span::ZERO, |rate| rate.time_of(bytes)) + self.impairments.delay
     }
 
-    /// Corruption, delay and reordering of a frame whose last bit leaves at `departure`.
+    /// Decides corruption, delay and reordering of a frame whose last bit leaves at `departure`.
     pub(super) fn launch(&mut self, seed: u64, departure: Time, outgoing: &mut Outgoing) -> Passage {
         let Some(name) = outgoing.name else {
             return Passage { arrival: self.arrival(departure, Span::ZERO), behind: None };
@@ -382,8 +385,8 @@ impl Link {
         self.last_arrival
     }
 
-    /// Flips distinct bits behind the Ethernet header: the check sequence of a frame damaged before the
-    /// header was rewritten would have failed at the next switch.
+    /// Flips distinct bits after the Ethernet header. The header itself is never damaged: a frame that was damaged
+    /// before the switch rewrote the header would have failed its check sequence at that switch.
     fn corrupt(&mut self, draws: Draws, name: Name, frame: &mut [u8]) {
         let header = frame[..frame.len().min(LOGGED_HEADER)].to_vec();
         let bits = (frame.len() - header::ETHERNET) * 8;
@@ -393,7 +396,7 @@ impl Link {
             let mut position = places.below(bits as u64) as usize;
             let flip = loop {
                 let flip = BitFlip { offset: header::ETHERNET + position / 8, bit: (position % 8) as u8 };
-                // A bit flipped twice is a bit not flipped: take the next free one.
+                // A bit flipped twice is not flipped. So take the next bit that is not flipped yet.
                 if !flips.contains(&flip) {
                     break flip;
                 }

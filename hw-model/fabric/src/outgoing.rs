@@ -1,20 +1,20 @@
-//! A frame on its way out of a switch.
+//! A frame that leaves a switch.
 
 use super::header::Class;
 use super::port::Port;
 use super::time::Time;
 
-/// An impairable frame's name, of which all decisions about it are a function.
+/// The identity of a frame that can be impaired. All decisions about the frame are a function of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name {
     pub(super) ingress: u16,
     pub(super) ordinal: u64,
     pub(super) copy: u8,
-    /// The burst chain is in its bad state at this frame.
+    /// True if the burst model is in its bad state at this frame.
     pub(super) in_burst: bool,
 }
 
-/// When a frame stands at a switch, and from where to where it goes.
+/// The time at which a frame is at a switch, its port of entry and its destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) time: Time,
@@ -22,13 +22,13 @@ pub(super) struct Way {
     pub(super) destination: Port,
 }
 
-/// A frame, or one copy of it, that is to leave by a link.
+/// A frame, or one copy of it, that leaves by a link.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) way: Way,
     pub(super) frame: Vec<u8>,
     pub(super) class: Class,
-    /// `None` if it is not to be impaired.
+    /// `None` if the frame is not impaired.
     pub(super) name: Option<Name>,
 }
 

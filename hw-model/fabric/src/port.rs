@@ -1,6 +1,6 @@
-//! Where hosts are attached.
+//! The ports of hosts.
 
-/// A place where a host is attached, counted from 0.
+/// The number of a port for a host, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port(pub u16);
 

@@ -1,15 +1,15 @@
-//! The queues of a link that trims: data, and headers that overtake it.
+//! The two queues of a link that trims: data, and headers that overtake data.
 
 use std::collections::VecDeque;
 
 use super::outgoing::Outgoing;
 
-/// Headers sent in a row while data waits; then one frame of data goes. Without it an incast of headers would leave
-/// nothing of the link for data (Handley et al., "Re-architecting datacenter networks and stacks for low latency and
-/// high performance", 2017, section 3.1).
+/// Maximum number of headers sent in a row while data waits. Then one frame of data is sent. Without this limit an
+/// incast of headers would leave no capacity of the link for data (Handley et al., "Re-architecting datacenter
+/// networks and stacks for low latency and high performance", 2017, section 3.1).
 pub(super) const HEADERS_IN_A_ROW: u32 = 10;
 
-/// Frames that wait for the wire, each in the order in which it came to its queue.
+/// Frames that wait for the wire. Each queue is first in, first out.
 #[derive(Debug, Default)]
 pub(super) struct PriorityQueues {
     headers: VecDeque<Outgoing>,
@@ -34,19 +34,19 @@ impl PriorityQueues {
         self.data.push_back(frame);
     }
 
-    /// The frame that came last to the data queue.
+    /// Returns the newest frame in the data queue.
     pub(super) fn last_data(&self) -> Option<&Outgoing> {
         self.data.back()
     }
 
-    /// Takes the frame that came last out of the data queue.
+    /// Removes the newest frame from the data queue.
     pub(super) fn pop_last_data(&mut self) -> Option<Outgoing> {
         let frame = self.data.pop_back()?;
         self.data_bytes -= frame.bytes();
         Some(frame)
     }
 
-    /// Takes the frame whose turn it is.
+    /// Removes the frame that is sent next.
     pub(super) fn pop(&mut self) -> Option<Outgoing> {
         let is_turn_of_data = self.headers.is_empty() || self.in_a_row >= HEADERS_IN_A_ROW;
         if is_turn_of_data && let Some(frame) = self.data.pop_front() {
@@ -56,7 +56,7 @@ impl PriorityQueues {
         }
         let frame = self.headers.pop_front()?;
         self.header_bytes -= frame.bytes();
-        // Nobody waits for a turn while there is no data.
+        // Headers in a row count only while data waits.
         self.in_a_row = if self.data.is_empty() { 0 } else { self.in_a_row + 1 };
         Some(frame)
     }

@@ -1,4 +1,4 @@
-//! Quantities as people write them: `0.1%`, `50us`, `1Gbps`, `256KiB`. Decimal, exact, no floats.
+//! Quantities in text form: `0.1%`, `50us`, `1Gbps`, `256KiB`. They are decimal and exact, without floating point.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -8,7 +8,7 @@ use ::quantity::{self, Unit};
 
 use super::time::Span;
 
-/// Why a quantity could not be read.
+/// The reason why a quantity could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Not a decimal number followed by a unit.
@@ -17,7 +17,7 @@ pub enum QuantityError {
     /// The unit is missing or unknown.
     #[error("needs one of the units {0}")]
     Unit(String),
-    /// A fraction of the smallest step, or beyond 64 bits.
+    /// A fraction of the smallest step, or more than 64 bits.
     #[error("is finer or larger than can be represented")]
     Range,
     /// A probability above 100 %.
@@ -38,7 +38,7 @@ fn parse(text: &str, units: &[Unit]) -> Result<u64, QuantityError> {
     quantity::quantity(text, units).or_else(|error| match error {
         quantity::QuantityError::Malformed => Err(QuantityError::Malformed),
         quantity::QuantityError::TooFine | quantity::QuantityError::TooLarge => Err(QuantityError::Range),
-        // Nothing is nothing in every unit.
+        // Zero needs no unit.
         quantity::QuantityError::Unit if quantity::quantity(text, &[("", 1)]) == Ok(0) => Ok(0),
         quantity::QuantityError::Unit => {
             let names: Vec<_> = units.iter().map(|unit| unit.0).filter(|name| !name.is_empty()).collect();
@@ -47,7 +47,7 @@ fn parse(text: &str, units: &[Unit]) -> Result<u64, QuantityError> {
     })
 }
 
-/// The value in the largest unit in which it is whole.
+/// Writes the value in the largest unit in which it is a whole number.
 fn show(value: u64, units: &[Unit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match units.iter().find(|(_, scale)| value.is_multiple_of(*scale)) {
         Some((name, scale)) => write!(f, "{}{name}", value / scale),
@@ -73,19 +73,19 @@ impl fmt::Display for Span {
 pub struct Probability(u32);
 
 impl Probability {
-    /// Steps from impossible to certain.
+    /// The number of steps from 0 to 1.
     pub const DENOMINATOR: u32 = 1_000_000_000;
-    /// It never happens.
+    /// Probability 0.
     pub const NEVER: Self = Self(0);
-    /// It always happens.
+    /// Probability 1.
     pub const ALWAYS: Self = Self(Self::DENOMINATOR);
 
-    /// From parts in 10^9; `None` above 1.
+    /// Creates a probability from parts in 10^9. Returns `None` above 1.
     pub const fn from_parts_per_billion(parts: u32) -> Option<Self> {
         if parts <= Self::DENOMINATOR { Some(Self(parts)) } else { None }
     }
 
-    /// Parts in 10^9.
+    /// Returns the probability in parts in 10^9.
     pub const fn parts_per_billion(self) -> u32 {
         self.0
     }
@@ -127,16 +127,16 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// A rate in bits per second, above 0. Counts the bytes of the frame from destination address to the end of
-/// its payload, not preamble, check sequence and gap, which no program sees.
+/// A rate in bits per second, above 0. It counts the bytes of a frame from its destination address to the end of
+/// its payload. It does not count preamble, check sequence and inter-frame gap, because no program sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(NonZeroU64);
 
-/// Picoseconds in a second, times a byte's bits.
+/// Picoseconds in a second, times the bits of a byte.
 const BIT_PICOSECONDS: u128 = 8 * 1_000_000_000_000;
 
 impl Rate {
-    /// From bits per second; `None` for 0.
+    /// Creates a rate from bits per second. Returns `None` for 0.
     pub const fn from_bits_per_second(bits: u64) -> Option<Self> {
         match NonZeroU64::new(bits) {
             Some(bits) => Some(Self(bits)),
@@ -144,12 +144,12 @@ impl Rate {
         }
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bits_per_second(self) -> u64 {
         self.0.get()
     }
 
-    /// The time `bytes` take, rounded up to a picosecond.
+    /// Returns the time that `bytes` bytes take, rounded up to a picosecond.
     #[must_use]
     pub fn time_of(self, bytes: u64) -> Span {
         let picoseconds = (u128::from(bytes) * BIT_PICOSECONDS).div_ceil(self.0.get().into());

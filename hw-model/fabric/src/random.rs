@@ -1,8 +1,9 @@
-//! Random draws that depend on what is drawn, never on when.
+//! Random draws that depend on the frame and the decision, never on the time of the draw.
 //!
-//! A counter-based generator: the key of a frame is hashed, so the millionth frame's draws are known without
-//! the draws of those before it. The hash is the output function of SplitMix64 (Steele, Lea, Flood, "Fast
-//! splittable pseudorandom number generators", 2014); good enough for losses, useless for secrets.
+//! This is a counter-based generator. It hashes the key of a frame, so the draws of the millionth frame do not
+//! need the draws of the frames before it. The hash is the output function of SplitMix64 (Steele, Lea, Flood,
+//! "Fast splittable pseudorandom number generators", 2014). It is good enough for losses, but must not be used for
+//! secrets.
 
 use super::quantity::Probability;
 
@@ -16,7 +17,7 @@ pub(super) const fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a draw decides. Each has a stream of its own, so that none shifts another.
+/// The decision of a draw. Each decision has its own stream, so that one does not shift another.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Decision {
     BurstTransition,
@@ -36,20 +37,20 @@ pub(super) enum Decision {
 pub(super) struct Draws(u64);
 
 impl Draws {
-    /// `copy` is 0 for the frame itself and 1 for its duplicate.
+    /// Creates the draws of a frame. `copy` is 0 for the frame itself and 1 for its duplicate.
     pub(super) const fn new(seed: u64, ingress: u16, egress: u16, ordinal: u64, copy: u8) -> Self {
         let place = (ingress as u64) << 32 | (egress as u64) << 16 | copy as u64;
         let stream = mix(mix(seed.wrapping_add(GOLDEN)).wrapping_add(place.wrapping_mul(GOLDEN)));
         Self(mix(stream.wrapping_add(ordinal.wrapping_mul(GOLDEN))))
     }
 
-    /// The stream for one decision.
+    /// Returns the stream for one decision.
     pub(super) const fn of(self, decision: Decision) -> Stream {
         Stream(mix(self.0 ^ (decision as u64 + 1).wrapping_mul(GOLDEN)))
     }
 }
 
-/// SplitMix64 from a hashed start.
+/// SplitMix64 with a hashed start value.
 #[derive(Debug)]
 pub(super) struct Stream(u64);
 
@@ -59,12 +60,12 @@ impl Stream {
         mix(self.0)
     }
 
-    /// Uniform in `0..bound`, or 0 when `bound` is 0. The bias is below bound / 2^64.
+    /// Draws a uniform number in `0..bound`, or 0 if `bound` is 0. The bias is below bound / 2^64.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True with the given probability.
+    /// Returns true with the given probability.
     pub(super) fn happens(&mut self, probability: Probability) -> bool {
         self.below(Probability::DENOMINATOR.into()) < u64::from(probability.parts_per_billion())
     }

@@ -1,52 +1,52 @@
-//! What a fabric did, counted.
+//! The counters of a fabric.
 
 use serde::Serialize;
 
-/// Counters of one direction: a link towards a host or another switch. At any instant
+/// The counters of one link direction, towards a host or another switch. At any time
 /// `offered + duplicated == delivered + dropped() + in_flight`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkStats {
     /// Frames that came to this link.
     pub offered: u64,
-    /// Frames offered that were out of scope: they took no ordinal and were not impaired.
+    /// Offered frames that were out of scope. They took no ordinal and were not impaired.
     pub spared: u64,
-    /// Frames handed to the host or the next switch.
+    /// Frames delivered to the host or the next switch.
     pub delivered: u64,
-    /// Bytes of the frames handed on.
+    /// Bytes of the delivered frames.
     pub delivered_bytes: u64,
-    /// Frames on their way: queued, on the wire, or held back.
+    /// Frames in transit: queued, on the wire, or held back.
     pub in_flight: u64,
-    /// Dropped: independent loss.
+    /// Frames dropped by independent loss.
     pub lost: u64,
-    /// Dropped: loss in a burst.
+    /// Frames dropped by loss in a burst.
     pub burst_lost: u64,
-    /// Dropped: the queue was full.
+    /// Frames dropped because the queue was full.
     pub queue_dropped: u64,
-    /// Dropped: the switch's shared memory had no room for this queue to grow.
+    /// Frames dropped because the switch's shared memory had no space for this queue to grow.
     pub buffer_dropped: u64,
-    /// Dropped: the hop limit would have reached zero.
+    /// Frames dropped because the hop limit would have reached zero.
     pub hop_limit_expired: u64,
-    /// Dropped: the link was down at either end.
+    /// Frames dropped because the link was down at either end.
     pub link_down_dropped: u64,
-    /// Copies made.
+    /// Copies made by duplication.
     pub duplicated: u64,
     /// Frames held back to be reordered.
     pub held_back: u64,
     /// Frames delivered after one with a higher ordinal between the same two ports (RFC 4737, 3.3).
     pub reordered: u64,
-    /// Frames with flipped bits put on the wire.
+    /// Frames sent with flipped bits.
     pub corrupted: u64,
     /// Frames newly marked congestion experienced.
     pub ecn_marked: u64,
-    /// Frames cut to their headers for lack of room; they count as delivered when these arrive, as dropped when there
-    /// was no room for these either.
+    /// Frames cut to their headers because the queue or memory was full. They also count as delivered when the
+    /// headers arrive, or as dropped when there was no space for the headers either.
     pub trimmed: u64,
-    /// Most bytes that ever stood in the queue, those of the frame on the wire included.
+    /// The largest number of bytes in the queue at one time, including the frame on the wire.
     pub queue_peak: u64,
 }
 
 impl LinkStats {
-    /// Frames dropped, for all reasons.
+    /// Returns the number of dropped frames, for all reasons.
     pub fn dropped(&self) -> u64 {
         let no_room = self.queue_dropped + self.buffer_dropped;
         self.lost + self.burst_lost + no_room + self.hop_limit_expired + self.link_down_dropped
@@ -56,24 +56,25 @@ impl LinkStats {
 /// Counters of a fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FabricStats {
-    /// By the port the link leads to.
+    /// The links towards hosts, by port.
     pub towards: Vec<LinkStats>,
-    /// Between switches, by the number of the trunk.
+    /// The links between switches, by trunk number.
     pub trunks: Vec<LinkStats>,
-    /// By switch, most bytes that ever stood in its shared memory; 0 where queues have memory of their own.
+    /// The largest number of bytes in the shared memory of each switch at one time. 0 if queues have their own
+    /// memory.
     pub buffer_peaks: Vec<u64>,
-    /// Frames too short for an Ethernet header, dropped on entry.
+    /// Frames dropped on entry because they were too short for an Ethernet header.
     pub runts: u64,
-    /// Frames addressed to a host on the port they came from, dropped on entry.
+    /// Frames dropped on entry because their destination is on the port that they came from.
     pub filtered: u64,
 }
 
-/// Where a bit was flipped.
+/// The position of a flipped bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BitFlip {
-    /// Byte in the frame, 14 or more.
+    /// Offset of the byte in the frame, 14 or more.
     pub offset: usize,
-    /// Bit in the byte, 0 the least significant.
+    /// Bit in the byte. 0 is the least significant bit.
     pub bit: u8,
 }
 
@@ -86,10 +87,10 @@ pub struct Corruption {
     pub ordinal: u64,
     /// 0 for the frame itself, 1 for its duplicate.
     pub copy: u8,
-    /// The frame as it came, before any flip: enough bytes for Ethernet, IPv6 and UDP headers.
+    /// The first 62 bytes of the frame before any flip: enough for Ethernet, IPv6 and UDP headers.
     pub header: Vec<u8>,
     /// Length of the frame in bytes.
     pub length: usize,
-    /// The bits flipped.
+    /// The flipped bits.
     pub flips: Vec<BitFlip>,
 }

@@ -1,15 +1,15 @@
-//! What all configurations as text have in common: items `key=value`, and what can be wrong with them.
+//! The common text form of all configurations: items `key=value`, and their errors.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Why a configuration could not be read. Each message names the item at fault.
+/// The reason why a configuration could not be read. Each message names the item at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Not `key=value`.
+    /// The item is not of the form `key=value`.
     #[error("`{0}` is not of the form key=value")]
     NotAPair(String),
-    /// No such key.
+    /// The key does not exist.
     #[error("unknown key `{key}`; known are {known}")]
     UnknownKey {
         /// The key as given.
@@ -17,31 +17,32 @@ pub enum ConfigError {
         /// All keys, separated by commas.
         known: String,
     },
-    /// The same key twice in one section.
+    /// The same key is twice in one section.
     #[error("`{0}` is given twice")]
     Repeated(String),
-    /// A value that does not fit its key.
+    /// The value is not valid for its key.
     #[error("{key}: `{value}` {reason}")]
     Value {
         /// The key.
         key: String,
         /// The value as given.
         value: String,
-        /// What is wrong with it, as the end of a sentence.
+        /// What is wrong with the value, as the end of a sentence.
         reason: String,
     },
-    /// A section that begins neither with a port nor with `trunks` or `switches`, or a second one for the same.
+    /// A section that begins neither with a port nor with `trunks` or `switches`, or a second section for the same
+    /// one.
     #[error(
-        "section `{0}` must begin with a port number of its own and a colon, as in `1:loss=5%`, or with `trunks:` or \
-         `switches:`"
+        "section `{0}` must begin with a port number that no other section has and a colon, as in `1:loss=5%`, or \
+         with `trunks:` or `switches:`, each at most once"
     )]
     Section(String),
-    /// A section for a port the fabric does not have.
+    /// A section for a port that the fabric does not have.
     #[error("section {port}: the fabric has ports 0 to {last}")]
     NoSuchPort {
-        /// The port named.
+        /// The port in the section.
         port: u16,
-        /// The last port there is.
+        /// The last port of the fabric.
         last: u16,
     },
 }
@@ -69,7 +70,7 @@ pub(super) fn unknown_key<'a>(key: &str, known: impl IntoIterator<Item = &'a str
     ConfigError::UnknownKey { key: key.to_owned(), known: known.join(", ") }
 }
 
-/// The items of a comma-separated list; none if it is blank.
+/// Returns the items of a comma-separated list. A blank list has no items.
 pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(move |_| !text.trim().is_empty())
 }

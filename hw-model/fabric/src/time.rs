@@ -3,25 +3,25 @@
 use core::ops::Add;
 use core::time::Duration;
 
-/// A length of time in picoseconds, up to 213 days; sums saturate.
+/// A length of time in picoseconds, up to 213 days. Sums saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub u64);
 
 impl Span {
-    /// No time at all.
+    /// Zero time.
     pub const ZERO: Self = Self(0);
 
-    /// From nanoseconds, saturating.
+    /// Creates a span from nanoseconds, saturating.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos.saturating_mul(1_000))
     }
 
-    /// From microseconds, saturating.
+    /// Creates a span from microseconds, saturating.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000_000))
     }
 
-    /// From milliseconds, saturating.
+    /// Creates a span from milliseconds, saturating.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000_000))
     }
@@ -35,7 +35,8 @@ impl From<Duration> for Span {
 }
 
 impl From<Span> for Duration {
-    /// Rounds up to a whole nanosecond: who sleeps that long wakes when the event is due, not before.
+    /// Rounds up to a whole nanosecond, so that a thread that sleeps this long does not wake before the event is
+    /// due.
     fn from(span: Span) -> Self {
         Self::from_nanos(span.0.div_ceil(1_000))
     }
@@ -48,15 +49,15 @@ impl Add for Span {
     }
 }
 
-/// An instant: picoseconds since the fabric began. Does not wrap (213 days), hence ordered.
+/// A point in time: picoseconds since the start of the fabric. It does not wrap (213 days), so times are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// The instant at which the fabric began.
+    /// The start of the fabric.
     pub const ZERO: Self = Self(0);
 
-    /// Time passed from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))

@@ -1,4 +1,4 @@
-//! Who is joined to whom: hosts at switches, trunks between switches, and the shortest ways.
+//! The topology: hosts at switches, trunks between switches, and the shortest paths.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::flow::FlowHash;
 use super::port::Port;
 use super::random::GOLDEN;
 
-/// One direction of a cable between two switches, counted from 0.
+/// The number of one direction of a cable between two switches, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Trunk(pub u16);
 
@@ -19,31 +19,32 @@ pub enum Egress {
     Trunk(Trunk),
 }
 
-/// The switches of a fabric and what joins them. Frames take a shortest way; where there are several, the flow's hash
-/// decides, see [`FlowHash`].
+/// The switches of a fabric, their hosts and their cables. Frames take a shortest path. If there are several, the
+/// hash of the flow decides (see [`FlowHash`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     switches: u16,
-    /// The switch each host is attached to, by port.
+    /// The switch of each host, by port.
     attachments: Vec<u16>,
-    /// The switches each trunk leads from and to.
+    /// The start and end switch of each trunk.
     trunks: Vec<(u16, u16)>,
-    /// Trunks on a shortest way, by switch of departure * switches + switch of destination.
+    /// The trunks that start a shortest path. The index is start switch * switches + destination switch.
     next: Vec<Vec<Trunk>>,
 }
 
 impl Topology {
-    /// All hosts on one switch.
+    /// Creates one switch with all hosts.
     #[must_use]
     pub fn star(hosts: u16) -> Self {
         Self::new(1, vec![0; usize::from(hosts)], vec![])
     }
 
-    /// Two switches with hosts on each, those on the left with the lower ports, and between the switches `paths`
-    /// parallel cables. Trunks 0 to `paths - 1` lead from left to right, the rest back.
+    /// Creates two switches with hosts, and `paths` parallel cables between the switches. The hosts on the left
+    /// have the lower ports. Trunks 0 to `paths - 1` lead from left to right. The other trunks lead from right to
+    /// left.
     ///
     /// # Panics
-    /// If there are more than 65,535 hosts and trunks, or no path between the two sides.
+    /// Panics if there are more than 65,535 hosts and trunks, or no path between the two sides.
     #[must_use]
     pub fn dumbbell(left: u16, right: u16, paths: u16) -> Self {
         let attachments = [vec![0; usize::from(left)], vec![1; usize::from(right)]].concat();
@@ -51,11 +52,13 @@ impl Topology {
         Self::new(2, attachments, trunks)
     }
 
-    /// A two-level Clos network: each leaf switch has hosts, in the order of their ports, and one cable to every
-    /// spine switch. Trunk `leaf * spines + spine` leads up, and as many trunks later the same cable leads down.
+    /// Creates a two-level Clos network. Each leaf switch has hosts, in the order of their ports, and one cable to
+    /// every spine switch. Trunk `leaf * spines + spine` leads up. Trunk `leaves * spines + leaf * spines + spine`
+    /// is the same cable in the other direction.
     ///
     /// # Panics
-    /// If there are more than 65,535 switches, or hosts and trunks, or no spine between several leaves.
+    /// Panics if there are more than 65,535 switches, or more than 65,535 hosts and trunks, or no spine between
+    /// several leaves.
     #[must_use]
     pub fn leaf_spine(leaves: u16, hosts_per_leaf: u16, spines: u16) -> Self {
         let switches = leaves.checked_add(spines).expect("at most 65,535 switches");
@@ -74,7 +77,10 @@ impl Topology {
             let distances = topology.distances(destination);
             let reach_it = |host: &u16| distances[usize::from(*host)].is_some();
             let has_hosts = topology.attachments.contains(&destination);
-            assert!(!has_hosts || topology.attachments.iter().all(reach_it), "hosts that nothing joins");
+            assert!(
+                !has_hosts || topology.attachments.iter().all(reach_it),
+                "hosts without a path between them"
+            );
             for (trunk, &(from, to)) in (0..).map(Trunk).zip(&topology.trunks) {
                 let [here, there] = [from, to].map(|switch| distances[usize::from(switch)]);
                 if let (Some(here), Some(there)) = (here, there)
@@ -92,7 +98,8 @@ impl Topology {
         usize::from(from) * usize::from(self.switches) + usize::from(destination)
     }
 
-    /// Trunks on the shortest way from each switch to `destination`; `None` where there is no way.
+    /// Returns the number of trunks on the shortest path from each switch to `destination`, or `None` if there is
+    /// no path.
     fn distances(&self, destination: u16) -> Vec<Option<u16>> {
         let mut distances = vec![None; usize::from(self.switches)];
         distances[usize::from(destination)] = Some(0u16);
@@ -109,24 +116,24 @@ impl Topology {
         distances
     }
 
-    /// Hosts that can be attached.
+    /// Returns the number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u16 {
         self.attachments.len() as u16
     }
 
-    /// Directions of cables between switches.
+    /// Returns the number of trunks. Each cable between switches has two.
     #[must_use]
     pub fn trunks(&self) -> u16 {
         self.trunks.len() as u16
     }
 
-    /// Switches there are.
+    /// Returns the number of switches.
     pub(super) const fn switches(&self) -> u16 {
         self.switches
     }
 
-    /// The switch a link leads out of.
+    /// Returns the switch at the start of a link.
     pub(super) fn start_of(&self, egress: Egress) -> u16 {
         match egress {
             Egress::Host(port) => self.switch_of(port),
@@ -134,17 +141,18 @@ impl Topology {
         }
     }
 
-    /// The switch of a host.
+    /// Returns the switch of a host.
     pub(super) fn switch_of(&self, port: Port) -> u16 {
         self.attachments[usize::from(port.0)]
     }
 
-    /// The switch a trunk leads to.
+    /// Returns the switch at the end of a trunk.
     pub(super) fn end_of(&self, trunk: Trunk) -> u16 {
         self.trunks[usize::from(trunk.0)].1
     }
 
-    /// How a frame goes on from `switch` to the host at `destination`. `flow` is asked only if there is a choice.
+    /// Returns the link on which a frame leaves `switch` towards the host at `destination`. `flow` is called only
+    /// if there is a choice.
     pub(super) fn forward(
         &self,
         switch: u16,
@@ -157,7 +165,7 @@ impl Topology {
             return Egress::Host(destination);
         }
         let ways = &self.next[self.pair(switch, last)];
-        // Seeds and switches next to each other get salts that have nothing to do with one another.
+        // The multiplication gives neighbouring seeds and switches unrelated salts.
         let salt = || seed ^ u64::from(switch).wrapping_mul(GOLDEN);
         let way = if ways.len() == 1 { 0 } else { flow().choose(salt(), ways.len()) };
         Egress::Trunk(ways[way])

@@ -1,4 +1,4 @@
-//! What stands behind a run: the host's memory now, or a recorded trace.
+//! The platform behind a run: the live host memory, or a recorded trace.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,23 +11,23 @@ use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::units::Picoseconds;
 
-/// The platform of one run. The card adds when its functions are called.
+/// The platform of one run. The card decides the cycles in which its functions are called.
 pub trait Backend: Platform + 'static {
-    /// The time of the cycle in which the next functions are called, picoseconds. One that has its own readings of the
-    /// clock does not need it.
+    /// Sets the time of the cycle in which the next functions are called, in picoseconds. A backend with recorded
+    /// clock readings does not need it.
     fn set_time(&mut self, now: Picoseconds);
 
-    /// After how many steps of the connection of `slot` since the card's begin the run's next step has its turn;
-    /// `None`: as soon as the connection is free.
+    /// Returns the number of steps that the connection of `slot` must have made since the reset of the card before
+    /// the run's next step. `None` means that the step can come as soon as the connection is free.
     fn step_after(&self, slot: u32) -> Option<u64> {
         let _ = slot;
         None
     }
 }
 
-/// A frame on a card whose memory others use at the same time.
+/// A frame on a card whose memory other runs use too.
 ///
-/// The memory is borrowed for one call at a time, never while the run waits for a block.
+/// It borrows the memory for one call at a time, and never while the run waits for a block.
 #[derive(Clone)]
 pub struct LiveFrame {
     card: Rc<RefCell<HostNic>>,
@@ -36,7 +36,7 @@ pub struct LiveFrame {
 }
 
 impl LiveFrame {
-    /// This frame on that card.
+    /// Creates the backend for a frame on a card.
     #[must_use]
     pub const fn new(card: Rc<RefCell<HostNic>>, frame: FrameAtHand) -> Self {
         Self { card, frame }
@@ -49,7 +49,7 @@ impl Backend for LiveFrame {
     }
 }
 
-/// Hands the calls on to the host's platform.
+/// Forwards the calls to the host's platform.
 macro_rules! on_the_host {
     ($(fn $name:ident(&mut self $(, $argument:ident: $of:ty)*) $(-> $result:ty)?;)*) => {
         $(fn $name(&mut self $(, $argument: $of)*) $(-> $result)? {

@@ -2,39 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A pipelined block. A frame visits those that its run of the datapath asks for, in the order in which it asks.
+/// A pipelined block. A frame visits the blocks that its run of the datapath needs, in the order in which it needs
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
     /// Ethernet, IP, UDP, PSP, Falcon and RDMA headers of a received frame.
     Parser,
-    /// PSP decryption and authentication. Plaintext (D-83) passes through it too, which keeps the order.
+    /// PSP decryption and authentication. Plaintext (D-83) passes through it too, to keep the order.
     SecurityIn,
     /// UDP checksum of a received frame.
     ChecksumIn,
-    /// Memory regions by R_Key.
+    /// Table of memory regions by R_Key.
     RegionTable,
     /// Connection lookup: the connection-context cache.
     Lookup,
-    /// Sliding windows, SPI and replay check; reads the connection context and writes it back.
+    /// Sliding windows, SPI and replay check. It reads the connection context and writes it back.
     PacketReliability,
-    /// What an ACK, a NACK or a piggybacked base frees in the transmit windows.
+    /// Release of the transmit-window entries that an ACK, a NACK or a piggybacked base acknowledges.
     Acknowledgement,
-    /// Which packets are to be sent again, and which is next.
+    /// The set of packets to retransmit, and the choice of the next one.
     Retransmission,
     /// Transactions, their order and completions.
     Transaction,
-    /// The rate update engine inline: Swift or another.
+    /// The inline rate update engine: Swift or another algorithm.
     Congestion,
-    /// When an ACK is due, and its bitmaps.
+    /// Due time and bitmaps of ACKs.
     AckCoalescing,
-    /// Receive cells: packets held for their order.
+    /// Receive cells: packets that are held for their order.
     Reorder,
     /// Event and result queues of a rate update engine outside of the card.
     RueQueues,
-    /// Connections that ask for a turn.
+    /// The connections that request a turn of the engine.
     Scheduler,
-    /// Deadlines.
+    /// The deadlines of connections.
     TimingWheel,
     /// Reads of the host's memory.
     MemoryRead,
@@ -46,15 +47,15 @@ pub enum Block {
     Builder,
     /// PSP encryption.
     SecurityOut,
-    /// The line out.
+    /// The outgoing line.
     Line,
 }
 
 impl Block {
-    /// Blocks there are.
+    /// Number of blocks.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// All of them, by their number.
+    /// All blocks, by their number.
     pub const ALL: [Self; 21] = [
         Self::Parser,
         Self::SecurityIn,
@@ -79,7 +80,7 @@ impl Block {
         Self::Line,
     ];
 
-    /// In words.
+    /// Returns the name of the block.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -111,11 +112,11 @@ impl Block {
 /// A visit to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// Where.
+    /// The block.
     pub block: Block,
-    /// Cycles for which the block takes nothing else: its initiation interval for this visit.
+    /// Cycles for which the block accepts nothing else: its initiation interval for this visit.
     pub busy: u64,
-    /// Cycles from the end of these to the one in which the frame can go on.
+    /// Cycles after the busy ones until the frame can go on.
     pub latency: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The platform of a run: asks the block that serves a call, waits until it has, then does it.
+//! The platform of a run. For each call it requests the block that serves it, waits until the block has served it,
+//! and then calls the backend.
 
 use corosensei::Yielder;
 use transport_common::connection::Entry;
@@ -13,18 +14,18 @@ use super::backend::Backend;
 use super::request::Request;
 use super::work::{Before, StepWork};
 
-/// Bytes of a value that is stored or changed in place.
+/// Bytes of a value that is stored, or changed by an atomic operation.
 const VALUE: u32 = 8;
 
 /// A backend behind the card's blocks.
 pub(super) struct Card<'a, B> {
     inner: B,
     blocks: &'a Yielder<Picoseconds, Request>,
-    /// The frame came off the line and has not been through security yet.
+    /// True if the frame came off the line and has not passed security yet.
     arriving: bool,
-    /// Payload that was read for the checksum and stands in the builder: offset in memory and bytes.
+    /// Payload that was read for the checksum and is in the builder: memory offset and bytes.
     fetched: Option<(u64, u32)>,
-    /// What the run's steps did.
+    /// The combined work of the run's steps.
     work: StepWork,
     steps: u32,
     readings: Vec<Picoseconds>,
@@ -36,26 +37,26 @@ impl<'a, B: Backend> Card<'a, B> {
         Self { inner, blocks, arriving, fetched: None, work, steps: 0, readings: vec![] }
     }
 
-    /// What remains of it: the backend, what its steps did, how many there were, and what the clock showed it.
+    /// Returns the backend, the work of the steps, the number of steps, and the clock readings.
     pub(super) fn into_parts(self) -> (B, StepWork, u32, Vec<Picoseconds>) {
         (self.inner, self.work, self.steps, self.readings)
     }
 
-    /// A step is over: the connection is for others when its context is written back.
+    /// Ends a step. Other runs can have the connection when its context is written back.
     fn write_back(&mut self, slot: u32, work: StepWork) {
         self.work = self.work.and(work);
         self.steps += 1;
         self.ask(Request::WriteBack { slot, work });
     }
 
-    /// Waits until the blocks have served this, and goes on in the cycle in which they have.
+    /// Waits until the blocks have served the request. The run continues in that cycle.
     fn ask(&mut self, request: Request) {
         let now = self.blocks.suspend(request);
         self.inner.set_time(now);
     }
 }
 
-/// A connection that a run has for itself, and what it was before.
+/// A connection that a run has, and its state before the step.
 pub(super) struct Held<L> {
     inner: L,
     slot: u32,
@@ -264,7 +265,8 @@ impl<B: Backend> Services for Card<'_, B> {
         self.inner.ready()
     }
 
-    // One operation of the scheduler together with `ready`: no other turn comes between the two.
+    // `ready` and `answer` are one operation of the scheduler: no other turn comes between them. So only `ready`
+    // takes time.
     fn answer(&mut self, slot: u32) {
         self.inner.answer(slot);
     }

@@ -1,4 +1,4 @@
-//! One frame's way through the datapath, as a coroutine that stops at every block.
+//! One run of the datapath, as a coroutine that stops at every block.
 
 use corosensei::Coroutine;
 use corosensei::stack::DefaultStack;
@@ -12,10 +12,11 @@ use super::request::Request;
 use super::task::Task;
 use super::work::StepWork;
 
-/// Bytes of a run's stack. The datapath's own need is a few kilobytes, as it has to fit the BPF target's.
+/// Bytes of a run's stack. The datapath needs only a few kilobytes, because it has to fit the stack of the BPF
+/// target.
 const STACK_BYTES: usize = 128 << 10;
 
-/// What a coroutine returns.
+/// The result of a coroutine.
 pub(super) struct Done<B> {
     pub(super) backend: B,
     pub(super) verdict: Verdict,
@@ -31,7 +32,7 @@ pub(super) struct Done<B> {
 
 pub(super) type Course<B> = Coroutine<Picoseconds, Request, Done<B>>;
 
-/// Stacks and scratches that are used again.
+/// A pool of stacks and scratch areas for reuse.
 #[derive(Default)]
 pub struct Spares {
     pub(super) stacks: Vec<DefaultStack>,
@@ -41,12 +42,13 @@ pub struct Spares {
 impl Spares {
     pub(super) fn stack(&mut self) -> DefaultStack {
         self.stacks.pop().unwrap_or_else(|| {
-            DefaultStack::new(STACK_BYTES).expect("the address space has room for a small stack")
+            DefaultStack::new(STACK_BYTES).expect("the address space is large enough for a small stack")
         })
     }
 
     pub(super) fn scratch(&mut self) -> Box<Scratch> {
-        // SAFETY: integers only; every field a step reads is written before by the same frame's processing.
+        // SAFETY: `Scratch` has integers only. The processing of a frame writes every field before a step reads
+        // it.
         self.scratches.pop().unwrap_or_else(|| unsafe { Box::new_zeroed().assume_init() })
     }
 }
@@ -63,7 +65,7 @@ fn finish<B: Backend>(
     Done { backend, verdict, idle, event, work, steps, readings, bytes, scratch: Some(scratch) }
 }
 
-/// The datapath for one frame.
+/// Creates the coroutine that runs the datapath for one frame or turn.
 pub(super) fn course<B: Backend>(
     task: Task,
     backend: B,

@@ -1,4 +1,4 @@
-//! What a run was, by the packet that came or left and what was done.
+//! The kind of a run, given by its packet and by its effect.
 
 use serde::{Deserialize, Serialize};
 use transport_common::datapath::{Scratch, Verdict};
@@ -8,11 +8,12 @@ use transport_common::wire::PacketType;
 use super::task::Task;
 use super::work::StepWork;
 
-/// The kind of a run: what statistics are kept by.
+/// The kind of a run. The statistics are kept by this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// A frame that was refused or passed on before it came to a connection, or refused by it.
+    /// A received frame that was rejected or passed on before it reached a connection, or that changed nothing
+    /// there.
     Refused,
     /// A WRITE segment received.
     WriteReceived,
@@ -26,9 +27,9 @@ pub enum Event {
     ReadResponseReceived,
     /// An atomic response received.
     AtomicResponseReceived,
-    /// Another reliable packet received, malformed ones and error responses among them.
+    /// Another reliable packet received, including malformed ones and error responses.
     OtherReceived,
-    /// A request received that is held for its order.
+    /// A received request that is held for its order.
     HeldReceived,
     /// A Resync received.
     ResyncReceived,
@@ -42,18 +43,19 @@ pub enum Event {
     RequestSent,
     /// A turn that sent a response for the first time.
     ResponseSent,
-    /// A turn that sent a packet again, or a Resync.
+    /// A turn that retransmitted a packet, or sent a Resync.
     SentAgain,
     /// A turn that sent an ACK or NACK.
     AckSent,
-    /// A turn that sent nothing: a timer, a result, a deadline filed, a request delivered from its cell.
-    TurnWithoutPacket,
-    /// A turn that found nobody who asked.
-    TurnOfNobody,
+    /// A turn that sent nothing. It handled a timer or a result, filed a deadline, or delivered a request from its
+    /// cell.
+    ServiceWithoutPacket,
+    /// A turn that found no connection with work.
+    ServiceOfNoConnection,
 }
 
 impl Event {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 19] = [
         Self::Refused,
         Self::WriteReceived,
@@ -72,11 +74,11 @@ impl Event {
         Self::ResponseSent,
         Self::SentAgain,
         Self::AckSent,
-        Self::TurnWithoutPacket,
-        Self::TurnOfNobody,
+        Self::ServiceWithoutPacket,
+        Self::ServiceOfNoConnection,
     ];
 
-    /// In words.
+    /// Returns the name of the kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -97,19 +99,19 @@ impl Event {
             Self::ResponseSent => "response sent",
             Self::SentAgain => "sent again",
             Self::AckSent => "ACK sent",
-            Self::TurnWithoutPacket => "turn without packet",
-            Self::TurnOfNobody => "turn of nobody",
+            Self::ServiceWithoutPacket => "service without packet",
+            Self::ServiceOfNoConnection => "service of no connection",
         }
     }
 
-    /// Of a run that is over.
+    /// Returns the kind of a finished run.
     pub(super) fn of(task: Task, s: &Scratch, work: &StepWork, steps: u32, verdict: Verdict) -> Self {
         match task {
             Task::Receive if steps == 0 || *work == StepWork::default() => Self::Refused,
             Task::Receive if work.held => Self::HeldReceived,
             Task::Receive => Self::received(s),
-            Task::Turn { .. } if steps == 0 => Self::TurnOfNobody,
-            Task::Turn { .. } if verdict != Verdict::Transmit => Self::TurnWithoutPacket,
+            Task::Turn { .. } if steps == 0 => Self::ServiceOfNoConnection,
+            Task::Turn { .. } if verdict != Verdict::Transmit => Self::ServiceWithoutPacket,
             Task::Turn { .. } => Self::sent(s, work),
         }
     }

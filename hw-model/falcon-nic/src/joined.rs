@@ -1,4 +1,4 @@
-//! Cards joined by a fabric, on one clock.
+//! Cards that a fabric connects, all with the same clock.
 
 use clocked::Cycle;
 use fabric_model::{Fabric, Port, Time};
@@ -6,7 +6,8 @@ use transport_common::units::Picoseconds;
 
 use super::nic::FalconNic;
 
-/// Cards at the ports of a fabric, by their number. Their lines give the rate; the fabric gives delay, loss, order.
+/// Cards at the ports of a fabric. Card n is at port n. The cards' lines limit the rate. The fabric adds delay,
+/// loss and reordering.
 pub struct Joined {
     cards: Vec<FalconNic>,
     fabric: Fabric,
@@ -14,38 +15,41 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Cards just reset.
+    /// Connects cards that are in the state after a reset.
     ///
     /// # Panics
-    /// If there are none, or their clocks differ.
+    /// Panics if there are no cards, or if their clock periods differ.
     #[must_use]
     pub fn new(cards: Vec<FalconNic>, fabric: Fabric) -> Self {
         let period = |card: &FalconNic| card.pipeline().parameters().period;
-        assert!(!cards.is_empty() && cards.iter().all(|card| period(card) == period(&cards[0])), "one clock");
+        assert!(
+            !cards.is_empty() && cards.iter().all(|card| period(card) == period(&cards[0])),
+            "at least one card, one period"
+        );
         Self { cards, fabric, now: Cycle::ZERO }
     }
 
-    /// A card.
+    /// Returns a card.
     pub fn card(&self, number: usize) -> &FalconNic {
         &self.cards[number]
     }
 
-    /// Likewise, to change it.
+    /// Returns a card for changes.
     pub fn card_mut(&mut self, number: usize) -> &mut FalconNic {
         &mut self.cards[number]
     }
 
-    /// The fabric.
+    /// Returns the fabric.
     pub const fn fabric(&self) -> &Fabric {
         &self.fabric
     }
 
-    /// The cycle that the next [`Self::step`] computes at the earliest.
+    /// Returns the earliest cycle that the next [`Self::step`] can compute.
     pub const fn now(&self) -> Cycle {
         self.now
     }
 
-    /// Computes the next cycle in which something happens. False if that would be `limit` or later, or never.
+    /// Computes the next cycle with work. Returns false if there is none before `limit`.
     pub fn step(&mut self, limit: Cycle) -> bool {
         let first = self.cards[0].pipeline();
         let arrival = self.fabric.next_event().map(|at| first.cycle_of(Picoseconds(at.0)));

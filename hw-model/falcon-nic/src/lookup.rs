@@ -1,4 +1,4 @@
-//! The connection lookup, and who has a connection for itself.
+//! The connection lookup, which also gives each connection to one run at a time.
 
 use std::collections::VecDeque;
 
@@ -8,64 +8,65 @@ use transport_common::ids::Cid;
 
 use super::station::Channel;
 
-/// A run that asks for a connection.
+/// A request of a run for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) run: usize,
     pub(super) slot: u32,
-    /// After how many of the connection's steps it has its turn.
+    /// The number of steps that the connection must have made before this run gets it. `None` means no condition.
     pub(super) after: Option<u64>,
 }
 
-/// A connection while runs ask for it.
+/// The state of a connection in the lookup.
 #[derive(Debug, Default)]
 struct Connection {
-    /// A run has it for itself.
+    /// True while a run has the connection.
     taken: bool,
-    /// The cache keeps it for that run.
+    /// True if the cache keeps the connection for that run.
     pinned: bool,
-    /// Steps since the card's begin.
+    /// Steps since the reset of the card.
     steps: u64,
-    /// Runs whose lookup is done: since when, and whether the cache keeps the connection for them.
+    /// Runs whose lookup is done, the cycle in which it was done, and true if the cache keeps the connection for
+    /// the run.
     waiting: VecDeque<(Asked, Cycle, bool)>,
 }
 
-/// What the lookup counts beside its cache.
+/// The counters of the lookup, in addition to those of its cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Lookups that entered the cache's pipeline, second passes and completions of its memory included.
+    /// Work that entered the cache's pipeline, including second passes and completions of its memory.
     pub(super) issued: u64,
-    /// Grants.
+    /// Connections granted to runs.
     pub(super) granted: u64,
-    /// Cycles runs waited for a connection that another run had.
+    /// Cycles in which runs waited for a connection that another run had.
     pub(super) taken: u64,
-    /// Cycles runs waited for the cache, beyond a hit's.
+    /// Cycles in which runs waited for the cache, beyond the cycles of a hit.
     pub(super) missed: u64,
-    /// Cycles in which the lookup took nothing because as many commands were inside as its miss queues hold.
+    /// Cycles in which runs waited because as many commands were in the cache as its miss queues can hold.
     pub(super) full: u64,
     pub(super) queue_area: u64,
     pub(super) queue_peak: usize,
 }
 
-/// The block.
+/// The lookup block.
 pub(super) struct Lookup {
     cache: ContextCache<(), Asked>,
-    /// Received frames on their first pass, and turns.
+    /// Received frames and turns on their first pass.
     first: [VecDeque<Asked>; 2],
     returning: VecDeque<Asked>,
     room: usize,
     connections: Vec<Connection>,
-    /// Steps that are over, of which the cache is still to be told.
+    /// Steps that are over and not reported to the cache yet.
     over: VecDeque<Cid>,
-    /// Commands in the cache's pipeline and miss queues.
+    /// Number of commands in the cache's pipeline and miss queues.
     inside: usize,
-    /// Connections that someone may have now.
+    /// Connections that became free or have a new request.
     woken: Vec<u32>,
     touched: Cycle,
     pub(super) counts: Counts,
 }
 
-/// Whose first pass it is.
+/// The origin of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Network,
@@ -73,8 +74,10 @@ pub(super) enum Origin {
 }
 
 impl Lookup {
+    /// Creates the lookup. `room` is the capacity of each first-pass queue.
+    ///
     /// # Errors
-    /// A parameter that describes no cache.
+    /// Returns an error if a parameter of the cache is out of range.
     pub(super) fn new(
         parameters: &context_cache::Parameters,
         room: usize,
@@ -106,7 +109,7 @@ impl Lookup {
         self.touched = now;
     }
 
-    /// Steps of the connection of `slot` so far.
+    /// Returns the number of steps of the connection of `slot` so far.
     pub(super) fn steps(&self, slot: u32) -> u64 {
         self.connections.get(slot as usize).map_or(0, |connection| connection.steps)
     }
@@ -124,7 +127,7 @@ impl Lookup {
         self.counts.queue_peak = self.counts.queue_peak.max(self.queued());
     }
 
-    /// One cycle of the cache; runs that have their connection now are added to `granted`.
+    /// Computes one cycle of the cache. Adds the runs that get their connection in this cycle to `granted`.
     pub(super) fn step(&mut self, now: Cycle, granted: &mut Vec<usize>) {
         let full = self.inside >= self.cache.parameters().miss_queue;
         let waits = self.queued() != 0;
@@ -137,7 +140,8 @@ impl Lookup {
         };
         let [network, turns] = &self.first;
         let returns = !self.returning.is_empty();
-        // Two commands would be offered in the last room: the one that is not taken stands, so that one enters at most.
+        // With space for one command, two may be offered. The cache accepts at most one per cycle, and the other
+        // one stays in its queue. So the limit holds.
         let input = CacheInput {
             network: offer(network.front()),
             ulp: offer(if returns { self.returning.front() } else { turns.front() }),
@@ -173,7 +177,8 @@ impl Lookup {
             self.counts.missed += now.since(processed.accepted).saturating_sub(hit);
             self.arrive(now, processed.command.tag, true);
         }
-        // Room was kept, so it is a connection that the cache does not know: the datapath refuses it by itself.
+        // The miss queues had space, so this is a connection that the cache does not know. The datapath rejects
+        // the frame itself.
         if let Some(unknown) = output.dropped {
             self.arrive(now, unknown.tag, false);
         }
@@ -189,7 +194,7 @@ impl Lookup {
         self.woken.push(asked.slot);
     }
 
-    /// The run that has the connection of `slot` is through with its step.
+    /// Releases the connection of `slot`, because the run that has it has completed its step.
     pub(super) fn release(&mut self, slot: u32) {
         let connection = &mut self.connections[slot as usize];
         connection.taken = false;
@@ -200,7 +205,7 @@ impl Lookup {
         self.woken.push(slot);
     }
 
-    /// Gives connections that became free, or are asked for anew, to those who wait.
+    /// Gives connections that became free or have a new request to waiting runs.
     fn grant(&mut self, now: Cycle, granted: &mut Vec<usize>) {
         for slot in self.woken.drain(..) {
             let connection = &mut self.connections[slot as usize];
@@ -231,7 +236,7 @@ impl Lookup {
 mod tests {
     use super::*;
 
-    /// Runs that were granted up to a cycle, with it.
+    /// Runs the lookup for the cycles `from..until`. Returns the granted runs and their cycles.
     fn grants(lookup: &mut Lookup, from: u64, until: u64) -> Vec<(u64, usize)> {
         let mut all = vec![];
         for cycle in from..until {
@@ -268,7 +273,7 @@ mod tests {
         assert_eq!(lookup.counts.granted, 4);
     }
 
-    /// What a replay needs: steps of a connection in the order of the record, whoever asks first.
+    /// A replay needs the steps of a connection in the recorded order, whichever run asks first.
     #[test]
     fn a_run_waits_until_its_step_has_its_turn() {
         let mut lookup = lookup();

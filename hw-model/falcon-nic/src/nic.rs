@@ -1,4 +1,4 @@
-//! A card that works: the blocks over the host's memory, its receive buffer and its scheduler's turns.
+//! A whole card: the blocks over the host's memory, the receive buffer, and the turns of the engine.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -18,19 +18,19 @@ use super::run::Finished;
 use super::statistics::Statistics;
 use super::task::Task;
 
-/// Levels of a receive buffer (F-10.2-3).
+/// Number of levels of a receive buffer (F-10.2-3).
 const LEVELS: u64 = 32;
 
-/// A frame that left.
+/// A frame that the card sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When its last bit was on the line.
+    /// The time when its last bit was on the line.
     pub at: Picoseconds,
     /// Its bytes.
     pub frame: Vec<u8>,
 }
 
-/// The card in cycles. Applications use [`Self::host_mut`], as they use the plain one.
+/// The card in cycles. Applications use it through [`Self::host_mut`], in the same way as the plain [`HostNic`].
 pub struct FalconNic {
     host: Rc<RefCell<HostNic>>,
     pipeline: Pipeline<LiveFrame>,
@@ -39,47 +39,47 @@ pub struct FalconNic {
 }
 
 impl FalconNic {
-    /// A card without connections, just reset.
+    /// Creates a card without connections, in the state after a reset.
     ///
     /// # Errors
-    /// A parameter that describes no hardware.
+    /// Returns an error if a parameter is out of range.
     pub fn new(config: HostConfig, parameters: Parameters) -> Result<Self, ParameterError> {
         let host = Rc::new(RefCell::new(HostNic::new(config)));
         Ok(Self { host, pipeline: Pipeline::new(parameters)?, sent: VecDeque::new(), dropped: 0 })
     }
 
-    /// What the application and the connection manager see.
+    /// Returns the host's view of the card, as the application and the connection manager see it.
     ///
     /// # Panics
-    /// While [`Self::host_mut`]'s answer is in use.
+    /// Panics while a value returned by [`Self::host_mut`] is in use.
     pub fn host(&self) -> Ref<'_, HostNic> {
         self.host.borrow()
     }
 
-    /// Likewise, to change it.
+    /// Returns the host's view of the card for changes.
     ///
     /// # Panics
-    /// While an earlier answer is in use.
+    /// Panics while an earlier returned value is in use.
     pub fn host_mut(&self) -> RefMut<'_, HostNic> {
         self.host.borrow_mut()
     }
 
-    /// The blocks.
+    /// Returns the pipeline with its blocks.
     pub const fn pipeline(&self) -> &Pipeline<LiveFrame> {
         &self.pipeline
     }
 
-    /// What was counted so far.
+    /// Returns the statistics so far.
     pub fn statistics(&mut self) -> Statistics {
         self.pipeline.statistics()
     }
 
-    /// The cycle that the next [`Self::step`] computes.
+    /// Returns the cycle that the next [`Self::step`] computes.
     pub const fn now(&self) -> Cycle {
         self.pipeline.now()
     }
 
-    /// A frame whose last bit comes off the line at an instant.
+    /// Receives a frame whose last bit arrives at the time `at`.
     pub fn receive(&mut self, frame: Vec<u8>, at: Picoseconds) {
         let bytes = frame.len() as u32;
         let limit = self.host.borrow().frame_limit(&frame);
@@ -89,18 +89,18 @@ impl FalconNic {
         self.pipeline.offer(Offer { task: Task::Receive, source: Source::Backend(backend), bytes }, cycle);
     }
 
-    /// Takes the frame that left first.
+    /// Takes the oldest sent frame.
     pub fn take_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
     }
 
-    /// Whether the timing wheel has something to do at a cycle.
+    /// Returns true if the timing wheel has work at a cycle.
     fn wheel_is_due(&self, cycle: Cycle) -> bool {
         let tick = timing_wheel::now_tick(self.pipeline.time_of(cycle).0 / 1000);
         self.host.borrow_mut().wheel().next_event().is_some_and(|due| due <= tick)
     }
 
-    /// Begins a turn if more connections ask for one than turns are on their way to them.
+    /// Starts a turn if more connections request one than turns are in progress without a connection.
     fn begin_turn(&mut self) {
         if !self.pipeline.takes_turn() {
             return;
@@ -117,7 +117,7 @@ impl FalconNic {
         }
     }
 
-    /// Computes a cycle.
+    /// Computes one cycle.
     pub fn step(&mut self) {
         self.begin_turn();
         let room = self.pipeline.parameters().receive_buffer;
@@ -140,12 +140,13 @@ impl FalconNic {
         }
     }
 
-    /// Frames dropped as the receive buffer was full.
+    /// Returns the number of frames dropped because the receive buffer was full.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// The first cycle in which something happens; `None`: never, unless a frame or the application comes.
+    /// Returns the next cycle with work, or `None` if nothing happens without a new frame or an action of the
+    /// application.
     pub fn next_event(&self) -> Option<Cycle> {
         let mut host = self.host.borrow_mut();
         let now = self.now();
@@ -159,12 +160,12 @@ impl FalconNic {
         self.pipeline.next_event().into_iter().chain(wheel).min()
     }
 
-    /// Passes over the cycles before `cycle`, in which nothing happens.
+    /// Skips the cycles before `cycle`. The caller knows that nothing happens in them.
     pub(super) fn pass_to(&mut self, cycle: Cycle) {
         self.pipeline.skip_to(cycle);
     }
 
-    /// Passes over cycles in which nothing happens, but not over `limit`.
+    /// Skips idle cycles, up to `limit` at most.
     pub fn skip_idle(&mut self, limit: Cycle) {
         self.pass_to(self.next_event().unwrap_or(Cycle::NEVER).min(limit));
     }

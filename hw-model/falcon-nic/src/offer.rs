@@ -1,23 +1,23 @@
-//! A frame for the card, and where what it does comes from.
+//! A run that is offered to the card.
 
 use super::script::Script;
 use super::task::Task;
 
-/// A frame for the card.
+/// A received frame or a turn that is offered to the card.
 pub struct Offer<B> {
-    /// What it is for.
+    /// The kind of run.
     pub task: Task,
-    /// Where what it does comes from.
+    /// The source of its decisions.
     pub source: Source<B>,
-    /// Bytes of the frame as it came off the line, without preamble, check sequence and gap; 0 for a turn.
+    /// Bytes of the frame as it came off the line, without preamble, check sequence and gap. 0 for a turn.
     pub bytes: u32,
 }
 
-/// Where what a run does comes from.
+/// The source of a run's decisions.
 pub enum Source<B> {
-    /// The datapath makes it at the cycles in which the blocks have served it, on this platform.
+    /// The datapath makes the decisions on this platform, at the cycles in which the blocks have served the run.
     Backend(B),
-    /// It was made already; the blocks serve what it asked for.
+    /// The decisions are made already. The blocks only serve the requests of the run.
     Script(Script<B>),
 }
 

@@ -1,4 +1,4 @@
-//! What an architect decides.
+//! The parameters of the card.
 
 use fabric_model::Rate;
 use transport_common::connection::Connection;
@@ -8,74 +8,82 @@ use super::block::{Block, Hop};
 use super::request::Request;
 use super::work::StepWork;
 
-/// Parameters of the card. Every default says where it comes from; "assumption" is one of ours.
+/// Parameters of the card. Every field names its default and the source of it. "Assumption" marks a number of this
+/// project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Picoseconds of a clock cycle, 1 to 1,000,000. 1000, which is 1 GHz: assumption.
+    /// Picoseconds of a clock cycle, 1 to 1,000,000. Default 1000, which is 1 GHz: assumption.
     pub period: u64,
-    /// Rate of the line out. 200 Gb/s: the target of the replay's budgets.
+    /// Rate of the outgoing line. Default 200 Gb/s: the target of the replay's budgets.
     pub rate: Rate,
-    /// Bytes of a frame that the parser, checksum units and builder move in a cycle, 1 to 4096. 64: the 512-bit bus of
-    /// today's 200 and 400 Gb/s cards, which carries 512 Gb/s at 1 GHz.
+    /// Bytes of a frame that the parser, checksum units and builder process per cycle, 1 to 4096. Default 64: the
+    /// 512-bit bus of today's 200 and 400 Gb/s cards, which carries 512 Gb/s at 1 GHz.
     pub bus_bytes: u32,
-    /// AES-GCM lanes of 16 bytes a cycle, in each direction, 1 to 256. 4: as wide as the bus.
+    /// AES-GCM lanes of 16 bytes per cycle, in each direction, 1 to 256. Default 4: as wide as the bus.
     pub security_lanes: u32,
-    /// Bytes of a connection context that packet reliability reads, and writes, in a cycle, 1 to 4096. 1024: the patent's
-    /// pipeline takes a command every cycle, so that a whole context (912 B) moves in one.
+    /// Bytes of a connection context that packet reliability reads, and writes, per cycle, 1 to 4096. Default
+    /// 1024: the patent's pipeline takes a command every cycle, so a whole context (at most 1024 B) moves in one
+    /// cycle.
     pub context_width: u32,
-    /// Bytes of frames that can wait in the receive buffer; beyond, frames are dropped. 256 KiB: assumption, ten
-    /// microseconds of 200 Gb/s.
+    /// Bytes of frames that can wait in the receive buffer. Further frames are dropped. Default 256 KiB, ten
+    /// microseconds of 200 Gb/s: assumption.
     pub receive_buffer: u64,
-    /// Received frames in the pipelines at once, 1 to 65536. 1024: with 200 ns to the host's memory and 300 ns in the
-    /// blocks, 64-byte WRITEs at 200 Gb/s need 70; the rest is for misses of the cache. Assumption.
+    /// Maximum number of received frames in the pipelines, 1 to 65536. Default 1024: with 200 ns to the host's
+    /// memory and 300 ns in the blocks, 64-byte WRITEs at 200 Gb/s need 70. The rest is for misses of the cache.
+    /// Assumption.
     pub receive_contexts: usize,
-    /// Turns of the engine in the pipelines at once, 1 to 65536. 256: 500 ns of memory reads. Assumption.
+    /// Maximum number of turns in the pipelines, 1 to 65536. Default 256: 500 ns of memory reads. Assumption.
     pub transmit_contexts: usize,
-    /// Frames on their first pass that can wait in front of a block, 1 to 65536. 16: assumption.
+    /// Maximum number of runs on their first pass in front of a block, 1 to 65536. Default 16: assumption.
     pub queue: usize,
-    /// Bytes that move from or to the host's memory in a cycle, 1 to 4096. 64: PCIe 5.0 x16 at 1 GHz, each way.
+    /// Bytes that move from or to the host's memory per cycle, 1 to 4096. Default 64: PCIe 5.0 x16 at 1 GHz, each
+    /// way.
     pub memory_width: u32,
-    /// Reads of the host's memory that may be outstanding at once, 1 to 65536. 256: an 8-bit PCIe tag.
+    /// Maximum number of outstanding reads of the host's memory, 1 to 65536. Default 256: an 8-bit PCIe tag.
     pub memory_reads: usize,
-    /// Writes likewise. 256: assumption, as many credits.
+    /// Maximum number of outstanding writes to the host's memory, 1 to 65536. Default 256, as many credits:
+    /// assumption.
     pub memory_writes: usize,
-    /// Cycles a visit takes beyond those for which it keeps the block busy, by block, each at most 1,000,000. See
-    /// [`Self::LATENCY`]. That of [`Block::Lookup`] is not used: the cache has its own.
+    /// Cycles that a visit takes in addition to those for which the block is busy, by block, each at most
+    /// 1,000,000. See [`Self::LATENCY`] for the defaults. The latency of [`Block::Lookup`] is not used, because
+    /// the cache has its own.
     pub latency: [u64; Block::COUNT],
-    /// Cycles to take a receive cell from the list of free ones, or to give it back. 1.
+    /// Cycles to take a receive cell from the free list, or to return it. Default 1.
     pub cell_list: u64,
-    /// The connection-context cache. Its pending counters keep a connection in it while one of its steps is under way.
+    /// The connection-context cache. Its pending counters keep a connection cached while one of its steps is in
+    /// progress.
     pub cache: context_cache::Parameters,
 }
 
-/// The line's own bytes of a frame: preamble and start delimiter 8, frame check sequence 4, gap 12 (IEEE 802.3).
+/// The bytes that the line adds to a frame: preamble and start delimiter 8, frame check sequence 4, gap 12 (IEEE
+/// 802.3).
 pub const LINE_OVERHEAD: u32 = 8 + 4 + 12;
-/// Shortest frame on a line, without its frame check sequence.
+/// Bytes of the shortest frame on a line, without its frame check sequence.
 const SHORTEST_FRAME: u32 = 60;
 
-/// Bytes of the line that a frame takes, everything included.
+/// Returns the bytes that a frame takes on the line, including padding, preamble, check sequence and gap.
 #[must_use]
 pub const fn wire_bytes(frame: u32) -> u32 {
     let padded = if frame > SHORTEST_FRAME { frame } else { SHORTEST_FRAME };
     padded + LINE_OVERHEAD
 }
 
-/// Parameters that describe no hardware.
+/// A parameter that is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
-    /// Out of its range.
-    #[error("{name}: {value} is not possible, it has to be {least} to {most}")]
+    /// A parameter of the card is out of range.
+    #[error("{name}: {value} is out of range, set {least} to {most}")]
     Range {
         /// The parameter.
         name: &'static str,
-        /// As given.
+        /// The given value.
         value: u64,
-        /// The least that is possible.
+        /// The smallest valid value.
         least: u64,
-        /// The most.
+        /// The largest valid value.
         most: u64,
     },
-    /// Of the cache.
+    /// A parameter of the cache is out of range.
     #[error(transparent)]
     Cache(#[from] context_cache::ParameterError),
 }
@@ -84,46 +92,49 @@ impl Parameters {
     /// Default latencies at 1 GHz, by block.
     pub const LATENCY: [u64; Block::COUNT] = {
         let mut latency = [1; Block::COUNT];
-        // A stage for each header: Ethernet, IP, UDP, PSP, Falcon, BTH and what follows it, and one for the result.
+        // One stage for each header (Ethernet, IP, UDP, PSP, Falcon, BTH, and the one after it), and one for the
+        // result.
         latency[Block::Parser as usize] = 8;
-        // AES-128 has ten rounds; two cycles each and four for the hash: assumption.
+        // AES-128 has ten rounds. Two cycles each, and four for the hash: assumption.
         latency[Block::SecurityIn as usize] = 24;
         latency[Block::SecurityOut as usize] = 24;
-        // The sum of 32 words in a tree of carry-save adders, and the fold: assumption.
+        // The sum of 32 words in a tree of carry-save adders, and the fold to 16 bits: assumption.
         latency[Block::ChecksumIn as usize] = 3;
         latency[Block::ChecksumOut as usize] = 3;
         // A read of a small memory, and the comparison of key and bounds.
         latency[Block::RegionTable as usize] = 2;
-        // The patent's command processing: a context is read in the first cycle and written in the last one.
+        // The patent's command processing: it reads the context in the first cycle and writes it in the last one.
         latency[Block::PacketReliability as usize] = 2;
-        // A find-first over 128 bits is two problems of 12 bits or less (Tonic): a cycle each, and one for what
-        // follows.
+        // A find-first over 128 bits is two problems of 12 bits or less (Tonic). They take one cycle each, and the
+        // work after them takes one more.
         latency[Block::Acknowledgement as usize] = 3;
         latency[Block::Retransmission as usize] = 3;
-        // Read, change, write an entry of a table.
+        // Read, change and write an entry of a table.
         latency[Block::Transaction as usize] = 3;
-        // Stages of Swift as a P4 program, an operation each: `docs/model/swift-p4.md`.
+        // The stages of Swift as a P4 program, with one operation each: `docs/model/swift-p4.md`.
         latency[Block::Congestion as usize] = 89;
-        // Read, change, write of a bit and a timer is one cycle: a register file.
+        // Bits and timers are in a register file, so reading, changing and writing them takes one cycle.
         latency[Block::AckCoalescing as usize] = 1;
         // 8 MiB on the chip: the system-level cache of the context cache's parameters.
         latency[Block::Reorder as usize] = 40;
         latency[Block::RueQueues as usize] = 2;
-        // A find-first over 256 bits, as above.
+        // A find-first over 256 bits takes two cycles, as above.
         latency[Block::Scheduler as usize] = 2;
         latency[Block::TimingWheel as usize] = timing_wheel::WORK_PER_POLL as u64;
-        // A round trip over PCIe, and a posted write: assumptions after measurements of 400 to 1000 ns (pcie-bench,
-        // SIGCOMM 2018).
+        // A round trip over PCIe, and a posted write: assumptions after measurements of 400 to 1000 ns
+        // (pcie-bench, SIGCOMM 2018).
         latency[Block::MemoryRead as usize] = 500;
         latency[Block::MemoryWrite as usize] = 200;
         latency[Block::Builder as usize] = 4;
-        // MAC and PHY are outside of this card.
+        // The model does not include MAC and PHY.
         latency[Block::Line as usize] = 0;
         latency
     };
 
+    /// Checks all parameters.
+    ///
     /// # Errors
-    /// The first parameter that is out of range.
+    /// Returns the first parameter that is out of range.
     pub fn check(&self) -> Result<(), ParameterError> {
         const MOST: u64 = 65_536;
         const MILLION: u64 = 1_000_000;
@@ -152,12 +163,12 @@ impl Parameters {
         Ok(())
     }
 
-    /// Picoseconds a frame takes on the line, everything included.
+    /// Returns the picoseconds that a frame takes on the line, including the line's overhead.
     pub(super) fn line_time(&self, frame: u32) -> u64 {
         self.rate.time_of(wire_bytes(frame).into()).0
     }
 
-    /// Cycles the line gives a frame.
+    /// Returns the budget of a frame: the cycles that it takes on the line.
     #[must_use]
     pub fn budget(&self, frame: u32) -> f64 {
         self.line_time(frame) as f64 / self.period as f64
@@ -175,7 +186,7 @@ impl Parameters {
         self.moved(block, bytes, self.security_lanes * 16)
     }
 
-    /// The blocks that serve a request, one after the other.
+    /// Returns the blocks that serve a request, in order.
     pub(super) fn hops(&self, request: &Request, into: &mut impl Extend<Hop>) {
         let one = match *request {
             Request::Parse { bytes, arriving } => {
@@ -210,7 +221,8 @@ impl Parameters {
         into.extend([one]);
     }
 
-    /// What a step of the connection took. Its sub-blocks follow each other and keep the connection until the last.
+    /// Returns the blocks that a step of the connection visits, in order. The connection is taken until the last
+    /// one.
     fn step_hops(&self, work: &StepWork, into: &mut impl Extend<Hop>) {
         let context = size_of::<Connection>() as u32;
         let parts = [
@@ -230,7 +242,7 @@ impl Default for Parameters {
     fn default() -> Self {
         Self {
             period: 1000,
-            rate: Rate::from_bits_per_second(200_000_000_000).expect("200 Gb/s are a rate"),
+            rate: Rate::from_bits_per_second(200_000_000_000).expect("200 Gb/s is a rate"),
             bus_bytes: 64,
             security_lanes: 4,
             context_width: 1024,
@@ -256,7 +268,7 @@ mod tests {
     fn what_describes_no_hardware_is_refused_with_its_range() {
         assert_eq!(Parameters::default().check(), Ok(()));
         let error = Parameters { queue: 0, ..Parameters::default() }.check().expect_err("no queue");
-        assert_eq!(error.to_string(), "queue: 0 is not possible, it has to be 1 to 65536");
+        assert_eq!(error.to_string(), "queue: 0 is out of range, set 1 to 65536");
         let cache = context_cache::Parameters { entries: 0, ..context_cache::Parameters::default() };
         assert!(Parameters { cache, ..Parameters::default() }.check().is_err());
         let mut slow = Parameters::default();
@@ -264,7 +276,7 @@ mod tests {
         assert!(slow.check().expect_err("too slow").to_string().starts_with("parser: "));
     }
 
-    /// A 64-byte frame with its check sequence is 84 bytes on the line (IEEE 802.3): 3.36 ns at 200 Gb/s.
+    /// A frame of 64 bytes, check sequence included, takes 84 bytes on the line (IEEE 802.3): 3.36 ns at 200 Gb/s.
     #[test]
     fn the_line_gives_a_frame_its_time() {
         let parameters = Parameters::default();

@@ -1,4 +1,4 @@
-//! The card's blocks, cycle by cycle, whatever the frames come from.
+//! The blocks of the card, cycle by cycle. They do not depend on the source of the frames.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,23 +20,23 @@ use super::statistics::{Admission, Recorder, Statistics};
 use super::task::Task;
 use super::work::StepWork;
 
-/// The blocks. See the module [`falcon_nic`](crate).
+/// The blocks and their queues. See the crate [`falcon_nic`](crate) for an overview.
 pub struct Pipeline<B: Backend> {
     parameters: Parameters,
     now: Cycle,
     runs: Slab<Run<B>>,
     stations: Vec<Station>,
     lookup: Lookup,
-    /// By cycle and order of offering.
+    /// Future offers, by cycle and order of offering.
     offers: BTreeMap<(Cycle, u64), Offer<B>>,
     offered: u64,
-    /// Offers whose time has come: frames in the receive buffer, and turns.
+    /// Offers that are due: frames in the receive buffer, and turns.
     waiting: [VecDeque<(Cycle, Offer<B>)>; 2],
     buffered: u64,
     in_flight: [usize; 2],
-    /// Turns that have not come to a connection yet.
+    /// Turns that have no connection yet.
     turns_unresolved: usize,
-    /// When the line out is free, picoseconds.
+    /// The time in picoseconds when the outgoing line is free.
     line_free: u64,
     finished: VecDeque<Finished<B>>,
     spares: Spares,
@@ -52,10 +52,10 @@ const fn origin_of(task: Task) -> Origin {
 }
 
 impl<B: Backend> Pipeline<B> {
-    /// A card just reset; its next cycle is cycle 0.
+    /// Creates a pipeline in the state after a reset. Its next cycle is cycle 0.
     ///
     /// # Errors
-    /// A parameter that describes no hardware.
+    /// Returns an error if a parameter is out of range.
     pub fn new(parameters: Parameters) -> Result<Self, ParameterError> {
         parameters.check()?;
         let outstanding = |block| match block {
@@ -83,28 +83,28 @@ impl<B: Backend> Pipeline<B> {
         })
     }
 
-    /// What it was built with.
+    /// Returns the parameters.
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// The cycle that the next [`Self::step`] computes.
+    /// Returns the cycle that the next [`Self::step`] computes.
     pub const fn now(&self) -> Cycle {
         self.now
     }
 
-    /// The instant at which a cycle begins.
+    /// Returns the time at which a cycle begins.
     pub const fn time_of(&self, cycle: Cycle) -> Picoseconds {
         Picoseconds(cycle.0 * self.parameters.period)
     }
 
-    /// The first cycle that begins at an instant or later.
+    /// Returns the first cycle that begins at `time` or later.
     pub const fn cycle_of(&self, time: Picoseconds) -> Cycle {
         Cycle(time.0.div_ceil(self.parameters.period))
     }
 
-    /// Gives the card a frame, or a turn, at a cycle; one that is past counts as the next. Frames of one cycle come in
-    /// the order of their offers.
+    /// Offers a frame or a turn to the card at the cycle `at`. A past cycle counts as the next one. Offers for the
+    /// same cycle are taken in the order of these calls.
     pub fn offer(&mut self, offer: Offer<B>, at: Cycle) {
         if origin_of(offer.task) == Origin::Turn {
             self.turns_unresolved += 1;
@@ -113,42 +113,42 @@ impl<B: Backend> Pipeline<B> {
         self.offered += 1;
     }
 
-    /// Frames offered that are not finished yet.
+    /// Returns the number of offers that are not finished.
     pub fn unfinished(&self) -> usize {
         self.runs.len() + self.offers.len() + self.waiting.iter().map(VecDeque::len).sum::<usize>()
     }
 
-    /// Turns offered that have not come to a connection yet.
+    /// Returns the number of offered turns that have no connection yet.
     pub const fn turns_unresolved(&self) -> usize {
         self.turns_unresolved
     }
 
-    /// Whether another turn would begin at once.
+    /// Returns true if another turn would begin at once.
     pub fn takes_turn(&self) -> bool {
         self.in_flight[Origin::Turn as usize] < self.parameters.transmit_contexts
             && self.waiting[Origin::Turn as usize].is_empty()
     }
 
-    /// Bytes in the receive buffer.
+    /// Returns the bytes in the receive buffer.
     pub const fn buffered(&self) -> u64 {
         self.buffered
     }
 
-    /// Steps of a connection so far: what [`Backend::step_after`] counts.
+    /// Returns the number of steps of a connection so far. [`Backend::step_after`] refers to this number.
     pub fn steps(&self, slot: u32) -> u64 {
         self.lookup.steps(slot)
     }
 
-    /// Takes what finished first.
+    /// Takes the oldest finished run.
     pub fn take_finished(&mut self) -> Option<Finished<B>> {
         self.finished.pop_front()
     }
 
-    /// Computes a cycle.
+    /// Computes one cycle.
     ///
-    /// What a block finishes in a cycle can be taken by the next one in the same cycle, so that a visit takes as long
-    /// as its latency and its busy cycles less one; where several frames come to one queue in a cycle, the blocks' order
-    /// decides.
+    /// A frame that a block finishes in a cycle can enter the next block in the same cycle. So a visit takes its
+    /// latency plus its busy cycles minus one. If several frames enter one queue in a cycle, the order of the
+    /// blocks decides.
     pub fn step(&mut self) {
         let now = self.now;
         self.take_offers(now);
@@ -160,19 +160,19 @@ impl<B: Backend> Pipeline<B> {
         self.now = now + 1;
     }
 
-    /// Passes over cycles in which nothing happens, but not over `limit`.
+    /// Skips idle cycles, up to `limit` at most.
     pub fn skip_idle(&mut self, limit: Cycle) {
         self.skip_to(self.next_event().unwrap_or(Cycle::NEVER).min(limit));
     }
 
-    /// Passes over the cycles before `cycle`, in which nothing happens.
+    /// Skips the cycles before `cycle`. The caller knows that nothing happens in them.
     pub(super) fn skip_to(&mut self, cycle: Cycle) {
         if cycle > self.now && cycle < Cycle::NEVER {
             self.now = cycle;
         }
     }
 
-    /// The first cycle in which something happens; `None`: never, unless something is offered.
+    /// Returns the next cycle with work, or `None` if nothing happens without a new offer.
     pub fn next_event(&self) -> Option<Cycle> {
         if self.waiting.iter().any(|waiting| !waiting.is_empty()) {
             return Some(self.now);
@@ -182,7 +182,7 @@ impl<B: Backend> Pipeline<B> {
         stations.chain(offer).chain(self.lookup.next_event(self.now)).min()
     }
 
-    /// Goes on until nothing is left to do, or `limit` is reached.
+    /// Runs until all offers are finished, or until `limit`.
     pub fn run_until(&mut self, limit: Cycle) {
         while self.unfinished() != 0 && self.now < limit {
             self.skip_idle(limit);
@@ -192,7 +192,7 @@ impl<B: Backend> Pipeline<B> {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the statistics so far.
     pub fn statistics(&mut self) -> Statistics {
         let now = self.now;
         self.stations.iter_mut().for_each(|station| station.settle(now));
@@ -219,7 +219,7 @@ impl<B: Backend> Pipeline<B> {
         }
     }
 
-    /// Visits that end in this cycle.
+    /// Handles the visits that end in this cycle.
     fn complete(&mut self, now: Cycle) {
         for block in Block::ALL {
             for channel in Channel::ALL {
@@ -239,7 +239,8 @@ impl<B: Backend> Pipeline<B> {
         }
     }
 
-    /// The run's visit is over: the next block for its request, or its next request. False if it is over.
+    /// Continues a run after a visit, with the next block of its request or with its next request. Returns false
+    /// if the run is over.
     fn go_on(&mut self, id: usize, now: Cycle) -> bool {
         let run = &mut self.runs[id];
         if !run.hops.is_empty() {
@@ -266,7 +267,7 @@ impl<B: Backend> Pipeline<B> {
         goes_on
     }
 
-    /// Enters the run in the queue of the next block, unless that is full.
+    /// Puts the run into the queue of its next block. Returns that block as an error if its queue is full.
     fn place(&mut self, id: usize, now: Cycle) -> Result<(), Block> {
         let run = &mut self.runs[id];
         let Some(hop) = run.hops.front().copied() else { return Ok(()) };
@@ -302,12 +303,12 @@ impl<B: Backend> Pipeline<B> {
             run.request = None;
             self.resume(id, now);
             let placed = self.place(id, now);
-            debug_assert_eq!(placed, Ok(()), "who had a step finds room everywhere");
+            debug_assert_eq!(placed, Ok(()), "the queues have space for every run that had a step");
         }
         self.granted = granted;
     }
 
-    /// At most a frame and a turn begin in a cycle.
+    /// Starts at most one received frame and one turn per cycle.
     fn admit(&mut self, now: Cycle) {
         for (origin, block) in [(Origin::Network, Block::Parser), (Origin::Turn, Block::RueQueues)] {
             let limit = match origin {
@@ -337,11 +338,11 @@ impl<B: Backend> Pipeline<B> {
             let id = self.runs.insert(Run::new(offer, (offered, now), &mut self.spares));
             self.resume(id, now);
             let placed = self.place(id, now);
-            debug_assert_eq!(placed, Ok(()), "every run begins with the block whose room was looked at");
+            debug_assert_eq!(placed, Ok(()), "every run begins with the block whose queue was checked");
         }
     }
 
-    /// Visits that begin in this cycle.
+    /// Starts the visits that begin in this cycle.
     fn take(&mut self, now: Cycle) {
         let period = self.parameters.period;
         for block in Block::ALL {
@@ -364,7 +365,7 @@ impl<B: Backend> Pipeline<B> {
         }
     }
 
-    /// The run is over.
+    /// Finishes a run.
     fn conclude(&mut self, id: usize, now: Cycle) {
         let run = self.runs.remove(id);
         let origin = origin_of(run.task);
@@ -379,7 +380,7 @@ impl<B: Backend> Pipeline<B> {
     }
 }
 
-/// What is told of a frame that found the receive buffer full.
+/// Returns the result for a frame that was dropped because the receive buffer was full.
 fn overrun<B>(offer: Offer<B>, now: Cycle) -> Finished<B> {
     Finished {
         backend: offer.source.into_backend(),

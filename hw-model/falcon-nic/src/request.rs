@@ -1,40 +1,43 @@
-//! What a run of the datapath asks the blocks for.
+//! The requests of a run of the datapath to the blocks.
 
 use super::work::StepWork;
 
-/// A call of the platform that takes time. The others (clock, counters, occupancies, own addresses) are registers.
+/// A call to the platform that takes time. All other calls (clock, counters, occupancies, own addresses) read
+/// registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// The headers of a frame of so many bytes, which passes security first when it comes from the line.
+    /// Parse the headers of a frame of this many bytes. A frame that arrives from the line passes security too.
     Parse { bytes: u32, arriving: bool },
-    /// The checksum of so many bytes of the frame.
+    /// Compute the checksum of this many bytes of the frame.
     SumFrame { bytes: u32 },
-    /// Likewise of a header to send.
+    /// Compute the checksum of this many bytes of a header to send.
     SumHeader { bytes: u32 },
-    /// Likewise of the host's memory: the payload to send, which is kept for the builder.
+    /// Compute the checksum of this many bytes of host memory. They are the payload to send, and the builder keeps
+    /// them.
     SumMemory { bytes: u32 },
-    /// So many bytes of the host's memory, or an atomic operation, which is answered.
+    /// Read this many bytes of host memory, or do an atomic operation, which returns a value.
     ReadMemory { bytes: u32 },
-    /// So many bytes to the host's memory.
+    /// Write this many bytes to host memory.
     WriteMemory { bytes: u32 },
-    /// A memory region.
+    /// Look up a memory region.
     Region,
-    /// A receive cell from or to the list of free ones.
+    /// Take a receive cell from the free list, or return it.
     CellList,
-    /// So many bytes to or from a receive cell.
+    /// Copy this many bytes to or from a receive cell.
     MoveCell { bytes: u32 },
-    /// An event or a result.
+    /// Publish an event or take a result.
     RueQueues,
-    /// A request for a turn, or the next connection whose turn it is.
+    /// Request a turn, or find the next connection that requests one.
     Scheduler,
-    /// A deadline, filed or due.
+    /// File a deadline, or find a due one.
     TimingWheel,
-    /// So many bytes of a packet to send.
+    /// Build this many bytes of a packet to send.
     Build { bytes: u32 },
-    /// The connection of `slot`, for this run alone, after `after` steps of it if that is said.
+    /// Get the connection of `slot` for this run alone. With `after`, the connection must have made that many
+    /// steps.
     Lock { slot: u32, after: Option<u64> },
-    /// What the step did; then the connection is for others.
+    /// Write the connection back after a step that did `work`, and release it.
     WriteBack { slot: u32, work: StepWork },
-    /// The frame of so many bytes goes out.
+    /// Send the frame of this many bytes.
     Send { bytes: u32 },
 }

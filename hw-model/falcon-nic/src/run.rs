@@ -1,4 +1,4 @@
-//! A run in the pipelines: where it is, and what came of it.
+//! A run in the pipelines, and its result.
 
 use std::collections::VecDeque;
 
@@ -16,64 +16,64 @@ use super::request::Request;
 use super::task::Task;
 use super::work::StepWork;
 
-/// What came of a run.
+/// The result of a run.
 pub struct Finished<B> {
-    /// Of its [`Offer`].
+    /// The backend of its [`Offer`].
     pub backend: B,
-    /// What it was for.
+    /// The kind of run.
     pub task: Task,
-    /// What became of the frame; `None`: the receive buffer was full, and it did not run.
+    /// The verdict. `None` if the frame was dropped because the receive buffer was full.
     pub verdict: Option<Verdict>,
-    /// A turn that found nobody, or nothing to do.
+    /// True for a turn that found no connection, or no work.
     pub idle: bool,
-    /// What it was, by the packet that came or left.
+    /// The kind of event.
     pub event: Event,
-    /// What its steps did together.
+    /// The combined work of its steps.
     pub work: StepWork,
-    /// Steps of a connection it took.
+    /// Number of connection steps.
     pub steps: u32,
-    /// What the clock showed it, each time it looked.
+    /// All readings of the clock, in order.
     pub readings: Vec<Picoseconds>,
-    /// When it was offered.
+    /// The cycle in which it was offered.
     pub offered: Cycle,
-    /// When it left the receive buffer.
+    /// The cycle in which it left the receive buffer.
     pub started: Cycle,
-    /// When its verdict was there.
+    /// The cycle in which its verdict was known.
     pub decided: Cycle,
-    /// When it was over, the way out included. The last bit of a frame for the wire is on the line then.
+    /// The cycle in which it was over. If it sends a frame, the last bit of the frame is on the line by then.
     pub finished: Cycle,
-    /// Cycles for which it kept each block from others.
+    /// Cycles for which it occupied each block.
     pub busy: [u32; Block::COUNT],
-    /// Cycles for which it kept a connection from others.
+    /// Cycles for which it had a connection.
     pub held: u64,
 }
 
-/// What a run is at.
+/// The state of a run.
 pub(super) enum At<B: Backend> {
     Running(Course<B>),
-    /// It was made before: what it asks for, and what came of it.
+    /// The run was made before. The values are its remaining requests and its result.
     Scripted(VecDeque<Request>, Done<B>),
-    /// The verdict is there; a frame for the wire is on its way out.
+    /// The verdict is known. A frame to send is on its way out.
     Decided(Done<B>),
 }
 
 /// A run in the pipelines.
 pub(super) struct Run<B: Backend> {
-    /// `None` for the moment in which it is resumed.
+    /// The state. `None` only while the run is resumed.
     pub(super) at: Option<At<B>>,
     pub(super) task: Task,
-    /// Bytes of the frame on its way in.
+    /// Bytes of the received frame.
     pub(super) bytes: u32,
-    /// It had no step yet: its queues are finite.
+    /// True until the run has its first step. Its queues are finite until then.
     pub(super) first_pass: bool,
-    /// What the blocks are asked for.
+    /// The current request to the blocks.
     pub(super) request: Option<Request>,
-    /// Blocks that are still to be visited for it.
+    /// The blocks that the run still has to visit for the request.
     pub(super) hops: VecDeque<Hop>,
     pub(super) offered: Cycle,
     pub(super) started: Cycle,
     pub(super) decided: Cycle,
-    /// Since when the connection is its own, while it is.
+    /// The cycle in which the run got its connection.
     pub(super) granted: Cycle,
     pub(super) held: u64,
     pub(super) busy: [u32; Block::COUNT],
@@ -105,7 +105,7 @@ impl<B: Backend> Run<B> {
         }
     }
 
-    /// Goes on until the next block is asked for. False when the run is over and no block is left to visit.
+    /// Continues until the next request. Returns false if the run is over and has no block left to visit.
     pub(super) fn resume(&mut self, cycle: Cycle, now: Picoseconds, spares: &mut Spares) -> bool {
         let done = match self.at.take() {
             Some(At::Running(mut course)) => match course.resume(now) {
@@ -127,7 +127,7 @@ impl<B: Backend> Run<B> {
                 }
                 done
             }
-            Some(At::Decided(_)) | None => unreachable!("a decided run has nothing to go on with"),
+            Some(At::Decided(_)) | None => unreachable!("a decided run is not resumed"),
         };
         self.decided = cycle;
         let sends = done.verdict == Verdict::Transmit;
@@ -136,9 +136,11 @@ impl<B: Backend> Run<B> {
         sends
     }
 
-    /// What came of it, and the bytes of its frame.
+    /// Returns the result, and the bytes of the frame.
     pub(super) fn finish(self, finished: Cycle, spares: &mut Spares) -> (Finished<B>, u32) {
-        let Some(At::Decided(done)) = self.at else { unreachable!("it is over when its verdict is there") };
+        let Some(At::Decided(done)) = self.at else {
+            unreachable!("a run is finished only after its verdict")
+        };
         spares.scratches.extend(done.scratch);
         let finished = Finished {
             backend: done.backend,

@@ -1,8 +1,9 @@
-//! Runs that are made before the card serves them.
+//! Runs whose decisions are made before the card serves them.
 //!
-//! A recorded run has its place in the order of its connection's steps, and that order was the recorder's: one CPU that did
-//! a frame after the other. The decisions are made in that order, and what they asked for is written down; the blocks then
-//! serve it as they serve any frame, with many of a connection under way.
+//! A recorded run has a fixed place in the order of its connection's steps. The recorder's CPU made that order,
+//! and it processed one frame after the other. The replay makes the decisions in that order, and writes down the
+//! requests to the blocks. Then the blocks serve these requests like those of any frame, with many runs of a
+//! connection in progress.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use super::course::{Course, Done, Spares, course};
 use super::request::Request;
 use super::task::Task;
 
-/// What a run asked the blocks for, in order, and what came of it.
+/// The requests of a run to the blocks, in order, and its result.
 pub struct Script<B> {
     requests: VecDeque<Request>,
     done: Done<B>,
@@ -25,48 +26,49 @@ impl<B> Script<B> {
         (self.requests, self.done)
     }
 
-    /// The platform it was made on.
+    /// Returns the platform on which the run was made.
     pub const fn backend(&self) -> &B {
         &self.done.backend
     }
 
-    /// How it ended: the verdict, and whether a turn found nothing to do.
+    /// Returns the verdict, and true if a turn found no work.
     pub const fn ending(&self) -> (transport_common::datapath::Verdict, bool) {
         (self.done.verdict, self.done.idle)
     }
 }
 
-/// A run that is being made.
+/// A run whose decisions are being made.
 pub struct Making<B: Backend> {
     course: Course<B>,
     requests: VecDeque<Request>,
-    /// It has asked for the lock of a connection and waits for its turn.
+    /// The request for a connection's lock that the run waits for.
     waits: Option<Request>,
 }
 
-/// How far a run could be made.
+/// The progress of a run.
 pub enum Written<B: Backend> {
-    /// Its next step of the connection of `slot` has its turn after so many.
+    /// The run waits: its next step of a connection must come after earlier steps.
     Waits {
         /// The run.
         making: Making<B>,
         /// The connection's slot.
         slot: u32,
-        /// Steps.
+        /// Number of steps that the connection must have made before.
         after: u64,
     },
-    /// All of it.
+    /// The run is complete.
     Whole(Script<B>),
 }
 
 impl<B: Backend> Making<B> {
-    /// A run from its begin.
+    /// Creates a run that has not started.
     pub fn new(task: Task, backend: B, spares: &mut Spares) -> Self {
         let course = course(task, backend, spares.stack(), spares.scratch());
         Self { course, requests: VecDeque::new(), waits: None }
     }
 
-    /// Makes it as far as it goes. `steps` are those that a connection has made.
+    /// Continues the run as far as possible. `steps` returns the number of steps that a connection has made, or
+    /// `None` if it is unknown.
     pub fn go_on(mut self, steps: impl Fn(u32) -> Option<u64>, spares: &mut Spares) -> Written<B> {
         loop {
             if let Some(request) = self.waits {

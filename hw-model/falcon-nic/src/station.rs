@@ -1,4 +1,4 @@
-//! A block's queues and pipeline.
+//! The queues and the pipeline of a block.
 
 use std::collections::VecDeque;
 
@@ -6,9 +6,10 @@ use clocked::Cycle;
 
 use super::block::{Block, Hop};
 
-/// Of frames that had no step of their connection yet, and of those that had one. The first have finite queues and
-/// wait for one another; the others have room for all there can be, so that none of them ever waits for a first. As
-/// between requests and responses of a network on a chip, this is what keeps the blocks' loop free of deadlock.
+/// One of the two queues of a block. `First` is for runs that had no step of their connection yet. Its queues are
+/// finite, so these runs can wait for one another. `Returning` is for runs that had a step. Its queues have space
+/// for all such runs, so none of them ever waits for a run on its first pass. This prevents deadlock in the loop
+/// of blocks, as separate queues for requests and responses do in a network on a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
     Returning,
@@ -16,44 +17,45 @@ pub(super) enum Channel {
 }
 
 impl Channel {
-    /// In the order in which they are served.
+    /// Both channels, in the order in which they are served.
     pub(super) const ALL: [Self; 2] = [Self::Returning, Self::First];
 }
 
-/// A visit under way.
+/// A visit in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Working {
     pub(super) done: Cycle,
     pub(super) run: usize,
-    /// It went on already and stands in the output register: the next block has no room.
+    /// True if the run has already continued and waits in the output register because the next block's queue is
+    /// full.
     pub(super) resumed: bool,
 }
 
-/// What a block counts.
+/// The counters of a block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) served: u64,
-    /// Picoseconds for which it could take nothing else.
+    /// Picoseconds for which the block could accept nothing else.
     pub(super) busy: u64,
-    /// Sum of the queue's length over cycles.
+    /// Sum of the queue length over cycles.
     pub(super) queue_area: u64,
     pub(super) queue_peak: usize,
-    /// Cycles in which a finished frame could not leave, by the block that had no room.
+    /// Cycles in which a finished frame could not leave, by the block whose queue was full.
     pub(super) stalls: [u64; Block::COUNT],
-    /// Cycles in which frames waited because as many were outstanding as may be.
+    /// Cycles in which frames waited because the limit of outstanding visits was reached.
     pub(super) outstanding_stalls: u64,
 }
 
-/// A block.
+/// A block with its queues.
 #[derive(Debug)]
 pub(super) struct Station {
-    /// Room of the first channel's queue.
+    /// Capacity of the queue of [`Channel::First`].
     room: usize,
-    /// Visits that may be under way at once.
+    /// Maximum number of visits in progress.
     outstanding: usize,
     queues: [VecDeque<(usize, Hop)>; 2],
     working: [VecDeque<Working>; 2],
-    /// The first cycle in which it can take another frame.
+    /// The first cycle in which the block can accept another frame.
     free_at: Cycle,
     touched: Cycle,
     pub(super) counts: Counts,
@@ -85,7 +87,7 @@ impl Station {
         self.touched = now;
     }
 
-    /// Brings the sums up to date.
+    /// Updates the sums up to the cycle `now`.
     pub(super) fn settle(&mut self, now: Cycle) {
         self.touch(now);
     }
@@ -100,7 +102,7 @@ impl Station {
         self.counts.queue_peak = self.counts.queue_peak.max(self.queued());
     }
 
-    /// The visit of a channel that ends first, if it has ended.
+    /// Returns the oldest visit of a channel, if it has ended.
     pub(super) fn ended(&self, now: Cycle, channel: Channel) -> Option<Working> {
         self.working[channel as usize].front().copied().filter(|working| working.done <= now)
     }
@@ -109,7 +111,7 @@ impl Station {
         self.working[channel as usize].pop_front();
     }
 
-    /// The frame that ended first finds no room in `next`.
+    /// Counts a stall: the queue of `next` has no space for the oldest finished frame.
     pub(super) fn stall(&mut self, channel: Channel, next: Block) {
         self.counts.stalls[next as usize] += 1;
         if let Some(working) = self.working[channel as usize].front_mut() {
@@ -117,7 +119,7 @@ impl Station {
         }
     }
 
-    /// The frame to be taken in this cycle, if there is one and the block is free.
+    /// Returns the frame that the block accepts in this cycle, if one waits and the block is free.
     pub(super) fn next(&mut self, now: Cycle) -> Option<(usize, Hop, Channel)> {
         if self.free_at > now || self.queued() == 0 {
             return None;
@@ -140,7 +142,8 @@ impl Station {
         None
     }
 
-    /// Takes the frame: the block is busy until `free_at`, and the visit ends at `done` or with the one before it.
+    /// Accepts a frame. The block is busy until `free_at`. The visit ends at `done`, but not before the previous
+    /// visit.
     pub(super) fn take(&mut self, run: usize, channel: Channel, (free_at, done): (Cycle, Cycle), busy: u64) {
         self.free_at = free_at;
         self.counts.served += 1;
@@ -150,7 +153,7 @@ impl Station {
         working.push_back(Working { done, run, resumed: false });
     }
 
-    /// The first cycle in which something happens here.
+    /// Returns the next cycle in which this block has work.
     pub(super) fn next_event(&self, now: Cycle) -> Option<Cycle> {
         let ends =
             self.working.iter().filter_map(|working| working.front()).map(|working| working.done.max(now));

@@ -1,4 +1,4 @@
-//! What the card counts, and what it comes to.
+//! The counters of the card, and the statistics made from them.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +14,32 @@ use super::parameters::Parameters;
 use super::run::Finished;
 use super::station::Station;
 
-/// Why a frame or a turn that waited did not begin.
+/// The reason why a waiting frame or turn did not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// As many are in the pipelines as may be.
+    /// The maximum number of runs is in the pipelines.
     NoContext,
     /// The first block's queue is full.
     NoRoom,
 }
 
-/// Of one kind of event.
+/// The samples of one kind of event.
 #[derive(Clone, Debug, Default)]
 struct Samples {
-    /// Cycles from offer to verdict.
+    /// Cycles from offer to verdict of each event.
     cycles: Vec<u32>,
-    /// Cycles for which blocks were busy with them.
+    /// Cycles for which each block was busy with these events.
     busy: [u64; Block::COUNT],
     held: u64,
-    /// Least of budget less busy cycles of the block that is busiest with the frame.
+    /// The smallest difference of budget and busy cycles of the frame's busiest block, and that block.
     headroom: Option<(f64, Block)>,
-    /// Likewise, but less the cycles for which the connection was taken.
+    /// The smallest difference of budget and cycles for which the connection was taken.
     headroom_of_connection: Option<f64>,
     budget: f64,
     budgets: u64,
 }
 
-/// Counts while the card runs.
+/// The counters while the card runs.
 #[derive(Debug)]
 pub(super) struct Recorder {
     evaluated: u64,
@@ -64,7 +64,7 @@ impl Recorder {
         }
     }
 
-    /// Of a cycle that was computed. The receive buffer is empty in those that are passed over.
+    /// Counts a computed cycle. The receive buffer is empty in skipped cycles.
     pub(super) fn cycle(&mut self, buffered: u64) {
         self.evaluated += 1;
         self.buffer_area += buffered;
@@ -84,7 +84,7 @@ impl Recorder {
         *peak = (*peak).max(now);
     }
 
-    /// `came` and `left` are the bytes of the frame on the line, if it was there.
+    /// Counts a finished run. `came` and `left` are the bytes of its frame on the incoming and the outgoing line.
     pub(super) fn finished<B>(&mut self, parameters: &Parameters, run: &Finished<B>, came: u32, left: u32) {
         let samples = &mut self.samples[run.event as usize];
         samples.cycles.push(u32::try_from(run.decided.since(run.offered)).unwrap_or(u32::MAX));
@@ -92,7 +92,8 @@ impl Recorder {
         for (sum, busy) in samples.busy.iter_mut().zip(run.busy) {
             *sum += u64::from(busy);
         }
-        // The lines in and out are two: an event with a frame on each has the time of the longer one.
+        // The incoming and the outgoing line are separate. So an event with a frame on each has the time of the
+        // longer frame.
         let sent = run.verdict == Some(Verdict::Transmit);
         if came == 0 && !sent {
             return;
@@ -181,7 +182,7 @@ impl Samples {
             count: count as u64,
             least,
             mean: mean(sorted.iter().copied().map(u64::from).sum()),
-            // The smallest number that 99 of 100 do not exceed.
+            // The smallest number that 99 % of the events do not exceed.
             percentile_99: sorted[(count * 99).div_ceil(100) - 1],
             most,
             deciles: (0..=10).map(|part| sorted[(count - 1) * part / 10]).collect(),
@@ -195,60 +196,62 @@ impl Samples {
     }
 }
 
-/// Of one block.
+/// The statistics of one block.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BlockStatistics {
-    /// Which.
+    /// The block.
     pub block: Block,
-    /// Visits.
+    /// Number of visits.
     pub served: u64,
-    /// Part of all cycles in which it could take nothing else. Of the lookup: in which something entered its pipeline.
+    /// Share of all cycles in which the block could accept nothing else. For the lookup: share of cycles in which
+    /// something entered its pipeline.
     pub utilisation: f64,
-    /// Frames that waited in front of it, mean over all cycles.
+    /// Mean number of frames in front of the block over all cycles.
     pub queue_mean: f64,
-    /// Most at once.
+    /// Largest number of frames in front of the block at one time.
     pub queue_peak: usize,
-    /// Cycles in which a frame it had finished could not leave, by the block whose queue was full.
+    /// Cycles in which a finished frame could not leave this block, by the block whose queue was full.
     pub stalls: BTreeMap<Block, u64>,
-    /// Cycles in which frames waited because as many were under way as may be.
+    /// Cycles in which frames waited because the limit of outstanding visits was reached.
     pub outstanding_stalls: u64,
 }
 
-/// Of one kind of event.
+/// The statistics of one kind of event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventStatistics {
-    /// Which.
+    /// The kind.
     pub event: Event,
-    /// How many.
+    /// Number of events.
     pub count: u64,
-    /// Cycles from arrival to verdict: least.
+    /// Smallest number of cycles from arrival to verdict.
     pub least: u32,
-    /// Mean.
+    /// Mean number of cycles from arrival to verdict.
     pub mean: f64,
-    /// 99 of 100 took so many or less.
+    /// 99th percentile of the cycles from arrival to verdict.
     pub percentile_99: u32,
-    /// Most.
+    /// Largest number of cycles from arrival to verdict.
     pub most: u32,
-    /// Cycles that 0, 10, 20 ... 100 of 100 took at most.
+    /// Deciles of the cycles from arrival to verdict: 0 %, 10 %, 20 % … 100 %.
     pub deciles: Vec<u32>,
-    /// Mean cycles for which an event kept a block from others, by block.
+    /// Mean cycles for which an event occupied each block.
     pub busy: BTreeMap<Block, f64>,
-    /// Mean cycles for which an event kept its connection from others.
+    /// Mean cycles for which an event had its connection.
     pub held: f64,
-    /// Mean cycles that the line gives the frame, or what leaves for it if that is longer; none for events without a frame
-    /// on a line.
+    /// Mean cycles that the line gives the frame, or the frame that leaves if that is longer. `None` for events
+    /// without a frame on a line.
     pub budget: Option<f64>,
-    /// Least of a frame's budget less the cycles of the block that was busiest with it: below 0 that block cannot carry
-    /// a line full of such frames.
+    /// Smallest difference of a frame's budget and the cycles of its busiest block. Below 0, this block cannot
+    /// carry a line full of such frames.
     pub headroom: Option<f64>,
-    /// That block.
+    /// The block of `headroom`.
     pub headroom_block: Option<Block>,
-    /// Likewise less the cycles for which the connection was taken: below 0 one connection alone cannot fill the line.
+    /// Smallest difference of a frame's budget and the cycles for which the connection was taken. Below 0, one
+    /// connection alone cannot fill the line.
     pub headroom_of_connection: Option<f64>,
 }
 
 impl EventStatistics {
-    /// What every report tells of an event.
+    /// Returns the report of an event.
     pub fn case(&self, name: impl Into<String>) -> Case {
         Case::new(name)
             .with("events", self.count as f64, "")
@@ -262,71 +265,72 @@ impl EventStatistics {
     }
 }
 
-/// Of a card, since its begin.
+/// The statistics of a card since its reset.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Statistics {
-    /// Cycles.
+    /// Number of cycles.
     pub cycles: u64,
-    /// Cycles computed; nothing happened in the others.
+    /// Number of computed cycles. Nothing happened in the others.
     pub evaluated: u64,
-    /// By block.
+    /// The statistics of each block.
     pub blocks: Vec<BlockStatistics>,
-    /// By kind, those that occurred.
+    /// The statistics of each kind of event that occurred.
     pub events: Vec<EventStatistics>,
-    /// Bytes in the receive buffer, mean over all cycles.
+    /// Mean number of bytes in the receive buffer over all cycles.
     pub receive_buffer_mean: f64,
-    /// Most at once.
+    /// Largest number of bytes in the receive buffer at one time.
     pub receive_buffer_peak: u64,
-    /// Frames dropped as the receive buffer was full.
+    /// Frames dropped because the receive buffer was full.
     pub overruns: u64,
-    /// Cycles in which the receive buffer waited because as many frames were in the pipelines as may be.
+    /// Cycles in which a received frame waited because the maximum number of received frames was in the pipelines.
     pub receive_waits_for_context: u64,
-    /// Cycles in which it waited for room in front of the parser.
+    /// Cycles in which a received frame waited for space in front of the parser.
     pub receive_waits_for_parser: u64,
-    /// Cycles in which a turn waited because as many were in the pipelines as may be.
+    /// Cycles in which a turn waited because the maximum number of turns was in the pipelines.
     pub turn_waits_for_context: u64,
-    /// Cycles in which a turn waited for room in front of its first block.
+    /// Cycles in which a turn waited for space in front of its first block.
     pub turn_waits_for_queue: u64,
-    /// Most received frames in the pipelines at once.
+    /// Largest number of received frames in the pipelines at one time.
     pub receives_in_flight_peak: usize,
-    /// Most turns.
+    /// Largest number of turns in the pipelines at one time.
     pub turns_in_flight_peak: usize,
-    /// Cycles runs waited for a connection that another run had, added up.
+    /// Sum of the cycles for which runs waited for a connection that another run had.
     pub connection_waits: u64,
-    /// Cycles runs waited for the cache beyond a hit's, added up.
+    /// Sum of the cycles for which runs waited for the cache, beyond the cycles of a hit.
     pub cache_waits: u64,
-    /// Of the connection-context cache.
+    /// The statistics of the connection-context cache.
     pub cache: context_cache::Statistics,
 }
 
 impl Statistics {
-    /// Of a block.
+    /// Returns the statistics of a block.
     #[must_use]
     pub fn block(&self, block: Block) -> &BlockStatistics {
         &self.blocks[block as usize]
     }
 
-    /// Of a kind of event.
+    /// Returns the statistics of a kind of event, if it occurred.
     #[must_use]
     pub fn event(&self, event: Event) -> Option<&EventStatistics> {
         self.events.iter().find(|of| of.event == event)
     }
 
-    /// The block that is busy for the greatest part of the time, the line aside: the first to break when the rate rises.
+    /// Returns the block with the highest utilisation, except the line. It is the first to saturate when the rate
+    /// rises.
     #[must_use]
     pub fn busiest(&self) -> &BlockStatistics {
         let blocks = self.blocks.iter().filter(|of| of.block != Block::Line);
         blocks.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation)).unwrap_or(&self.blocks[0])
     }
 
-    /// The worst headroom of all events, with its kind and its block.
+    /// Returns the smallest headroom of all events, with its kind and its block.
     #[must_use]
     pub fn worst_headroom(&self) -> Option<(f64, Event, Block)> {
         let all = self.events.iter().filter_map(|of| Some((of.headroom?, of.event, of.headroom_block?)));
         all.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Events that finished.
+    /// Returns the number of finished events.
     #[must_use]
     pub fn finished(&self) -> u64 {
         self.events.iter().map(|of| of.count).sum()

@@ -1,13 +1,14 @@
-//! What a frame is for.
+//! The kind of a run.
 
-/// What a frame is for.
+/// The kind of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// It came off the line: `datapath::receive`.
+    /// A received frame. It runs `datapath::receive`.
     Receive,
-    /// A turn of the engine: `datapath::engine`, and `datapath::redeliver` if that comes of it.
+    /// A turn: one service of the engine. It runs `datapath::engine`, and `datapath::redeliver` if the engine asks
+    /// for it.
     Turn {
-        /// Whether it looks at the timing wheel.
+        /// True if the turn polls the timing wheel.
         look_at_wheel: bool,
     },
 }

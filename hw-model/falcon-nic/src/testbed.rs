@@ -1,4 +1,4 @@
-//! The cards of two ends, and what differs between their connections.
+//! The cards of two ends and their connections, for experiments and tests.
 
 use host_nic::{HostConfig, HostNic, testbed};
 use transport_common::congestion::settings::Settings;
@@ -6,31 +6,31 @@ use transport_common::connection::{Config, Parameters as ConnectionParameters};
 use transport_common::queues::CONNECTIONS;
 use transport_common::units::{Fcwnd, Ticks};
 
-/// Bytes of memory an end has.
+/// Bytes of memory of an end.
 pub(super) const MEMORY: usize = 32 << 20;
 
-/// The plain card of a side, 0 or 1.
+/// Returns the configuration of the plain card of a side, 0 or 1.
 pub(super) fn host_config(side: usize) -> HostConfig {
     HostConfig { memory: MEMORY, ..HostConfig::new(testbed::node(side)) }
 }
 
-/// What differs between connections of experiments.
+/// The connection parameters that differ between experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Traffic {
-    /// Packets of the fabric window.
+    /// Fabric window in packets.
     pub(super) window: u32,
-    /// Nanoseconds for which an ACK may be held back.
+    /// ACK coalescing time in nanoseconds.
     pub(super) ack_coalescing: u64,
     /// Congestion control.
     pub(super) settings: Settings,
-    /// Nanoseconds of the retransmission timeout.
+    /// Retransmission timeout in nanoseconds.
     pub(super) rto: u64,
-    /// Percent of packets that ask for an ACK.
+    /// Percentage of packets that request an ACK.
     pub(super) ack_request_percent: u8,
 }
 
 impl Traffic {
-    /// Windows as large as they may be, Swift off, ACKs after 8 us at the latest.
+    /// The largest windows, no Swift, and ACKs after 8 us at the latest.
     pub(super) const CONSTANT: Self = Self {
         window: 128,
         ack_coalescing: 8_000,
@@ -40,7 +40,7 @@ impl Traffic {
     };
 }
 
-/// The connection of `slot` as `side` opens it.
+/// Returns the parameters with which `side` opens the connection of `slot`.
 pub(super) fn connection(side: usize, slot: usize, traffic: Traffic) -> ConnectionParameters {
     let plain = testbed::connection(side, slot);
     ConnectionParameters {
@@ -56,12 +56,12 @@ pub(super) fn connection(side: usize, slot: usize, traffic: Traffic) -> Connecti
     }
 }
 
-/// Opens the first `count` connections.
+/// Opens the connections of slots 0 to `count - 1`.
 ///
 /// # Panics
-/// If there are not so many slots, or parameters out of range.
+/// Panics if there are fewer slots, or if a parameter is out of range.
 pub(super) fn open(host: &mut HostNic, side: usize, count: usize, traffic: Traffic) {
-    assert!(count <= CONNECTIONS, "{count} connections, there are {CONNECTIONS}");
+    assert!(count <= CONNECTIONS, "{count} connections are too many: the maximum is {CONNECTIONS}");
     for slot in 0..count {
         let parameters = connection(side, slot, traffic);
         assert_eq!(parameters.check(), Ok(()), "connection {slot}");

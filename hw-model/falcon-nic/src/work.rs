@@ -1,33 +1,34 @@
-//! What a step did to its connection, seen from before and after.
+//! The effect of a step on its connection, found by comparing the connection before and after the step.
 
 use transport_common::connection::{Connection, Entry, Statistics};
 
-/// What a step of a connection did: the sub-blocks it needed, and what the event is called.
+/// The effect of a step on its connection. It decides the sub-blocks that the step needs, and the kind of the
+/// event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepWork {
-    /// Packets that left the transmit windows.
+    /// Number of packets that left the transmit windows.
     pub acknowledged: u32,
-    /// Completions written.
+    /// Number of completions written.
     pub completions: u32,
-    /// An ACK or NACK was used.
+    /// True if an ACK or NACK was processed.
     pub acknowledgement: bool,
-    /// The set of packets to be sent again changed.
+    /// True if the set of packets to retransmit changed.
     pub retransmission: bool,
-    /// The state of a transaction, ours or the peer's, changed.
+    /// True if the state of a transaction changed, on the initiator or the target side.
     pub transaction: bool,
-    /// A request is held for its order.
+    /// True if a request is held for its order.
     pub held: bool,
-    /// The rate update engine inline had an event.
+    /// True if the inline rate update engine had an event.
     pub decided: bool,
-    /// The coalescing of ACKs was touched, or an ACK is to be built.
+    /// True if the ACK coalescing changed, or an ACK is built.
     pub coalescing: bool,
-    /// A packet is sent for the first time.
+    /// True if a packet is sent for the first time.
     pub sent_new: bool,
-    /// A packet is sent again.
+    /// True if a packet is retransmitted.
     pub sent_again: bool,
 }
 
-/// A connection before a step.
+/// The state of a connection before a step.
 pub(super) struct Before {
     connection: Connection,
     statistics: Statistics,
@@ -38,7 +39,7 @@ impl Before {
         Self { connection: entry.connection, statistics: entry.tables.statistics }
     }
 
-    /// What was done since then.
+    /// Returns the changes since then.
     pub(super) fn work(&self, entry: &Entry) -> StepWork {
         let (old, new) = (&self.connection, &entry.connection);
         let (counted, counts) = (&self.statistics, &entry.tables.statistics);
@@ -55,7 +56,8 @@ impl Before {
                 || resent(counted) != resent(counts),
             transaction: old.initiator != new.initiator || old.target != new.target,
             held: counts.held != counted.held,
-            // A result of an engine outside comes without an event, and one for it brings no result.
+            // Only an inline engine has an event and a result in one step. With an external engine, the result
+            // comes without an event, and an event brings no result.
             decided: counts.congestion_events != counted.congestion_events
                 && counts.congestion_results != counted.congestion_results,
             coalescing: old.delivery.ack != new.delivery.ack || acks(counted) != acks(counts),
@@ -66,12 +68,12 @@ impl Before {
 }
 
 impl StepWork {
-    /// Whether the transmit windows moved, or were looked at for it.
+    /// Returns true if the transmit windows advanced, or an acknowledgement was processed.
     pub(super) const fn acknowledges(&self) -> bool {
         self.acknowledgement || self.acknowledged != 0
     }
 
-    /// Both.
+    /// Returns the combined work of both.
     pub(super) const fn and(self, other: Self) -> Self {
         Self {
             acknowledged: self.acknowledged + other.acknowledged,

@@ -1,4 +1,4 @@
-//! The card's state, open to those who watch it, play a part of it, or compare it with another's.
+//! Access to the state of the card, for tests, tools, and models that replace a part of the card.
 
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
@@ -8,110 +8,111 @@ use transport_common::timing_wheel::TimingWheel;
 use super::{Doorbells, HostNic};
 
 impl HostNic {
-    /// The node's memory.
+    /// Returns the node's memory.
     pub fn memory(&self) -> &[u8] {
         &self.card.memory
     }
 
-    /// The node's memory, as its application writes it.
+    /// Returns the node's memory for writing, as an application does.
     pub fn memory_mut(&mut self) -> &mut [u8] {
         &mut self.card.memory
     }
 
-    /// The context and tables of `slot`.
+    /// Returns the context and tables of `slot`.
     ///
     /// # Panics
-    /// While a run of the datapath holds its lock.
+    /// Panics while a run of the datapath holds its lock.
     pub fn entry(&self, slot: usize) -> &Entry {
         self.card.connections.entry(slot)
     }
 
-    /// The context and tables of `slot`, for those who play the rate update engine or restore a state.
+    /// Returns the context and tables of `slot` for changes. Callers use it to act as the rate update engine or to
+    /// restore a state.
     ///
     /// # Panics
-    /// While a run of the datapath holds its lock.
+    /// Panics while a run of the datapath holds its lock.
     pub fn entry_mut(&mut self, slot: usize) -> &mut Entry {
         self.card.connections.entry_mut(slot)
     }
 
-    /// The queues of `slot`.
+    /// Returns the queues of `slot`.
     pub fn queue_pair(&self, slot: usize) -> &QueuePair {
         self.card.connections.queue_pair(slot)
     }
 
-    /// The doorbells.
+    /// Returns the doorbells.
     pub fn doorbells(&mut self) -> &mut Doorbells {
         &mut self.card.doorbells
     }
 
-    /// The timing wheel.
+    /// Returns the timing wheel.
     pub fn wheel(&mut self) -> &mut TimingWheel<CONNECTIONS> {
         &mut self.card.wheel
     }
 
-    /// Contents of a receive cell.
+    /// Returns the contents of a receive cell.
     pub fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
         self.card.cell(cell)
     }
 
-    /// Free receive cells, the next to be taken last.
+    /// Returns the free receive cells. The last one is taken next.
     pub fn free_cells(&self) -> &[u32] {
         &self.card.free_cells
     }
 
-    /// Receive cells in use.
+    /// Returns the number of receive cells in use.
     pub fn cells_in_use(&self) -> usize {
         self.card.cells.len() - self.card.free_cells.len()
     }
 
-    /// A counter.
+    /// Returns a counter.
     pub const fn counter(&self, counter: Counter) -> u64 {
         self.card.counters[counter as usize]
     }
 
-    /// All counters, by [`Counter`].
+    /// Returns all counters, indexed by [`Counter`].
     pub const fn counters(&self) -> &[u64; Counter::COUNT] {
         &self.card.counters
     }
 
-    /// The queues of `slot`, to be restored as a whole.
+    /// Returns the queues of `slot` for restoring a state.
     ///
     /// # Panics
-    /// While a run of the datapath holds a lock.
+    /// Panics while a run of the datapath holds the lock of any connection.
     pub fn queue_pair_mut(&mut self, slot: usize) -> &mut QueuePair {
         self.card.connections.queue_pair_mut(slot)
     }
 
-    /// The region table.
+    /// Returns the region table.
     pub fn regions(&self) -> &[Region; REGIONS] {
         &self.card.regions
     }
 
-    /// The region table, to be restored as a whole.
+    /// Returns the region table for restoring a state.
     pub fn regions_mut(&mut self) -> &mut [Region; REGIONS] {
         &mut self.card.regions
     }
 
-    /// Contents of a receive cell.
+    /// Returns the contents of a receive cell for changes.
     pub fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8; CELL_BYTES]> {
         self.card.cell_mut(cell)
     }
 
-    /// Replaces the free receive cells, the next to be taken last.
+    /// Replaces the list of free receive cells. The last one is taken next.
     ///
     /// # Panics
-    /// If there are more than cells.
+    /// Panics if the list is longer than [`CELLS`].
     pub fn set_free_cells(&mut self, cells: Vec<u32>) {
-        assert!(cells.len() <= CELLS, "{} free cells of {CELLS}", cells.len());
+        assert!(cells.len() <= CELLS, "{} free cells are too many: the maximum is {CELLS}", cells.len());
         self.card.free_cells = cells;
     }
 
-    /// Frames the engine was handed so far.
+    /// Returns the number of engine frames so far.
     pub const fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Sets the number of frames the engine was handed, which decides when it looks at the wheel.
+    /// Sets the number of engine frames so far. It decides when the engine polls the timing wheel.
     pub const fn set_frames(&mut self, frames: u64) {
         self.frames = frames;
     }

@@ -1,8 +1,9 @@
-//! What every platform promises the datapath ([`Platform`]), as one suite of checks.
+//! The contract of every [`Platform`] of the datapath, as one suite of checks.
 //!
-//! The host's platform passes it, and whatever stands in front of that one: a frame on a card whose memory others use, the
-//! card in cycles, the recorder. The kernel's is compared with the host's in the differential test. A replayed trace answers
-//! what the trace says, so it holds what the platform held that was recorded.
+//! [`check`] runs the suite on a [`Fixture`]. The host's platform passes it, and so do the platforms in front of
+//! it: a frame on a card whose memory other runs use, the card in cycles, and the recorder. The differential test
+//! compares the kernel's platform with the host's. A replayed trace returns the recorded answers, so it fulfils
+//! the contract if the recorded platform did.
 
 use transport_common::connection::State;
 use transport_common::datapath::{
@@ -15,28 +16,29 @@ use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::{Bytes as _, Cursor as _};
 
-/// Receive cells of the node under test.
+/// Number of receive cells of the node under test.
 pub const CELLS: usize = 3;
-/// Longest that a frame under test can grow to, bytes.
+/// Maximum length in bytes to which a frame under test can grow.
 pub const FRAME_LIMIT: u32 = 3408;
-/// Memory of the node under test, bytes: what nobody registered cannot be reached.
+/// Bytes of memory of the node under test.
 pub const MEMORY: usize = 1 << 16;
 
-/// Makes platforms over one node of [`CELLS`] free cells and [`MEMORY`] bytes of zeros, whose clock stands at a second.
+/// Creates platforms over one node. The node has [`CELLS`] free cells and [`MEMORY`] zero bytes. Its clock is at
+/// one second.
 pub trait Fixture {
-    /// What is tested.
+    /// The platform under test.
     type Platform<'a>: Platform
     where
         Self: 'a;
 
-    /// The node, with this frame at hand.
+    /// Returns the platform of the node with this frame.
     fn with(&mut self, frame: Vec<u8>) -> Self::Platform<'_>;
 }
 
 /// Runs all checks.
 ///
 /// # Panics
-/// If a promise is broken.
+/// Panics if a check fails.
 pub fn check(node: &mut impl Fixture) {
     frames_are_read_and_resized(node);
     headers_are_stored_within_bounds(node);
@@ -55,11 +57,11 @@ fn bytes(length: usize) -> Vec<u8> {
 }
 
 fn scratch() -> Box<Scratch> {
-    // SAFETY: integers, and enums for which zero is a value.
+    // SAFETY: the type has only integers, and enums for which zero is a valid value.
     unsafe { Box::new_zeroed().assume_init() }
 }
 
-/// All bytes of the frame at hand.
+/// Returns all bytes of the current frame.
 fn content(platform: &mut impl Platform) -> Vec<u8> {
     let mut cursor = platform.cursor();
     std::iter::from_fn(|| cursor.take::<1>().map(|byte| byte.array::<0, 1>()[0])).collect()
@@ -75,9 +77,9 @@ fn frames_are_read_and_resized(node: &mut impl Fixture) {
         platform.peek(&mut prefix);
         let known = length.min(PREFIX_BYTES);
         assert_eq!(prefix[..known], frame[..known]);
-        assert!(prefix[known..].iter().all(|byte| *byte == 0xee), "what is not there is left alone");
+        assert!(prefix[known..].iter().all(|byte| *byte == 0xee), "bytes beyond the frame are not written");
 
-        assert!(platform.resize(length as u32), "as long as it is");
+        assert!(platform.resize(length as u32), "its current length");
         assert!(platform.resize(length as u32 + 100) && platform.resize(length as u32 - 1));
         assert_eq!(content(&mut platform), frame[..length - 1]);
         for refused in [MIN_FRAME - 1, FRAME_LIMIT + 1] {
@@ -107,7 +109,8 @@ fn headers_are_stored_within_bounds(node: &mut impl Fixture) {
     assert!(!node.with(vec![0; 60]).store_header(&s, 0, 61), "beyond the frame");
 }
 
-/// Sums of 16-bit words in memory order mean the same if they are equal modulo 2^16 - 1.
+/// Returns true if `sum` is a correct sum of `of`. Sums of 16-bit words in memory order are equivalent if they are
+/// equal modulo 2^16 - 1.
 fn same(sum: u32, of: &[u8]) -> bool {
     let pairs = of.chunks(2).map(|pair| [pair[0], pair.get(1).copied().unwrap_or(0)]);
     let expected: u64 = pairs.map(|pair| u64::from(u16::from_ne_bytes(pair))).sum();
@@ -162,11 +165,11 @@ fn memory_is_copied_within_bounds(node: &mut impl Fixture) {
 
 fn atomics_change_whole_words(node: &mut impl Fixture) {
     let mut platform = node.with(vec![0; 64]);
-    assert!(platform.store_value(4096, 5) && platform.store_value(4105, 9), "of any alignment");
+    assert!(platform.store_value(4096, 5) && platform.store_value(4105, 9), "any alignment is valid");
     assert!(!platform.store_value(u64::MAX, 1) && !platform.store_value(MEMORY_BYTES as u64, 1));
     assert!(platform.store_value(4096, 5));
     assert_eq!(platform.fetch_add(4096, u64::MAX), 5);
-    assert_eq!(platform.compare_swap(4096, 5, 7), 4, "another value is left alone");
+    assert_eq!(platform.compare_swap(4096, 5, 7), 4, "a different value does not change");
     assert_eq!(platform.compare_swap(4096, 4, 8), 4);
     assert_eq!(platform.fetch_add(4096, 0), 8);
     for outside in [MEMORY_BYTES as u64, u64::MAX - 7] {
@@ -200,7 +203,10 @@ fn cells_keep_what_they_are_given(node: &mut impl Fixture) {
         assert_eq!(content(&mut platform)[..length as usize], frame[90..90 + length as usize]);
     }
     let mut platform = node.with(frame.clone());
-    assert!(platform.frame_to_cell(0, cell, 0) && platform.cell_to_frame(cell, 0), "nothing is kept as well");
+    assert!(
+        platform.frame_to_cell(0, cell, 0) && platform.cell_to_frame(cell, 0),
+        "zero bytes are stored too"
+    );
     drop(platform);
     let mut platform = node.with(frame);
     for (offset, cell, length) in
@@ -216,7 +222,7 @@ fn locks_are_given_back(node: &mut impl Fixture) {
     let mut platform = node.with(vec![0; 64]);
     for round in 0..2 {
         for slot in [0, CONNECTIONS as u32 - 1] {
-            let mut connection = platform.lock(slot).expect("nobody has it");
+            let mut connection = platform.lock(slot).expect("the lock is free");
             assert_eq!(connection.parts().0.connection.state, State::Closed, "round {round}");
             platform.unlock(connection);
         }
@@ -233,14 +239,14 @@ fn services_are_asked_for_and_answered(node: &mut impl Fixture) {
     }
     let mut served = Vec::new();
     while let Some(slot) = platform.ready() {
-        assert!(served.len() < 3, "who asks twice is serviced once: {served:?}");
+        assert!(served.len() < 3, "two requests of one connection are one service: {served:?}");
         platform.answer(slot);
         served.push(slot);
     }
     served.sort_unstable();
     assert_eq!(served, [3, 9]);
     platform.wake_by(5, Picoseconds(1_000_000_000_000), 10);
-    assert_eq!(platform.ready(), Some(5), "an engine that is awake is told at once");
+    assert_eq!(platform.ready(), Some(5), "an engine that is awake gets the request at once");
     platform.answer(5);
 }
 
@@ -251,7 +257,7 @@ fn deadlines_come(node: &mut impl Fixture) {
     platform.file(7, now, 1000);
     let due = |ticks: u32| Picoseconds(now.0 + Ticks(ticks).as_picos());
     assert_eq!(platform.expired(due(990)), None);
-    // The wheel may need several looks to come to a deadline, and has one tick of its own to be late.
+    // The wheel may need several polls to reach a deadline, and may be late by one of its own ticks.
     let expired = (0..64).find_map(|_| platform.expired(due(1010)));
     assert_eq!(expired, Some(7));
     assert_eq!((0..64).find_map(|_| platform.expired(due(2000))), None, "once");

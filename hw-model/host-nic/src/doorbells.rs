@@ -1,33 +1,33 @@
-//! The ready bits of a node page, and the engine's round robin over them.
+//! The ready bits of the connections, and the engine's round robin over them.
 
 use transport_common::queues::CONNECTIONS;
 
 const WORD_BITS: u32 = u64::BITS;
 const WORDS: usize = CONNECTIONS / WORD_BITS as usize;
 
-/// Which connections ask for a turn of the engine, and whose turn is next.
+/// The connections that request service by the engine, and the start of the round robin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doorbells {
-    /// Bit n: connection slot n wants to be looked at.
+    /// Bit n is set if connection slot n requests service.
     pub ready: [u64; WORDS],
-    /// The slot the round robin starts from.
+    /// The slot where the round robin starts.
     pub next: u32,
 }
 
 impl Doorbells {
-    /// Asks for a turn for `slot`, taken modulo [`CONNECTIONS`].
+    /// Requests service for `slot`, taken modulo [`CONNECTIONS`].
     pub const fn ring(&mut self, slot: u32) {
         let slot = slot % CONNECTIONS as u32;
         self.ready[(slot / WORD_BITS) as usize] |= 1 << (slot % WORD_BITS);
     }
 
-    /// Whether nobody asks.
+    /// Returns true if no connection requests service.
     pub fn is_silent(&self) -> bool {
         self.ready == [0; WORDS]
     }
 
-    /// The next connection that asks; it goes on asking. The word the start lies in is looked at twice: its upper
-    /// part first, its lower part last.
+    /// Returns the next connection that requests service. Its request stays set. The word with the start slot is
+    /// checked twice: its upper part first, its lower part last.
     pub fn next_ready(&mut self) -> Option<u32> {
         for n in 0..=WORDS {
             let index = (self.next / WORD_BITS) as usize + n;

@@ -1,8 +1,62 @@
-//! The card on the host: the datapath over plain memory, on a clock that is told.
+//! A card in user space: the datapath over plain memory, with a clock that the caller sets.
 //!
-//! [`HostNic`] is one node: connection contexts, queues, registered memory, receive cells, timing wheel. Frames go in
-//! and come out by value; nothing runs by itself. It is what simulations, the hardware model and the differential
-//! tests drive, and it does to the bit what the XDP programs do.
+//! # What it models
+//!
+//! [`HostNic`] is one node: connection contexts, queues, registered memory, receive cells and a timing wheel. It
+//! runs the same code as the XDP programs, [`transport_common::datapath`], and its results are equal to theirs bit
+//! by bit. The source of its behaviour is the Falcon specification (clauses F-…) and the project's decisions
+//! (D-…).
+//!
+//! Frames go in and come out by value. Nothing runs by itself: the caller passes received frames in, and calls the
+//! engine. Simulations, the hardware model and the differential tests use this crate.
+//!
+//! # Where to start
+//!
+//! - [`HostConfig`] configures a card, and [`node_config`] its addresses.
+//! - [`HostNic::open`] opens a connection. [`testbed`] has the parameters of two ends for tests.
+//! - [`HostNic::post`], [`HostNic::post_receive`] and [`HostNic::poll_completion`] are the application's
+//!   interface.
+//! - [`HostNic::receive`] processes a received frame. [`HostNic::engine_frame`] makes one service of the engine,
+//!   which can send one frame. [`HostNic::next_event`] returns when the engine has work next.
+//! - [`HostPlatform`] is the platform over one frame ([`FrameAtHand`]), for callers with several frames in flight.
+//! - [`contract`] has the checks that every platform must pass.
+//!
+//! # Units
+//!
+//! The clock is in picoseconds ([`Picoseconds`]). The model has no cycles: every call takes no time on the clock.
+//! `falcon_nic` runs the same card in cycles.
+//!
+//! # Experiments
+//!
+//! The crate has no experiments of its own. `cargo xtask experiment` runs data centres of such cards, see
+//! `docs/experiments.md`. `tiercel model experiment nic-pipeline` runs the card in cycles, see
+//! `docs/model/falcon-nic.md`.
+//!
+//! # Example
+//!
+//! ```
+//! use host_nic::{HostConfig, HostNic, testbed};
+//! use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+//!
+//! let [mut a, mut b] = [0, 1].map(|side| HostNic::new(HostConfig::new(testbed::node(side))));
+//! a.open(5, &testbed::connection(0, 5));
+//! b.open(5, &testbed::connection(1, 5));
+//! b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
+//! a.memory_mut()[..100].fill(0xa5);
+//! let work = WorkRequest {
+//!     opcode: opcode::WRITE,
+//!     flags: flag::SIGNALED,
+//!     length: 100,
+//!     rkey: 1,
+//!     ..WorkRequest::default()
+//! };
+//! a.post(5, work).expect("the queue is empty");
+//! let (_, frame) = a.engine_frame().expect("the engine has work");
+//! let (_, acknowledgement) = b.receive(frame);
+//! a.receive(acknowledgement);
+//! assert_eq!(b.memory()[8192..8292], [0xa5; 100]);
+//! assert!(a.poll_completion(5).is_some());
+//! ```
 
 mod access;
 pub mod contract;
@@ -27,8 +81,8 @@ use transport_common::counters::Counter;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    CELL_BYTES, CELLS, CONNECTIONS, Completion, MEMORY_BYTES, NodeConfig, RECEIVE_QUEUE_DEPTH, REGIONS,
-    ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, command, slot_of,
+    CELL_BYTES, CELLS, CONNECTIONS, Command, Completion, MEMORY_BYTES, NodeConfig, RECEIVE_QUEUE_DEPTH,
+    REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
 };
 use transport_common::timing_wheel::{NANOS_PER_TICK, TimingWheel};
 use transport_common::units::Picoseconds;
@@ -39,23 +93,25 @@ pub use doorbells::Doorbells;
 pub use platform::{FrameAtHand, FrameCursor, HostMemory, HostPlatform, node_config};
 pub use table::HostLocked;
 
-/// What distinguishes one card from another.
+/// The configuration of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostConfig {
     /// Own addresses.
     pub node: NodeConfig,
-    /// Receive cells, at most [`CELLS`].
+    /// Number of receive cells, at most [`CELLS`].
     pub cells: usize,
-    /// Longest frame a received frame can grow to, bytes.
+    /// Maximum length in bytes to which a received frame can grow.
     pub longest_frame: u32,
-    /// Bytes by which a received frame can grow; XDP on socket buffers has none.
+    /// Bytes by which a received frame can grow. With XDP on socket buffers it is 0.
     pub tail_room: u32,
-    /// Bytes of registered memory, at most [`MEMORY_BYTES`]. What is not written costs none of the machine's.
+    /// Bytes of registered memory, at most [`MEMORY_BYTES`]. Bytes that are never written take no memory of the
+    /// machine.
     pub memory: usize,
 }
 
 impl HostConfig {
-    /// A card with all cells and all memory, and frames in pages as native XDP has them.
+    /// Returns the configuration of a card with all cells and all memory. Its frames are in pages, as with native
+    /// XDP.
     #[must_use]
     pub const fn new(node: NodeConfig) -> Self {
         Self {
@@ -68,12 +124,12 @@ impl HostConfig {
     }
 }
 
-/// A queue has no room.
+/// The error of a full queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the queue is full")]
+#[error("the queue is full: wait until an entry is complete, then post again")]
 pub struct QueueFull;
 
-/// One node. See the module.
+/// One node. See the crate's page for an example.
 pub struct HostNic {
     card: HostMemory,
     frame: FrameAtHand,
@@ -82,7 +138,7 @@ pub struct HostNic {
     frames: u64,
 }
 
-/// `n` values of zero bytes, from the allocator as such: untouched pages cost nothing.
+/// Returns `n` zeroed values from the allocator. Pages that are not touched take no memory.
 ///
 /// # Safety
 /// Zero bytes are a valid `T`.
@@ -92,17 +148,21 @@ unsafe fn zeroed<T>(n: usize) -> Box<[T]> {
 }
 
 impl HostNic {
-    /// A card without connections; its clock stands at 0.
+    /// Creates a card without connections. Its clock is at 0.
     ///
     /// # Panics
-    /// If `config` asks for more than [`CELLS`] cells or [`MEMORY_BYTES`] of memory.
+    /// Panics if `config` has more than [`CELLS`] cells or [`MEMORY_BYTES`] of memory.
     #[must_use]
     pub fn new(config: HostConfig) -> Self {
-        assert!(config.cells <= CELLS, "{} cells asked for, there are {CELLS}", config.cells);
-        assert!(config.memory <= MEMORY_BYTES, "{} bytes asked for, there are {MEMORY_BYTES}", config.memory);
-        // SAFETY: integers only.
+        assert!(config.cells <= CELLS, "{} cells are too many: the maximum is {CELLS}", config.cells);
+        assert!(
+            config.memory <= MEMORY_BYTES,
+            "{} bytes of memory are too many: the maximum is {MEMORY_BYTES}",
+            config.memory
+        );
+        // SAFETY: the type has integers only, so zero bytes are valid.
         let cells: Box<[[u8; CELL_BYTES]]> = unsafe { zeroed(config.cells) };
-        // SAFETY: integers only.
+        // SAFETY: the type has integers only, so zero bytes are valid.
         let scratch: Box<Scratch> = unsafe { Box::new_zeroed().assume_init() };
         let card = HostMemory {
             clock: Picoseconds(0),
@@ -126,27 +186,30 @@ impl HostNic {
         Self { card, frame: FrameAtHand::default(), scratch, config, frames: 0 }
     }
 
-    /// The clock.
+    /// Returns the time of the clock.
     pub const fn now(&self) -> Picoseconds {
         self.card.clock
     }
 
-    /// Sets the clock. It is monotonic: an earlier time than the one it shows is ignored.
+    /// Sets the clock. The clock is monotonic, so an earlier time than its current one is ignored.
     pub fn set_time(&mut self, now: Picoseconds) {
         self.card.clock = Picoseconds(self.card.clock.0.max(now.0));
     }
 
-    /// Sets what the next readings of the clock find, the last of which stays. A frame may take several.
+    /// Sets the values of the next readings of the clock. After them, the clock stays at the last value. The
+    /// processing of one frame may read the clock several times.
     pub fn set_readings(&mut self, readings: impl IntoIterator<Item = Picoseconds>) {
         self.card.readings = readings.into_iter().collect();
     }
 
-    /// Handles a frame from the network, as the wire program does: the verdict, and what stands in the frame then.
+    /// Processes a frame from the network, as the wire program does. Returns the verdict and the bytes of the
+    /// frame after the processing.
     pub fn receive(&mut self, frame: Vec<u8>) -> (Verdict, Vec<u8>) {
         self.receive_at_hand(FrameAtHand { limit: self.frame_limit(&frame), bytes: frame, arrival: None })
     }
 
-    /// Likewise a frame that came off the wire at `arrival` and waited in a receive buffer of the card since then.
+    /// Processes a frame that came off the wire at `arrival` and has waited in a receive buffer of the card since
+    /// then. Returns the same as [`Self::receive`].
     pub fn receive_waited(&mut self, frame: Vec<u8>, arrival: Picoseconds) -> (Verdict, Vec<u8>) {
         let limit = self.frame_limit(&frame);
         self.receive_at_hand(FrameAtHand { limit, bytes: frame, arrival: Some(arrival) })
@@ -159,24 +222,26 @@ impl HostNic {
         (verdict, core::mem::take(&mut self.frame.bytes))
     }
 
-    /// Longest a received frame can grow to, bytes.
+    /// Returns the maximum length in bytes to which a received frame can grow.
     pub fn frame_limit(&self, frame: &[u8]) -> u32 {
         self.config.longest_frame.min((frame.len() as u32).saturating_add(self.config.tail_room))
     }
 
-    /// The card's memory with another frame than its own: a card that has several in flight runs the datapath itself.
+    /// Returns the platform over the card's memory and the caller's frame. A caller with several frames in flight
+    /// runs the datapath on it.
     pub const fn platform<'a>(&'a mut self, frame: &'a mut FrameAtHand) -> HostPlatform<'a> {
         HostPlatform { card: &mut self.card, frame }
     }
 
-    /// Sets the occupancy level of that buffer, 0 to 31, which all connections report from now on (F-10.2-3).
+    /// Sets the occupancy level of the receive buffer, 0 to 31. All connections report it from now on (F-10.2-3).
     pub fn set_rx_buffer_level(&mut self, level: u8) {
         self.card.rx_buffer_level = level;
     }
 
-    /// One frame of the engine: the verdict and what stands in the frame, or `None` if there was nobody to turn to.
+    /// Runs the engine for one frame. Returns the verdict and the bytes of the frame, or `None` if no connection
+    /// had work.
     ///
-    /// The wheel is looked at in every eighth frame, as the engine program does.
+    /// The engine polls the timing wheel in every eighth frame, as the engine program does.
     pub fn engine_frame(&mut self) -> Option<(Verdict, Vec<u8>)> {
         self.frames = self.frames.wrapping_add(1);
         self.frame = FrameAtHand::of_the_engine();
@@ -193,8 +258,9 @@ impl HostNic {
         Some((verdict, core::mem::take(&mut self.frame.bytes)))
     }
 
-    /// When the engine has something to do next, by this card's clock: at once if a doorbell was rung, else at the
-    /// next deadline of the timing wheel or shortly before; `None` if nothing is planned.
+    /// Returns the time on this card's clock when the engine has work next. That is now if a doorbell was rung or
+    /// a result waits. Otherwise it is the next deadline of the timing wheel, or shortly before it. Returns `None`
+    /// if no work is planned.
     pub fn next_event(&self) -> Option<Picoseconds> {
         if !self.card.doorbells.is_silent() || !self.card.results.is_empty() {
             return Some(self.card.clock);
@@ -203,16 +269,17 @@ impl HostNic {
         Some(Picoseconds(self.card.clock.0.max(tick * NANOS_PER_TICK * 1000)))
     }
 
-    /// Connections that ask for a turn of the engine, and results that wait for it.
+    /// Returns the number of connections that request service by the engine, plus the number of results that wait
+    /// for it.
     pub fn asking(&self) -> usize {
         let bits = self.card.doorbells.ready.iter().map(|word| word.count_ones() as usize);
         bits.sum::<usize>() + self.card.results.len()
     }
 
-    /// Opens the connection of `slot`; nothing of a former one remains.
+    /// Opens the connection of `slot`. Nothing of an earlier connection of the slot remains.
     ///
     /// # Panics
-    /// If there is no such slot, or if it does not belong to `parameters.config.local_cid`.
+    /// Panics if there is no such slot, or if it does not belong to `parameters.config.local_cid`.
     pub fn open(&mut self, slot: usize, parameters: &Parameters) {
         assert_eq!(
             slot_of(parameters.config.local_cid) as usize,
@@ -227,15 +294,15 @@ impl HostNic {
         self.card.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, State::Open as u32);
     }
 
-    /// Sets congestion control of `slot` anew; in force from the engine's next turn on. False while an earlier change
-    /// waits for that.
+    /// Changes the congestion control of `slot`. The change takes effect at the next service of the connection.
+    /// Returns false while an earlier change is still pending.
     pub fn set_congestion(&mut self, slot: usize, settings: Settings) -> bool {
         let changed = self.card.connections.queue_pair(slot).change_settings(settings);
         self.card.doorbells.ring(slot as u32);
         changed
     }
 
-    /// Opens the event queues under this policy, as a rate update engine does when it comes.
+    /// Opens the event queues with this admission policy, as a rate update engine does when it starts.
     pub fn admit_events(&mut self, admission: Admission) {
         self.card.admission = admission;
     }
@@ -245,26 +312,26 @@ impl HostNic {
         self.card.events[queue].pop_front()
     }
 
-    /// Gives the card a result; handled at the engine's next frame.
+    /// Gives a result to the card. The engine handles it in its next frame.
     pub fn post_result(&mut self, entry: CongestionEntry) {
         self.card.results.push_back(entry);
     }
 
-    /// The delays of all acknowledgements: full, fabric, forward, reverse.
+    /// Returns the delay histograms of all acknowledgements: full, fabric, forward, reverse.
     pub fn delay_histograms(&self) -> &DelayHistogram {
         &self.card.delays
     }
 
-    /// Asks the engine to close the connection of `slot`: everything outstanding completes.
+    /// Asks the engine to close the connection of `slot`. All outstanding work completes.
     pub fn close(&mut self, slot: usize) {
-        self.card.connections.queue_pair(slot).command.store(command::CLOSE, Ordering::Release);
+        self.card.connections.queue_pair(slot).command.store(Command::CLOSE.0, Ordering::Release);
         self.card.doorbells.ring(slot as u32);
     }
 
-    /// Posts a work request and rings the doorbell; the RSN of its transaction.
+    /// Posts a work request and rings the doorbell. Returns the RSN of its transaction.
     ///
     /// # Errors
-    /// [`QueueFull`]: the entry's former transaction is not complete.
+    /// Returns [`QueueFull`] if the earlier transaction in the same queue entry is not complete.
     pub fn post(&mut self, slot: usize, work: WorkRequest) -> Result<Rsn, QueueFull> {
         let queues = self.card.connections.queue_pair(slot);
         let producer = queues.send_producer.load(Ordering::Relaxed);
@@ -278,10 +345,10 @@ impl HostNic {
         Ok(Rsn(producer))
     }
 
-    /// Posts a receive buffer, and rings the doorbell if a request of the peer's waits for one.
+    /// Posts a receive buffer. Rings the doorbell if a request of the peer waits for a buffer.
     ///
     /// # Errors
-    /// [`QueueFull`].
+    /// Returns [`QueueFull`] if the receive queue is full.
     pub fn post_receive(&mut self, slot: usize, receive: ReceiveRequest) -> Result<(), QueueFull> {
         let queues = self.card.connections.queue_pair(slot);
         let producer = queues.receive_producer.load(Ordering::Relaxed);
@@ -306,7 +373,7 @@ impl HostNic {
         Some(completion)
     }
 
-    /// Enters a region in the table, under its key; a key of another region in the same place is no longer known.
+    /// Registers a region under its key. It replaces a region whose key has the same index in the table.
     pub fn register(&mut self, region: Region) {
         self.card.regions[region.key as usize % REGIONS] = region;
     }
@@ -316,7 +383,7 @@ impl HostNic {
         self.card.regions[key as usize % REGIONS] = Region::default();
     }
 
-    /// Asks for a turn of the engine for `slot`.
+    /// Requests service by the engine for `slot`.
     pub fn ring(&mut self, slot: usize) {
         self.card.doorbells.ring(slot as u32);
     }

@@ -1,4 +1,5 @@
-//! [`Platform`](datapath::Platform) over plain memory: what the maps and the XDP context are to the kernel's programs.
+//! [`Platform`](datapath::Platform) over plain memory. It replaces the maps and the XDP context of the kernel's
+//! programs.
 
 use std::collections::VecDeque;
 
@@ -25,13 +26,13 @@ use transport_common::wire::cursor::Cursor;
 use super::doorbells::Doorbells;
 use super::table::{Connections, HostLocked};
 
-/// Bytes of the frames the engine is handed.
+/// Length of the frames that the engine starts with, in bytes.
 const ENGINE_FRAME_BYTES: usize = 128;
 
-/// The memory of one card: all that its frames share.
+/// The memory of one card, which all its frames share.
 pub struct HostMemory {
     pub(super) clock: Picoseconds,
-    /// What the next readings find; the clock shows the last one read.
+    /// The values of the next clock readings. The clock shows the last value that was read.
     pub(super) readings: VecDeque<Picoseconds>,
     /// Occupancy level of the card's receive buffer.
     pub(super) rx_buffer_level: u8,
@@ -39,46 +40,46 @@ pub struct HostMemory {
     pub(super) connections: Connections,
     pub(super) memory: Vec<u8>,
     pub(super) regions: [Region; REGIONS],
-    /// Receive cell n stands at n - 1: 0 is none.
+    /// The receive cells. Cell n is at index n - 1, because 0 means no cell.
     pub(super) cells: Box<[[u8; CELL_BYTES]]>,
-    /// Free cells, the next to be taken last.
+    /// Free cells. The last one is taken next.
     pub(super) free_cells: Vec<u32>,
     pub(super) wheel: Box<TimingWheel<CONNECTIONS>>,
     pub(super) doorbells: Doorbells,
     pub(super) counters: [u64; Counter::COUNT],
-    /// Admission to the event queues; capacity 0 while no rate update engine is there.
+    /// Admission to the event queues. Its capacity is 0 while there is no rate update engine.
     pub(super) admission: Admission,
     pub(super) events: [VecDeque<CongestionEntry>; EVENT_QUEUES],
-    /// Events ever published, by queue.
+    /// Number of events published so far, by queue.
     pub(super) published: [u64; EVENT_QUEUES],
     pub(super) results: VecDeque<CongestionEntry>,
     pub(super) delays: DelayHistogram,
 }
 
-/// A frame and what is known of it. A card that has several in flight has one of these for each.
+/// A frame and its properties. A card with several frames in flight has one of these for each.
 #[derive(Clone, Debug, Default)]
 pub struct FrameAtHand {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Longest it can grow to, bytes.
+    /// Maximum length in bytes to which it can grow.
     pub limit: u32,
-    /// When it came off the wire, if it waited since then.
+    /// The time when it came off the wire, if it has waited since then.
     pub arrival: Option<Picoseconds>,
 }
 
-/// One card's memory and one frame, as the datapath sees them.
+/// The platform of the datapath: one card's memory and one frame.
 ///
-/// Bounds, lengths, padding and the order of atomics are those of the XDP platform, bit by bit: the differential test
-/// holds the two together.
+/// Bounds, lengths, padding and the order of atomics are those of the XDP platform, bit by bit. The differential
+/// test compares the two.
 pub struct HostPlatform<'a> {
-    /// What all frames share.
+    /// The memory that all frames share.
     pub(super) card: &'a mut HostMemory,
-    /// The frame at hand.
+    /// The current frame.
     pub(super) frame: &'a mut FrameAtHand,
 }
 
 impl HostMemory {
-    /// `length` bytes of the node's memory, if they start where the longest copy would still be in bounds.
+    /// Returns `length` bytes of the node's memory, if they start where even the longest copy is in bounds.
     fn memory(&mut self, offset: u64, length: u32) -> Option<&mut [u8]> {
         if offset > (MEMORY_BYTES - MEMORY_GUARD) as u64 || length > MAX_COPY {
             return None;
@@ -86,22 +87,23 @@ impl HostMemory {
         self.memory.get_mut(offset as usize..offset as usize + length as usize)
     }
 
-    /// 8 aligned bytes of the node's memory.
+    /// Returns 8 aligned bytes of the node's memory.
     fn word(&mut self, offset: u64) -> Option<&mut [u8; 8]> {
         self.memory(offset & !7, 8)?.try_into().ok()
     }
 
-    /// A receive cell.
+    /// Returns a receive cell.
     pub(super) fn cell(&self, cell: u32) -> Option<&[u8; CELL_BYTES]> {
         self.cells.get(cell.checked_sub(1)? as usize)
     }
 
-    /// Likewise, to change it.
+    /// Returns a receive cell for changes.
     pub(super) fn cell_mut(&mut self, cell: u32) -> Option<&mut [u8; CELL_BYTES]> {
         self.cells.get_mut(cell.checked_sub(1)? as usize)
     }
 
-    /// The queues' counters for a connection whose first RSN is `first`; nothing of a former one remains.
+    /// Resets the queues of a slot for a connection whose first RSN is `first`. Nothing of an earlier connection
+    /// remains.
     pub(super) fn reset_queues(&self, slot: usize, first: u32, settings: Settings, state: u32) {
         let queues = self.connections.queue_pair(slot);
         queues.start_settings(settings);
@@ -110,7 +112,7 @@ impl HostMemory {
 }
 
 impl FrameAtHand {
-    /// What the engine is handed.
+    /// Returns the frame that the engine starts with.
     #[must_use]
     pub fn of_the_engine() -> Self {
         Self { bytes: vec![0; ENGINE_FRAME_BYTES], limit: MAX_FRAME_BYTES, arrival: None }
@@ -120,7 +122,7 @@ impl FrameAtHand {
         self.bytes.get(offset as usize..offset as usize + length as usize)
     }
 
-    /// Copies to `offset`; false if the frame ends before.
+    /// Copies `from` to `offset`. Returns false if the frame is too short.
     fn store(&mut self, offset: u32, from: &[u8]) -> bool {
         let to = self.bytes.get_mut(offset as usize..offset as usize + from.len());
         to.map(|to| to.copy_from_slice(from)).is_some()
@@ -131,13 +133,13 @@ const fn copyable(length: u32) -> bool {
     length != 0 && length <= MAX_COPY
 }
 
-/// Sum of 16-bit words in memory order, an odd last byte padded with zero.
+/// Returns the sum of 16-bit words in memory order. An odd last byte is padded with zero.
 fn sum(bytes: &[u8]) -> u32 {
     let pairs = bytes.chunks(2).map(|pair| [pair[0], pair.get(1).copied().unwrap_or(0)]);
     pairs.map(|pair| u32::from(u16::from_ne_bytes(pair))).sum()
 }
 
-/// The decoders' cursor, over a copy of the frame.
+/// The cursor of the decoders over a copy of the frame.
 #[derive(Debug)]
 pub struct FrameCursor {
     bytes: Vec<u8>,
@@ -398,7 +400,7 @@ impl Services for HostPlatform<'_> {
     }
 }
 
-/// Own addresses as the datapath compares them.
+/// Returns a card's own addresses in the form in which the datapath compares them.
 #[must_use]
 pub fn node_config(mac: [u8; 6], ipv4: [u8; 4], ipv6: [u8; 16]) -> NodeConfig {
     NodeConfig {

@@ -1,4 +1,4 @@
-//! The connections of a card, and who holds one.
+//! The connections of a card, and their locks.
 
 use std::sync::Arc;
 
@@ -7,25 +7,26 @@ use transport_common::datapath::Locked;
 use transport_common::queues::{CONNECTIONS, QueuePair};
 use transport_common::transaction::Initiator;
 
-/// A connection that nobody opened yet.
+/// A connection that was never opened.
 // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
 static CLOSED: Entry = unsafe { core::mem::zeroed() };
 
-/// Where an entry is.
+/// The state of an entry's slot.
 #[derive(Default)]
 enum Place {
-    /// Nobody asked for it so far: it is closed, and costs no memory.
+    /// The entry was never used. It is closed and takes no memory.
     #[default]
     Unused,
     Here(Box<Entry>),
-    /// A run of the datapath has it under its lock.
+    /// A run of the datapath holds its lock.
     Held,
 }
 
 /// Entries and queues of all connections, by slot.
 pub(super) struct Connections {
     places: Box<[Place]>,
-    /// What can be seen of an entry without its lock, as it was when the lock was taken.
+    /// The part of each entry that can be read without its lock. While the lock is held, it is the state when the
+    /// lock was taken.
     unlocked_views: Box<[View]>,
     queue_pairs: Arc<Box<[QueuePair]>>,
 }
@@ -44,7 +45,7 @@ impl View {
     }
 }
 
-/// A connection of the host under its lock. It owns the entry, and has to be given back.
+/// A locked connection of the host. It owns the entry. The holder has to unlock it.
 pub struct HostLocked {
     slot: usize,
     entry: Box<Entry>,
@@ -66,7 +67,7 @@ fn closed() -> Box<Entry> {
 
 impl Connections {
     pub(super) fn new() -> Self {
-        // SAFETY: integers in atomics and cells.
+        // SAFETY: the type has only integers in atomics and cells, so zero bytes are valid.
         let queue_pairs: Box<[QueuePair]> = unsafe { Box::new_zeroed_slice(CONNECTIONS).assume_init() };
         Self {
             places: (0..CONNECTIONS).map(|_| Place::Unused).collect(),
@@ -75,19 +76,19 @@ impl Connections {
         }
     }
 
-    /// The entry of `slot`.
+    /// Returns the entry of `slot`.
     ///
     /// # Panics
-    /// If there is no such slot, or if its lock is held.
+    /// Panics if there is no such slot, or if its lock is held.
     pub(super) fn entry(&self, slot: usize) -> &Entry {
         match &self.places[slot] {
             Place::Unused => &CLOSED,
             Place::Here(entry) => entry,
-            Place::Held => panic!("connection slot {slot} is looked at while its lock is held"),
+            Place::Held => panic!("connection slot {slot} is read while its lock is held"),
         }
     }
 
-    /// Likewise, to change it.
+    /// Returns the entry of `slot` for changes.
     pub(super) fn entry_mut(&mut self, slot: usize) -> &mut Entry {
         let place = &mut self.places[slot];
         if matches!(place, Place::Unused) {
@@ -103,19 +104,19 @@ impl Connections {
         &self.queue_pairs[slot]
     }
 
-    /// The queues of `slot`, to be restored as a whole.
+    /// Returns the queues of `slot` for restoring a state.
     ///
     /// # Panics
-    /// If there is no such slot, or if the lock of any is held.
+    /// Panics if there is no such slot, or if the lock of any connection is held.
     pub(super) fn queue_pair_mut(&mut self, slot: usize) -> &mut QueuePair {
         let all = Arc::get_mut(&mut self.queue_pairs).expect("no connection's lock is held");
         &mut all[slot]
     }
 
-    /// Takes the lock; `None` if there is no such slot.
+    /// Takes the lock of `slot`. Returns `None` if there is no such slot.
     ///
     /// # Panics
-    /// If it is held: on one thread, nobody could ever release it.
+    /// Panics if the lock is held, because on one thread no one could ever release it.
     pub(super) fn lock(&mut self, slot: u32) -> Option<HostLocked> {
         let slot = slot as usize;
         let entry = match core::mem::replace(self.places.get_mut(slot)?, Place::Held) {
@@ -127,20 +128,20 @@ impl Connections {
         Some(HostLocked { slot, entry, queue_pairs: Arc::clone(&self.queue_pairs) })
     }
 
-    /// Gives the lock back.
+    /// Releases a lock.
     ///
     /// # Panics
-    /// If it is another card's.
+    /// Panics if the lock belongs to another card.
     pub(super) fn unlock(&mut self, connection: HostLocked) {
         let HostLocked { slot, entry, queue_pairs } = connection;
         assert!(
             Arc::ptr_eq(&queue_pairs, &self.queue_pairs),
-            "the lock of connection slot {slot} is another card's"
+            "the lock of connection slot {slot} belongs to another card"
         );
         self.places[slot] = Place::Here(entry);
     }
 
-    /// See [`Initiator::is_backlogged`]. Of a connection whose lock is held, this shows what was before.
+    /// See [`Initiator::is_backlogged`]. For a connection whose lock is held, this uses the state before the lock.
     pub(super) fn is_backlogged(&self, slot: usize) -> bool {
         let view = match &self.places[slot] {
             Place::Unused => View::default(),

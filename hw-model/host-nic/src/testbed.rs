@@ -1,4 +1,4 @@
-//! Two ends and the connections between them: the setting of tests, and of experiments with one card.
+//! Two ends and the connections between them, for tests and for experiments with one card.
 
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Initial, Parameters, Path};
@@ -8,10 +8,10 @@ use transport_common::units::{Fcwnd, Ticks};
 
 use super::node_config;
 
-/// Longest user data of a transaction: with all headers it still fits a frame of the engine.
+/// Maximum user data of a transaction in bytes. With all headers it still fits a frame of the engine.
 pub const LONGEST_SEGMENT: u32 = 3072;
 
-/// MAC address of a side, 0 or 1.
+/// Returns the MAC address of a side, 0 or 1.
 pub const fn mac(side: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0, side as u8 + 1]
 }
@@ -20,13 +20,13 @@ const fn ipv4(side: usize) -> [u8; 4] {
     [10, 7, 0, side as u8 + 1]
 }
 
-/// The node of a side.
+/// Returns the node configuration of a side, 0 or 1.
 pub fn node(side: usize) -> NodeConfig {
     node_config(mac(side), ipv4(side), [0; 16])
 }
 
-/// The connection of `slot` as `side` opens it: windows as large as they may be, congestion control off, ACKs after 8 us
-/// at the latest.
+/// Returns the parameters with which `side` opens the connection of `slot`: the largest windows, no congestion
+/// control, and ACKs after 8 us at the latest.
 pub fn connection(side: usize, slot: usize) -> Parameters {
     let peer = 1 - side;
     let start = |side: usize| Initial {

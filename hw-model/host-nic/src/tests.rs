@@ -1,9 +1,9 @@
-//! The card alone: bounds, frames, and one WRITE between two cards.
+//! Tests the card: bounds, frames, and one WRITE between two cards.
 
 use super::*;
 use transport_common::datapath::{Frames, Memory};
-use transport_common::queues::{MEMORY_GUARD, access, flag, opcode};
-use transport_common::tape::{Recorded, Tape, run};
+use transport_common::queues::{AccessFlags, MEMORY_GUARD, Verb, WorkFlags};
+use transport_common::tape::{Recorded, RunKind, Tape};
 use transport_common::units::Ticks;
 
 use super::testbed::{connection, node};
@@ -24,11 +24,11 @@ fn write_is_placed_acknowledged_and_completed() {
     let (mut a, mut b) = (nic(0), nic(1));
     a.open(SLOT, &parameters(0));
     b.open(SLOT, &parameters(1));
-    b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
+    b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
     a.memory_mut()[..100].copy_from_slice(&[0xa5; 100]);
     let work = WorkRequest {
-        opcode: opcode::WRITE,
-        flags: flag::SIGNALED,
+        opcode: Verb::WRITE,
+        flags: WorkFlags::SIGNALED,
         length: 100,
         remote_address: 50,
         rkey: 1,
@@ -48,16 +48,17 @@ fn write_is_placed_acknowledged_and_completed() {
     assert_eq!(b.counter(Counter::SentInReceivedFrame), 1);
 }
 
-/// F-10.1-1, F-10.1-3: what a frame waits in the card's receive buffer is the receiver's, not the fabric's, time.
+/// F-10.1-1, F-10.1-3: the time that a frame waits in the card's receive buffer counts for the receiver, not for
+/// the fabric.
 #[test]
 fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     let at = |ticks: u64| Picoseconds(ticks << 17);
     let (mut a, mut b) = (nic(0), nic(1));
     a.open(SLOT, &parameters(0));
     b.open(SLOT, &parameters(1));
-    b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
+    b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
     a.set_time(at(1_000));
-    let work = WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
+    let work = WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
     a.post(SLOT, work).expect("the queue is empty");
     let (_, frame) = a.engine_frame().expect("the doorbell was rung");
     b.set_time(at(1_100));
@@ -71,21 +72,18 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     assert_eq!(a.scratch.step.output.event.rx_buffer_level, 20, "F-10.2-3");
 }
 
-/// F-7.2-6, D-23: of a packet whose ULP is not here nothing is believed, not even what it acknowledges.
+/// F-7.2-6, D-23: nothing in a packet for an absent ULP is used, not even its acknowledgement.
 #[test]
 fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
     let asked = [
-        ("Push Data", WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() }),
-        (
-            "Pull Request",
-            WorkRequest { opcode: opcode::READ, length: 100, rkey: 1, ..WorkRequest::default() },
-        ),
+        ("Push Data", WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() }),
+        ("Pull Request", WorkRequest { opcode: Verb::READ, length: 100, rkey: 1, ..WorkRequest::default() }),
     ];
     for (name, work) in asked {
         let (mut a, mut b) = (nic(0), nic(1));
         a.open(SLOT, &parameters(0));
         b.open(SLOT, &parameters(1));
-        let access = access::REMOTE_WRITE | access::REMOTE_READ;
+        let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
         b.register(Region { offset: 8192, length: 4096, key: 1, access });
         b.memory_mut()[8192..8292].fill(0x11);
         a.memory_mut()[..100].fill(0xa5);
@@ -93,10 +91,11 @@ fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
         let (_, request) = a.engine_frame().expect("the doorbell was rung");
         refused(&mut b, name, &request);
         assert!(b.memory()[8192..8292].iter().all(|byte| *byte == 0x11), "{name}");
-        // The same packet of RDMA is served, and its answer refused as well if it is not of RDMA.
+        // The same packet with the RDMA protocol is served. Its response is rejected too if its protocol is not
+        // RDMA.
         let (verdict, answer) = b.receive(request);
         assert_eq!(verdict, Verdict::Transmit, "{name}");
-        if work.opcode == opcode::READ {
+        if work.opcode == Verb::READ {
             refused(&mut a, "Pull Data", &answer);
             assert!(a.memory()[..100].iter().all(|byte| *byte == 0xa5), "nothing was placed");
             a.receive(answer);
@@ -105,7 +104,8 @@ fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
     }
 }
 
-/// The packet in this frame, as one of NVMe, is dropped, counted, and leaves the connection as it was.
+/// Changes the packet's protocol to NVMe, and asserts that it is dropped and counted, and does not change the
+/// connection.
 fn refused(nic: &mut HostNic, name: &str, frame: &[u8]) {
     const NVME: u8 = 3;
     let (udp, falcon) = (14 + 20, 14 + 20 + 8 + 16);
@@ -121,7 +121,7 @@ fn refused(nic: &mut HostNic, name: &str, frame: &[u8]) {
     assert_eq!(*nic.counters(), expected, "{name}");
 }
 
-/// D-86: a damaged header length has a counter of its own cause, and true options are told from it by their checksum.
+/// D-86: a damaged header length has its own counter. The checksum distinguishes it from real options.
 #[test]
 fn a_damaged_ipv4_header_length_is_told_from_options() {
     let counted = |frame: &[u8], counter: Counter, verdict: Verdict| {
@@ -132,7 +132,7 @@ fn a_damaged_ipv4_header_length_is_told_from_options() {
     };
     let mut a = nic(0);
     a.open(SLOT, &parameters(0));
-    let work = WorkRequest { opcode: opcode::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
+    let work = WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() };
     a.post(SLOT, work).expect("the queue is empty");
     let (_, frame) = a.engine_frame().expect("the doorbell was rung");
     let tagged = [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
@@ -145,7 +145,7 @@ fn a_damaged_ipv4_header_length_is_told_from_options() {
         // The header would be longer than the frame.
         counted(&with_first_byte(0x4f)[..ip + 59], Counter::DropIpv4Header, Verdict::Drop);
 
-        // Seven times No Operation and the end of options, and a checksum that covers them.
+        // Seven No Operation options and the end of options, with a checksum that covers them.
         let options = |udp_port: u8| {
             let mut frame = [&frame[..ip + 20], &[1, 1, 1, 1, 1, 1, 1, 0], &frame[ip + 20..]].concat();
             frame[ip] = 0x47;
@@ -177,7 +177,7 @@ fn memory_is_refused_where_the_longest_copy_would_not_fit() {
     assert!(!platform.store_value(u64::MAX, 1));
     assert!(platform.frame_to_memory(0, edge, 200));
     assert!(!platform.frame_to_memory(1, edge, 200), "beyond the frame");
-    assert!(!platform.frame_to_memory(0, edge, 0), "nothing is not copied");
+    assert!(!platform.frame_to_memory(0, edge, 0), "a copy of zero bytes is rejected");
     assert_eq!(platform.fetch_add(edge + 8, 1), 0);
 }
 
@@ -213,14 +213,14 @@ impl contract::Fixture for Tested {
     }
 }
 
-/// The same behind the recorder, which may change nothing.
+/// The host's node behind the recorder, which must not change anything.
 struct Taped(Tested, Box<Tape>);
 
 impl contract::Fixture for Taped {
     type Platform<'a> = Recorded<'a, HostPlatform<'a>>;
 
     fn with(&mut self, frame: Vec<u8>) -> Recorded<'_, HostPlatform<'_>> {
-        self.1.begin(run::RECEIVE);
+        self.1.begin(RunKind::RECEIVE);
         Recorded::new(contract::Fixture::with(&mut self.0, frame), &self.1)
     }
 }
@@ -243,7 +243,7 @@ fn the_host_keeps_the_contract() {
 
 #[test]
 fn the_recorder_keeps_the_contract() {
-    // SAFETY: integers only.
+    // SAFETY: the type has integers only, so zero bytes are valid.
     let tape = unsafe { Box::<Tape>::new_zeroed().assume_init() };
     contract::check(&mut Taped(tested(), tape));
 }

@@ -1,4 +1,4 @@
-//! Steps as a list with jumps ahead: what a machine runs.
+//! The code that a machine runs: a list of steps with forward jumps.
 
 use super::ir::{Checked, Node, NodeKind, Slot, Step};
 
@@ -6,12 +6,12 @@ use super::ir::{Checked, Node, NodeKind, Slot, Step};
 pub(super) enum Code {
     Step(Step),
     Jump(u32),
-    /// Goes on there if the condition is 0.
+    /// Jumps to `to` if the condition is 0.
     Unless {
         condition: Slot,
         to: u32,
     },
-    /// Looks up a table and goes on at the action that it chose.
+    /// Looks up a table and jumps to the chosen action.
     Apply {
         site: u32,
     },
@@ -28,18 +28,18 @@ pub(super) enum Code {
     End,
 }
 
-/// Where a table is applied.
+/// A place where a table is applied.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     pub(super) table: u16,
-    /// Slots of the key and their widths.
+    /// The slots of the key and their widths.
     pub(super) keys: Vec<(Slot, u32)>,
     pub(super) hit: Slot,
-    /// Of each action where its arguments go, and where its code is.
+    /// For each action: the slots of its arguments, and the position of its code.
     pub(super) arms: Vec<(Vec<Slot>, u32)>,
 }
 
-/// Code, and where tables are applied.
+/// The code, and the places where tables are applied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Compiled {
     pub(super) code: Vec<Code>,

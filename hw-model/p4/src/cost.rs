@@ -1,8 +1,8 @@
-//! What a program costs in hardware: operations, depth, stages, memory.
+//! The hardware cost of a program: operations, depth, stages and memory.
 //!
-//! Hardware calculates both sides of an `if` and selects. So a branch costs the operations of both sides and a
-//! selection for each value that either of them changes, and a calculation waits for what it reads, not for the
-//! conditions around it. Only a register is written no earlier than its conditions are known.
+//! Hardware calculates both branches of an `if` and selects one. So an `if` costs the operations of both branches,
+//! and a selection for each value that either of them changes. A calculation waits for the values that it reads,
+//! but not for the conditions around it. Only a register write waits for its conditions.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 
 use super::ir::{Apply, Checked, MatchKind, Node, NodeKind, Op, Slot, Step, Table};
 
-/// Bits of the narrower factor that a multiplier takes in one stage: the assumption of [`Report::stages`].
+/// Bits of the narrower factor that a multiplier processes in one stage. [`Report::stages`] assumes this.
 pub const MULTIPLIER_BITS_A_STAGE: u32 = 16;
 
 /// A kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Sums, differences, negations.
+    /// Additions, subtractions, negations.
     Add,
-    /// Sums and differences that stop at the limits of their type.
+    /// Saturating additions and subtractions.
     SaturatingAdd,
     /// Products.
     Multiply,
     /// And, or, exclusive or, not.
     Logic,
-    /// Shifts by a distance that is not known when the program is compiled.
+    /// Shifts by a distance that is not known at compile time.
     Shift,
     /// Comparisons.
     Compare,
-    /// Choices between two values.
+    /// Selections between two values.
     Select,
     /// Lookups in tables.
     Lookup,
@@ -37,7 +37,7 @@ pub enum Operation {
     RegisterRead,
     /// Writes of registers.
     RegisterWrite,
-    /// Slices, concatenations, extensions, shifts by a known distance, copies: wires, which take no time.
+    /// Slices, concatenations, extensions, shifts by a known distance and copies. They are wires and take no time.
     Wiring,
 }
 
@@ -69,73 +69,73 @@ pub struct Link {
     pub operation: Operation,
 }
 
-/// Multipliers of one size.
+/// The multipliers of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Multiplier {
-    /// Bits of the narrower factor, as far as they can be other than 0.
+    /// Bits of the narrower factor that can be other than 0.
     pub narrow: u32,
-    /// Bits of the wider factor.
+    /// Bits of the wider factor that can be other than 0.
     pub wide: u32,
-    /// How many there are.
+    /// Number of these multipliers.
     pub count: u32,
 }
 
-/// A table's memory.
+/// The memory of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableCost {
-    /// Its name, behind those of the instances it is in.
+    /// The name of the table, after the names of the instances that contain it.
     pub name: String,
-    /// How the fields of its key are matched.
+    /// The kinds of match of its key fields.
     pub kinds: Vec<MatchKind>,
     /// Bits of the key.
     pub key_bits: u32,
-    /// Entries: those of the program if they are constant, else its size.
+    /// Number of entries: those of the program if they are constant, otherwise the size of the table.
     pub entries: usize,
-    /// Bits that are compared: the key of each entry, twice with a mask or bounds; none if the entries are all the keys
-    /// there are, or if the key is an index among them.
+    /// Bits to compare: the key of each entry, or twice the key with a mask or bounds. It is 0 if the table is an
+    /// array with the key as its index.
     pub match_bits: u64,
     /// Bits of the actions and their arguments.
     pub data_bits: u64,
-    /// Needs ternary memory.
+    /// True if the table needs ternary memory.
     pub is_ternary: bool,
 }
 
-/// A register's memory.
+/// The memory of a register.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterCost {
-    /// Its name, behind those of the instances it is in.
+    /// The name of the register, after the names of the instances that contain it.
     pub name: String,
-    /// Cells.
+    /// Number of cells.
     pub cells: usize,
     /// Bits of all cells.
     pub bits: u64,
 }
 
-/// What a program costs.
+/// The hardware cost of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Lines of the source.
+    /// Number of lines of the source.
     pub lines: usize,
-    /// Those that hold more than blanks and comments to their end.
+    /// Number of lines that are neither blank nor only a `//` comment.
     pub code_lines: usize,
     /// Bits of the entry control's inputs.
     pub input_bits: u32,
-    /// Bits of its outputs.
+    /// Bits of the entry control's outputs.
     pub output_bits: u32,
-    /// Operations by kind.
+    /// Number of operations by kind.
     pub operations: BTreeMap<Operation, u32>,
-    /// All of them but wires.
+    /// Number of all operations except wiring.
     pub total: u32,
     /// Multipliers by size.
     pub multipliers: Vec<Multiplier>,
-    /// Operations on the longest chain, each of which needs the result of the one before.
+    /// Length of the longest chain of operations in which each needs the result of the one before.
     pub depth: u32,
-    /// That chain.
+    /// The longest chain.
     pub chain: Vec<Link>,
-    /// Stages of a pipeline in which one does one operation, one lookup or one access to a register, and a multiplier
-    /// takes one for every [`MULTIPLIER_BITS_A_STAGE`] bits of its narrower factor.
+    /// Number of pipeline stages. In a stage a value passes one operation, one lookup or one register access. A
+    /// multiplier takes one stage for every [`MULTIPLIER_BITS_A_STAGE`] bits of its narrower factor.
     pub stages: u32,
-    /// Operations that end in each stage if every one is done as early as it can be.
+    /// Number of operations that end in each stage if every operation starts as early as possible.
     pub operations_by_stage: Vec<u32>,
     /// Tables.
     pub tables: Vec<TableCost>,
@@ -147,21 +147,21 @@ pub struct Report {
     pub register_bits: u64,
 }
 
-/// When a value is there, and how wide it is.
+/// The time when a value is known, and its width.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     depth: u32,
     stage: u32,
     /// Bits that can be other than 0.
     bits: u32,
-    /// 1 + the operation it comes from; 0 for an input.
+    /// 1 + the index of the operation that makes the value. 0 for an input.
     link: usize,
 }
 
 struct Walk<'c> {
     checked: &'c Checked,
     known: Vec<Option<Known>>,
-    /// What slots were before they were written, since the program's beginning.
+    /// The earlier states of all written slots, since the start of the program.
     journal: Vec<(Slot, Option<Known>)>,
     links: Vec<(Link, usize)>,
     operations: BTreeMap<Operation, u32>,
@@ -169,7 +169,7 @@ struct Walk<'c> {
     by_stage: Vec<u32>,
     last: Known,
     deepest: Known,
-    /// When the conditions around are known.
+    /// The times when the enclosing conditions are known.
     guards: Vec<Known>,
 }
 
@@ -185,7 +185,7 @@ impl Walk<'_> {
         self.journal.push((slot, before));
     }
 
-    /// An operation of some stages on values.
+    /// Counts an operation that takes `stages` stages, and returns its result.
     fn operation(
         &mut self,
         operation: Operation,
@@ -253,14 +253,14 @@ impl Walk<'_> {
         self.write(step.result, known);
     }
 
-    /// Walks a branch and takes its writes back: what it changes.
+    /// Walks a branch, undoes its writes, and returns the changes that it makes.
     fn branch(&mut self, nodes: &[Node]) -> Changes {
         let mark = self.journal.len();
         self.nodes(nodes);
         let mut changes = Changes::new();
         while self.journal.len() > mark {
             let Some((slot, before)) = self.journal.pop() else { break };
-            // The last write comes first.
+            // The journal is read backwards, so the last write of a slot comes first.
             if let Some(known) = self.known[usize::from(slot)] {
                 changes.entry(slot).or_insert(known);
             }
@@ -269,8 +269,8 @@ impl Walk<'_> {
         changes
     }
 
-    /// Selects between what branches leave in each slot that one of them changes. What has no value on one of them is
-    /// not read any more.
+    /// Adds a selection for each slot that one of the branches changes. A slot without a value in one of the
+    /// branches is not read later, so it needs no selection.
     fn merge(&mut self, branches: &[Changes], condition: Known, line: u32) {
         let slots: Vec<Slot> = branches
             .iter()
@@ -342,7 +342,7 @@ fn table_cost(table: &Table) -> TableCost {
     let key_bits: u32 = table.keys.iter().map(|(_, width)| *width).sum();
     let is_exact = table.keys.iter().all(|(kind, _)| *kind == MatchKind::Exact);
     let entries = if table.constant_entries { table.entries.len() } else { table.size };
-    // Nearly all the keys there are: an array is smaller than a memory of keys.
+    // If the entries cover at least half of all possible keys, an array is smaller than a memory of keys.
     let places = 1usize.checked_shl(key_bits).filter(|places| places / 2 <= entries && is_exact);
     let choice_bits = usize::BITS - (table.actions.len() - 1).leading_zeros();
     let data: u32 = table.actions.iter().map(|(_, widths)| widths.iter().sum()).max().unwrap_or(0);
@@ -363,7 +363,7 @@ fn table_cost(table: &Table) -> TableCost {
     }
 }
 
-/// What a program costs.
+/// Returns the hardware cost of a program.
 pub(super) fn report(checked: &Checked, source: &str) -> Report {
     let mut known = vec![None; checked.widths.len()];
     for (slot, value) in &checked.constants {

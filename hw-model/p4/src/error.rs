@@ -1,19 +1,19 @@
-//! What can be wrong with a program: where, what, and what to do about it.
+//! The errors of a program: the place, the problem, and what to do.
 
 use super::limits::{MAX_DEPTH, MAX_INTEGER_BITS, MAX_NAME_BYTES, MAX_SOURCE_BYTES, MAX_WIDTH};
 
-/// A place in a source: bytes from its beginning.
+/// A position in a source: bytes from its start.
 pub(super) type At = u32;
 
-/// A program that is refused.
+/// The first error in a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {kind}")]
 pub struct Error {
-    /// From 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub column: u32,
-    /// What is wrong there.
+    /// The problem.
     pub kind: ErrorKind,
 }
 
@@ -40,25 +40,25 @@ pub(super) struct Fault {
 
 pub(super) type Result<T> = core::result::Result<T, Fault>;
 
-/// Fails at a place.
+/// Returns an error at a position.
 pub(super) fn fail<T>(at: At, kind: ErrorKind) -> Result<T> {
     Err(Fault { at, kind: Box::new(kind) })
 }
 
-/// What is wrong. The text of each tells what to do.
+/// The problem. Each message says what is wrong and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ErrorKind {
-    /// The source itself is too long.
+    /// The source is too long.
     #[error("the source has more than {MAX_SOURCE_BYTES} bytes: split the program")]
     SourceTooLarge,
-    /// A character that starts nothing.
+    /// A character that starts no token.
     #[error(
         "`{0}` starts no word, number or operator: remove it, or close the comment or text it belongs to"
     )]
     Character(char),
-    /// `#include` and its kind.
+    /// A preprocessor directive such as `#include`.
     #[error(
-        "there is no preprocessor here: give the source after it has run, with what it includes declared in it"
+        "there is no preprocessor here: run it first, so that the source contains everything that it includes"
     )]
     Directive,
     /// A malformed or too large number.
@@ -70,48 +70,48 @@ pub enum ErrorKind {
     /// A very long name.
     #[error("the name has more than {MAX_NAME_BYTES} bytes: shorten it")]
     LongName,
-    /// Another word or operator should stand here.
+    /// Another word or operator was expected.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What should stand there.
+        /// What was expected.
         expected: &'static str,
-        /// What does.
+        /// What was found.
         found: String,
     },
-    /// P4, but not of this subset.
-    #[error("{what} is no part of this subset: {instead}")]
+    /// P4-16 that is not in this subset.
+    #[error("{what} is not part of this subset: {instead}")]
     Excluded {
         /// The construct.
         what: &'static str,
-        /// What to write in its place.
+        /// What to write instead.
         instead: &'static str,
     },
-    /// Nested too deeply.
-    #[error("nested or chained more than {MAX_DEPTH} deep: give parts of it a name in variables")]
+    /// The nesting is too deep.
+    #[error("nested or chained more than {MAX_DEPTH} deep: put parts of it into variables")]
     TooDeep,
-    /// The program would become too large.
+    /// The program is too large.
     #[error("more than {limit} {what}: make the program smaller")]
     TooLarge {
-        /// What there is too much of.
+        /// The things that are too many.
         what: &'static str,
-        /// How much there may be.
+        /// Their maximum number.
         limit: usize,
     },
-    /// A name nobody declared above.
+    /// A name that is not declared above.
     #[error("`{0}` is not declared: declare it above this line")]
     Unknown(String),
-    /// A name of a type that has no such member.
+    /// A field that the type does not have.
     #[error("{0} has no field `{1}`: see its declaration")]
     NoField(String, String),
-    /// A name twice in one scope.
+    /// A name that is declared twice in one scope.
     #[error("`{0}` is declared already: rename one of the two")]
     Redeclared(String),
-    /// A name of something else.
+    /// A name of the wrong kind.
     #[error("`{name}` is not {what}: use the name of one")]
     NotA {
         /// The name.
         name: String,
-        /// What would be right here.
+        /// The kind that is needed here.
         what: &'static str,
     },
     /// A type that does not fit.
@@ -119,7 +119,7 @@ pub enum ErrorKind {
         "expected {expected}, found {found}: cast it, as in `({expected})(...)`, or change the declaration"
     )]
     Mismatch {
-        /// The right type.
+        /// The expected type.
         expected: String,
         /// The type found.
         found: String,
@@ -131,18 +131,18 @@ pub enum ErrorKind {
         operator: &'static str,
         /// The type found.
         found: String,
-        /// What it works on.
+        /// The types that it works on.
         needs: &'static str,
     },
     /// A cast that P4 does not have.
     #[error("{from} cannot be cast to {to}: cast in two steps, first the width and then the sign")]
     Cast {
-        /// Type of the value.
+        /// The type of the value.
         from: String,
-        /// Type asked for.
+        /// The target type.
         to: String,
     },
-    /// A width of 0 or one too large.
+    /// A width that is 0 or too large.
     #[error("{0} is not a width: use 1 to {MAX_WIDTH} bits")]
     Width(i128),
     /// A number that a type cannot hold.
@@ -153,52 +153,52 @@ pub enum ErrorKind {
         /// The type.
         ty: String,
     },
-    /// A calculation of numbers without a width went too far.
+    /// A calculation of numbers without a width with a result that is too large.
     #[error("the result needs more than {MAX_INTEGER_BITS} bits: give the numbers a type, as in 64w1")]
     IntegerOverflow,
-    /// A value that must be known when the program is compiled.
+    /// A value that is not known when the program is compiled.
     #[error("this must be known when the program is compiled: use numbers and constants")]
     NotConstant,
-    /// Bounds of a slice.
-    #[error("[{high}:{low}] is no slice of {ty}: the upper bit comes first, and bits count from 0")]
+    /// Invalid bounds of a slice.
+    #[error("[{high}:{low}] is not a slice of {ty}: write the upper bit first, and count bits from 0")]
     Slice {
         /// Upper bit.
         high: i128,
         /// Lower bit.
         low: i128,
-        /// What is sliced.
+        /// The type that is sliced.
         ty: String,
     },
-    /// The number of arguments.
+    /// A wrong number of arguments.
     #[error("`{name}` takes {expected} arguments, found {found}")]
     Arguments {
-        /// What was called.
+        /// The name that was called.
         name: String,
-        /// How many it takes.
+        /// The number of its parameters.
         expected: usize,
-        /// How many it was given.
+        /// The number of arguments.
         found: usize,
     },
-    /// Something that cannot be assigned.
+    /// An expression that cannot be assigned.
     #[error(
         "{0} cannot be written: only variables, `out` and `inout` parameters, their fields and slices can"
     )]
     NotWritable(String),
-    /// A variable without a value.
-    #[error("`{0}` may have no value here: assign it on every way to this line")]
+    /// A variable that may have no value.
+    #[error("`{0}` may have no value here: assign it on every path to this line")]
     Unset(String),
-    /// An `out` parameter without a value.
-    #[error("the `out` parameter `{0}` may have no value at the end: assign it on every way through")]
+    /// An `out` parameter that may have no value at the end.
+    #[error("the `out` parameter `{0}` may have no value at the end: assign it on every path")]
     OutUnset(String),
-    /// A table or control applied more than once.
-    #[error("`{0}` is applied twice: a packet passes it once, declare a second instance")]
+    /// A table or control that is applied more than once.
+    #[error("`{0}` is applied twice, but a packet passes it only once: declare a second instance")]
     AppliedTwice(String),
-    /// A property that a table lacks.
+    /// A missing property of a table.
     #[error("the table has no `{0}`: add it")]
     Missing(&'static str),
-    /// A property given twice, or of no meaning.
+    /// A property that is repeated or unknown.
     #[error(
-        "`{0}` is no property of a table, or stands there twice: use key, actions, size, default_action, entries once"
+        "`{0}` is not a property of a table, or is repeated: use key, actions, size, default_action, entries once"
     )]
     Property(String),
     /// An action that the table does not list.
@@ -206,34 +206,34 @@ pub enum ErrorKind {
     NotListed(String),
     /// An action of a table with parameters that have a direction.
     #[error(
-        "`{0}` has parameters with a direction, which a table's entries cannot give: leave `in`, `out`, `inout` away"
+        "`{0}` has parameters with a direction, which a table's entries cannot give: remove `in`, `out`, `inout`"
     )]
     Directed(String),
-    /// A match that its kind does not have.
+    /// A match that does not fit the kind of its field.
     #[error("{0}")]
     Match(#[from] MatchFault),
-    /// An extern of another shape.
+    /// An unknown extern.
     #[error(
         "only one extern is known: register<T>, with register(bit<32> size), \
          read(out T result, in bit<32> index) and write(in bit<32> index, in T value)"
     )]
     Extern,
-    /// A control that the package does not take.
+    /// A control that the package does not accept.
     #[error("the parameters of `{0}` are not those of the package's control type: make them equal")]
     ControlType(String),
-    /// Nothing to run.
-    #[error("nothing is to be run: end with a package's instance, as in `Engine(MyControl()) main;`")]
+    /// A program without `main`.
+    #[error("the program has no `main`: end it with a package's instance, as in `Engine(MyControl()) main;`")]
     NoMain,
 }
 
-/// What is wrong with an entry of a table.
+/// The problem with an entry of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatchFault {
     /// A mask or range in a field with exact match.
     #[error("an exact match is one value: use `ternary` or `range` for more")]
     Exact,
-    /// A mask that is no prefix, or a range, in a field with longest prefix match.
-    #[error("a prefix is a value, or a value &&& a mask of leading ones")]
+    /// A mask that is not a prefix, or a range, in a field with longest prefix match.
+    #[error("an lpm match is a value, or a value &&& a mask of leading ones")]
     Prefix,
     /// A range in a field with ternary match.
     #[error("a ternary match is a value, a value &&& a mask, or `_`")]
@@ -241,19 +241,19 @@ pub enum MatchFault {
     /// A mask in a field with range match, or a range that ends before it begins.
     #[error("a range is a value, low..high with low first, or `_`")]
     Range,
-    /// The same match a second time.
+    /// A match that an earlier entry has too.
     #[error("an entry above matches the same: remove one")]
     Duplicate,
-    /// More entries than the table has room for.
+    /// More entries than the size of the table.
     #[error("the table is full: raise its `size`")]
     Full,
-    /// More than one longest prefix.
-    #[error("a table matches one longest prefix: use `ternary` or `exact` for the other fields")]
+    /// More than one field with longest prefix match.
+    #[error("a table can have only one lpm field: use `ternary` or `exact` for the other fields")]
     TwoPrefixes,
     /// A number with more bits than the field.
     #[error("the field of the key has fewer bits than this: use a smaller number")]
     Width,
-    /// Another number of matches than the table has keys.
+    /// A wrong number of matches.
     #[error("give one match for each field of the key")]
     Count,
 }

@@ -1,14 +1,15 @@
-//! A program as typed steps over numbered values, with actions and controls put in place.
+//! The intermediate representation: typed steps over numbered values. Actions and controls are inlined.
 //!
-//! Every value is at most 128 bits and kept with the bits above its width 0, signed ones too. The steps are still
-//! nested, as the source was: [`super::bytecode`] makes them a list with jumps, [`super::cost`] reads their shape.
+//! A value has at most 128 bits. The bits above its width are always 0, also for signed values. The steps are
+//! nested like the source. [`super::bytecode`] turns them into a list with jumps, and [`super::cost`] analyses
+//! their structure.
 
 use serde::{Deserialize, Serialize};
 
 /// The number of a value.
 pub(super) type Slot = u16;
 
-/// A calculation.
+/// An operation on values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Op {
     Copy,
@@ -22,7 +23,7 @@ pub(super) enum Op {
     Neg,
     ShiftLeft,
     ShiftRight,
-    /// With the sign moving in.
+    /// A right shift that fills with the sign.
     ShiftRightSigned,
     SaturatingAdd,
     SaturatingSub,
@@ -34,7 +35,7 @@ pub(super) enum Op {
     LessEqual,
     LessSigned,
     LessEqualSigned,
-    /// `b` or `c`, as `a` says.
+    /// `b` if `a` is 1, otherwise `c`.
     Select,
     /// `a >> immediate`, cut to the width.
     Slice,
@@ -42,19 +43,19 @@ pub(super) enum Op {
     ShiftLeftBy,
     /// `a` above `immediate` bits of `b`.
     Concat,
-    /// `a` of `immediate` bits to the width, with its sign.
+    /// `a` of `immediate` bits, sign-extended to the width.
     SignExtend,
     /// `a` with `width` bits from bit `immediate` on replaced by `b`.
     Insert,
 }
 
-/// The largest value of a width of 1 to 128 bits.
+/// Returns the largest value of a width of 1 to 128 bits.
 #[inline(always)]
 pub(super) const fn mask(width: u32) -> u128 {
     u128::MAX >> (128 - width)
 }
 
-/// A value of `width` bits as a number with a sign.
+/// Returns a value of `width` bits as a signed number.
 #[inline(always)]
 pub(super) const fn signed(value: u128, width: u32) -> i128 {
     let shift = 128 - width;
@@ -69,7 +70,8 @@ fn saturate(value: Option<i128>, negative: bool, width: u32) -> u128 {
 }
 
 impl Op {
-    /// The result; `width` is 1 to 128, that of the operands where it matters to the calculation, else the result's.
+    /// Returns the result. `width` is 1 to 128. It is the width of the operands if the operation depends on it,
+    /// and the width of the result otherwise.
     #[inline(always)]
     pub(super) fn apply(self, width: u32, immediate: u32, a: u128, b: u128, c: u128) -> u128 {
         let most = mask(width);
@@ -136,7 +138,7 @@ impl Op {
         }
     }
 
-    /// Wires, not logic: nothing is calculated.
+    /// Returns true if the operation is only wiring, without logic.
     pub(super) const fn is_wiring(self) -> bool {
         matches!(
             self,
@@ -144,7 +146,7 @@ impl Op {
         )
     }
 
-    /// How many of `a`, `b`, `c` it reads.
+    /// Returns how many of `a`, `b`, `c` the operation reads.
     pub(super) const fn operands(self) -> usize {
         match self {
             Self::Copy | Self::Not | Self::Neg | Self::Slice | Self::ShiftLeftBy | Self::SignExtend => 1,
@@ -154,7 +156,7 @@ impl Op {
     }
 }
 
-/// A calculation and its values. `width` as in [`Op::apply`].
+/// An operation with its values. `width` is as in [`Op::apply`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) op: Op,
@@ -164,7 +166,7 @@ pub(super) struct Step {
     pub(super) operands: [Slot; 3],
 }
 
-/// What is done, and the line it comes from.
+/// A node of the program, and its source line.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) line: u32,
@@ -180,7 +182,7 @@ pub(super) enum NodeKind {
     Write { register: u16, index: Slot, value: Slot },
 }
 
-/// A table's lookup and the action it chooses.
+/// The lookup of a table, and the action that it chooses.
 #[derive(Clone, Debug)]
 pub(super) struct Apply {
     pub(super) table: u16,
@@ -190,24 +192,24 @@ pub(super) struct Apply {
     pub(super) arms: Vec<Arm>,
 }
 
-/// An action of a table: where its arguments go, and its body.
+/// An action of a table: the slots of its arguments, and its body.
 #[derive(Clone, Debug)]
 pub(super) struct Arm {
     pub(super) parameters: Vec<Slot>,
     pub(super) body: Vec<Node>,
 }
 
-/// How a field of a key is matched.
+/// The kind of match of a key field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchKind {
-    /// Equal.
+    /// All bits are equal.
     Exact,
-    /// Equal in the bits of a mask; the first entry wins.
+    /// The bits of a mask are equal. The first matching entry wins.
     Ternary,
-    /// Equal in the leading bits; the longest prefix wins.
+    /// The leading bits are equal. The longest prefix wins.
     Lpm,
-    /// From one value to another, both included; the first entry wins.
+    /// The field is in a range, both ends included. The first matching entry wins.
     Range,
 }
 
@@ -230,9 +232,9 @@ pub enum Match {
     Any,
     /// One value.
     Value(u128),
-    /// A value in the bits of a mask.
+    /// A value and the mask of the bits to compare.
     Mask(u128, u128),
-    /// From the first to the second, both included.
+    /// A range from the first value to the second, both included.
     Range(u128, u128),
 }
 
@@ -254,9 +256,9 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) name: String,
-    /// Kind and width of each field.
+    /// The kind and width of each key field.
     pub(super) keys: Vec<(MatchKind, u32)>,
-    /// Name, and widths of the parameters.
+    /// The name of each action, and the widths of its parameters.
     pub(super) actions: Vec<(String, Vec<u32>)>,
     pub(super) entries: Vec<Entry>,
     pub(super) default: Chosen,
@@ -273,7 +275,7 @@ pub(super) struct Register {
     pub(super) cells: usize,
 }
 
-/// A number with a place outside: a field of the entry control's parameters.
+/// A field of the entry control's parameters, which is visible from outside.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     pub(super) name: String,
@@ -290,8 +292,8 @@ pub(super) struct Checked {
     pub(super) tables: Vec<Table>,
     pub(super) registers: Vec<Register>,
     pub(super) body: Vec<Node>,
-    /// Width of each slot.
+    /// The width of each slot.
     pub(super) widths: Vec<u32>,
-    /// Slots that never change, and what they hold.
+    /// Slots with constant values, and these values.
     pub(super) constants: Vec<(Slot, u128)>,
 }

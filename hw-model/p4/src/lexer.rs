@@ -1,11 +1,12 @@
-//! Words, numbers and operators of P4-16.
+//! The lexer: words, numbers and operators of P4-16.
 
 use logos::Logos;
 
 use super::error::{At, ErrorKind, Result, fail};
 use super::limits::{MAX_INTEGER_BITS, MAX_SOURCE_BYTES, MAX_WIDTH};
 
-/// A kind of token. `>>` is two tokens, as in the standard's grammar: `register<bit<8>>` ends two lists.
+/// A kind of token. `>>` is two tokens, as in the standard's grammar, because in `register<bit<8>>` it ends two
+/// lists.
 #[derive(Logos, Clone, Copy, Debug, PartialEq, Eq)]
 #[logos(skip r"[ \t\r\n\f]+")]
 #[logos(skip(r"//[^\n]*", allow_greedy = true))]
@@ -91,11 +92,11 @@ pub(super) enum Token {
     Greater,
     #[token(">=")]
     GreaterEqual,
-    /// After the last.
+    /// The end of the source, after the last token.
     End,
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed<'s> {
     pub(super) token: Token,
@@ -103,7 +104,7 @@ pub(super) struct Placed<'s> {
     pub(super) at: At,
 }
 
-/// Splits a source; the last token is [`Token::End`].
+/// Splits a source into tokens. The last token is [`Token::End`].
 pub(super) fn tokens(source: &str) -> Result<Vec<Placed<'_>>> {
     if source.len() > MAX_SOURCE_BYTES {
         return fail(0, ErrorKind::SourceTooLarge);
@@ -122,21 +123,21 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Placed<'_>>> {
     Ok(placed)
 }
 
-/// Width and sign of a number with a type.
+/// The width and the signedness of a number with a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NumberType {
     pub(super) width: u32,
     pub(super) signed: bool,
 }
 
-/// A number: its value, which a type does not cut, and its type if it has one.
+/// A number: its value, which fits its type, and its type if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number {
     pub(super) value: u128,
     pub(super) ty: Option<NumberType>,
 }
 
-/// Reads a number; `text` begins with a digit.
+/// Reads a number. `text` begins with a digit.
 pub(super) fn number(text: &str, at: At) -> Result<Number> {
     let read = || {
         let prefix = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -157,7 +158,7 @@ pub(super) fn number(text: &str, at: At) -> Result<Number> {
             _ => (10, digits),
         };
         let digits = if digits.starts_with('_') { return None } else { digits.replace('_', "") };
-        // `from_str_radix` takes a sign, but the token has none.
+        // `from_str_radix` would accept a sign, but the token never has one.
         let value = u128::from_str_radix(&digits, radix).ok()?;
         let bits = ty.map_or(MAX_INTEGER_BITS, |ty| ty.width);
         (value.checked_shr(bits).unwrap_or(0) == 0).then_some(Number { value, ty })

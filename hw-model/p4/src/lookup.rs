@@ -1,16 +1,16 @@
-//! The memory of a table: which entry matches a key.
+//! The lookup of a table: it finds the entry that matches a key.
 
 use std::collections::{HashMap, HashSet};
 
 use super::error::MatchFault;
 use super::ir::{Chosen, Match, MatchKind, Table, mask};
 
-/// Keys of at most so many bits are looked up in an array.
+/// Exact keys of at most this many bits are looked up in an array.
 const DIRECT_BITS: u32 = 12;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// A field that lies within bounds.
+/// The bounds of a field with range match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Bounds {
     shift: u32,
@@ -19,13 +19,13 @@ struct Bounds {
     high: u128,
 }
 
-/// What a key has to be to match an entry.
+/// The keys that match an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Pattern {
     value: u128,
     mask: u128,
     bounds: Vec<Bounds>,
-    /// Leading bits that are compared.
+    /// Number of leading bits that are compared.
     prefix: u32,
 }
 
@@ -33,11 +33,11 @@ struct Pattern {
 enum Index {
     Direct(Vec<u32>),
     Hash(HashMap<u128, u32>),
-    /// In the order in which they are tried.
+    /// Patterns in the order in which they are tried.
     Scan(Vec<(Pattern, u32)>),
 }
 
-/// A table's entries, ready to be looked up.
+/// The entries of a table, indexed for lookup.
 #[derive(Clone, Debug)]
 pub(super) struct Lookup {
     keys: Vec<(MatchKind, u32)>,
@@ -49,7 +49,8 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// The lookup of a table, or the first entry that cannot be and why.
+    /// Creates the lookup of a table. The error is the index of the first invalid entry and its problem. If the
+    /// key itself is invalid, the index is `usize::MAX`.
     pub(super) fn new(table: &Table) -> Result<Self, (usize, MatchFault)> {
         let bits: u32 = table.keys.iter().map(|(_, width)| *width).sum();
         let is_exact = table.keys.iter().all(|(kind, _)| *kind == MatchKind::Exact);
@@ -122,7 +123,7 @@ impl Lookup {
         Ok(pattern)
     }
 
-    /// Adds an entry behind the others.
+    /// Adds an entry after the others.
     pub(super) fn insert(&mut self, matches: &[Match], chosen: Chosen) -> Result<(), MatchFault> {
         let pattern = self.pattern(matches)?;
         if self.patterns.contains(&pattern) {
@@ -140,7 +141,8 @@ impl Lookup {
                 numbers.insert(pattern.value, number);
             }
             Index::Scan(patterns) => {
-                // Among prefixes the longest is tried first; where priority decides, the order of the entries.
+                // With lpm and exact fields only, the longest prefix is tried first. Otherwise the order of the
+                // entries decides.
                 let by_prefix =
                     self.keys.iter().all(|(kind, _)| matches!(kind, MatchKind::Lpm | MatchKind::Exact));
                 let place = if by_prefix {
@@ -165,7 +167,7 @@ impl Lookup {
         }
     }
 
-    /// The action for a key, whose fields stand one after the other, and whether an entry chose it.
+    /// Returns the action for a key, and true if an entry matched. The fields of the key are concatenated.
     #[inline]
     pub(super) fn find(&self, key: u128) -> (&Chosen, bool) {
         let number = match &self.index {

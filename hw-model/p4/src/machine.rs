@@ -1,4 +1,4 @@
-//! Compiled programs and the machines that run them.
+//! Compiled programs, and the machines that run them.
 
 use super::bytecode::{Code, Compiled};
 use super::check::check;
@@ -8,7 +8,7 @@ use super::ir::{Checked, Chosen, Match, mask};
 use super::lookup::Lookup;
 use super::parser::parse;
 
-/// A program that was checked and compiled. Its text is P4-16.
+/// A checked and compiled program.
 #[derive(Clone, Debug)]
 pub struct Program {
     checked: Checked,
@@ -16,23 +16,23 @@ pub struct Program {
     report: Report,
 }
 
-/// A number of the entry control's parameters.
+/// The identifier of a field of the entry control's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldId {
     slot: u16,
     width: u8,
 }
 
-/// What the entry control takes and gives.
+/// An input or output of the entry control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port<'p> {
-    /// Parameter and field, as in `event.t1`.
+    /// Names of the parameter and the field, as in `event.t1`.
     pub name: &'p str,
-    /// Bits.
+    /// Width in bits.
     pub width: u32,
-    /// An `in` or `inout` parameter's.
+    /// True for `in` and `inout` parameters.
     pub is_input: bool,
-    /// An `out` or `inout` parameter's.
+    /// True for `out` and `inout` parameters.
     pub is_output: bool,
 }
 
@@ -40,7 +40,7 @@ impl Program {
     /// Compiles a source.
     ///
     /// # Errors
-    /// The first thing that is wrong with it, its place, and what to do.
+    /// Returns the first error in the source, with its position and what to do.
     pub fn compile(source: &str) -> Result<Self, Error> {
         let located = |fault| Error::new(source, fault);
         let declarations = parse(source).map_err(located)?;
@@ -50,12 +50,12 @@ impl Program {
         Ok(Self { checked, compiled, report })
     }
 
-    /// What the program costs in hardware.
+    /// Returns the hardware cost of the program.
     pub const fn report(&self) -> &Report {
         &self.report
     }
 
-    /// The entry control's parameters, field by field.
+    /// Returns the fields of the entry control's parameters.
     pub fn ports(&self) -> impl Iterator<Item = Port<'_>> {
         self.checked.fields.iter().map(|field| Port {
             name: &field.name,
@@ -65,39 +65,39 @@ impl Program {
         })
     }
 
-    /// The field of a name like `event.t1`.
+    /// Returns the field with a name such as `event.t1`.
     pub fn field(&self, name: &str) -> Option<FieldId> {
         let field = self.checked.fields.iter().find(|field| field.name == name)?;
         Some(FieldId { slot: field.slot, width: field.width as u8 })
     }
 }
 
-/// Why a table or register cannot be changed as asked.
+/// The reason why a table or register cannot be changed or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// No table or register of that name.
+    /// There is no table or register of that name.
     #[error(
         "the program has no table or register `{0}`: names of instances come first, as in `divider.start`"
     )]
     Unknown(String),
-    /// Its entries or its default action are constants of the program.
+    /// The entries or the default action are constant in the program.
     #[error("the program makes this part of the table `{0}` constant: remove `const` there")]
     Constant(String),
-    /// No such action, or other arguments.
-    #[error("`{0}` is no action of the table, or takes other arguments: see its declaration")]
+    /// The action does not exist, or the arguments do not fit it.
+    #[error("`{0}` is not an action of the table, or takes other arguments: see its declaration")]
     Action(String),
-    /// The entry itself.
+    /// The entry is invalid.
     #[error(transparent)]
     Match(#[from] MatchFault),
-    /// A register has fewer cells.
-    #[error("the register has {0} cells")]
+    /// The register has fewer cells.
+    #[error("the register has only {0} cells: use a smaller index")]
     Cell(usize),
 }
 
-/// A program with its state: registers, entries of tables, the numbers of the entry control's parameters.
+/// A program with its state: registers, entries of tables, and the values of the entry control's parameters.
 ///
-/// Running it is a pure function of these. A register that is read behind its last cell gives 0; what is written there
-/// is lost.
+/// A run is a pure function of this state. A read after the last cell of a register returns 0, and a write there
+/// is ignored.
 #[derive(Clone, Debug)]
 pub struct Machine {
     program: Program,
@@ -107,7 +107,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with registers of 0 and the entries that stand in the program.
+    /// Creates a machine. Its registers are 0, and its tables have the entries of the program.
     pub fn new(program: Program) -> Self {
         let checked = &program.checked;
         let mut slots = vec![0; checked.widths.len()];
@@ -115,17 +115,17 @@ impl Machine {
             slots[usize::from(*slot)] = *value;
         }
         let registers = checked.registers.iter().map(|register| vec![0; register.cells]).collect();
-        // The checker has built every lookup once.
+        // The checker has built every lookup before, so none of them fails.
         let tables = checked.tables.iter().filter_map(|table| Lookup::new(table).ok()).collect();
         Self { slots, registers, tables, program }
     }
 
-    /// The program.
+    /// Returns the program.
     pub const fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Sets an input; bits above its width are cut.
+    /// Sets an input. Bits above its width are ignored.
     #[inline]
     pub fn set(&mut self, field: FieldId, value: u128) {
         if let Some(slot) = self.slots.get_mut(usize::from(field.slot)) {
@@ -133,7 +133,7 @@ impl Machine {
         }
     }
 
-    /// An output, or an input as it was set.
+    /// Returns the value of an output or an input.
     #[inline]
     pub fn get(&self, field: FieldId) -> u128 {
         self.slots.get(usize::from(field.slot)).copied().unwrap_or(0)
@@ -165,7 +165,7 @@ impl Machine {
                 Code::Apply { site } => {
                     let site = &sites[site as usize];
                     let key = site.keys.iter().fold(0u128, |key, (slot, width)| {
-                        // A single field of 128 bits is shifted out of nothing.
+                        // A shift by 128 happens only before a single field of 128 bits, when the key is still 0.
                         key.checked_shl(*width).unwrap_or(0) | slots[usize::from(*slot)]
                     });
                     let (chosen, hit) = tables[usize::from(site.table)].find(key);
@@ -212,10 +212,10 @@ impl Machine {
         Ok(Chosen { action: number as u16, arguments: arguments.to_vec() })
     }
 
-    /// Adds an entry to a table behind those it has.
+    /// Adds an entry to a table after its other entries.
     ///
     /// # Errors
-    /// [`ChangeError`] says what does not fit; the table is as before.
+    /// Returns a [`ChangeError`] if the entry does not fit. The table does not change then.
     pub fn insert(
         &mut self,
         table: &str,
@@ -234,7 +234,7 @@ impl Machine {
     /// Removes all entries of a table.
     ///
     /// # Errors
-    /// No such table, or its entries are constant.
+    /// Returns a [`ChangeError`] if there is no such table, or its entries are constant.
     pub fn clear(&mut self, table: &str) -> Result<(), ChangeError> {
         let index = self.table(table)?;
         if self.program.checked.tables[index].constant_entries {
@@ -247,7 +247,7 @@ impl Machine {
     /// Sets the action for keys that match no entry.
     ///
     /// # Errors
-    /// [`ChangeError`] says what does not fit; the table is as before.
+    /// Returns a [`ChangeError`] if the action does not fit. The table does not change then.
     pub fn set_default(&mut self, table: &str, action: &str, arguments: &[u128]) -> Result<(), ChangeError> {
         let index = self.table(table)?;
         if self.program.checked.tables[index].constant_default {
@@ -257,20 +257,20 @@ impl Machine {
         Ok(())
     }
 
-    /// What a register's cell holds.
+    /// Returns the value of a register's cell.
     ///
     /// # Errors
-    /// No such register, or it has no such cell.
+    /// Returns a [`ChangeError`] if there is no such register, or it has no such cell.
     pub fn cell(&self, register: &str, index: usize) -> Result<u128, ChangeError> {
         let number = self.register(register)?;
         let cells = &self.registers[number];
         cells.get(index).copied().ok_or(ChangeError::Cell(cells.len()))
     }
 
-    /// Writes a register's cell; bits above its width are cut.
+    /// Writes a register's cell. Bits above its width are ignored.
     ///
     /// # Errors
-    /// No such register, or it has no such cell.
+    /// Returns a [`ChangeError`] if there is no such register, or it has no such cell.
     pub fn set_cell(&mut self, register: &str, index: usize, value: u128) -> Result<(), ChangeError> {
         let number = self.register(register)?;
         let width = self.program.checked.registers[number].width;

@@ -1,4 +1,4 @@
-//! A program as it was written.
+//! The syntax tree of a program.
 
 use super::error::At;
 use super::lexer::Number;
@@ -135,7 +135,7 @@ pub(super) enum Statement<'s> {
 }
 
 impl Statement<'_> {
-    /// Where it begins, roughly: that of a block is the place of its first statement.
+    /// Returns the approximate position of the start. For a block it is the position of its first statement.
     pub(super) fn at(&self) -> At {
         match self {
             Self::Empty => 0,
@@ -151,7 +151,7 @@ impl Statement<'_> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Without a word: of an action, what the table's entry gives.
+    /// No direction word. For an action's parameter it means that the table's entry gives the value.
     None,
     In,
     Out,
@@ -172,7 +172,7 @@ pub(super) struct Action<'s> {
     pub(super) body: Vec<Statement<'s>>,
 }
 
-/// `name(arguments)` as it stands in tables.
+/// An action call `name(arguments)` in a table.
 #[derive(Clone, Debug)]
 pub(super) struct ActionCall<'s> {
     pub(super) name: Name<'s>,

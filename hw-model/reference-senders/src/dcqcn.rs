@@ -2,31 +2,31 @@
 
 use fabric_model::{Span, Time};
 
-/// Parameters of the reaction point. Rates in bits a second.
+/// Parameters of the reaction point. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dcqcn {
-    /// At which a flow starts.
+    /// The rate at which a flow starts.
     pub line_rate: f64,
     /// The lowest rate.
     pub min_rate: f64,
-    /// g.
+    /// g, the gain of alpha.
     pub gain: f64,
-    /// K: alpha decays when no notification came for so long.
+    /// K: alpha decays if no notification comes for this time.
     pub alpha_timer: Span,
-    /// T: time between increases.
+    /// T: the time between increases.
     pub increase_timer: Span,
-    /// B: bytes between increases.
+    /// B: the bytes between increases.
     pub increase_bytes: u64,
-    /// F: increases by fast recovery.
+    /// F: fast recovery ends when the time counter or the byte counter reaches this value.
     pub fast_recovery: u32,
-    /// R_AI.
+    /// R_AI, the step of an additive increase.
     pub additive_increase: f64,
-    /// R_HAI.
+    /// R_HAI, the step of a hyper increase.
     pub hyper_increase: f64,
 }
 
 impl Dcqcn {
-    /// The paper's parameters for a link of `line_rate`.
+    /// Returns the parameters of the paper for a link of `line_rate`.
     #[must_use]
     pub const fn new(line_rate: f64) -> Self {
         Self {
@@ -42,8 +42,8 @@ impl Dcqcn {
         }
     }
 
-    /// The defaults of the simulator published with Zhu et al., "ECN or delay", CoNEXT 2016 (ns3-rdma). It begins with an
-    /// alpha of 0.5; here it is 1, as in the paper.
+    /// Returns the defaults of the simulator published with Zhu et al., "ECN or delay", CoNEXT 2016 (ns3-rdma).
+    /// The simulator starts with an alpha of 0.5. Here alpha starts as 1, as in the paper.
     #[must_use]
     pub const fn simulator(line_rate: f64) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Dcqcn {
     }
 }
 
-/// What a flow keeps from its first notification on.
+/// The state that a flow keeps from its first notification on.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     target: f64,
@@ -67,7 +67,7 @@ struct Limit {
     byte_stage: u32,
 }
 
-/// The rate of a flow.
+/// The rate of one flow at its sender.
 #[derive(Clone, Copy, Debug)]
 pub struct ReactionPoint {
     parameters: Dcqcn,
@@ -78,38 +78,38 @@ pub struct ReactionPoint {
 }
 
 impl ReactionPoint {
-    /// At line rate, without a limit until the first notification.
+    /// Creates a flow that sends at line rate. It has no limit until the first notification.
     #[must_use]
     pub const fn new(parameters: Dcqcn) -> Self {
         Self { parameters, rate: parameters.line_rate, alpha: 1.0, limit: None, notifications: 0 }
     }
 
-    /// R_C, bits a second.
+    /// Returns R_C, in bits per second.
     pub const fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// R_T, bits a second.
+    /// Returns R_T, in bits per second.
     pub fn target(&self) -> f64 {
         self.limit.map_or(self.rate, |limit| limit.target)
     }
 
-    /// The congestion estimate, 0 to 1.
+    /// Returns the congestion estimate, from 0 to 1.
     pub const fn alpha(&self) -> f64 {
         self.alpha
     }
 
-    /// Notifications received.
+    /// Returns the number of notifications received.
     pub const fn notifications(&self) -> u64 {
         self.notifications
     }
 
-    /// When [`Self::on_timer`] is to be called.
+    /// Returns when the caller must call [`Self::on_timer`].
     pub fn timer(&self) -> Option<Time> {
         self.limit.map(|limit| limit.alpha_due.min(limit.increase_due))
     }
 
-    /// A notification has come: equation 1, and all that counts towards an increase starts anew.
+    /// Handles a notification: applies equation 1, resets the counters of the increases and restarts the timers.
     pub fn on_notification(&mut self, now: Time) {
         self.notifications += 1;
         self.limit = Some(Limit {
@@ -124,7 +124,7 @@ impl ReactionPoint {
         self.alpha = (1.0 - self.parameters.gain) * self.alpha + self.parameters.gain;
     }
 
-    /// Bytes were sent.
+    /// Counts bytes that were sent, and increases the rate if the byte counter says so.
     pub fn on_sent(&mut self, bytes: u64) {
         let parameters = self.parameters;
         let Some(limit) = &mut self.limit else { return };
@@ -136,7 +136,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Does what is due at `now`: equation 2, and the increases by time.
+    /// Does what is due at `now`: the decay of alpha (equation 2), and the increases by time.
     pub fn on_timer(&mut self, now: Time) {
         let parameters = self.parameters;
         while let Some(limit) = self.limit.as_mut().filter(|limit| limit.alpha_due <= now) {
@@ -150,8 +150,9 @@ impl ReactionPoint {
         }
     }
 
-    /// Fast recovery until one of the counters has reached F, hyper increase behind F of both, additive increase
-    /// in between; R_C goes half of the way to R_T each time (equations 3 and 4).
+    /// Increases the rate (equations 3 and 4). It is fast recovery until one of the counters has reached F, hyper
+    /// increase after both counters have passed F, and additive increase otherwise. Each time, R_C moves half of
+    /// the way to R_T.
     fn increase(&mut self) {
         let parameters = self.parameters;
         let Some(limit) = &mut self.limit else { return };

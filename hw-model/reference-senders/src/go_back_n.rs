@@ -1,4 +1,4 @@
-//! Go-back-N, by which RoCEv2 retransmits.
+//! Go-back-N, the retransmission scheme of RoCEv2.
 
 use fabric_model::{Span, Time};
 
@@ -14,23 +14,24 @@ pub struct GoBackNSender {
 }
 
 impl GoBackNSender {
-    /// At most `window` segments are in flight; all of them are sent again when nothing was acknowledged for `timeout`.
+    /// Creates a sender with at most `window` segments in flight. It sends all of them again if nothing was
+    /// acknowledged for `timeout`.
     #[must_use]
     pub const fn new(window: u64, timeout: Span) -> Self {
         Self { window, timeout, unacknowledged: 0, next: 0, highest: 0, timer: None }
     }
 
-    /// When [`Self::on_timer`] is to be called.
+    /// Returns when the caller must call [`Self::on_timer`].
     pub const fn timer(&self) -> Option<Time> {
         self.timer
     }
 
-    /// The window allows a segment.
+    /// Returns true if the window allows another segment.
     pub const fn may_send(&self) -> bool {
         self.next < self.unacknowledged + self.window
     }
 
-    /// Sends the next segment, if the window allows: its number, and whether it was sent before.
+    /// Sends the next segment, if the window allows it. Returns its number, and whether it was sent before.
     pub fn transmit(&mut self, now: Time) -> Option<(u64, bool)> {
         if !self.may_send() {
             return None;
@@ -43,7 +44,7 @@ impl GoBackNSender {
         Some((segment, retransmission))
     }
 
-    /// All segments before `next` have arrived.
+    /// Handles an acknowledgment: all segments before `next` have arrived.
     pub fn on_ack(&mut self, now: Time, next: u64) {
         if next > self.unacknowledged && next <= self.highest {
             self.unacknowledged = next;
@@ -52,7 +53,7 @@ impl GoBackNSender {
         }
     }
 
-    /// The receiver waits for `next`: back to it.
+    /// Handles a negative acknowledgment: the receiver waits for `next`, and the sender goes back to it.
     pub fn on_nack(&mut self, now: Time, next: u64) {
         if next >= self.unacknowledged && next <= self.highest {
             self.unacknowledged = next;
@@ -61,7 +62,7 @@ impl GoBackNSender {
         }
     }
 
-    /// The timer has expired: back to the first segment not acknowledged.
+    /// Handles the timer. If it has expired, the sender goes back to the first segment that is not acknowledged.
     pub fn on_timer(&mut self, now: Time) {
         if self.timer.is_some_and(|timer| timer <= now) {
             self.next = self.unacknowledged;
@@ -70,30 +71,30 @@ impl GoBackNSender {
     }
 }
 
-/// What a receiver answers.
+/// The answer of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoBackNAnswer {
-    /// All before this segment have arrived.
+    /// All segments before this one have arrived.
     Ack(u64),
     /// This segment is missing.
     Nack(u64),
 }
 
-/// A receiver that keeps nothing out of order.
+/// A receiver that discards segments that arrive out of order.
 #[derive(Clone, Debug, Default)]
 pub struct GoBackNReceiver {
     next: u64,
-    /// The negative acknowledgment for `next` is out.
+    /// True if the negative acknowledgment for `next` was sent.
     nacked: bool,
 }
 
 impl GoBackNReceiver {
-    /// The segment it waits for.
+    /// Returns the segment that the receiver waits for.
     pub const fn next(&self) -> u64 {
         self.next
     }
 
-    /// A segment has arrived. Only the first one behind a gap is answered.
+    /// Handles a segment that has arrived. After a gap, only the first segment is answered.
     pub fn on_segment(&mut self, segment: u64) -> Option<GoBackNAnswer> {
         if segment > self.next {
             let answers = !self.nacked;

@@ -1,48 +1,48 @@
-//! The sender of TCP NewReno: RFC 6582, with congestion control after RFC 5681, limited transmit after RFC 3042 and
-//! the timer of RFC 6298.
+//! The sender of TCP NewReno: RFC 6582, with congestion control by RFC 5681, limited transmit by RFC 3042 and the
+//! timer of RFC 6298.
 //!
-//! Where the RFCs leave a choice it is made as follows.
-//! - Slow start ends when cwnd reaches ssthresh (RFC 5681, 3.1: either will do when they are equal).
-//! - Congestion avoidance counts acknowledged bytes and adds a segment per window (RFC 5681, 3.1, the way it
-//!   recommends); the count outlives a fast recovery and starts anew with a timeout.
+//! Where the RFCs leave a choice, this sender does the following:
+//! - Slow start ends when cwnd reaches ssthresh (RFC 5681, 3.1: when they are equal, both are allowed).
+//! - Congestion avoidance counts acknowledged bytes and adds one segment per window (RFC 5681, 3.1, the
+//!   recommended way). Fast recovery does not reset the count. A timeout does.
 //! - ssthresh is rounded down to whole segments.
-//! - A full acknowledgment sets cwnd to the lesser of ssthresh and a segment more than what is in flight (RFC 6582,
-//!   3.2, step 3, option 1, which avoids a burst).
+//! - A full acknowledgment sets cwnd to the smaller of ssthresh and one segment more than the data in flight
+//!   (RFC 6582, 3.2, step 3, option 1, which avoids a burst).
 //! - Only the first partial acknowledgment of a fast recovery restarts the timer (step 3: the impatient variant).
-//! - "Recover" alone decides about a fast retransmit; no heuristic of section 4 is added.
+//! - "Recover" alone decides about a fast retransmit. None of the heuristics of section 4 is used.
 
 use fabric_model::{Span, Time};
 
 use super::retransmission_timer::{RetransmissionTimer, TimeoutBounds};
 
-/// What a sender is set up with. Sizes in bytes.
+/// The configuration of a sender. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewRenoConfig {
-    /// SMSS: every segment has this size.
+    /// SMSS. Every segment has this size.
     pub segment: u64,
-    /// IW.
+    /// IW, the initial window.
     pub initial_window: u64,
     /// The receiver's window.
     pub receive_window: u64,
-    /// Bounds of RTO.
+    /// Bounds of RTO, the retransmission timeout.
     pub timeout: TimeoutBounds,
 }
 
-/// A segment to be sent.
+/// A segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
-    /// Its first byte.
+    /// The sequence number of its first byte.
     pub sequence: u64,
-    /// It was sent before.
+    /// True if the segment was sent before.
     pub retransmission: bool,
 }
 
-/// What a sender took for a loss.
+/// An event that the sender takes as a sign of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossEvent {
     /// Three duplicate acknowledgments.
     FastRetransmit,
-    /// The timer.
+    /// The retransmission timer expired.
     Timeout,
 }
 
@@ -52,31 +52,31 @@ pub struct NewRenoSender {
     config: NewRenoConfig,
     /// SND.UNA.
     unacknowledged: u64,
-    /// SND.NXT; a timeout takes it back.
+    /// SND.NXT. A timeout sets it back.
     next: u64,
-    /// One behind the highest byte sent.
+    /// One more than the highest byte sent.
     highest: u64,
     cwnd: u64,
     ssthresh: u64,
     /// Bytes acknowledged since cwnd last grew in congestion avoidance.
     acknowledged: u64,
     duplicates: u32,
-    /// Bytes sent by limited transmit since the first of these duplicates.
+    /// Bytes sent by limited transmit since the first of the current duplicates.
     limited: u64,
     in_fast_recovery: bool,
     had_partial: bool,
-    /// One behind the RFC's "recover".
+    /// One more than the RFC's "recover".
     recover: u64,
-    /// SND.UNA is to be retransmitted whatever the window says.
+    /// The segment at SND.UNA must be retransmitted, even if the window does not allow it.
     retransmits: bool,
-    /// Segments before this one were retransmitted by way of the timer.
+    /// One more than the last byte of the segment that the timer last retransmitted.
     timer_retransmitted: u64,
     estimate: RetransmissionTimer,
     timer: Option<Time>,
 }
 
 impl NewRenoSender {
-    /// Nothing is sent yet.
+    /// Creates a sender that has sent nothing yet.
     #[must_use]
     pub const fn new(config: NewRenoConfig) -> Self {
         Self {
@@ -100,42 +100,43 @@ impl NewRenoSender {
         }
     }
 
-    /// Congestion window, bytes; inflated during fast recovery.
+    /// Returns the congestion window in bytes. It is inflated during fast recovery.
     pub const fn cwnd(&self) -> u64 {
         self.cwnd
     }
 
-    /// Slow start threshold, bytes.
+    /// Returns the slow start threshold in bytes.
     pub const fn ssthresh(&self) -> u64 {
         self.ssthresh
     }
 
-    /// One behind the highest byte acknowledged.
+    /// Returns SND.UNA: one more than the highest byte acknowledged.
     pub const fn unacknowledged(&self) -> u64 {
         self.unacknowledged
     }
 
-    /// True from the third duplicate acknowledgment to the full acknowledgment.
+    /// Returns true from the third duplicate acknowledgment to the full acknowledgment.
     pub const fn in_fast_recovery(&self) -> bool {
         self.in_fast_recovery
     }
 
-    /// RTO.
+    /// Returns RTO, the current retransmission timeout.
     pub const fn timeout(&self) -> Span {
         self.estimate.timeout()
     }
 
-    /// When [`Self::on_timer`] is to be called; `None`: not at all.
+    /// Returns when the caller must call [`Self::on_timer`]. `None` if the timer does not run.
     pub const fn timer(&self) -> Option<Time> {
         self.timer
     }
 
-    /// FlightSize: sent and not acknowledged cumulatively.
+    /// Returns FlightSize: the bytes sent and not yet acknowledged cumulatively.
     const fn flight(&self) -> u64 {
         self.highest - self.unacknowledged
     }
 
-    /// RFC 5681, equation 4. "Additional data sent in limited transmit MUST NOT be included" (3.2, step 2).
+    /// Returns half of FlightSize (RFC 5681, equation 4). "Additional data sent in limited transmit MUST NOT be
+    /// included" (3.2, step 2).
     fn half_flight(&self) -> u64 {
         let half = (self.flight() - self.limited) / 2;
         (half - half % self.config.segment).max(2 * self.config.segment)
@@ -145,14 +146,14 @@ impl NewRenoSender {
         self.timer = Some(now + self.estimate.timeout());
     }
 
-    /// The next segment to be sent at `now`; to be asked until there is none.
+    /// Returns the next segment to send at `now`. The caller repeats the call until it returns `None`.
     pub fn transmit(&mut self, now: Time) -> Option<Transmission> {
         let segment = self.config.segment;
         let transmission = if self.retransmits {
             self.retransmits = false;
             Transmission { sequence: self.unacknowledged, retransmission: true }
         } else {
-            // RFC 3042: the first two duplicates allow a segment each beyond the window.
+            // RFC 3042: each of the first two duplicates allows one segment beyond the window.
             let extra = if self.in_fast_recovery { 0 } else { u64::from(self.duplicates.min(2)) * segment };
             let window = (self.cwnd + extra).min(self.config.receive_window);
             if self.next + segment > self.unacknowledged + window {
@@ -173,8 +174,8 @@ impl NewRenoSender {
         Some(transmission)
     }
 
-    /// An acknowledgment of all bytes before `acknowledgment` has come; `round_trip` is what its timestamp says.
-    /// The loss it shows, if it does.
+    /// Handles an acknowledgment of all bytes before `acknowledgment`. `round_trip` is the round-trip time by its
+    /// timestamp. Returns the loss that the acknowledgment shows, if any.
     pub fn on_ack(&mut self, now: Time, acknowledgment: u64, round_trip: Option<Span>) -> Option<LossEvent> {
         if acknowledgment > self.highest || acknowledgment < self.unacknowledged {
             return None;
@@ -211,7 +212,7 @@ impl NewRenoSender {
         None
     }
 
-    /// RFC 6582, 3.2, step 2; RFC 5681, 3.2, steps 2 to 4.
+    /// Handles a duplicate acknowledgment: RFC 6582, 3.2, step 2; RFC 5681, 3.2, steps 2 to 4.
     fn on_duplicate(&mut self) -> Option<LossEvent> {
         if self.in_fast_recovery {
             self.cwnd += self.config.segment;
@@ -222,7 +223,7 @@ impl NewRenoSender {
             return None;
         }
         self.ssthresh = self.half_flight();
-        // The window that follows takes them in.
+        // From here on the new window includes the segments of limited transmit.
         self.limited = 0;
         self.recover = self.highest;
         self.cwnd = self.ssthresh + 3 * self.config.segment;
@@ -232,7 +233,7 @@ impl NewRenoSender {
         Some(LossEvent::FastRetransmit)
     }
 
-    /// RFC 6582, 3.2, step 3, "partial acknowledgments".
+    /// Handles a partial acknowledgment: RFC 6582, 3.2, step 3, "partial acknowledgments".
     fn on_partial(&mut self, bytes: u64) {
         let segment = self.config.segment;
         self.retransmits = true;
@@ -243,7 +244,7 @@ impl NewRenoSender {
         }
     }
 
-    /// RFC 5681, 3.1.
+    /// Grows the congestion window: RFC 5681, 3.1.
     fn grow(&mut self, bytes: u64) {
         let segment = self.config.segment;
         if self.cwnd < self.ssthresh {
@@ -258,7 +259,7 @@ impl NewRenoSender {
         self.cwnd = self.cwnd.min(self.config.receive_window);
     }
 
-    /// The timer has expired: RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; RFC 6582, 3.2, step 4.
+    /// Handles the timer, if it has expired: RFC 6298, 5.4 to 5.6; RFC 5681, 3.1; RFC 6582, 3.2, step 4.
     pub fn on_timer(&mut self, now: Time) -> Option<LossEvent> {
         if self.timer.is_none_or(|timer| timer > now) {
             return None;

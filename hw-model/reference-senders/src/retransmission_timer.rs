@@ -1,51 +1,51 @@
-//! The retransmission timeout: RFC 6298.
+//! The retransmission timeout of TCP: RFC 6298.
 
 use fabric_model::Span;
 
-/// Bounds of the timeout.
+/// Bounds of the timeout. The numbers are sections of RFC 6298.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeoutBounds {
-    /// Before the first measurement (2.1).
+    /// The timeout before the first measurement (2.1).
     pub initial: Span,
-    /// At least (2.4).
+    /// The shortest timeout (2.4).
     pub min: Span,
-    /// At most (2.5).
+    /// The longest timeout (2.5).
     pub max: Span,
 }
 
-/// Smoothed round-trip time, variation, and the timeout that follows from them.
+/// The smoothed round-trip time, its variation, and the timeout that follows from them.
 #[derive(Clone, Copy, Debug)]
 pub struct RetransmissionTimer {
     bounds: TimeoutBounds,
-    /// SRTT and RTTVAR, picoseconds.
+    /// SRTT and RTTVAR, in picoseconds.
     estimate: Option<(u64, u64)>,
     timeout: Span,
 }
 
 impl RetransmissionTimer {
-    /// Before the first measurement.
+    /// Creates a timer without a measurement.
     #[must_use]
     pub const fn new(bounds: TimeoutBounds) -> Self {
         Self { bounds, estimate: None, timeout: bounds.initial }
     }
 
-    /// RTO.
+    /// Returns RTO, the current timeout.
     pub const fn timeout(&self) -> Span {
         self.timeout
     }
 
-    /// SRTT; `None` before the first measurement.
+    /// Returns SRTT, or `None` before the first measurement.
     pub fn smoothed(&self) -> Option<Span> {
         self.estimate.map(|(smoothed, _)| Span(smoothed))
     }
 
-    /// A round trip was measured (2.2, 2.3): `alpha` is 1/8, `beta` 1/4, K 4. The clock's granularity G is a
-    /// picosecond.
+    /// Takes in the measurement of a round trip (2.2, 2.3). `alpha` is 1/8, `beta` is 1/4, K is 4. The clock's
+    /// granularity G is one picosecond.
     pub fn measured(&mut self, sample: Span) {
         let sample = sample.0;
         let (smoothed, variation) = match self.estimate {
             None => (sample, sample / 2),
-            // The variation first, with the former SRTT.
+            // The variation uses the former SRTT.
             Some((smoothed, variation)) => {
                 ((7 * smoothed + sample) / 8, (3 * variation + smoothed.abs_diff(sample)) / 4)
             }
@@ -55,7 +55,7 @@ impl RetransmissionTimer {
         self.timeout = timeout.max(self.bounds.min).min(self.bounds.max);
     }
 
-    /// The timer has expired (5.5): doubled.
+    /// Doubles the timeout, because the timer has expired (5.5).
     pub fn back_off(&mut self) {
         self.timeout = Span(self.timeout.0.saturating_mul(2)).min(self.bounds.max);
     }

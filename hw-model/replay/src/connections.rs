@@ -9,28 +9,28 @@ use transport_common::connection::Entry;
 
 use super::{Difference, Divergence};
 
-/// Connections that the runs of a replay share.
+/// The connections, shared by the runs of a replay.
 pub type Shared = Rc<RefCell<Connections>>;
 
-/// One as far as it is known.
+/// A known connection.
 struct Connected {
-    /// `None` while a step has it.
+    /// The current state. `None` while a step has it.
     entry: Option<Box<Entry>>,
     settings: Settings,
-    /// How it has to be when it has made as many steps as these.
+    /// Recorded states. The connection is compared with each when it has made the same number of steps.
     checks: Vec<Box<Entry>>,
 }
 
-/// What a run is to a connection.
+/// The position of a run relative to the steps of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// All its steps are still to be made.
+    /// All steps of the run are after the connection's current state.
     Ahead,
-    /// All its steps were made before the trace told the connection.
+    /// All steps of the run were before the trace recorded the connection.
     Behind,
-    /// Some were: it cannot be made again.
+    /// Some steps of the run were before. The run cannot be replayed.
     Between,
-    /// The connection was not told yet.
+    /// The trace has not recorded the connection yet.
     Unknown,
 }
 
@@ -38,14 +38,15 @@ pub enum Standing {
 #[derive(Default)]
 pub struct Connections {
     slots: FxHashMap<u32, Connected>,
-    /// Connections compared whole.
+    /// Number of comparisons of a whole connection.
     pub(super) checked: u64,
-    /// The first difference that is no run's.
+    /// The first difference that does not belong to a run.
     pub(super) differing: Option<Divergence>,
 }
 
 impl Connections {
-    /// The trace tells a connection: a known one is to be like that after as many steps, an unknown one is like that.
+    /// Takes a recorded connection. If the connection is known, it is compared after the same number of steps. If
+    /// it is unknown, this becomes its state.
     pub fn told(&mut self, slot: u32, entry: Box<Entry>, settings: Settings) {
         if let Some(known) = self.slots.get_mut(&slot)
             && let Some(current) = &known.entry
@@ -58,7 +59,7 @@ impl Connections {
         self.slots.insert(slot, Connected { entry: Some(entry), settings, checks: vec![] });
     }
 
-    /// How a run with these steps stands to the connection of `slot`.
+    /// Returns the position of a run with these steps relative to the connection of `slot`.
     pub fn standing(&self, slot: u32, steps: &[u64]) -> Standing {
         let Some(made) = self.steps_made(slot) else { return Standing::Unknown };
         let behind = steps.iter().filter(|step| **step <= made).count();
@@ -69,27 +70,27 @@ impl Connections {
         }
     }
 
-    /// Steps that the connection of `slot` has made, if it is known.
+    /// Returns the number of steps that the connection of `slot` has made, if it is known.
     pub fn steps_made(&self, slot: u32) -> Option<u64> {
         Some(self.slots.get(&slot)?.entry.as_ref()?.tables.steps)
     }
 
-    /// Forgets a connection until it is told anew.
+    /// Forgets a connection until the trace records it again.
     pub fn forget(&mut self, slot: u32) {
         self.slots.remove(&slot);
     }
 
-    /// Forgets all: runs were lost.
+    /// Forgets all connections, because runs were lost.
     pub fn forget_all(&mut self) {
         self.slots.clear();
     }
 
-    /// Number of connections known.
+    /// Returns the number of known connections.
     pub fn known(&self) -> usize {
         self.slots.len()
     }
 
-    /// A connection that has not come as far as it was told to be, and the first step that is missing.
+    /// Returns a connection that has made fewer steps than one of its recorded states, and its first missing step.
     pub fn behind(&self) -> Option<(u32, u64)> {
         let behind = |(slot, known): (&u32, &Connected)| {
             let made = known.entry.as_ref()?.tables.steps;
@@ -110,7 +111,7 @@ impl Connections {
         self.check(slot);
     }
 
-    /// Compares a connection with what was told of it, if it has come so far.
+    /// Compares a connection with its recorded states of the same number of steps.
     fn check(&mut self, slot: u32) {
         let Some(known) = self.slots.get_mut(&slot) else { return };
         let Some(entry) = &known.entry else { return };
@@ -120,7 +121,7 @@ impl Connections {
             if check.tables.steps > step {
                 return true;
             }
-            // One of fewer steps was told late: it was compared when it was the latest.
+            // A recorded state with fewer steps came too late to be compared. It is dropped.
             if check.tables.steps == step {
                 checked += 1;
                 differing = differing.or(first_difference(entry, check));
@@ -133,7 +134,7 @@ impl Connections {
         {
             self.differing = Some(Divergence {
                 run: None,
-                kind: "a connection as the trace tells it",
+                kind: "a connection that the trace recorded",
                 slot: Some(slot),
                 step: Some(step),
                 difference: Difference::Entry { byte },
@@ -142,7 +143,7 @@ impl Connections {
     }
 }
 
-/// The first byte in which two entries differ.
+/// Returns the first byte in which two entries differ.
 fn first_difference(a: &Entry, b: &Entry) -> Option<usize> {
     let (a, b) = (bytemuck::bytes_of(a), bytemuck::bytes_of(b));
     if a == b { None } else { a.iter().zip(b).position(|(a, b)| a != b) }

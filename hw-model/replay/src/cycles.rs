@@ -1,4 +1,4 @@
-//! A replay in cycles: the same decisions, made by the blocks of the card.
+//! A replay in cycles: the blocks of the card serve the same decisions.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -7,27 +7,27 @@ use clocked::Cycle;
 use falcon_nic::{
     Backend, Offer, ParameterError, Parameters, Pipeline, Script, Source, Statistics, Task, wire_bytes,
 };
-use transport_common::tape::outcome;
+use transport_common::tape::Outcome;
 use transport_common::units::Picoseconds;
 
 use super::{Decisions, Ended, RecordedRun, Replayed, TraceReader};
 
-/// What a replay in cycles came to.
+/// The result of a replay in cycles.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// What the card counted.
+    /// The statistics of the card.
     pub statistics: Statistics,
-    /// Cycle in which the last event was offered.
+    /// The cycle in which the last event was offered.
     pub offered: Cycle,
-    /// Connections that took part.
+    /// Number of connections with events.
     pub connections: usize,
 }
 
-/// Runs that may be under way or waiting in the card at once; more are not read yet.
+/// Maximum number of runs that are in progress or wait in the card. The replay reads no further runs until then.
 const AHEAD: usize = 1 << 14;
 
 impl Backend for Replayed {
-    /// The trace has its own readings of the clock.
+    /// Does nothing, because the trace has its own clock readings.
     fn set_time(&mut self, _: Picoseconds) {}
 
     fn step_after(&self, slot: u32) -> Option<u64> {
@@ -36,39 +36,41 @@ impl Backend for Replayed {
     }
 }
 
-/// Why a replay in cycles ended before its trace.
+/// The reason why a replay in cycles ended before its trace.
 #[derive(Debug, thiserror::Error)]
 pub enum CyclesError {
-    /// The parameters describe no hardware.
+    /// A parameter is out of range.
     #[error(transparent)]
     Parameters(#[from] ParameterError),
     /// The trace cannot be read, or something differs.
     #[error(transparent)]
     Ended(#[from] Ended),
-    /// The card stands still although runs are under way: a fault of the model.
-    #[error("the card stands still with {0} events under way")]
+    /// The card makes no progress although runs are in progress. This is a fault of the model.
+    #[error("the card makes no progress with {0} unfinished events: this is a fault of the model, report it")]
     Stalled(usize),
 }
 
-/// The runs of a trace in the card's blocks.
+/// Serves the runs of a trace in the blocks of the card.
 ///
-/// Decisions are made in the order of the trace. Then the events come in that order, as fast as the line in carries their
-/// frames and the line out carries what they send: the trace says what happens, the rate how fast. Nothing is dropped; what the receive buffer would have to hold is told.
+/// It makes the decisions in the order of the trace. Then it offers the events in that order, as fast as the
+/// incoming line carries their frames and the outgoing line carries the frames that they send. So the trace
+/// decides the events, and the rate decides their speed. No frame is dropped. The statistics report how much the
+/// receive buffer would have to hold.
 pub struct InCycles {
     pipeline: Pipeline<Replayed>,
     slots: HashSet<u32>,
-    /// When the lines are free, picoseconds.
+    /// The times in picoseconds when the incoming and the outgoing line are free.
     line_in: u64,
     line_out: u64,
-    /// When the last event was offered.
+    /// The time in picoseconds when the last event was offered.
     latest: u64,
 }
 
 impl InCycles {
-    /// Replays the first `events` runs of a trace; `progress` is told how many have been read.
+    /// Replays the first `events` runs of a trace. `progress` gets the number of runs read so far.
     ///
     /// # Errors
-    /// [`CyclesError`].
+    /// Returns a [`CyclesError`] if the replay ends before its trace.
     pub fn replay(
         reader: &mut TraceReader<impl Read>,
         parameters: &Parameters,
@@ -93,7 +95,7 @@ impl InCycles {
         })
     }
 
-    /// Gives the card a run that was made, when the lines have carried its frames.
+    /// Offers a run to the card at the time when the lines have carried its frames.
     fn offer(&mut self, task: Task, script: Script<Replayed>) {
         let recorded = script.backend().run();
         self.slots.extend(recorded.slot);
@@ -117,7 +119,7 @@ impl InCycles {
         self.pipeline.offer(Offer { task, source: Source::Script(script), bytes }, at);
     }
 
-    /// Lets the card work until at most `left` events are under way.
+    /// Runs the card until at most `left` events are unfinished.
     fn run_down_to(&mut self, left: usize) -> Result<(), CyclesError> {
         while self.pipeline.unfinished() > left {
             if self.pipeline.next_event().is_none() {
@@ -132,14 +134,14 @@ impl InCycles {
 }
 
 impl RecordedRun {
-    /// Bytes of the frame that it sent, if it sent one.
+    /// Returns the bytes of the frame that the run sent, if it sent one.
     fn sent_bytes(&self) -> Option<u32> {
         use transport_common::tape::Tag;
         let (mut length, mut transmits) = (self.frame_length, false);
         for note in self.notes().map_while(Result::ok) {
             match note.tag {
                 Tag::Resize if note.short != 0 => length = note.words.first().copied().unwrap_or(0),
-                Tag::End => transmits = note.short == outcome::TRANSMIT,
+                Tag::End => transmits = Outcome(note.short) == Outcome::TRANSMIT,
                 _ => {}
             }
         }

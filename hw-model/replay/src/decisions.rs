@@ -1,4 +1,4 @@
-//! The decisions of a trace, made again in its order.
+//! Makes the decisions of a trace again, in its order.
 
 use std::io::Read;
 use std::rc::Rc;
@@ -7,29 +7,29 @@ use falcon_nic::{Making, Script, Spares, Task, Written};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use transport_common::datapath::{Turn, Verdict};
-use transport_common::tape::run;
+use transport_common::tape::RunKind;
 
 use super::connections::Standing;
 use super::{Chunk, Difference, Divergence, ReadError, RecordedRun, Replayed, Shared, TraceReader};
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Runs made again.
+    /// Number of runs that were replayed.
     pub events: u64,
-    /// Steps of connections in them.
+    /// Number of connection steps in these runs.
     pub steps: u64,
-    /// Connections compared whole, context and tables.
+    /// Number of comparisons of a whole connection, with context and tables.
     pub connections_compared: u64,
-    /// Runs from before their connection was told, or that were cut by that.
+    /// Number of runs with a step before the trace recorded their connection. They are not replayed.
     pub before: u64,
-    /// Runs that could not be made again because others before them were lost.
+    /// Number of runs that could not be replayed because runs before them were lost.
     pub abandoned: u64,
-    /// Runs that the trace says were lost.
+    /// Number of runs that were lost according to the trace.
     pub lost: u64,
 }
 
-/// Why a replay ended before its trace.
+/// The reason why a replay ended before its trace.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
     /// The trace cannot be read.
@@ -40,24 +40,24 @@ pub enum Ended {
     Diverged(#[from] Divergence),
 }
 
-/// Makes the runs of a trace again, in the order of their connections' steps, and compares them.
+/// Replays the runs of a trace in the order of their connections' steps, and compares them.
 #[derive(Default)]
 pub struct Decisions {
     connections: Shared,
     spares: Spares,
-    /// Runs that wait for their turn, by slot and steps before it.
+    /// Runs that wait for earlier steps of their connection, by slot and the number of these steps.
     waiting: FxHashMap<(u32, u64), (Making<Replayed>, Task)>,
     summary: Summary,
 }
 
-/// What is done with a run that was made.
+/// A function that takes a replayed run.
 type Made<'a> = &'a mut dyn FnMut(Task, Script<Replayed>);
 
 impl Decisions {
-    /// Replays a whole trace. `progress` is told the runs read so far.
+    /// Replays a whole trace. `progress` gets the number of runs read so far.
     ///
     /// # Errors
-    /// [`Ended`]: the first difference, or why the trace cannot be read on.
+    /// Returns [`Ended`] with the first difference, or with the reason why the trace cannot be read.
     pub fn replay(
         reader: &mut TraceReader<impl Read>,
         mut progress: impl FnMut(u64),
@@ -69,7 +69,8 @@ impl Decisions {
         Ok(this.end()?)
     }
 
-    /// Takes the next piece of a trace and hands over the runs that could be made then; false at the end.
+    /// Takes the next chunk of a trace, and passes the runs that can be replayed now to `made`. Returns false at
+    /// the end.
     pub(super) fn take(
         &mut self,
         reader: &mut TraceReader<impl Read>,
@@ -80,7 +81,7 @@ impl Decisions {
                 self.connections.borrow_mut().told(slot, entry, settings);
             }
             Chunk::Run(run) => self.make(reader.runs() - 1, run, made)?,
-            // What waits for a run that is missing cannot be made, and the connections are told anew.
+            // Runs that wait for a lost run cannot be replayed. The trace records the connections again.
             Chunk::Lost(_) => {
                 self.abandon(|_| true);
                 self.connections.borrow_mut().forget_all();
@@ -96,7 +97,7 @@ impl Decisions {
         }
     }
 
-    /// Makes a run, now or when its turn has come, and those that waited for it.
+    /// Replays a run and the runs that waited for it. If the run has to wait itself, it is stored.
     fn make(&mut self, number: u64, recorded: RecordedRun, made: Made<'_>) -> Result<(), Divergence> {
         if let Some(slot) = recorded.slot {
             let standing = self.connections.borrow().standing(slot, &recorded.steps);
@@ -110,7 +111,7 @@ impl Decisions {
             }
         }
         let task = match recorded.kind {
-            run::RECEIVE => Task::Receive,
+            RunKind::RECEIVE => Task::Receive,
             _ => Task::Turn { look_at_wheel: recorded.looked_at_wheel },
         };
         let backend = Replayed::new(number, Rc::new(recorded), Rc::clone(&self.connections));
@@ -141,10 +142,10 @@ impl Decisions {
         Ok(())
     }
 
-    /// What it came to, if nothing is missing.
+    /// Returns the summary, if nothing is missing.
     fn end(mut self) -> Result<Summary, Divergence> {
         self.summary.connections_compared = self.connections.borrow().checked;
-        // The step behind those that a connection has made is the one for which others wait.
+        // The waiting runs wait for the next step of their connection.
         let waiting =
             self.waiting.keys().min().map(|(slot, after)| {
                 (*slot, self.connections.borrow().steps_made(*slot).unwrap_or(*after) + 1)
@@ -161,7 +162,7 @@ impl Decisions {
         Ok(self.summary)
     }
 
-    /// Gives up the runs that wait for a step of such connections.
+    /// Drops the runs that wait for a step of the connections that `of` selects.
     fn abandon(&mut self, of: impl Fn(u32) -> bool) {
         let before = self.waiting.len();
         self.waiting.retain(|(slot, _), _| !of(*slot));
@@ -169,7 +170,7 @@ impl Decisions {
     }
 }
 
-/// What differs in a run that was made.
+/// Returns the difference in a replayed run, if there is one.
 fn difference(script: &Script<Replayed>, task: Task) -> Option<Divergence> {
     let (verdict, idle) = script.ending();
     let backend = script.backend();

@@ -1,49 +1,49 @@
-//! What a difference is said to be.
+//! The differences between a replay and its trace.
 
 use std::fmt;
 
 use transport_common::tape::Tag;
 
-/// How what was done differs from what the trace has.
+/// A difference between the replay and the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Something else was asked for.
+    /// The replay made another call to the platform.
     Asked {
-        /// Of the platform, now.
+        /// The call in the replay.
         now: Tag,
-        /// In the trace; `None`: nothing any more.
+        /// The call in the trace. `None` if the trace has no further calls.
         recorded: Option<Tag>,
     },
-    /// The same was asked for with other arguments.
+    /// The replay made the same call with other arguments.
     Arguments {
-        /// What.
+        /// The call.
         of: Tag,
-        /// Now.
+        /// The arguments in the replay.
         now: Vec<u32>,
-        /// In the trace.
+        /// The arguments in the trace.
         recorded: Vec<u32>,
     },
-    /// The context is another after the step.
+    /// The context after the step differs.
     Context,
-    /// The header of the frame to send is another, from this byte on.
+    /// The header of the frame to send differs.
     Header {
-        /// Offset in the frame.
+        /// Offset of the first different byte in the frame.
         byte: usize,
-        /// Now.
+        /// The byte in the replay.
         now: u8,
-        /// In the trace.
+        /// The byte in the trace.
         recorded: u8,
     },
-    /// The run ended otherwise: outcomes as [`transport_common::tape::outcome`] has them.
+    /// The run ended with another outcome. The numbers are those of [`transport_common::tape::outcome`].
     Ending {
-        /// Now.
+        /// The outcome in the replay.
         now: u16,
-        /// In the trace.
+        /// The outcome in the trace.
         recorded: u16,
     },
-    /// The whole connection is another, from this byte of the entry on.
+    /// The whole connection differs.
     Entry {
-        /// Offset in the entry.
+        /// Offset of the first different byte in the entry.
         byte: usize,
     },
     /// Runs wait for a step that the trace does not have.
@@ -57,15 +57,20 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asked { now, recorded: Some(recorded) } => {
-                write!(f, "it asks for \"{}\" where the trace has \"{}\"", now.name(), recorded.name())
+                write!(
+                    f,
+                    "the replay asks for \"{}\" where the trace has \"{}\"",
+                    now.name(),
+                    recorded.name()
+                )
             }
             Self::Asked { now, recorded: None } => {
-                write!(f, "it asks for \"{}\" where the trace has nothing more", now.name())
+                write!(f, "the replay asks for \"{}\" where the trace has nothing more", now.name())
             }
             Self::Arguments { of, now, recorded } => {
-                write!(f, "\"{}\" with {now:x?} where the trace has {recorded:x?}", of.name())
+                write!(f, "the replay has \"{}\" with {now:x?} where the trace has {recorded:x?}", of.name())
             }
-            Self::Context => f.write_str("the context after the step is another"),
+            Self::Context => f.write_str("the context after the step differs"),
             Self::Header { byte, now, recorded } => {
                 write!(
                     f,
@@ -76,10 +81,10 @@ impl fmt::Display for Difference {
                 let name = |outcome: &u16| {
                     ["pass", "drop", "transmit", "idle"].get(usize::from(*outcome)).unwrap_or(&"unknown")
                 };
-                write!(f, "it ends with \"{}\" where the trace has \"{}\"", name(now), name(recorded))
+                write!(f, "the replay ends with \"{}\" where the trace has \"{}\"", name(now), name(recorded))
             }
             Self::Entry { byte } => {
-                write!(f, "the connection is another than the trace tells, from byte {byte} of its entry on")
+                write!(f, "the connection differs from the trace, from byte {byte} of its entry on")
             }
             Self::Missing { step } => write!(f, "step {step} of the connection is not in the trace"),
         }
@@ -89,15 +94,15 @@ impl fmt::Display for Difference {
 /// The first difference between a replay and its trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
-    /// Number of the run in the trace, from 0; `None` if it is not a run's.
+    /// Number of the run in the trace, from 0. `None` if the difference does not belong to a run.
     pub run: Option<u64>,
-    /// What kind of run it was.
+    /// The kind of run.
     pub kind: &'static str,
-    /// Connection slot.
+    /// The connection slot.
     pub slot: Option<u32>,
-    /// Number of the step it was in, or behind.
+    /// Number of the step in or after which the difference is.
     pub step: Option<u64>,
-    /// What differs.
+    /// The difference.
     pub difference: Difference,
 }
 

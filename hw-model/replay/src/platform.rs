@@ -1,4 +1,4 @@
-//! The platform of a recorded run: every answer from its tape.
+//! The platform of a recorded run. It takes every answer from the tape.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use transport_common::connection::Entry;
 use transport_common::datapath::{
     Cells, CongestionQueues, Connections, Frames, Host, Locked, MIN_CELL_FRAME, Memory, Scratch, Services,
 };
-use transport_common::queues::Region;
+use transport_common::queues::{AccessFlags, Region};
 use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
 use transport_common::transaction::NO_CELL;
 use transport_common::units::Picoseconds;
@@ -18,7 +18,7 @@ use super::player::{Answer, Player};
 use super::queues::{ReplayedQueues, SettingsCell};
 use super::{Difference, Divergence, RecordedRun, Shared};
 
-/// A frame of which only the begin is known.
+/// A cursor over a frame of which only the first bytes are known.
 #[derive(Clone, Debug)]
 pub struct PrefixCursor {
     prefix: [u8; PREFIX_BYTES],
@@ -34,7 +34,7 @@ impl Cursor for PrefixCursor {
             return None;
         }
         let mut bytes = [0; N];
-        // What lies behind the headers is not kept; no decoder reads it.
+        // The trace has no bytes after the headers, and no decoder reads them.
         let known = self.prefix.get(self.at..).unwrap_or_default();
         let count = known.len().min(N);
         bytes[..count].copy_from_slice(&known[..count]);
@@ -47,7 +47,7 @@ impl Cursor for PrefixCursor {
     }
 }
 
-/// [`Platform`](transport_common::datapath::Platform) of a recorded run.
+/// The [`Platform`](transport_common::datapath::Platform) of a recorded run.
 pub struct Replayed {
     /// Number of the run in its trace.
     number: u64,
@@ -57,33 +57,34 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// For run number `number` of a trace, over the connections of its replay.
+    /// Creates the platform for run number `number` of a trace, over the connections of the replay.
     pub fn new(number: u64, run: Rc<RecordedRun>, connections: Shared) -> Self {
         let frame_length = run.frame_length;
         let player = Rc::new(RefCell::new(Player::new(run)));
         Self { number, player, connections, frame_length }
     }
 
-    /// The run.
+    /// Returns the recorded run.
     pub fn run(&self) -> Rc<RecordedRun> {
         Rc::clone(&self.player.borrow().run)
     }
 
-    /// Number of the run in its trace.
+    /// Returns the number of the run in its trace.
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Connection slot and number of the next step, which can be made when the connection has made the one before.
+    /// Returns the connection slot and the number of the next step. The step can be made when the connection has
+    /// made the step before.
     pub fn waits_for(&self) -> Option<(u32, u64)> {
         let player = self.player.borrow();
         Some((player.run.slot?, player.next_step()?))
     }
 
-    /// Compares the end of the run, and says what differed first, if anything.
+    /// Compares the end of the run. Returns the first difference of the run, if there is one.
     pub fn finish(&self, ending: impl Ending) -> Option<Divergence> {
         let mut player = self.player.borrow_mut();
-        let outcome = ending.outcome();
+        let outcome = ending.outcome().0;
         if let Some(answer) = player.ask(Tag::End, &[])
             && answer.short != outcome
         {
@@ -104,7 +105,7 @@ impl Replayed {
         Some(answer(&player, found))
     }
 
-    /// Whether something succeeded.
+    /// Returns true if the recorded call succeeded.
     fn done(&self, tag: Tag, arguments: &[u32]) -> bool {
         self.ask(tag, arguments, |_, answer| answer.short != 0).unwrap_or(false)
     }
@@ -126,7 +127,7 @@ const fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
-/// A connection of a replay, for the time of a step.
+/// A connection of a replay during a step.
 pub struct ReplayedConnection {
     slot: u32,
     entry: Box<Entry>,
@@ -143,7 +144,7 @@ impl Locked for ReplayedConnection {
 
 impl Host for Replayed {
     fn now(&mut self) -> Picoseconds {
-        // A clock that stood still would look like "not read": behind a difference it shows something.
+        // After a difference the clock returns 1, because 0 would mean that it was not read.
         Picoseconds(self.ask(Tag::Now, &[], |player, answer| player.wide(answer, 0)).unwrap_or(1))
     }
 
@@ -253,7 +254,7 @@ impl Memory for Replayed {
             offset: player.wide(answer, 0),
             length: player.wide(answer, 2),
             key: player.word(answer, 4),
-            access: player.word(answer, 5),
+            access: AccessFlags::from_bits_retain(player.word(answer, 5)),
         };
         self.ask(Tag::Region, &[rkey], region).unwrap_or_default()
     }
@@ -288,10 +289,10 @@ impl Cells for Replayed {
 impl Connections for Replayed {
     type Locked = ReplayedConnection;
 
-    /// The connection has to be at the step before: see [`Replayed::waits_for`].
+    /// Locks the connection. It must have made the step before, see [`Replayed::waits_for`].
     fn lock(&mut self, slot: u32) -> Option<ReplayedConnection> {
         self.player.borrow_mut().ask(Tag::Lock, &[slot])?;
-        // Without the number of a step behind it, the lock was not to be had.
+        // Without a step number after it, the recorded run did not get the lock.
         if !self.player.borrow().stands_at(Tag::Step) {
             return None;
         }
@@ -340,7 +341,7 @@ impl CongestionQueues for Replayed {
         let Some(recorded) = player.value::<CongestionEntry>(Tag::PublishEvent, answer) else {
             return;
         };
-        // Its place in the queue was the platform's choice.
+        // The generation depends on the place in the queue, which the platform chose. So it comes from the trace.
         s.step.output.event.generation = transport_common::congestion::event::Event::generation_of(&recorded);
         s.step.output.event.encode(&mut s.entry);
         if s.entry != recorded {

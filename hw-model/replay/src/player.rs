@@ -1,4 +1,4 @@
-//! Plays the tape of a run: compares what is asked with what was, and gives the answers.
+//! Plays the tape of a run: compares the calls with the recorded ones, and gives the recorded answers.
 
 use bytemuck::AnyBitPattern;
 use std::rc::Rc;
@@ -7,17 +7,17 @@ use transport_common::tape::Tag;
 
 use super::{Difference, RecordedRun};
 
-/// A tape and where it stands.
+/// A tape and the position on it.
 pub(super) struct Player {
     pub(super) run: Rc<RecordedRun>,
     at: usize,
-    /// The first difference; nothing is compared behind it.
+    /// The first difference. Nothing is compared after it.
     pub(super) difference: Option<Difference>,
     /// Number of the latest step.
     pub(super) step: Option<u64>,
 }
 
-/// What the trace has to a question: the small value, and where the words behind the arguments begin.
+/// A recorded answer: its small value, and the position and number of the words after the arguments.
 #[derive(Clone, Copy)]
 pub(super) struct Answer {
     pub(super) short: u16,
@@ -30,8 +30,8 @@ impl Player {
         Self { run, at: 0, difference: None, step: None }
     }
 
-    /// Reads the note of something that was asked with these arguments. `None` if the trace has something else, or had
-    /// before.
+    /// Reads the note of a call with these arguments. Returns `None` if the trace has another note here, or if
+    /// there was a difference before.
     pub(super) fn ask(&mut self, tag: Tag, arguments: &[u32]) -> Option<Answer> {
         if self.difference.is_some() {
             return None;
@@ -59,12 +59,12 @@ impl Player {
         Some(answer)
     }
 
-    /// Whether the note of something comes next.
+    /// Returns true if the next note has this tag.
     pub(super) fn stands_at(&self, tag: Tag) -> bool {
         self.run.note_at(self.at).is_some_and(|(note, _)| note.tag == tag)
     }
 
-    /// Likewise of something whose small value is an argument.
+    /// Reads the note of a call whose small value `short` is an argument too. Otherwise like [`Self::ask`].
     pub(super) fn tell(&mut self, tag: Tag, short: u16, arguments: &[u32]) -> Option<Answer> {
         let answer = self.ask(tag, arguments)?;
         if answer.short != short {
@@ -75,22 +75,22 @@ impl Player {
         Some(answer)
     }
 
-    /// Word `n` of an answer; 0 if it is shorter.
+    /// Returns word `n` of an answer, or 0 if the answer is shorter.
     pub(super) fn word(&self, answer: Answer, n: usize) -> u32 {
         if n < answer.count { self.run.words[answer.words + n] } else { 0 }
     }
 
-    /// Words `n` and `n + 1` of an answer.
+    /// Returns words `n` and `n + 1` of an answer as one number.
     pub(super) fn wide(&self, answer: Answer, n: usize) -> u64 {
         u64::from(self.word(answer, n)) | u64::from(self.word(answer, n + 1)) << 32
     }
 
-    /// All words of an answer.
+    /// Returns all words of an answer.
     pub(super) fn words(&self, answer: Answer) -> &[u32] {
         &self.run.words[answer.words..answer.words + answer.count]
     }
 
-    /// A plain struct that an answer is.
+    /// Returns an answer as a plain struct. Records a difference if it has another length.
     pub(super) fn value<T: AnyBitPattern>(&mut self, tag: Tag, answer: Answer) -> Option<T> {
         let words = self.words(answer);
         if size_of_val(words) != size_of::<T>() {
@@ -100,7 +100,7 @@ impl Player {
         Some(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)))
     }
 
-    /// Number of the step that comes next, if the tape stands in front of one.
+    /// Returns the number of the run's next step, if it has one.
     pub(super) fn next_step(&self) -> Option<u64> {
         self.run.steps.iter().copied().find(|step| self.step.is_none_or(|last| *step > last))
     }

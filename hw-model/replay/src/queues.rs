@@ -1,19 +1,19 @@
-//! The queues of a connection as a recorded step saw them.
+//! The queues of a connection in a recorded step.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::ids::Rsn;
-use transport_common::queues::{Completion, Queues, ReceiveRequest, WorkRequest};
+use transport_common::queues::{Command, Completion, Queues, ReceiveRequest, Verb, WorkRequest};
 use transport_common::tape::{Tag, digest_of_completion};
 
 use super::player::Player;
 
-/// Answers from the tape. Settings are those in force, kept beside the connection.
+/// The queues of a recorded step. They answer from the tape.
 pub struct ReplayedQueues {
     pub(super) player: Rc<RefCell<Player>>,
-    /// In force, and what the step put into force; a step does that once at most, before it looks at them.
+    /// The congestion-control settings. A step may replace them at most once, before it reads them.
     pub(super) settings: SettingsCell,
 }
 
@@ -51,8 +51,8 @@ impl Queues for ReplayedQueues {
 
     fn touch(&self, _: Rsn) {}
 
-    fn opcode(&self, _: Rsn) -> u8 {
-        self.answer(Tag::Opcode, |_, answer| answer.short as u8)
+    fn opcode(&self, _: Rsn) -> Verb {
+        Verb(self.answer(Tag::Opcode, |_, answer| answer.short as u8))
     }
 
     fn wr_id(&self, rsn: Rsn) -> u64 {
@@ -79,8 +79,8 @@ impl Queues for ReplayedQueues {
         player.value(Tag::ReceiveRequest, answer).unwrap_or_default()
     }
 
-    fn command(&self) -> u32 {
-        self.answer(Tag::Command, |player, answer| player.word(answer, 0))
+    fn command(&self) -> Command {
+        Command(self.answer(Tag::Command, |player, answer| player.word(answer, 0)))
     }
 
     fn has_new_settings(&self) -> bool {
@@ -92,8 +92,8 @@ impl Queues for ReplayedQueues {
         if let Some(answer) = player.ask(Tag::TakeSettings, &[])
             && let Some(settings) = player.value(Tag::TakeSettings, answer)
         {
-            // A second time in one step would be a fault of the core; the first settings stay then, and the contexts
-            // differ.
+            // If the core took settings twice in one step, that would be a fault. The first settings stay then,
+            // and the replay finds a difference in the context.
             let _ = self.settings.taken.set(settings);
         }
     }

@@ -1,4 +1,4 @@
-//! Reading a trace.
+//! Reads a trace file.
 
 use std::io::{self, Read};
 
@@ -6,73 +6,74 @@ use bytemuck::checked::CheckedCastError;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::tape::Unreadable;
-use transport_common::tape::file::{ChunkHead, Head, chunk};
+use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
 use super::RecordedRun;
 
-/// Why a trace cannot be read.
+/// The reason why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file says nothing.
+    /// The file cannot be read.
     #[error("cannot read the trace: {0}")]
     Io(#[from] io::Error),
-    /// No trace.
-    #[error("this is no trace: it does not begin with {:?}; take one with `tiercel trace`", "TIERCELT")]
+    /// The file is not a trace.
+    #[error("this is not a trace: it does not begin with {:?}; take one with `tiercel trace`", "TIERCELT")]
     Foreign,
-    /// A trace of another build.
+    /// Another build took the trace.
     #[error(
-        "the trace is another build's (layout {} with {} bytes a connection and {} kinds of notes, this build has {} with {} \
-         and {}): replay it with the build that took it, or take it anew",
+        "another build took the trace (layout {} with {} bytes per connection and {} kinds of notes, this build \
+         has {} with {} and {}): replay it with the build that took it, or take a new trace",
         .there.version, .there.entry_bytes, .there.tags, Head::THIS.version, Head::THIS.entry_bytes, Head::THIS.tags
     )]
     OtherBuild {
-        /// Its head.
+        /// The header of the trace.
         there: Head,
     },
-    /// It ends too early.
+    /// The file ends too early.
     #[error(
-        "the trace has no end behind event {runs}: it is still being written (`tiercel status` shows a trace that is being \
-         taken), or whoever took it was killed, or the file was not copied whole"
+        "the trace has no end after event {runs}: it is still being written, or the process that took it was \
+         killed, or the file was not copied completely; wait until `tiercel status` shows no trace, or copy it or \
+         take it again"
     )]
     Truncated {
-        /// Whole runs before.
+        /// Number of complete runs before the end.
         runs: u64,
     },
-    /// Something that is none.
-    #[error("the trace is damaged behind event {runs}: {what}; copy it again, or take it anew")]
+    /// A part of the file is invalid.
+    #[error("the trace is damaged after event {runs}: {what}; copy it again, or take a new trace")]
     Damaged {
-        /// Runs before.
+        /// Number of runs before the invalid part.
         runs: u64,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
 }
 
-/// A piece of a trace.
+/// A chunk of a trace.
 pub enum Chunk {
-    /// A connection as it was.
+    /// The state of a connection.
     Connection {
         /// Its slot.
         slot: u32,
-        /// Context and tables.
+        /// Its context and tables.
         entry: Box<Entry>,
-        /// Congestion control in force.
+        /// Its current congestion-control settings.
         settings: Settings,
     },
     /// A run.
     Run(RecordedRun),
-    /// So many runs were lost until here.
+    /// The number of runs lost so far.
     Lost(u64),
-    /// The end: runs kept, runs lost.
+    /// The end of the trace.
     End {
-        /// Runs in the trace.
+        /// Number of runs in the trace.
         runs: u64,
-        /// Runs that are missing.
+        /// Number of lost runs.
         lost: u64,
     },
 }
 
-/// Reads a trace piece by piece.
+/// Reads a trace chunk by chunk.
 pub struct TraceReader<R> {
     from: R,
     runs: u64,
@@ -80,10 +81,10 @@ pub struct TraceReader<R> {
 }
 
 impl<R: Read> TraceReader<R> {
-    /// Reads the head.
+    /// Creates a reader and reads the header of the trace.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// Returns a [`ReadError`] if the file cannot be read or is not a trace of this build.
     pub fn new(mut from: R) -> Result<Self, ReadError> {
         let mut head = [0; Head::LEN];
         match from.read_exact(&mut head) {
@@ -97,21 +98,21 @@ impl<R: Read> TraceReader<R> {
         Ok(Self { from, runs: 0, buffer: vec![] })
     }
 
-    /// Runs read so far.
+    /// Returns the number of runs read so far.
     pub const fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// The next piece.
+    /// Reads the next chunk.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// Returns a [`ReadError`] if the file cannot be read, ends too early, or is damaged.
     pub fn next_chunk(&mut self) -> Result<Chunk, ReadError> {
         let mut head = [0; ChunkHead::LEN];
         self.read(&mut head)?;
         let head = ChunkHead::from_bytes(head);
         if head.bytes > ChunkHead::LONGEST {
-            return Err(self.damaged(format!("a piece of {} bytes", head.bytes)));
+            return Err(self.damaged(format!("a chunk of {} bytes is too long", head.bytes)));
         }
         let mut bytes = std::mem::take(&mut self.buffer);
         bytes.resize(head.bytes as usize, 0);
@@ -121,19 +122,19 @@ impl<R: Read> TraceReader<R> {
         chunk
     }
 
-    fn parse(&mut self, kind: u32, bytes: &[u8]) -> Result<Chunk, ReadError> {
+    fn parse(&mut self, kind: ChunkKind, bytes: &[u8]) -> Result<Chunk, ReadError> {
         let wide = |at: usize| {
             let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
             word.map(u64::from_le_bytes)
         };
         let chunk = match kind {
-            chunk::CONNECTION => match connection(bytes) {
+            ChunkKind::CONNECTION => match connection(bytes) {
                 Some(Err(_)) => {
-                    return Err(self.damaged("a connection in a state that there is not".to_owned()));
+                    return Err(self.damaged("a connection has an unknown state".to_owned()));
                 }
                 whole_or_cut => whole_or_cut.and_then(Result::ok),
             },
-            chunk::RUN => match RecordedRun::from_bytes(bytes) {
+            ChunkKind::RUN => match RecordedRun::from_bytes(bytes) {
                 Ok(run) => {
                     self.runs += 1;
                     Some(Chunk::Run(run))
@@ -141,11 +142,11 @@ impl<R: Read> TraceReader<R> {
                 Err(Unreadable::Cut) => None,
                 Err(unknown) => return Err(self.damaged(unknown.to_string())),
             },
-            chunk::LOST => wide(0).map(Chunk::Lost),
-            chunk::END => wide(0).zip(wide(8)).map(|(runs, lost)| Chunk::End { runs, lost }),
-            other => return Err(self.damaged(format!("a piece of the unknown kind {other}"))),
+            ChunkKind::LOST => wide(0).map(Chunk::Lost),
+            ChunkKind::END => wide(0).zip(wide(8)).map(|(runs, lost)| Chunk::End { runs, lost }),
+            other => return Err(self.damaged(format!("a chunk has the unknown kind {}", other.0))),
         };
-        chunk.ok_or_else(|| self.damaged("a piece is shorter than what it holds".to_owned()))
+        chunk.ok_or_else(|| self.damaged("a chunk is shorter than its contents".to_owned()))
     }
 
     fn read(&mut self, to: &mut [u8]) -> Result<(), ReadError> {
@@ -160,7 +161,7 @@ impl<R: Read> TraceReader<R> {
     }
 }
 
-/// None if it is cut.
+/// Reads a connection. Returns `None` if the bytes have the wrong length.
 fn connection(bytes: &[u8]) -> Option<Result<Chunk, CheckedCastError>> {
     let (head, rest) = bytes.split_first_chunk::<8>()?;
     let (entry, settings) = rest.split_at_checked(size_of::<Entry>())?;

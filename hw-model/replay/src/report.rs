@@ -1,4 +1,4 @@
-//! What a replay says to an architect.
+//! The report of a replay: decisions, events, blocks, and other rates.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,23 +13,23 @@ use serde_json::json;
 
 use super::{Course, Decisions, InCycles, Summary, TraceReader};
 
-/// Events of the runs at other rates than the one asked for.
+/// Maximum number of events at each of the other rates.
 const AT_OTHER_RATES: u64 = 50_000;
-/// Those rates, as parts of the one asked for, in sixteenths.
+/// The other rates, in sixteenths of the requested rate.
 const OTHER_RATES: [u64; 9] = [1, 2, 4, 8, 16, 24, 32, 64, 128];
-/// The card keeps up if it is through with the events within so much of the time the lines need for them.
+/// The card keeps up if it finishes the events within this multiple of the time that the lines need for them.
 const KEEPS_UP: f64 = 1.05;
-/// Lines drawn in a figure.
+/// Maximum number of lines in a figure.
 const DRAWN: usize = 5;
 
-/// What is asked of a replay.
+/// A request for a replay.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The trace.
     pub trace: PathBuf,
     /// The card: clock, rate and all else.
     pub parameters: Parameters,
-    /// Only so many events of the trace in cycles; the decisions of all are compared.
+    /// Maximum number of events that are replayed in cycles. The decisions of all events are compared.
     pub events: Option<u64>,
 }
 
@@ -39,10 +39,11 @@ fn open(path: &Path) -> Result<TraceReader<BufReader<File>>> {
 }
 
 /// Replays a trace: first every decision, then the events in the card's blocks, then some of them at other rates.
-/// `progress` is told what is being done and how many events are.
+/// `progress` gets the name of the current part and the number of finished events.
 ///
 /// # Errors
-/// The first difference between trace and replay; a trace that cannot be read; impossible parameters.
+/// Returns an error for the first difference between trace and replay, for a trace that cannot be read, and for a
+/// parameter that is out of range.
 pub fn report(request: &Request, mut progress: impl FnMut(&'static str, u64)) -> Result<Vec<Experiment>> {
     request.parameters.check()?;
     let mut reader = open(&request.trace)?;
@@ -58,7 +59,7 @@ pub fn report(request: &Request, mut progress: impl FnMut(&'static str, u64)) ->
     ])
 }
 
-/// A part of what is said, without numbers yet.
+/// Returns a part of the report without results.
 fn part(request: &Request, name: &'static str, title: &'static str, description: &str) -> Experiment {
     let trace = request.trace.file_name().unwrap_or(request.trace.as_os_str()).to_string_lossy();
     Experiment {
@@ -93,8 +94,9 @@ fn decisions(request: &Request, summary: &Summary) -> Experiment {
         request,
         "replay-decisions",
         "Does the model decide as the real datapath did?",
-        "every run of the trace was made again by the same functions and compared: what it asked and did, headers sent, \
-         contexts after each step, whole connections wherever the trace tells one anew.",
+        "the same functions made the decisions of every run of the trace again. The replay compared the calls to \
+         the platform, the sent headers, the contexts after each step, and whole connections wherever the trace \
+         has one.",
     );
     experiment.cases.push(
         Case::new("trace")
@@ -105,7 +107,7 @@ fn decisions(request: &Request, summary: &Summary) -> Experiment {
             .with("lost", summary.lost as f64, "")
             .with("not made, for the losses", summary.abandoned as f64, ""),
     );
-    // A difference would have ended the replay.
+    // A difference would have ended the replay with an error.
     let claim = format!("{} events decided as the datapath did, none otherwise", summary.events);
     experiment.verdicts.push(Verdict::claim(claim, summary.events > 0));
     experiment.details = json!(summary);
@@ -118,9 +120,10 @@ fn of_events(request: &Request, course: &Course) -> Experiment {
         request,
         "replay-events",
         "What do the events take in the card?",
-        "the events came in the order of the trace, as fast as the lines carry their frames. Cycles are counted from the \
-         arrival of the last bit, or the begin of the turn, to the verdict; the headroom is the worst frame's budget less \
-         the cycles of its busiest block.",
+        "the events came in the order of the trace, as fast as the lines carry their frames. Cycles are counted \
+         from the arrival of the last bit, or from the start of the turn (a service of the engine), to the \
+         verdict. The headroom is the smallest difference of a frame's budget and the cycles of its busiest \
+         block.",
     );
     experiment.cases.extend(statistics.events.iter().map(|of| of.case(of.event.name())));
     if let Some((headroom, of, block)) = statistics.worst_headroom() {
@@ -139,7 +142,7 @@ fn of_blocks(request: &Request, course: &Course) -> Experiment {
         request,
         "replay-blocks",
         "Where are the queues, the stalls and the misses?",
-        "each block over the whole trace, the receive buffer, connections that were taken, and the cache.",
+        "each block over the whole trace, the receive buffer, waits for connections, and the cache.",
     );
     for of in statistics.blocks.iter().filter(|of| of.served != 0) {
         let stalls: u64 = of.stalls.values().sum();
@@ -182,7 +185,7 @@ fn of_blocks(request: &Request, course: &Course) -> Experiment {
     experiment
 }
 
-/// Distribution of the cycles of the most frequent kinds of events.
+/// Returns a figure with the distribution of the cycles of the most frequent kinds of events.
 fn latencies(statistics: &Statistics) -> Figure {
     let mut figure = Figure::new(
         "cycles",
@@ -201,19 +204,19 @@ fn latencies(statistics: &Statistics) -> Figure {
     figure
 }
 
-/// The part of the time for which an average connection was taken by a step.
+/// Returns the share of the time for which steps had an average connection.
 fn taken(course: &Course) -> f64 {
     let held: f64 = course.statistics.events.iter().map(|of| of.held * of.count as f64).sum();
     held / (course.statistics.cycles.max(1) as f64 * course.connections.max(1) as f64)
 }
 
-/// What the blocks do when the rate rises, and which breaks first.
+/// Replays at rising rates, and reports the utilisation of the blocks and the first one to saturate.
 fn other_rates(request: &Request, mut progress: impl FnMut(u64)) -> Result<Experiment> {
     let mut experiment = part(
         request,
         "replay-rates",
         "Which block breaks first when the rate rises?",
-        "the first events of the trace at rates from a sixteenth to eight times the one asked for.",
+        "the first events of the trace at rates from a sixteenth to eight times the requested rate.",
     );
     let events = request.events.unwrap_or(u64::MAX).min(AT_OTHER_RATES);
     let mut lines: BTreeMap<Block, Vec<[f64; 2]>> = BTreeMap::new();
@@ -253,7 +256,7 @@ fn other_rates(request: &Request, mut progress: impl FnMut(u64)) -> Result<Exper
         Some((rate, first)) => format!("when the rate rises, {first} breaks first, at {rate} Gb/s"),
         None => "nothing breaks up to eight times the rate".to_owned(),
     };
-    // Said, not promised: it holds whatever it is.
+    // This is a case and not a verdict, because no result would be wrong.
     experiment.cases.push(Case::new(claim).with("breaks at", broke.map(|(rate, _)| rate), "Gb/s"));
     let mut order: Vec<_> = lines.into_iter().filter(|(block, _)| *block != Block::Line).collect();
     order.sort_by(|a, b| last(&b.1).total_cmp(&last(&a.1)));

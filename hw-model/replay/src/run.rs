@@ -1,31 +1,31 @@
 //! A recorded run.
 
-use transport_common::tape::{Note, Notes, PREFIX_BYTES, Tag, Tape, Unreadable, run};
+use transport_common::tape::{Note, Notes, PREFIX_BYTES, RunKind, Tag, Tape, Unreadable};
 
-/// What stands on the tape of one run.
+/// The contents of the tape of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedRun {
-    /// See [`run`].
-    pub kind: u32,
+    /// The kind of run, see [`run`].
+    pub kind: RunKind,
     /// Bytes of the received frame, or of the held request.
     pub frame_length: u32,
-    /// The first of them.
+    /// The first bytes of that frame or request.
     pub prefix: [u8; PREFIX_BYTES],
     /// The notes.
     pub words: Vec<u32>,
-    /// Connection slot, if it took a step of one.
+    /// The connection slot, if the run made a step of a connection.
     pub slot: Option<u32>,
-    /// Numbers of the steps it took.
+    /// Numbers of the steps that the run made.
     pub steps: Vec<u64>,
-    /// Whether it looked at the timing wheel.
+    /// True if the run polled the timing wheel.
     pub looked_at_wheel: bool,
 }
 
 impl RecordedRun {
-    /// Of the bytes of a tape.
+    /// Parses the bytes of a tape.
     ///
     /// # Errors
-    /// It is cut, or has notes that this build does not know.
+    /// Returns an error if the tape is cut, or has notes that this build does not know.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
         let (head, rest) = bytes.split_at_checked(Tape::HEAD_BYTES).ok_or(Unreadable::Cut)?;
         let (fields, prefix) = head.split_at(Tape::HEAD_BYTES - PREFIX_BYTES);
@@ -38,7 +38,7 @@ impl RecordedRun {
             return Err(Unreadable::Cut);
         }
         let mut this = Self {
-            kind: field(0),
+            kind: RunKind(field(0)),
             frame_length: field(3),
             prefix: prefix.try_into().map_err(|_| Unreadable::Cut)?,
             words,
@@ -65,21 +65,21 @@ impl RecordedRun {
         Ok(this)
     }
 
-    /// Its notes, in order.
+    /// Returns the notes, in order.
     pub fn notes(&self) -> Notes<'_> {
         Notes::new(&self.words)
     }
 
-    /// What it is, for people.
+    /// Returns a name of the kind of run for messages.
     pub fn name(&self) -> &'static str {
         match self.kind {
-            run::RECEIVE => "frame from the network",
-            run::ENGINE => "turn of the engine",
+            RunKind::RECEIVE => "frame from the network",
+            RunKind::ENGINE => "service by the engine",
             _ => "run of an unknown kind",
         }
     }
 
-    /// The note at word `at`, and the word behind it.
+    /// Returns the note at word `at`, and the position after it.
     pub(super) fn note_at(&self, at: usize) -> Option<(Note<'_>, usize)> {
         let rest = self.words.get(at..)?;
         let note = Notes::new(rest).next()?.ok()?;

@@ -1,10 +1,10 @@
-//! Traces that are none.
+//! Tests files that are not valid traces.
 
 use std::mem::offset_of;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Connection, Entry, Tables};
-use transport_common::tape::file::{ChunkHead, Head, chunk};
+use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 use transport_common::tape::{PREFIX_BYTES, Tag, Tape};
 use transport_common::transaction::{Response, TargetRequest, Transaction};
 use transport_common::ulp::rdma::Answer;
@@ -15,13 +15,13 @@ fn head() -> Vec<u8> {
     Head::THIS.to_bytes().to_vec()
 }
 
-fn with_chunk(mut trace: Vec<u8>, kind: u32, payload: &[u8]) -> Vec<u8> {
+fn with_chunk(mut trace: Vec<u8>, kind: ChunkKind, payload: &[u8]) -> Vec<u8> {
     trace.extend(ChunkHead { kind, bytes: payload.len() as u32 }.to_bytes());
     trace.extend(payload);
     trace
 }
 
-/// A tape with these words.
+/// Returns a tape with these words.
 fn tape(words: &[u32]) -> Vec<u8> {
     let mut bytes = vec![0; Tape::HEAD_BYTES];
     bytes[0] = 1;
@@ -41,39 +41,39 @@ fn error(trace: &[u8]) -> String {
 
 #[test]
 fn foreign_and_cut_files_are_told_apart() {
-    assert!(error(b"").contains("this is no trace"));
-    assert!(error(&[0; 100]).contains("this is no trace"));
+    assert!(error(b"").contains("this is not a trace"));
+    assert!(error(&[0; 100]).contains("this is not a trace"));
     let mut other = head();
     other[12] ^= 1;
-    assert!(error(&other).contains("another build's"), "{}", error(&other));
-    assert!(error(&head()).contains("no end behind event 0"));
-    let run = with_chunk(head(), chunk::RUN, &tape(&[Tag::End as u32 | 1 << 16]));
+    assert!(error(&other).contains("another build took"), "{}", error(&other));
+    assert!(error(&head()).contains("no end after event 0"));
+    let run = with_chunk(head(), ChunkKind::RUN, &tape(&[Tag::End as u32 | 1 << 16]));
     for length in head().len() + 1..run.len() {
-        assert!(error(&run[..length]).contains("no end behind event 0"), "{length}");
+        assert!(error(&run[..length]).contains("no end after event 0"), "{length}");
     }
     assert!(error(&run).contains("nothing more") || error(&run).contains("asks for"), "{}", error(&run));
 }
 
 #[test]
 fn damage_is_said() {
-    let kind = with_chunk(head(), 77, &[]);
+    let kind = with_chunk(head(), ChunkKind(77), &[]);
     assert!(error(&kind).contains("unknown kind 77"));
     let mut long = head();
-    long.extend(ChunkHead { kind: chunk::RUN, bytes: u32::MAX }.to_bytes());
-    assert!(error(&long).contains("a piece of 4294967295 bytes"));
-    let tag = with_chunk(head(), chunk::RUN, &tape(&[0xff]));
+    long.extend(ChunkHead { kind: ChunkKind::RUN, bytes: u32::MAX }.to_bytes());
+    assert!(error(&long).contains("a chunk of 4294967295 bytes"));
+    let tag = with_chunk(head(), ChunkKind::RUN, &tape(&[0xff]));
     assert!(error(&tag).contains("tag 255"), "{}", error(&tag));
     for payload in [&[0u8; 3][..], &tape(&[Tag::Now as u32 | 2 << 8]), &tape(&[])] {
-        let short = with_chunk(head(), chunk::RUN, payload);
-        assert!(error(&short).contains("shorter than what it holds"), "{}", error(&short));
+        let short = with_chunk(head(), ChunkKind::RUN, payload);
+        assert!(error(&short).contains("shorter than its contents"), "{}", error(&short));
     }
-    for kind in [chunk::CONNECTION, chunk::LOST, chunk::END] {
+    for kind in [ChunkKind::CONNECTION, ChunkKind::LOST, ChunkKind::END] {
         let short = with_chunk(head(), kind, &[0; 3]);
-        assert!(error(&short).contains("shorter than what it holds"));
+        assert!(error(&short).contains("shorter than its contents"));
     }
 }
 
-/// Bytes of a file become the states of a connection only if there are such states.
+/// The bytes of a file become the state of a connection only if they are a valid state.
 #[test]
 fn a_connection_in_no_state_is_refused() {
     let place = |of: usize, within: usize| 8 + of + within;
@@ -92,18 +92,18 @@ fn a_connection_in_no_state_is_refused() {
             offset_of!(Tables, responses) + offset_of!(Response<Answer>, answer) + offset_of!(Answer, kind),
         ),
     ];
-    let ends = |payload: &[u8]| error(&with_chunk(head(), chunk::CONNECTION, payload));
-    assert!(ends(&whole).contains("no end behind event 0"), "{}", ends(&whole));
+    let ends = |payload: &[u8]| error(&with_chunk(head(), ChunkKind::CONNECTION, payload));
+    assert!(ends(&whole).contains("no end after event 0"), "{}", ends(&whole));
     for at in states {
         let mut damaged = whole.clone();
         damaged[at] = 0x80;
-        assert!(ends(&damaged).contains("a state that there is not"), "byte {at}: {}", ends(&damaged));
+        assert!(ends(&damaged).contains("has an unknown state"), "byte {at}: {}", ends(&damaged));
     }
 }
 
 #[test]
 fn an_empty_trace_is_one() {
-    let trace = with_chunk(head(), chunk::END, &[0; 16]);
+    let trace = with_chunk(head(), ChunkKind::END, &[0; 16]);
     let mut reader = TraceReader::new(&*trace).expect("a head");
     assert!(matches!(reader.next_chunk(), Ok(Chunk::End { runs: 0, lost: 0 })));
     let mut reader = TraceReader::new(&*trace).expect("a head");
@@ -111,7 +111,7 @@ fn an_empty_trace_is_one() {
 }
 
 proptest::proptest! {
-    /// Any bytes behind a head: an error, and no harm.
+    /// Any bytes after a header give an error and no panic.
     #[test]
     fn noise_is_refused(noise: Vec<u8>, words: Vec<u32>) {
         let noise = [head(), noise].concat();
@@ -119,7 +119,7 @@ proptest::proptest! {
         let outcome = Decisions::replay(&mut reader, |_| {});
         let refused = matches!(outcome, Err(Ended::Read(ReadError::Truncated { .. } | ReadError::Damaged { .. })));
         proptest::prop_assert!(refused);
-        let run = with_chunk(head(), chunk::RUN, &tape(&words));
+        let run = with_chunk(head(), ChunkKind::RUN, &tape(&words));
         let mut reader = TraceReader::new(&*run).expect("a head");
         let outcome = Decisions::replay(&mut reader, |_| {});
         proptest::prop_assert!(outcome.is_err());

@@ -1,4 +1,4 @@
-//! Makes the tables of `swift.p4` anew from transport-common's constants.
+//! Regenerates the tables of `swift.p4` from the constants of transport-common.
 
 use std::{fs, io, path::Path};
 

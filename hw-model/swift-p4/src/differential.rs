@@ -1,4 +1,8 @@
-//! The P4 program against the Swift of `transport-common`: the same events, every bit of result and state.
+//! Compares the P4 program with the Swift of `transport-common`: the same events, and every bit of result and
+//! state.
+//!
+//! [`compare`] does the comparison for the program in this crate, and [`compare_with`] for another one. Both
+//! return a [`Comparison`].
 
 use serde::{Deserialize, Serialize};
 use transport_common::congestion::algorithm::EngineState;
@@ -9,48 +13,50 @@ use transport_common::congestion::swift::swift;
 
 use super::{CONNECTIONS, RandomEvents, SwiftError, SwiftProgram};
 
-/// Events of one connection with one set of parameters.
+/// Number of events of one connection with one set of parameters.
 const HISTORY: u64 = 50;
 
-/// What a comparison saw.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Events that both handled.
+    /// Number of events that both handled.
     pub events: u64,
-    /// Events whose results or PLB counters differ in any bit.
+    /// Number of events whose results or PLB counters differ in any bit.
     pub differences: u64,
-    /// The first of them, in words.
+    /// A description of the first difference.
     pub first_difference: Option<String>,
-    /// Events by type: ACK, NACK, retransmission, reserved.
+    /// Number of events by type: ACK, NACK, retransmission, reserved.
     pub by_type: [u64; 4],
-    /// Events that raised the fabric window.
+    /// Number of events that raised the fabric window.
     pub fcwnd_rose: u64,
-    /// Events that lowered it.
+    /// Number of events that lowered the fabric window.
     pub fcwnd_fell: u64,
-    /// Events that lowered it by more than one unit and less than the most that one decrease may take.
+    /// Number of events that lowered the fabric window by more than one unit and less than the maximum of one
+    /// decrease.
     pub fcwnd_fell_in_proportion: u64,
-    /// Events that raised the NIC window.
+    /// Number of events that raised the NIC window.
     pub ncwnd_rose: u64,
-    /// Events that lowered it.
+    /// Number of events that lowered the NIC window.
     pub ncwnd_fell: u64,
-    /// Results with a gap between packets.
+    /// Number of results with a gap between packets.
     pub paced: u64,
-    /// Results that ask for another path.
+    /// Number of results that request another path.
     pub rerouted: u64,
 }
 
-/// Compares both on random events of random connections with random parameters; `progress` is told how many are done.
+/// Compares both on random events of random connections with random parameters. `progress` gets the number of
+/// finished events.
 ///
 /// # Errors
-/// [`SwiftError`] if the program in the tree is no Swift.
+/// Returns a [`SwiftError`] if `swift.p4` is not a valid Swift program.
 pub fn compare(events: u64, seed: u64, progress: &mut dyn FnMut(u64)) -> Result<Comparison, SwiftError> {
     compare_with(SwiftProgram::new()?, events, seed, progress)
 }
 
-/// The same with another program.
+/// Compares another program in the same way as [`compare`].
 ///
 /// # Errors
-/// [`SwiftError`] if it lacks a table or register.
+/// Returns a [`SwiftError`] if the program lacks a table or register.
 pub fn compare_with(
     mut program: SwiftProgram,
     events: u64,
@@ -109,7 +115,7 @@ impl Comparison {
         self.rerouted += u64::from(outcome.randomize_path);
     }
 
-    /// Whether every part of Swift was at work often enough for equality to mean something.
+    /// Returns true if every part of Swift was used often enough for the comparison to be meaningful.
     pub fn is_thorough(&self) -> bool {
         let least = self.events / 100;
         let parts = [

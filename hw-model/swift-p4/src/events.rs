@@ -1,4 +1,4 @@
-//! Random parameters, and random events of a connection.
+//! Makes random parameters and random events of a connection.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -9,21 +9,22 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::delay_target;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
-/// Random inputs of Swift. Every value of every field comes up, those near the places where Swift decides more often
-/// than chance would have it.
+/// Random inputs of Swift. Every value of every field can occur. Values near the decisions of Swift are more
+/// frequent than in a uniform distribution.
 #[derive(Clone, Debug)]
 pub struct RandomEvents {
     random: StdRng,
 }
 
 impl RandomEvents {
-    /// The same seed gives the same inputs.
+    /// Creates a source of random inputs. The same seed gives the same inputs.
     pub fn new(seed: u64) -> Self {
         Self { random: StdRng::seed_from_u64(seed) }
     }
 
-    /// At most `most`; small numbers are as likely as large ones.
+    /// Returns a number of at most `most`. All magnitudes are equally likely.
     fn magnitude(&mut self, most: u32) -> u32 {
         let bits = self.random.random_range(0..=32 - most.leading_zeros());
         self.random.random_range(0..1u64 << bits).min(most.into()) as u32
@@ -37,7 +38,7 @@ impl RandomEvents {
         T::try_from(self.up_to((1 << bits) - 1)).unwrap_or_default()
     }
 
-    /// Within 255 of a value.
+    /// Returns a number within 255 of a value.
     fn near(&mut self, value: u32, most: u32) -> u32 {
         let (up, down) = (self.magnitude(255), self.magnitude(255));
         (value + up).saturating_sub(down).min(most)
@@ -55,7 +56,7 @@ impl RandomEvents {
         })
     }
 
-    /// Parameters within their ranges; every third time the defaults.
+    /// Returns random parameters within their ranges, or the defaults every third time on average.
     pub fn parameters(&mut self) -> Prepared {
         if self.up_to(2) == 0 {
             return Prepared::DEFAULT;
@@ -117,7 +118,7 @@ impl RandomEvents {
         })
     }
 
-    /// An event of a connection, half of the time as it looks after its last result.
+    /// Returns an event of a connection. Half of the events have the state of the connection's last result.
     pub fn event(&mut self, connection_id: u32, parameters: &Prepared, last: Option<&Outcome>) -> Event {
         let p = parameters.parameters();
         let now = self.time();
@@ -152,7 +153,7 @@ impl RandomEvents {
             ecn_accumulated: self.bits(14),
             retransmit_count: self.bits(3),
             retransmit_reason: self.bits(1),
-            nack_code: self.up_to(9) as u8,
+            nack_code: NackCode(self.up_to(9) as u8),
             forward_hops: self.bits(4),
             rx_buffer_level: self.bits(5),
             eack_drop: self.bits(1),
@@ -178,7 +179,7 @@ impl RandomEvents {
         event
     }
 
-    /// Moves the fabric delay close to its target, where growth and decrease part.
+    /// Moves the fabric delay close to its target, which separates growth from decrease.
     fn aim(&mut self, event: &mut Event, parameters: &Prepared) {
         if event.event_type > EventType::NACK || event.delay_select != 1 || self.up_to(1) == 0 {
             return;

@@ -1,4 +1,7 @@
-//! Experiments with Swift in P4.
+//! Experiments with Swift in P4: its equality with the datapath's Swift, and its hardware cost.
+//!
+//! [`ALL`] lists them. `tiercel model experiment p4-swift p4-cost` runs them. `docs/model/swift-p4.md` describes
+//! the results.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,7 +18,7 @@ use transport_common::congestion::swift::swift as core_swift;
 
 use crate::{RandomEvents, SOURCE, SwiftProgram, differential, generate};
 
-/// What can be asked for here.
+/// All experiments of this crate.
 pub const ALL: &[Named] = &[
     Named {
         name: "p4-swift",
@@ -25,10 +28,11 @@ pub const ALL: &[Named] = &[
     Named { name: "p4-cost", question: "What does Swift as a P4 program cost in hardware?", run: cost },
 ];
 
-/// Events that are compared.
+/// Number of compared events.
 const EVENTS: u64 = 2_000_000;
-/// Events whose handling is timed, and how often.
+/// Number of events whose handling is timed.
 const TIMED_EVENTS: u32 = 4096;
+/// Number of timing rounds over these events.
 const ROUNDS: u32 = 20;
 
 fn experiment(name: &'static str, title: &'static str, seed: u64) -> Experiment {
@@ -38,7 +42,8 @@ fn experiment(name: &'static str, title: &'static str, seed: u64) -> Experiment 
     }
 }
 
-/// Nanoseconds an event, the least of some rounds: what the others have more is the machine's doing.
+/// Returns the nanoseconds per event in the fastest round. The other rounds are slower because of other load on
+/// the machine.
 fn time(events: &[Event], mut handle: impl FnMut(&Event)) -> f64 {
     let round = |_| {
         let begin = Instant::now();
@@ -48,18 +53,19 @@ fn time(events: &[Event], mut handle: impl FnMut(&Event)) -> f64 {
     (0..ROUNDS).map(round).fold(f64::INFINITY, f64::min)
 }
 
-/// Swift in P4 against Swift in `transport-common`.
+/// Runs `p4-swift`: compares Swift in P4 with Swift in `transport-common`.
 ///
 /// # Errors
-/// If the program in the tree is no Swift.
+/// Returns an error if `swift.p4` is not a valid Swift program.
 pub fn swift(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let mut report = experiment(
         "p4-swift",
         "Is Swift as a P4 program equal to the Swift that runs in the kernel?",
         options.seed,
     );
-    report.description = "Random events of random connections with random parameters go through the P4 program and \
-                          through transport-common's Swift. Every bit of the results and PLB's counters are compared."
+    report.description = "Random events of random connections with random parameters go through the P4 program \
+                          and through transport-common's Swift. Every bit of the results and PLB's counters are \
+                          compared."
         .to_owned();
     let all = EVENTS as usize;
     let found = differential::compare(EVENTS, options.seed, &mut |done| progress(done as usize, all))?;
@@ -115,16 +121,16 @@ pub fn swift(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     Ok(report)
 }
 
-/// What Swift in P4 costs.
+/// Runs `p4-cost`: the hardware cost of Swift in P4.
 ///
 /// # Errors
-/// If the program in the tree is no Swift.
+/// Returns an error if `swift.p4` is not a valid Swift program.
 pub fn cost(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let mut report = experiment("p4-cost", "What does Swift as a P4 program cost in hardware?", options.seed);
     report.description = format!(
-        "Operations, depth and memory of swift.p4. A stage of the estimate does one operation, one lookup or one \
-         access to a register after the other; a multiplier takes one for every {MULTIPLIER_BITS_A_STAGE} bits of its \
-         narrower factor."
+        "Operations, depth and memory of swift.p4. In a stage of the estimated pipeline, a value passes one \
+         operation, one lookup or one register access. A multiplier takes one stage for every \
+         {MULTIPLIER_BITS_A_STAGE} bits of its narrower factor."
     );
     let program = SwiftProgram::new()?;
     let found = program.program().report();

@@ -1,4 +1,7 @@
-//! The parts of the program that are made from `transport-common`'s constants.
+//! Generates the parts of the program that depend on the constants of `transport-common`.
+//!
+//! [`regenerate`] replaces all these parts in a source, and [`PARTS`] lists their names. `cargo run -p swift-p4
+//! --example swift-p4-tables` writes the result to `swift.p4`. A test checks that the file is up to date.
 
 use transport_common::congestion::fixed_point::{RECIPROCAL_SQRT_START, divide};
 use transport_common::congestion::parameters::Prepared;
@@ -7,15 +10,15 @@ use transport_common::units::Fcwnd;
 /// Bits of a window, and of a delay in 2^-16 ticks.
 const WINDOW_BITS: u32 = 21;
 const DELAY_BITS: u32 = 40;
-/// Bits behind the point of the reciprocals.
+/// Fraction bits of the reciprocals.
 const START_BITS: u32 = 10;
 const GAP_BITS: u32 = 54;
 const LEVEL_BITS: u32 = 21;
 
-/// A part of the source between `made: name` and `end`.
+/// The names of the generated parts. In the source each is between `made: name` and `end`.
 pub const PARTS: [&str; 7] = ["start", "profile", "scale", "normalise", "reciprocal", "gap", "level"];
 
-/// The parameters as arguments of the program's action `set_parameters`.
+/// Returns the parameters as arguments of the program's action `set_parameters`.
 pub fn profile(prepared: &Prepared) -> Vec<u128> {
     let (p, scaling) = (prepared.parameters(), prepared.flow_scaling());
     let ((y_low, y_high), (slope, slope_bits)) = (scaling.range(), scaling.slope());
@@ -49,7 +52,7 @@ pub fn profile(prepared: &Prepared) -> Vec<u128> {
     .collect()
 }
 
-/// The default action and the entries of a table, so many to a line.
+/// Returns the lines of a table's default action and entries, with `to_a_line` entries per line.
 fn table(default: &str, entries: impl Iterator<Item = String>, to_a_line: usize) -> Vec<String> {
     let entries: Vec<String> = entries.collect();
     let mut lines =
@@ -59,12 +62,12 @@ fn table(default: &str, entries: impl Iterator<Item = String>, to_a_line: usize)
     lines
 }
 
-/// Rounded up, so that the product with it is never too small.
+/// Returns the reciprocal of a divisor, rounded up so that a product with it is never too small.
 const fn reciprocal(bits: u32, divisor: u64) -> u64 {
     (1u64 << bits).div_ceil(divisor)
 }
 
-/// The lines of a part; none for a name that is not among [`PARTS`].
+/// Returns the lines of a part. A name that is not in [`PARTS`] has no lines.
 fn part(name: &str) -> Vec<String> {
     match name {
         "start" => {
@@ -99,7 +102,7 @@ fn part(name: &str) -> Vec<String> {
             table("set_leading(0)", entries, 2)
         }
         "reciprocal" => {
-            // The middle of the numbers that begin with 1 and these 8 bits is (2 (256 + index) + 1) / 1024.
+            // The numbers that begin with 1 and these 8 bits have the middle (2 (256 + index) + 1) / 1024.
             let entries = (0..256u64).map(|index| {
                 let start = divide(1 << (START_BITS + 10), 2 * (256 + index) + 1);
                 format!("0x{index:02x} : set_start({start});")
@@ -122,7 +125,7 @@ fn part(name: &str) -> Vec<String> {
     }
 }
 
-/// The source with its made parts made anew.
+/// Returns the source with all generated parts replaced by new ones.
 pub fn regenerate(source: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut inside = false;

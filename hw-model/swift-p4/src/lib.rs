@@ -1,8 +1,37 @@
-//! Swift as a P4 program: what it takes and gives in the words of `transport-common`, and how it is compared with it.
+//! The Swift congestion control with PLB as a P4 program, and its comparison with the Swift of `transport-common`.
 //!
-//! [`SOURCE`] is the program, for the P4 subset of [`p4_subset`]. [`SwiftProgram`] runs it on a connection's events;
-//! [`differential`] compares every bit of every result with the datapath's own Swift; [`generate`] makes the program's
-//! tables from the datapath's constants; [`experiments`] say what is equal and what it costs in hardware.
+//! # Source
+//!
+//! Swift and PLB are those of the Falcon specification, rev 0.9, section 10 (clauses F-…), with the project's
+//! decisions (D-…). The program is `swift.p4`, in the P4-16 subset of [`p4_subset`]. It does a fixed amount of
+//! work on an event and a connection record.
+//!
+//! # Where to start
+//!
+//! - [`SOURCE`] is the text of the program. [`SwiftProgram`] runs it on the events of connections.
+//! - [`differential`] compares every bit of every result with the datapath's own Swift. [`RandomEvents`] makes the
+//!   events.
+//! - [`generate`] makes the tables of the program from the datapath's constants.
+//! - [`experiments`] measure the equality and the hardware cost.
+//!
+//! # Units
+//!
+//! One event is one run of the program. Numbers have the formats of `transport-common`: windows in 2^-10 packets,
+//! durations in ticks of 131.072 ns. The program has no cycles. Its cost in pipeline stages is in
+//! [`p4_subset::Report`].
+//!
+//! # Experiments
+//!
+//! `tiercel model experiment p4-swift p4-cost` runs the experiments. `docs/model/swift-p4.md` describes the
+//! results.
+//!
+//! # Example
+//!
+//! ```
+//! let found = swift_p4::differential::compare(500, 1, &mut |_| {})?;
+//! assert_eq!((found.events, found.differences), (500, 0));
+//! # Ok::<(), swift_p4::SwiftError>(())
+//! ```
 
 pub mod differential;
 mod events;
@@ -21,30 +50,30 @@ use transport_common::units::{Fcwnd, Ticks};
 
 pub use events::RandomEvents;
 
-/// The program's text.
+/// The text of the program.
 pub const SOURCE: &str = include_str!("../swift.p4");
 
-/// Connections with a place in the program's registers.
+/// Number of connections in the program's registers.
 pub const CONNECTIONS: u32 = 4096;
 
 /// The profile whose parameters [`SwiftProgram::set_parameters`] sets.
 const PROFILE: u128 = 1;
 
-/// Why a program cannot be used as a Swift.
+/// The reason why a program cannot be used as Swift.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwiftError {
-    /// It does not compile.
+    /// The program does not compile.
     #[error(transparent)]
     Program(#[from] Error),
-    /// Its entry control has no such number.
+    /// The entry control of the program lacks a field.
     #[error("the program's entry control has no `{0}`: take the parameters from swift.p4")]
     Port(&'static str),
-    /// It lacks a table or register.
+    /// The program lacks a table or register.
     #[error(transparent)]
     Change(#[from] ChangeError),
 }
 
-/// Where the numbers of an event go.
+/// The program's fields for an event.
 #[derive(Clone, Copy, Debug)]
 struct EventFields {
     connection_id: FieldId,
@@ -59,7 +88,7 @@ struct EventFields {
     eack_drop: FieldId,
 }
 
-/// Where the connection's record is.
+/// The program's fields for the connection's record.
 #[derive(Clone, Copy, Debug)]
 struct RecordFields {
     fcwnd: FieldId,
@@ -76,7 +105,7 @@ struct RecordFields {
     profile: FieldId,
 }
 
-/// A P4 program that takes events and gives results as the rate update engine does.
+/// A P4 program that takes events and returns results as the rate update engine does.
 #[derive(Clone, Debug)]
 pub struct SwiftProgram {
     machine: Machine,
@@ -87,18 +116,18 @@ pub struct SwiftProgram {
 }
 
 impl SwiftProgram {
-    /// A machine with the program of [`SOURCE`] and the parameters of D-78.
+    /// Creates a machine with the program of [`SOURCE`] and the parameters of D-78.
     ///
     /// # Errors
-    /// [`SwiftError`] if the file in the tree was changed to something else.
+    /// Returns a [`SwiftError`] if `swift.p4` was changed so that it is not a valid Swift program.
     pub fn new() -> Result<Self, SwiftError> {
         Self::with_source(SOURCE)
     }
 
-    /// The same with another program of the same entry control, tables and registers.
+    /// Creates a machine with another program. It must have the same entry control, tables and registers.
     ///
     /// # Errors
-    /// [`SwiftError`] says what is wrong with it.
+    /// Returns a [`SwiftError`] if the program does not compile or lacks a field.
     pub fn with_source(source: &str) -> Result<Self, SwiftError> {
         let program = Program::compile(source)?;
         let port = |name| program.field(name).ok_or(SwiftError::Port(name));
@@ -132,25 +161,25 @@ impl SwiftProgram {
         Ok(Self { machine: Machine::new(program), event, record, cc_metadata, randomize_path })
     }
 
-    /// The program.
+    /// Returns the program.
     pub const fn program(&self) -> &Program {
         self.machine.program()
     }
 
-    /// Puts parameters into the table of profiles; those of D-78 are forgotten.
+    /// Puts parameters into the table of profiles. They replace the earlier ones, which are those of D-78 at first.
     ///
     /// # Errors
-    /// [`SwiftError::Change`] if the program has no such table.
+    /// Returns [`SwiftError::Change`] if the program has no such table.
     pub fn set_parameters(&mut self, parameters: &Prepared) -> Result<(), SwiftError> {
         let arguments = generate::profile(parameters);
         self.machine.clear("profile")?;
         Ok(self.machine.insert("profile", &[Match::Value(PROFILE)], "set_parameters", &arguments)?)
     }
 
-    /// The program's PLB counters of a connection.
+    /// Returns the program's PLB counters of a connection.
     ///
     /// # Errors
-    /// [`SwiftError::Change`] if the program has no such register.
+    /// Returns [`SwiftError::Change`] if the program has no such register.
     pub fn plb(&self, connection_id: u32) -> Result<PlbState, SwiftError> {
         let cell = self.machine.cell("plb", (connection_id % CONNECTIONS) as usize)?;
         Ok(PlbState {
@@ -161,15 +190,16 @@ impl SwiftProgram {
         })
     }
 
-    /// Forgets the PLB counters of a connection, as a new one begins.
+    /// Resets the PLB counters of a connection, for a new connection.
     ///
     /// # Errors
-    /// [`SwiftError::Change`] if the program has no such register.
+    /// Returns [`SwiftError::Change`] if the program has no such register.
     pub fn open(&mut self, connection_id: u32) -> Result<(), SwiftError> {
         Ok(self.machine.set_cell("plb", (connection_id % CONNECTIONS) as usize, 0)?)
     }
 
-    /// Handles an event, stamped ([`Event::stamp`]), as an algorithm of the rate update engine does.
+    /// Handles an event as an algorithm of the rate update engine does. The event must be stamped
+    /// ([`Event::stamp`]).
     pub fn update(&mut self, event: &Event, outcome: &mut Outcome) {
         let machine = &mut self.machine;
         let (to, record) = (&self.event, &self.record);
@@ -179,7 +209,7 @@ impl SwiftProgram {
             machine.set(field, time.0.into());
         }
         machine.set(to.retransmit_count, event.retransmit_count.into());
-        machine.set(to.nack_code, event.nack_code.into());
+        machine.set(to.nack_code, event.nack_code.0.into());
         machine.set(to.forward_hops, event.forward_hops.into());
         machine.set(to.rx_buffer_level, event.rx_buffer_level.into());
         machine.set(to.cc_metadata, event.cc_metadata.into());

@@ -1,4 +1,4 @@
-//! Swift in P4.
+//! Tests Swift in P4.
 
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::event::Event;
@@ -21,7 +21,8 @@ fn tables_are_what_the_generator_makes() {
     }
 }
 
-/// Every bit of every result, and PLB's counters. The experiment `p4-swift` does the same with millions.
+/// Compares every bit of every result, and PLB's counters. The experiment `p4-swift` does the same with millions
+/// of events.
 #[test]
 fn equals_the_core_bit_for_bit() {
     let comparison = differential::compare(40_000, 1, &mut |_| {}).unwrap();
@@ -29,7 +30,7 @@ fn equals_the_core_bit_for_bit() {
     assert!(comparison.is_thorough(), "{comparison:?}");
 }
 
-/// The comparison sees what is wrong: each change to the program shows in some result.
+/// The comparison finds errors: each of these changes to the program changes some result.
 #[test]
 fn a_wrong_program_is_found() {
     for (right, wrong) in [
@@ -55,12 +56,12 @@ fn a_wrong_program_is_found() {
     }
 }
 
-/// Growth whose quotient is a whole number, for a window that is odd: the reciprocal, which is never too large, alone
-/// gives one less.
+/// Growth with a whole number as its quotient, for odd windows. The reciprocal is never too large. Without the
+/// correction it gives a quotient that is one too small.
 fn whole_quotients() -> impl Iterator<Item = (Prepared, Event)> {
     (1025u64..2_000_000).step_by(70_002).flat_map(|window| {
         let wanted = (window - (window >> 1)) % window;
-        // The increment by which 1024 gives the rest that is wanted.
+        // The increment that gives the required rest when it is multiplied by 1024.
         let increment = (1..window.min(1 << 21)).find(|increment| increment * 1024 % window == wanted);
         increment.and_then(|increment| {
             let parameters = Parameters {
@@ -100,7 +101,7 @@ fn the_quotient_is_corrected() {
     assert!(corrected > 10, "{corrected}");
 }
 
-/// The defaults of the program are those of D-78: without an entry for its profile a connection has them.
+/// A connection without an entry for its profile has the program's defaults, which are those of D-78.
 #[test]
 fn the_defaults_are_those_of_the_core() {
     let mut program = SwiftProgram::new().unwrap();
@@ -115,7 +116,7 @@ fn the_defaults_are_those_of_the_core() {
     }
 }
 
-/// What the model says of the program is what can be counted by hand.
+/// The report of the program is equal to numbers counted by hand.
 #[test]
 fn the_report_counts_memory() {
     let program = SwiftProgram::new().unwrap();

@@ -1,7 +1,7 @@
-// NewReno in ns-3, in the settings of hw-model's experiments: an outside reference.
+// NewReno in ns-3 with the settings of hw-model's experiments: an external reference.
 //
-// Hosts send to one host over a switch (a router here); cables are a quarter of the round-trip time long. A frame
-// of a full segment has 1000 bytes: 946 of payload, 12 of timestamps, 20 TCP, 20 IPv4, 2 PPP.
+// Hosts send to one host over a switch, which is a router here. The delay of a cable is a quarter of the round-trip
+// time. A frame of a full segment has 1000 bytes: 946 of payload, 12 of timestamps, 20 of TCP, 20 of IPv4, 2 of PPP.
 //
 //   new-reno --mode=single --seconds=S --drops=FILE   one flow; FILE has lines "SEGMENT TIMES"
 //   new-reno --mode=many --seconds=S --spread=S --run=N   2 hosts with 100 flows each
@@ -73,7 +73,7 @@ void OnState(TcpSocketState::TcpCongState_t, TcpSocketState::TcpCongState_t now)
         return;
     }
     const char* kind = now == TcpSocketState::CA_LOSS ? "timeout" : "fast_retransmit";
-    // The threshold may be traced behind the state: it is read at the end of this instant.
+    // The trace of the threshold may come after that of the state. So it is read at the end of this simulated time.
     const int64_t time = Simulator::Now().GetNanoSeconds();
     const uint32_t segment = (first_unacknowledged.GetValue() - 1) / kPayload;
     Simulator::ScheduleNow([=] {
@@ -123,9 +123,9 @@ int main(int argc, char** argv) {
     CommandLine command;
     command.AddValue("mode", "single or many", mode);
     command.AddValue("seconds", "simulated seconds", seconds);
-    command.AddValue("spread", "flows start within so many seconds", spread);
+    command.AddValue("spread", "flows start within this many seconds", spread);
     command.AddValue("drops", "file with lines SEGMENT TIMES", drops);
-    command.AddValue("run", "number of the run, decides what is random", run);
+    command.AddValue("run", "number of the run, decides all random numbers", run);
     command.Parse(argc, argv);
     RngSeedManager::SetRun(run);
 
@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
     Simulator::Stop(Seconds(seconds));
     Simulator::Run();
     for (uint32_t number = 0; !single && number < sinks.size(); ++number) {
-        // As if the frames counted, which is what hw-model counts.
+        // Count the bytes of frames, as hw-model does.
         const double bits = 8.0 * double(sinks[number]->GetTotalRx()) / kPayload * kFrame;
         std::printf("flow,%.0f,%lu\n", bits / seconds, (unsigned long)retransmissions[number]);
     }

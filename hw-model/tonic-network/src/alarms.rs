@@ -1,21 +1,21 @@
-//! When which flow wants to be woken.
+//! The alarms of flows: the times at which their timers must be checked.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fabric_model::Time;
 
-/// Alarms of flows. A flow whose timer moves on keeps its alarm: it rings too early and is set anew, which is cheaper
-/// than to take it out each time.
+/// The alarms of flows. If a flow's timer moves to a later time, its alarm stays. It then rings too early and is
+/// set again. This is cheaper than a removal at each change.
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
     heap: BinaryHeap<Reverse<(Time, u16)>>,
-    /// When each flow's alarm rings.
+    /// The time of each flow's alarm.
     set: Vec<Option<Time>>,
 }
 
 impl Alarms {
-    /// The alarm of a flow is to ring by `due`.
+    /// Makes sure that a flow's alarm rings at `due` or earlier.
     pub(super) fn set(&mut self, flow: u16, due: Option<Time>) {
         let Some(due) = due else { return };
         let index = usize::from(flow);
@@ -28,12 +28,12 @@ impl Alarms {
         }
     }
 
-    /// When the next alarm may ring.
+    /// Returns when the next alarm may ring.
     pub(super) fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// The next alarm before `end`. The flow has none then.
+    /// Removes and returns the next alarm before `end`. The flow then has no alarm.
     pub(super) fn ring(&mut self, end: Time) -> Option<(Time, u16)> {
         while let Some(&Reverse((time, flow))) = self.heap.peek().filter(|Reverse((time, _))| *time < end) {
             self.heap.pop();

@@ -1,4 +1,5 @@
-//! Which segments are lost, by their numbers: the same for every sender, whenever it sends them.
+//! The segments that are lost, by their numbers. They are the same for every sender, at whatever time it sends
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +7,27 @@ use fabric_model::Probability;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// For each flow the segments that are lost, and how many transmissions of each, the first ones.
+/// The segments of each flow that are lost. For each, the number of its first transmissions that are lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DropPattern {
     lost: BTreeMap<(u16, u32), u8>,
 }
 
-/// A line that is not a segment's number and how often it is lost, 1 to 255.
+/// A line that is not a segment number and a number of lost transmissions from 1 to 255. The value is the line's
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {0}: a segment and how many of its transmissions are lost, 1 to 255, are needed, as in `17 1`")]
+#[error("line {0}: write a segment and how many of its transmissions are lost, 1 to 255, as in `17 1`")]
 pub struct BadLine(pub usize);
 
 impl DropPattern {
-    /// Nothing is lost.
+    /// Returns a pattern without losses.
     #[must_use]
     pub const fn none() -> Self {
         Self { lost: BTreeMap::new() }
     }
 
-    /// Each transmission of the first `segments` segments of a flow is lost with the same probability.
+    /// Returns a pattern in which each transmission of the first `segments` segments of a flow is lost with the
+    /// same probability.
     #[must_use]
     pub fn random(seed: u64, flow: u16, segments: u32, probability: Probability) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
@@ -39,10 +42,10 @@ impl DropPattern {
         pattern
     }
 
-    /// Of one flow, from lines with a segment and how many of its transmissions are lost.
+    /// Parses the pattern of one flow. Each line holds a segment and how many of its transmissions are lost.
     ///
     /// # Errors
-    /// [`BadLine`], with its number.
+    /// Returns [`BadLine`] with the number of the first wrong line.
     pub fn parse(flow: u16, text: &str) -> Result<Self, BadLine> {
         let mut pattern = Self::none();
         for (number, line) in (1..).zip(text.lines()) {
@@ -56,19 +59,19 @@ impl DropPattern {
         Ok(pattern)
     }
 
-    /// The first `times` transmissions of a segment are lost.
+    /// Adds the loss of the first `times` transmissions of a segment.
     #[must_use]
     pub fn with(mut self, flow: u16, segment: u32, times: u8) -> Self {
         self.lost.insert((flow, segment), times);
         self
     }
 
-    /// Segments of a flow that are lost, and how often, in order.
+    /// Returns the segments of a flow that are lost, in order, and how often each is lost.
     pub fn of(&self, flow: u16) -> impl Iterator<Item = (u32, u8)> + '_ {
         self.lost.range((flow, 0)..=(flow, u32::MAX)).map(|((_, segment), times)| (*segment, *times))
     }
 
-    /// A transmission of a segment comes by. True: it is lost.
+    /// Handles a transmission of a segment. Returns true if it is lost.
     pub(super) fn drops(&mut self, flow: u16, segment: u32) -> bool {
         if self.lost.is_empty() {
             return false;

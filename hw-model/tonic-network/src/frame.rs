@@ -1,58 +1,61 @@
-//! What goes over the fabric: Ethernet, IPv4 and UDP headers, so that switches know the frames and can mark them, and
-//! behind them what a segment or a control packet says.
+//! The format of frames on the fabric: Ethernet, IPv4 and UDP headers, then the fields of a segment or a control
+//! packet. Switches need the headers to forward the frames and to mark them.
+//!
+//! [`write()`] writes [`Contents`] into a frame, [`read()`] reads them back, [`mark`] sets the mark for
+//! congestion.
 
 use tonic_model::{ControlPacket, FlowId, Kind, Segment};
 
-/// Bytes of Ethernet, IPv4 and UDP headers.
+/// The bytes of the Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
-/// Bytes of a frame's own fields, behind the headers.
+/// The bytes of a frame's own fields, after the headers.
 const FIELDS: usize = 16;
 /// The shortest frame, and the length of control packets: Ethernet's minimum.
 pub const MIN_FRAME: usize = 64;
 
 const TOS: usize = 14 + 1;
 const CHECKSUM: usize = 14 + 10;
-/// ECN-capable transport, ECT(0), and congestion experienced (RFC 3168).
+/// The ECN codepoints "ECN-capable transport", ECT(0), and "congestion experienced" (RFC 3168).
 const ECT: u8 = 0b10;
 const CE: u8 = 0b11;
 
 const DATA: u8 = 0;
 const HAS_SELECTIVE: u8 = 0x80;
-/// Flag of the kind: 16 bytes of bitmap follow the fields.
+/// A flag in the byte of the kind: 16 bytes of bitmap follow the fields.
 const HAS_BITMAP: u8 = 0x40;
 const BITMAP: usize = HEADERS + FIELDS;
 const BITMAP_BYTES: usize = 16;
 
-/// What a frame says.
+/// The message in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A segment.
     Data {
-        /// Which.
+        /// The number of the segment.
         segment: u32,
-        /// The sender's clock, in units of its own, for the receiver to echo.
+        /// The sender's clock, in the sender's own unit. The receiver echoes it.
         stamp: u32,
     },
     /// A control packet.
     Control(ControlPacket),
 }
 
-/// A frame's contents.
+/// The contents of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Host it comes from.
+    /// The host that sends the frame.
     pub source: u16,
-    /// Host it goes to.
+    /// The host to which the frame goes.
     pub destination: u16,
-    /// The flow, by its number at the sender of its segments.
+    /// The flow. Its number is the one at the sender of the flow's segments.
     pub flow: u16,
-    /// Congestion experienced.
+    /// True if the frame is marked as "congestion experienced".
     pub marked: bool,
-    /// What it says.
+    /// The message.
     pub message: Message,
 }
 
-/// A host's Ethernet address.
+/// Returns the Ethernet address of a host.
 #[must_use]
 pub const fn address(host: u16) -> [u8; 6] {
     let [high, low] = host.to_be_bytes();
@@ -61,7 +64,7 @@ pub const fn address(host: u16) -> [u8; 6] {
 
 const KINDS: [Kind; 4] = [Kind::Ack, Kind::Nack, Kind::Pull, Kind::Cnp];
 
-/// The IPv4 header's checksum over the header as it stands (RFC 1071).
+/// Computes and sets the checksum of the IPv4 header (RFC 1071).
 fn set_checksum(frame: &mut [u8]) {
     frame[CHECKSUM..CHECKSUM + 2].fill(0);
     let words = frame[14..34].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
@@ -71,7 +74,7 @@ fn set_checksum(frame: &mut [u8]) {
     frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Marks a frame of ours: congestion experienced.
+/// Marks a frame of this format as "congestion experienced".
 pub fn mark(frame: &mut [u8]) {
     if frame.len() >= MIN_FRAME {
         frame[TOS] |= CE;
@@ -79,8 +82,8 @@ pub fn mark(frame: &mut [u8]) {
     }
 }
 
-/// Writes a frame of `length` bytes, [`MIN_FRAME`] at least, into a buffer used before or new. It says that it is
-/// ECN-capable, and that it was marked if it was.
+/// Writes a frame of `length` bytes, but at least [`MIN_FRAME`], into a new or used buffer. The frame is
+/// ECN-capable. It is marked if `contents` says so.
 pub fn write(buffer: &mut Vec<u8>, contents: &Contents, length: usize) {
     let bitmap = match contents.message {
         Message::Control(packet) if packet.bitmap != [0; 2] => Some(packet.bitmap),
@@ -134,7 +137,7 @@ fn read_bitmap(frame: &[u8]) -> Option<[u64; 2]> {
     Some([word(0), word(8)])
 }
 
-/// Reads a frame; `None` if it is not one of ours.
+/// Reads a frame. Returns `None` if it does not have this format.
 #[must_use]
 pub fn read(frame: &[u8]) -> Option<Contents> {
     let fields = frame.get(HEADERS..HEADERS + FIELDS)?;

@@ -1,4 +1,4 @@
-//! A host with a Tonic: its clock, its flows, and the cable.
+//! A host with a Tonic: its clock, its flows, and its use of the cable.
 
 use std::collections::VecDeque;
 
@@ -14,33 +14,33 @@ use super::frame::{self, Contents, Message};
 use super::sender::{Loss, LossKind, Sender, SenderLog};
 use super::uplink::Uplink;
 
-/// A flow to be opened.
+/// A flow to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// When.
+    /// The time at which the flow is opened.
     pub start: Time,
-    /// The host it goes to.
+    /// The host to which it sends.
     pub destination: u16,
-    /// Segments it has to send; endlessly many if `None`.
+    /// The number of segments to send. The supply is endless if `None`.
     pub segments: Option<u32>,
 }
 
-/// What is to be seen of a flow's user state.
+/// The part of a flow's user state that is logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Visible {
-    /// Congestion window, segments.
+    /// The congestion window, in segments.
     pub cwnd: Option<u64>,
-    /// Slow start threshold, segments.
+    /// The slow start threshold, in segments.
     pub ssthresh: u64,
-    /// Fast recovery.
+    /// True during fast recovery.
     pub in_recovery: bool,
-    /// Rate, in the units of user logic.
+    /// The rate, in the unit of user logic.
     pub rate: Option<u64>,
 }
 
-/// A protocol whose state can be looked at.
+/// A protocol whose user state can be observed.
 pub trait Look: Protocol {
-    /// The state of a flow.
+    /// Returns the observable part of a flow's state.
     fn look<const WORDS: usize>(state: &Self::State<Plain<WORDS>>) -> Visible;
 }
 
@@ -61,7 +61,7 @@ impl Look for RoceDcqcn {
     }
 }
 
-/// Protocols of which only the segments are of interest.
+/// Implements [`Look`] for protocols whose user state is not observed.
 macro_rules! unseen {
     ($($protocol:ty),*) => {
         $(impl Look for $protocol {
@@ -78,16 +78,16 @@ unseen!(
     tonic_model::protocols::Irn
 );
 
-/// A Tonic on the network. Cycle `c` lasts from `c` to `c + 1` periods of the clock; what arrives is on the input pins
-/// in the first cycle that begins then or later, and a segment on the output pins in a cycle goes to the cable at its
-/// end.
+/// A Tonic on the network. Cycle `c` lasts from `c` to `c + 1` periods of the clock. A packet is on the input pins
+/// in the first cycle that begins when it arrives or later. A segment on the output pins in a cycle goes to the
+/// cable at the end of the cycle.
 pub struct TonicNic<P: Look, const WORDS: usize> {
     host: u16,
     clock: Clock<Tonic<P, WORDS>>,
     frequency: Frequency,
     segment_bytes: usize,
     flows: Vec<FlowPlan>,
-    /// Flows to be opened, the next one first.
+    /// The flows to open, the next one first.
     starts: VecDeque<(Cycle, u16)>,
     inputs: VecDeque<(Time, ControlPacket)>,
     log: SenderLog,
@@ -95,7 +95,8 @@ pub struct TonicNic<P: Look, const WORDS: usize> {
 }
 
 impl<P: Look, const WORDS: usize> TonicNic<P, WORDS> {
-    /// A Tonic without flows, and those it is to have. Of the flow `watched` everything is written down.
+    /// Creates a host with a Tonic without flows. It opens the flows in `flows` at their start. It logs all events
+    /// of the flow `watched`.
     #[must_use]
     pub fn new(
         host: u16,
@@ -124,12 +125,12 @@ impl<P: Look, const WORDS: usize> TonicNic<P, WORDS> {
         nic
     }
 
-    /// Its clock.
+    /// Returns Tonic's clock.
     pub const fn clock(&self) -> &Clock<Tonic<P, WORDS>> {
         &self.clock
     }
 
-    /// The first cycle that begins at `time` or later.
+    /// Returns the first cycle that begins at `time` or later.
     fn cycle_from(&self, time: Time) -> Cycle {
         Cycle(time.0.div_ceil(self.frequency.period_ps()))
     }
@@ -138,7 +139,7 @@ impl<P: Look, const WORDS: usize> TonicNic<P, WORDS> {
         Time(cycle.0.saturating_mul(self.frequency.period_ps()))
     }
 
-    /// The first cycle in which something comes in from outside.
+    /// Returns the first cycle with an input from outside.
     fn next_input(&self) -> Cycle {
         let input = self.inputs.front().map_or(Cycle::NEVER, |(time, _)| self.cycle_from(*time));
         self.starts.front().map_or(input, |(cycle, _)| input.min(*cycle))
@@ -156,7 +157,7 @@ impl<P: Look, const WORDS: usize> TonicNic<P, WORDS> {
         self.clock.block().status(FlowId(self.log.watched?))
     }
 
-    /// Writes down how the watched flow stands behind a cycle in which its timer expired or not.
+    /// Logs the state of the watched flow after a cycle. `timed_out` is true if its timer expired in the cycle.
     fn watch(&mut self, time: Time, timed_out: bool) {
         let Some(status) = self.watched_status() else { return };
         let visible = P::look::<WORDS>(&status.user);
@@ -200,12 +201,12 @@ impl<P: Look, const WORDS: usize> Sender for TonicNic<P, WORDS> {
             if now >= end {
                 break;
             }
-            self.open_flows(now).expect("flows of a plan have numbers of their own");
+            self.open_flows(now).expect("the flows of a plan have different numbers");
             let begin = self.begin_of(now);
             let over = self.begin_of(now + 1);
             let packet = self.inputs.pop_front_if(|(time, _)| *time <= begin).map(|(_, packet)| packet);
-            // The frame is handed over at the end of this cycle. A cable that is free within the next one is ready: no
-            // rate is lost where frames do not last whole cycles.
+            // The frame goes to the cable at the end of this cycle. A cable that becomes free within the next
+            // cycle counts as ready. So no rate is lost if frames do not last whole cycles.
             let link_ready = uplink.free() < self.begin_of(now + 2);
             let output = self.clock.step(&TonicInput { packet, link_ready });
             if let Some(address) = output.transmit {
@@ -229,7 +230,7 @@ impl<P: Look, const WORDS: usize> Sender for TonicNic<P, WORDS> {
                 self.watch(over, timed_out);
             }
         }
-        // Rates change without a packet, too: seen when the time that is computed ahead is over.
+        // A rate can also change without a packet. Such a change is logged at the end of the computed time.
         if let Some(status) = self.watched_status()
             && let Some(rate) = P::look::<WORDS>(&status.user).rate
         {

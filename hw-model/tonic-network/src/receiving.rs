@@ -14,36 +14,36 @@ use super::alarms::Alarms;
 pub struct Arrived {
     /// The flow.
     pub flow: u16,
-    /// Which segment.
+    /// The number of the segment.
     pub segment: u32,
-    /// What its sender wrote into it.
+    /// The stamp that its sender wrote into it.
     pub stamp: u32,
-    /// Congestion experienced.
+    /// True if it is marked as "congestion experienced".
     pub marked: bool,
-    /// A switch has cut off its payload.
+    /// True if a switch has removed its payload.
     pub trimmed: bool,
 }
 
-/// Receives the segments of one sending host.
+/// The receiver of the segments of one sending host.
 pub trait Receiving {
-    /// When it may have something to say without a segment.
+    /// Returns when the receiver may answer without a new segment.
     fn next_event(&self) -> Option<Time> {
         None
     }
 
-    /// A segment has arrived.
+    /// Handles a segment that has arrived. Passes the answers to `answer`.
     fn on_segment(&mut self, now: Time, arrived: &Arrived, answer: &mut dyn FnMut(ControlPacket));
 
-    /// The next answer that is due before `end`, and when.
+    /// Returns the next answer that is due before `end`, and its time.
     fn due(&mut self, _end: Time) -> Option<(Time, ControlPacket)> {
         None
     }
 
-    /// Segments of a flow that have arrived, each counted once.
+    /// Returns the number of segments of a flow that have arrived, each counted once.
     fn delivered(&self, flow: u16) -> u64;
 }
 
-/// TCP receivers, one a flow.
+/// TCP receivers, one per flow.
 #[derive(Debug)]
 pub struct TcpReceiving {
     flows: Vec<TcpReceiver>,
@@ -51,7 +51,7 @@ pub struct TcpReceiving {
 }
 
 impl TcpReceiving {
-    /// See [`TcpReceiver::new`].
+    /// Creates `flows` receivers. For the other parameters see [`TcpReceiver::new`].
     #[must_use]
     pub fn new(flows: usize, delay: Option<Span>, window: u64) -> Self {
         Self { flows: vec![TcpReceiver::new(delay, window); flows], alarms: Alarms::default() }
@@ -102,14 +102,14 @@ impl Receiving for TcpReceiving {
     }
 }
 
-/// RoCE receivers with DCQCN's notification points, one a flow.
+/// RoCE receivers with DCQCN's notification points, one per flow.
 #[derive(Debug)]
 pub struct RoceReceiving {
     flows: Vec<(GoBackNReceiver, NotificationPoint)>,
 }
 
 impl RoceReceiving {
-    /// A flow is notified at most once in `interval`.
+    /// Creates `flows` receivers. A flow is notified at most once per `interval`.
     #[must_use]
     pub fn new(flows: usize, interval: Span) -> Self {
         Self { flows: vec![(GoBackNReceiver::default(), NotificationPoint::new(interval)); flows] }
@@ -145,17 +145,18 @@ impl Receiving for RoceReceiving {
     }
 }
 
-/// Tonic's own receiver, for the protocols no reference exists of.
+/// Tonic's own receiver, for the protocols that have no reference.
 #[derive(Debug)]
 pub struct TonicReceiving {
     receiver: Receiver,
     clock: Frequency,
-    /// What is trimmed is more than lost.
+    /// True if the protocol can use trimmed segments. Otherwise a trimmed segment counts as lost.
     knows_trimming: bool,
 }
 
 impl TonicReceiving {
-    /// It counts cycles of `clock`, and notifies a flow at most once in `cnp_interval` of them.
+    /// Creates a receiver for `flows` flows. It counts cycles of `clock`, and notifies a flow at most once per
+    /// `cnp_interval` cycles.
     #[must_use]
     pub fn new(answer: Answer, flows: usize, clock: Frequency, cnp_interval: u64) -> Self {
         let receiver = Receiver::new(answer, flows, Segment(0), cnp_interval);
@@ -184,7 +185,7 @@ impl Receiving for TonicReceiving {
     }
 
     fn delivered(&self, flow: u16) -> u64 {
-        // All below the first that is missing: what counts in the end.
+        // This counts only the segments below the first missing one. At the end of a run these are all segments.
         self.receiver.next(FlowId(flow)).0.into()
     }
 }

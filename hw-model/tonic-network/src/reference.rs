@@ -1,4 +1,5 @@
-//! Hosts with the reference senders: no clock, no pipeline, everything at the instant it happens.
+//! Hosts with the reference senders. They have no clock and no pipeline. Everything happens at the time of its
+//! event.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +14,7 @@ use super::nic::FlowPlan;
 use super::sender::{Loss, LossKind, Sender, SenderLog};
 use super::uplink::Uplink;
 
-/// Stamps of the reference senders count nanoseconds.
+/// Returns the stamp for a time. The stamps of the reference senders count nanoseconds.
 const fn stamp(now: Time) -> u32 {
     (now.0 / 1_000) as u32
 }
@@ -31,28 +32,30 @@ fn send(uplink: &mut Uplink, now: Time, from: u16, to: u16, flow: u16, segment: 
 struct TcpFlow {
     plan: FlowPlan,
     sender: NewRenoSender,
-    /// Segments that wait for the cable, and whether they were sent before.
+    /// The segments that wait for the cable, and whether they were sent before.
     queue: VecDeque<(u64, bool)>,
 }
 
-/// A host with NewReno senders. Segments the windows allow wait for the cable, flow by flow, and the flows take turns,
-/// as those of a Tonic do; a flow that has `places` segments waiting is asked for more when one of them has left.
+/// A host with NewReno senders. Segments that the windows allow wait for the cable in one queue per flow. The
+/// flows send in round-robin order, like those of a Tonic. At most `places` segments of a flow wait. When one has
+/// left, the flow is asked for another.
 pub struct NewRenoHost {
     host: u16,
     segment: u64,
     places: usize,
     flows: Vec<TcpFlow>,
-    /// Flows with segments that wait.
+    /// The flows with segments that wait, in round-robin order.
     turns: VecDeque<u16>,
-    /// The last event: nothing queued leaves before it.
+    /// The time of the last event. No queued segment leaves before it.
     latest: Time,
-    /// Retransmission timers; before a flow's start, the start.
+    /// The retransmission timers. Before a flow's start: its start.
     alarms: Alarms,
     log: SenderLog,
 }
 
 impl NewRenoHost {
-    /// Endless flows with the same settings; what a plan says of a flow's length is not looked at.
+    /// Creates a host whose flows have the same settings and an endless supply of data. The `segments` of a plan
+    /// are ignored.
     #[must_use]
     pub fn new(
         host: u16,
@@ -79,7 +82,7 @@ impl NewRenoHost {
         }
     }
 
-    /// Queues what a flow may send now, and writes down what `loss` has changed.
+    /// Queues the segments that a flow may send now, and logs what `loss` has changed.
     fn serve(&mut self, now: Time, number: u16, loss: Option<LossEvent>) {
         let TcpFlow { sender, queue, .. } = &mut self.flows[usize::from(number)];
         self.log.timeouts += u64::from(loss == Some(LossEvent::Timeout));
@@ -107,7 +110,7 @@ impl NewRenoHost {
         self.alarms.set(number, sender.timer());
     }
 
-    /// The flow whose turn it is sends a segment.
+    /// Sends a segment of the next flow in round-robin order.
     fn depart(&mut self, now: Time, uplink: &mut Uplink) {
         let Some(number) = self.turns.pop_front() else { return };
         let flow = &mut self.flows[usize::from(number)];
@@ -140,7 +143,7 @@ impl Sender for NewRenoHost {
 
     fn run(&mut self, end: Time, uplink: &mut Uplink) {
         loop {
-            // A segment that was queued a while ago leaves at once when the cable is free.
+            // A segment that is already queued leaves as soon as the cable is free.
             let departure = uplink.free().max(self.latest);
             let departure = (!self.turns.is_empty() && departure < end).then_some(departure);
             let limit = departure.unwrap_or(end);
@@ -170,27 +173,29 @@ struct RoceFlow {
     plan: FlowPlan,
     point: ReactionPoint,
     segments: GoBackNSender,
-    /// When its rate allows the next segment.
+    /// The time at which the rate allows the next segment.
     ready: Time,
-    /// It waits for its turn or for its rate, not for its window.
+    /// True if the flow waits for the cable or for its rate, and not for its window.
     scheduled: bool,
 }
 
-/// A host with DCQCN senders: a rate limiter a flow, and the flows whose rates allow a segment in turn.
+/// A host with DCQCN senders and one rate limiter per flow. The flows whose rates allow a segment send in
+/// round-robin order.
 pub struct DcqcnHost {
     host: u16,
     segment_bytes: usize,
     flows: Vec<RoceFlow>,
-    /// Flows that wait for their rate.
+    /// The flows that wait for their rate.
     waiting: BinaryHeap<Reverse<(Time, u16)>>,
-    /// Flows that wait for the cable.
+    /// The flows that wait for the cable, in round-robin order.
     turns: VecDeque<u16>,
     alarms: Alarms,
     log: SenderLog,
 }
 
 impl DcqcnHost {
-    /// Endless flows with the same settings. `window` is what go-back-N has in flight at most, segments.
+    /// Creates a host whose flows have the same settings and an endless supply of data. `window` is the largest
+    /// number of segments that go-back-N has in flight. The `segments` of a plan are ignored.
     #[must_use]
     pub fn new(
         host: u16,
@@ -213,7 +218,7 @@ impl DcqcnHost {
         Self { host, segment_bytes, flows, waiting, turns: VecDeque::new(), alarms: Alarms::default(), log }
     }
 
-    /// When the next segment can leave.
+    /// Returns when the next segment can leave.
     fn next_departure(&self, uplink: &Uplink) -> Option<Time> {
         if self.turns.is_empty() {
             self.waiting.peek().map(|Reverse((ready, _))| uplink.free().max(*ready))
@@ -222,7 +227,7 @@ impl DcqcnHost {
         }
     }
 
-    /// The flow whose turn it is sends a segment.
+    /// Sends a segment of the next flow in round-robin order.
     fn depart(&mut self, now: Time, uplink: &mut Uplink) {
         while let Some(&Reverse((_, flow))) = self.waiting.peek().filter(|Reverse((ready, _))| *ready <= now)
         {
@@ -237,13 +242,13 @@ impl DcqcnHost {
         self.log.transmission(now, number, segment as u32, again);
         let bits = 8.0 * self.segment_bytes as f64;
         let gap = Span((bits * 1e12 / flow.point.rate()) as u64);
-        // The rate limiter saves up a segment's credit at most.
+        // The rate limiter saves up the credit of at most one segment.
         flow.ready = flow.ready.max(Time(now.0.saturating_sub(gap.0))) + gap;
         flow.point.on_sent(self.segment_bytes as u64);
         self.schedule(now, number);
     }
 
-    /// Lets a flow take part whose window allows a segment, and sets its alarm.
+    /// Schedules a flow if its window allows a segment, and sets its alarm.
     fn schedule(&mut self, now: Time, number: u16) {
         let flow = &mut self.flows[usize::from(number)];
         if !flow.scheduled && flow.segments.may_send() {
@@ -260,7 +265,7 @@ impl DcqcnHost {
 
 impl Sender for DcqcnHost {
     fn next_event(&self) -> Option<Time> {
-        // The cable may be free later: too early is not wrong.
+        // The cable may become free later than this. A result that is too early is allowed.
         let ready = self.waiting.peek().map(|Reverse((ready, _))| *ready);
         let ready = if self.turns.is_empty() { ready } else { Some(Time::ZERO) };
         ready.into_iter().chain(self.alarms.next()).min()
@@ -284,7 +289,7 @@ impl Sender for DcqcnHost {
     fn run(&mut self, end: Time, uplink: &mut Uplink) {
         loop {
             let departure = self.next_departure(uplink).filter(|time| *time < end);
-            // Timers before the segment that leaves in the same instant.
+            // Timers are handled before a segment that leaves at the same time.
             let limit = departure.map_or(end, |time| Time(time.0 + 1));
             if let Some((now, number)) = self.alarms.ring(limit) {
                 let flow = &mut self.flows[usize::from(number)];

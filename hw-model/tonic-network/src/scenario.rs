@@ -1,4 +1,7 @@
-//! The settings of section 6.2 of the paper: hosts with many flows each, all to one receiving host.
+//! The scenarios of section 6.2 of the paper: several hosts with many flows each, which all send to one more host.
+//!
+//! [`Scenario`] holds the settings. [`Scenario::new_reno`] and [`Scenario::dcqcn`] build a network from them, with
+//! the kind of [`Senders`] that the caller chooses. [`Scenario::run`] runs the network and returns an [`Outcome`].
 
 use anyhow::Result;
 use fabric_model::{Alpha, ByteCount, FlowControl, Impairments, PauseThreshold, Rate, Span, Time};
@@ -17,32 +20,32 @@ use super::world::{Cabling, TonicNetwork};
 
 /// Tonic's clock, as in the paper.
 pub const CLOCK: Frequency = Frequency { hertz: 100_000_000 };
-/// Bytes of a segment, frames' headers included.
+/// The bytes of a segment, including the headers of its frame.
 pub const SEGMENT: u32 = 1_000;
-/// The switch's buffer.
+/// The buffer of the switch.
 pub const BUFFER: ByteCount = ByteCount(5_500_000);
-/// Segments in a TCP window at most: Tonic's bitmaps of 128 bits.
+/// The largest TCP window in segments: Tonic's bitmaps have 128 bits.
 pub const TCP_WINDOW: u16 = 128;
-/// The first window: RFC 5681, 3.1, for segments of at most 1095 bytes.
+/// The initial window: RFC 5681, 3.1, for segments of at most 1095 bytes.
 const INITIAL_WINDOW: u16 = 4;
-/// How long an acknowledgment is delayed: Linux's least.
+/// The delay of an acknowledgment: the shortest one of Linux.
 pub const ACK_DELAY: Span = Span::from_millis(40);
-/// Segments in RoCE's window at most: Tonic's bitmaps of 256 bits.
+/// The largest RoCE window in segments: Tonic's bitmaps have 256 bits.
 const ROCE_WINDOW: u16 = 256;
-/// N of DCQCN's notification point.
+/// N, the interval of DCQCN's notification point.
 const NOTIFICATION_INTERVAL: Span = Span::from_micros(50);
-/// RoCE's retransmission timeout, milliseconds.
+/// The retransmission timeout of RoCE, in milliseconds.
 const ROCE_TIMEOUT: u64 = 1;
 
-/// Flow control on dynamic thresholds: section 4 of the DCQCN paper, with 22.4 KB of headroom a port, and two frames of
-/// hysteresis. One priority is in use, so that beta = 8 over 8 priorities is an alpha of 1.
+/// Returns flow control with dynamic thresholds: section 4 of the DCQCN paper, with 22.4 KB of headroom per port
+/// and two frames of hysteresis. Only one priority is in use, so beta = 8 over 8 priorities is an alpha of 1.
 pub fn dynamic_flow_control(ports: u16) -> FlowControl {
     let headroom = ByteCount(22_400 * u64::from(ports));
     let threshold = PauseThreshold::Dynamic { buffer: BUFFER, headroom, alpha: Alpha::default() };
     FlowControl { threshold, hysteresis: ByteCount(2 * u64::from(SEGMENT)) }
 }
 
-/// Whose senders.
+/// The kind of senders in a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Senders {
     /// A Tonic in each host.
@@ -52,10 +55,10 @@ pub enum Senders {
 }
 
 impl Senders {
-    /// Both.
+    /// Both kinds.
     pub const BOTH: [Self; 2] = [Self::Tonic, Self::Reference];
 
-    /// As people read it.
+    /// Returns the name for reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -65,64 +68,65 @@ impl Senders {
     }
 }
 
-/// Hosts that send to one more host.
+/// The settings of a run: hosts that send to one more host.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Hosts that send.
+    /// The number of hosts that send.
     pub hosts: u16,
-    /// Flows of each.
+    /// The number of flows per host.
     pub flows: u16,
-    /// Of every cable.
+    /// The rate of every cable.
     pub rate: Rate,
-    /// How far clocks of transmitters are off at most, parts in a million: see [`Cabling::clock_tolerance`].
+    /// The largest deviation of the transmitters' clocks, in parts per million: see [`Cabling::clock_tolerance`].
     pub clock_tolerance: u32,
-    /// See [`Cabling::processing`].
+    /// The longest time that a receiver's answer takes: see [`Cabling::processing`].
     pub processing: Span,
-    /// Of light alone; frames take their time on top.
+    /// The round-trip time of the cables alone, without the transmission time of frames.
     pub round_trip: Span,
-    /// Flows start at random within this time.
+    /// Flows start at a random time within this span.
     pub spread: Span,
-    /// What the receiver's card drops.
+    /// The segments that the receiver's card drops.
     pub drops: DropPattern,
-    /// How the switch marks.
+    /// The rule by which the switch marks. `None` if it does not mark.
     pub red: Option<Red>,
-    /// When the switch pauses hosts; `None`: it drops.
+    /// The rule by which the switch pauses hosts. `None` if it drops frames instead.
     pub flow_control: Option<FlowControl>,
-    /// DCQCN's reaction point, under both kinds of senders.
+    /// The parameters of DCQCN's reaction point, for both kinds of senders.
     pub dcqcn: Dcqcn,
-    /// N of Tonic: segment addresses of a flow that wait for credit; 16 or more, the output queue has as many places.
+    /// N of Tonic: the number of segment addresses of a flow that may wait for credit. Tonic's output queue has as
+    /// many entries, but at least 16.
     pub outstanding: u8,
-    /// The flow of host 0 of which everything is written down.
+    /// The flow of host 0 whose events are all logged.
     pub watched: Option<u16>,
-    /// Decides all that is random.
+    /// The seed of all random decisions.
     pub seed: u64,
 }
 
-/// What became of a scenario.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What the hosts wrote down.
+    /// The logs of the hosts.
     pub logs: Vec<SenderLog>,
-    /// Segments delivered, by flow, those of host 0 first.
+    /// The number of segments delivered, by flow. The flows of host 0 come first.
     pub delivered: Vec<u64>,
-    /// Frames the switch dropped.
+    /// The number of frames that the switch dropped.
     pub dropped: u64,
-    /// Frames the switch marked, and all data frames it saw.
+    /// The number of data frames that the switch marked, and the number that it saw.
     pub marked: (u64, u64),
     /// How often the switch paused a host.
     pub pauses: u64,
-    /// The most bytes that stood in its queue.
+    /// The largest number of bytes in the queue towards the receiver.
     pub queue_peak: u64,
-    /// Bytes in the queue towards the receiver, at the end of each step of the run.
+    /// The bytes in the queue towards the receiver at the end of each step of the run.
     pub queue: Vec<(Time, u64)>,
-    /// Cycles computed by all Tonics.
+    /// The number of cycles computed by all Tonics.
     pub cycles: u64,
-    /// Simulated.
+    /// The simulated time.
     pub time: Span,
 }
 
 impl Outcome {
-    /// Mean throughput of each flow from `from` on, in Mb/s, headers included; `before` is what was delivered then.
+    /// Returns the mean throughput of each flow over the whole run in Mb/s, including headers.
     #[must_use]
     pub fn megabits(&self) -> Vec<f64> {
         let microseconds = self.time.0 as f64 / 1e6;
@@ -131,7 +135,7 @@ impl Outcome {
 }
 
 impl Scenario {
-    /// Flows' starts, host by host: the same for both kinds of senders.
+    /// Returns the flows with their starts, by host. They are the same for both kinds of senders.
     fn plans(&self) -> Vec<Vec<FlowPlan>> {
         let mut random = StdRng::seed_from_u64(self.seed);
         let destination = self.hosts;
@@ -169,7 +173,8 @@ impl Scenario {
         }
     }
 
-    /// Segments of a flow that may wait for the cable: with one flow Tonic's output queue is all its own.
+    /// Returns how many segments of a flow may wait for the cable. A single flow also has the whole output queue
+    /// of Tonic.
     fn places(&self) -> usize {
         usize::from(self.outstanding) * if self.flows == 1 { 2 } else { 1 }
     }
@@ -178,10 +183,10 @@ impl Scenario {
         self.watched.filter(|_| host == 0)
     }
 
-    /// A network of NewReno senders and TCP receivers.
+    /// Builds a network of NewReno senders and TCP receivers.
     ///
     /// # Errors
-    /// Settings that describe no network, or no Tonic.
+    /// Returns an error if the settings describe no possible network or no possible Tonic.
     pub fn new_reno(&self, senders: Senders) -> Result<TonicNetwork> {
         let tcp = Tcp { initial_window: INITIAL_WINDOW, max_window: TCP_WINDOW, ..Tcp::new(CLOCK) };
         let segment = u64::from(SEGMENT);
@@ -214,7 +219,7 @@ impl Scenario {
         self.populate(sender, receiving)
     }
 
-    /// The card's DCQCN: the reference's parameters in its units.
+    /// Returns the DCQCN of the card: the parameters of the reference in Tonic's units.
     fn card(&self) -> RoceDcqcn {
         let Dcqcn { alpha_timer, increase_timer, increase_bytes, .. } = self.dcqcn;
         let cycles = |span: Span| span.0 / CLOCK.period_ps();
@@ -233,10 +238,10 @@ impl Scenario {
         }
     }
 
-    /// A network of RoCE senders with DCQCN, and their receivers.
+    /// Builds a network of RoCE senders with DCQCN, and their receivers.
     ///
     /// # Errors
-    /// Settings that describe no network, or no Tonic.
+    /// Returns an error if the settings describe no possible network or no possible Tonic.
     pub fn dcqcn(&self, senders: Senders) -> Result<TonicNetwork> {
         let roce = self.card();
         let sender = |host, plans| -> Result<Box<dyn Sender>> {
@@ -272,7 +277,7 @@ impl Scenario {
         Ok(network)
     }
 
-    /// Runs a network for a time, in `steps` steps, told after each.
+    /// Runs a network for `time`, in `steps` equal steps. Calls `step` after each.
     pub fn run(
         &self,
         mut network: TonicNetwork,

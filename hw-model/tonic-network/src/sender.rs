@@ -1,4 +1,4 @@
-//! What a host's sending side does, and what is written down about it.
+//! The sending side of a host, and the log of its events.
 
 use fabric_model::Time;
 use tonic_model::ControlPacket;
@@ -7,23 +7,23 @@ use super::uplink::Uplink;
 
 /// The sending side of a host: a Tonic, or one of the reference senders.
 pub trait Sender {
-    /// When it may do something without a packet; `None`: never.
+    /// Returns when the sender may do something without a packet. `None` means never.
     fn next_event(&self) -> Option<Time>;
 
-    /// A control packet has arrived. [`Self::run`] was called up to `now`.
+    /// Handles a control packet that has arrived. The caller has called [`Self::run`] up to `now`.
     fn receive(&mut self, now: Time, packet: ControlPacket, uplink: &mut Uplink);
 
-    /// Does all that is due before `end`.
+    /// Does everything that is due before `end`.
     fn run(&mut self, end: Time, uplink: &mut Uplink);
 
-    /// What was written down.
+    /// Returns the log.
     fn log(&self) -> &SenderLog;
 
-    /// Cycles computed; 0 for a sender without a clock.
+    /// Returns the number of cycles computed, or 0 for a sender without a clock.
     fn cycles(&self) -> u64;
 }
 
-/// What a sender took for a loss.
+/// The event by which a sender noticed a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossKind {
@@ -36,43 +36,43 @@ pub enum LossKind {
 /// A loss episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Loss {
-    /// When, picoseconds.
+    /// The time in picoseconds.
     pub picoseconds: u64,
-    /// How it was noticed.
+    /// The event by which the sender noticed the loss.
     pub kind: LossKind,
     /// The first segment not acknowledged.
     pub segment: u32,
-    /// The slow start threshold from now on, segments.
+    /// The slow start threshold from now on, in segments.
     pub ssthresh: u64,
 }
 
-/// What is written down of one flow, and the sums of all.
+/// The log of a sender: all events of one flow, and sums over all flows.
 #[derive(Clone, Debug, Default)]
 pub struct SenderLog {
-    /// The flow of which everything is written down.
+    /// The watched flow. All its events are logged.
     pub watched: Option<u16>,
-    /// Its congestion window in segments, whenever it changed.
+    /// The changes of the watched flow's congestion window, in segments.
     pub windows: Vec<(Time, f64)>,
-    /// Its rate in bits a second, whenever it changed.
+    /// The changes of the watched flow's rate, in bits per second.
     pub rates: Vec<(Time, f64)>,
-    /// Its transmissions: when, which segment, whether it was sent before.
+    /// The transmissions of the watched flow: time, segment, and whether it was sent before.
     pub transmissions: Vec<(Time, u32, bool)>,
-    /// Its loss episodes.
+    /// The loss episodes of the watched flow.
     pub losses: Vec<Loss>,
-    /// Segments sent, of all flows.
+    /// The number of segments sent, of all flows.
     pub transmitted: u64,
-    /// Retransmissions, by flow.
+    /// The number of retransmissions, by flow.
     pub retransmissions: Vec<u64>,
-    /// Timeouts of all flows.
+    /// The number of timeouts of all flows.
     pub timeouts: u64,
-    /// Congestion notifications received, by flow.
+    /// The number of congestion notifications received, by flow.
     pub notifications: Vec<u64>,
-    /// When those of the watched flow arrived.
+    /// The times at which notifications for the watched flow arrived.
     pub notified: Vec<Time>,
 }
 
 impl SenderLog {
-    /// For so many flows.
+    /// Creates an empty log for `flows` flows.
     pub(super) fn new(flows: usize, watched: Option<u16>) -> Self {
         Self { watched, retransmissions: vec![0; flows], notifications: vec![0; flows], ..Self::default() }
     }
@@ -98,14 +98,14 @@ impl SenderLog {
         }
     }
 
-    /// Of the watched flow.
+    /// Logs the congestion window of the watched flow.
     pub(super) fn window(&mut self, time: Time, segments: f64) {
         if self.windows.last().is_none_or(|(_, last)| *last != segments) {
             self.windows.push((time, segments));
         }
     }
 
-    /// Of the watched flow.
+    /// Logs the rate of the watched flow.
     pub(super) fn rate(&mut self, time: Time, bits_per_second: f64) {
         if self.rates.last().is_none_or(|(_, last)| *last != bits_per_second) {
             self.rates.push((time, bits_per_second));

@@ -1,19 +1,20 @@
-//! A host's cable to its switch.
+//! The cable from a host to its switch.
 
 use std::collections::VecDeque;
 
 use fabric_model::{Rate, Span, Time};
 
-/// A cable: frames leave one after the other, at its rate, and arrive at the switch after its delay.
+/// The cable from a host to its switch. Frames leave one after another at the cable's rate, and arrive after its
+/// delay.
 #[derive(Debug)]
 pub struct Uplink {
     rate: Rate,
     delay: Span,
     free: Time,
     paused: bool,
-    /// When each frame's last bit reaches the switch.
+    /// The frames in flight, with the time at which their last bit reaches the switch.
     under_way: VecDeque<(Time, Vec<u8>)>,
-    /// Buffers to be used again.
+    /// Buffers for reuse.
     spare: Vec<Vec<u8>>,
     frames: u64,
 }
@@ -31,24 +32,25 @@ impl Uplink {
         }
     }
 
-    /// When the last bit of all that was handed over leaves; never, while the cable is paused.
+    /// Returns when the last bit of all frames passed to the cable leaves. While the cable is paused, this is
+    /// never (`u64::MAX`).
     pub const fn free(&self) -> Time {
         if self.paused { Time(u64::MAX) } else { self.free }
     }
 
-    /// The switch pauses this end, or lets it go on. What was handed over leaves all the same: it is on its way through
-    /// the port.
+    /// Pauses this end, or lets it continue, as the switch demands. Frames already passed to the cable still
+    /// leave, because they are in the port.
     pub(super) fn pause(&mut self, now: Time, pauses: bool) {
         self.paused = pauses;
         self.free = self.free.max(now);
     }
 
-    /// Frames that left.
+    /// Returns the number of frames passed to the cable.
     pub const fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// A buffer for a frame.
+    /// Returns a buffer for a frame.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
@@ -60,19 +62,19 @@ impl Uplink {
         }
     }
 
-    /// A frame is handed over at `now`: it leaves once those before it have left.
+    /// Passes a frame to the cable at `now`. It leaves when the frames before it have left.
     pub fn send(&mut self, now: Time, frame: Vec<u8>) {
         self.free = self.free.max(now) + self.rate.time_of(frame.len() as u64);
         self.frames += 1;
         self.under_way.push_back((self.free + self.delay, frame));
     }
 
-    /// When the next frame reaches the switch.
+    /// Returns when the next frame reaches the switch.
     pub(super) fn next(&self) -> Option<Time> {
         self.under_way.front().map(|(time, _)| *time)
     }
 
-    /// The next frame, if it reaches the switch before `end`.
+    /// Removes and returns the next frame, if it reaches the switch before `end`.
     pub(super) fn arrive(&mut self, end: Time) -> Option<(Time, Vec<u8>)> {
         self.under_way.pop_front_if(|(time, _)| *time < end)
     }

@@ -1,4 +1,4 @@
-//! Hosts on a switch, and the clock they share.
+//! The network: hosts on a switch, with a common time.
 
 use std::collections::VecDeque;
 
@@ -17,47 +17,49 @@ use super::receiving::{Arrived, Receiving};
 use super::sender::Sender;
 use super::uplink::Uplink;
 
-/// Cables and switch.
+/// The parameters of the cables and the switch.
 #[derive(Clone, Debug)]
 pub struct Cabling {
-    /// Rate of every cable.
+    /// The rate of every cable.
     pub rate: Rate,
-    /// How far each transmitter's clock is off its rate at most, parts in a million, uniform on both sides. Ethernet
-    /// allows 100 (IEEE 802.3).
+    /// The largest deviation of a transmitter's clock from its rate, in parts per million. The deviation is
+    /// uniform in both directions. Ethernet allows 100 (IEEE 802.3).
     pub clock_tolerance: u32,
-    /// A receiver's answer takes a time uniform from zero to this to get to the cable, without changing the order.
+    /// The longest time that a receiver's answer takes to get to the cable. The time is uniform from zero to this.
+    /// The order of answers does not change.
     pub processing: Span,
-    /// Delay of every cable in each direction, above 0: a quarter of the round-trip time.
+    /// The delay of every cable in each direction: a quarter of the round-trip time. It must be above 0.
     pub delay: Span,
-    /// Bytes the queue towards each host holds.
+    /// The bytes that the queue towards each host holds.
     pub buffer: ByteCount,
-    /// When the switch pauses hosts; `None`: never.
+    /// The rule by which the switch pauses hosts. `None` if it never pauses them.
     pub flow_control: Option<FlowControl>,
-    /// How the switch marks data frames; `None`: not at all.
+    /// The rule by which the switch marks data frames. `None` if it never marks them.
     pub red: Option<Red>,
-    /// What else befalls frames on the way from the switch to a host. Rate, delay and queue are set from the above.
+    /// Other impairments of frames on the way from the switch to a host. Rate, delay and queue come from the
+    /// fields above.
     pub impairments: Impairments,
-    /// Which segments receivers' cards drop.
+    /// The segments that the receivers' cards drop.
     pub drops: DropPattern,
-    /// Decides all that is random on the way.
+    /// The seed of all random decisions in the network.
     pub seed: u64,
 }
 
-/// Why a network could not be built.
+/// The reason why a network could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// The fabric's configuration.
+    /// The configuration of the fabric is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Without a delay nothing can be computed ahead.
-    #[error("cables without delay: a picosecond at least is needed")]
+    /// The cables have no delay. Without a delay, hosts cannot be computed ahead of each other.
+    #[error("cables without delay: choose at least one picosecond")]
     NoDelay,
 }
 
 /// A host.
 struct Host {
     sender: Option<Box<dyn Sender>>,
-    /// By the host the segments come from.
+    /// The receiving sides, by the host that sends the segments.
     receiving: Vec<Option<Box<dyn Receiving>>>,
     uplink: Uplink,
     inbox: VecDeque<Delivery>,
@@ -65,7 +67,7 @@ struct Host {
     pauses: u64,
 }
 
-/// The time a receiver's answer takes within its host.
+/// The time that a receiver's answer takes within its host.
 struct Processing {
     most: Span,
     random: StdRng,
@@ -77,7 +79,7 @@ impl Processing {
     }
 }
 
-/// The rate of a transmitter whose clock is off by `parts` in 10^9.
+/// Returns the rate of a transmitter whose clock deviates by `parts` in 10^9.
 fn off_by(rate: Rate, parts: i64) -> Rate {
     const WHOLE: i64 = 1_000_000_000;
     let bits = i128::from(rate.bits_per_second()) * i128::from(WHOLE + parts) / i128::from(WHOLE);
@@ -100,7 +102,7 @@ impl Host {
         uplink.send(now, buffer);
     }
 
-    /// Does all that is due before `end` in the order of time.
+    /// Does everything that is due before `end`, in the order of time.
     fn run(&mut self, number: u16, end: Time) {
         loop {
             let receiving =
@@ -119,7 +121,7 @@ impl Host {
         }
     }
 
-    /// A frame has arrived, and all before it is done.
+    /// Handles a frame that has arrived. Everything before its arrival is done.
     fn receive(&mut self, number: u16, delivery: Delivery, drops: &mut DropPattern) {
         let now = delivery.time;
         if let Some(pauses) = pauses(&delivery.frame) {
@@ -151,11 +153,11 @@ impl Host {
     }
 }
 
-/// Hosts joined by one switch.
+/// Hosts connected to one switch.
 ///
-/// Time advances in windows as long as a cable's delay. What leaves a host within a window cannot be at the switch
-/// within it, nor what leaves the switch at a host: each host computes a window without a look at the others, and the
-/// result is the same as if all went forward in step.
+/// Time advances in windows as long as a cable's delay. A frame that leaves a host within a window does not reach
+/// the switch within it. A frame that leaves the switch does not reach a host within it. Each host therefore
+/// computes a window independently of the others. The result is the same as if all advanced in step.
 pub struct TonicNetwork {
     fabric: Fabric,
     hosts: Vec<Host>,
@@ -166,10 +168,10 @@ pub struct TonicNetwork {
 }
 
 impl TonicNetwork {
-    /// `hosts` hosts that neither send nor receive yet.
+    /// Creates a network of `hosts` hosts that do not send or receive yet.
     ///
     /// # Errors
-    /// [`NetworkError`].
+    /// Returns [`NetworkError`] if the parameters describe no network.
     pub fn new(hosts: u16, cabling: &Cabling) -> Result<Self, NetworkError> {
         if cabling.delay == Span::ZERO {
             return Err(NetworkError::NoDelay);
@@ -219,60 +221,61 @@ impl TonicNetwork {
     /// Gives a host its sending side.
     ///
     /// # Panics
-    /// If there is no such host.
+    /// Panics if there is no such host.
     pub fn set_sender(&mut self, host: u16, sender: Box<dyn Sender>) {
         self.hosts[usize::from(host)].sender = Some(sender);
     }
 
-    /// Gives a host its receiving side for the segments of another.
+    /// Gives a host its receiving side for the segments of another host, `from`.
     ///
     /// # Panics
-    /// If there is no such host.
+    /// Panics if there is no such host.
     pub fn set_receiving(&mut self, host: u16, from: u16, receiving: Box<dyn Receiving>) {
         self.hosts[usize::from(host)].receiving[usize::from(from)] = Some(receiving);
     }
 
-    /// All before this instant is done.
+    /// Returns the current time. Everything before it is done.
     pub const fn now(&self) -> Time {
         self.now
     }
 
-    /// A host's sending side.
+    /// Returns the sending side of a host.
     pub fn sender(&self, host: u16) -> Option<&dyn Sender> {
         self.hosts.get(usize::from(host))?.sender.as_deref()
     }
 
-    /// Segments of a flow between two hosts that have arrived, each counted once; 0 if there is no such flow.
+    /// Returns the number of segments of a flow between two hosts that have arrived, each counted once. Returns 0
+    /// if there is no such flow.
     pub fn delivered(&self, from: u16, to: u16, flow: u16) -> u64 {
         let host = self.hosts.get(usize::from(to));
         let receiving = host.and_then(|host| host.receiving.get(usize::from(from))?.as_ref());
         receiving.map_or(0, |receiving| receiving.delivered(flow))
     }
 
-    /// Cycles computed by all Tonics.
+    /// Returns the number of cycles computed by all Tonics.
     pub fn cycles(&self) -> u64 {
         self.hosts.iter().filter_map(|host| host.sender.as_ref()).map(|sender| sender.cycles()).sum()
     }
 
-    /// Counters of the switch.
+    /// Returns the counters of the switch.
     pub fn stats(&self) -> FabricStats {
         self.fabric.stats()
     }
 
-    /// Bytes that wait at the switch for a host.
+    /// Returns the bytes that wait at the switch for a host.
     ///
     /// # Panics
-    /// If there is no such host.
+    /// Panics if there is no such host.
     pub fn queued_bytes(&self, host: u16) -> u64 {
         self.fabric.queued_bytes(Egress::Host(Port(host)), self.now)
     }
 
-    /// How often the switch has paused hosts, all together.
+    /// Returns how often the switch has paused a host, for all hosts together.
     pub fn pauses(&self) -> u64 {
         self.hosts.iter().map(|host| host.pauses).sum()
     }
 
-    /// Data frames the switch has marked on their way to a host, and all it saw.
+    /// Returns how many data frames to a host the switch has marked, and how many it has seen.
     pub fn marked(&self, host: u16) -> (u64, u64) {
         let point = self.points.get(usize::from(host)).and_then(Option::as_ref);
         point.map_or((0, 0), |point| (point.marked(), point.packets()))
@@ -283,7 +286,7 @@ impl TonicNetwork {
         hosts.chain(self.fabric.next_event()).min()
     }
 
-    /// Does all that is due before `end`.
+    /// Does everything that is due before `end`.
     pub fn run(&mut self, end: Time) {
         while let Some(next) = self.next_event().map(|next| next.max(self.now)).filter(|next| *next < end) {
             let until = end.min(next + self.delay);
@@ -301,7 +304,7 @@ impl TonicNetwork {
             let Some((time, frame)) = self.hosts[host].uplink.arrive(until) else { break };
             self.offer(time, host as u16, frame);
         }
-        // Instants are whole picoseconds, and `until` is not part of the window.
+        // Times are whole picoseconds, and `until` is not part of the window.
         while let Some(delivery) = self.fabric.poll(Time(until.0 - 1)) {
             self.hosts[usize::from(delivery.port.0)].inbox.push_back(delivery);
         }
@@ -314,8 +317,8 @@ impl TonicNetwork {
         }
     }
 
-    /// A frame is at the switch: it marks data frames by the queue they find (the fabric's own threshold has no
-    /// probability).
+    /// Passes a frame to the switch. A data frame is marked here by the length of the queue that it finds, because
+    /// the fabric's own threshold has no probability.
     fn offer(&mut self, time: Time, from: u16, mut frame: Vec<u8>) {
         if let Some(Contents { source, destination, flow, message: Message::Data { segment, .. }, .. }) =
             frame::read(&frame)

@@ -1,4 +1,4 @@
-//! The two engines joined: Tonic (figure 2).
+//! Tonic: the data delivery engine and the credit engine, connected (figure 2).
 
 use clocked::{Block, Cycle, DelayLine};
 
@@ -9,48 +9,49 @@ use super::packet::{ControlPacket, FlowId, Segment, SegmentAddress};
 use super::parameters::{ParameterError, Parameters};
 use super::protocol::Protocol;
 
-/// What comes in in a cycle.
+/// The inputs of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TonicInput {
-    /// A control packet from the network. Of a flow that does not exist: ignored.
+    /// A control packet from the network. A packet of a flow that does not exist is ignored.
     pub packet: Option<ControlPacket>,
-    /// The link takes a segment in this cycle.
+    /// True if the link takes a segment in this cycle.
     pub link_ready: bool,
 }
 
 impl TonicInput {
-    /// No packet; the link is ready.
+    /// No packet arrives, and the link is ready.
     pub const IDLE: Self = Self { packet: None, link_ready: true };
 }
 
-/// What happens in a cycle.
+/// The events of a cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TonicOutput {
-    /// A flow leaves the active set.
+    /// The flow that leaves the active set.
     pub select: Option<FlowId>,
-    /// Segment Generation.
+    /// The segment address that Segment Generation generates.
     pub generate: Option<SegmentAddress>,
-    /// A segment address enters its ring buffer in the credit engine.
+    /// The segment address that enters its ring buffer in the credit engine.
     pub credit_enqueue: Option<SegmentAddress>,
-    /// A flow leaves the ready-to-transmit set.
+    /// The flow that leaves the ready-to-transmit set.
     pub credit_select: Option<FlowId>,
-    /// A segment address leaves the credit engine.
+    /// The segment address that leaves the credit engine.
     pub credit_transmit: Option<SegmentAddress>,
-    /// A segment address leaves Tonic, for the DMA engine.
+    /// The segment address that leaves Tonic, for the DMA engine.
     pub transmit: Option<SegmentAddress>,
-    /// Segment Transmitted.
+    /// The flow for which Segment Transmitted decrements the outstanding addresses.
     pub decrement: Option<FlowId>,
-    /// The programmable stage of Incoming.
+    /// What the programmable stage of Incoming saw and decided.
     pub incoming: Option<IncomingRecord>,
-    /// A retransmission timer fires.
+    /// The flow whose retransmission timer fires.
     pub timeout: Option<FlowId>,
 }
 
-/// What Tonic takes over at the clock edge.
+/// The changes that Tonic takes over at the clock edge.
 ///
-/// That is several hundred bytes, many of them of events that few cycles have, and moving them from one place to
-/// another takes a good part of a cycle's time. Hence all that a cycle always does is inlined, and what is not inlined
-/// gets no reference to a part of this: the compiler can then take the record apart and leave most of it out.
+/// This record has several hundred bytes. Many of them belong to events that few cycles have. Moving the record
+/// takes a large part of the simulation time of a cycle. For this reason all code that runs in every cycle is
+/// inlined, and code that is not inlined gets no reference to a part of this record. The compiler can then split
+/// the record into its fields and omit most of it.
 pub struct TonicNext<P: Protocol, const WORDS: usize> {
     delivery: DeliveryNext<P, WORDS>,
     credit: CreditNext,
@@ -59,47 +60,47 @@ pub struct TonicNext<P: Protocol, const WORDS: usize> {
 /// Why a flow could not be added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowError {
-    /// No such number.
+    /// The number of the flow is too high.
     #[error("there is no flow {0}: its number is too high")]
     OutOfRange(FlowId),
-    /// There is one already.
+    /// A flow with this number exists already.
     #[error("flow {0} is in use")]
     InUse(FlowId),
-    /// There is none.
+    /// There is no flow with this number.
     #[error("flow {0} was not added")]
     NotOpen(FlowId),
-    /// Segments are yet to be sent.
+    /// The flow still has segments to send.
     #[error("flow {0} has segments to send")]
     Busy(FlowId),
-    /// More segments than a window can tell apart.
-    #[error("{0} segments at once: 2^30 at most")]
+    /// There are more segments than a window can distinguish.
+    #[error("{0} segments at once: supply at most 2^30")]
     TooMany(u32),
 }
 
-/// What a flow keeps, for a look from outside.
+/// The state of a flow, for an observer outside the hardware.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowStatus<S> {
-    /// First segment not acknowledged cumulatively.
+    /// The first segment that is not acknowledged cumulatively.
     pub window_start: Segment,
-    /// Segments from there on that may be sent.
+    /// The number of segments from `window_start` on that may be sent.
     pub window_size: u32,
     /// The next new segment.
     pub next_new: Segment,
-    /// Addresses that wait for credit.
+    /// The number of addresses that wait for credit.
     pub outstanding: u8,
-    /// Marked and not retransmitted.
+    /// The number of segments marked and not retransmitted.
     pub marked: u32,
-    /// Acknowledged selectively.
+    /// The number of segments acknowledged selectively.
     pub acked: u32,
-    /// When the retransmission timer expires.
+    /// The cycle in which the retransmission timer expires. `None` if it is off.
     pub timer: Option<Cycle>,
-    /// Segments generated, retransmissions included.
+    /// The number of segments generated, including retransmissions.
     pub total_sent: u64,
     /// The user state.
     pub user: S,
 }
 
-/// Tonic with a protocol and a window of `64 * WORDS` segments: 128 with 2, 256 with 4 (table 4).
+/// Tonic with a protocol and a window of `64 * WORDS` segments: 128 segments with 2 words, 256 with 4 (table 4).
 pub struct Tonic<P: Protocol, const WORDS: usize = 2> {
     delivery: DeliveryEngine<P, WORDS>,
     credit: CreditEngine,
@@ -109,16 +110,16 @@ pub struct Tonic<P: Protocol, const WORDS: usize = 2> {
     usable_flows: u16,
 }
 
-/// Bytes of a protocol's user state.
+/// Returns the size of a protocol's user state in bytes.
 #[must_use]
 pub const fn user_state_bytes<P: Protocol>() -> usize {
     packed_bytes(<P::State<Plain<2>> as UserState<Plain<2>>>::WIDTHS)
 }
 
 impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
-    /// A Tonic without flows.
+    /// Creates a Tonic without flows.
     ///
-    /// A protocol whose user state is larger than the hardware has room for (table 4) does not compile:
+    /// A protocol whose user state exceeds the space in the hardware (table 4) does not compile:
     /// ```compile_fail
     /// # use tonic_model::{*, logic::Logic};
     /// tonic_model::user_state!(pub struct TooLarge { a: 2056, });  // 257 bytes, with tokens 256 are allowed
@@ -141,7 +142,7 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
     /// ```
     ///
     /// # Errors
-    /// A parameter that describes no hardware.
+    /// Returns an error if a parameter describes no possible hardware.
     pub fn new(protocol: P, parameters: &Parameters) -> Result<Self, ParameterError> {
         const {
             assert!(
@@ -163,7 +164,7 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
         })
     }
 
-    /// Bytes the model keeps of a flow, without its ring buffer in the credit engine.
+    /// Returns how many bytes the model keeps per flow, without the ring buffer in the credit engine.
     #[must_use]
     pub const fn context_bytes() -> usize {
         DeliveryEngine::<P, WORDS>::CONTEXT_BYTES + CreditEngine::CONTEXT_BYTES
@@ -173,7 +174,7 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
         if flow.0 < self.usable_flows { Ok(()) } else { Err(FlowError::OutOfRange(flow)) }
     }
 
-    /// One behind the last of so many segments.
+    /// Returns the segment after the last one, if `segments` segments start at `next`.
     fn data_end(next: Segment, segments: Option<u32>) -> Result<Option<Segment>, FlowError> {
         match segments {
             Some(count) if count > 1 << 30 => Err(FlowError::TooMany(count)),
@@ -181,11 +182,11 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
         }
     }
 
-    /// Adds a flow, between two cycles; `now` is the next one. Its first segment has the number `first`; it has
-    /// `segments` of them to send, endlessly many if `None`.
+    /// Adds a flow, between two cycles. `now` is the next cycle. The first segment has the number `first`. The
+    /// flow has `segments` segments to send, or an endless supply if `None`.
     ///
     /// # Errors
-    /// [`FlowError::OutOfRange`], [`FlowError::InUse`], [`FlowError::TooMany`].
+    /// Returns [`FlowError::OutOfRange`], [`FlowError::InUse`] or [`FlowError::TooMany`].
     pub fn open(
         &mut self,
         now: Cycle,
@@ -204,10 +205,10 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
         Ok(())
     }
 
-    /// Gives a flow more segments to send, between two cycles; endlessly many if `None`.
+    /// Gives a flow more segments to send, between two cycles. `None` gives it an endless supply.
     ///
     /// # Errors
-    /// [`FlowError::OutOfRange`], [`FlowError::NotOpen`], [`FlowError::TooMany`].
+    /// Returns [`FlowError::OutOfRange`], [`FlowError::NotOpen`] or [`FlowError::TooMany`].
     pub fn supply(&mut self, flow: FlowId, segments: Option<u32>) -> Result<(), FlowError> {
         self.in_range(flow)?;
         let window = self.delivery.window(flow);
@@ -218,22 +219,22 @@ impl<P: Protocol, const WORDS: usize> Tonic<P, WORDS> {
     /// Removes a flow, between two cycles.
     ///
     /// # Errors
-    /// [`FlowError::OutOfRange`]; [`FlowError::Busy`] while segment addresses are to be generated or wait for
-    /// credit.
+    /// Returns [`FlowError::OutOfRange`], or [`FlowError::Busy`] while segment addresses must still be generated
+    /// or wait for credit.
     pub fn close(&mut self, flow: FlowId) -> Result<(), FlowError> {
         self.in_range(flow)?;
         if self.delivery.close(flow) { Ok(()) } else { Err(FlowError::Busy(flow)) }
     }
 
-    /// How often a segment of a flow's window was retransmitted, 3 for three times and more; `None` if it is not in
-    /// flight.
+    /// Returns how often a segment of a flow's window was retransmitted. 3 means three times or more. Returns
+    /// `None` if the segment is not in flight.
     pub fn retransmissions(&self, flow: FlowId, segment: Segment) -> Option<u8> {
         self.in_range(flow).ok()?;
         let window = self.delivery.window(flow);
         window.is_in_flight(segment).then(|| window.retransmissions(segment))
     }
 
-    /// A flow as it stands between two cycles; `None` if there is none with this number.
+    /// Returns the state of a flow between two cycles, or `None` if there is no flow with this number.
     pub fn status(&self, flow: FlowId) -> Option<FlowStatus<P::State<Plain<WORDS>>>> {
         self.in_range(flow).ok()?;
         let schedule = self.delivery.schedule(flow);

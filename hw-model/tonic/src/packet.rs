@@ -1,15 +1,15 @@
-//! What comes in and goes out: flows, control packets, segment addresses.
+//! The inputs and outputs of Tonic: flows, control packets, segment addresses.
 
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A flow's number, below [`Parameters::flows`](super::Parameters::flows).
+/// The number of a flow, less than [`Parameters::flows`](super::Parameters::flows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FlowId(pub u16);
 
 impl FlowId {
-    /// Its context's address.
+    /// Returns the address of the flow's context.
     #[inline(always)]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -23,19 +23,19 @@ impl fmt::Display for FlowId {
     }
 }
 
-/// A segment's number in its flow. Wraps, hence no order: see [`Segment::after`].
+/// The number of a segment in its flow. It wraps, so segments have no order. Use [`Segment::after`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Segment(pub u32);
 
 impl Segment {
-    /// Segments from `base` to this one, modulo 2^32.
+    /// Returns the number of segments from `base` to this one, modulo 2^32.
     #[inline(always)]
     #[must_use]
     pub const fn after(self, base: Self) -> u32 {
         self.0.wrapping_sub(base.0)
     }
 
-    /// The segment `count` further on.
+    /// Returns the segment `count` segments after this one.
     #[inline(always)]
     #[must_use]
     pub const fn plus(self, count: u32) -> Self {
@@ -49,47 +49,48 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Kind of a control packet.
+/// The kind of a control packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Acknowledgment, cumulative and if need be selective.
+    /// An acknowledgment: cumulative, and optionally selective.
     Ack,
-    /// Negative acknowledgment; it carries a cumulative one too.
+    /// A negative acknowledgment. It also carries a cumulative acknowledgment.
     Nack,
-    /// Grant of one token; carries no acknowledgment.
+    /// A grant of one token. It carries no acknowledgment.
     Pull,
-    /// Congestion notification; carries no acknowledgment.
+    /// A congestion notification. It carries no acknowledgment.
     Cnp,
 }
 
-/// A control packet for a flow's sender. At most one a cycle comes in.
+/// A control packet for the sender of a flow. At most one arrives per cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlPacket {
     /// The flow.
     pub flow: FlowId,
-    /// What it is.
+    /// The kind of the packet.
     pub kind: Kind,
-    /// All segments before this one have arrived. Of [`Kind::Ack`] and [`Kind::Nack`] only.
+    /// The cumulative acknowledgment: all segments before this one have arrived. Valid only for [`Kind::Ack`] and
+    /// [`Kind::Nack`].
     pub cumulative: Segment,
-    /// A segment that has arrived. Of [`Kind::Ack`] and [`Kind::Nack`] only.
+    /// The selective acknowledgment: a segment that has arrived. Valid only for [`Kind::Ack`] and [`Kind::Nack`].
     pub selective: Option<Segment>,
-    /// Bit `n`: the segment `n` behind `cumulative` has arrived. Of [`Kind::Ack`] and [`Kind::Nack`] without a selective
-    /// acknowledgment only. The paper's packets have a single selective acknowledgment; this is what Falcon's EACK
-    /// asks of the fixed stage.
+    /// Bit `n` is set if the segment `n` after `cumulative` has arrived. Valid only for [`Kind::Ack`] and
+    /// [`Kind::Nack`] without a selective acknowledgment. The packets of the paper have a single selective
+    /// acknowledgment. Falcon's EACK needs the bitmap in the fixed stage.
     #[serde(default)]
     pub bitmap: [u64; 2],
-    /// For user logic alone; the protocol defines it.
+    /// Data for user logic only. The protocol defines its meaning.
     pub data: u32,
 }
 
-/// The address of a segment: what a DMA engine needs to fetch and send it.
+/// The address of a segment, which a DMA engine needs to fetch and send the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentAddress {
     /// The flow.
     pub flow: FlowId,
     /// The segment.
     pub segment: Segment,
-    /// It was generated before.
+    /// True if the address was generated before.
     pub retransmission: bool,
 }

@@ -1,34 +1,36 @@
-//! What was a parameter of the hardware is one here.
+//! The parameters of the hardware, and the conversion between time and cycles.
 
 use serde::{Deserialize, Serialize};
 
-/// Flows the paper's hardware meets timing with (table 4).
+/// The largest number of flows with which the paper's hardware meets timing (table 4).
 pub const MAX_FLOWS: u16 = 2048;
 
-/// Which rule decides how many segment addresses of a flow may wait for credit.
+/// The rule that limits how many segment addresses of a flow may wait for credit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rules {
-    /// The paper's: a flow generates while fewer than N addresses are outstanding (section 3.1).
+    /// The rule of the paper: a flow generates while fewer than N addresses are outstanding (section 3.1).
     #[default]
     Paper,
-    /// What the published hardware does, for comparison with its traces. It stops at N-5 and restarts below N-6. It
-    /// forgets marks and selective acknowledgments outside of the window, but takes such a mark for something to send
-    /// until then. A flow that is processed with nothing to send, as its window shrank while it waited, has an address
-    /// counted as outstanding that is never given back: enough of these and the flow stalls.
+    /// The behaviour of the published hardware, for comparison with its traces. A flow stops at N-5 outstanding
+    /// addresses and restarts below N-6. The hardware forgets marks and selective acknowledgments outside of the
+    /// window. Until it forgets such a mark, it treats the mark as something to send. If a flow is processed with
+    /// nothing to send, because its window shrank while it waited, the hardware counts one address as outstanding
+    /// and never takes it back. After enough of these the flow stalls.
     Published,
 }
 
-/// Cycles between the stages. The defaults are those measured of the published hardware.
+/// Cycles between the stages. The defaults were measured on the published hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latencies {
     /// From the input pins to the fixed stage of Incoming.
     pub incoming: usize,
-    /// From Segment Generation to Enqueue in the credit engine; parameters for the credit engine take as long.
+    /// From Segment Generation to Enqueue in the credit engine. Parameters for the credit engine take the same
+    /// time.
     pub to_credit: usize,
     /// From Transmit to Segment Transmitted in the data delivery engine.
     pub from_credit: usize,
-    /// Of the divider that computes when a flow has credit again.
+    /// Latency of the divider that computes when a flow has credit again.
     pub divider: usize,
 }
 
@@ -38,29 +40,33 @@ impl Default for Latencies {
     }
 }
 
-/// Parameters of a Tonic.
+/// The parameters of a Tonic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameters {
-    /// Flows, 1 to [`MAX_FLOWS`]. Under [`Rules::Published`] the last flow id means "none".
+    /// The number of flows, 1 to [`MAX_FLOWS`]. Under [`Rules::Published`] the last flow id means "none".
     pub flows: u16,
-    /// N: segment addresses of a flow that may wait for credit, 1 to 64; 8 at least under [`Rules::Published`].
+    /// N: the number of segment addresses of a flow that may wait for credit, 1 to 64. At least 8 under
+    /// [`Rules::Published`].
     pub outstanding: u8,
     /// The rule about N.
     pub rules: Rules,
-    /// Bytes of every segment on the wire.
+    /// The bytes of every segment on the wire.
     pub segment_bytes: u32,
-    /// The most credit a flow can save up, bytes; at least a segment.
+    /// The most credit that a flow can save up, in bytes. At least one segment.
     pub burst_bytes: u32,
-    /// Rates are represented as whole bytes per so many cycles, once for each of these, ascending. At most 8.
+    /// The quanta, in cycles, in ascending order, at most 8. Each rate has one representation per quantum: a whole
+    /// number of bytes per quantum.
     pub quanta: Vec<u32>,
-    /// Entries of the queue between credit engine and pins, at least 3: as many as can be under way to it.
+    /// The entries of the queue between the credit engine and the pins. At least 3, because as many segments can
+    /// be in flight to the queue.
     pub output_queue: usize,
     /// Cycles between the stages.
     pub latencies: Latencies,
 }
 
 impl Default for Parameters {
-    /// The paper's: 1024 flows, 10 ns a cycle. Rates from 1 byte in 512 cycles, 1.56 Mb/s, upwards.
+    /// The parameters of the paper: 1024 flows, 10 ns per cycle. The lowest rate is 1 byte in 512 cycles, 1.56
+    /// Mb/s.
     fn default() -> Self {
         Self {
             flows: 1024,
@@ -75,25 +81,25 @@ impl Default for Parameters {
     }
 }
 
-/// Parameters that describe no hardware. Each message says what would.
+/// Parameters that describe no possible hardware. Each message says which values are possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// See [`Parameters::flows`].
     #[error(
-        "{0} flows: there are 1 to {MAX_FLOWS}, and under the published rules one at least besides \"none\""
+        "{0} flows: choose 1 to {MAX_FLOWS}, and at least 2 under the published rules, where one id means \"none\""
     )]
     Flows(u16),
     /// See [`Parameters::outstanding`].
     #[error(
-        "{0} outstanding segments a flow: there are 1 to 64, and under the published rules, \
-         which keep 7 of them free, 8 at least"
+        "{0} outstanding segments per flow: choose 1 to 64, and at least 8 under the published rules, \
+         which restart a flow only when 7 are free"
     )]
     Outstanding(u8),
     /// See [`Parameters::segment_bytes`].
-    #[error("segments of {0} bytes: there are 1 to 1048575 bytes in a segment")]
+    #[error("segments of {0} bytes: choose 1 to 1048575")]
     SegmentBytes(u32),
     /// See [`Parameters::burst_bytes`].
-    #[error("a burst of {burst} bytes holds no segment of {segment} bytes; more than 2^30 cannot be counted")]
+    #[error("a burst of {burst} bytes: choose at least a segment, {segment} bytes, and at most 2^30 bytes")]
     Burst {
         /// The burst.
         burst: u32,
@@ -101,19 +107,23 @@ pub enum ParameterError {
         segment: u32,
     },
     /// See [`Parameters::quanta`].
-    #[error("rates per {0:?} cycles: 1 to 8 ascending numbers from 1 to 1048576 are needed")]
+    #[error("quanta of {0:?} cycles: choose 1 to 8 ascending numbers from 1 to 1048576")]
     Quanta(Vec<u32>),
     /// See [`Parameters::output_queue`].
-    #[error("an output queue of {0} entries: 3 at least are under way to it")]
+    #[error(
+        "an output queue of {0} entries: choose at least 3, because as many segments can be in flight to it"
+    )]
     OutputQueue(usize),
     /// See [`Latencies`].
-    #[error("a latency of 0 cycles, or of more than 1024: {0:?}")]
+    #[error("a latency of 0 or of more than 1024 cycles: choose 1 to 1024 for each of {0:?}")]
     Latency(Latencies),
 }
 
 impl Parameters {
+    /// Checks that the parameters describe possible hardware.
+    ///
     /// # Errors
-    /// The first parameter that is out of range.
+    /// Returns the error of the first parameter that is out of range.
     pub fn check(&self) -> Result<(), ParameterError> {
         let published = self.rules == Rules::Published;
         if self.flows == 0 || self.flows > MAX_FLOWS || (published && self.flows < 2) {
@@ -144,7 +154,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Outstanding addresses at which a flow stops generating.
+    /// Returns the number of outstanding addresses at which a flow stops generating.
     #[must_use]
     pub const fn stop_at(&self) -> u8 {
         match self.rules {
@@ -153,7 +163,8 @@ impl Parameters {
         }
     }
 
-    /// A stopped flow is active again when fewer than this are outstanding.
+    /// Returns the limit for a restart: a stopped flow is active again when fewer addresses than this are
+    /// outstanding.
     #[must_use]
     pub const fn restart_below(&self) -> u8 {
         match self.rules {
@@ -162,7 +173,7 @@ impl Parameters {
         }
     }
 
-    /// Flow ids that can be used.
+    /// Returns the number of flow ids that can be used.
     #[must_use]
     pub const fn usable_flows(&self) -> u16 {
         match self.rules {
@@ -172,13 +183,13 @@ impl Parameters {
     }
 }
 
-/// User logic gives rates in bytes per so many cycles, 2^20: at 100 MHz steps of 763 b/s.
+/// User logic gives rates in bytes per this many cycles, 2^20. At 100 MHz one step is 763 b/s.
 pub const RATE_CYCLES: u64 = 1 << 20;
 
-/// A clock, to convert between time and cycles.
+/// A clock frequency, to convert between time and cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frequency {
-    /// Cycles a second.
+    /// Cycles per second.
     pub hertz: u64,
 }
 
@@ -190,25 +201,25 @@ impl Default for Frequency {
 }
 
 impl Frequency {
-    /// Length of a cycle in picoseconds, rounded down.
+    /// Returns the length of a cycle in picoseconds, rounded down.
     #[must_use]
     pub const fn period_ps(self) -> u64 {
         1_000_000_000_000 / self.hertz
     }
 
-    /// Cycles in `nanos` nanoseconds, rounded up.
+    /// Returns the number of cycles in `nanos` nanoseconds, rounded up.
     #[must_use]
     pub const fn cycles(self, nanos: u64) -> u64 {
         (nanos as u128 * self.hertz as u128).div_ceil(1_000_000_000) as u64
     }
 
-    /// A rate in bits a second as user logic gives it, bytes per [`RATE_CYCLES`], rounded down.
+    /// Converts a rate in bits per second to the unit of user logic, bytes per [`RATE_CYCLES`]. Rounds down.
     #[must_use]
     pub const fn rate(self, bits_per_second: u64) -> u64 {
         (bits_per_second as u128 * RATE_CYCLES as u128 / (8 * self.hertz as u128)) as u64
     }
 
-    /// A rate as user logic gives it in bits a second, rounded down.
+    /// Converts a rate in the unit of user logic to bits per second. Rounds down.
     #[must_use]
     pub const fn bits_per_second(self, rate: u64) -> u64 {
         (rate as u128 * 8 * self.hertz as u128 / RATE_CYCLES as u128) as u64

@@ -1,5 +1,5 @@
-//! The receiver's side: it makes control packets of what arrives (section 2.1: "reuse modules from the sender to
-//! implement a receiver solely for generating" these).
+//! The receiver: it answers the segments that arrive with control packets (section 2.1: "reuse modules from the
+//! sender to implement a receiver solely for generating" these).
 
 use clocked::{Cycle, RingBitmap};
 use serde::{Deserialize, Serialize};
@@ -13,53 +13,56 @@ use super::packet::{ControlPacket, FlowId, Kind, Segment, SegmentAddress};
 /// A segment that arrives, whole or trimmed to its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Which.
+    /// The address of the segment.
     pub address: SegmentAddress,
-    /// When it left the sender.
+    /// The cycle in which it left the sender.
     pub sent: Cycle,
-    /// A switch has cut off the payload.
+    /// True if a switch has removed the payload.
     pub trimmed: bool,
-    /// A switch has marked it: congestion experienced.
+    /// True if a switch has marked it as "congestion experienced".
     pub marked: bool,
 }
 
-/// How a receiver answers.
+/// The way in which a receiver answers segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// Each segment with a cumulative acknowledgment; the data is the cycle in which it was sent.
+    /// Each segment is answered by a cumulative acknowledgment. Its data is the cycle in which the segment was
+    /// sent.
     Cumulative,
-    /// The same, and a segment out of order with a selective acknowledgment too.
+    /// As `Cumulative`, and a segment out of order is also acknowledged selectively.
     Selective,
-    /// In order with an acknowledgment; the first segment out of order with a negative one. Nothing out of order
-    /// is kept.
+    /// A segment in order is answered by an acknowledgment. The first segment out of order is answered by a
+    /// negative acknowledgment. Segments out of order are discarded.
     GoBackN,
-    /// In order with an acknowledgment; out of order with a negative one that names the segment.
+    /// A segment in order is answered by an acknowledgment. A segment out of order is answered by a negative
+    /// acknowledgment that names it.
     Irn,
-    /// Whole segments with an acknowledgment, trimmed ones with a negative one; either with a pull, numbered from 1.
+    /// A whole segment is answered by an acknowledgment, a trimmed one by a negative acknowledgment. Each is also
+    /// answered by a pull. Pulls are numbered from 1.
     Ndp,
-    /// Each segment with an acknowledgment that carries Falcon's receive bitmap; the data is the cycle in which the
-    /// segment was sent. Of trimmed ones Falcon knows nothing.
+    /// Each segment is answered by an acknowledgment with Falcon's receive bitmap. Its data is the cycle in which
+    /// the segment was sent. Trimmed segments are ignored, because Falcon does not know trimming.
     Falcon,
 }
 
-/// What the receiver keeps of a flow.
+/// The receiver's state of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     /// The lowest segment that has not arrived.
     next: Segment,
-    /// What has arrived beyond.
+    /// The segments after `next` that have arrived.
     beyond: RingBitmap<4>,
-    /// A negative acknowledgment for `next` is out.
+    /// True if a negative acknowledgment for `next` was sent.
     nacked: bool,
-    /// Falcon's receive window: the datapath's own.
+    /// Falcon's receive window, the type of the datapath.
     window: ReceiveWindow,
     pulls: u32,
-    /// When the next congestion notification may be sent.
+    /// The first cycle in which the next congestion notification may be sent.
     next_cnp: Cycle,
 }
 
-/// Receives the segments of all flows.
+/// A receiver for the segments of all flows.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     answer: Answer,
@@ -70,8 +73,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// For `flows` flows whose first segment has the number `first`. A flow is sent a congestion notification for
-    /// marked segments at most once in `cnp_interval` cycles.
+    /// Creates a receiver for `flows` flows whose first segment has the number `first`. It sends a congestion
+    /// notification for marked segments at most once per `cnp_interval` cycles and flow.
     #[must_use]
     pub fn new(answer: Answer, flows: usize, first: Segment, cnp_interval: u64) -> Self {
         let flow = Flow {
@@ -85,22 +88,22 @@ impl Receiver {
         Self { answer, cnp_interval, flows: vec![flow; flows], delivered: 0, duplicates: 0 }
     }
 
-    /// Segments received for the first time.
+    /// Returns the number of segments received for the first time.
     pub const fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Segments that were there already.
+    /// Returns the number of segments received again.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// The lowest segment of a flow that has not arrived.
+    /// Returns the lowest segment of a flow that has not arrived.
     pub fn next(&self, flow: FlowId) -> Segment {
         self.flows[flow.index()].next
     }
 
-    /// Takes a segment and hands the answers to `send`.
+    /// Takes a segment and passes the answers to `send`.
     pub fn receive(&mut self, now: Cycle, arrival: &Arrival, mut send: impl FnMut(ControlPacket)) {
         let SegmentAddress { flow: id, segment, .. } = arrival.address;
         let flow = &mut self.flows[id.index()];
@@ -117,7 +120,7 @@ impl Receiver {
             });
         }
         let offset = segment.after(flow.next) as i32;
-        // A receiver keeps as many segments as its bitmap has bits; others it never saw.
+        // A receiver keeps as many segments as its bitmap has bits. It ignores segments beyond that.
         if offset >= RingBitmap::<4>::BITS as i32 {
             return;
         }

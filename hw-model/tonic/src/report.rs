@@ -1,4 +1,8 @@
-//! What a protocol costs: lines, state, operations and depth of its user logic.
+//! The cost of a protocol: lines, state, operations and depth of its user logic.
+//!
+//! [`reports`] returns the costs of the eight [`protocols`](crate::protocols), [`report`] those of any
+//! [`Protocol`]. `tiercel model experiment tonic-protocols` prints them. `docs/model/tonic.md`
+//! describes the results.
 
 use std::collections::BTreeMap;
 
@@ -11,45 +15,47 @@ use super::protocol::{Credit, Decision, Incoming, Periodic, Protocol, View};
 use super::protocols::{Falcon, Irn, Ndp, NewReno, Reno, RoceDcqcn, Sack, Swift, SwiftWindow, Tcp};
 use super::user_state_bytes;
 
-/// What one of the two functions costs, counted by running it on [`Counting`] numbers. As the logic cannot branch,
-/// the counts are the same for all inputs. A call of `transport-common` is one operation and one level, whatever it
-/// does inside ([`Operation::Core`]): the cost of such a protocol is that of what stands around the calls.
+/// The cost of one of the two functions, counted by running it on [`Counting`] numbers. The logic cannot branch,
+/// so the counts are the same for all inputs. A call of `transport-common` is one operation and one level,
+/// whatever it does inside ([`Operation::Core`]). The cost of a protocol with such calls is therefore only the
+/// cost of the logic around the calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Operations by kind.
+    /// The operations by kind.
     pub operations: BTreeMap<Operation, u32>,
-    /// All of them.
+    /// The number of all operations.
     pub total: u32,
-    /// Operations on the longest path from an input to an output, a bitmap operation as seven.
+    /// The operations on the longest path from an input to an output. A bitmap operation counts as seven.
     pub depth: u32,
 }
 
-/// What a protocol costs.
+/// The cost of a protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtocolReport {
-    /// The protocol.
+    /// The name of the protocol.
     pub name: String,
-    /// How its flows get credit.
+    /// The scheme by which its flows get credit.
     pub credit: Credit,
-    /// Lines of its file.
+    /// The lines of its file.
     pub lines: usize,
-    /// Those that are neither empty nor comments, nor say what is to be inlined: that is the model's concern.
+    /// The lines that are not empty, not comments and not `#[inline]` attributes, which concern only the model.
     pub code_lines: usize,
-    /// The same of the file it shares with others, if there is one: [`Tcp`] or [`SwiftWindow`].
+    /// The code lines of the file that it shares with other protocols, if there is one: [`Tcp`] or
+    /// [`SwiftWindow`].
     pub shared_code_lines: usize,
-    /// Bytes of user state.
+    /// The size of the user state in bytes.
     pub state_bytes: usize,
-    /// Bytes the hardware has room for (table 4).
+    /// The bytes of user state that the hardware has space for (table 4).
     pub state_limit: usize,
     /// The programmable stage of Incoming.
     pub incoming: Cost,
-    /// Periodic Updates, with the look at user timers.
+    /// Periodic Updates, including the check of user timers.
     pub periodic: Cost,
 }
 
 type L<'t> = Counting<'t>;
 
-/// Inputs at depth 0. The values do not matter.
+/// Returns inputs at depth 0. Their values do not matter.
 fn view(tape: &Tape) -> View<L<'_>> {
     View {
         now: tape.input(0),
@@ -82,7 +88,7 @@ fn incoming(tape: &Tape) -> Incoming<L<'_>> {
     }
 }
 
-/// The longest path to any output.
+/// Returns the length of the longest path to any output.
 fn depth<'t, S: UserState<L<'t>>>(decision: &Decision<L<'t>>, state: &S) -> u32 {
     let flags = [decision.mark, decision.reset_timer, decision.set_rate];
     let words = [
@@ -104,7 +110,8 @@ fn cost(tape: &Tape, depth: u32) -> Cost {
     Cost { total: operations.values().sum(), operations, depth }
 }
 
-/// What a protocol costs; `source` is its file, `shared` the one it shares with others.
+/// Returns the cost of a protocol. `source` is the text of its file, `shared` the text of the file that it shares
+/// with other protocols.
 pub fn report<P: Protocol>(protocol: &P, source: &str, shared: &str) -> ProtocolReport {
     let tape = Tape::default();
     let state = <P::State<L<'_>>>::from_words(|_| tape.input(0));
@@ -136,7 +143,7 @@ pub fn report<P: Protocol>(protocol: &P, source: &str, shared: &str) -> Protocol
     }
 }
 
-/// The eight protocols.
+/// Returns the costs of the eight protocols.
 #[must_use]
 pub fn reports() -> Vec<ProtocolReport> {
     let clock = Frequency::default();

@@ -1,4 +1,4 @@
-//! One Tonic, a path to a receiver and back, on the clock of Tonic.
+//! A test bed: one Tonic, a receiver, and a path between them, all on Tonic's clock.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,26 +13,26 @@ use super::packet::{ControlPacket, SegmentAddress};
 use super::protocol::Protocol;
 use super::receiver::{Arrival, Receiver};
 
-/// What a path does to packets. The default does nothing and takes 30 cycles there and back.
+/// The delays and impairments of a path. The default has no impairments and a round trip of 30 cycles.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
-    /// From the output pins to the receiver, cycles.
+    /// The delay from the output pins to the receiver, in cycles.
     pub delay: u64,
-    /// From there to the input pins, cycles.
+    /// The delay from the receiver to the input pins, in cycles.
     pub return_delay: u64,
-    /// The link takes a segment every so many cycles.
+    /// The time in which the link takes one segment, in cycles.
     pub link_cycles: u64,
-    /// Probability that a segment is lost.
+    /// The probability that a segment is lost.
     pub loss: Probability,
-    /// Probability that a segment is trimmed.
+    /// The probability that a segment is trimmed.
     pub trim: Probability,
-    /// Probability that a segment takes longer,
+    /// The probability that a segment takes longer.
     pub late: Probability,
-    /// by up to so many cycles.
+    /// The largest additional delay of such a segment, in cycles.
     pub late_cycles: u64,
-    /// Probability that a control packet is lost.
+    /// The probability that a control packet is lost.
     pub control_loss: Probability,
-    /// Decides all that is random.
+    /// The seed of all random decisions.
     pub seed: u64,
 }
 
@@ -52,12 +52,12 @@ impl Default for Path {
     }
 }
 
-/// What is under way, by when it arrives; those of one cycle in the order in which they were sent.
+/// The items in flight, ordered by their arrival.
 #[derive(Clone, Debug)]
 struct UnderWay<T> {
-    /// Those that keep their order.
+    /// The items that keep their order.
     in_order: VecDeque<(Cycle, T)>,
-    /// Those that take longer: the cycle, their place in `items`.
+    /// The items that take longer: the cycle of arrival, and the index in `items`.
     late: BinaryHeap<Reverse<(Cycle, usize)>>,
     items: Vec<T>,
 }
@@ -92,7 +92,7 @@ impl<T: Copy> UnderWay<T> {
     }
 }
 
-/// One Tonic and its receiver.
+/// One Tonic with a receiver and the path between them.
 pub struct Testbed<P: Protocol, const WORDS: usize = 2> {
     clock: Clock<Tonic<P, WORDS>>,
     receiver: Receiver,
@@ -105,7 +105,7 @@ pub struct Testbed<P: Protocol, const WORDS: usize = 2> {
 }
 
 impl<P: Protocol, const WORDS: usize> Testbed<P, WORDS> {
-    /// Nothing has happened yet.
+    /// Creates a test bed in cycle 0.
     #[must_use]
     pub fn new(tonic: Tonic<P, WORDS>, receiver: Receiver, path: Path) -> Self {
         Self {
@@ -120,22 +120,22 @@ impl<P: Protocol, const WORDS: usize> Testbed<P, WORDS> {
         }
     }
 
-    /// Tonic's clock.
+    /// Returns Tonic's clock.
     pub const fn clock(&self) -> &Clock<Tonic<P, WORDS>> {
         &self.clock
     }
 
-    /// Tonic, to be set up between two cycles.
+    /// Returns Tonic so that the caller can set it up between two cycles.
     pub const fn tonic_mut(&mut self) -> &mut Tonic<P, WORDS> {
         self.clock.block_mut()
     }
 
-    /// The receiver.
+    /// Returns the receiver.
     pub const fn receiver(&self) -> &Receiver {
         &self.receiver
     }
 
-    /// Segments that left Tonic.
+    /// Returns the number of segments that left Tonic.
     pub const fn transmitted(&self) -> u64 {
         self.transmitted
     }
@@ -146,7 +146,7 @@ impl<P: Protocol, const WORDS: usize> Testbed<P, WORDS> {
             && self.random.random_ratio(probability.parts_per_billion(), denominator)
     }
 
-    /// Computes the next cycle that is not idle, if it is before `end`: the cycle and Tonic's outputs.
+    /// Computes the next cycle that is not idle, if it is before `end`. Returns the cycle and Tonic's outputs.
     #[inline]
     pub fn step(&mut self, end: Cycle) -> Option<(Cycle, TonicOutput)> {
         let next = self.segments.next().into_iter().chain(self.packets.next()).min();
@@ -164,7 +164,7 @@ impl<P: Protocol, const WORDS: usize> Testbed<P, WORDS> {
         Some((now, output))
     }
 
-    /// Runs until `end`, or until `done`.
+    /// Runs until cycle `end`, or until `done` returns true.
     pub fn run(&mut self, end: Cycle, mut done: impl FnMut(&Self) -> bool) {
         while !done(self) && self.step(end).is_some() {}
     }

@@ -1,4 +1,4 @@
-//! Tonic's outputs as a trace.
+//! The ports and fields of Tonic's outputs in a trace.
 
 use clocked::trace::{Field, Port, Traced};
 

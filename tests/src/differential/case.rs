@@ -1,4 +1,4 @@
-//! A case: the state before, and what happens.
+//! A case: the initial state, and the event.
 
 use host_nic::HostNic;
 use transport_common::connection::Entry;
@@ -6,28 +6,28 @@ use transport_common::queues::{CELL_BYTES, QueuePair, REGIONS, Region};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
-/// Held requests whose cells a case brings along.
+/// The number of held requests whose cells a case contains.
 const CELLS: usize = 8;
 
-/// What happens to the connection.
+/// The event of the connection.
 #[derive(Clone, Debug)]
 pub enum Stimulus {
-    /// This frame arrives.
+    /// A frame arrives.
     Frame(Vec<u8>),
-    /// The engine turns to it.
+    /// The engine services it.
     Turn {
-        /// Because its deadline has come, not because of a doorbell.
+        /// Whether its deadline is the reason, and not a doorbell.
         fired: bool,
-        /// The engine looks at the wheel in this frame.
+        /// Whether the engine checks the wheel in this frame.
         looks: bool,
     },
 }
 
-/// A connection's state before, and what happens to it.
+/// A connection's initial state, and its event.
 pub struct Case {
-    /// The slot it stands in.
+    /// The slot of the connection.
     pub slot: usize,
-    /// What the card's clock showed when the state was taken.
+    /// The time of the card's clock when the state was taken.
     pub taken: Picoseconds,
     /// Context and tables.
     pub entry: Box<Entry>,
@@ -37,13 +37,13 @@ pub struct Case {
     pub regions: Box<[Region; REGIONS]>,
     /// Cells that hold requests, and their contents.
     pub cells: Vec<(u32, Box<[u8; CELL_BYTES]>)>,
-    /// What happens.
+    /// The event.
     pub stimulus: Stimulus,
 }
 
-/// A copy of queues that nobody else writes at this time.
+/// Returns a copy of queues that nobody else writes at this time.
 fn copy(queues: &QueuePair) -> Box<QueuePair> {
-    // SAFETY: integers only, zero is valid.
+    // SAFETY: the type has only integers, so zero is valid.
     let mut copy: Box<QueuePair> = unsafe { Box::new_zeroed().assume_init() };
     restore(queues, &mut copy);
     copy
@@ -51,18 +51,18 @@ fn copy(queues: &QueuePair) -> Box<QueuePair> {
 
 /// Copies queues that nobody else writes at this time.
 pub(super) fn restore(from: &QueuePair, to: &mut QueuePair) {
-    // SAFETY: integers in cells and atomics; both are whole values and no one else writes them.
+    // SAFETY: the values are integers in cells and atomics. Both are initialised, and nobody else writes them.
     unsafe { core::ptr::copy_nonoverlapping(from, to, 1) };
 }
 
-/// The bytes of queues that nobody else writes at this time.
+/// Returns the bytes of queues that nobody else writes at this time.
 pub(super) fn bytes(queues: &QueuePair) -> &[u8] {
-    // SAFETY: integers without padding (their sizes are asserted where they are defined), not written meanwhile.
+    // SAFETY: integers without padding (their definitions assert the sizes), and nobody writes them at this time.
     unsafe { core::slice::from_raw_parts(core::ptr::from_ref(queues).cast(), size_of::<QueuePair>()) }
 }
 
 impl Case {
-    /// The state of `slot` of a card as it is now.
+    /// Returns the current state of `slot` of a card.
     #[must_use]
     pub fn snapshot(nic: &HostNic, slot: usize, stimulus: Stimulus) -> Self {
         let entry = nic.entry(slot);
@@ -71,7 +71,7 @@ impl Case {
             .requests
             .iter()
             .filter(|request| matches!(request.state, RequestState::Held | RequestState::Rnr));
-        // The next in order first: it is the one that an engine's turn may take out.
+        // The next in order is first, because a service by the engine may take it out.
         let mut cells: Vec<_> = held
             .map(|request| (request.rsn.distance_from(entry.connection.target.nrsn), u32::from(request.cell)))
             .collect();
@@ -89,7 +89,7 @@ impl Case {
         }
     }
 
-    /// The same case again, to be bent further.
+    /// Returns a copy of the case, for further mutation.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self {

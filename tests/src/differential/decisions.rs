@@ -1,4 +1,4 @@
-//! The algorithms of congestion control, decided by the kernel and here: the same bits.
+//! Compares the decisions of the congestion control algorithms in the kernel with those on the host, bit by bit.
 
 use anyhow::{Context, Result, ensure};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
@@ -13,6 +13,7 @@ use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
 use super::mapping::Mapping;
 
@@ -23,7 +24,7 @@ use layout::{Batch, CASES};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-decide"));
 
-/// The program that decides, loaded, and its batch.
+/// The loaded program that decides, and its batch.
 pub struct Decider {
     object: Ebpf,
     batch: Mapping<Batch>,
@@ -42,11 +43,11 @@ impl Decider {
         Ok(Self { object, batch })
     }
 
-    /// Has `events` random events or a few more decided by both, in batches under random parameters; a connection's
-    /// state goes on from batch to batch.
+    /// Lets both decide `events` random events or a few more, in batches with random parameters. A connection's
+    /// state continues from batch to batch.
     ///
     /// # Errors
-    /// If a program cannot run, or if anything differs; the first case that does is described.
+    /// If a program cannot run, or if anything differs. The error describes the first case that differs.
     pub fn compare(&mut self, events: usize, rng: &mut StdRng) -> Result<usize> {
         let mut engines = vec![EngineState::default(); CASES];
         let mut algorithms = vec![AlgorithmId::Swift; CASES];
@@ -86,7 +87,7 @@ impl Decider {
         Ok(events.div_ceil(CASES) * CASES)
     }
 
-    /// One run for each case.
+    /// Runs the program once for each case.
     fn run(&mut self) -> Result<()> {
         let program: &mut Xdp = self.object.program_mut("decide").context("no program decide")?.try_into()?;
         let frame = [0; 64];
@@ -100,7 +101,7 @@ impl Decider {
     }
 }
 
-/// An event as they occur, or any bits at all.
+/// Returns a realistic event, or random bits.
 fn event(rng: &mut StdRng, now: NicTime) -> Entry {
     let mut entry = core::array::from_fn(|_| rng.random());
     if rng.random_bool(0.2) {
@@ -115,7 +116,7 @@ fn event(rng: &mut StdRng, now: NicTime) -> Entry {
     event.t1 = now.before(Ticks(rtt));
     event.t3 = NicTime(event.t2.0.wrapping_add(held) & NicTime::MASK);
     event.event_type = [0, 0, 0, 0, 1, 2][rng.random_range(0..6)];
-    event.nack_code = rng.random_range(0..8);
+    event.nack_code = NackCode(rng.random_range(0..8));
     event.fcwnd = Fcwnd(1 << rng.random_range(0..21u32));
     event.num_packets_acked = rng.random_range(0..64);
     event.rtt_state = Ticks(rng.random_range(0..4 * rtt));
@@ -127,7 +128,7 @@ fn event(rng: &mut StdRng, now: NicTime) -> Entry {
     entry
 }
 
-/// Parameters within their ranges.
+/// Returns parameters within their ranges.
 fn parameters(rng: &mut StdRng) -> Prepared {
     let least = 1 << rng.random_range(0..12u32);
     let most = least + (1 << rng.random_range(4..20u32));

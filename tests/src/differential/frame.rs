@@ -1,4 +1,4 @@
-//! Frames as bytes: where the headers are, and sums made right again after bytes were changed.
+//! Frames as bytes: the offsets of the headers, and the correction of checksums after bytes were changed.
 
 use transport_common::wire::checksum::{checksum, sum_bytes, sum_length, transmit_checksum};
 use transport_common::wire::ethernet::Ethernet;
@@ -7,7 +7,7 @@ use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::psp::Psp;
 use transport_common::wire::udp::{IP_PROTOCOL_UDP, Udp};
 
-/// Where the headers of a Falcon frame begin.
+/// The offsets of the headers of a Falcon frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) ip: usize,
@@ -18,7 +18,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Of a frame that is long enough to have them.
+    /// Finds the headers of a frame that is long enough to have them.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let tagged = frame.get(12..14)? == [0x81, 0];
         let ip = if tagged { Ethernet::TAGGED_LEN } else { Ethernet::LEN };
@@ -29,7 +29,7 @@ impl Places {
     }
 }
 
-/// A 32-bit field.
+/// Returns a 32-bit field.
 pub(super) fn word(frame: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(frame.get(at..at + 4)?.try_into().ok()?))
 }
@@ -41,12 +41,12 @@ pub(super) fn put_word(frame: &mut [u8], at: usize, value: u32) {
     }
 }
 
-/// Packet type as on the wire.
+/// Returns the packet type as on the wire.
 pub(super) fn packet_type(frame: &[u8], places: &Places) -> u8 {
     frame[places.falcon + 7] >> 1 & 0xf
 }
 
-/// Makes the lengths of IP and UDP fit the frame.
+/// Sets the lengths of IP and UDP to those of the frame.
 pub(super) fn fit_lengths(frame: &mut [u8]) {
     let Some(places) = Places::of(frame) else { return };
     let udp = (frame.len() - places.udp) as u16;
@@ -55,7 +55,7 @@ pub(super) fn fit_lengths(frame: &mut [u8]) {
     frame[places.udp + 4..places.udp + 6].copy_from_slice(&udp.to_be_bytes());
 }
 
-/// Makes the checksums of IPv4 and, unless it is absent, UDP right.
+/// Corrects the checksums of IPv4 and, unless it is absent, of UDP.
 pub(super) fn fit_checksums(frame: &mut [u8]) {
     let Some(places) = Places::of(frame) else { return };
     let Places { ip, udp: at, v6, .. } = places;

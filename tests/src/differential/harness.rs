@@ -1,4 +1,4 @@
-//! Plays a case on both sides and compares.
+//! Plays a case on both sides and compares the results.
 
 use core::fmt::{self, Debug, Formatter};
 use core::sync::atomic::Ordering::Relaxed;
@@ -21,15 +21,15 @@ use super::kernel::Outcome;
 use super::time::{Bracket, Reading};
 use super::{Case, Kernel, Program, Stimulus};
 
-/// Memory that cases use, and that therefore has content.
+/// The part of the memory that cases use, and that therefore has content.
 const PATTERN_BYTES: usize = 56 << 20;
-/// Cases between two comparisons of memory and free cells as a whole.
+/// Number of cases between two comparisons of the whole memory and all free cells.
 const BLOCK: u64 = 8192;
-/// A case that takes longer is void: deadlines may have passed meanwhile.
+/// A case that takes longer is ignored, because deadlines may have passed during it.
 const PATIENCE_NANOS: u64 = 80_000_000;
-/// Longest frame that a test run's buffer has room for.
+/// Longest frame that fits the buffer of a test run.
 const LONGEST_FRAME: u32 = 3520;
-/// Mismatches that are described.
+/// The largest number of mismatches that are described.
 const DESCRIBED: usize = 5;
 
 const XDP_DROP: u32 = 1;
@@ -42,7 +42,7 @@ pub struct Harness {
     kernel: Kernel,
     host: HostNic,
     counters: ([u64; Counter::COUNT], [u64; Counter::COUNT]),
-    /// Cases played so far: frames, and turns of the engine.
+    /// Cases played so far: frames, and services of the engine.
     pub played: [u64; 2],
     void: u64,
     mismatches: Vec<String>,
@@ -50,7 +50,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Both sides as a node with `config`.
+    /// Creates both sides as a node with `config`.
     ///
     /// # Errors
     /// If a map cannot be read or written.
@@ -63,7 +63,7 @@ impl Harness {
         Ok(Self { kernel, host, counters, played: [0; 2], void: 0, mismatches: Vec::new(), found: 0 })
     }
 
-    /// Plays a case on both sides and notes whatever differs.
+    /// Plays a case on both sides and records all differences.
     ///
     /// # Errors
     /// If a map cannot be read or written, or the kernel refuses to run a program.
@@ -100,10 +100,10 @@ impl Harness {
         Ok(())
     }
 
-    /// The verdict on all cases.
+    /// Returns the result of all cases.
     ///
     /// # Errors
-    /// If a map cannot be read, or if anything ever differed; the first few cases are described.
+    /// If a map cannot be read, or if anything differed in any case. The error describes the first few cases.
     pub fn finish(mut self, rng: &mut StdRng) -> Result<()> {
         self.compare_all(rng)?;
         let [frames, turns] = self.played;
@@ -116,7 +116,7 @@ impl Harness {
         Ok(())
     }
 
-    /// The state before, on both sides.
+    /// Sets the initial state on both sides.
     fn set_up(&mut self, case: &Case, rng: &mut StdRng) -> Result<()> {
         let Self { kernel, host, .. } = self;
         kernel.set_entry(case.slot, &case.entry)?;
@@ -139,7 +139,7 @@ impl Harness {
         Ok(())
     }
 
-    /// Wheel, doorbells and counts of the engine.
+    /// Sets wheel, doorbells and counts of the engine.
     fn set_up_engine(&mut self, slot: usize, fired: bool, looks: bool, rng: &mut StdRng) -> Result<()> {
         let Self { kernel, host, .. } = self;
         let next = rng.random_range(0..CONNECTIONS as u32);
@@ -162,8 +162,8 @@ impl Harness {
         Ok(())
     }
 
-    /// Tells the host's clock what the kernel's showed; whether it is known to the picosecond when a deadline was
-    /// filed. `None` if the readings cannot be found again.
+    /// Sets the host's clock to the reading of the kernel. Returns whether the time at which a deadline was
+    /// filed is known to the picosecond. `None` if the readings cannot be reconstructed.
     fn set_readings(&mut self, case: &Case, after: &Entry, outcome: &Outcome) -> Result<Option<bool>> {
         let bracket = Bracket { first: outcome.clock.0 * 1000, last: outcome.clock.1 * 1000 };
         let fallback = Reading { time: Picoseconds(bracket.first), exact: false };
@@ -175,14 +175,14 @@ impl Harness {
         // Only a redelivery reads the clock twice.
         let redelivered = was_redelivered(&case.entry, after);
         if redelivered && !reading.exact {
-            return Ok(None); // two readings, and no packet that shows the second: they cannot be told apart
+            return Ok(None); // two readings, and no packet that shows the second, so they cannot be distinguished
         }
         let mut first = reading.time;
         if redelivered && let Some(earlier) = bracket.first_step(&case.entry, after) {
             first = earlier;
         }
         if looks && !reading.exact {
-            // The wheel keeps the latest tick it was told; the same reading serves the turn.
+            // The wheel keeps the latest tick that it was given. The service uses the same reading.
             let told = Picoseconds::from_nanos(self.kernel.wheel()?.clock() << 9);
             if told.0 > first.0 {
                 first = told;
@@ -231,7 +231,7 @@ impl Harness {
             differences.look("round robin", &self.kernel.round_robin()?, &self.host.doorbells().next);
             let (kernel, host) = (self.kernel.wheel()?, self.host.wheel());
             for slot in 0..CONNECTIONS as u32 {
-                // Where the reading is known to the tick only, a deadline relative to it may be filed next door.
+                // If the reading is known only to the tick, a deadline relative to it may be in the adjacent slot.
                 let blurred = |deadline: Option<u64>| if exact { deadline } else { deadline.map(|_| 0) };
                 differences.look(
                     "deadline",
@@ -245,7 +245,7 @@ impl Harness {
         Ok(differences)
     }
 
-    /// Contents of cells that were filled in this case.
+    /// Returns the contents of the cells that were filled in this case.
     fn compare_cells(&self, case: &Case, after: &Entry) -> Result<Vec<String>> {
         let mut differences = Vec::new();
         let is_held = |state| state == RequestState::Held || state == RequestState::Rnr;
@@ -263,7 +263,7 @@ impl Harness {
         Ok(differences)
     }
 
-    /// Compares memory and free cells as a whole, and deals the cells anew.
+    /// Compares the whole memory and all free cells, and distributes the cells again.
     fn compare_all(&mut self, rng: &mut StdRng) -> Result<()> {
         let differs =
             self.kernel.memory().iter().zip(self.host.memory()).position(|(kernel, host)| kernel != host);
@@ -278,7 +278,7 @@ impl Harness {
         Ok(())
     }
 
-    /// After a case that counts for nothing, or went wrong: the host takes over what the kernel has.
+    /// Copies the kernel's state to the host after a case that is ignored or failed.
     fn recover(&mut self) -> Result<()> {
         self.host.memory_mut().copy_from_slice(self.kernel.memory());
         let free = self.kernel.set_free_cells(&[])?;
@@ -289,7 +289,7 @@ impl Harness {
     }
 }
 
-/// What differs, in words.
+/// Returns a description of the differences.
 #[derive(Default)]
 struct Differences(Vec<String>);
 
@@ -305,7 +305,7 @@ impl Differences {
     }
 }
 
-/// Bytes that are shown as people read packets.
+/// Bytes that are shown in hexadecimal, as in a dump of a packet.
 #[derive(PartialEq)]
 struct Hex<'a>(&'a [u8]);
 
@@ -315,7 +315,7 @@ impl Debug for Hex<'_> {
     }
 }
 
-/// Whether a turn of the engine took a held request out of its cell.
+/// Returns whether a service of the engine took a held request out of its cell.
 fn was_redelivered(before: &Entry, after: &Entry) -> bool {
     let (b, a) = (&before.connection.target, &after.connection.target);
     let is_held = |state| state == RequestState::Held || state == RequestState::Rnr;

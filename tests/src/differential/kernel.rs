@@ -1,4 +1,4 @@
-//! The XDP programs in the kernel, run by hand, and their maps.
+//! The XDP programs in the kernel, executed by test runs, and their maps.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -18,19 +18,19 @@ use super::mapping::Mapping;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-ebpf"));
 
-/// Bytes a frame may have after the run.
+/// The largest number of bytes of a frame after the run.
 const LONGEST_FRAME: usize = 4096;
 
-/// Which program to run.
+/// The program to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// What the interface runs for each frame received.
+    /// The program that the interface runs for each received frame.
     Wire,
     /// The transmit pipeline.
     Engine,
 }
 
-/// A type of the maps as aya wants it.
+/// A type of the maps in the form that aya needs.
 macro_rules! pod {
     ($name:ident($inner:ty)) => {
         #[derive(Clone, Copy)]
@@ -45,9 +45,9 @@ macro_rules! pod {
 pod!(ConfigValue(NodeConfig));
 pod!(CellValue([u8; CELL_BYTES]));
 
-/// Of a connection's lock, when nobody holds it.
+/// Value of a connection's lock when nobody holds it.
 const FREE: u64 = 0;
-/// When somebody does.
+/// Value of a connection's lock when somebody holds it.
 const HELD: u64 = 1;
 
 #[derive(Clone, Copy)]
@@ -64,7 +64,7 @@ unsafe impl Pod for ConnectionValue {}
 type WheelWords = [u64; size_of::<TimingWheel<CONNECTIONS>>() / 8];
 pod!(WheelValue(WheelWords));
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// `enum xdp_action`.
@@ -115,8 +115,9 @@ fn nanos() -> u64 {
 }
 
 impl Kernel {
-    /// Loads the programs for a node with `config` without attaching them. Frames seem to come from the interface with
-    /// index `interface` of this thread's network namespace, which is not the loopback interface.
+    /// Loads the programs for a node with `config` without attaching them. Frames appear to come from the
+    /// interface with index `interface` of this thread's network namespace, which must not be the loopback
+    /// interface.
     ///
     /// # Errors
     /// Without root, or if the kernel refuses a program.
@@ -155,16 +156,16 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// The monotonic clock, which is the programs' too, nanoseconds.
+    /// Returns the monotonic clock, which the programs use too, in nanoseconds.
     #[must_use]
     pub fn now() -> u64 {
         nanos()
     }
 
-    /// Id of the wire program.
+    /// Returns the id of the wire program.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not return it.
     pub fn wire_id(&mut self) -> Result<u32> {
         Ok(program(&mut self.object, WIRE)?.info()?.id())
     }
@@ -196,7 +197,7 @@ impl Kernel {
         Ok(Outcome { action: result.return_value, frame: out, clock: (before, after) })
     }
 
-    /// The context and tables of `slot`.
+    /// Returns the context and tables of `slot`.
     ///
     /// # Errors
     /// If the map cannot be read.
@@ -213,7 +214,7 @@ impl Kernel {
         Ok(self.connections.set(slot as u32, value, 0)?)
     }
 
-    /// Takes the lock of `slot`, for good.
+    /// Takes the lock of `slot` and never releases it.
     ///
     /// # Errors
     /// If the map cannot be read or written.
@@ -222,27 +223,27 @@ impl Kernel {
         Ok(self.connections.set(slot as u32, value, 0)?)
     }
 
-    /// The queues of `slot`.
+    /// Returns the queues of `slot`.
     pub fn queue_pair(&mut self, slot: usize) -> &mut QueuePair {
         &mut self.queue_pairs.all()[slot]
     }
 
-    /// Registered memory.
+    /// Returns the registered memory.
     pub fn memory(&mut self) -> &mut [u8] {
         self.memory.all()
     }
 
-    /// The region table.
+    /// Returns the region table.
     pub fn regions(&mut self) -> &mut [Region] {
         &mut self.regions.all()[..REGIONS]
     }
 
-    /// The node page.
+    /// Returns the node page.
     pub fn node(&mut self) -> &mut NodePage {
         &mut self.node.all()[0]
     }
 
-    /// All counters, by [`Counter`].
+    /// Returns all counters, by [`Counter`].
     ///
     /// # Errors
     /// If the map cannot be read.
@@ -254,7 +255,7 @@ impl Kernel {
         Ok(counters)
     }
 
-    /// Contents of a receive cell.
+    /// Returns the contents of a receive cell.
     ///
     /// # Errors
     /// If the map cannot be read.
@@ -272,7 +273,8 @@ impl Kernel {
         Ok(self.cells.set(index, CellValue(*bytes), 0)?)
     }
 
-    /// Replaces the free receive cells, the next to be taken last; returns what was free, in the same order.
+    /// Replaces the free receive cells; the last one is taken next. Returns the previous free cells in the same
+    /// order.
     ///
     /// # Errors
     /// If the map cannot be written.
@@ -293,7 +295,7 @@ impl Kernel {
     pub fn wheel(&self) -> Result<Box<TimingWheel<CONNECTIONS>>> {
         let value = Box::new(self.wheel.get(&0, 0)?);
         let wheel = Box::into_raw(value).cast::<TimingWheel<CONNECTIONS>>();
-        // SAFETY: the same size and alignment, and integers only.
+        // SAFETY: both types have the same size and alignment, and only integers.
         Ok(unsafe { Box::from_raw(wheel) })
     }
 
@@ -302,12 +304,12 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be written.
     pub fn set_wheel(&mut self, wheel: &TimingWheel<CONNECTIONS>) -> Result<()> {
-        // SAFETY: the same size and alignment, and integers only.
+        // SAFETY: both types have the same size and alignment, and only integers.
         let value = unsafe { core::ptr::from_ref(wheel).cast::<WheelValue>().read() };
         Ok(self.wheel.set(0, value, 0)?)
     }
 
-    /// Where the engine's round robin stands.
+    /// Returns the position of the engine's round robin.
     ///
     /// # Errors
     /// If the map cannot be read.
@@ -315,7 +317,7 @@ impl Kernel {
         Ok(self.round_robin.get(&0, 0)?)
     }
 
-    /// Sets where the engine's round robin stands.
+    /// Sets the position of the engine's round robin.
     ///
     /// # Errors
     /// If the map cannot be written.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use aya::Ebpf;
 use aya::maps::Map;
 
-/// An mmapable array map in this process's memory. Nothing else runs while it is read and written.
+/// An mmapable array map in this process's memory. No program runs while it is read and written.
 pub(super) struct Mapping<T> {
     values: NonNull<T>,
     bytes: usize,
@@ -20,7 +20,7 @@ impl<T> Mapping<T> {
         let bytes = (size_of::<T>() * elements).next_multiple_of(4096);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let fd = data.fd().as_fd().as_raw_fd();
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        // SAFETY: the call makes a new mapping at an address that the kernel chooses.
         let address = unsafe { libc::mmap(core::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
         if address == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error()).with_context(|| format!("map {name}"));
@@ -29,14 +29,15 @@ impl<T> Mapping<T> {
     }
 
     pub(super) fn all(&mut self) -> &mut [T] {
-        // SAFETY: integers, valid whatever they are; programs run only inside calls that borrow the mapping too.
+        // SAFETY: the map holds integers, which are valid with any value. Programs run only inside calls that
+        // borrow the mapping too.
         unsafe { core::slice::from_raw_parts_mut(self.values.as_ptr(), self.bytes / size_of::<T>()) }
     }
 }
 
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nothing borrows from it any more.
+        // SAFETY: `new` mapped it, and nothing borrows from it any more.
         unsafe { libc::munmap(self.values.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,6 +1,6 @@
-//! Kernel against host: the same connection, the same frame, the same outcome to the bit.
+//! Compares kernel and host: the same connection and the same frame must give the same result, bit by bit.
 //!
-//! The simulation supplies contexts as they occur, in the middle of whatever they are doing; `mutate` bends contexts
+//! The simulation supplies realistic contexts, taken in the middle of their work. `mutate` changes contexts
 //! and frames further. Each [`Case`] is then played twice, by the XDP programs in the kernel ([`Kernel`]) and by a
 //! [`HostNic`](host_nic::HostNic), from the same state and at the same time, and everything is compared:
 //! verdict, frame, context, queues, memory, cells, doorbells, counters.

@@ -1,14 +1,15 @@
-//! Contexts and frames bent within what may occur: values a configuration may have, states a race may leave, packets a
-//! peer, a fault or an attacker may send.
+//! Mutates contexts and frames within what may occur: values that a configuration may have, states that a race
+//! may leave, packets that a peer, a fault or an attacker may send.
 
 use core::sync::atomic::Ordering::Relaxed;
+use transport_common::wire::resync::ResyncCode;
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::State;
 use transport_common::packet_delivery::PacketFlags;
-use transport_common::queues::{COMPLETION_QUEUE_DEPTH, command};
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command};
 use transport_common::units::{Deadline, Fcwnd, Ticks};
 use transport_common::wire::{PacketType, ProtocolType};
 
@@ -16,7 +17,7 @@ use super::frame::{Places, fit_checksums, fit_lengths, put_word, word};
 use super::{Case, Stimulus};
 
 impl Case {
-    /// Bends the context in `strokes` places.
+    /// Changes the context in `strokes` places.
     pub fn bend_context(&mut self, rng: &mut StdRng, strokes: u32) {
         for _ in 0..strokes {
             match rng.random_range(0..6) {
@@ -42,7 +43,7 @@ impl Case {
             6 => c.endpoint.max_segment = rng.random_range(8..3300),
             7 => c.delivery.tuning.ack_coalescing = Ticks(rng.random_range(0..10_000)),
             _ => {
-                // Every owner was told the same.
+                // All owners got the same value.
                 c.initiator.ordered ^= 1;
                 c.target.ordered ^= 1;
                 c.responder.ordered ^= 1;
@@ -60,7 +61,7 @@ impl Case {
             3 => c.security.remote_time = c.security.remote_time.wrapping_add(rng.random_range(0..1 << 40)),
             4 => c.endpoint.local_function ^= 1,
             5 => c.endpoint.local_cid.0 ^= 1 << rng.random_range(8..24),
-            // The next IV is the one behind it, whatever the clock says (D-12).
+            // The next IV is the one after it, whatever the clock shows (D-12).
             _ => c.security.last_iv = c.security.last_iv.wrapping_add(1 << 50),
         }
     }
@@ -79,7 +80,7 @@ impl Case {
         }
     }
 
-    /// Packets queued, tried often, in RNR; the bitmaps and counts follow.
+    /// Queues packets, raises their attempts, or sets RNR, and adapts bitmaps and counts.
     fn bend_packets(&mut self, rng: &mut StdRng) {
         let Self { entry, .. } = self;
         let (c, tables) = (&mut entry.connection, &mut entry.tables);
@@ -100,7 +101,7 @@ impl Case {
                 }
                 _ => {
                     packet.flags |= PacketFlags::RESYNC;
-                    packet.resync_code = rng.random_range(1..8);
+                    packet.resync_code = ResyncCode(rng.random_range(1..8));
                 }
             }
         }
@@ -141,7 +142,7 @@ impl Case {
                     queues.completion_producer.load(Relaxed).wrapping_sub(COMPLETION_QUEUE_DEPTH as u32);
                 queues.completion_consumer.store(full.wrapping_add(rng.random_range(0..3)), Relaxed);
             }
-            3 => queues.command.store(command::CLOSE, Relaxed),
+            3 => queues.command.store(Command::CLOSE.0, Relaxed),
             4 => {
                 queues.send_producer.store(c.initiator.next.0.wrapping_add(rng.random_range(0..300)), Relaxed)
             }
@@ -152,7 +153,7 @@ impl Case {
         }
     }
 
-    /// Bends the frame, if there is one.
+    /// Changes the frame, if there is one.
     pub fn bend_frame(&mut self, rng: &mut StdRng) {
         let Stimulus::Frame(frame) = &mut self.stimulus else { return };
         let Some(places) = Places::of(frame) else { return };
@@ -174,7 +175,7 @@ impl Case {
             }
             10 => bend_network(rng, frame, &places),
             _ => {
-                // Behind the sums' back.
+                // Without a correction of the checksums.
                 flip(rng, frame, 12);
                 return;
             }
@@ -190,7 +191,7 @@ fn flip(rng: &mut StdRng, frame: &mut [u8], from: usize) {
     frame[at] ^= 1 << rng.random_range(0..8);
 }
 
-/// A 32-bit field of the Falcon or ULP header: a little more or less, or anything.
+/// Changes a 32-bit field of the Falcon or ULP header by a small amount, or to any value.
 fn bend_field(rng: &mut StdRng, frame: &mut [u8], places: &Places) {
     let at = places.falcon + 4 * rng.random_range(2..20);
     let Some(value) = word(frame, at) else { return };
@@ -202,8 +203,8 @@ fn bend_field(rng: &mut StdRng, frame: &mut [u8], places: &Places) {
     put_word(frame, at, bent);
 }
 
-/// Another packet type, of the protocol it was or of any. A type without payload mostly comes with the length it has to
-/// have, and Push Data with a Request Length that is true: so that what is behind the parser sees them as well.
+/// Sets another packet type, of the same protocol or of any. A type without payload mostly gets its required
+/// length, and Push Data a correct Request Length, so that such frames pass the parser as well.
 fn bend_type(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
     const KINDS: [PacketType; 7] = [
         PacketType::PullRequest,
@@ -241,7 +242,7 @@ fn bend_type(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
     }
 }
 
-/// Tag, hop limit, ECN, port, protocol, fragments, options.
+/// Changes tag, hop limit, ECN, port, protocol, fragments or options.
 fn bend_network(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
     let ip = places.ip;
     match (rng.random_range(0..6), places.v6) {
@@ -269,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame whose type was changed is sound nearly as often as not, of every type and of both protocols.
+    /// Checks that nearly half of the frames with a changed type are valid, for every type and for both protocols.
     #[test]
     fn changed_types_get_past_the_decoder() {
         const ROUNDS: u32 = 10_000;

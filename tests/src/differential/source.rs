@@ -1,4 +1,4 @@
-//! Where cases come from: simulations, looked at over the shoulder.
+//! The source of cases: snapshots of simulations.
 
 use std::collections::HashSet;
 
@@ -13,28 +13,28 @@ use super::frame::{Places, fit_checksums, fit_lengths, packet_type, word};
 use super::{Case, Harness, Stimulus};
 use crate::simulation::Observer;
 
-/// The host whose part the kernel plays.
+/// The host that the kernel replaces.
 const HOST: usize = 0;
-/// One in so many steps of that host is looked at.
+/// One in this number of steps of that host is used.
 const FRAMES_SKIPPED: u32 = 4;
 const TURNS_SKIPPED: u32 = 6;
-/// Bent copies of each case.
+/// Number of mutated copies of each case.
 const COPIES: u32 = 5;
 
-/// Takes snapshots of a simulation's host 0 and plays them, as they are and bent.
+/// Takes snapshots of a simulation's host 0 and plays them, unchanged and mutated.
 pub struct Source<'a> {
     harness: &'a mut Harness,
     rng: &'a mut StdRng,
-    /// Frames and turns to play at most.
+    /// The largest number of frames and services to play.
     wanted: [u64; 2],
-    /// Packet types, by IP version and tag, that were cut to every length.
+    /// Packet types, by IP version and tag, whose frames were cut to every length.
     cut: &'a mut HashSet<(u8, usize)>,
-    /// What went wrong, if anything did.
+    /// The error, if there was one.
     pub error: Option<anyhow::Error>,
 }
 
 impl<'a> Source<'a> {
-    /// A source for one simulation; `cut` is kept from one to the next.
+    /// Creates a source for one simulation. `cut` is kept from one simulation to the next.
     pub fn new(
         harness: &'a mut Harness,
         rng: &'a mut StdRng,
@@ -87,7 +87,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A case whose frame is cut to every length, with lengths and sums as they were and with them made right.
+/// Plays a case with its frame cut to every length, with unchanged lengths and checksums and with corrected ones.
 pub fn truncations(case: &Case) -> impl Iterator<Item = Case> {
     let Stimulus::Frame(frame) = &case.stimulus else { panic!("only frames can be cut") };
     let lengths = (14..frame.len()).flat_map(|length| [(length, false), (length, true)]);

@@ -1,5 +1,5 @@
-//! One clock for both: the contexts are moved to the kernel's time, and the kernel's reading is found again in what it
-//! wrote.
+//! One clock for both sides: the contexts are moved to the kernel's time, and the kernel's clock reading is
+//! reconstructed from what it wrote.
 
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::connection::Entry;
@@ -11,9 +11,9 @@ use transport_common::wire::nack::rnr_timeout;
 use super::frame::{Places, packet_type, put_word, word};
 use super::{Case, Stimulus};
 
-/// No deadline lies closer ahead than this, in ticks (100 ms): by then the case is over.
+/// The least distance of a deadline in the future, in ticks (100 ms). The case ends before that.
 const CLEAR_AHEAD: i32 = 800_000;
-/// No deadline lies closer behind than this, in ticks.
+/// The least distance of a deadline in the past, in ticks.
 const CLEAR_BEHIND: i32 = -200;
 
 const BACK: u8 = 9;
@@ -21,18 +21,18 @@ const EACK: u8 = 10;
 const NACK: u8 = 8;
 /// Picoseconds in the unit of the inter-packet gap.
 const GAP_UNIT: u64 = 512_000;
-/// Where BACK, EACK and NACK carry T1.
+/// The offset of T1 in BACK, EACK and NACK.
 const T1: usize = 16;
 
 impl Case {
-    /// Moves everything that is measured by the card's own clock from `then` to `now`, and deadlines that might pass
-    /// while the case is played out of its way.
+    /// Moves all values of the card's own clock from `then` to `now`. Also moves deadlines that might pass
+    /// while the case is played.
     pub fn rebase(&mut self, now: Picoseconds) {
         let then = core::mem::replace(&mut self.taken, now);
         let shift = now.ticks().0.wrapping_sub(then.ticks().0);
         let c = &mut self.entry.connection;
         c.security.last_iv = c.security.last_iv.wrapping_add(now.0.wrapping_sub(then.0));
-        // What the peer's clock shows stays the same, while ours moves.
+        // The peer's clock stays the same, while the card's clock moves.
         let moved = (now.0 >> 17).wrapping_sub(then.0 >> 17) << 17;
         if c.security.clock_seen != 0 {
             c.security.clock_seen = c.security.clock_seen.wrapping_add(moved);
@@ -55,7 +55,7 @@ impl Case {
         t2.0 = t2.0.wrapping_add(shift);
         let congestion = &mut c.congestion;
         congestion.last_departure = congestion.last_departure.wrapping_add(now.0.wrapping_sub(then.0));
-        // What is paced is due at a time of its own, whatever the timer says.
+        // A paced packet is due at a time of its own, independent of the timer.
         let due = congestion.last_departure.wrapping_add(u64::from(congestion.inter_packet_gap) * GAP_UNIT);
         let due = Picoseconds(due).ticks().0;
         let moved = clear(due, now.ticks()).wrapping_sub(due) as i32;
@@ -89,7 +89,7 @@ impl Case {
     }
 }
 
-/// Where an acknowledgement carries T1.
+/// Returns the offset of T1 in an acknowledgement.
 fn acknowledgement_t1(frame: &[u8]) -> Option<usize> {
     let places = Places::of(frame)?;
     let at = places.falcon + T1;
@@ -105,7 +105,7 @@ fn clear(deadline: u32, now: FalconTime) -> u32 {
     now.0.wrapping_add(away as u32)
 }
 
-/// The readings of the clock between two instants, as far as a program left traces of them.
+/// The clock readings between two instants, as far as a program left traces of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bracket {
     /// Not before this, picoseconds.
@@ -115,7 +115,7 @@ pub(super) struct Bracket {
 }
 
 impl Bracket {
-    /// The instant in the bracket at which the clock shows `ticks`.
+    /// Returns the instant in the bracket at which the clock shows `ticks`.
     fn at_ticks(self, ticks: u32) -> Option<Picoseconds> {
         let first = Picoseconds(self.first).ticks().0;
         let ahead = u64::from(ticks.wrapping_sub(first));
@@ -123,8 +123,8 @@ impl Bracket {
         (instant >> 17 <= self.last >> 17).then_some(Picoseconds(instant.max(self.first)))
     }
 
-    /// The reading that turned `before` into `after`: exactly when a packet was sent, to the tick when something else
-    /// shows it, else none, and then it does not matter.
+    /// Returns the reading that turned `before` into `after`. It is exact if a packet was sent, and exact to
+    /// the tick if something else shows it. Otherwise there is none, and then it does not matter.
     pub(super) fn reading(self, before: &Entry, after: &Entry, stimulus: &Stimulus) -> Option<Reading> {
         let (b, a) = (&before.connection, &after.connection);
         let iv = a.security.last_iv;
@@ -133,14 +133,14 @@ impl Bracket {
         }
         let departure = a.congestion.last_departure;
         let since = departure.wrapping_sub(b.congestion.last_departure);
-        // One that had waited may be booked for when it was due, whole gaps after the last.
+        // A packet that waited may be booked for the time at which it was due, whole gaps after the last packet.
         let booked_as_due = b.congestion.waited != 0 && since.is_multiple_of(GAP_UNIT);
         if since != 0 && !booked_as_due && (self.first..=self.last).contains(&departure) {
             return Some(Reading { time: Picoseconds(departure), exact: true });
         }
         let mut traces = Vec::new();
         if a.security.clock_seen != b.security.clock_seen {
-            // Kept as the tick behind the reading.
+            // Stored as the tick after the reading.
             traces.push(Picoseconds(a.security.clock_seen).ticks().0.wrapping_sub(1));
         }
         if a.congestion.last_event != b.congestion.last_event {
@@ -172,14 +172,14 @@ impl Bracket {
         traces.extend(waits.map(|(_, new)| new.retry_at.0.wrapping_sub(rnr_timeout(new.code).0)));
         traces.extend(timer_traces(before, after));
         let found = traces.into_iter().find_map(|ticks| self.at_ticks(ticks))?;
-        // One that looks as if booked for when it was due, by chance: the packet itself was sent in the same tick.
+        // By chance the packet looks as if it was booked for its due time, because it was sent in the same tick.
         if since != 0 && Picoseconds(departure).ticks() == found.ticks() {
             return Some(Reading { time: Picoseconds(departure), exact: true });
         }
         Some(Reading { time: found, exact: false })
     }
 
-    /// The reading that only the transaction timer shows: that of the first step of a redelivery.
+    /// Returns the reading that only the transaction timer shows: that of the first step of a redelivery.
     pub(super) fn first_step(self, before: &Entry, after: &Entry) -> Option<Picoseconds> {
         let timeout = after.connection.initiator.timeout.0;
         let (old, new) = (before.connection.initiator.timer, after.connection.initiator.timer);
@@ -191,7 +191,7 @@ impl Bracket {
     }
 }
 
-/// What newly set timers say.
+/// Returns the reading according to newly set timers.
 fn timer_traces(before: &Entry, after: &Entry) -> impl Iterator<Item = u32> {
     let (b, a) = (&before.connection, &after.connection);
     let candidates = [
@@ -207,10 +207,10 @@ fn timer_traces(before: &Entry, after: &Entry) -> impl Iterator<Item = u32> {
         .filter_map(|(_, new, wait)| Some(new.time()?.0.wrapping_sub(wait)))
 }
 
-/// A reading found again.
+/// A reconstructed reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) time: Picoseconds,
-    /// To the picosecond, not only to the tick.
+    /// Whether it is exact to the picosecond, not only to the tick.
     pub(super) exact: bool,
 }

@@ -1,8 +1,8 @@
-//! Two hosts at the kernel's own bridge, and a look at what comes in by it.
+//! Two hosts at the kernel's own bridge, and a recorder of the frames that arrive there.
 //!
-//! The live fabric's thread takes its time over each frame, as long as many a gap between paced packets. Here no thread
-//! stands in a frame's way: what one host's XDP program sends crosses the bridge in the kernel's soft interrupt, and the
-//! kernel notes the time on its way. Who looks reads that later.
+//! The live fabric's thread takes as much time per frame as many gaps between paced packets. Here no thread delays
+//! a frame: the frames of one host's XDP program cross the bridge in the kernel's soft interrupt, and the
+//! kernel records the time. The recorder reads this time later.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,8 +18,8 @@ use super::socket::{BATCH, PacketSocket, Pool};
 use crate::Namespace;
 use crate::veth::DEFAULT_MTU;
 
-/// Pause between two looks at what has come in: the kernel's buffer holds thousands of frames, and each look takes a CPU
-/// from those that are looked at.
+/// Pause between two reads of the received frames. The kernel's buffer holds thousands of frames, and each read
+/// takes CPU time from the hosts that are measured.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Two hosts at a bridge.
@@ -31,13 +31,13 @@ pub struct Bridge {
     pub b: Host,
     /// The switch's ends of both cables.
     ports: [u32; 2],
-    /// Held for what they do to the cables, see there.
+    /// Kept because they affect the cables; see their type.
     _pass_programs: [PassProgram; 2],
     switch: Namespace,
 }
 
 impl Bridge {
-    /// Two hosts and the bridge between them.
+    /// Makes two hosts and the bridge between them.
     ///
     /// # Errors
     /// Without root, `ip` or `tc` (iproute2).
@@ -54,8 +54,8 @@ impl Bridge {
         Ok(Self { a, b, ports, _pass_programs: [to_a?, to_b?], switch })
     }
 
-    /// Looks at every frame that host A sends from now on; `read` makes of a frame and the monotonic clock's nanoseconds
-    /// at which it came what is kept of it.
+    /// Records every frame that host A sends from now on. `read` gets a frame and the time of its arrival, in
+    /// nanoseconds of the monotonic clock, and returns what is kept of it.
     ///
     /// # Errors
     /// If the kernel gives no packet socket.
@@ -72,14 +72,14 @@ impl Bridge {
 #[derive(Debug)]
 struct Seen<T> {
     kept: Mutex<Vec<T>>,
-    /// Frames that the kernel had no room for.
+    /// Frames for which the kernel's buffer had no space.
     missed: AtomicU64,
-    /// How often everything that had come in was read.
+    /// How often all received frames were read.
     rounds: AtomicU64,
     stop: AtomicBool,
 }
 
-/// What is seen of the frames that come in by a cable. Dropping it ends the look.
+/// A recorder of the frames that arrive on a cable. Dropping it ends the recording.
 #[derive(Debug)]
 pub struct Capture<T> {
     seen: Arc<Seen<T>>,
@@ -102,7 +102,7 @@ impl<T: Send + 'static> Capture<T> {
             let mut pool = Pool::new(DEFAULT_MTU as usize + ETHERNET);
             let mut batch = vec![];
             while !shared.stop.load(Ordering::Relaxed) {
-                // Read anew for each batch: the wall clock may be set.
+                // Read again for each batch, because the wall clock may be set.
                 let ahead = wall_clock_ahead();
                 let came = socket.receive_stamped(&mut pool, |at, frame| {
                     batch.extend(read(at.wrapping_sub(ahead), frame));
@@ -124,9 +124,10 @@ impl<T: Send + 'static> Capture<T> {
         Ok(Self { seen, thread: Some(thread) })
     }
 
-    /// Takes what was kept since the last time, once what has come in by now is read.
+    /// Returns what was kept since the last call, after all frames that have arrived by now are read.
     pub fn take(&self) -> Vec<T> {
-        // The round in progress may have begun before the last frame came. A thread that died makes no more.
+        // The round in progress may have begun before the last frame arrived. A thread that ended makes no more
+        // rounds.
         let enough = self.seen.rounds.load(Ordering::SeqCst) + 2;
         let alive = || self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         while self.seen.rounds.load(Ordering::SeqCst) < enough && alive() {
@@ -135,7 +136,7 @@ impl<T: Send + 'static> Capture<T> {
         std::mem::take(&mut self.seen.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Frames that nobody could look at, because there were too many.
+    /// Returns the number of frames that could not be read, because there were too many.
     pub fn missed(&self) -> u64 {
         self.seen.missed.load(Ordering::Relaxed)
     }
@@ -153,7 +154,7 @@ impl<T> Drop for Capture<T> {
     }
 }
 
-/// Nanoseconds by which the wall clock is ahead of the monotonic one, of a few tries the one that took least.
+/// Returns the nanoseconds by which the wall clock is ahead of the monotonic one, from the fastest of a few tries.
 fn wall_clock_ahead() -> u64 {
     let tried = (0..4).map(|_| {
         let [before, wall, after] =

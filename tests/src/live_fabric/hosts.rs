@@ -1,4 +1,4 @@
-//! Hosts and how they are joined.
+//! Hosts and their connections.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
@@ -10,10 +10,10 @@ use super::switch::LiveFabric;
 use crate::Namespace;
 use crate::veth::{self, DEFAULT_MTU, MacAddress, VethEnd};
 
-/// Bytes in front of the MTU: the Ethernet header.
+/// Bytes of a frame that the MTU does not include: the Ethernet header.
 pub(super) const ETHERNET: usize = 14;
 
-/// A host: a namespace with one interface. Stands for its namespace: `host.run(...)`, `host.command(...)`.
+/// A host: a namespace with one interface. It dereferences to its namespace: `host.run(...)`, `host.command(...)`.
 ///
 /// Host `n` (from 0) is `02:00:00:00:00:<n+1>`, `10.7.0.<n+1>/16` and `fd07::<n+1>/64`. All hosts know each
 /// other's addresses; nothing needs to be resolved.
@@ -42,17 +42,17 @@ impl Host {
         })
     }
 
-    /// The namespace the host lives in.
+    /// The namespace of the host.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
     fn end(&self) -> VethEnd<'_> {
-        // Merging gives NAPI, so that a peer's XDP can transmit to this host before it has a program itself.
+        // Merging enables NAPI, so that a peer's XDP can transmit to this host before it has a program itself.
         VethEnd { namespace: &self.namespace, name: Self::INTERFACE, mac: self.mac, merge: true }
     }
 
-    /// Takes the addresses and learns those of the others.
+    /// Sets the host's addresses, and adds those of the others to its neighbour table.
     pub(super) fn configure<'a>(&self, all: impl Iterator<Item = &'a Host>) -> anyhow::Result<()> {
         let interface = Self::INTERFACE;
         let mut script = format!(
@@ -68,6 +68,17 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Whether the interface merges what it receives, which it does at first. If it does not, and no XDP program is there,
+    /// XDP at the other end cannot send to it.
+    ///
+    /// # Errors
+    /// The kernel's reason.
+    pub fn merge(&self, merge: bool) -> anyhow::Result<()> {
+        Ok(self.namespace.run(|| veth::set_merge(Self::INTERFACE, merge))?)
+    }
+}
+
 impl Deref for Host {
     type Target = Namespace;
     fn deref(&self) -> &Namespace {
@@ -78,7 +89,7 @@ impl Deref for Host {
 /// Two hosts.
 #[derive(Debug)]
 pub struct Pair {
-    // First, so that it stops before its cables go.
+    // The first field, so that it stops before its cables are removed.
     fabric: Option<LiveFabric>,
     /// Port 0 of the fabric, `10.7.0.1`.
     pub a: Host,
@@ -87,9 +98,9 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Two hosts with nothing but a cable between them.
+    /// Makes two hosts with only a cable between them.
     ///
-    /// `XDP_TX` on one needs an XDP program on the other: veth is so.
+    /// On veth, `XDP_TX` on one host needs an XDP program on the other.
     ///
     /// # Errors
     /// Without root or `ip` (iproute2).
@@ -109,7 +120,7 @@ impl Pair {
         Ok(Self { fabric: None, a, b })
     }
 
-    /// Two hosts with a fabric between them. The link towards `b` is that of port 1.
+    /// Makes two hosts with a fabric between them. The link towards `b` is that of port 1.
     ///
     /// # Errors
     /// Without root, `ip` or `tc` (iproute2), or if the configuration names another port.
@@ -125,12 +136,12 @@ impl Pair {
         Self::over_with_mtu(Topology::star(2), config, mtu)
     }
 
-    /// Two hosts at the switches of `topology`, which has two ports. A path between them is chosen by the hash of what
-    /// is in the packets, see [`FlowHash`](fabric_model::FlowHash); the switches stand in one place, and one
-    /// thread serves them all.
+    /// Makes two hosts at the switches of `topology`, which has two ports. The path between them depends on a
+    /// hash of fields of the packets, see [`FlowHash`](fabric_model::FlowHash). The switches share one
+    /// namespace, and one thread serves them all.
     ///
     /// # Errors
-    /// As [`through`](Self::through), or if the topology has not two ports.
+    /// As [`through`](Self::through), or if the topology does not have two ports.
     pub fn over(topology: Topology, config: FabricConfig) -> anyhow::Result<Self> {
         Self::over_with_mtu(topology, config, DEFAULT_MTU)
     }
@@ -142,7 +153,7 @@ impl Pair {
         Ok(Self { fabric: Some(fabric), a, b })
     }
 
-    /// The fabric between the hosts; `None` if it is only a cable.
+    /// Returns the fabric between the hosts; `None` if there is only a cable.
     pub fn fabric(&self) -> Option<&LiveFabric> {
         self.fabric.as_ref()
     }
@@ -151,7 +162,7 @@ impl Pair {
 /// Any number of hosts at the switches of a topology.
 #[derive(Debug)]
 pub struct Network {
-    // First, so that it stops before its cables go.
+    // The first field, so that it stops before its cables are removed.
     /// The switches; host `n` is at port `n`.
     pub fabric: LiveFabric,
     /// The hosts.
@@ -159,7 +170,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// `hosts` hosts and the switch between them.
+    /// Makes `hosts` hosts and the switch between them.
     ///
     /// # Errors
     /// As [`Pair::through`].
@@ -167,7 +178,7 @@ impl Network {
         Self::with_mtu(Topology::star(hosts), config, DEFAULT_MTU)
     }
 
-    /// A host for each port of `topology`, and an MTU in bytes, up to 3506.
+    /// Makes a host for each port of `topology`, with an MTU in bytes, up to 3506.
     ///
     /// # Errors
     /// As [`Pair::through`].
@@ -190,16 +201,16 @@ impl Network {
     }
 }
 
-/// Lays the cable from a host to the switch, where it ends at `port<number>`. Returns the index of that end.
+/// Makes the cable from a host to the switch, where it ends at `port<number>`. Returns the index of that end.
 pub(super) fn plug_in(switch: &Namespace, host: &Host, port: u16, mtu: u32) -> anyhow::Result<u32> {
     let name = format!("port{port}");
     let [high, low] = port.to_be_bytes();
-    // Merged segments would be longer than the MTU of the cable they go out by.
+    // Merged segments would be longer than the MTU of the cable on which they leave.
     let mac = MacAddress([2, 1, 0, 0, high, low]);
     let end = VethEnd { namespace: switch, name: &name, mac, merge: false };
     veth::connect(host.end(), end, mtu)?;
-    // No address resolution: the switch is no host. And with a queue attached, veth tells the sender that the
-    // host's ring is full; without, it drops in silence.
+    // No address resolution, because the switch is not a host. With a queue attached, veth tells the sender
+    // that the host's ring is full. Without one, it drops frames silently.
     switch.ip(&format!("link set {name} arp off\n"))?;
     switch.command("tc", ["qdisc", "add", "dev", &name, "root", "pfifo"])?;
     Ok(switch.run(|| veth::interface_index(&name))?)

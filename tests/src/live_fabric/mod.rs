@@ -1,9 +1,9 @@
-//! The fabric model around real packets: hosts joined by cables to switches in user space.
+//! The fabric model with real packets: cables connect hosts to switches in user space.
 //!
-//! Every host's cable ends in a namespace of the switches' own, where a thread takes the frames off it, offers
-//! them to [`fabric_model::Fabric`] on the monotonic clock, and puts them on the cable they come out of.
-//! What the model decides is decided by the seed; only the kernel can still drop frames, and says so in
-//! [`LiveStats`].
+//! Every host's cable ends in a separate namespace of the switches. There a thread takes the frames from it,
+//! offers them to [`fabric_model::Fabric`] on the monotonic clock, and puts them on the cable on which they
+//! leave. The seed determines all decisions of the model. Only the kernel can still drop frames, and counts
+//! them in [`LiveStats`].
 
 mod bridge;
 mod hosts;

@@ -1,7 +1,7 @@
 //! An XDP program that passes everything.
 //!
-//! The switch's ends of the cables carry it for what it does to the driver: a veth whose peer has no XDP
-//! program drops what the peer's XDP programs transmit to it. Two instructions need no compiler.
+//! The switch's ends of the cables have it because of its effect on the driver: a veth whose peer has no XDP
+//! program drops the frames that the peer's XDP programs transmit to it. Two instructions need no compiler.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ pub struct PassProgram {
 }
 
 impl PassProgram {
-    /// Attaches to an interface of the calling thread's namespace, in the driver.
+    /// Attaches it to an interface of the calling thread's namespace, in the driver.
     ///
     /// # Errors
     /// Without root, or if the interface has a program.

@@ -1,17 +1,17 @@
-//! Packet sockets: whole frames in and out of one interface, many a system call.
+//! Packet sockets: receive and send complete frames on one interface, many per system call.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Frames a system call moves at most. The ring of a veth holds 256.
+/// The largest number of frames per system call. The ring of a veth holds 256.
 pub(super) const BATCH: usize = 64;
-/// Bytes the kernel may hold for us; a burst of every host's windows fits many times.
+/// The size of the kernel's buffer in bytes. It is many times larger than a burst of every host's windows.
 const RECEIVE_BUFFER: libc::c_int = 64 << 20;
-/// Room for the control message of a timestamp, in words for its alignment.
+/// Space for the control message of a timestamp, in words for its alignment.
 const CONTROL_WORDS: usize = 8;
 
-// Of linux/if_packet.h, not in the libc crate.
+// From linux/if_packet.h; not in the libc crate.
 const PACKET_STATISTICS: libc::c_int = 6;
 const PACKET_QDISC_BYPASS: libc::c_int = 20;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
@@ -24,7 +24,7 @@ struct Statistics {
     drops: u32,
 }
 
-/// Frame buffers to be used again.
+/// Frame buffers for reuse.
 #[derive(Debug)]
 pub(super) struct Pool {
     free: Vec<Vec<u8>>,
@@ -32,7 +32,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Of buffers for frames up to `frame_size` bytes.
+    /// Creates a pool of buffers for frames up to `frame_size` bytes.
     pub(super) const fn new(frame_size: usize) -> Self {
         Self { free: Vec::new(), frame_size }
     }
@@ -44,35 +44,35 @@ impl Pool {
     }
 
     fn give(&mut self, buffer: Vec<u8>) {
-        // Enough for full batches both ways on many ports; the rest goes back to the allocator.
+        // Enough for full batches in both directions on many ports. The rest goes back to the allocator.
         if self.free.len() < 16 * BATCH {
             self.free.push(buffer);
         }
     }
 }
 
-/// Why frames stay in the queue after a send.
+/// The reason why frames stay in the queue after a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// None stays.
+    /// No frame stays.
     All,
-    /// The interface has no room at present.
+    /// The interface is full at present.
     Full,
     /// The interface is gone or down; the frames are dropped.
     Gone,
 }
 
-/// A socket that sees every frame that comes in by one interface.
+/// A socket that receives every frame that arrives on one interface.
 #[derive(Debug)]
 pub(super) struct PacketSocket {
     socket: OwnedFd,
 }
 
 impl PacketSocket {
-    /// Opens one on an interface of the calling thread's namespace.
+    /// Opens a socket on an interface of the calling thread's namespace.
     pub(super) fn open(interface: u32) -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // Protocol 0: nothing comes in before the socket is bound to its interface.
+        // With protocol 0, nothing is received before the socket is bound to its interface.
         // SAFETY: takes no pointer.
         let socket = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
         if socket < 0 {
@@ -81,7 +81,7 @@ impl PacketSocket {
         // SAFETY: the descriptor is new and nobody else's.
         let socket = Self { socket: unsafe { OwnedFd::from_raw_fd(socket) } };
         socket.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
-        // Straight to the driver: it says when its ring is full, where a queue would drop.
+        // Frames go directly to the driver. It reports a full ring, where a queue would drop frames.
         socket.set(libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
         socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
         socket.bind(interface)?;
@@ -115,13 +115,13 @@ impl PacketSocket {
         self.socket.as_raw_fd()
     }
 
-    /// From now on the kernel notes when each frame came in, for [`receive_stamped`](Self::receive_stamped).
+    /// Makes the kernel record the arrival time of each frame, for [`receive_stamped`](Self::receive_stamped).
     pub(super) fn stamp(&self) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
     }
 
-    /// Appends up to [`BATCH`] frames that have come in to `frames`; returns how many, and drops those longer
-    /// than the pool's buffers, which no host on these cables can send.
+    /// Appends up to [`BATCH`] received frames to `frames`, and returns their number. Drops frames that are longer
+    /// than the pool's buffers; no host on these cables can send such frames.
     pub(super) fn receive(&self, pool: &mut Pool, frames: &mut Vec<Vec<u8>>) -> io::Result<usize> {
         self.receive_each(pool, &mut [], |frame, _| {
             frames.push(frame);
@@ -129,8 +129,8 @@ impl PacketSocket {
         })
     }
 
-    /// Hands up to [`BATCH`] frames to `see`, each with the wall clock's nanoseconds at which the kernel got it; returns
-    /// how many came.
+    /// Passes up to [`BATCH`] frames to `see`, each with its arrival time in nanoseconds of the wall clock.
+    /// Returns their number.
     pub(super) fn receive_stamped(
         &self,
         pool: &mut Pool,
@@ -145,7 +145,7 @@ impl PacketSocket {
         })
     }
 
-    /// Hands up to [`BATCH`] whole frames to `take`, which gives back the buffers it does not keep.
+    /// Passes up to [`BATCH`] complete frames to `take`, which returns the buffers that it does not keep.
     fn receive_each(
         &self,
         pool: &mut Pool,
@@ -188,7 +188,7 @@ impl PacketSocket {
         Ok(received)
     }
 
-    /// Sends frames from the front of the queue until it is empty or the interface full.
+    /// Sends frames from the front of the queue until the queue is empty or the interface is full.
     pub(super) fn send(&self, pool: &mut Pool, queue: &mut VecDeque<Vec<u8>>) -> io::Result<Sent> {
         while !queue.is_empty() {
             let count = queue.len().min(BATCH);
@@ -216,7 +216,7 @@ impl PacketSocket {
         Ok(Sent::All)
     }
 
-    /// Frames the kernel has dropped since the last call because we did not keep up.
+    /// Returns the number of frames that the kernel dropped since the last call because the buffer was full.
     pub(super) fn take_drops(&self) -> io::Result<u64> {
         let mut stats = Statistics::default();
         let mut size = size_of_val(&stats) as libc::socklen_t;
@@ -239,7 +239,7 @@ fn vector(buffer: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() }
 }
 
-/// One message header a vector.
+/// Makes one message header per vector.
 fn headers(vectors: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
     vectors.each_mut().map(|vector| {
         // SAFETY: all zeroes is a valid mmsghdr without address, vectors and control data.
@@ -250,30 +250,30 @@ fn headers(vectors: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
     })
 }
 
-/// When the kernel got the frame of a header, nanoseconds of the wall clock.
+/// Returns the time at which the kernel received the frame of a header, in nanoseconds of the wall clock.
 fn stamp_of(header: &libc::msghdr) -> Option<u64> {
     // SAFETY: the kernel has filled the control buffer that the header names.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {
-        // SAFETY: not null, so a control message of that buffer.
+        // SAFETY: the pointer is not null, so it is a control message of that buffer.
         let kind = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
         if kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
             // SAFETY: a message of this kind holds a timespec; it need not be aligned.
             let at = unsafe { libc::CMSG_DATA(message).cast::<libc::timespec>().read_unaligned() };
             return Some(at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64);
         }
-        // SAFETY: a control message of that buffer.
+        // SAFETY: the pointer is a control message of that buffer.
         message = unsafe { libc::CMSG_NXTHDR(header, message) };
     }
     None
 }
 
-/// Nothing there, or no room: come back later.
+/// Returns whether there is nothing to read, or no space to write, at present.
 fn is_busy(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR))
 }
 
-/// The interface went down or away, as it does when its host's namespace is dropped first.
+/// Returns whether the interface is down or gone. This happens when its host's namespace is dropped first.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
 }

@@ -15,22 +15,22 @@ use super::pass_program::PassProgram;
 use super::socket::{PacketSocket, Pool, Sent};
 use crate::Namespace;
 
-/// Frames that may wait for a host that does not take them.
+/// The largest number of frames that wait for a host that does not take them.
 const BACKLOG_LIMIT: usize = 1 << 16;
-/// How long to wait for a full ring; its host empties it in about that time.
+/// The time to wait when a ring is full. Its host empties it in about this time.
 const FULL_RING_PAUSE: Duration = Duration::from_micros(20);
 
-/// Counters of a live fabric: the model's, and what the kernel did around it. For a run that is to be
+/// Counters of a live fabric: those of the model, and those of the kernel. For a run that must be
 /// explained frame by frame, all but `fabric` and `retries` must be zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LiveStats {
-    /// What the model did.
+    /// The counters of the model.
     pub fabric: FabricStats,
     /// Frames from hosts that the kernel dropped before the switch took them.
     pub overrun: u64,
-    /// Frames to hosts dropped because the host took none for too long or was gone.
+    /// Frames to hosts that were dropped because the host took none for too long or was gone.
     pub undeliverable: u64,
-    /// Times a host's ring was full and the rest was sent later.
+    /// The number of times that a host's ring was full and the remaining frames were sent later.
     pub retries: u64,
 }
 
@@ -39,7 +39,7 @@ struct Shared {
     fabric: Mutex<Fabric>,
     began: Instant,
     stop: AtomicBool,
-    /// Readable: look at `stop` and at the fabric anew.
+    /// When it is readable, the thread must check `stop` and the fabric again.
     wake: OwnedFd,
     overrun: AtomicU64,
     undeliverable: AtomicU64,
@@ -57,18 +57,19 @@ impl Shared {
 
     fn wake(&self) {
         let one = 1u64.to_ne_bytes();
-        // SAFETY: the kernel reads eight bytes. It can only fail when the counter is full: then it is set.
+        // SAFETY: the kernel reads eight bytes. The write can only fail when the counter is full, and then it
+        // is set.
         unsafe { libc::write(self.wake.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 }
 
-/// A fabric at work, from [`Pair`](super::Pair) or [`Network`](super::Network). Time zero of its configuration is
-/// when it was made. Dropping it stops it; frames under way are lost.
+/// A running fabric, from [`Pair`](super::Pair) or [`Network`](super::Network). Time zero of its configuration is
+/// the time of its creation. Dropping it stops it, and frames in flight are lost.
 #[derive(Debug)]
 pub struct LiveFabric {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Held for what it does to the cables.
+    /// Kept because it affects the cables.
     _pass_programs: Vec<PassProgram>,
     _namespace: Namespace,
 }
@@ -111,7 +112,7 @@ impl LiveFabric {
         Ok(Self { shared, thread: Some(thread), _pass_programs: pass_programs, _namespace: namespace })
     }
 
-    /// The counters as they stand.
+    /// Returns the current counters.
     pub fn stats(&self) -> LiveStats {
         LiveStats {
             fabric: self.shared.fabric().stats(),
@@ -121,7 +122,7 @@ impl LiveFabric {
         }
     }
 
-    /// The links that a flow's packets take between two hosts; see [`Fabric::route`].
+    /// Returns the links that a flow's packets take between two hosts; see [`Fabric::route`].
     ///
     /// # Panics
     /// If there is no such port.
@@ -129,7 +130,7 @@ impl LiveFabric {
         self.shared.fabric().route(from, to, flow)
     }
 
-    /// Bytes that wait for `egress` now; see [`Fabric::queued_bytes`].
+    /// Returns the bytes that wait for `egress` now; see [`Fabric::queued_bytes`].
     ///
     /// # Panics
     /// If there is no such link.
@@ -138,7 +139,7 @@ impl LiveFabric {
         fabric.queued_bytes(egress, self.shared.now())
     }
 
-    /// The frames corrupted towards `port` so far; see [`Fabric::corruptions`].
+    /// Returns the frames corrupted towards `port` so far; see [`Fabric::corruptions`].
     ///
     /// # Panics
     /// If there is no such port.
@@ -146,7 +147,7 @@ impl LiveFabric {
         self.shared.fabric().corruptions(port).to_vec()
     }
 
-    /// Changes what the link towards `port` does; see [`Fabric::set_impairments`].
+    /// Changes the impairments of the link towards `port`; see [`Fabric::set_impairments`].
     ///
     /// # Panics
     /// If there is no such port.
@@ -154,7 +155,7 @@ impl LiveFabric {
         self.shared.fabric().set_impairments(port, impairments);
     }
 
-    /// Unplugs or plugs in the host at `port`, which does not notice except by the silence; see
+    /// Unplugs or plugs in the host at `port`. The host notices only that no frames arrive; see
     /// [`Fabric::set_link`].
     ///
     /// # Panics
@@ -177,11 +178,11 @@ impl Drop for LiveFabric {
     }
 }
 
-/// One port as the thread sees it.
+/// One port in the thread.
 #[derive(Debug)]
 struct PortIo {
     socket: PacketSocket,
-    /// Frames that have crossed the fabric and wait for room on the cable.
+    /// Frames that have crossed the fabric and wait for space on the cable.
     backlog: VecDeque<Vec<u8>>,
 }
 
@@ -191,18 +192,18 @@ impl PortIo {
     }
 }
 
-/// What the thread owns.
+/// The state of the thread.
 struct Switch {
     shared: Arc<Shared>,
     ports: Vec<PortIo>,
     pool: Pool,
-    /// Frames of one port just taken in; empty between turns, kept for its memory.
+    /// Frames just received from one port. It is empty between two rounds, and kept to reuse its memory.
     arrived: Vec<Vec<u8>>,
 }
 
 impl Switch {
     fn run(&mut self) -> io::Result<()> {
-        // The default lets timers be 50 us late, which is as long as many a delay.
+        // By default timers may be 50 us late, which is as long as many delays.
         // SAFETY: takes no pointer; affects the calling thread alone.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         while !self.shared.stop.load(Ordering::Relaxed) {
@@ -218,7 +219,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Takes up to a batch from every port into the fabric. Returns how many frames came.
+    /// Takes up to a batch from every port into the fabric. Returns the number of frames.
     fn take_in(&mut self) -> io::Result<usize> {
         let mut taken = 0;
         for (index, port) in self.ports.iter().enumerate() {
@@ -238,7 +239,8 @@ impl Switch {
         Ok(taken)
     }
 
-    /// Moves what has crossed the fabric to the ports. Returns when the next frame will have.
+    /// Moves frames that have crossed the fabric to the ports. Returns the time at which the next frame will
+    /// have crossed it.
     fn cross(&mut self) -> Option<Time> {
         let mut fabric = self.shared.fabric();
         let now = self.shared.now();
@@ -253,7 +255,7 @@ impl Switch {
         fabric.next_event()
     }
 
-    /// Puts frames on the cables. True if some did not fit.
+    /// Puts frames on the cables. Returns true if some did not fit.
     fn put_out(&mut self) -> io::Result<bool> {
         let mut full = false;
         for port in &mut self.ports {
@@ -272,7 +274,7 @@ impl Switch {
         Ok(full)
     }
 
-    /// Sleeps until a frame comes in, somebody wakes us, or the time is over.
+    /// Sleeps until a frame arrives, another thread wakes this one, or the time is over.
     fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
         let sources = self.ports.iter().map(|port| port.socket.as_fd()).chain([self.shared.wake.as_fd()]);
         let mut polled: Vec<_> = sources

@@ -1,4 +1,4 @@
-//! Frames out of parts, and parts out of frames.
+//! Builds frames from parts, and extracts parts from frames.
 
 use std::net::IpAddr;
 
@@ -14,14 +14,14 @@ use transport_common::wire::{FalconHeader, SliceCursor};
 
 use super::encoded;
 
-/// Where frames come from and go to.
+/// Addresses and ports of frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// Source MAC address.
     pub source_mac: [u8; 6],
     /// Destination MAC address.
     pub destination_mac: [u8; 6],
-    /// 802.1Q tag control information, if the frame is to be tagged.
+    /// 802.1Q tag control information, if the frame has a tag.
     pub vlan: Option<u16>,
     /// Source address.
     pub source: IpAddr,
@@ -32,17 +32,17 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Bytes in front of the IP header.
+    /// Returns the number of bytes before the IP header.
     pub fn link_length(&self) -> usize {
         if self.vlan.is_some() { Ethernet::TAGGED_LEN } else { Ethernet::LEN }
     }
 
-    /// Bytes in front of the UDP header.
+    /// Returns the number of bytes before the UDP header.
     pub fn udp_offset(&self) -> usize {
         self.link_length() + if self.source.is_ipv4() { Ipv4::LEN } else { Ipv6::LEN }
     }
 
-    /// An Ethernet frame.
+    /// Returns an Ethernet frame.
     pub fn ethernet(&self, ethertype: u16, payload: &[u8]) -> Vec<u8> {
         let header = Ethernet { dst: self.destination_mac, src: self.source_mac, vlan: self.vlan, ethertype };
         let mut frame = match self.vlan {
@@ -53,7 +53,7 @@ impl Flow {
         frame
     }
 
-    /// A frame with an IP packet.
+    /// Returns a frame with an IP packet.
     pub fn ip(&self, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let length = payload.len() as u16;
         match (self.source, self.destination) {
@@ -87,7 +87,7 @@ impl Flow {
         }
     }
 
-    /// A UDP datagram, checksum included.
+    /// Returns a UDP datagram with its checksum.
     pub fn udp(&self, port: u16, payload: &[u8]) -> Vec<u8> {
         let length = (Udp::LEN + payload.len()) as u16;
         let udp = Udp { src_port: self.source_port, dst_port: port, length, checksum: 0 };
@@ -110,14 +110,14 @@ impl Flow {
         addresses + sum_length(length)
     }
 
-    /// A frame with a Falcon packet in PSP.
+    /// Returns a frame with a Falcon packet in PSP.
     pub fn falcon(&self, psp: &Psp, falcon: &[u8]) -> Vec<u8> {
         let header = encoded::<{ Psp::LEN }>(|out| psp.encode(out));
         self.ip(IP_PROTOCOL_UDP, &self.udp(FALCON_UDP_PORT, &[&header, falcon].concat()))
     }
 }
 
-/// Makes the checksum of an untagged frame's IPv4 header right again, options included.
+/// Recomputes the checksum of an untagged frame's IPv4 header, with options.
 pub fn refresh_ipv4(frame: &mut [u8]) {
     let header = Ethernet::LEN..Ethernet::LEN + usize::from(frame[Ethernet::LEN] & 0xf) * 4;
     let at = header.start + 10;
@@ -126,7 +126,7 @@ pub fn refresh_ipv4(frame: &mut [u8]) {
     frame[at..at + 2].copy_from_slice(&checksum(sum).to_be_bytes());
 }
 
-/// Makes the checksum of a frame's UDP datagram right again; the length is that of the bytes there are.
+/// Recomputes the checksum of a frame's UDP datagram. The length is that of the actual bytes.
 pub fn refresh_udp(flow: &Flow, frame: &mut [u8]) {
     let udp = flow.udp_offset();
     let checksum = udp + 6;
@@ -135,7 +135,7 @@ pub fn refresh_udp(flow: &Flow, frame: &mut [u8]) {
     frame[checksum..checksum + 2].copy_from_slice(&transmit_checksum(sum).to_be_bytes());
 }
 
-/// The PSP header, the Falcon header and the payload of a frame, if that is what it holds.
+/// Returns the PSP header, the Falcon header and the payload of a frame, if it contains them.
 pub fn packet_of(frame: &[u8]) -> Option<(Psp, FalconHeader, &[u8])> {
     let mut cursor = SliceCursor::new(frame);
     let length = match Ethernet::decode(&mut cursor).ok()?.ethertype {

@@ -1,4 +1,4 @@
-//! A packet socket that tells the VLAN tag, which the kernel takes off a frame before anybody sees it.
+//! A packet socket that reports the VLAN tag. The kernel removes the tag from a frame before a socket receives it.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 
 use crate::veth;
 
-/// How long one look for a frame takes at most, milliseconds.
+/// The longest time of one wait for a frame, milliseconds.
 const LOOK: libc::c_int = 50;
-/// More than any frame here.
+/// Longer than any frame here.
 const LARGEST: usize = 9000;
 
-// Of linux/if_packet.h, not in the libc crate.
+// From linux/if_packet.h; not in the libc crate.
 const PACKET_AUXDATA: libc::c_int = 8;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
@@ -30,23 +30,23 @@ struct Auxdata {
     vlan_tpid: u16,
 }
 
-/// A frame that came in.
+/// A received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// The tag control information it came with.
+    /// Its tag control information.
     pub vlan: Option<u16>,
     /// The frame, without the tag.
     pub frame: Vec<u8>,
 }
 
-/// Sends any frame on an interface and sees every frame that comes in by it.
+/// Sends any frame on an interface and receives every frame that arrives on it.
 #[derive(Debug)]
 pub(super) struct Tap {
     socket: OwnedFd,
 }
 
 impl Tap {
-    /// On an interface of the calling thread's namespace.
+    /// Opens the socket on an interface of the calling thread's namespace.
     pub(super) fn open(interface: &str) -> Result<Self> {
         let index = veth::interface_index(interface)?;
         // SAFETY: takes no pointer.
@@ -88,14 +88,14 @@ impl Tap {
         check(unsafe { libc::send(self.raw(), frame.as_ptr().cast(), frame.len(), 0) }).map(drop)
     }
 
-    /// The next frame, if one comes soon.
+    /// Returns the next frame, if one arrives soon.
     pub(super) fn receive(&self) -> Result<Option<Captured>> {
         if !self.is_readable(LOOK)? {
             return Ok(None);
         }
         let mut frame = vec![0; LARGEST];
         let mut vector = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
-        // Words, for the alignment of control messages.
+        // An array of words, for the alignment of control messages.
         let mut control = [0u64; 16];
         // SAFETY: all zeroes is a valid msghdr.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -109,7 +109,7 @@ impl Tap {
         Ok(Some(Captured { vlan: vlan_of(&header), frame }))
     }
 
-    /// Throws away what has come in.
+    /// Discards the received frames.
     pub(super) fn forget(&self) -> Result<()> {
         while self.is_readable(0)? {
             let mut byte = [0u8];
@@ -121,7 +121,7 @@ impl Tap {
 
     fn is_readable(&self, milliseconds: libc::c_int) -> io::Result<bool> {
         let mut polled = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry, which outlives the call.
+        // SAFETY: there is one entry, and it outlives the call.
         match check(unsafe { libc::poll(&raw mut polled, 1, milliseconds) } as isize) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
             ready => Ok(ready? != 0),
@@ -137,14 +137,14 @@ fn vlan_of(header: &libc::msghdr) -> Option<u16> {
     // SAFETY: the kernel has filled the control buffer the header names.
     let mut message = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !message.is_null() {
-        // SAFETY: not null, so a control message of that buffer.
+        // SAFETY: the pointer is not null, so it is a control message of that buffer.
         let kind = unsafe { ((*message).cmsg_level, (*message).cmsg_type) };
         if kind == (libc::SOL_PACKET, PACKET_AUXDATA) {
             // SAFETY: a message of this kind holds an auxdata; it need not be aligned.
             let auxdata = unsafe { libc::CMSG_DATA(message).cast::<Auxdata>().read_unaligned() };
             return (auxdata.status & TP_STATUS_VLAN_VALID != 0).then_some(auxdata.vlan_tci);
         }
-        // SAFETY: a control message of that buffer.
+        // SAFETY: the pointer is a control message of that buffer.
         message = unsafe { libc::CMSG_NXTHDR(header, message) };
     }
     None

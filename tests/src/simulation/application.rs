@@ -1,4 +1,4 @@
-//! The applications: one [`Flow`] is everything one end of a link asks of the other, and what came of it.
+//! The applications. One [`Flow`] contains all operations from one end of a link to the other, and their results.
 
 use host_nic::HostNic;
 use rand::Rng;
@@ -6,28 +6,28 @@ use rand::distr::weighted::WeightedIndex;
 use rand::rngs::StdRng;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
-    Completion, MEMORY_BYTES, ReceiveRequest, Region, WorkRequest, access, flag, opcode,
+    AccessFlags, Completion, MEMORY_BYTES, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest,
 };
 
 use super::scenario::{End, Link, Profile};
 
-/// Bytes of memory an end of a link has on its host.
+/// Bytes of memory of one end of a link on its host.
 pub(crate) const END_BYTES: u64 = 16 << 20;
-/// Where sources, sinks and receive buffers begin in it.
+/// The offsets of sources, sinks and receive buffers in this memory.
 const LOCAL: u64 = 5 << 20;
-/// Segments a message has at most.
+/// The largest number of segments of a message.
 const SEGMENTS: usize = 4;
 
-/// What a region at a target is for.
+/// The purpose of a region at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
-    /// Words for atomics: 8 to be added to, 8 to be compared and swapped.
+    /// Words for atomics: 8 for fetch-add, 8 for compare-and-swap.
     Atomics,
-    /// Written again and again, in an order that matters.
+    /// Written repeatedly, in an order that matters.
     Overlap,
     /// Read only.
     Constant,
-    /// Each byte written by one operation at most.
+    /// At most one operation writes each byte.
     Unique,
     /// Registered without any right.
     Sealed,
@@ -38,13 +38,13 @@ pub enum Area {
 impl Area {
     const REGISTERED: [Self; 5] = [Self::Atomics, Self::Overlap, Self::Constant, Self::Unique, Self::Sealed];
 
-    /// R_Key on the link with number `link`.
+    /// Returns the R_Key on the link with number `link`.
     #[must_use]
     pub fn key(self, link: usize) -> u32 {
         1 + link as u32 * 8 + self as u32
     }
 
-    /// Offset in the end's memory, and bytes.
+    /// Returns the offset in the end's memory, and the length in bytes.
     #[must_use]
     pub const fn place(self) -> (u64, u64) {
         match self {
@@ -55,27 +55,28 @@ impl Area {
         }
     }
 
-    const fn access(self) -> u32 {
+    const fn access(self) -> AccessFlags {
         match self {
-            Self::Atomics => access::REMOTE_ATOMIC,
-            Self::Overlap | Self::Unique => access::REMOTE_READ | access::REMOTE_WRITE,
-            Self::Constant => access::REMOTE_READ,
-            Self::Sealed | Self::Unknown => 0,
+            Self::Atomics => AccessFlags::REMOTE_ATOMIC,
+            Self::Overlap | Self::Unique => AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE),
+            Self::Constant => AccessFlags::REMOTE_READ,
+            Self::Sealed | Self::Unknown => AccessFlags::empty(),
         }
     }
 
-    /// Whether a request of `length` bytes at `address` that needs `rights` is within bounds and rights (D-84).
+    /// Returns whether a request of `length` bytes at `address` that needs `rights` is within bounds and rights
+    /// (D-84).
     #[must_use]
-    pub const fn admits(self, rights: u32, address: u64, length: u32) -> bool {
+    pub const fn admits(self, rights: AccessFlags, address: u64, length: u32) -> bool {
         let size = self.place().1;
-        self.access() & rights == rights
+        self.access().contains(rights)
             && !matches!(self, Self::Unknown)
             && address <= size
             && length as u64 <= size - address
     }
 }
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// WRITE, with immediate or not.
@@ -88,24 +89,24 @@ pub enum Kind {
     FetchAdd,
     /// A segment of a SEND.
     Send,
-    /// Refused by the card: it never leaves.
+    /// An operation that the card refuses and never sends.
     Malformed,
 }
 
 /// One operation.
 #[derive(Clone, Debug)]
 pub struct Op {
-    /// As posted.
+    /// The work request as posted.
     pub work: WorkRequest,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Where it goes at the target; any for a SEND.
+    /// Its place at the target; any for a SEND.
     pub area: Area,
-    /// The data it carries.
+    /// Its data.
     pub data: Vec<u8>,
-    /// When it was posted, as a count of the application's doings.
+    /// When it was posted, as a count of the application's actions.
     pub posted: u64,
-    /// How it ended, and when.
+    /// Its result, and when it ended.
     pub ended: Option<(u64, Completion)>,
 }
 
@@ -118,18 +119,18 @@ pub struct ReceiveBuffer {
     pub length: u32,
 }
 
-/// Everything one end asks of the other.
+/// All operations from one end to the other.
 #[derive(Debug)]
 pub struct Flow {
     /// Number of the link.
     pub link: usize,
-    /// Who asks.
+    /// The initiator.
     pub initiator: End,
-    /// Who is asked.
+    /// The target.
     pub target: End,
-    /// RSN order holds.
+    /// Whether the connection is ordered by RSN.
     pub ordered: bool,
-    /// What the run is to show.
+    /// The purpose of the run.
     pub profile: Profile,
     /// RSN of the first operation.
     pub first: Rsn,
@@ -146,7 +147,7 @@ pub struct Flow {
     errors: bool,
     malformed: bool,
     max_segment: u32,
-    /// Segments left of the message being sent, and the number of the next.
+    /// Remaining segments of the current message, and the number of the next one.
     message: (usize, u32),
     /// Next free byte of the initiator's local memory, of the target's, and of the unique area.
     local: u64,
@@ -155,17 +156,17 @@ pub struct Flow {
     /// Initial values of the target's words, and additions so far by word.
     pub words: [u64; 16],
     additions: [u32; 8],
-    /// What the words for compare and swap are thought to hold.
+    /// The assumed values of the words for compare-and-swap.
     believed: [u64; 8],
 }
 
-/// Where the memory of an end of link number `link` begins on its host.
+/// Returns the offset of the memory of an end of link number `link` on its host.
 pub(crate) const fn base(link: usize) -> u64 {
     link as u64 * END_BYTES
 }
 
 impl Flow {
-    /// The flow from end `side` of link number `number`.
+    /// Creates the flow from end `side` of link number `number`.
     #[must_use]
     pub fn new(number: usize, link: &Link, side: usize, profile: Profile) -> Self {
         Self {
@@ -187,7 +188,7 @@ impl Flow {
             max_segment: link.parameters[side].config.max_segment,
             message: (0, 0),
             local: base(number) + LOCAL,
-            // Sinks and sources of the opposite flow share the target's memory: the upper half is for receives.
+            // Sinks and sources of the opposite flow share the target's memory. The upper half is for receives.
             remote: base(number) + LOCAL + (END_BYTES - LOCAL) / 2,
             unique: 0,
             words: [0; 16],
@@ -196,13 +197,13 @@ impl Flow {
         }
     }
 
-    /// Whether operations take effect in an order that the oracle can follow.
+    /// Returns whether operations take effect in an order that the oracle can follow.
     #[must_use]
     pub fn is_sequential(&self) -> bool {
         self.ordered && self.profile == Profile::Lossy
     }
 
-    /// Registers the target's regions and gives its memory its first content.
+    /// Registers the target's regions and fills its memory with the initial content.
     pub fn prepare(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
         let start = base(self.link);
         for area in Area::REGISTERED {
@@ -212,7 +213,7 @@ impl Flow {
         }
         let (constant, length) = Area::Constant.place();
         rng.fill(&mut nic.memory_mut()[(start + constant) as usize..][..length as usize]);
-        // Sums of powers of two show which of them were added, and whether one was added twice.
+        // A sum of powers of two shows which of them were added, and whether one was added twice.
         let exhausting = self.profile == Profile::Exhausting;
         for (n, word) in self.words.iter_mut().enumerate() {
             *word = if exhausting { 0 } else { rng.random() };
@@ -221,7 +222,7 @@ impl Flow {
         self.believed.copy_from_slice(&self.words[8..]);
     }
 
-    /// Whether everything was posted and has ended.
+    /// Returns whether everything was posted and has ended.
     #[must_use]
     pub fn is_done(&self, nic: &HostNic) -> bool {
         self.ops.len() == self.total && self.outstanding(nic) == 0
@@ -268,7 +269,7 @@ impl Flow {
         }
     }
 
-    /// A completion at the initiator.
+    /// Handles a completion at the initiator.
     pub fn complete(&mut self, completion: Completion, time: u64) {
         let index = completion.wr_id as usize;
         assert_eq!(
@@ -297,7 +298,7 @@ impl Flow {
     }
 
     fn next_op(&mut self, rng: &mut StdRng, nic: &mut HostNic, time: u64) -> Op {
-        let signaled = if rng.random_bool(0.85) { flag::SIGNALED } else { 0 };
+        let signaled = if rng.random_bool(0.85) { WorkFlags::SIGNALED } else { WorkFlags::empty() };
         let wr_id = self.ops.len() as u64;
         let mut work = WorkRequest { flags: signaled, wr_id, ..WorkRequest::default() };
         let (kind, area) = self.choose(rng, &mut work);
@@ -316,7 +317,7 @@ impl Flow {
         Op { work, kind, area, data, posted: time, ended: None }
     }
 
-    /// Kind, opcode, length, address and flags of the next operation.
+    /// Chooses kind, opcode, length, address and flags of the next operation.
     fn choose(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
         if self.message.0 > 0 {
             return self.segment(rng, work);
@@ -343,7 +344,7 @@ impl Flow {
         (kind, area)
     }
 
-    /// A request that its target has to refuse (D-84).
+    /// Makes a request that its target must refuse (D-84).
     fn spoil(&self, rng: &mut StdRng, work: &mut WorkRequest, area: Area) -> Area {
         match rng.random_range(0..4) {
             0 => Area::Sealed,
@@ -360,13 +361,13 @@ impl Flow {
     }
 
     fn malform(&self, rng: &mut StdRng, work: &mut WorkRequest) {
-        work.flags |= flag::SIGNALED;
-        work.opcode = opcode::WRITE;
+        work.flags |= WorkFlags::SIGNALED;
+        work.opcode = Verb::WRITE;
         match rng.random_range(0..4) {
-            0 => work.opcode = rng.random_range(11..=255),
+            0 => work.opcode = Verb(rng.random_range(11..=255)),
             1 => work.length = self.max_segment + rng.random_range(1..1000),
             2 => {
-                work.opcode = opcode::FETCH_ADD;
+                work.opcode = Verb::FETCH_ADD;
                 work.remote_address = 4;
             }
             _ => {
@@ -382,13 +383,13 @@ impl Flow {
 
     fn immediate(&self, rng: &mut StdRng, work: &mut WorkRequest) {
         if rng.random_bool(0.4) {
-            work.flags |= flag::IMMEDIATE;
+            work.flags |= WorkFlags::IMMEDIATE;
             work.immediate = rng.random();
         }
     }
 
     fn write(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
-        work.opcode = opcode::WRITE;
+        work.opcode = Verb::WRITE;
         work.length = self.length(rng);
         if rng.random_bool(0.3) {
             self.immediate(rng, work);
@@ -404,7 +405,7 @@ impl Flow {
     }
 
     fn read(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
-        work.opcode = opcode::READ;
+        work.opcode = Verb::READ;
         work.length = self.length(rng);
         let written: Vec<&Op> = self.ops.iter().filter(|op| is_written(op)).collect();
         if !written.is_empty() && rng.random_bool(0.3) {
@@ -419,10 +420,10 @@ impl Flow {
 
     fn compare_swap(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
         let word = rng.random_range(0..8);
-        work.opcode = opcode::COMPARE_SWAP;
+        work.opcode = Verb::COMPARE_SWAP;
         work.remote_address = (8 + word as u64) * 8;
         work.compare = if rng.random_bool(0.7) { self.believed[word] } else { rng.random() };
-        // Values never repeat, so that the history of a word can be told from them.
+        // Values never repeat, so that they show the history of a word.
         work.swap_or_add = rng.random();
         if self.is_sequential() && work.compare == self.believed[word] {
             self.believed[word] = work.swap_or_add;
@@ -432,7 +433,7 @@ impl Flow {
 
     fn fetch_add(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
         let word = rng.random_range(0..8);
-        work.opcode = opcode::FETCH_ADD;
+        work.opcode = Verb::FETCH_ADD;
         work.remote_address = word as u64 * 8;
         work.swap_or_add = rng.random();
         if self.profile == Profile::Exhausting {
@@ -448,10 +449,10 @@ impl Flow {
     fn segment(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
         let (left, number) = self.message;
         work.opcode = match (number, left) {
-            (0, 1) => opcode::SEND_ONLY,
-            (0, _) => opcode::SEND_FIRST,
-            (_, 1) => opcode::SEND_LAST,
-            _ => opcode::SEND_MIDDLE,
+            (0, 1) => Verb::SEND_ONLY,
+            (0, _) => Verb::SEND_FIRST,
+            (_, 1) => Verb::SEND_LAST,
+            _ => Verb::SEND_MIDDLE,
         };
         work.segment = number;
         work.length = self.length(rng);
@@ -463,7 +464,7 @@ impl Flow {
     }
 }
 
-/// A WRITE of which the application knows that it was placed.
+/// Returns whether the application knows that a WRITE was placed.
 fn is_written(op: &Op) -> bool {
     let placed = op.ended.is_some_and(|(_, completion)| completion.status == 0);
     op.kind == Kind::Write && op.area == Area::Unique && placed

@@ -1,4 +1,4 @@
-//! Congestion control in a simulation: drawn settings, and an engine behind the queues that is not always sane.
+//! Congestion control in a simulation: random settings, and an engine behind the queues that sometimes misbehaves.
 
 use host_nic::HostNic;
 use rand::Rng;
@@ -15,7 +15,7 @@ use transport_common::units::{Fcwnd, Ticks};
 
 use super::scenario::{micros, scale};
 
-/// Who decides, by what and with which limits.
+/// Draws placement, algorithm and limits.
 pub(super) fn settings(rng: &mut StdRng) -> Settings {
     let least = scale(rng, 10, 4 << 10) as u32;
     let most = least + scale(rng, 1, 256 << 10) as u32;
@@ -37,15 +37,15 @@ pub(super) fn settings(rng: &mut StdRng) -> Settings {
     }
 }
 
-/// The engine behind the queues comes: from now on events are admitted.
+/// Starts the engine behind the queues. From now on events are admitted.
 pub(super) fn open_queues(nic: &mut HostNic, rng: &mut StdRng) {
     let capacity = scale(rng, 1, 64) as u32;
     let thresholds = [capacity / 3, capacity / 2, capacity];
     nic.admit_events(Admission { thresholds, ..Admission::new(capacity) });
 }
 
-/// The engine behind the queues has its turn: it answers what waits, sometimes with nonsense, sometimes not at all,
-/// sometimes without having been asked.
+/// Runs the engine behind the queues. It answers waiting events, sometimes with nonsense, sometimes not at all,
+/// and sometimes it sends results without an event.
 pub(super) fn answer_events(nic: &mut HostNic, rng: &mut StdRng) {
     let mut entry = [0; 8];
     for queue in 0..EVENT_QUEUES {
@@ -71,7 +71,7 @@ pub(super) fn answer_events(nic: &mut HostNic, rng: &mut StdRng) {
     }
 }
 
-/// Nonsense in all that does not make a run last for hours.
+/// Makes nonsense values in all fields that do not make a run last for hours.
 fn spoil(outcome: &mut Outcome, rng: &mut StdRng) {
     outcome.fcwnd = Fcwnd(rng.random());
     outcome.ncwnd = rng.random();

@@ -1,4 +1,4 @@
-//! Every corrupted frame that arrived has to be found in the counters, under the name of what it broke.
+//! Checks that the counters account for every corrupted frame that arrived, under the name of the damaged field.
 
 use fabric_model::Corruption;
 use host_nic::HostNic;
@@ -8,12 +8,12 @@ const ETHERNET: usize = 14;
 const TAG: usize = 4;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// Places in the UDP header.
+/// Offsets in the UDP header.
 const DESTINATION_PORT: usize = 2;
 const LENGTH: usize = 4;
 const CHECKSUM: usize = 6;
 
-/// The counter that a single flipped bit raises at its receiver; `None` where nothing checks the bit.
+/// Returns the counter that a single flipped bit raises at its receiver; `None` if nothing checks the bit.
 fn counter_of(corruption: &Corruption) -> Option<Counter> {
     let [flip] = corruption.flips[..] else { panic!("the fabric was asked for single flips") };
     let header = &corruption.header;
@@ -30,7 +30,7 @@ fn counter_of(corruption: &Corruption) -> Option<Counter> {
 }
 
 fn in_tag(header: &[u8], offset: usize, bit: u8) -> Option<Counter> {
-    // The tag itself is believed; behind it stands the EtherType.
+    // Nothing checks the tag itself. The EtherType follows it.
     let ethertype = offset >= ETHERNET + 2;
     let mut shifted = [header[16], header[17]];
     if ethertype {
@@ -51,9 +51,9 @@ fn in_ipv4(place: usize, flipped: u8) -> Option<Counter> {
 fn in_ipv6(place: usize, bit: u8, flipped: u8) -> Option<Counter> {
     match place {
         0 if bit >= 4 => Some(Counter::DropIpv6Header),
-        // Traffic class, flow label, hop limit: on no checksum.
+        // No checksum covers traffic class, flow label and hop limit.
         0..4 | 7 => None,
-        // A longer payload is not there, a shorter one is not what UDP says.
+        // A longer payload exceeds the frame, and a shorter one disagrees with the UDP length.
         4..6 if flipped & 1 << bit != 0 => Some(Counter::DropIpv6Header),
         4..6 => Some(Counter::DropUdpLength),
         6 if flipped == 44 => Some(Counter::DropFragment),
@@ -70,7 +70,7 @@ fn in_udp(udp: &[u8], place: usize, bit: u8) -> Option<Counter> {
     match place {
         DESTINATION_PORT..LENGTH => Some(Counter::PassPort),
         LENGTH..CHECKSUM => Some(Counter::DropUdpLength),
-        // A checksum of 0 is none.
+        // A checksum of 0 means that there is no checksum.
         CHECKSUM..8 => {
             let mut checksum = [udp[CHECKSUM], udp[CHECKSUM + 1]];
             checksum[place - CHECKSUM] ^= 1 << bit;
@@ -80,8 +80,8 @@ fn in_udp(udp: &[u8], place: usize, bit: u8) -> Option<Counter> {
     }
 }
 
-/// Counters that only damage can raise among hosts that speak correctly, in groups of which one is raised. What looks
-/// like an extension header is Falcon or not depending on what the shifted bytes happen to say (D-86).
+/// Counters that only damage can raise among correct hosts, in groups of which one is raised. A frame that looks
+/// as if it had an extension header is Falcon or not, depending on the values of the shifted bytes (D-86).
 const DAMAGE: [&[Counter]; 11] = [
     &[Counter::PassEthertype],
     &[Counter::PassPort],
@@ -102,7 +102,7 @@ const DAMAGE: [&[Counter]; 11] = [
     ],
 ];
 
-/// Compares the counters of the card at a port with what the fabric says it corrupted on the way there.
+/// Compares the counters of the card at a port with the fabric's log of corruptions towards that port.
 ///
 /// # Panics
 /// If they differ.

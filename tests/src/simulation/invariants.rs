@@ -1,4 +1,4 @@
-//! What holds of a connection between any two steps, whatever the network does.
+//! The invariants of a connection between any two steps, whatever the network does.
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{Connection, Entry, RESPONSES, State, TRANSACTIONS, Tables};
@@ -42,7 +42,7 @@ fn bits(map: Bitmap128) -> impl Iterator<Item = u32> {
     (0..128).filter(move |n| map.get(*n))
 }
 
-/// The packet at base + `offset`.
+/// Returns the packet at base + `offset`.
 fn packet<'a>(w: &TransmitWindow, packets: &'a [TxPacket], offset: u32) -> &'a TxPacket {
     &packets[w.base.add(offset).0 as usize % packets.len()]
 }
@@ -85,7 +85,8 @@ fn receive(w: &ReceiveWindow, name: &str) {
     assert!(!w.acknowledged.get(0), "D-20: the base is the oldest packet not acknowledged");
 }
 
-/// The response ring: acknowledged and sent ones, then those that wait; every one sent has its packet.
+/// Checks the response ring: first responses that are acknowledged or sent, then those that wait. Each one sent
+/// has its packet.
 fn responses(c: &Connection, tables: &Tables) {
     let t = &c.target;
     let (sent, all) =
@@ -117,7 +118,7 @@ fn responses(c: &Connection, tables: &Tables) {
     assert_eq!(in_ring, 0, "a response is sent and no packet carries it");
 }
 
-/// Requests of the peer that are not finished, and the data window that waits for them.
+/// Checks the peer's requests that are not finished, and the data window that waits for them.
 fn requests(c: &Connection, tables: &Tables) {
     let ordered = c.target.ordered != 0;
     let data = &c.delivery.data().rx;
@@ -169,7 +170,7 @@ fn transactions(c: &Connection, tables: &Tables) {
         t.pull != 0 && matches!(t.state, TransactionState::Sent | TransactionState::Acknowledged)
     };
     let open_pulls = tables.transactions.iter().filter(open_pull).count();
-    // An answer gives its credit back when the peer knows that it is here.
+    // An answer gives its credit back when the peer knows that it arrived.
     let answers = c.delivery.data().rx.answers.count_ones() as usize;
     assert_eq!(usize::from(i.open_pulls), open_pulls + answers, "pulls that hold a credit");
     assert!(i.open_pulls <= PULL_CREDITS, "F-8.5.3.1-1: pulls the target has responses for");
@@ -180,12 +181,12 @@ fn transactions(c: &Connection, tables: &Tables) {
         "F-8.4.2-1: done and not reported"
     );
     if i.ordered != 0 {
-        // Completed ones whose packet is not acknowledged keep their place as well.
+        // Completed transactions whose packet is not acknowledged keep their entry as well.
         let sent = i.next.distance_from(i.released);
         assert!(sent <= TRANSACTIONS as u32, "transactions outstanding");
         for n in 0..TRANSACTIONS as u32 {
             let rsn = i.released.add(n);
-            // One that ended before it was sent is not sent either: a Resync takes its turn.
+            // A transaction that ended before it was sent is not sent. A Resync is sent instead.
             let skipped = tables.transactions[rsn.0 as usize % TRANSACTIONS].skipped != 0;
             let fresh = at(rsn) == TransactionState::Submitted || skipped;
             assert_eq!(fresh, n >= sent, "F-9.1.3-2: sent in RSN order, released + {n} of {sent}");
@@ -193,7 +194,7 @@ fn transactions(c: &Connection, tables: &Tables) {
     }
 }
 
-/// Whatever waits for time has a timer that runs.
+/// Checks that everything that waits for a time has a running timer.
 fn timers(c: &Connection, tables: &Tables) {
     for lane in &c.delivery.lanes {
         assert!(
@@ -209,17 +210,17 @@ fn timers(c: &Connection, tables: &Tables) {
     assert!(!waiting || c.initiator.timer.is_armed(), "F-11-19: the oldest transaction has no timer");
 }
 
-/// All deadlines of a connection but that under which it is filed.
+/// Returns all deadlines of a connection except the one with which it is filed.
 pub(super) const fn deadlines(c: &Connection) -> [Deadline; 5] {
     let (ack, retransmit) = (c.delivery.ack.coalescing, c.delivery.retransmit);
     [ack, retransmit, c.initiator.timer, c.target.rnr_timer, c.congestion.pacing]
 }
 
-/// Whether an entry is back where it was when it was opened, but for its sequence numbers: every resource was given
-/// back.
+/// Checks that an entry has its initial state again, except for its sequence numbers, so that every resource
+/// was given back.
 ///
 /// # Panics
-/// If not; the message says what is left.
+/// If it has not; the message says what is left.
 pub fn check_idle(entry: &Entry) {
     let c = &entry.connection;
     let (request, data) = (c.delivery.request(), c.delivery.data());

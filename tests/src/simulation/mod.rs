@@ -1,9 +1,9 @@
 //! Whole networks on virtual time: cards, a fabric between them, applications that post and poll.
 //!
-//! One seed decides everything: the connections' parameters, what the fabric does to frames, what the applications
-//! ask for and when. [`Scenario::random`] draws it, [`World::run`] plays it to its end and checks on the way, after every
-//! step of every card, the [`invariants`] of the connection it touched; at the end an oracle says what should have come
-//! of every operation, byte by byte, and every pool has to be full again.
+//! One seed decides everything: the connections' parameters, what the fabric does to frames, and the operations
+//! of the applications with their times. [`Scenario::random`] draws a scenario. [`World::run`] plays it to its
+//! end and checks, after every step of every card, the [`invariants`] of the connection involved. At the end an
+//! oracle computes the expected result of every operation, byte by byte, and every pool must be full again.
 
 mod application;
 mod congestion;

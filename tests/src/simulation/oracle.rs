@@ -1,13 +1,13 @@
-//! What should have come of a flow, from its operations alone.
+//! Computes the expected results of a flow from its operations alone.
 //!
-//! An ordered flow whose packets are retried for ever is replayed in the order of its RSNs on a model of the target:
-//! memory, words, posted receives. Of the others it is checked that each operation took effect once or, if it failed,
-//! at most once.
+//! An ordered flow whose packets are retried forever is replayed in the order of its RSNs on a model of the
+//! target: memory, words, posted receives. For other flows, the oracle checks that each operation took effect
+//! once or, if it failed, at most once.
 
 use std::collections::HashMap;
 
 use host_nic::HostNic;
-use transport_common::queues::{Completion, access, flag, opcode};
+use transport_common::queues::{AccessFlags, Completion, Verb, WorkFlags};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::UlpCode;
 
@@ -16,7 +16,7 @@ use super::application::{Area, Flow, Kind, Op, base};
 const ACK: u8 = CompletionCode::Ack as u8;
 const CIE: u8 = CompletionCode::TargetNackCie as u8;
 
-/// What an operation should end with.
+/// The expected result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected {
     status: u8,
@@ -29,17 +29,18 @@ impl Expected {
         Self { status: ACK, ulp_code: 0, length }
     }
 
-    /// A push completes in error, a pull is answered by the ULP's code (D-45, D-84).
-    const fn refused(kind: Kind, code: u8, length: u32) -> Self {
+    /// A push completes in error. A pull is answered with the ULP's code (D-45, D-84).
+    const fn refused(kind: Kind, code: UlpCode, length: u32) -> Self {
         match kind {
-            Kind::Write | Kind::Send => Self { status: CIE, ulp_code: code, length },
-            _ => Self { status: ACK, ulp_code: code, length: 0 },
+            Kind::Write | Kind::Send => Self { status: CIE, ulp_code: code.0, length },
+            _ => Self { status: ACK, ulp_code: code.0, length: 0 },
         }
     }
 }
 
 impl Flow {
-    /// Checks everything that can be known once all operations have ended. `initiator` and `target` are the two cards.
+    /// Checks everything that can be known once all operations have ended. `initiator` and `target` are the two
+    /// cards.
     pub fn verify(&self, initiator: &HostNic, target: &HostNic) {
         if self.ordered {
             let ends: Vec<u32> =
@@ -66,10 +67,11 @@ impl Flow {
         rsn.wrapping_sub(self.first.0)
     }
 
-    /// The completion of `op`, checked against what was expected.
+    /// Checks the completion of `op` against the expected result.
     fn check_end(&self, n: usize, expected: Expected) {
         let op = &self.ops[n];
-        let silent = op.work.flags & flag::SIGNALED == 0 && expected.status == ACK && expected.ulp_code == 0;
+        let silent =
+            !op.work.flags.contains(WorkFlags::SIGNALED) && expected.status == ACK && expected.ulp_code == 0;
         let Some((_, end)) = op.ended else {
             assert!(silent, "F-6.1-2: operation {n} never completed: {op:?}");
             return;
@@ -85,7 +87,7 @@ struct Replay<'a> {
     flow: &'a Flow,
     overlap: Vec<u8>,
     words: [u64; 16],
-    /// Next receive, bytes of the message in it so far, and whether a message is open.
+    /// Next receive, bytes of the current message in it, and whether a message is incomplete.
     receive: usize,
     filled: u32,
     open: bool,
@@ -130,11 +132,11 @@ impl<'a> Replay<'a> {
 
     fn write(&mut self, n: usize, op: &Op, target: &HostNic) -> Expected {
         let work = &op.work;
-        if !op.area.admits(access::REMOTE_WRITE, work.remote_address, work.length) {
+        if !op.area.admits(AccessFlags::REMOTE_WRITE, work.remote_address, work.length) {
             return Expected::refused(op.kind, UlpCode::ACCESS, work.length);
         }
-        if work.flags & flag::IMMEDIATE != 0 {
-            self.arrive(n, op, opcode::RECEIVE_IMMEDIATE, work.length, ACK);
+        if work.flags.contains(WorkFlags::IMMEDIATE) {
+            self.arrive(n, op, Verb::RECEIVE_IMMEDIATE, work.length, ACK);
         }
         if op.area == Area::Overlap {
             self.overlap[work.remote_address as usize..][..op.data.len()].copy_from_slice(&op.data);
@@ -145,10 +147,11 @@ impl<'a> Replay<'a> {
         Expected::success(work.length)
     }
 
-    /// A READ sees everything before it. It may see later WRITEs as well: its data is fetched when its answer is built.
+    /// Checks a READ. It sees everything before it. It may also see later WRITEs, because its data are fetched
+    /// when its answer is built.
     fn read(&mut self, n: usize, op: &Op, initiator: &HostNic, target: &HostNic) -> Expected {
         let work = &op.work;
-        if !op.area.admits(access::REMOTE_READ, work.remote_address, work.length) {
+        if !op.area.admits(AccessFlags::REMOTE_READ, work.remote_address, work.length) {
             return Expected::refused(op.kind, UlpCode::ACCESS, work.length);
         }
         let address = work.remote_address as usize;
@@ -161,7 +164,8 @@ impl<'a> Replay<'a> {
         let ended = op.ended.map_or(u64::MAX, |(time, _)| time);
         let later = self.flow.ops[n + 1..].iter().take_while(|other| other.posted <= ended).filter(|other| {
             let right = other.area == Area::Overlap && other.kind == Kind::Write;
-            right && other.area.admits(access::REMOTE_WRITE, other.work.remote_address, other.work.length)
+            right
+                && other.area.admits(AccessFlags::REMOTE_WRITE, other.work.remote_address, other.work.length)
         });
         let mut allowed: Vec<Vec<u8>> =
             self.overlap[address..][..got.len()].iter().map(|byte| vec![*byte]).collect();
@@ -180,7 +184,7 @@ impl<'a> Replay<'a> {
 
     fn atomic(&mut self, n: usize, op: &Op, initiator: &HostNic) -> Expected {
         let work = &op.work;
-        if !op.area.admits(access::REMOTE_ATOMIC, work.remote_address, 8) {
+        if !op.area.admits(AccessFlags::REMOTE_ATOMIC, work.remote_address, 8) {
             return Expected::refused(op.kind, UlpCode::ACCESS, 0);
         }
         let word = &mut self.words[work.remote_address as usize / 8];
@@ -195,15 +199,15 @@ impl<'a> Replay<'a> {
 
     fn send(&mut self, n: usize, op: &Op, target: &HostNic) -> Expected {
         let work = &op.work;
-        let first = matches!(work.opcode, opcode::SEND_FIRST | opcode::SEND_ONLY);
-        let last = matches!(work.opcode, opcode::SEND_LAST | opcode::SEND_ONLY);
+        let first = matches!(work.opcode, Verb::SEND_FIRST | Verb::SEND_ONLY);
+        let last = matches!(work.opcode, Verb::SEND_LAST | Verb::SEND_ONLY);
         if first == self.open {
             return Expected::refused(op.kind, UlpCode::INVALID_REQUEST, work.length);
         }
         let buffer = self.flow.receives[self.receive];
         let end = self.filled + work.length;
         if end > buffer.length {
-            self.arrive(n, op, opcode::RECEIVE, end, CompletionCode::OperationError as u8);
+            self.arrive(n, op, Verb::RECEIVE, end, CompletionCode::OperationError as u8);
             (self.filled, self.open) = (0, false);
             return Expected::refused(op.kind, UlpCode::INVALID_REQUEST, work.length);
         }
@@ -211,14 +215,14 @@ impl<'a> Replay<'a> {
         assert!(target.memory()[offset..][..op.data.len()] == op.data, "operation {n}: data of a SEND");
         (self.filled, self.open) = if last { (0, false) } else { (end, true) };
         if last {
-            self.arrive(n, op, opcode::RECEIVE, end, ACK);
+            self.arrive(n, op, Verb::RECEIVE, end, ACK);
         }
         Expected::success(work.length)
     }
 
-    /// The completion of the receive whose turn it is.
-    fn arrive(&mut self, n: usize, op: &Op, opcode: u8, length: u32, status: u8) {
-        let immediate = op.work.flags & flag::IMMEDIATE != 0 && status == ACK;
+    /// Checks the completion of the next receive.
+    fn arrive(&mut self, n: usize, op: &Op, opcode: Verb, length: u32, status: u8) {
+        let immediate = op.work.flags.contains(WorkFlags::IMMEDIATE) && status == ACK;
         self.arrivals.push(Completion {
             wr_id: self.receive as u64,
             length,
@@ -226,20 +230,20 @@ impl<'a> Replay<'a> {
             rsn: self.flow.first.add(n as u32).0,
             status,
             opcode,
-            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            flags: if immediate { WorkFlags::IMMEDIATE } else { WorkFlags::empty() },
             ..Completion::default()
         });
         self.receive += 1;
     }
 }
 
-/// What an atomic brought back.
+/// Returns the value that an atomic returned.
 fn original(op: &Op, initiator: &HostNic) -> u64 {
     let bytes = &initiator.memory()[op.work.local_offset as usize..][..8];
     u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
 }
 
-/// Checks that hold in any order and, of failed operations, whether or not they took effect.
+/// Makes the checks that hold in any order and, for failed operations, whether or not they took effect.
 struct Unordered<'a> {
     flow: &'a Flow,
     initiator: &'a HostNic,
@@ -259,8 +263,8 @@ impl Unordered<'_> {
             }
             let good = expected.status == ACK && expected.ulp_code == 0;
             let arrival = arrivals.get(&self.flow.first.add(n as u32).0);
-            let receives =
-                op.kind == Kind::Send || op.kind == Kind::Write && op.work.flags & flag::IMMEDIATE != 0;
+            let receives = op.kind == Kind::Send
+                || op.kind == Kind::Write && op.work.flags.contains(WorkFlags::IMMEDIATE);
             match arrival {
                 Some(arrival) => {
                     assert!(good && receives, "operation {n} has no business with receives: {arrival:?}");
@@ -280,7 +284,7 @@ impl Unordered<'_> {
         (8..16).for_each(|word| self.check_swaps(word));
     }
 
-    /// Whether an operation may end with `status` although there was nothing wrong with it (D-46, D-89).
+    /// Returns whether a correct operation may end with `status` (D-46, D-89).
     fn may_fail(&self, status: u8) -> bool {
         let failures = [CompletionCode::LocalTimeout as u8, CompletionCode::DeadConnection as u8];
         self.flow.profile == super::Profile::Exhausting && failures.contains(&status)
@@ -297,9 +301,9 @@ impl Unordered<'_> {
                 };
             }
             Kind::Send => return Expected::success(work.length),
-            Kind::Write => (access::REMOTE_WRITE, work.length),
-            Kind::Read => (access::REMOTE_READ, work.length),
-            Kind::CompareSwap | Kind::FetchAdd => (access::REMOTE_ATOMIC, 8),
+            Kind::Write => (AccessFlags::REMOTE_WRITE, work.length),
+            Kind::Read => (AccessFlags::REMOTE_READ, work.length),
+            Kind::CompareSwap | Kind::FetchAdd => (AccessFlags::REMOTE_ATOMIC, 8),
         };
         if op.area.admits(rights, work.remote_address, length) {
             Expected::success(length)
@@ -309,14 +313,14 @@ impl Unordered<'_> {
     }
 
     fn check_arrival(&self, n: usize, op: &Op, arrival: &Completion) {
-        let immediate = op.work.flags & flag::IMMEDIATE != 0;
+        let immediate = op.work.flags.contains(WorkFlags::IMMEDIATE);
         let expected = Completion {
             wr_id: arrival.wr_id,
             length: op.work.length,
             immediate: if immediate { op.work.immediate } else { 0 },
             rsn: arrival.rsn,
-            opcode: if op.kind == Kind::Write { opcode::RECEIVE_IMMEDIATE } else { opcode::RECEIVE },
-            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            opcode: if op.kind == Kind::Write { Verb::RECEIVE_IMMEDIATE } else { Verb::RECEIVE },
+            flags: if immediate { WorkFlags::IMMEDIATE } else { WorkFlags::empty() },
             ..Completion::default()
         };
         assert_eq!(*arrival, expected, "operation {n}");
@@ -350,7 +354,7 @@ impl Unordered<'_> {
         u64::from_ne_bytes(bytes.try_into().expect("8 bytes"))
     }
 
-    /// Operations on a word: value brought in, original value if it ended well, the operation.
+    /// Operations on a word: operand, original value if it succeeded, the operation.
     fn on_word(&self, word: usize) -> Vec<(Option<u64>, &Op)> {
         let there = |op: &&Op| {
             let kind = if word < 8 { Kind::FetchAdd } else { Kind::CompareSwap };
@@ -364,8 +368,8 @@ impl Unordered<'_> {
         op.ended.is_none_or(|(_, end)| !self.may_fail(end.status))
     }
 
-    /// The additions to a word form one chain of originals, each taking part exactly once. When operations may fail, the
-    /// addends are distinct powers of two and show in the sum.
+    /// Checks that the additions to a word form one chain of original values, with each exactly once. If
+    /// operations may fail, the addends are distinct powers of two, and the sum shows them.
     fn check_additions(&self, word: usize) {
         let operations = self.on_word(word);
         if operations.iter().any(|(original, _)| original.is_none()) {
@@ -393,7 +397,8 @@ impl Unordered<'_> {
         assert_eq!(value, self.word(word), "word {word}: additions are executed exactly once");
     }
 
-    /// Successful swaps form one chain from the first value to the last; the others found a value of that chain.
+    /// Checks that successful swaps form one chain from the first value to the last, and that the others found
+    /// a value of that chain.
     fn check_swaps(&self, word: usize) {
         let operations = self.on_word(word);
         if operations.iter().any(|(original, _)| original.is_none()) {

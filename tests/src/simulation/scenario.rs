@@ -1,4 +1,4 @@
-//! What a seed decides before the first packet: hosts, links between them, the fabric.
+//! The part of a run that a seed decides before the first packet: hosts, links between them, the fabric.
 
 use fabric_model::FabricConfig;
 use host_nic::node_config;
@@ -9,12 +9,13 @@ use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::{CELLS, NodeConfig};
 use transport_common::units::{Fcwnd, Ticks};
 
-/// What a run is to show.
+/// The purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Attempts and transaction time without limit: every operation ends as if the network were perfect.
+    /// Unlimited attempts and transaction time: every operation ends as if the network were perfect.
     Lossy,
-    /// Few attempts and short transaction timeouts: operations may fail, but never twice and never silently.
+    /// Few attempts and short transaction timeouts: operations may fail, but never twice and never without a
+    /// completion.
     Exhausting,
 }
 
@@ -32,17 +33,17 @@ pub struct End {
 pub struct Link {
     /// The two ends.
     pub ends: [End; 2],
-    /// What each is opened with.
+    /// The settings with which each end is opened.
     pub parameters: [Parameters; 2],
-    /// Operations each end asks for.
+    /// Number of operations of each end.
     pub operations: [usize; 2],
-    /// Operations each end keeps outstanding at most.
+    /// The largest number of outstanding operations of each end.
     pub depth: [usize; 2],
-    /// Receives each end keeps posted at most.
+    /// The largest number of posted receives of each end.
     pub receives: [usize; 2],
-    /// How often each end writes, reads, swaps, adds and sends, in proportion.
+    /// The relative frequency of writes, reads, swaps, adds and sends of each end.
     pub mix: [[u32; 5]; 2],
-    /// Whether messages may be longer than the buffer they meet, keys wrong and bounds exceeded.
+    /// Whether messages may be longer than their buffer, keys wrong and bounds exceeded.
     pub errors: bool,
     /// Whether work requests may be malformed.
     pub malformed: bool,
@@ -53,22 +54,22 @@ pub struct Link {
 pub struct HostPlan {
     /// Receive cells.
     pub cells: usize,
-    /// Tail room of received frames, bytes.
+    /// Tailroom of received frames, bytes.
     pub tail_room: u32,
-    /// What its clock shows when the fabric's shows 0, picoseconds.
+    /// The time of its clock when the fabric's clock shows 0, picoseconds.
     pub clock: u64,
-    /// Time the engine takes for a frame, nanoseconds.
+    /// Time that the engine takes for a frame, nanoseconds.
     pub frame_nanos: u64,
     /// Longest pause of the application, nanoseconds.
     pub pause_nanos: u64,
 }
 
-/// Everything about a run but its course.
+/// Everything that is fixed before a run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
-    /// What it is to show.
+    /// Its purpose.
     pub profile: Profile,
     /// The hosts.
     pub hosts: Vec<HostPlan>,
@@ -78,28 +79,28 @@ pub struct Scenario {
     pub fabric: FabricConfig,
 }
 
-/// MAC address of a host.
+/// Returns the MAC address of a host.
 pub(crate) const fn mac(host: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0, host as u8 + 1]
 }
 
-/// IPv4 address of a host.
+/// Returns the IPv4 address of a host.
 const fn ipv4(host: usize) -> [u8; 4] {
     [10, 7, 0, host as u8 + 1]
 }
 
-/// IPv6 address of a host.
+/// Returns the IPv6 address of a host.
 const fn ipv6(host: usize) -> [u8; 16] {
     [0xfd, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host as u8 + 1]
 }
 
-/// What the card of a host believes its addresses to be.
+/// Returns the addresses in the configuration of a host's card.
 #[must_use]
 pub fn node_config_of(host: usize) -> NodeConfig {
     node_config(mac(host), ipv4(host), ipv6(host))
 }
 
-/// Numbers with a taste for the wrap (D-18).
+/// Draws a number, often close to the wrap (D-18).
 fn number(rng: &mut StdRng) -> u32 {
     if rng.random_bool(0.5) { 0u32.wrapping_sub(rng.random_range(0..200)) } else { rng.random() }
 }
@@ -108,7 +109,7 @@ fn initial(rng: &mut StdRng) -> Initial {
     Initial { request_psn: Psn(number(rng)), data_psn: Psn(number(rng)), rsn: Rsn(number(rng)) }
 }
 
-/// Uniform in the logarithm.
+/// Draws a number that is uniform in the logarithm.
 pub(crate) fn scale(rng: &mut StdRng, low: u64, high: u64) -> u64 {
     let exponent = rng.random_range((low as f64).ln()..=(high as f64).ln());
     (exponent.exp().round() as u64).clamp(low, high)
@@ -119,7 +120,7 @@ pub(super) fn micros(micros: u64) -> Ticks {
 }
 
 impl Scenario {
-    /// The scenario of `seed`.
+    /// Draws the scenario of `seed`.
     #[must_use]
     pub fn random(seed: u64, profile: Profile) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
@@ -155,7 +156,7 @@ impl HostPlan {
     }
 }
 
-/// The fabric as its line of text, and whether it corrupts frames.
+/// Returns the fabric's configuration as text, and whether it corrupts frames.
 fn random_fabric(rng: &mut StdRng, seed: u64, profile: Profile) -> (FabricConfig, bool) {
     let worst = if profile == Profile::Lossy { 10.0 } else { 25.0 };
     let mut percent = |often: f64| if rng.random_bool(often) { rng.random_range(0.0..worst) } else { 0.0 };
@@ -178,7 +179,7 @@ impl Link {
     fn random(rng: &mut StdRng, n: usize, hosts: usize, profile: Profile, corrupts: bool) -> Self {
         let first = rng.random_range(0..hosts);
         let second = (first + rng.random_range(1..hosts)) % hosts;
-        // Slots differ between the hosts and from CIDs: 256 slots, CIDs of 24 bits.
+        // Slots differ between the hosts, and differ from CIDs: there are 256 slots, and CIDs have 24 bits.
         let ends = [first, second].map(|host| End { host, slot: (n * 37 + host * 101 + 5) % 256 });
         let cids = ends.map(|end| Cid(end.slot as u32 | rng.random_range(0..1 << 16) << 8));
         let starts = [initial(rng), initial(rng)];
@@ -186,7 +187,7 @@ impl Link {
         let spis: [u32; 2] = [rng.random_range(1..u32::MAX), rng.random_range(1..u32::MAX)];
         let ordered = rng.random_bool(0.6) as u8;
         let vlan = rng.random_bool(0.2) as u8;
-        // The fabric's log of corruptions does not reach beyond a tagged IPv6 header.
+        // The fabric's log of corruptions covers at most a tagged IPv6 header.
         let v6 = vlan == 0 && rng.random_bool(0.4);
         // Longer segments would not fit the engine's frame.
         let max_segment = scale(rng, 16, 3200) as u32;
@@ -220,7 +221,7 @@ impl Link {
         }
     }
 
-    /// Windows, timers and thresholds of one end.
+    /// Draws windows, timers and thresholds of one end.
     fn tuning(rng: &mut StdRng, profile: Profile) -> Parameters {
         let exhausting = profile == Profile::Exhausting;
         let config = Config {

@@ -1,4 +1,4 @@
-//! The course of a run: whose turn it is, and what follows from it.
+//! The execution of a run: which event is next, and its effects.
 
 use fabric_model::{Fabric, Port, Span, Time};
 use host_nic::{HostConfig, HostNic};
@@ -8,7 +8,7 @@ use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::packet_delivery::{Gate, TransmitWindow};
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::{RequestState, ResponseState};
 use transport_common::units::{Fcwnd, Picoseconds};
 
@@ -16,52 +16,52 @@ use super::application::Flow;
 use super::scenario::{End, Profile, Scenario, mac, node_config_of, scale};
 use super::{congestion, corruption, invariants};
 
-/// Virtual time by which everything has to be over, picoseconds: five minutes.
+/// Virtual time by which everything must be complete, picoseconds: five minutes.
 const LAST: Time = Time(300_000_000_000_000);
-/// Steps of cards by which everything has to be over.
+/// Number of card steps by which everything must be complete.
 const MOST_STEPS: u64 = 1_000_000;
 
-/// Sees a card before each of its steps.
+/// Observes a card before each of its steps.
 pub trait Observer {
     /// A frame is about to be received.
     fn before_receive(&mut self, _host: usize, _nic: &HostNic, _slots: &[usize], _frame: &[u8]) {}
-    /// The engine is about to turn.
+    /// The engine is about to run.
     fn before_engine(&mut self, _host: usize, _nic: &HostNic, _slots: &[usize]) {}
 }
 
-/// Sees nothing.
+/// Observes nothing.
 impl Observer for () {}
 
 struct Host {
     nic: HostNic,
-    /// What its clock shows when the fabric's shows 0.
+    /// The time of its clock when the fabric's clock shows 0.
     clock: u64,
     frame_time: Span,
     pause_nanos: u64,
     /// When the engine is free again.
     engine_free: Time,
-    /// When the application looks again.
+    /// When the application runs again.
     application: Time,
     /// Connections by slot, with their link and side.
     ends: Vec<(usize, usize, usize)>,
     slots: Vec<usize>,
 }
 
-/// A scenario in its course.
+/// A running scenario.
 pub struct World {
     scenario: Scenario,
     rng: StdRng,
     now: Time,
     fabric: Fabric,
     hosts: Vec<Host>,
-    /// By link and side of the initiator.
+    /// The flows by link and side of the initiator.
     flows: Vec<[Flow; 2]>,
-    /// Counts what applications do, for the order of their doings.
+    /// Counts the actions of the applications, to record their order.
     doings: u64,
     steps: u64,
 }
 
-/// Whose turn it is; the order breaks ties.
+/// The next event. The order of the variants breaks ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     Arrival,
@@ -70,13 +70,13 @@ enum Turn {
 }
 
 impl World {
-    /// The beginning of a scenario: connections open, nothing asked for.
+    /// Creates the initial state of a scenario: connections are open, and no operation is posted.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
         let mut rng = StdRng::seed_from_u64(scenario.seed ^ 0x5eed);
         let mut fabric =
             Fabric::new(scenario.hosts.len() as u16, scenario.fabric.clone()).expect("the ports exist");
-        // Nothing is flooded: a card sees only what is meant for it.
+        // Frames are not flooded: a card receives only frames for its own address.
         (0..scenario.hosts.len()).for_each(|host| fabric.learn(mac(host), Port(host as u16)));
         let mut hosts: Vec<Host> = (0..scenario.hosts.len()).map(|host| Host::new(&scenario, host)).collect();
         hosts.iter_mut().for_each(|host| congestion::open_queues(&mut host.nic, &mut rng));
@@ -93,10 +93,10 @@ impl World {
         Self { scenario, rng, now: Time::ZERO, fabric, hosts, flows, doings: 0, steps: 0 }
     }
 
-    /// Plays to the end and verifies it.
+    /// Plays to the end and verifies the results.
     ///
     /// # Panics
-    /// If anything is not as it should be.
+    /// If a check fails.
     pub fn run(mut self, observer: &mut impl Observer) {
         while !self.is_done() {
             assert!(self.now < LAST && self.steps < MOST_STEPS, "no progress: {}", self.progress());
@@ -122,7 +122,7 @@ impl World {
         format!("{flows}{:?} after {} steps", self.now, self.steps)
     }
 
-    /// Lets everything happen that is still to happen by itself.
+    /// Plays all remaining events.
     fn settle(&mut self, observer: &mut impl Observer) {
         self.hosts.iter_mut().for_each(|host| host.application = Time(u64::MAX));
         while self.next_turn().is_some() {
@@ -202,7 +202,7 @@ impl World {
             own.post(rng, &mut host.nic, self.doings);
             peers.post_receives(rng, &mut host.nic);
             if rng.random_bool(0.05) {
-                // Windows may change at any time, by whosever decision.
+                // Windows may change at any time, with any placement.
                 let congestion = &mut host.nic.entry_mut(slot).connection.congestion;
                 congestion.fcwnd = Fcwnd(scale(rng, 100, 256 << 10) as u32);
                 congestion.ncwnd = scale(rng, 1, 256) as u32;
@@ -224,7 +224,7 @@ impl World {
             while let Some(completion) = host.nic.poll_completion(slot) {
                 self.doings += 1;
                 match completion.opcode {
-                    opcode::RECEIVE | opcode::RECEIVE_IMMEDIATE => {
+                    Verb::RECEIVE | Verb::RECEIVE_IMMEDIATE => {
                         self.flows[link][1 - side].arrivals.push(completion)
                     }
                     _ => self.flows[link][side].complete(completion, self.doings),
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Links both of whose ends are alive hold nothing any more.
+    /// Checks that links with two live ends hold no resources any more.
     fn verify_idle(&self) {
         for link in &self.scenario.links {
             let entries = link.ends.map(|end| self.hosts[end.host].nic.entry(end.slot));
@@ -314,19 +314,19 @@ impl Host {
         self.nic.set_time(Picoseconds(self.clock + now.0));
     }
 
-    /// When the engine turns next, by the fabric's clock.
+    /// Returns when the engine runs next, by the fabric's clock.
     fn engine(&self, now: Time) -> Option<Time> {
         let due = Time(self.nic.next_event()?.0.saturating_sub(self.clock));
         Some(due.max(self.engine_free).max(now))
     }
 
-    /// The transmit windows of all connections.
+    /// Returns the transmit windows of all connections.
     fn sent(&self) -> Vec<[TransmitWindow; 2]> {
         let connections = self.slots.iter().map(|slot| &self.nic.entry(*slot).connection);
         connections.map(|c| c.delivery.lanes.map(|lane| lane.tx)).collect()
     }
 
-    /// What holds after every step of a card.
+    /// Checks what holds after every step of a card.
     fn check(&mut self, before: &[[TransmitWindow; 2]]) {
         let mut held: Vec<u16> = Vec::new();
         for (slot, before) in self.slots.clone().into_iter().zip(before) {
@@ -344,7 +344,8 @@ impl Host {
         assert_eq!(self.nic.cells_in_use(), held.len(), "receive cells in use and held");
     }
 
-    /// Whatever could be done has rung the doorbell; whatever waits for time stands in the wheel.
+    /// Checks that a connection with possible work has rung the doorbell, and that one that waits for a time is
+    /// in the wheel.
     fn check_attended(&mut self, slot: usize) {
         if self.nic.doorbells().ready[slot / 64] >> (slot % 64) & 1 != 0 {
             return;
@@ -356,7 +357,7 @@ impl Host {
         }
         assert_eq!(c.delivery.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
         if c.congestion.pacing.is_armed() {
-            return; // what waits may wait for its departure
+            return; // the waiting packet may wait for its departure time
         }
         let response = &entry.tables.responses[c.target.response_next as usize % 128];
         let waits =
@@ -374,7 +375,7 @@ impl Host {
         assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
         assert!(c.target.rnr_due.is_zero(), "RNR time is over and nobody redelivers (D-43)");
         for (window, other) in [(request, data), (data, request)] {
-            // A packet of the other window may stand before it and wait for its own gate (F-9.1.5-3).
+            // A packet of the other window may be before it and wait for its own gate (F-9.1.5-3).
             let base = window.retransmit.get(0)
                 && window.outstanding_retransmitted == 0
                 && other.retransmit.is_zero();
@@ -388,7 +389,7 @@ impl Host {
     }
 }
 
-/// First transmissions of the last step kept to the gate (F-9.1.2-1..3).
+/// Checks that first transmissions of the last step obeyed the gate (F-9.1.2-1..3).
 fn check_gate(old: &TransmitWindow, new: &TransmitWindow, Gate { fabric, ncwnd }: Gate) {
     if new.next == old.next {
         return;

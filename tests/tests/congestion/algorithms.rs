@@ -1,4 +1,4 @@
-//! Algorithms of one's own, of the good and of the bad kind.
+//! User-defined algorithms that work, and algorithms that misbehave.
 
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -11,11 +11,11 @@ use transport_user::congestion::{
     Outcome, Placement, Prepared,
 };
 
-/// Events that an algorithm answers as it should before it goes wrong.
+/// Number of events that an algorithm answers correctly before it misbehaves.
 const GOOD: u32 = 20;
 
-/// Swift in the kernel with a target far above any delay of this machine, so that windows do not depend on how busy it
-/// is.
+/// Swift in the kernel with a target far above any delay of this machine, so that windows do not depend on how
+/// busy it is.
 pub(crate) const KERNEL: CongestionControl = CongestionControl {
     parameters: CongestionParameters {
         base_delay_target: Duration::from_millis(100),
@@ -27,23 +27,23 @@ pub(crate) const KERNEL: CongestionControl = CongestionControl {
 /// Swift in user space.
 pub(crate) const USER: CongestionControl = CongestionControl { placement: Placement::User, ..KERNEL };
 
-/// An algorithm of one's own in user space.
+/// A user-defined algorithm in user space.
 pub(crate) fn user(algorithm: AlgorithmChoice) -> CongestionControl {
     CongestionControl { algorithm, ..USER }
 }
 
-/// What an algorithm does instead of an answer to its event number [`GOOD`].
+/// The misbehaviour of an algorithm at its event number [`GOOD`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misdeed {
-    /// It sleeps for a second, then goes on.
+    /// It sleeps for a second, then continues.
     Sleep,
     /// It panics.
     Panic,
-    /// It panics with something that panics when it is dropped, which nothing in the thread survives.
+    /// It panics with a value that panics when it is dropped. The thread cannot survive this.
     PanicTwice,
 }
 
-/// Swift, until it does its misdeed.
+/// Swift, until it misbehaves.
 pub(crate) struct Sometimes {
     pub(crate) misdeed: Misdeed,
     events: AtomicU32,
@@ -82,7 +82,7 @@ impl Algorithm for Sometimes {
     }
 }
 
-/// Random bits for results.
+/// Random bits as results.
 pub(crate) struct Nonsense(pub(crate) AtomicU32);
 
 impl Algorithm for Nonsense {

@@ -1,4 +1,4 @@
-//! The rate update engine in user space: at work, and when it goes wrong. It never stops traffic.
+//! The rate update engine in user space, in normal operation and in failure. It never stops traffic.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -47,7 +47,7 @@ fn swift_in_user_space_answers_events() -> Result<()> {
     Ok(())
 }
 
-/// The windows hold still while it sleeps, events are given up, and it goes on afterwards.
+/// While the engine sleeps, the windows do not change and events are given up. It continues afterwards.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn an_engine_that_stalls_does_not_stop_traffic() -> Result<()> {
@@ -69,7 +69,7 @@ fn an_engine_that_stalls_does_not_stop_traffic() -> Result<()> {
     Ok(())
 }
 
-/// Its last result holds, it is counted and shown, and another algorithm can be set.
+/// The last result stays in effect, the failure is counted and shown, and another algorithm can be set.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn an_algorithm_that_panics_does_not_stop_traffic() -> Result<()> {
@@ -99,7 +99,7 @@ fn an_algorithm_that_panics_does_not_stop_traffic() -> Result<()> {
     Ok(())
 }
 
-/// Nothing is admitted any more; the next connection in user space starts it again.
+/// No event is admitted any more. The next connection in user space starts the engine again.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_dead_engine_does_not_stop_traffic() -> Result<()> {
@@ -111,7 +111,7 @@ fn a_dead_engine_does_not_stop_traffic() -> Result<()> {
         let lost = status(&traffic).lost;
         traffic.until("events are refused", |t| status(t).verdicts["event_refused_queue_full"] > 100).await?;
         let dead = status(&traffic);
-        // At most the one event that was queued last: what is refused is not lost.
+        // At most the one event that was queued last is lost. Refused events do not count as lost.
         assert_eq!((dead.admission.capacity, dead.lost <= lost + 1), (0, true), "{dead:?}");
         println!("dead: {dead:?}");
 
@@ -141,13 +141,13 @@ fn an_algorithm_of_random_bits_does_not_stop_traffic() -> Result<()> {
             })
             .await?;
         println!("nonsense: {:?}", status(&traffic));
-        // A gap of half a second may be in force: sense comes back by a change.
+        // A gap of half a second may be in effect. A change of the algorithm restores normal values.
         traffic.nodes.at_a.set_congestion(KERNEL).await?;
         traffic.chunk().await
     })?;
     assert!(info(&traffic.nodes.at_a).statistics.path_changes > 0);
     let status = status(&traffic);
-    // The change leaves one result behind, and each event that was given up may have left another.
+    // The change may leave one result, and each event that was given up may have left another.
     assert!(status.repaired >= 100 && status.unexpected <= 1 + status.lost, "{status:?}");
     traffic.at_rest();
     Ok(())

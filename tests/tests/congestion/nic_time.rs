@@ -1,4 +1,4 @@
-//! NIC time: what people see of the four delays (F-10.1-3, F-10.1-4).
+//! NIC time: the four delays in the output for users (F-10.1-3, F-10.1-4).
 
 use anyhow::{Context, Result};
 use tiercel_tests::checks::{block_on, info};
@@ -16,7 +16,7 @@ fn delays_are_measured_and_one_way_delays_need_synchronised_clocks() -> Result<(
     assert!(
         delays.full.last_ns > 0 && delays.full.minimum_ns <= delays.full.smoothed_ns.max(delays.full.last_ns)
     );
-    // The fabric delay leaves out what the peer held back.
+    // The fabric delay does not include the time at the peer.
     assert!(delays.fabric.minimum_ns <= delays.full.minimum_ns);
     assert_eq!((delays.forward, delays.reverse), (None, None));
     assert!(delays.one_way_refused.is_some_and(|reason| reason.contains("synchronised_clocks")));
@@ -29,7 +29,7 @@ fn delays_are_measured_and_one_way_delays_need_synchronised_clocks() -> Result<(
     );
     assert_eq!((stats.forward, stats.reverse), (None, None));
 
-    // Both hosts are this machine: they have one clock.
+    // Both hosts are on this machine, so they have one clock.
     let mut synchronised = KERNEL;
     synchronised.parameters.synchronised_clocks = true;
     block_on(traffic.nodes.at_a.set_congestion(synchronised))?;

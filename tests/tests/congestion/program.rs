@@ -1,4 +1,4 @@
-//! The program `tiercel`, and the example of an algorithm of one's own.
+//! The program `tiercel`, and the example of a user-defined algorithm.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ base_delay_target = "80us"
 max_fcwnd = 100
 "#;
 
-/// Two nodes of node files, connected as the command line says.
+/// Two nodes with node files, connected by the command line.
 struct Nodes {
     a: NodeProcess,
     b: NodeProcess,
@@ -61,7 +61,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Copies a file there; the program compares it.
+    /// Copies a file to the peer. The program compares it.
     fn copy(&self, name: &str) -> Result<()> {
         let path = self.directory.path().join(name);
         std::fs::write(&path, pattern(4 << 20, name.len() as u64))?;
@@ -87,7 +87,7 @@ fn congestion_control_by_the_command_line() -> Result<()> {
 
     let set = nodes.cc(&["--cc", "swift", "--placement", "kernel", "--set", "base_delay_target=40us"])?;
     assert_eq!((&set["algorithm"], &set["placement"]), (&json!("swift"), &json!("kernel")));
-    // What was not named stays.
+    // Settings that the command does not name stay.
     assert_eq!(
         (&set["parameters"]["base_delay_target"], &set["parameters"]["max_fcwnd"]),
         (&json!("40us"), &json!(100.0))
@@ -146,8 +146,8 @@ fn delays_and_a_connection_over_time_by_the_command_line() -> Result<()> {
     Ok(())
 }
 
-/// `examples/delay_aimd.rs` at host A: its algorithm goes by its name, in the node file, for a connection to come, and
-/// for one whose traffic flows.
+/// `examples/delay_aimd.rs` at host A: its algorithm can be chosen by name, in the node file, for a new
+/// connection, and for a connection with traffic.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn the_example_of_an_algorithm_of_ones_own_runs() -> Result<()> {
@@ -211,7 +211,7 @@ fn the_example_of_an_algorithm_of_ones_own_runs() -> Result<()> {
         (&status["rate_update"]["connections"], &status["rate_update"]["panics"]),
         (&json!(2), &json!(0))
     );
-    // Another node does not know it.
+    // Another node does not have this algorithm.
     let refused = b.run(&["conn", "connect", &pair.a.ipv4.to_string(), "--cc", "delay-aimd"])?;
     assert!(
         refused.code == 2 && refused.stderr.contains("there are swift, dcqcn, newreno, fixed"),

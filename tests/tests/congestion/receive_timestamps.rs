@@ -1,4 +1,5 @@
-//! Receive timestamps: the program that is bound to the device, on a driver that offers stamps and a device without a clock.
+//! Receive timestamps: the program bound to the device, on a driver that supports timestamps and a device
+//! without a clock.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use transport_user::{AttachMode, Error, Node, NodeOptions, Tuning};
 use crate::algorithms::KERNEL;
 use crate::traffic::Traffic;
 
-/// Name of the XDP program on a host's interface.
+/// Returns the name of the XDP program on a host's interface.
 fn attached(host: &Host) -> Result<Option<String>> {
     let shown = host.command("ip", ["-json", "link", "show", Host::INTERFACE])?;
     let links: Value = serde_json::from_str(&shown)?;
@@ -28,8 +29,8 @@ fn setup(hardware_timestamps: Option<bool>) -> Setup {
     Setup { tuning, hardware_timestamps, ..Setup::default() }
 }
 
-/// veth offers timestamps to XDP and has none for frames that XDP sent: the bound program asks, is refused for each packet,
-/// and takes its own clock.
+/// veth offers timestamps to XDP, but has none for frames that XDP sent. The bound program asks for each
+/// packet, gets none, and uses its own clock.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_program_bound_to_its_device_falls_back_to_software_and_says_so() -> Result<()> {
@@ -52,7 +53,7 @@ fn a_program_bound_to_its_device_falls_back_to_software_and_says_so() -> Result<
             json!({ "hardware": 0, "absent": received, "clock_unknown": 0, "in_future": 0, "too_old": 0 })
         );
     }
-    // The delays are those of software's stamps.
+    // The delays come from software timestamps.
     let delays = info(&traffic.nodes.at_a).delays;
     assert!(delays.full.minimum_ns > 0 && delays.fabric.minimum_ns <= delays.full.minimum_ns, "{delays:?}");
     Ok(())
@@ -93,7 +94,7 @@ fn generic_mode_has_no_hardware_timestamps() -> Result<()> {
     Ok(())
 }
 
-/// `status` and `conn show` tell, and a node that is killed leaves nothing.
+/// `status` and `conn show` report the timestamps in use, and a killed node leaves nothing behind.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn people_are_told_where_timestamps_come_from() -> Result<()> {
@@ -121,7 +122,7 @@ fn people_are_told_where_timestamps_come_from() -> Result<()> {
     assert_eq!(shown[2]["receive_timestamps"]["packets"], Value::Null);
     assert!(a.ok(&["status"])?.contains("receive_timestamps.source"));
 
-    // Another node knows the bound program for a node's.
+    // Another node recognises the bound program as that of a node.
     let address = pair.a.ipv4.to_string();
     let second = NodeProcess::refused(
         &pair.a,

@@ -1,4 +1,4 @@
-//! Other congestion control while traffic flows.
+//! Changes of congestion control while traffic flows.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use transport_user::{CongestionControl, Error};
 use crate::algorithms::{KERNEL, USER};
 use crate::traffic::Traffic;
 
-/// Kernel and user space, to and fro, and nothing is lost.
+/// Changes between kernel and user space in both directions lose nothing.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn every_algorithm_in_every_place_while_traffic_flows() -> Result<()> {
@@ -24,7 +24,7 @@ fn every_algorithm_in_every_place_while_traffic_flows() -> Result<()> {
                 connection.set_congestion(control).await?;
                 assert_eq!(connection.congestion(), control);
                 let before = info(connection).statistics.congestion_results;
-                // As long as it takes for results to come, where they come.
+                // Waits until results arrive, if there are any.
                 for _ in 0..2000 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     let results = info(connection).statistics.congestion_results - before;
@@ -51,7 +51,7 @@ fn every_algorithm_in_every_place_while_traffic_flows() -> Result<()> {
     Ok(())
 }
 
-/// New limits hold from then on.
+/// New limits take effect after the change.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn parameters_change_while_traffic_flows() -> Result<()> {
@@ -78,7 +78,7 @@ fn parameters_change_while_traffic_flows() -> Result<()> {
     Ok(())
 }
 
-/// Two at a time: both are carried out, one after the other.
+/// Two changes at the same time: both are carried out, one after the other.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn changes_wait_for_one_another() -> Result<()> {

@@ -18,12 +18,12 @@ pub(crate) struct Traffic {
     pub(crate) nodes: TwoNodes,
     local: MemoryRegion,
     remote: MemoryRegion,
-    /// WRITEs that arrived whole.
+    /// Number of WRITEs that arrived intact.
     pub(crate) chunks: AtomicU64,
 }
 
 impl Traffic {
-    /// Both ends with this congestion control from the start.
+    /// Opens both ends with this congestion control.
     pub(crate) fn new(congestion: CongestionControl) -> Result<Self> {
         Self::with(Setup { tuning: Tuning { congestion, ..Tuning::DEFAULT }, ..Setup::default() })
     }
@@ -46,7 +46,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Chunk after chunk while `other` runs, and one more when it is done.
+    /// Writes chunk after chunk while `other` runs, and one more when it is done.
     pub(crate) async fn during<T>(&self, other: impl Future<Output = Result<T>>) -> Result<T> {
         let done = Cell::new(false);
         let other = async {
@@ -64,17 +64,20 @@ impl Traffic {
         written.and(result)
     }
 
-    /// Chunk after chunk until something holds.
+    /// Writes chunk after chunk until a condition holds.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) -> Result<()> {
         let before = self.chunks.load(Relaxed);
         while !holds(self) {
-            ensure!(self.chunks.load(Relaxed) < before + 50_000, "in vain: {what}");
+            ensure!(
+                self.chunks.load(Relaxed) < before + 50_000,
+                "50000 chunks passed while waiting for: {what}"
+            );
             self.chunk().await?;
         }
         Ok(())
     }
 
-    /// Nothing is under way, and windows are legal.
+    /// Checks that nothing is in progress and windows are legal.
     pub(crate) fn at_rest(&self) {
         settle(&self.nodes.a);
         settle(&self.nodes.b);

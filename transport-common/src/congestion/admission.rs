@@ -3,13 +3,14 @@
 use crate::units::Ticks;
 use bytemuck::{Pod, Zeroable};
 
-/// The admission policy of an event queue. With `thresholds[0]` at the queue's capacity, the default, it admits all.
+/// The admission policy of an event queue. The default, `thresholds[0]` equal to the queue's capacity, admits
+/// every event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Admission {
     /// Entries that the queue holds.
     pub capacity: u32,
-    /// Occupancies T1, T2, T3 from which the policy is stricter; ascending.
+    /// Occupancies T1, T2, T3 from which the policy gets stricter; ascending.
     pub thresholds: [u32; 3],
     /// P1 holds if more time than this passed since the connection's last event (F-10.6.1-3).
     pub elapsed: Ticks,
@@ -17,7 +18,7 @@ pub struct Admission {
     pub packets: u32,
 }
 
-/// What became of an event that the datapath wanted to queue.
+/// Result for an event that the datapath wants to queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Verdict {
@@ -55,7 +56,7 @@ impl Verdict {
         Self::RefusedOutstanding,
     ];
 
-    /// The name of its counter.
+    /// Returns the name of its counter.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AdmittedBelowFirst => "event_admitted_below_t1",
@@ -70,8 +71,8 @@ impl Verdict {
         }
     }
 
-    /// Whether the event enters the queue. A refused one leaves the connection's count of acknowledged packets as it
-    /// is (D-73, D-75).
+    /// Returns whether the event enters the queue. A refused event does not change the connection's count of
+    /// acknowledged packets (D-73, D-75).
     #[inline(always)]
     pub const fn is_admitted(self) -> bool {
         (self as u32) < Self::RefusedBelowSecond as u32
@@ -84,15 +85,16 @@ impl Admission {
     /// Default of `packets` (D-78).
     pub const PACKETS: u32 = 512;
 
-    /// The default for a queue of `capacity` entries: everything is admitted until it is full (D-73).
+    /// Returns the default policy for a queue of `capacity` entries: every event is admitted until the queue is
+    /// full (D-73).
     pub const fn new(capacity: u32) -> Self {
         Self { capacity, thresholds: [capacity; 3], elapsed: Self::ELAPSED, packets: Self::PACKETS }
     }
 
-    /// Judges an event of any type (F-10.6.1-2, D-73): `occupancy` is the number of entries in the queue,
-    /// `since_last` and `acked` are time and acknowledged packets since the connection's last event, `outstanding`
-    /// tells that this one still waits for its result. A connection without an event so far gives the time since
-    /// it was opened.
+    /// Judges an event of any type (F-10.6.1-2, D-73). `occupancy` is the number of entries in the queue.
+    /// `since_last` and `acked` are the time and the number of acknowledged packets since the connection's last
+    /// event. `outstanding` is true if that event still waits for its result. For a connection without an event so
+    /// far, `since_last` is the time since it was opened.
     #[inline(always)]
     pub const fn judge(&self, occupancy: u32, since_last: Ticks, acked: u32, outstanding: bool) -> Verdict {
         let p1 = since_last.0 > self.elapsed.0;

@@ -9,31 +9,31 @@ use bytemuck::{Pod, Zeroable};
 
 /// A congestion control algorithm: a pure function of an event, the connection's state and the parameters.
 ///
-/// What a connection's state is:
-/// - the event brings back what the last result said: both windows, markers, direction, smoothed delay and RTT, two
-///   opaque bits. It survives a change of algorithm, and every algorithm keeps its meaning.
-/// - [`EngineState`] holds the rest, with room of its own for each built-in algorithm and five words for others.
+/// The state of a connection has two parts:
+/// - The event carries the values of the last result: both windows, markers, direction, smoothed delay and RTT,
+///   two opaque bits. They survive a change of algorithm, and every algorithm keeps their meaning.
+/// - [`EngineState`] holds the rest. It has separate space for each built-in algorithm, and five words for others.
 ///
 /// The contract:
-/// - The same input gives the same result and state, on every machine. No clock, no randomness, no floats: the time
+/// - The same input gives the same result and state on every machine. No clock, no randomness, no floats: the time
 ///   is [`Event::now`].
-/// - All of the result is written. [`Outcome::carry_over`] is the result that changes nothing; [`super::window`] has
-///   the parts most algorithms share.
-/// - Every input is answered, also one that makes no sense, without a panic. A fresh state is all zero bytes.
-/// - The result is legal, see [`Outcome::sanitize`]. The datapath repairs and counts what is not.
+/// - The algorithm writes all fields of the result. [`Outcome::carry_over`] is the result that changes nothing.
+///   [`super::window`] has the parts that most algorithms share.
+/// - Every input, also one that makes no sense, gives a result without a panic. A new state is all zero bytes.
+/// - The result is legal, see [`Outcome::sanitize`]. The datapath repairs and counts illegal values.
 ///
-/// Code that is to run in the kernel as well keeps to what BPF can: no loops without a constant bound, no signed
+/// Code that also runs in the kernel is limited to what BPF can do: no loops without a constant bound, no signed
 /// division, no 128-bit arithmetic.
 pub trait Algorithm {
-    /// Name for people, as in `--cc NAME`.
+    /// Returns the name for people, as in `--cc NAME`.
     fn name(&self) -> &'static str;
 
-    /// Handles `event`: reads and updates `engine`, writes `outcome`, whatever it held before. The event has been
-    /// stamped ([`Event::stamp`]).
+    /// Handles `event`: reads and updates `engine`, and overwrites all of `outcome`. The caller has stamped the
+    /// event ([`Event::stamp`]).
     fn update(&self, event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome);
 }
 
-/// State of a connection that the queues do not carry. All zero bytes are a fresh connection.
+/// State of a connection that the queues do not carry. All zero bytes are a new connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct EngineState {
@@ -43,23 +43,23 @@ pub struct EngineState {
     pub dcqcn: dcqcn::DcqcnState,
     /// State of [`newreno`].
     pub newreno: newreno::NewRenoState,
-    /// For an algorithm of one's own.
+    /// Space for a custom algorithm.
     pub custom: [u32; 5],
-    /// 1 + the [`AlgorithmId`] whose state this is; 0 while fresh.
+    /// 1 + the [`AlgorithmId`] that owns this state; 0 for a new connection.
     owner: u32,
 }
 
 const _: () = assert!(size_of::<EngineState>() == 64 && align_of::<EngineState>() == 4);
 
 impl EngineState {
-    /// Forgets everything.
+    /// Clears the whole state.
     #[inline(always)]
     fn clear(&mut self) {
         crate::verifier::zero(self);
     }
 }
 
-/// The algorithms built in.
+/// The built-in algorithms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum AlgorithmId {
@@ -78,7 +78,7 @@ impl AlgorithmId {
     /// All algorithms; the discriminant is the index.
     pub const ALL: [Self; 4] = [Self::Swift, Self::Dcqcn, Self::NewReno, Self::Fixed];
 
-    /// The algorithm of a discriminant, as it stands in a map.
+    /// Returns the algorithm with this discriminant, as a map stores it.
     #[inline(always)]
     pub const fn from_index(index: u32) -> Option<Self> {
         match index {
@@ -90,12 +90,12 @@ impl AlgorithmId {
         }
     }
 
-    /// The algorithm of a name, as in `--cc NAME`.
+    /// Returns the algorithm with this name, as in `--cc NAME`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|id| id.name() == name)
     }
 
-    /// Name for people.
+    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Swift => "swift",
@@ -105,7 +105,7 @@ impl AlgorithmId {
         }
     }
 
-    /// The whole number of this algorithm in [`EngineState`].
+    /// Returns the value of [`EngineState::owner`] for this algorithm.
     const fn owner(self) -> u32 {
         self as u32 + 1
     }
@@ -116,8 +116,8 @@ impl Algorithm for AlgorithmId {
         (*self).name()
     }
 
-    /// Runs the chosen algorithm. State that another one left behind is discarded first: an algorithm that is chosen
-    /// again while traffic flows starts from the windows of the event, not from what it knew long ago.
+    /// Runs the chosen algorithm. First discards the state of another algorithm. So an algorithm that is chosen
+    /// again while traffic flows starts from the windows of the event, not from its old state.
     #[inline(always)]
     fn update(&self, event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
         if engine.owner != self.owner() {

@@ -1,6 +1,7 @@
-//! Congestion control of one connection in the datapath: windows and timeout as they are in force, the events it raises,
-//! the results it takes over, pacing (10.3.5, 10.6).
+//! Congestion control of one connection in the datapath: the windows and the timeout in force, the events that it
+//! raises, the results that it applies, pacing (10.3.5, 10.6).
 
+use crate::wire::nack::NackCode;
 use bytemuck::{Pod, Zeroable};
 use core::mem::offset_of;
 
@@ -8,26 +9,30 @@ use super::admission::Verdict;
 use super::algorithm::{Algorithm, EngineState};
 use super::event::{Event, EventType, RetransmitReason};
 use super::nic_time::{Delays, NicTime};
+use super::parameters::Parameters;
+use super::path::{EndedWindow, PathMeasure, Sample};
 use super::queues::AdmissionView;
 use super::result::Outcome;
 use super::settings::{Placement, Settings};
+use super::window::inter_packet_gap;
 use crate::packet_delivery::{Cause, Gate, Retransmission};
 use crate::units::{Deadline, FalconTime, Fcwnd, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
 
-/// The count of packets acknowledged between two congestion events saturates here (F-10.6.2.1-9, D-75).
+/// Largest count of packets acknowledged between two congestion events; the count saturates here (F-10.6.2.1-9,
+/// D-75).
 const MOST_ACKED: u16 = 1023;
 /// Picoseconds in the unit of the inter-packet gap (F-10.6.2.1-7).
 const GAP_UNIT: u64 = 512_000;
-/// A queued event without a result for so long is given up: the engine behind the queues stalls or is gone.
+/// The datapath gives up a queued event without a result after this time: the engine stalls or is gone.
 const RESULT_PATIENCE: Ticks = Ticks::from_nanos(16_000_000);
-/// Window of the smallest delays.
+/// Length of the time window over which the smallest delays are taken.
 const SMALLEST_WINDOW: Ticks = Ticks(1 << 23);
-/// What the engine's smoothed delay and RTT start from (D-78).
+/// Initial value of the engine's smoothed delay and RTT (D-78).
 const INITIAL_DELAY: Ticks = Ticks::from_nanos(25_000);
 
-/// Windows and timeouts as the rate update engine sets them.
+/// Windows and timeouts, as the rate update engine sets them, and the state for pacing and measurements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Congestion {
@@ -53,60 +58,63 @@ pub struct Congestion {
     pub delay_state: Ticks,
     /// Smoothed RTT, kept for the engine.
     pub rtt_state: Ticks,
-    /// What ACK and NACK tell the peer's engine (D-07).
+    /// Metadata that ACK and NACK carry to the peer's engine (D-07).
     pub cc_metadata: u32,
-    /// When the last event was raised.
+    /// Time when the last event was raised.
     pub last_event: FalconTime,
-    /// Packets acknowledged since then, saturating at 1023 (D-75).
+    /// Packets acknowledged since the last event, saturating at 1023 (D-75).
     pub packets_acked: u16,
     /// See [`Direction`](super::event::Direction).
     pub ncwnd_direction: u8,
-    /// Delay the engine is to look at.
+    /// The delay that the engine uses, a code of [`DelaySelect`](super::nic_time::DelaySelect).
     pub delay_select: u8,
-    /// The engine's own.
+    /// For the engine's own use.
     pub cc_opaque: u8,
     /// 1: an event waits for its result (D-73).
     pub outstanding: u8,
-    /// 1: the next packet had to wait for its departure.
+    /// 1: the next packet had to wait for its departure time.
     pub waited: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: [u8; 5],
-    /// A packet waits for its departure until then (F-10.3.5-1).
+    /// A packet waits for its departure until this time (F-10.3.5-1).
     pub pacing: Deadline,
-    /// When the last reliable packet left, picoseconds; with a gap, when it was due at the earliest (D-63).
+    /// Departure time of the last reliable packet, picoseconds. If that packet had to wait: the time when it was
+    /// due, unless it was late by a full gap or more (D-63).
     pub last_departure: u64,
     /// State of the algorithm that the queues do not carry.
     pub engine: EngineState,
     /// Full, fabric, forward and reverse delay (F-10.1-3, F-10.1-4).
     pub delays: [DelayRecord; 4],
-    /// When the window of the smallest delays began.
+    /// What the connection has measured of its path.
+    pub path: PathMeasure,
+    /// Start of the current time window of the smallest delays.
     pub delays_since: FalconTime,
-    /// T1 of the last acknowledgement: one that repeats it measures nothing new.
+    /// T1 of the last acknowledgement. An acknowledgement that repeats it measures nothing new.
     pub last_t1: FalconTime,
 }
 
-/// One of the four delays, as people want to see it.
+/// Values of one of the four delays, for people.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct DelayRecord {
-    /// Of the last acknowledgement.
+    /// Delay of the last acknowledgement.
     pub last: Ticks,
     /// Smoothed with a weight of 1/8.
     pub smoothed: Ticks,
-    /// Smallest in the current window of about a second.
+    /// Smallest in the current time window of about a second.
     pub smallest: Ticks,
-    /// Smallest in the window before.
+    /// Smallest in the previous time window.
     pub smallest_before: Ticks,
 }
 
 impl DelayRecord {
-    /// Smallest delay of the last one to two windows.
+    /// Returns the smallest delay of the last one to two time windows.
     pub fn windowed_minimum(&self) -> Ticks {
         self.smallest.min(self.smallest_before)
     }
 }
 
-/// Where a connection's congestion control starts from.
+/// Initial values of a connection's congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// Fabric window.
@@ -117,28 +125,28 @@ pub struct Start {
     pub rto: Ticks,
 }
 
-/// What was admitted of an event for the queues.
+/// Result of the admission of an event to the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
     /// Whether it may be published, and why.
     pub verdict: Verdict,
-    /// An earlier one was given up: its result did not come in time.
+    /// An earlier event was given up, because its result did not come in time.
     pub lost: bool,
 }
 
-/// What a result asks of others.
+/// Effects of a result on other parts of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// It was not legal and had to be repaired.
+    /// The result was not legal and had to be repaired.
     pub repaired: bool,
-    /// The timeout before.
+    /// The previous timeout.
     pub old_rto: Ticks,
-    /// Another path is to be taken (D-80).
+    /// The connection has to change its path (D-80).
     pub randomize_path: bool,
 }
 
 impl Congestion {
-    /// Nothing measured yet.
+    /// Creates the state of a new connection, without measurements.
     pub fn new(start: Start, settings: &Settings) -> Self {
         let set = settings.prepared.parameters();
         Self {
@@ -153,22 +161,23 @@ impl Congestion {
         }
     }
 
-    /// What may be outstanding (D-27, D-28).
+    /// Returns the limits of outstanding packets (D-27, D-28).
     #[inline(always)]
     pub fn gate(&self) -> Gate {
         Gate { fabric: self.fcwnd.packets(), ncwnd: self.ncwnd }
     }
 
-    /// A packet was acknowledged.
+    /// Counts an acknowledged packet.
     #[inline(always)]
     pub fn packet_acknowledged(&mut self) {
         self.packets_acked =
             if self.packets_acked < MOST_ACKED { self.packets_acked + 1 } else { MOST_ACKED };
     }
 
-    /// The times of an acknowledgement: a sample of the round trip time (F-9.2.3-4), unless they were told before, or the
-    /// peer kept the packet longer than the network could have: what is measured then is its ULP. The sample, and whether
-    /// it is one. One of more than half the wrap is no round trip time.
+    /// Takes a sample of the round trip time from an acknowledgement (F-9.2.3-4). Returns the sample, and whether
+    /// it measures anything. It does not if an earlier acknowledgement had the same times, or if the peer kept the
+    /// packet longer than the network could have: then it measures the peer's ULP. A sample of more than half the
+    /// wrap is not a round trip time, and is not stored.
     #[inline(always)]
     pub fn sample_rtt(&mut self, packet: &Packet) -> (Ticks, bool) {
         let t1 = FalconTime(packet.t1);
@@ -185,14 +194,20 @@ impl Congestion {
         (rtt, is_new)
     }
 
-    /// Describes an acknowledgement as an event and records its delays (F-10.1-3, F-10.6.2.1-1).
+    /// How long ago a packet must have left to count as lost by an EACK that measured `rtt` (F-9.1.4-2).
+    #[inline(always)]
+    pub fn loss_age(&self, rtt: Ticks, settings: &Settings) -> Ticks {
+        if settings.prepared.parameters().adaptive_timeout != 0 { self.path.loss_age(rtt) } else { rtt }
+    }
+
+    /// Describes an acknowledgement as an event, and records its delays (F-10.1-3, F-10.6.2.1-1).
     #[inline(always)]
     pub fn on_acknowledgement(
         &mut self,
         event: &mut Event,
         packet: &Packet,
         eack_drop: bool,
-        now: FalconTime,
+        (settings, now): (&Settings, FalconTime),
     ) {
         event.t1 = NicTime::from_falcon_time(FalconTime(packet.t1));
         event.t2 = NicTime::from_falcon_time(FalconTime(packet.t2));
@@ -200,7 +215,7 @@ impl Congestion {
         event.t4 = NicTime::from_picoseconds(Picoseconds(packet.arrival));
         let nack = packet.kind == PacketType::Nack as u8;
         event.event_type = if nack { EventType::NACK } else { EventType::ACK };
-        event.nack_code = if nack { packet.nack_code } else { 0 };
+        event.nack_code = if nack { packet.nack_code } else { NackCode::NONE };
         event.retransmit_count = 0;
         event.retransmit_reason = 0;
         event.cc_metadata = packet.cc_metadata;
@@ -210,7 +225,7 @@ impl Congestion {
         event.eack = (packet.kind == PacketType::Eack as u8) as u8;
         event.eack_drop = eack_drop as u8;
         let delays = event.delays();
-        self.record_delays(&delays, now);
+        self.record_delays(&delays, packet.forward_hops, settings.prepared.parameters(), now);
     }
 
     /// Describes a retransmission as an event (F-10.6.2.1-1, D-68).
@@ -222,7 +237,7 @@ impl Congestion {
         event.t3 = NicTime(0);
         event.t4 = NicTime(0);
         event.event_type = EventType::RETRANSMIT;
-        event.nack_code = 0;
+        event.nack_code = NackCode::NONE;
         event.retransmit_count = if attempts > 7 { 7 } else { attempts as u8 };
         let early = matches!(retransmission.cause, Cause::Early);
         event.retransmit_reason = if early { RetransmitReason::EARLY } else { RetransmitReason::TIMEOUT };
@@ -234,10 +249,11 @@ impl Congestion {
         event.eack_drop = 0;
     }
 
-    /// Adds what the datapath keeps for the engine (F-10.6.2.2-5).
+    /// Adds the values that the datapath keeps for the engine (F-10.6.2.2-5).
     #[inline(always)]
     pub fn describe(&self, event: &mut Event, settings: &Settings, connection_id: u32) {
-        // Read together and written together, in the order of both structs: the compiler moves pairs of words.
+        // All reads together and all writes together, in the order of both structs: so the compiler moves pairs of
+        // words.
         let (gap, fabric_marker, nic_marker) =
             (self.inter_packet_gap, self.fabric_window_time_marker, self.nic_window_time_marker);
         let (base_delay_target, delay_state, rtt_state) =
@@ -263,14 +279,14 @@ impl Congestion {
         event.reserved = 0;
     }
 
-    /// The event is on its way to whoever decides.
+    /// Books that an event is on its way to the algorithm.
     #[inline(always)]
     pub fn raised(&mut self, now: FalconTime) {
         self.packets_acked = 0; // D-75
         self.last_event = now;
     }
 
-    /// Decides by the algorithm in force; the result is to be [applied](Self::apply).
+    /// Runs the algorithm in force. The caller has to [apply](Self::apply) the result.
     #[inline(always)]
     pub fn update(
         &mut self,
@@ -284,11 +300,11 @@ impl Congestion {
         settings.algorithm().update(event, &mut self.engine, &settings.prepared, outcome);
     }
 
-    /// Asks the admission policy of the event queues (D-73); an admitted event is to be published.
+    /// Applies the admission policy of the event queues (D-73). The caller has to publish an admitted event.
     #[inline(always)]
     pub fn admit(&mut self, queues: &AdmissionView, settings: &Settings, now: FalconTime) -> Admitted {
         let since = now.since(self.last_event);
-        // Once, also when no other event is admitted.
+        // This reports the loss once, even if no other event is admitted.
         let lost = self.outstanding != 0 && since > RESULT_PATIENCE;
         if lost {
             self.outstanding = 0;
@@ -303,7 +319,7 @@ impl Congestion {
         Admitted { verdict, lost }
     }
 
-    /// Whether a result from behind the queues is waited for (D-73); from now on it is not.
+    /// Returns whether a result from the queues is expected (D-73). After this call none is expected.
     #[inline(always)]
     pub fn expects_result(&mut self, settings: &Settings) -> bool {
         let expected = settings.placement == Placement::User as u32 && self.outstanding != 0;
@@ -313,23 +329,41 @@ impl Congestion {
         expected
     }
 
-    /// Takes over a result, whoever wrote it: what is not legal is made so (F-10.6.2.2-5).
+    /// Applies a result from any source. Repairs illegal values (F-10.6.2.2-5).
     #[inline(always)]
     pub fn apply(&mut self, outcome: &mut Outcome, settings: &Settings) -> Applied {
-        let repaired = !outcome.sanitize(settings.prepared.parameters()).is_none();
+        let set = settings.prepared.parameters();
+        let repaired = !outcome.sanitize(set).is_none();
+        if set.adaptive_target != 0 {
+            let least = self.path.least_fcwnd(set.min_fcwnd);
+            if outcome.fcwnd < least {
+                outcome.fcwnd = least;
+                outcome.inter_packet_gap = inter_packet_gap(least, self.rtt);
+            }
+        }
         self.take_over(outcome);
         let old_rto = self.rto;
         self.rto = outcome.retransmit_timeout;
+        if set.adaptive_timeout != 0 {
+            let least = self.path.least_timeout(set.min_rto);
+            if self.rto < least {
+                self.rto = least;
+            }
+        }
         Applied { repaired, old_rto, randomize_path: outcome.randomize_path != 0 }
     }
 
-    /// Congestion control is set anew from outside. What the algorithm before had reached goes on, within the new
+    /// Applies new settings from outside. The state that the previous algorithm reached stays, within the new
     /// limits.
     #[inline(never)]
     pub fn apply_settings(&mut self, settings: &Settings) {
         let set = settings.prepared.parameters();
         self.outstanding = 0;
-        self.base_delay_target = set.base_delay_target;
+        self.base_delay_target = if set.adaptive_target != 0 {
+            self.path.delay_target(set.base_delay_target)
+        } else {
+            set.base_delay_target
+        };
         self.delay_select = set.delay_select as u8 & 3;
         if settings.placement == Placement::Constant as u32 {
             self.inter_packet_gap = 0;
@@ -340,10 +374,29 @@ impl Congestion {
     }
 
     #[inline(always)]
-    fn record_delays(&mut self, delays: &Delays, now: FalconTime) {
+    fn record_delays(&mut self, delays: &Delays, hops: u8, set: &Parameters, now: FalconTime) {
         let next_window = now.since(self.delays_since) > SMALLEST_WINDOW;
+        let mut ended = None;
+        let selected = self.delay_select as usize & 3;
         if next_window {
             self.delays_since = now;
+            let target = Ticks(self.base_delay_target.0.saturating_add(set.largest_addition(hops)));
+            ended = Some(EndedWindow { smallest: self.delays[selected].smallest, target, fcwnd: self.fcwnd });
+        }
+        let sample = Sample {
+            fabric: delays.fabric,
+            fabric_before: self.delays[1].last,
+            selected: match selected {
+                0 => delays.full,
+                1 => delays.fabric,
+                2 => delays.forward,
+                _ => delays.reverse,
+            },
+            full: delays.full,
+        };
+        self.path.record(&sample, ended);
+        if set.adaptive_target != 0 {
+            self.base_delay_target = self.path.delay_target(set.base_delay_target);
         }
         record(&mut self.delays[0], delays.full, next_window);
         record(&mut self.delays[1], delays.fabric, next_window);
@@ -351,7 +404,7 @@ impl Congestion {
         record(&mut self.delays[3], delays.reverse, next_window);
     }
 
-    /// The earliest departure of the next reliable packet, if packets are paced (F-10.3.5-1, D-63).
+    /// Returns the earliest departure of the next reliable packet, if packets are paced (F-10.3.5-1, D-63).
     #[inline(always)]
     fn paced_departure(&self) -> Option<u64> {
         let paced = self.inter_packet_gap != 0 && self.fcwnd.0 < Fcwnd::from_packets(1).0;
@@ -361,7 +414,7 @@ impl Congestion {
         Some(self.last_departure.wrapping_add(self.inter_packet_gap as u64 * GAP_UNIT))
     }
 
-    /// Whether a reliable packet may leave now.
+    /// Returns whether a reliable packet may be sent now.
     #[inline(always)]
     pub fn may_depart(&self, now: Picoseconds) -> bool {
         match self.paced_departure() {
@@ -370,8 +423,8 @@ impl Congestion {
         }
     }
 
-    /// A reliable packet leaves. One that waited is booked for when it was due: the time the engine took to notice does
-    /// not add up.
+    /// Books the departure of a reliable packet. A packet that waited is booked with the time when it was due, so
+    /// that the delays of the engine do not add up.
     #[inline(always)]
     pub fn departed(&mut self, now: Picoseconds) {
         let mut at = now.0;
@@ -385,8 +438,8 @@ impl Congestion {
         self.last_departure = at;
     }
 
-    /// A packet has to wait for its departure: the timing wheel brings the connection back. True if it did not wait
-    /// before.
+    /// Makes a packet wait for its departure: the timing wheel brings the connection back then. Returns true if
+    /// the packet did not wait before.
     #[inline(always)]
     pub fn wait_for_departure(&mut self) -> bool {
         let Some(due) = self.paced_departure() else { return false };
@@ -396,15 +449,15 @@ impl Congestion {
         first
     }
 
-    /// Takes over what a result says of windows and state; timeout and path are the caller's.
+    /// Copies windows and state from a result. The caller handles timeout and path.
     #[inline(always)]
     fn take_over(&mut self, outcome: &Outcome) {
         self.fcwnd = outcome.fcwnd;
         self.ncwnd = outcome.ncwnd as u32;
         self.cc_metadata = outcome.cc_metadata;
-        // In blocks: they move as large words, and what was read to look at each field need not stay in registers.
+        // In blocks: they move as large words, and no register has to keep what was read to check each field.
         let (from, to) = (core::ptr::from_ref(outcome), core::ptr::from_mut(self));
-        // SAFETY: what a block covers stands in both structs in the same order and without gaps, see `same_order`.
+        // SAFETY: the fields of a block are in both structs in the same order and without gaps, see `same_order`.
         unsafe {
             let times = (&raw mut (*to).inter_packet_gap).cast::<[u32; 6]>();
             times.copy_from_nonoverlapping((&raw const (*from).inter_packet_gap).cast(), 1);
@@ -414,7 +467,7 @@ impl Congestion {
     }
 }
 
-/// Asserts that fields of `$size` bytes follow each other in connection and result alike.
+/// Asserts that the listed fields of `$size` bytes follow each other without gaps in connection and result.
 macro_rules! same_order {
     ($size:literal: $first:ident $(, $field:ident)*) => {
         let mut distance = 0;
@@ -434,7 +487,7 @@ const _: () = {
     same_order!(1: ncwnd_direction, delay_select, cc_opaque);
 };
 
-/// The first tick at which what is due at an instant is not early.
+/// Returns the first tick at which a departure due at an instant is not too early.
 #[inline(always)]
 const fn departure_tick(due: u64) -> FalconTime {
     Picoseconds(due).ticks().after(Ticks(1))

@@ -1,11 +1,11 @@
 //! DCQCN's reaction point (SIGCOMM 2015, section 3.1), driven by the ECN count of acknowledgements.
 //!
-//! The paper's NIC limits a rate and hears of congestion by CNPs. Here each event brings the number of packets that
-//! the peer received with a CE mark; a rise since the last event is a CNP, at most one in `cnp_interval`. The rate
-//! becomes a window: rate times smoothed RTT.
+//! The paper's NIC limits a rate and is notified of congestion by CNPs. Here each event carries the number of
+//! packets that the peer received with a CE mark. An increase since the last event counts as a CNP, at most one
+//! per `cnp_interval`. The rate becomes a window: rate times smoothed RTT.
 //!
-//! Differences to the paper: timers are looked at when an event comes, and each fires at most once an event; loss,
-//! which the paper's fabric has not, counts as a CNP; a connection starts at the rate of its window.
+//! Differences to the paper: timers are checked when an event comes, and each fires at most once per event. Loss,
+//! which the paper's fabric does not have, counts as a CNP. A connection starts at the rate of its window.
 
 use super::algorithm::EngineState;
 use super::event::{Event, EventType};
@@ -18,12 +18,12 @@ use super::window::{clamp_fcwnd, pace, smooth, update_ncwnd};
 use crate::units::{Fcwnd, Ticks};
 use bytemuck::{Pod, Zeroable};
 
-/// Bits behind the point of a rate in packets a tick.
+/// Fraction bits of a rate in packets per tick.
 pub const RATE_BITS: u32 = 24;
-/// From a window, 10 bits behind the point, to a rate.
+/// Shift from a window, with 10 fraction bits, to a rate.
 const WINDOW_TO_RATE: u32 = RATE_BITS - Fcwnd::FRACTION_BITS;
 
-/// Parameters of DCQCN; rates are packets a tick of 131.072 ns in units of 2^-24 (0.4547 packets a second).
+/// Parameters of DCQCN. Rates are packets per tick of 131.072 ns in units of 2^-24 (0.4547 packets per second).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Parameters {
@@ -88,11 +88,11 @@ impl Parameters {
     }
 }
 
-/// State of a connection; zero is fresh.
+/// State of a connection. Zero is a new connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct DcqcnState {
-    /// Current rate (R_C); 0 while fresh.
+    /// Current rate (R_C); 0 for a new connection.
     pub current_rate: u32,
     /// Target rate (R_T).
     pub target_rate: u32,
@@ -102,7 +102,7 @@ pub struct DcqcnState {
     alpha_at: NicTime,
     /// Last step of the increase timer.
     increased_at: NicTime,
-    /// Estimate of congestion (alpha), 1 - alpha in units of 2^-16: fresh is alpha = 1.
+    /// Estimate of congestion (alpha), stored as 1 - alpha in units of 2^-16: a new connection has alpha = 1.
     one_minus_alpha: u16,
     /// ECN count of the last event, modulo 2^14.
     ecn: u16,
@@ -110,11 +110,12 @@ pub struct DcqcnState {
     timer_steps: u8,
     /// Steps of the byte counter since the last cut, at most 255.
     byte_steps: u8,
-    /// 0.
+    /// Always 0.
     reserved: [u8; 2],
 }
 
-/// DCQCN: the result of one event. The fabric marker is the time of the last cut; the NIC window is Swift's.
+/// Computes DCQCN's result of one event. The fabric marker is the time of the last cut. The NIC window is that of
+/// Swift.
 #[inline(never)]
 pub fn dcqcn(event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
     let p = parameters.parameters();
@@ -164,13 +165,13 @@ const fn update_rate(event: &Event, state: &mut DcqcnState, p: &Parameters, outc
     increase(event, state, p);
 }
 
-/// (1 - g) alpha, rounded down so that alpha gets to its smallest value.
+/// Returns (1 - g) alpha, rounded down so that alpha reaches its smallest value.
 #[inline(always)]
 const fn decayed(alpha: u32, p: &Parameters) -> u32 {
     ((p.gain.complement().0 as u64 * alpha as u64) >> Fraction::BITS) as u32
 }
 
-/// A CNP: R_T := R_C, R_C := R_C (1 - alpha / 2), alpha := (1 - g) alpha + g.
+/// Applies a CNP: R_T := R_C, R_C := R_C (1 - alpha / 2), alpha := (1 - g) alpha + g.
 #[inline(always)]
 const fn cut(state: &mut DcqcnState, now: NicTime, p: &Parameters) {
     let alpha = (1 << 16) - state.one_minus_alpha as u32;
@@ -185,7 +186,7 @@ const fn cut(state: &mut DcqcnState, now: NicTime, p: &Parameters) {
     state.byte_steps = 0;
 }
 
-/// Timer and byte counter: each that fires makes a step of fast recovery, additive or hyper increase.
+/// Runs timer and byte counter. Each one that fires makes a step of fast recovery, additive or hyper increase.
 #[inline(always)]
 const fn increase(event: &Event, state: &mut DcqcnState, p: &Parameters) {
     let now = event.now();
@@ -216,7 +217,7 @@ const fn step(state: &mut DcqcnState, p: &Parameters) {
     state.current_rate = limited((state.target_rate as u64 + state.current_rate as u64) >> 1, p);
 }
 
-/// Rate times smoothed RTT.
+/// Sets the fabric window to rate times smoothed RTT.
 #[inline(always)]
 const fn set_fcwnd(state: &DcqcnState, p: &EngineParameters, outcome: &mut Outcome) {
     let product = state.current_rate as u64 * longer(outcome.rtt_state);
@@ -224,7 +225,7 @@ const fn set_fcwnd(state: &DcqcnState, p: &EngineParameters, outcome: &mut Outco
     outcome.fcwnd = clamp_fcwnd(window, p);
 }
 
-/// An RTT of at least a tick.
+/// Returns the RTT, at least one tick.
 #[inline(always)]
 const fn longer(rtt: Ticks) -> u64 {
     if rtt.0 == 0 { 1 } else { rtt.0 as u64 }
@@ -237,7 +238,7 @@ const fn limited(rate: u64, p: &Parameters) -> u32 {
 }
 
 impl DcqcnState {
-    /// alpha in units of 2^-16, from 1 to 65536.
+    /// Sets alpha in units of 2^-16, from 1 to 65536.
     #[inline(always)]
     const fn set_alpha(&mut self, alpha: u32) {
         let alpha = if alpha == 0 { 1 } else { alpha };

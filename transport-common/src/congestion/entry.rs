@@ -1,7 +1,7 @@
 //! Bit fields of a 64-byte queue entry: listed order from bit 0, little endian (D-74).
 
-/// A queue entry: word `i` stands in bytes `8 * i` to `8 * i + 7`, little endian. Bit `n` of the entry is bit
-/// `n % 64` of word `n / 64`.
+/// A queue entry: word `i` is in bytes `8 * i` to `8 * i + 7`, little endian. Bit `n` of the entry is bit `n % 64`
+/// of word `n / 64`.
 pub type Entry = [u64; 8];
 
 /// Bits of an entry.
@@ -13,8 +13,8 @@ pub(super) fn clear(entry: &mut Entry) {
     crate::verifier::zero(entry);
 }
 
-/// Where a field of at most 32 bits lies. All fields are constants, so that reading or writing one compiles to a
-/// load or store with a shift and a mask, and a second one only where the field crosses a word.
+/// Position of a field of at most 32 bits. All fields are constants. So reading or writing one compiles to a load
+/// or store with a shift and a mask, and to a second one only if the field crosses a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     offset: u32,
@@ -22,17 +22,17 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The field at bit 0.
+    /// Returns the field at bit 0.
     pub(super) const fn first(width: u32) -> Self {
         Self { offset: 0, width }
     }
 
-    /// The field behind this one.
+    /// Returns the field after this one.
     pub(super) const fn then(self, width: u32) -> Self {
         Self { offset: self.end(), width }
     }
 
-    /// The bit behind this field.
+    /// Returns the bit after this field.
     pub(super) const fn end(self) -> u32 {
         self.offset + self.width
     }
@@ -51,7 +51,7 @@ impl Field {
         (value & self.mask()) as u32
     }
 
-    /// Writes the low bits of `value` over zeros.
+    /// Writes the low bits of `value` into a field that is zero.
     #[inline(always)]
     pub(super) const fn put(self, entry: &mut Entry, value: u32) {
         let (word, bit) = (self.offset / 64, self.offset % 64);

@@ -1,4 +1,4 @@
-//! The congestion event: what the datapath tells the rate update engine (10.6.2.1).
+//! The congestion event: the information from the datapath for the rate update engine (10.6.2.1).
 
 use super::entry::{ENTRY_BITS, Entry, Field, clear};
 use super::nic_time::{DelaySelect, Delays, NicTime};
@@ -22,9 +22,9 @@ impl EventType {
 pub struct RetransmitReason;
 
 impl RetransmitReason {
-    /// The retransmission timer.
+    /// The retransmission timer expired.
     pub const TIMEOUT: u8 = 0;
-    /// An EACK that showed the packet lost.
+    /// An EACK showed that the packet was lost.
     pub const EARLY: u8 = 1;
 }
 
@@ -32,28 +32,29 @@ impl RetransmitReason {
 pub struct Direction;
 
 impl Direction {
-    /// The NIC window fell last.
+    /// The last change of the NIC window was a decrease.
     pub const DECREASE: u8 = 0;
-    /// The NIC window rose last.
+    /// The last change of the NIC window was an increase.
     pub const INCREASE: u8 = 1;
 }
 
-/// A congestion event, unpacked. Field widths in bits are those of the entry; [`Self::encode`] drops what is above.
+/// A congestion event, unpacked. Field widths in bits are those of the entry. [`Self::encode`] drops the bits
+/// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Event {
     /// Connection, 24 bits.
     pub connection_id: u32,
-    /// When the packet was sent; ACK and NACK events.
+    /// Time when the packet was sent; ACK and NACK events.
     pub t1: NicTime,
-    /// When the packet was received, by the peer's clock; ACK and NACK events.
+    /// Time when the packet was received, by the peer's clock; ACK and NACK events.
     pub t2: NicTime,
-    /// When the acknowledgement was sent, by the peer's clock; ACK and NACK events.
+    /// Time when the acknowledgement was sent, by the peer's clock; ACK and NACK events.
     pub t3: NicTime,
-    /// When the acknowledgement was received; for retransmit events the time at which the engine handles the event,
-    /// filled in by the engine (D-70).
+    /// Time when the acknowledgement was received. For retransmit events: the time at which the engine handles the
+    /// event, which the engine fills in (D-70).
     pub t4: NicTime,
-    /// Low 24 bits of the congestion information received: what the peer's engine said, and OWN (D-07).
+    /// Low 24 bits of the received congestion information: metadata of the peer's engine, and OWN (D-07).
     pub cc_metadata: u32,
     /// Fabric window, 21 bits in the format 11.10 (D-79).
     pub fcwnd: Fcwnd,
@@ -90,7 +91,7 @@ pub struct Event {
     /// See [`RetransmitReason`], 1 bit; retransmit events.
     pub retransmit_reason: u8,
     /// Cause as on the wire, see [`NackCode`]; NACK events.
-    pub nack_code: u8,
+    pub nack_code: NackCode,
     /// Hops of the forward path, 4 bits (D-14).
     pub forward_hops: u8,
     /// Level of the peer's receive buffers, 5 bits.
@@ -101,9 +102,9 @@ pub struct Event {
     pub eack: u8,
     /// Event queue of the connection, 2 bits.
     pub event_queue_select: u8,
-    /// The entry's poll bit `gen`: toggles at each lap of the ring (D-74).
+    /// The entry's poll bit `gen`: toggles with each lap of the ring (D-74).
     pub generation: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: u8,
 }
 
@@ -119,7 +120,7 @@ const NACK_CODE: Field = RETRANSMIT_REASON.then(8);
 const FORWARD_HOPS: Field = NACK_CODE.then(4);
 const RX_BUFFER_LEVEL: Field = FORWARD_HOPS.then(5);
 const CC_METADATA: Field = RX_BUFFER_LEVEL.then(24);
-// Fraction (10 bits), then integer part (11 bits): together the window in its fixed point.
+// Fraction (10 bits), then integer part (11 bits): together the window as a fixed-point number.
 const FCWND: Field = CC_METADATA.then(21);
 const INTER_PACKET_GAP: Field = FCWND.then(20);
 const NCWND: Field = INTER_PACKET_GAP.then(11);
@@ -155,7 +156,7 @@ impl Event {
         T4.put(entry, self.t4.0);
         RETRANSMIT_COUNT.put(entry, self.retransmit_count as u32);
         RETRANSMIT_REASON.put(entry, self.retransmit_reason as u32);
-        NACK_CODE.put(entry, self.nack_code as u32);
+        NACK_CODE.put(entry, self.nack_code.0 as u32);
         FORWARD_HOPS.put(entry, self.forward_hops as u32);
         RX_BUFFER_LEVEL.put(entry, self.rx_buffer_level as u32);
         CC_METADATA.put(entry, self.cc_metadata);
@@ -179,7 +180,7 @@ impl Event {
         GENERATION.put(entry, self.generation as u32);
     }
 
-    /// Reads an entry; every bit pattern is an event. Reserved bits are ignored.
+    /// Reads an entry. Every bit pattern is an event. Reserved bits are ignored.
     #[inline(always)]
     pub const fn decode(&mut self, entry: &Entry) {
         self.connection_id = CONNECTION_ID.get(entry);
@@ -190,7 +191,7 @@ impl Event {
         self.t4 = NicTime(T4.get(entry));
         self.retransmit_count = RETRANSMIT_COUNT.get(entry) as u8;
         self.retransmit_reason = RETRANSMIT_REASON.get(entry) as u8;
-        self.nack_code = NACK_CODE.get(entry) as u8;
+        self.nack_code = NackCode(NACK_CODE.get(entry) as u8);
         self.forward_hops = FORWARD_HOPS.get(entry) as u8;
         self.rx_buffer_level = RX_BUFFER_LEVEL.get(entry) as u8;
         self.cc_metadata = CC_METADATA.get(entry);
@@ -215,14 +216,14 @@ impl Event {
         self.reserved = 0;
     }
 
-    /// The poll bit of an entry, to be looked at before the rest is read.
+    /// Returns the poll bit of an entry. The consumer has to check it before it reads the rest.
     #[inline(always)]
     pub const fn generation_of(entry: &Entry) -> u8 {
         GENERATION.get(entry) as u8
     }
 
-    /// Tells a retransmit event the time at which it is handled; other events have theirs (D-70). To be called once
-    /// before an algorithm sees the event.
+    /// Sets the time at which a retransmit event is handled. Other events already have their time (D-70). The
+    /// caller has to do this once, before an algorithm sees the event.
     #[inline(always)]
     pub const fn stamp(&mut self, now: NicTime) {
         if self.event_type == EventType::RETRANSMIT {
@@ -230,37 +231,38 @@ impl Event {
         }
     }
 
-    /// The time of the event: T4, or what [`Self::stamp`] told (D-70).
+    /// Returns the time of the event: T4, or the time that [`Self::stamp`] set (D-70).
     #[inline(always)]
     pub const fn now(&self) -> NicTime {
         self.t4
     }
 
-    /// True if the event measures: an ACK or a NACK.
+    /// Returns true if the event is a measurement: an ACK or a NACK.
     #[inline(always)]
     pub const fn is_acknowledgement(&self) -> bool {
         self.event_type <= EventType::NACK
     }
 
-    /// True for the NACK of a receiver without resources (F-10.3.3-1).
+    /// Returns true for the NACK of a receiver without resources (F-10.3.3-1).
     #[inline(always)]
     pub const fn is_resource_exhaustion(&self) -> bool {
-        self.event_type == EventType::NACK && self.nack_code == NackCode::INSUFFICIENT_RESOURCES
+        self.event_type == EventType::NACK && matches!(self.nack_code, NackCode::INSUFFICIENT_RESOURCES)
     }
 
-    /// The RTT that guards and gaps use: T4 - T1 of this event, or the state if it measures nothing (D-70).
+    /// Returns the RTT for guards and gaps: T4 - T1 of this event, or the smoothed RTT if it is not a measurement
+    /// (D-70).
     #[inline(always)]
     pub const fn rtt(&self) -> Ticks {
         if self.is_acknowledgement() { self.t4.since(self.t1) } else { self.rtt_state }
     }
 
-    /// The delays of an ACK or NACK event.
+    /// Returns the delays of an ACK or NACK event.
     #[inline(always)]
     pub const fn delays(&self) -> Delays {
         Delays::new(self.t1, self.t2, self.t3, self.t4)
     }
 
-    /// The delay that the connection looks at, or the state if the event measures nothing.
+    /// Returns the delay that the connection selected, or the smoothed delay if the event is not a measurement.
     #[inline(always)]
     pub const fn delay(&self) -> Ticks {
         if self.is_acknowledgement() {

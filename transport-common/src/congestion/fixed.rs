@@ -1,12 +1,12 @@
-//! A fixed fabric window: the reference to compare algorithms with, and a way to drive a fabric by hand.
+//! A fixed fabric window: a reference for comparing algorithms, and a way to control a fabric by hand.
 
 use super::event::Event;
 use super::parameters::Prepared;
 use super::result::Outcome;
 use super::window::{clamp_fcwnd, pace, smooth};
 
-/// The fabric window is `fixed_window`, the NIC window stays as it is; smoothing, gap and timeout as for any
-/// algorithm.
+/// Sets the fabric window to `fixed_window` and leaves the NIC window unchanged. Smoothing, gap and timeout work
+/// as for any algorithm.
 #[inline(never)]
 pub fn fixed(event: &Event, parameters: &Prepared, outcome: &mut Outcome) {
     let p = parameters.parameters();

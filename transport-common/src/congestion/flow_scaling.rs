@@ -1,37 +1,37 @@
-//! Flow scaling: the smaller the fabric window, the more delay it may see (F-10.3.4-1, F-10.3.4-2, D-62).
+//! Flow scaling: the smaller the fabric window, the larger the target delay (F-10.3.4-1, F-10.3.4-2, D-62).
 
 use super::fixed_point::{FineTicks, divide, reciprocal_sqrt};
 use crate::units::{Fcwnd, Ticks};
 use bytemuck::{Pod, Zeroable};
 
-/// Bits of the range of 1 / sqrt(fcwnd) that take part in the product with the slope.
+/// Bits of the range of 1 / sqrt(fcwnd) that are used in the product with the slope.
 const RANGE_BITS: u32 = 31;
 
-/// Flow scaling as constants, computed when parameters are set.
+/// Constants of flow scaling, computed when parameters are set.
 ///
-/// With y = 1 / sqrt(fcwnd) the adder is alpha * y + beta, clamped to 0..=max (D-62). alpha and beta are such that it
-/// is 0 at `y_low`, that of the largest window, and max at `y_high`, that of the smallest. It is computed as the
-/// way of y from one to the other, times the slope.
+/// With y = 1 / sqrt(fcwnd) the adder is alpha * y + beta, clamped to 0..=max (D-62). alpha and beta are such that
+/// the adder is 0 at `y_low`, the y of the largest window, and max at `y_high`, the y of the smallest. It is
+/// computed as the distance of y from `y_low`, times the slope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct FlowScaling {
-    /// 1 / sqrt(max_flow_scaling_window), 40 bits behind the point.
+    /// 1 / sqrt(max_flow_scaling_window), 40 fraction bits.
     y_low: u64,
-    /// 1 / sqrt(min_flow_scaling_window), 40 bits behind the point.
+    /// 1 / sqrt(min_flow_scaling_window), 40 fraction bits.
     y_high: u64,
-    /// Fine ticks for a unit of the way, which is cut to 31 bits.
+    /// Fine ticks per unit of the distance, which is cut to 31 bits.
     slope: u64,
     /// max_flow_scaling.
     max: FineTicks,
-    /// Bits by which the way is cut.
+    /// Number of low bits that are cut from the distance.
     way_shift: u32,
-    /// Bits behind the point of the slope: as many as the product with the way leaves room for.
+    /// Fraction bits of the slope: as many as fit in the product with the distance.
     slope_bits: u32,
 }
 
 impl FlowScaling {
-    /// The constants for windows of 2^-10 to 2047.999 packets, the larger at least twice the smaller, and an adder of
-    /// at most 2^24 - 1 ticks.
+    /// Computes the constants for windows of 2^-10 to 2047.999 packets, the larger at least twice the smaller, and
+    /// an adder of at most 2^24 - 1 ticks.
     pub(super) const fn new(min_window: Fcwnd, max_window: Fcwnd, max: Ticks) -> Self {
         let (y_low, y_high) = (reciprocal_sqrt(max_window), reciprocal_sqrt(min_window));
         let range = y_high.saturating_sub(y_low);
@@ -42,28 +42,29 @@ impl FlowScaling {
         Self { y_low, y_high, slope, max, way_shift, slope_bits }
     }
 
-    /// 1 / sqrt of the largest window and of the smallest, 40 bits behind the point.
+    /// Returns 1 / sqrt of the largest window and of the smallest, 40 fraction bits.
     pub const fn range(&self) -> (u64, u64) {
         (self.y_low, self.y_high)
     }
 
-    /// Fine ticks for a unit of the way from one end of [`Self::range`] to the other, and the bits behind its point.
+    /// Returns the fine ticks per unit of the distance within [`Self::range`], and the fraction bits of this
+    /// value.
     pub const fn slope(&self) -> (u64, u32) {
         (self.slope, self.slope_bits)
     }
 
-    /// Bits by which the way is cut before it is multiplied with the slope.
+    /// Returns the number of low bits that are cut from the distance before it is multiplied with the slope.
     pub const fn way_shift(&self) -> u32 {
         self.way_shift
     }
 
-    /// What the smallest window adds.
+    /// Returns the addition for the smallest window.
     pub const fn max(&self) -> FineTicks {
         self.max
     }
 
-    /// What a window of `fcwnd` adds to the target delay: max at and below the smallest window, 0 at and above the
-    /// largest. The error is below 2^-27 of max and 2^-16 ticks.
+    /// Returns the addition of a window of `fcwnd` to the target delay: max at and below the smallest window, 0 at
+    /// and above the largest. The error is below 2^-27 of max and 2^-16 ticks.
     #[inline(always)]
     pub const fn adder(&self, fcwnd: Fcwnd) -> FineTicks {
         let y = reciprocal_sqrt(fcwnd);

@@ -1,25 +1,25 @@
-//! Buckets of a delay histogram: exact below 16 ticks, then 8 to each power of two.
+//! Buckets of a delay histogram: exact below 16 ticks, then 8 per power of two.
 
 use crate::verifier::opaque;
 
-/// Buckets; a few at the end stay empty.
+/// Number of buckets. A few at the end stay empty.
 pub const BUCKETS: usize = 192;
-/// Delays that are counted: full, fabric, forward, reverse.
+/// Number of delays that are counted: full, fabric, forward, reverse.
 pub const DELAYS: usize = 4;
 const MANTISSA_BITS: u32 = 3;
 
 /// Counts of the four delays, by bucket.
 pub type DelayHistogram = [[u64; BUCKETS]; DELAYS];
 
-/// The bucket of a delay of up to 24 bits, in ticks of 131.072 ns.
+/// Returns the bucket of a delay of up to 24 bits, in ticks of 131.072 ns.
 #[inline(always)]
 pub fn bucket_of(ticks: u32) -> usize {
     let ticks = ticks & 0x00ff_ffff;
     if ticks < 16 {
         return ticks as usize;
     }
-    // The position of the highest bit, by halves: BPF has no instruction for it. Without branches, each of which would double
-    // the ways that the kernel's verifier walks.
+    // Finds the position of the highest bit by halving, because BPF has no instruction for it. There are no
+    // branches: each would double the number of paths that the kernel's verifier walks.
     let mut rest = ticks as u64;
     let mut exponent = 0;
     let mut half = 16_u64;
@@ -35,13 +35,13 @@ pub fn bucket_of(ticks: u32) -> usize {
     (((exponent - 2) << MANTISSA_BITS) + mantissa) as usize
 }
 
-/// 1 if `low` is below `high`, else 0; both below 2^63.
+/// Returns 1 if `low` is below `high`, otherwise 0. Both must be below 2^63.
 #[inline(always)]
 fn is_below(low: u64, high: u64) -> u64 {
     opaque(low).wrapping_sub(high) >> 63
 }
 
-/// The smallest delay of a bucket, in ticks.
+/// Returns the smallest delay of a bucket, in ticks.
 pub const fn lowest_of(bucket: usize) -> u32 {
     if bucket < 16 {
         return bucket as u32;

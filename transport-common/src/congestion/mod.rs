@@ -1,4 +1,4 @@
-//! Congestion control (section 10): what the rate update engine is told, what it answers, and how it decides.
+//! Congestion control (section 10): the input and the output of the rate update engine, and its algorithms.
 //!
 //! | module | contents |
 //! |---|---|
@@ -6,16 +6,16 @@
 //! | [`event`], [`result`] | the entries of the two queues, unpacked and as 64 bytes (10.6.2) |
 //! | [`admission`] | which events enter the queue (10.6.1) |
 //! | [`parameters`] | settings of the engine with their ranges and defaults (10.5) |
-//! | [`algorithm`] | the trait of an algorithm, the list of ours, the choice among them |
+//! | [`algorithm`] | the trait of an algorithm, the list of the built-in ones, the choice among them |
 //! | [`swift`], [`plb`] | Swift with PLB (10.3, 10.4) |
 //! | [`dcqcn`], [`newreno`], [`fixed`] | further algorithms |
 //! | [`control`] | a connection's windows, timeout and pacing; its events and results |
-//! | [`settings`] | who decides for a connection, and how |
+//! | [`settings`] | where the events of a connection are handled, and how |
 //! | [`queues`] | the memory that datapath and user-space engine share |
 //! | [`window`] | the parts that algorithms share: smoothing, NIC window, pacing gap, timeout |
 //!
-//! An algorithm is a pure function of an event, its own small state and the parameters; the kernel and the
-//! user-space engine run the same one. All of it is integer: [`fixed_point`] tells the formats.
+//! An algorithm is a pure function of an event, its own small state and the parameters. The kernel and the
+//! user-space engine run the same code. All of it is integer arithmetic: [`fixed_point`] describes the formats.
 
 pub mod admission;
 pub mod algorithm;
@@ -30,6 +30,7 @@ pub mod histogram;
 pub mod newreno;
 pub mod nic_time;
 pub mod parameters;
+pub mod path;
 pub mod plb;
 pub mod queues;
 pub mod result;

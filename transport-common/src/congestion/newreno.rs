@@ -1,4 +1,4 @@
-//! A loss-based window in the manner of NewReno (RFC 5681, RFC 6582), with Falcon's signs of loss.
+//! A loss-based window similar to NewReno (RFC 5681, RFC 6582), with Falcon's signs of loss.
 
 use super::algorithm::EngineState;
 use super::event::{Event, EventType};
@@ -12,19 +12,21 @@ use bytemuck::{Pod, Zeroable};
 /// Smallest slow start threshold: two packets (RFC 5681, equation 4).
 const MIN_THRESHOLD: u32 = 2 * ONE_PACKET as u32;
 
-/// State of a connection; zero is fresh.
+/// State of a connection. Zero is a new connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct NewRenoState {
-    /// Slow start threshold, a window in the format 11.10; 0 before the first loss, when there is none.
+    /// Slow start threshold, a window in the format 11.10; 0 (no threshold) before the first loss.
     pub threshold: Fcwnd,
 }
 
-/// The fabric window doubles an RTT below the slow start threshold and grows by one packet an RTT above.
+/// Updates the fabric window: it doubles per RTT below the slow start threshold and grows by one packet per RTT
+/// above it.
 ///
-/// Loss is an EACK that shows it or a retransmission, early or by timeout. It halves the window and sets the threshold
-/// there, once an RTT: the fabric marker guards as it does for Swift. A packet retransmitted `retransmit_limit` times
-/// takes the window to one packet, and slow start begins anew (RFC 5681, 3.1). The NIC window is Swift's.
+/// A loss is an EACK that shows it or a retransmission, early or by timeout. It halves the window and sets the
+/// threshold to the same value, at most once per RTT: the fabric marker is the guard, as for Swift. When a packet
+/// was retransmitted `retransmit_limit` times, the window goes to one packet, and slow start begins again (RFC
+/// 5681, 3.1). The NIC window is that of Swift.
 #[inline(never)]
 pub fn newreno(event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
     let p = parameters.parameters();
@@ -51,7 +53,7 @@ const fn update_fcwnd(event: &Event, state: &mut NewRenoState, p: &Parameters, o
         window = if previous < ONE_PACKET { previous } else { ONE_PACKET };
     } else if fresh_loss {
         state.threshold = Fcwnd(half);
-        // The threshold has a floor, the window must not rise to it.
+        // The threshold has a lower limit. The window must not rise to it.
         window = if previous < half as u64 { previous } else { half as u64 };
     } else if event.event_type == EventType::ACK && event.eack_drop == 0 {
         window += growth(event, state);
@@ -61,14 +63,15 @@ const fn update_fcwnd(event: &Event, state: &mut NewRenoState, p: &Parameters, o
         if fresh_loss || outcome.fcwnd.0 < event.fcwnd.0 { now } else { now.drag(marker, rtt) };
 }
 
-/// What acknowledged packets add: one packet each in slow start, one packet a window in congestion avoidance.
+/// Returns the growth for acknowledged packets: one packet each in slow start, one packet per window in congestion
+/// avoidance.
 #[inline(always)]
 const fn growth(event: &Event, state: &NewRenoState) -> u64 {
     let acked = event.num_packets_acked as u64 * ONE_PACKET;
     if state.threshold.0 == 0 {
         acked
     } else if event.fcwnd.0 < state.threshold.0 {
-        // No further than the threshold: from there on it is congestion avoidance.
+        // Not beyond the threshold: congestion avoidance starts there.
         let room = (state.threshold.0 - event.fcwnd.0) as u64;
         if acked < room { acked } else { room }
     } else {

@@ -1,4 +1,4 @@
-//! NIC time as congestion control sees it: 24 bits of 131.072 ns ticks, and the delays of T1 to T4 (10.1).
+//! NIC time in congestion control: 24 bits of 131.072 ns ticks, and the delays of T1 to T4 (10.1).
 
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use bytemuck::{Pod, Zeroable};
@@ -14,39 +14,41 @@ impl NicTime {
     /// The largest instant, and the largest duration of 24 bits.
     pub const MASK: u32 = (1 << Self::BITS) - 1;
 
-    /// The instant of a 64-bit clock or IV (D-12).
+    /// Converts from a 64-bit clock or IV (D-12).
     #[inline(always)]
     pub const fn from_picoseconds(time: Picoseconds) -> Self {
         Self::from_falcon_time(time.ticks())
     }
 
-    /// The low 24 bits of a 32-bit time (D-12).
+    /// Returns the low 24 bits of a 32-bit time (D-12).
     #[inline(always)]
     pub const fn from_falcon_time(time: FalconTime) -> Self {
         Self(time.0 & Self::MASK)
     }
 
-    /// Time from `earlier` to `self`, modulo 2^24 ticks.
+    /// Returns the time from `earlier` to `self`, modulo 2^24 ticks.
     #[inline(always)]
     pub const fn since(self, earlier: Self) -> Ticks {
         Ticks(self.0.wrapping_sub(earlier.0) & Self::MASK)
     }
 
-    /// The instant `duration` before `self`.
+    /// Returns the instant `duration` before `self`.
     #[inline(always)]
     #[must_use]
     pub const fn before(self, duration: Ticks) -> Self {
         Self(self.0.wrapping_sub(duration.0) & Self::MASK)
     }
 
-    /// HasRttElapsed: `self`, which is now, is at least `rtt` later than `marker` (F-10.3.4-4).
+    /// HasRttElapsed: returns whether `self`, the current time, is at least `rtt` later than `marker`
+    /// (F-10.3.4-4).
     #[inline(always)]
     pub const fn has_elapsed(self, marker: Self, rtt: Ticks) -> bool {
         self.since(marker).0 >= rtt.0
     }
 
-    /// UpdateTimeMarker: where `marker` goes when its window did not change. It follows `self`, which is now, at a
-    /// distance of one `rtt`, so that the wrap of time cannot bring an old marker back (F-10.3.4-5, F-10.3.6-5).
+    /// UpdateTimeMarker: returns the new `marker` of a window that did not change. It follows `self`, the current
+    /// time, at a distance of at most one `rtt`, so that the wrap of time cannot make an old marker look new
+    /// (F-10.3.4-5, F-10.3.6-5).
     #[inline(always)]
     #[must_use]
     pub const fn drag(self, marker: Self, rtt: Ticks) -> Self {
@@ -54,13 +56,13 @@ impl NicTime {
     }
 }
 
-/// Which delay congestion control looks at (F-10.6.2.1-11).
+/// The delay that congestion control uses (F-10.6.2.1-11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DelaySelect {
-    /// T4 - T1: the round trip with the time the peer held the acknowledgement.
+    /// T4 - T1: the round trip, including the time that the peer held the acknowledgement.
     Full = 0,
-    /// (T4 - T1) - (T3 - T2): the round trip without it.
+    /// (T4 - T1) - (T3 - T2): the round trip without that time.
     #[default]
     Fabric = 1,
     /// T2 - T1, with synchronised clocks only (F-10.1-4).
@@ -73,7 +75,7 @@ impl DelaySelect {
     /// All selections, by code.
     pub const ALL: [Self; 4] = [Self::Full, Self::Fabric, Self::Forward, Self::Reverse];
 
-    /// The selection of a code; bits above the two of the field are ignored.
+    /// Returns the selection of a code. Ignores the bits above the two of the field.
     #[inline(always)]
     pub const fn from_code(code: u8) -> Self {
         match code & 3 {
@@ -84,7 +86,7 @@ impl DelaySelect {
         }
     }
 
-    /// Name for people.
+    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -94,12 +96,13 @@ impl DelaySelect {
         }
     }
 
-    /// The selection of that name.
+    /// Returns the selection with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|select| select.name() == name)
     }
 
-    /// One-way delays mean something only if both ends read the same time (F-10.1-4).
+    /// Returns whether the delay needs synchronised clocks. One-way delays are valid only if both ends read the
+    /// same time (F-10.1-4).
     pub const fn needs_synchronised_clocks(self) -> bool {
         matches!(self, Self::Forward | Self::Reverse)
     }
@@ -107,9 +110,9 @@ impl DelaySelect {
 
 /// The four delays of an acknowledged packet (F-10.1-3, F-10.1-4), 24 bits each.
 ///
-/// Differences are modular. Fabric, forward and reverse delay mix the clocks of two ends: their rounding, drift or
-/// offset can put a short delay just below zero. Such a delay, in the upper half of the circle, counts as 0 and not
-/// as more than a second. The full delay is taken by one clock and uses the whole circle.
+/// Differences are modular. Fabric, forward and reverse delay mix the clocks of two ends: rounding, drift or
+/// offset can put a short delay just below zero. Such a delay is in the upper half of the range. It counts as 0,
+/// and not as more than a second. One clock measures the full delay, which uses the whole range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
     /// T4 - T1, the RTT.
@@ -123,8 +126,8 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// The delays of a packet sent at `t1` and received at `t2`, whose acknowledgement was sent at `t3` and received
-    /// at `t4` (F-10.1-1).
+    /// Computes the delays of a packet sent at `t1` and received at `t2`, whose acknowledgement was sent at `t3`
+    /// and received at `t4` (F-10.1-1).
     #[inline(always)]
     pub const fn new(t1: NicTime, t2: NicTime, t3: NicTime, t4: NicTime) -> Self {
         let (full, held) = (t4.since(t1), t3.since(t2));
@@ -136,7 +139,7 @@ impl Delays {
         }
     }
 
-    /// The selected one.
+    /// Returns the selected delay.
     #[inline(always)]
     pub const fn select(&self, select: DelaySelect) -> Ticks {
         match select {
@@ -148,7 +151,7 @@ impl Delays {
     }
 }
 
-/// A difference modulo 2^24 as a duration; 0 for the negative half.
+/// Returns a difference modulo 2^24 as a duration; 0 for the negative half.
 #[inline(always)]
 const fn not_negative(difference: u32) -> Ticks {
     let difference = difference & NicTime::MASK;

@@ -10,7 +10,8 @@ use super::nic_time::{DelaySelect, NicTime};
 use super::result::MAX_NCWND;
 use crate::units::{Fcwnd, Ticks};
 
-/// What a person sets. [`Self::prepare`] checks it and gives what algorithms take. Durations are ticks of 131.072 ns.
+/// The parameters that a user sets. [`Self::prepare`] checks them and returns the input of algorithms. Durations
+/// are ticks of 131.072 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Parameters {
@@ -18,60 +19,67 @@ pub struct Parameters {
     pub max_fcwnd: Fcwnd,
     /// Smallest fabric window: from 2^-10 packets (D-79).
     pub min_fcwnd: Fcwnd,
-    /// Growth of the fabric window in packets an RTT, from 2^-10 packets.
+    /// Growth of the fabric window in packets per RTT, from 2^-10 packets.
     pub fabric_additive_increment: Fcwnd,
     /// Weight of the excess of delay in the decrease of the fabric window, 0 to 1.
     pub fabric_multiplicative_decrease_factor: Fraction,
     /// Largest part of the fabric window that one decrease takes, 0 to 1.
     pub max_fabric_multiplicative_decrease_factor: Fraction,
-    /// Target delay before scaling, 24 bits: what a connection starts with, then the event's own rules (D-77).
+    /// Target delay before scaling, 24 bits. A connection starts with it; then the value in the event applies
+    /// (D-77).
     pub base_delay_target: Ticks,
-    /// Delay that a connection looks at, a code of [`DelaySelect`]: what it starts with (D-77).
+    /// Delay that a connection uses, a code of [`DelaySelect`]. A connection starts with it (D-77).
     pub delay_select: u32,
-    /// 1 if the clocks of both ends show the same time, else 0. One-way delays need it (F-10.1-4).
+    /// 1 if the clocks of both ends show the same time, otherwise 0. One-way delays need it (F-10.1-4).
     pub synchronised_clocks: u32,
 
     /// Largest NIC window in packets: `min_ncwnd` to 2047.
     pub max_ncwnd: u32,
     /// Smallest NIC window in packets, from 1 (D-65).
     pub min_ncwnd: u32,
-    /// Growth of the NIC window in packets an RTT, 1 to 2047.
+    /// Growth of the NIC window in packets per RTT, 1 to 2047.
     pub nic_additive_increment: u32,
     /// Weight of the excess of level in the decrease of the NIC window, 0 to 1 (D-65).
     pub nic_multiplicative_decrease_factor: Fraction,
     /// Largest part of the NIC window that one decrease takes, 0 to 1.
     pub max_nic_multiplicative_decrease_factor: Fraction,
-    /// Level of the peer's receive buffers to aim at, 0 to 31.
+    /// Target level of the peer's receive buffers, 0 to 31.
     pub target_rx_buffer_level: u32,
 
     /// An acknowledgement is congested above this multiple of the target delay, up to 16 (F-10.4-1).
     pub plb_target_delay_multiplier: Fraction,
-    /// A round is congested from this part of its packets, 0 to 1 (F-10.4-3).
+    /// A round is congested if at least this part of its packets is, 0 to 1 (F-10.4-3).
     pub plb_congestion_threshold: Fraction,
-    /// Consecutive congested rounds until another path is tried, 1 to 15 (F-10.4-3, D-72).
+    /// Consecutive congested rounds before a change of path, 1 to 15 (F-10.4-3, D-72).
     pub plb_attempt_threshold: u32,
 
     /// Weight of the history in the smoothed RTT, 0 to 1 (D-61).
     pub rtt_smoothing_alpha: Fraction,
-    /// Weight of the history in the smoothed delay, 0 to 1; 0 does not smooth (D-61).
+    /// Weight of the history in the smoothed delay, 0 to 1; 0 means no smoothing (D-61).
     pub delay_smoothing_alpha: Fraction,
-    /// Addition to the target delay for each hop of the forward path, 24 bits.
+    /// Addition to the target delay per hop of the forward path, 24 bits.
     pub topology_scaling_per_hop: Ticks,
     /// Retransmission timeout as a multiple of the smoothed RTT, 1 to 256 (F-10.3.2-3).
     pub retransmit_timeout_scalar: Fraction,
-    /// Retransmissions of a packet from which the fabric window goes to its minimum, 1 to 7 (F-10.3.2-2).
+    /// Number of retransmissions of a packet at which the fabric window goes to its minimum, 1 to 7 (F-10.3.2-2).
     pub retransmit_limit: u32,
     /// Smallest retransmission timeout, 1 to 2^24 - 1 ticks.
     pub min_rto: Ticks,
-    /// Window up to which flow scaling adds all of `max_flow_scaling`, from 2^-10 packets.
+    /// Window up to which flow scaling adds the full `max_flow_scaling`, from 2^-10 packets.
     pub min_flow_scaling_window: Fcwnd,
     /// Window from which flow scaling adds nothing: at least twice `min_flow_scaling_window`.
     pub max_flow_scaling_window: Fcwnd,
     /// Largest addition to the target delay by flow scaling, 24 bits.
     pub max_flow_scaling: Ticks,
-    /// 1: an EACK that shows loss cuts the fabric window as far as one decrease may, once an RTT; 0: it does not
-    /// (D-68).
+    /// 1: an EACK that shows loss cuts the fabric window by the largest decrease, at most once per RTT. 0: it does
+    /// not (D-68).
     pub max_decrease_on_eack_drop: u32,
+
+    /// 1: the target delay and the smallest window follow the path, see [`super::path`]; `base_delay_target` and
+    /// `min_fcwnd` are what they are at least.
+    pub adaptive_target: u32,
+    /// 1: the smallest retransmission timeout follows the path, see [`super::path`]; `min_rto` is what it is at least.
+    pub adaptive_timeout: u32,
 
     /// Window of [`super::fixed`].
     pub fixed_window: Fcwnd,
@@ -109,11 +117,13 @@ impl Parameters {
         max_flow_scaling_window: Fcwnd::from_packets(256),
         max_flow_scaling: Ticks::from_nanos(100_000),
         max_decrease_on_eack_drop: 0,
+        adaptive_target: 0,
+        adaptive_timeout: 0,
         fixed_window: Fcwnd::from_packets(32),
         dcqcn: dcqcn::Parameters::DEFAULT,
     };
 
-    /// Checks every value and precomputes what is too slow for every event.
+    /// Checks every value, and precomputes what is too slow to compute for every event.
     ///
     /// # Errors
     /// The first value out of its range.
@@ -220,6 +230,8 @@ impl Parameters {
             ),
             ranged("max_flow_scaling", self.max_flow_scaling.0, 0, NicTime::MASK, DURATION),
             ranged("max_decrease_on_eack_drop", self.max_decrease_on_eack_drop, 0, 1, "true or false"),
+            ranged("adaptive_target", self.adaptive_target, 0, 1, "true or false"),
+            ranged("adaptive_timeout", self.adaptive_timeout, 0, 1, "true or false"),
         ])
     }
 }
@@ -230,7 +242,7 @@ impl Default for Parameters {
     }
 }
 
-/// Checked parameters with what follows from them; made by [`Parameters::prepare`].
+/// Checked parameters and the constants derived from them, made by [`Parameters::prepare`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Prepared {
@@ -245,13 +257,13 @@ impl Prepared {
         Err(_) => panic!("a default is out of its range"),
     };
 
-    /// What was set.
+    /// Returns the parameters that were set.
     #[inline(always)]
     pub const fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// The constants of flow scaling.
+    /// Returns the constants of flow scaling.
     #[inline(always)]
     pub const fn flow_scaling(&self) -> &FlowScaling {
         &self.flow_scaling
@@ -269,7 +281,7 @@ impl Default for Prepared {
 pub struct OutOfRange {
     /// Name of the parameter, as in the specification.
     pub name: &'static str,
-    /// What it may be.
+    /// The allowed range.
     pub range: &'static str,
 }
 
@@ -291,12 +303,12 @@ pub(super) const fn ranged(
     if value >= least && value <= most { Ok(()) } else { Err(OutOfRange { name, range }) }
 }
 
-/// A fraction of 0 to 1.
+/// Checks that a fraction is between 0 and 1.
 pub(super) const fn fraction(name: &'static str, value: Fraction) -> Result<(), OutOfRange> {
     ranged(name, value.0, 0, Fraction::ONE.0, "0 to 1")
 }
 
-/// The first error of a list of checks.
+/// Returns the first error of a list of checks.
 pub(super) const fn first_of(checks: &[Result<(), OutOfRange>]) -> Result<(), OutOfRange> {
     let mut next = 0;
     while next < checks.len() {

@@ -1,7 +1,7 @@
-//! PLB: another path after enough congested rounds (10.4, D-72).
+//! PLB: a change of path after enough congested rounds (10.4, D-72).
 //!
-//! PLB needs a delay target to tell which acknowledgements are congested. Swift has one; the other algorithms here
-//! have none and never ask for another path. An algorithm of one's own that has a target calls [`update`].
+//! PLB needs a delay target to decide which acknowledgements are congested. Swift has one. The other algorithms
+//! here have none and never ask for a change of path. A custom algorithm that has a target calls [`update`].
 
 use super::event::{Event, EventType};
 use super::fixed_point::{FineTicks, Fraction};
@@ -12,21 +12,22 @@ use bytemuck::{Pod, Zeroable};
 /// Largest packet count of a round (D-72).
 const MAX_PACKETS: u32 = 1023;
 
-/// Counters of a connection; zero is fresh (F-10.5.6-1).
+/// Counters of a connection. Zero is a new connection (F-10.5.6-1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct PlbState {
     /// Packets acknowledged in this round, at most 1023.
     pub packets_acknowledged: u16,
-    /// Those of them acknowledged under congestion.
+    /// Number of these that were acknowledged under congestion.
     pub packets_congestion_acknowledged: u16,
     /// Consecutive congested rounds: below plb_attempt_threshold, which is at most 15.
     pub reroute_attempted: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: [u8; 3],
 }
 
-/// Whether an acknowledgement counts as congested (F-10.4-1). A higher target makes it no more so.
+/// Returns whether an acknowledgement counts as congested (F-10.4-1). With a higher target it is never more
+/// congested.
 #[inline(always)]
 pub const fn is_congested(
     parameters: &Parameters,
@@ -37,10 +38,11 @@ pub const fn is_congested(
     smoothed_delay.0 << Fraction::BITS > delay_target.0 * parameters.plb_target_delay_multiplier.0 as u64
 }
 
-/// Counts an event and tells whether to take another path (F-10.4-1 to F-10.4-5). Only ACKs count (D-72).
+/// Counts an event and returns whether to change the path (F-10.4-1 to F-10.4-5). Only ACKs count (D-72).
 ///
-/// `delay_target` is the one of the window before this event's update, as is the window itself, from the event. A
-/// round also closes when its count is full, or it could never close in windows above 1023 packets.
+/// `delay_target` is the target for the window before this event's update. The window itself, taken from the
+/// event, is also the one before the update. A round also closes when its count is full. Otherwise it could never
+/// close in windows above 1023 packets.
 #[inline(always)]
 pub const fn update(
     state: &mut PlbState,

@@ -1,7 +1,8 @@
-//! The memory that datapath and a rate update engine in user space share: event queues and the result queue (10.6.2).
+//! The memory that the datapath shares with a rate update engine in user space: event queues and the result queue
+//! (10.6.2).
 
+use crate::shared::AtomicU64;
 use bytemuck::{Pod, Zeroable};
-use core::sync::atomic::AtomicU64;
 
 use super::admission::Admission;
 use super::entry::Entry;
@@ -11,36 +12,37 @@ use crate::shared::Slot;
 pub const EVENT_QUEUES: usize = 4;
 /// Entries of an event queue; a power of two.
 pub const EVENT_QUEUE_DEPTH: usize = 1024;
-/// Entries of the result queue; a power of two. One for every event there can be: an engine that answers no event
-/// twice never finds it full.
+/// Entries of the result queue; a power of two. It has space for one result per possible event, so an engine that
+/// answers no event twice never finds it full.
 pub const RESULT_QUEUE_DEPTH: usize = EVENT_QUEUES * EVENT_QUEUE_DEPTH;
-/// Entries of an event queue that the admission policy gives out. The rest is slack for processors that find room for
-/// the same entry at the same time.
+/// Entries of an event queue that the admission policy gives out. The rest is a reserve for CPUs that admit an
+/// event at the same time, each seeing the same free entry.
 pub const EVENT_QUEUE_CAPACITY: u32 = EVENT_QUEUE_DEPTH as u32 - 256;
 
-/// Event and result queues. Zero bytes are empty queues that admit nothing, because no engine is there.
+/// Event and result queues. Zero bytes are empty queues that admit nothing, because there is no engine.
 ///
-/// Producer and consumer counters run freely. The entry of event number `n` stands at `n` modulo the depth; its poll bit
-/// is 1 in the first lap and toggles with each (D-74), so that a consumer that looks at the entry alone sees when it is
-/// complete. Everything an engine writes is untrusted.
+/// Producer and consumer counters run freely. The entry of event number `n` is at index `n` modulo the depth. Its
+/// poll bit is 1 in the first lap and toggles with each lap (D-74). So a consumer can tell from the entry alone
+/// whether it is complete. All values that an engine writes are untrusted.
 #[repr(C)]
 #[cfg_attr(not(target_arch = "bpf"), derive(bytemuck::Zeroable))]
 pub struct CongestionQueues {
-    /// Datapath: events written to each queue.
+    /// Written by the datapath: number of events written to each queue.
     pub event_producer: [AtomicU64; EVENT_QUEUES],
     /// Fills the datapath's cache line.
     pub reserved: [u64; 8 - EVENT_QUEUES],
-    /// Rate update engine: events taken from each queue.
+    /// Written by the rate update engine: number of events taken from each queue.
     pub event_consumer: [AtomicU64; EVENT_QUEUES],
-    /// Rate update engine: results written.
+    /// Written by the rate update engine: number of results written.
     pub result_producer: AtomicU64,
     /// Fills the rate update engine's cache line.
     pub reserved2: [u64; 7 - EVENT_QUEUES],
-    /// Engine program: results taken.
+    /// Written by the engine program: number of results taken.
     pub result_consumer: AtomicU64,
     /// Fills the engine program's cache line.
     pub reserved3: [u64; 7],
-    /// Rate update engine: the admission policy of every queue (D-73); capacity 0 while no engine is there.
+    /// Written by the rate update engine: the admission policy of every queue (D-73). Its capacity is 0 while
+    /// there is no engine.
     pub admission: Slot<Admission>,
     /// The event queues.
     pub events: [[Slot<Entry>; EVENT_QUEUE_DEPTH]; EVENT_QUEUES],
@@ -48,7 +50,7 @@ pub struct CongestionQueues {
     pub results: [Slot<Entry>; RESULT_QUEUE_DEPTH],
 }
 
-/// The poll bit of event number `n`.
+/// Returns the poll bit of event number `n`.
 #[inline(always)]
 pub const fn generation_of(n: u64) -> u8 {
     ((n / EVENT_QUEUE_DEPTH as u64) & 1) as u8 ^ 1
@@ -71,12 +73,12 @@ mod tests {
     }
 }
 
-/// What the admission policy goes by: the event queues as they were before a step.
+/// Input of the admission policy: the event queues as they were before a step.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct AdmissionView {
     /// Entries in each queue.
     pub occupancy: [u32; EVENT_QUEUES],
-    /// The policy (D-73); capacity 0 without a rate update engine.
+    /// The policy (D-73). Its capacity is 0 without a rate update engine.
     pub admission: Admission,
 }

@@ -1,4 +1,5 @@
-//! The congestion result: what the rate update engine answers (10.6.2.2), and the guard against a wrong one.
+//! The congestion result: the output of the rate update engine (10.6.2.2), and the protection against an illegal
+//! one.
 
 use super::entry::{ENTRY_BITS, Entry, Field, clear};
 use super::event::Event;
@@ -12,19 +13,20 @@ pub const MAX_NCWND: u32 = (1 << 11) - 1;
 /// Largest inter-packet gap: 20 bits of 512 ns, 0.54 s.
 pub const MAX_INTER_PACKET_GAP: u32 = (1 << 20) - 1;
 
-/// Bits of the metadata that an engine may set: the lowest two hold OWN and belong to the datapath (D-07).
+/// Bits of the metadata that an engine may set. The lowest two hold OWN and belong to the datapath (D-07).
 pub const METADATA_MASK: u32 = 0x00ff_fffc;
-/// Bits that are passed on when an engine has nothing to say: without the highest, so that our bytes are the same
-/// under both readings of the wire format (D-05).
+/// Bits that are passed on when an engine sets no metadata. The highest bit is excluded, so that our bytes are the
+/// same under both readings of the wire format (D-05).
 const PASSED_METADATA_MASK: u32 = METADATA_MASK >> 1 & METADATA_MASK;
 
-/// A congestion result, unpacked. Field widths in bits are those of the entry; [`Self::encode`] drops what is above.
+/// A congestion result, unpacked. Field widths in bits are those of the entry. [`Self::encode`] drops the bits
+/// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Outcome {
     /// Connection, 24 bits, as in the event.
     pub connection_id: u32,
-    /// What to tell the peer's engine, bits of [`METADATA_MASK`] (D-07).
+    /// Metadata for the peer's engine, bits of [`METADATA_MASK`] (D-07).
     pub cc_metadata: u32,
     /// Fabric window, 21 bits in the format 11.10 (D-79).
     pub fcwnd: Fcwnd,
@@ -50,18 +52,18 @@ pub struct Outcome {
     pub delay_select: u8,
     /// For the engine's own use, 2 bits.
     pub cc_opaque: u8,
-    /// 1 asks for another path, once (D-80).
+    /// 1: asks for one change of path (D-80).
     pub randomize_path: u8,
     /// Event queue, as in the event (D-74).
     pub event_queue_select: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: u8,
 }
 
 const CONNECTION_ID: Field = Field::first(24);
 const RANDOMIZE_PATH: Field = CONNECTION_ID.then(1);
 const CC_METADATA: Field = RANDOMIZE_PATH.then(24);
-// Fraction (10 bits), then integer part (11 bits): together the window in its fixed point.
+// Fraction (10 bits), then integer part (11 bits): together the window as a fixed-point number.
 const FCWND: Field = CC_METADATA.then(21);
 const INTER_PACKET_GAP: Field = FCWND.then(20);
 const NCWND: Field = INTER_PACKET_GAP.then(11);
@@ -101,8 +103,8 @@ impl Outcome {
         CC_OPAQUE.put(entry, self.cc_opaque as u32);
     }
 
-    /// Reads an entry; every bit pattern is a result, a legal one only after [`Self::sanitize`]. Reserved bits are
-    /// ignored.
+    /// Reads an entry. Every bit pattern is a result, but it is legal only after [`Self::sanitize`]. Reserved bits
+    /// are ignored.
     #[inline(always)]
     pub const fn decode(&mut self, entry: &Entry) {
         self.connection_id = CONNECTION_ID.get(entry);
@@ -124,8 +126,8 @@ impl Outcome {
         self.reserved = 0;
     }
 
-    /// The result that changes nothing: all state as the event brought it, the metadata passed on (D-07). An
-    /// algorithm starts from it and overwrites what it decides.
+    /// Writes the result that changes nothing: all state as in the event, and the metadata passed on (D-07). An
+    /// algorithm starts from it and overwrites the fields that it decides.
     #[inline(always)]
     pub const fn carry_over(&mut self, event: &Event) {
         self.carry_over_fixed(event);
@@ -141,8 +143,9 @@ impl Outcome {
         self.rtt_state = event.rtt_state;
     }
 
-    /// The part of [`Self::carry_over`] that algorithms rarely decide: all but the path, the windows with their markers
-    /// and direction, gap, timeout, smoothed delay and RTT. For an algorithm that decides all of these.
+    /// Writes the part of [`Self::carry_over`] that algorithms rarely decide: all fields but the path, the windows
+    /// with their markers and direction, gap, timeout, smoothed delay and RTT. For an algorithm that decides all
+    /// of these.
     #[inline(always)]
     pub const fn carry_over_fixed(&mut self, event: &Event) {
         self.connection_id = event.connection_id;
@@ -154,12 +157,12 @@ impl Outcome {
         self.reserved = 0;
     }
 
-    /// True if [`Self::sanitize`] has nothing to repair. Nearly every result is legal: the fields are looked at together,
-    /// without a branch for each.
+    /// Returns true if [`Self::sanitize`] has nothing to repair. Nearly every result is legal, so the fields are
+    /// checked together, without a branch for each.
     #[inline(always)]
     pub const fn is_legal(&self, parameters: &Parameters) -> bool {
         let (timeout, ncwnd) = (self.retransmit_timeout.0, self.ncwnd as u32);
-        // What must not be 0 is looked at with 1 less beside it: all bits are set then.
+        // A field that must not be 0 is combined with its value minus 1: for 0 this sets all bits.
         let wide = (self.times() | timeout | timeout.wrapping_sub(1)) >> NicTime::BITS
             | self.inter_packet_gap >> MAX_INTER_PACKET_GAP.trailing_ones()
             | (ncwnd | ncwnd.wrapping_sub(1)) >> MAX_NCWND.trailing_ones()
@@ -168,8 +171,8 @@ impl Outcome {
         wide == 0 && self.fcwnd.0 != 0 && self.fcwnd.0 <= largest_fcwnd(parameters).0
     }
 
-    /// Makes the result of an engine that is not trusted legal, and says what was wrong with it. Windows, gap and
-    /// timeout go to the nearest legal value, state is cut to its width. The caller checks the connection.
+    /// Makes the result of an untrusted engine legal, and returns what was wrong with it. Windows, gap and timeout
+    /// change to the nearest legal value. State is cut to its width. The caller checks the connection.
     #[inline(always)]
     pub const fn sanitize(&mut self, parameters: &Parameters) -> Faults {
         if self.is_legal(parameters) { Faults(0) } else { self.repair(parameters) }
@@ -217,7 +220,7 @@ impl Outcome {
         Faults(faults)
     }
 
-    /// Fields of state of 24 bits, one over the other.
+    /// Returns the bitwise OR of the state fields of 24 bits.
     #[inline(always)]
     const fn times(&self) -> u32 {
         self.fabric_window_time_marker.0
@@ -227,19 +230,20 @@ impl Outcome {
             | self.rtt_state.0
     }
 
-    /// Fields of one bit, one over the other.
+    /// Returns the bitwise OR of the fields of one bit.
     #[inline(always)]
     const fn bits(&self) -> u8 {
         self.ncwnd_direction | self.randomize_path
     }
 
-    /// Fields of two bits, one over the other.
+    /// Returns the bitwise OR of the fields of two bits.
     #[inline(always)]
     const fn pairs(&self) -> u8 {
         self.event_queue_select | self.delay_select | self.cc_opaque
     }
 
-    /// Cuts what the datapath only keeps for the engine to the width of its fields; true if that lost anything.
+    /// Cuts the state that the datapath only keeps for the engine to the width of its fields. Returns true if a
+    /// field was too wide.
     #[inline(always)]
     const fn cut_state(&mut self) -> bool {
         if self.times() <= NicTime::MASK && self.bits() <= 1 && self.pairs() <= 3 {
@@ -259,13 +263,13 @@ impl Outcome {
     }
 }
 
-/// Largest fabric window of a result.
+/// Returns the largest fabric window of a result.
 #[inline(always)]
 const fn largest_fcwnd(parameters: &Parameters) -> Fcwnd {
     if parameters.max_fcwnd.0 > Fcwnd::MAX.0 { Fcwnd::MAX } else { parameters.max_fcwnd }
 }
 
-/// What [`Outcome::sanitize`] had to repair, a set of bits.
+/// The set of repairs by [`Outcome::sanitize`], as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Faults(pub u32);
@@ -284,7 +288,7 @@ impl Faults {
     /// Marker, delay, selection or opaque bits wider than their fields.
     pub const STATE: u32 = 32;
 
-    /// Every fault and the name under which people see it.
+    /// Every fault and its name for people.
     pub const NAMES: [(u32, &'static str); 6] = [
         (Self::FCWND, "fcwnd"),
         (Self::NCWND, "ncwnd"),
@@ -294,13 +298,13 @@ impl Faults {
         (Self::STATE, "state"),
     ];
 
-    /// Nothing was wrong.
+    /// Returns whether nothing was wrong.
     #[inline(always)]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Names of what was wrong.
+    /// Returns the names of the faults.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |(bit, _)| self.0 & bit != 0).map(|(_, name)| name)
     }

@@ -1,10 +1,10 @@
-//! Who decides for a connection, by which algorithm and with which parameters.
+//! Where the events of a connection are handled, by which algorithm and with which parameters.
 
 use super::algorithm::AlgorithmId;
 use super::parameters::Prepared;
 use bytemuck::{Pod, Zeroable};
 
-/// Where a connection's events are handled.
+/// The place where a connection's events are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Placement {
@@ -13,7 +13,7 @@ pub enum Placement {
     Constant = 0,
     /// In the datapath, in the step that raises the event.
     Kernel = 1,
-    /// In a rate update engine behind the queues (10.6).
+    /// In a rate update engine in user space, through the queues (10.6).
     User = 2,
 }
 
@@ -21,7 +21,7 @@ impl Placement {
     /// All placements; the discriminant is the index.
     pub const ALL: [Self; 3] = [Self::Constant, Self::Kernel, Self::User];
 
-    /// Name for people.
+    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Constant => "constant",
@@ -30,13 +30,13 @@ impl Placement {
         }
     }
 
-    /// The placement of that name.
+    /// Returns the placement with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|placement| placement.name() == name)
     }
 }
 
-/// Congestion control of a connection as it is set from outside, while traffic flows or before. All zero bytes keep
+/// Settings of a connection's congestion control. They can be set before or during traffic. All zero bytes keep
 /// windows and timeout constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -47,7 +47,7 @@ pub struct Settings {
     pub algorithm: u32,
     /// Event queue, 0 to 3 (F-10.6.2.1-11).
     pub event_queue: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
     /// Parameters of the algorithms.
     pub prepared: Prepared,
@@ -65,7 +65,7 @@ impl Settings {
     /// Constant windows.
     pub const CONSTANT: Self = Self { placement: Placement::Constant as u32, ..Self::SWIFT };
 
-    /// The algorithm chosen.
+    /// Returns the chosen algorithm.
     #[inline(always)]
     pub const fn algorithm(&self) -> AlgorithmId {
         match AlgorithmId::from_index(self.algorithm) {

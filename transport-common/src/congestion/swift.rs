@@ -1,11 +1,11 @@
-//! Swift: fabric delay steers the fabric window, the peer's buffer level the NIC window (10.3).
+//! Swift: the fabric delay controls the fabric window, the peer's buffer level controls the NIC window (10.3).
 //!
-//! One function without loops: one division where the fabric window grows and two where it falls, one more where packets
-//! are paced, one where the NIC window falls. The dozen multiplications for 1 / sqrt(fcwnd) are spared where they change
-//! nothing.
+//! One function without loops. It needs one division when the fabric window grows and two when it shrinks, one
+//! more when packets are paced, and one when the NIC window shrinks. The dozen multiplications for 1 / sqrt(fcwnd)
+//! are skipped when they change nothing.
 //!
-//! The smoothed delay and the target delay are compared with 16 bits behind the point; the windows as they are stored,
-//! so that the fabric window "fell" if the stored one did (D-79).
+//! The smoothed delay and the target delay are compared with 16 fraction bits. The windows are compared as they
+//! are stored, so the fabric window "fell" if the stored one did (D-79).
 
 use super::algorithm::EngineState;
 use super::event::{Event, EventType};
@@ -16,23 +16,25 @@ use super::result::Outcome;
 use super::window::{ONE_PACKET, clamp_fcwnd, pace, smooth, update_ncwnd};
 use crate::units::Fcwnd;
 
-/// FabricDelayTarget: base + flow scaling + topology scaling, saturating at 24 bits of ticks (F-10.3.4-2).
+/// FabricDelayTarget: returns base + flow scaling + topology scaling, saturating at 24 bits of ticks (F-10.3.4-2).
 #[inline(always)]
 pub const fn delay_target(event: &Event, parameters: &Prepared) -> FineTicks {
     let flow = parameters.flow_scaling().adder(event.fcwnd).0;
     FineTicks::saturating(unscaled_target(event, parameters.parameters()) + flow)
 }
 
-/// Base + topology scaling in fine ticks, not saturated: what flow scaling adds to, at most 29 bits of ticks.
+/// Returns base + topology scaling in fine ticks, not saturated: at most 29 bits of ticks. Flow scaling is added
+/// to it.
 #[inline(always)]
 const fn unscaled_target(event: &Event, p: &Parameters) -> u64 {
     let topology = event.forward_hops as u64 * p.topology_scaling_per_hop.0 as u64;
     (event.base_delay_target.0 as u64 + topology) << FineTicks::BITS
 }
 
-/// What the smoothed delay has to be compared with: [`delay_target`], or the part of it without flow scaling where
-/// that part alone decides. Flow scaling only raises the target, so that a delay which is fine without it is fine with
-/// it: most acknowledgements are spared the root of their window, and every comparison turns out the same.
+/// Returns the value to compare the smoothed delay with: [`delay_target`], or its part without flow scaling if
+/// that part alone decides. Flow scaling only raises the target, so a delay below the target without it is also
+/// below the target with it. This skips the root of the window for most acknowledgements, and every comparison has
+/// the same result.
 #[inline(always)]
 const fn delay_bound(event: &Event, parameters: &Prepared, delay: FineTicks) -> FineTicks {
     let p = parameters.parameters();
@@ -43,16 +45,16 @@ const fn delay_bound(event: &Event, parameters: &Prepared, delay: FineTicks) -> 
     delay_target(event, parameters)
 }
 
-/// Swift with PLB: the result of one event.
+/// Computes the result of Swift with PLB for one event.
 ///
-/// ACK and NACK (F-10.3.1-9): smoothing, fabric window, gap, NIC window, in that order. Retransmission
-/// (F-10.3.2-1 to F-10.3.2-4): the fabric window alone. Every result carries a gap and a timeout (D-67, D-69). An
-/// event of the reserved type changes no window.
+/// ACK and NACK (F-10.3.1-9): smoothing, fabric window, gap, NIC window, in that order. Retransmission (F-10.3.2-1
+/// to F-10.3.2-4): only the fabric window. Every result carries a gap and a timeout (D-67, D-69). An event of the
+/// reserved type changes no window.
 #[inline(always)]
 pub fn swift(event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
     let p = parameters.parameters();
     if event.is_acknowledgement() {
-        outcome.carry_over_fixed(event); // the rest is decided
+        outcome.carry_over_fixed(event); // the code below decides the rest
         let delay = smooth(event, p, outcome);
         let bound = delay_bound(event, parameters, delay);
         acknowledged(event, p, delay, bound, outcome);
@@ -104,15 +106,15 @@ const fn acknowledged(
     };
 }
 
-/// fcwnd * max(1 - fmdf * (delay - target) / delay, 1 - max_fmdf), rounded to nearest (F-10.3.1-3), for a delay above
-/// the target.
+/// Returns fcwnd * max(1 - fmdf * (delay - target) / delay, 1 - max_fmdf), rounded to nearest (F-10.3.1-3), for a
+/// delay above the target.
 #[inline(always)]
 const fn decreased(window: u64, delay: u64, target: u64, p: &Parameters) -> u64 {
     let weighted = window * p.fabric_multiplicative_decrease_factor.0 as u64;
     let bound = window * p.max_fabric_multiplicative_decrease_factor.0 as u64;
     let excess = delay - target;
-    // weighted * excess / delay has 37 + 40 bits before the division, so the excess takes part in two digits of 24
-    // and 16 bits, as in long division. 26 bits are behind the point of the quotient.
+    // weighted * excess / delay has 37 + 40 bits before the division. So the excess is split into two digits of 24
+    // and 16 bits, as in long division. The quotient has 26 fraction bits.
     let high = weighted * (excess >> FineTicks::BITS);
     let quotient = match high.checked_div(delay) {
         Some(quotient) => quotient,
@@ -129,8 +131,8 @@ const fn decreased(window: u64, delay: u64, target: u64, p: &Parameters) -> u64 
     ((window << Fraction::BITS) - taken + (1 << (Fraction::BITS - 1))) >> Fraction::BITS
 }
 
-/// ProcessRetransmit (F-10.3.2-1, F-10.3.2-2, D-67). The count alone decides: an early retransmission usually comes
-/// with 0 and cuts nothing (D-68).
+/// ProcessRetransmit (F-10.3.2-1, F-10.3.2-2, D-67). Only the count decides. An early retransmission usually has
+/// the count 0 and cuts nothing (D-68).
 #[inline(always)]
 const fn retransmitted(event: &Event, p: &Parameters, outcome: &mut Outcome) {
     let (now, rtt, marker) = (event.now(), event.rtt(), event.fabric_window_time_marker);
@@ -141,7 +143,8 @@ const fn retransmitted(event: &Event, p: &Parameters, outcome: &mut Outcome) {
     } else if event.retransmit_count as u32 >= p.retransmit_limit {
         window = p.min_fcwnd.0 as u64;
     } else {
-        // What leaves the window as it is moves the marker as any event does, or it would lag behind its wrap (10.3.6).
+        // A retransmission that does not change the window moves the marker as any event does. Otherwise time
+        // would wrap past the marker (10.3.6).
         outcome.fabric_window_time_marker = now.drag(marker, rtt);
     }
     outcome.fcwnd = clamp_fcwnd(window, p);

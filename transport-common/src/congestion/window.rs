@@ -1,5 +1,5 @@
-//! What algorithms share: smoothing, the NIC window, the pacing gap, the timeout. An algorithm of one's own is made
-//! of these and of a rule for the fabric window.
+//! The shared parts of algorithms: smoothing, the NIC window, the pacing gap, the timeout. A custom algorithm
+//! consists of these and of a rule for the fabric window.
 
 use super::event::{Direction, Event};
 use super::fixed_point::{FineTicks, Fraction, divide};
@@ -11,7 +11,8 @@ use crate::units::{Fcwnd, Ticks};
 /// One packet in the format of a fabric window.
 pub const ONE_PACKET: u64 = 1 << Fcwnd::FRACTION_BITS;
 
-/// `value` between `least` and `most`, as a fabric window; at least 2^-10 packets, whatever the limits.
+/// Returns `value`, limited to the range of the parameters, as a fabric window. It is at least 2^-10 packets in
+/// any case.
 #[inline(always)]
 pub const fn clamp_fcwnd(value: u64, parameters: &Parameters) -> Fcwnd {
     let (least, most) = (parameters.min_fcwnd.0, parameters.max_fcwnd.0);
@@ -20,8 +21,8 @@ pub const fn clamp_fcwnd(value: u64, parameters: &Parameters) -> Fcwnd {
     Fcwnd(if value == 0 { 1 } else { value })
 }
 
-/// Puts the smoothed RTT and delay of an ACK or NACK into the result; other events measure nothing (F-10.3.1-9,
-/// F-10.3.4-3). Returns the smoothed delay as it was before it was rounded to be stored.
+/// Writes the smoothed RTT and delay of an ACK or NACK into the result. Other events are no measurements
+/// (F-10.3.1-9, F-10.3.4-3). Returns the smoothed delay before it was rounded for storing.
 #[inline(always)]
 pub const fn smooth(event: &Event, parameters: &Parameters, outcome: &mut Outcome) -> FineTicks {
     if !event.is_acknowledgement() {
@@ -33,7 +34,7 @@ pub const fn smooth(event: &Event, parameters: &Parameters, outcome: &mut Outcom
     delay
 }
 
-/// Completes a result whose fabric window and smoothed RTT are set: the gap and the timeout (F-10.3.4-6,
+/// Completes a result whose fabric window and smoothed RTT are set: writes the gap and the timeout (F-10.3.4-6,
 /// F-10.3.2-3).
 #[inline(always)]
 pub const fn pace(event: &Event, parameters: &Parameters, outcome: &mut Outcome) {
@@ -41,11 +42,11 @@ pub const fn pace(event: &Event, parameters: &Parameters, outcome: &mut Outcome)
     outcome.retransmit_timeout = retransmit_timeout(outcome.rtt_state, parameters);
 }
 
-/// The gap between packets in units of 512 ns: 0 for a window of at least one packet, else rtt / fcwnd, rounded to
-/// nearest and saturating at 20 bits (F-10.3.4-6, D-63).
+/// Returns the gap between packets in units of 512 ns: 0 for a window of at least one packet, otherwise rtt /
+/// fcwnd, rounded to nearest and saturating at 20 bits (F-10.3.4-6, D-63).
 #[inline(always)]
 pub const fn inter_packet_gap(fcwnd: Fcwnd, rtt: Ticks) -> u32 {
-    // A unit of 512 ns is 125 / 32 ticks, the window has 10 bits behind the point: rtt * 2^15 / (125 * fcwnd).
+    // A unit of 512 ns is 125 / 32 ticks, the window has 10 fraction bits: rtt * 2^15 / (125 * fcwnd).
     if fcwnd.0 as u64 >= ONE_PACKET {
         return 0;
     }
@@ -53,7 +54,7 @@ pub const fn inter_packet_gap(fcwnd: Fcwnd, rtt: Ticks) -> u32 {
     if gap > MAX_INTER_PACKET_GAP as u64 { MAX_INTER_PACKET_GAP } else { gap as u32 }
 }
 
-/// max(scalar * smoothed_rtt, min_rto), saturating at 24 bits (F-10.3.2-3, D-69).
+/// Returns max(scalar * smoothed_rtt, min_rto), saturating at 24 bits (F-10.3.2-3, D-69).
 #[inline(always)]
 pub const fn retransmit_timeout(smoothed_rtt: Ticks, parameters: &Parameters) -> Ticks {
     let timeout = parameters.retransmit_timeout_scalar.of(smoothed_rtt.0);
@@ -62,10 +63,11 @@ pub const fn retransmit_timeout(smoothed_rtt: Ticks, parameters: &Parameters) ->
     Ticks(if timeout > NicTime::MASK as u64 { NicTime::MASK } else { timeout as u32 })
 }
 
-/// The NIC window of an ACK or NACK: window, direction and marker go into the result (F-10.3.1-6 to F-10.3.1-8,
-/// F-10.3.3-1, F-10.3.6-3, F-10.3.6-4, D-60, D-65, D-66, D-71). Other events leave it alone (F-10.3.2-4).
+/// Updates the NIC window for an ACK or NACK: writes window, direction and marker into the result (F-10.3.1-6 to
+/// F-10.3.1-8, F-10.3.3-1, F-10.3.6-3, F-10.3.6-4, D-60, D-65, D-66, D-71). Other events do not change it
+/// (F-10.3.2-4).
 ///
-/// "Fell" and "rose" are said of the window as stored, in whole packets: a step too small to change it is no change.
+/// "Fell" and "rose" refer to the window as stored, in whole packets. A step too small to change it is no change.
 #[inline(always)]
 pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut Outcome) {
     if !event.is_acknowledgement() {
@@ -107,7 +109,7 @@ pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut 
     {
         (now, Direction::DECREASE)
     } else if window > previous || window == most {
-        // D-66: after the NACK of an exhausted receiver the direction is down, even at the largest window.
+        // D-66: after the NACK of an exhausted receiver the direction is decrease, even at the largest window.
         (now, if exhausted { Direction::DECREASE } else { Direction::INCREASE })
     } else {
         (now.drag(marker, rtt), event.ncwnd_direction)

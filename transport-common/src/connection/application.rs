@@ -1,11 +1,11 @@
-//! The application of a connection as transactions and the ULP see it.
+//! The application's queues, as the transaction sublayer and the ULP see them.
 
 use crate::ids::Rsn;
 use crate::queues::Queues;
 use crate::transaction::{Kind, Label, Submissions, Transaction};
-use crate::ulp::rdma::{self, Completion, ReceiveRequest, Receives, WorkRequest, flag};
+use crate::ulp::rdma::{self, Completion, ReceiveRequest, Receives, WorkFlags, WorkRequest};
 
-/// The queues behind which it stands.
+/// The queues that connect the connection to its application.
 #[repr(transparent)]
 pub(super) struct Application<'q, Q>(pub(super) &'q Q);
 
@@ -42,7 +42,8 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
 
     #[inline(always)]
     fn report(&self, rsn: Rsn, t: &Transaction) -> bool {
-        let silent = t.flags & flag::SIGNALED == 0 && t.code == 0 && t.ulp_code == 0;
+        let flags = WorkFlags::from_bits_retain(t.flags);
+        let silent = !flags.contains(WorkFlags::SIGNALED) && t.code == 0 && t.ulp_code == 0;
         silent
             || self.0.complete(Completion {
                 wr_id: self.0.wr_id(rsn),
@@ -50,7 +51,7 @@ impl<Q: Queues> Submissions for Application<'_, Q> {
                 rsn: rsn.0,
                 status: t.code,
                 ulp_code: t.ulp_code,
-                opcode: t.opcode,
+                opcode: rdma::Verb(t.opcode),
                 ..Completion::default()
             })
     }

@@ -1,4 +1,4 @@
-//! Between the parts of a connection and its congestion control: events, results, another path.
+//! Connects a connection to its congestion control: events, results, change of path.
 
 use super::{Connection, Path, Statistics, Step};
 use crate::congestion::settings::Placement;
@@ -6,13 +6,13 @@ use crate::counters::Counter;
 use crate::queues::Queues;
 use crate::units::Picoseconds;
 
-/// First port of the range that path entropy is drawn from, and the bits drawn (D-80).
+/// First port of the range from which path entropy is drawn, and the bits that are drawn (D-80).
 const ENTROPY_PORT: u16 = 49152;
 const ENTROPY_PORT_MASK: u16 = 0x3fff;
 const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 
 impl Connection {
-    /// Hands the event of the step, if there is one, to whoever decides for the connection.
+    /// Passes the event of the step, if there is one, to congestion control, at its placement.
     #[inline(always)]
     pub(super) fn decide(
         &mut self,
@@ -26,7 +26,8 @@ impl Connection {
         }
     }
 
-    /// A function of its own, because the BPF target's stack is too small for an algorithm inside another step.
+    /// Does the work of [`Self::decide`]. Never inlined: the stack of the BPF target is too small for an algorithm
+    /// inside another step.
     #[inline(never)]
     fn decide_event(
         &mut self,
@@ -60,7 +61,8 @@ impl Connection {
         }
     }
 
-    /// A result came from behind the queues; one that nobody waits for is dropped (D-73).
+    /// Applies a congestion result that came through the queues. A result that the connection does not expect is
+    /// dropped (D-73).
     #[inline(always)]
     pub(super) fn on_result(
         &mut self,
@@ -77,7 +79,7 @@ impl Connection {
         self.apply_outcome(statistics, s, queues, now);
     }
 
-    /// Takes over the result in the step's output and tells whom it concerns.
+    /// Applies the result in the step's output, and passes its effects to packet delivery and to the path.
     #[inline(always)]
     fn apply_outcome(
         &mut self,
@@ -102,7 +104,8 @@ impl Connection {
 }
 
 impl Path {
-    /// Takes another path for all packets from now on (D-80), drawn from what nobody outside chooses.
+    /// Selects another path for all packets from now on (D-80). The caller draws `entropy` from values that no
+    /// outsider can choose.
     #[inline(always)]
     fn change(&mut self, entropy: u64) {
         let mut x = entropy;

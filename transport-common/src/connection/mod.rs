@@ -1,16 +1,16 @@
-//! The connection context, and the one place that composes its parts: what packet delivery finds out, transactions are told,
-//! and so on.
+//! The connection context. This is the one place that composes the parts of a connection: for example, it passes
+//! the findings of packet delivery to the transaction sublayer.
 //!
-//! [`Connection`] is what a card would keep hot for every connection; [`Tables`] holds what is needed per
-//! outstanding packet or transaction. Both live in one map value behind one lock. Zero bytes are a valid,
-//! closed connection.
+//! [`Connection`] is what a card keeps in fast memory for every connection. [`Tables`] holds the state per
+//! outstanding packet or transaction. Both are in one map value behind one lock. Zero bytes are a valid, closed
+//! connection.
 //!
 //! | step of [`Entry`] | when |
 //! |---|---|
 //! | [`on_packet`](Entry::on_packet) | a packet arrived |
-//! | [`on_work_done`](Entry::on_work_done) | what it asked for is carried out, under the same hold of the lock |
+//! | [`on_work_done`](Entry::on_work_done) | the work that the step requested is done, in the same lock hold |
 //! | [`on_service`](Entry::on_service) | the engine services the connection |
-//! | [`on_held`](Entry::on_held) | a request that was held stands in a frame again |
+//! | [`on_held`](Entry::on_held) | the payload of a held request is in a frame again |
 //! | [`not_sent`](Entry::not_sent) | a packet that was booked could not be built |
 
 mod application;
@@ -44,14 +44,14 @@ pub use step::{Input, Outgoing, Output, Report, Step, Work, WorkDone, WorkKind};
 /// Both ends send with this TTL or hop limit (D-14).
 pub const INITIAL_HOP_LIMIT: u8 = 255;
 
-/// Life of a connection.
+/// Life cycle of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 #[repr(u32)]
 pub enum State {
     /// Not in use: packets for it are dropped silently (D-50).
     #[default]
     Closed = 0,
-    /// Alive.
+    /// In use.
     Open = 1,
     /// Packet delivery gave up (F-11-6): every outstanding transaction completes in error.
     Fatal = 2,
@@ -59,7 +59,7 @@ pub enum State {
     Closing = 3,
 }
 
-/// Where packets of this connection go and come from.
+/// Addresses and path fields of the packets that this connection sends.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Path {
@@ -79,41 +79,41 @@ pub struct Path {
     pub vlan: u8,
     /// 802.1Q tag control information.
     pub vlan_tci: u16,
-    /// 0.
+    /// Always 0.
     pub reserved: u16,
     /// IPv6 flow label: path entropy on IPv6 (D-80).
     pub flow_label: u32,
 }
 
-/// The two ends as packets name them.
+/// The two ends of the connection, as packets identify them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Endpoint {
     /// Addresses.
     pub path: Path,
-    /// What the peer writes into packets to us.
+    /// Destination CID in packets to us.
     pub local_cid: Cid,
-    /// What we write into packets to the peer.
+    /// Destination CID in packets to the peer.
     pub peer_cid: Cid,
     /// Destination function expected in packets to us (D-15).
     pub local_function: u32,
     /// Destination function written into packets to the peer.
     pub peer_function: u32,
-    /// Largest user data of one transaction of ours, bytes.
+    /// Largest user data of one of our transactions, bytes.
     pub max_segment: u32,
-    /// 1: a UDP checksum is sent (D-91).
+    /// 1: packets carry a UDP checksum (D-91).
     pub checksum: u32,
 }
 
-/// When the engine services a connection.
+/// State of the service of a connection by the engine.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Service {
     /// Deadline filed with the timing wheel.
     pub filed: Deadline,
-    /// 1: the target sends next (F-8.3-2).
+    /// 1: the target sends first at the next service (F-8.3-2).
     pub target_next: u32,
-    /// 1: the last service found nothing to send.
+    /// 1: the last service found nothing to do.
     pub fruitless: u32,
 }
 
@@ -121,11 +121,11 @@ pub struct Service {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct Connection {
-    /// Its life.
+    /// Life cycle.
     pub state: State,
-    /// Counts incarnations of the slot.
+    /// Counts how often the slot was opened.
     pub generation: u32,
-    /// Who talks to whom.
+    /// The two ends.
     pub endpoint: Endpoint,
     /// SPI and replay state.
     pub security: Security,
@@ -135,25 +135,25 @@ pub struct Connection {
     pub initiator: Initiator,
     /// Transactions the peer started.
     pub target: Target,
-    /// The RDMA ULP's side of those.
+    /// State of the RDMA ULP for the peer's transactions.
     pub responder: Responder,
     /// Windows and timeouts.
     pub congestion: Congestion,
     /// How full the receive pools are.
     pub occupancy: Occupancy,
-    /// The engine's.
+    /// State of the service by the engine.
     pub service: Service,
 }
 
-/// Counts of one connection, for people.
+/// Counters of one connection. They are for people; the protocol does not use them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Statistics {
     /// Reliable packets sent for the first time.
     pub packets_sent: u64,
-    /// Copies caused by an EACK.
+    /// Retransmissions caused by an EACK.
     pub retransmitted_early: u64,
-    /// Copies caused by the retransmission timer.
+    /// Retransmissions caused by the retransmission timer.
     pub retransmitted_timeout: u64,
     /// Resync packets sent for the first time.
     pub resyncs_sent: u64,
@@ -163,7 +163,7 @@ pub struct Statistics {
     pub eacks_sent: u64,
     /// NACKs sent.
     pub nacks_sent: u64,
-    /// Base-header packets that passed all checks up to the window.
+    /// Packets with a base header that passed all checks up to the window.
     pub packets_received: u64,
     /// Duplicates received.
     pub duplicates: u64,
@@ -173,13 +173,13 @@ pub struct Statistics {
     pub held: u64,
     /// ACKs and NACKs received and used.
     pub acks_received: u64,
-    /// NACKs received and used.
+    /// NACKs among them.
     pub nacks_received: u64,
-    /// Payload bytes accepted as target.
+    /// Payload bytes accepted as the target.
     pub bytes_received: u64,
     /// SPI or replay failures.
     pub security_drops: u64,
-    /// Congestion events raised: handled in the datapath, or queued.
+    /// Congestion events raised: handled in the datapath or queued.
     pub congestion_events: u64,
     /// Results applied.
     pub congestion_results: u64,
@@ -189,11 +189,11 @@ pub struct Statistics {
     pub congestion_lost: u64,
     /// Times another path was chosen (D-80).
     pub path_changes: u64,
-    /// Packets that waited for their departure.
+    /// Packets that waited for their departure time.
     pub paced: u64,
 }
 
-/// Per-packet and per-transaction state beside the context.
+/// State per packet and per transaction, beside the context.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tables {
@@ -201,17 +201,17 @@ pub struct Tables {
     pub packets: PacketTables,
     /// Our transactions by RSN.
     pub transactions: [Transaction; TRANSACTIONS],
-    /// The peer's requests that are not finished: by RSN (ordered) or PSN (unordered).
+    /// The peer's unfinished requests: by RSN (ordered) or by window and PSN (unordered).
     pub requests: [TargetRequest; TRANSACTIONS],
-    /// Responses not yet acknowledged, a ring.
+    /// Responses that are not acknowledged yet, a ring.
     pub responses: Responses<Answer>,
-    /// For people.
+    /// Counters for people.
     pub statistics: Statistics,
     /// Steps recorded (see [`tape`](crate::tape)).
     pub steps: u64,
 }
 
-/// [`Tables`] as they may stand in a file: any bytes.
+/// The bytes of a [`Tables`] in a file. Any bytes are valid.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TablesBits {
@@ -223,15 +223,17 @@ pub struct TablesBits {
     steps: u64,
 }
 
-// bytemuck derives nothing for arrays of what is not `Pod`.
+// bytemuck derives nothing for arrays of types that are not `Pod`.
 
-// SAFETY: the fields have no padding, and the assertion of the sizes below says that there is none between them.
+// SAFETY: no field has padding. The size assertion at the end of this file proves that there is none between the
+// fields.
 unsafe impl NoUninit for Tables {}
 // SAFETY: all fields take any bytes.
 unsafe impl Zeroable for TablesBits {}
-// SAFETY: likewise.
+// SAFETY: as above, all fields take any bytes.
 unsafe impl AnyBitPattern for TablesBits {}
-// SAFETY: the same layout, field by field; valid if the fields that have invalid values are.
+// SAFETY: both types have the same layout, field by field. A value is valid if its fields with invalid values are
+// valid.
 unsafe impl CheckedBitPattern for Tables {
     type Bits = TablesBits;
 
@@ -242,7 +244,7 @@ unsafe impl CheckedBitPattern for Tables {
     }
 }
 
-/// What stands in the connection map behind the lock.
+/// One value of the connection map, behind the lock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct Entry {
@@ -253,7 +255,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Brings an all-zero entry to life. Large, so it works in place.
+    /// Opens the connection in an all-zero entry. Works in place, because an entry is large.
     pub fn open(&mut self, p: &Parameters, generation: u32) {
         let (c, config) = (&mut self.connection, &p.config);
         let ordered = config.ordered != 0;
@@ -311,7 +313,8 @@ impl Entry {
 }
 
 impl Path {
-    /// The peer's address as words of its bytes in memory order; the bytes behind an IPv4 address count as 0.
+    /// Returns the peer's address as words of its bytes in memory order. The bytes after an IPv4 address count as
+    /// 0.
     pub fn peer(&self) -> [u64; 2] {
         let word = |at: usize| {
             let mut bytes = [0; 8];

@@ -1,4 +1,4 @@
-//! Packets that leave: what the context writes into each of them, acknowledgements, NACKs; and deadlines.
+//! Outgoing packets: the fields that the context writes, acknowledgements, NACKs. Also deadlines.
 
 use super::{Connection, Outgoing, State, Statistics, Step};
 use crate::ids::{Psn, Rsn};
@@ -7,32 +7,32 @@ use crate::units::{Deadline, FalconTime, Picoseconds};
 use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
 
-/// Why a NACK is sent: what it says.
+/// The reason for a NACK, as the NACK carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    code: u8,
+    code: NackCode,
     ulp_code: u8,
     rnr_timeout_code: u8,
 }
 
 impl Refusal {
-    /// There is no room for the request.
+    /// There are not enough resources for the request.
     pub(super) const NO_ROOM: Self =
         Self { code: NackCode::INSUFFICIENT_RESOURCES, ulp_code: 0, rnr_timeout_code: 0 };
 
-    /// The ULP is not ready, with the code of the delay to wait.
+    /// Returns the refusal of a ULP that is not ready. `rnr_timeout_code` is the code of the delay to wait.
     pub(super) const fn not_ready(rnr_timeout_code: u8) -> Self {
         Self { code: NackCode::RNR, ulp_code: 0, rnr_timeout_code }
     }
 
-    /// The ULP completed it in error, with its code.
+    /// Returns the refusal of a ULP that completed the request in error, with its code.
     pub(super) const fn error(ulp_code: u8) -> Self {
         Self { code: NackCode::COMPLETE_IN_ERROR, ulp_code, rnr_timeout_code: 0 }
     }
 }
 
 impl Connection {
-    /// The fields every packet has; IV and SPI are assigned here, under the lock (D-90).
+    /// Fills in the fields that every packet has. Assigns IV and SPI here, under the lock (D-90).
     #[inline(always)]
     pub(super) fn start_packet(&mut self, out: &mut Outgoing, kind: PacketType, now: Picoseconds) {
         let endpoint = &self.endpoint;
@@ -52,7 +52,7 @@ impl Connection {
         out.ulp.clear();
     }
 
-    /// The base header of a reliable packet (section 7.2).
+    /// Fills in the base header of a reliable packet (section 7.2).
     #[inline(always)]
     pub(super) fn start_reliable(
         &mut self,
@@ -68,7 +68,7 @@ impl Connection {
         self.delivery.bases_piggybacked();
     }
 
-    /// What ACK and NACK report about the path (F-9.1.6-6, F-9.1.7-1).
+    /// Fills in what ACK and NACK report about the path (F-9.1.6-6, F-9.1.7-1).
     #[inline(always)]
     fn report_path(&self, out: &mut Outgoing, card_level: u32) {
         let report = &self.delivery.ack.report;
@@ -81,7 +81,7 @@ impl Connection {
         out.cc_metadata = self.congestion.cc_metadata;
     }
 
-    /// Sends BACK or EACK with the state of this moment (F-9.1.6-6, F-7.7.2-5).
+    /// Sends BACK or EACK with the current state (F-9.1.6-6, F-7.7.2-5).
     #[inline(never)]
     pub(super) fn send_ack(&mut self, statistics: &mut Statistics, s: &mut Step, now: Picoseconds) {
         let eack = self.delivery.needs_eack();
@@ -104,7 +104,7 @@ impl Connection {
         self.delivery.ack_sent(eack);
     }
 
-    /// Sends a NACK for the packet at hand, at once (D-39, F-9.1.7).
+    /// Builds a NACK for the packet in the step's input, immediately (D-39, F-9.1.7).
     #[inline(never)]
     pub(super) fn nack(&mut self, s: &mut Step, refusal: Refusal, now: Picoseconds) {
         let out = &mut s.output.packet;
@@ -118,8 +118,8 @@ impl Connection {
         self.delivery.bases_piggybacked();
     }
 
-    /// A packet of the peer was received; a Pull Request, and all but pushes, is acknowledged with that (F-9-2,
-    /// F-9.2.2.4-5).
+    /// Marks a packet of the peer as received. This also acknowledges a Pull Request: only a push waits for the
+    /// ULP (F-9-2, F-9.2.2.4-5).
     #[inline(always)]
     pub(super) fn mark_received(&mut self, window: Window, psn: Psn, ack_request: bool, now: FalconTime) {
         match window {
@@ -134,7 +134,7 @@ impl Connection {
         self.delivery.coalesce_ack(now);
     }
 
-    /// A packet of the data window is acknowledged: a push that the ULP has taken, or one that needs no ULP.
+    /// Acknowledges a packet of the data window: a push that the ULP has taken, or a packet that needs no ULP.
     #[inline(always)]
     pub(super) fn acknowledge_data(&mut self, psn: Psn, ack_request: bool, now: FalconTime) {
         let answers = self.delivery.data_mut().rx.acknowledge(psn);
@@ -145,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Earliest deadline, if any.
+    /// Returns the earliest deadline, if any.
     #[inline(always)]
     fn earliest_deadline(&self) -> Deadline {
         self.delivery
@@ -156,8 +156,8 @@ impl Connection {
             .or_earlier(self.congestion.pacing)
     }
 
-    /// Reports the earliest deadline if the wheel does not know it, or if the step wants it reported in any case; only the
-    /// engine can tell the wheel.
+    /// Reports the earliest deadline if no deadline as early is filed with the wheel, or if the step wants it
+    /// reported in any case. Only the engine can write to the wheel.
     #[inline(always)]
     pub(super) fn report_deadline(&self, s: &mut Step, now: FalconTime) -> Deadline {
         let wanted = core::mem::replace(&mut s.output.report.file, 0) != 0;
@@ -173,7 +173,7 @@ impl Connection {
         Deadline::at(at)
     }
 
-    /// Files the earliest deadline with the wheel when it moved forward.
+    /// Files the earliest deadline with the wheel if it is earlier than the filed one.
     #[inline(always)]
     pub(super) fn file_deadline(&mut self, s: &mut Step, now: FalconTime) {
         if self.state != State::Open {

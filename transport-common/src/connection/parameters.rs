@@ -1,4 +1,4 @@
-//! What a connection is opened with.
+//! The parameters that open a connection.
 
 use super::Path;
 use crate::congestion::algorithm::AlgorithmId;
@@ -8,14 +8,14 @@ use crate::ids::{Cid, Psn, Rsn, Spi};
 use crate::limits;
 use crate::units::{Fcwnd, Ticks};
 
-/// What the connection manager fixes at setup; [`Entry::open`](super::Entry::open) hands each part to its owner.
+/// What the connection manager fixes at setup. [`Entry::open`](super::Entry::open) copies each part to its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Addresses.
     pub path: Path,
-    /// What the peer writes into packets to us.
+    /// Destination CID in packets to us.
     pub local_cid: Cid,
-    /// What we write into packets to the peer.
+    /// Destination CID in packets to the peer.
     pub peer_cid: Cid,
     /// Destination function expected in packets to us (D-15).
     pub local_function: u32,
@@ -23,39 +23,43 @@ pub struct Config {
     pub peer_function: u32,
     /// 1: requests are delivered and completed in RSN order (F-5-1).
     pub ordered: u8,
-    /// 1: a UDP checksum is sent (D-91).
+    /// 1: packets carry a UDP checksum (D-91).
     pub checksum: u8,
-    /// RNR timeout code sent when no receive is posted (F-7.8-9).
+    /// RNR timeout code to send when no receive is posted (F-7.8-9).
     pub rnr_timeout_code: u8,
-    /// Percent of packets with AR above the threshold (F-9.1.3.1-2).
+    /// Percent of packets that carry AR while fcwnd is above the threshold (F-9.1.3.1-2).
     pub ack_request_percent: u8,
-    /// AR on every packet while fcwnd is at or below this many packets (F-9.1.3.1-2).
+    /// Every packet carries AR while fcwnd is at or below this many packets (F-9.1.3.1-2).
     pub ack_request_threshold: u32,
     /// Out-of-order distance of early retransmission (F-9.1.4-1).
     pub ooo_threshold: u32,
-    /// Timeout retransmissions before a Resync, and Resync retransmissions before the end (D-46).
+    /// Timeout retransmissions before a Resync. Also the retransmissions of the Resync before the connection fails
+    /// (D-46).
     pub max_retransmit_attempts: u32,
     /// Coalescing time of acknowledgements.
     pub ack_coalescing: Ticks,
-    /// A transaction that did not complete for this long completes `LocalTO` (F-11-19).
+    /// A transaction that is not completed after this time completes with `LocalTO` (F-11-19).
     pub transaction_timeout: Ticks,
-    /// Largest user data of one transaction of ours, bytes.
+    /// Largest user data of one of our transactions, bytes.
     pub max_segment: u32,
-    /// Largest user data that we answer a READ of the peer's with: what Pull Data holds, bytes. 0 stands for `max_segment`.
+    /// Largest user data in our response to a READ of the peer, bytes: what one Pull Data holds. 0 stands for
+    /// `max_segment`.
     pub max_answer: u32,
-    /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256; 0 stands for 256, which does not
-    /// smooth (F-10.2-2, D-61).
+    /// Weight of a new value in the smoothed occupancy of the receive pools, in 1/256. 0 stands for 256: no
+    /// smoothing (F-10.2-2, D-61).
     pub occupancy_weight: u32,
-    /// Requests held for the ULP at which the packet pool counts as full; the thresholds of the 32 levels divide what
-    /// lies below evenly (F-10.2-3, D-76). 0 stands for all that a connection can hold.
+    /// Number of requests held for the ULP at which the packet pool counts as full. The thresholds of the 32
+    /// levels divide the range below it evenly (F-10.2-3, D-76). 0 stands for all that a connection can hold.
     pub full_packet_pool: u16,
-    /// Receive cells of the node in use at which the buffer pool counts as full, likewise. 0 stands for all there are.
+    /// Number of the node's receive cells in use at which the buffer pool counts as full, with the same levels. 0
+    /// stands for all cells.
     pub full_buffer_pool: u16,
     /// Replay protection margin in picoseconds (F-9.2.1-7).
     pub replay_margin: u64,
 }
 
-/// What both ends have to agree on, and the tuning of this end: the input of [`Entry::open`](super::Entry::open).
+/// The values that both ends have to agree on, and the tuning of this end: the input of
+/// [`Entry::open`](super::Entry::open).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// See [`Config`].
@@ -82,7 +86,7 @@ pub struct Parameters {
     pub ncwnd: u32,
     /// Initial retransmission timeout.
     pub rto: Ticks,
-    /// Congestion control; whoever opens the entry starts its queues with the same.
+    /// Congestion control settings. The code that opens the entry gives the same settings to its queues.
     pub settings: Settings,
 }
 
@@ -98,7 +102,7 @@ pub struct Initial {
 }
 
 impl Parameters {
-    /// Whether the numbers are in range; the error names the first that is not.
+    /// Checks whether the numbers are in range. The error names the first one that is not.
     ///
     /// # Errors
     /// The name of the field and its range.

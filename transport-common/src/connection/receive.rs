@@ -1,4 +1,4 @@
-//! What a received packet does to its connection: the steps of the wire program (D-23).
+//! Effects of a received packet on its connection: the steps of the wire program (D-23).
 
 use super::application::Application;
 use super::{Entry, INITIAL_HOP_LIMIT, State, Step, WorkDone, WorkKind, requests, sender};
@@ -21,8 +21,8 @@ const BACK: u8 = PacketType::Back as u8;
 const EACK: u8 = PacketType::Eack as u8;
 
 impl Entry {
-    /// The packet in `s.input` arrived for this connection. If that gives work to do, [`on_work_done`](Self::on_work_done)
-    /// follows under the same hold of the lock; else the step is over.
+    /// Processes the packet in `s.input`. If this requests work, [`on_work_done`](Self::on_work_done) follows in
+    /// the same lock hold. Otherwise the step is complete.
     #[inline(always)]
     pub fn on_packet<Q: Queues>(&mut self, s: &mut Step, queues: &Q, now: Picoseconds) {
         s.begin();
@@ -42,7 +42,7 @@ impl Entry {
         }
     }
 
-    /// Steps 2 to 4 of D-23: alive, function, SPI, replay. A refused packet changes nothing but counters.
+    /// Does steps 2 to 4 of D-23: state, function, SPI, replay. A refused packet changes only counters.
     #[inline(always)]
     fn refuse_packet(&mut self, p: &Packet, now: Picoseconds) -> Option<Counter> {
         let c = &mut self.connection;
@@ -61,12 +61,13 @@ impl Entry {
             self.tables.statistics.security_drops += 1;
             return refused;
         }
-        c.endpoint.path.vlan = p.vlan; // D-86: answered with the same tag
+        c.endpoint.path.vlan = p.vlan; // D-86: the reply carries the same tag
         c.endpoint.path.vlan_tci = p.vlan_tci;
         None
     }
 
-    /// Takes over an acknowledgement: packet delivery judges it, and whoever had something in the packets hears of it.
+    /// Applies an acknowledgement: updates packet delivery, then passes the acknowledged packets to the initiator
+    /// and the target.
     #[inline(always)]
     fn acknowledge(&mut self, ack: &Acknowledgement, queues: &impl Queues) -> AckVerdict {
         if self.connection.delivery.knows(ack) {
@@ -107,7 +108,7 @@ impl Entry {
             }
             let code = match packet.resync() {
                 Some(code) => {
-                    // It may have ended before, and kept its place for the packet alone.
+                    // The transaction may have ended before and kept its table entry only for this packet.
                     c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
                     CompletionCode::of_resync(code)
                 }
@@ -122,7 +123,7 @@ impl Entry {
         }
     }
 
-    /// BACK, EACK, NACK.
+    /// Processes BACK, EACK and NACK.
     #[inline(always)]
     fn on_acknowledgement(&mut self, s: &mut Step, queues: &impl Queues, now: FalconTime) {
         match self.acknowledge(&s.input.packet.acknowledgement, queues) {
@@ -136,7 +137,8 @@ impl Entry {
         let (rtt, mut is_new) = c.congestion.sample_rtt(packet);
         let mut eack_drop = false;
         if packet.kind == EACK {
-            eack_drop = c.delivery.detect_loss(&mut tables.packets, &packet.acknowledgement, now, rtt);
+            let age = c.congestion.loss_age(rtt, queues.settings());
+            eack_drop = c.delivery.detect_loss(&mut tables.packets, &packet.acknowledgement, now, age);
         } else if packet.kind == NACK {
             tables.statistics.nacks_received += 1;
             let nack = nack_report(packet);
@@ -154,13 +156,14 @@ impl Entry {
             }
         }
         if is_new {
-            c.congestion.on_acknowledgement(&mut s.output.event, packet, eack_drop, now);
+            let at = (queues.settings(), now);
+            c.congestion.on_acknowledgement(&mut s.output.event, packet, eack_drop, at);
             s.output.report.delays = 1;
             s.output.report.decide = 1;
         }
     }
 
-    /// Packets with a base header: measurements, piggyback, window, transaction sublayer.
+    /// Processes a packet with a base header: measurements, piggyback, window, transaction sublayer.
     #[inline(always)]
     fn on_reliable(&mut self, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
         self.tables.statistics.packets_received += 1;
@@ -170,7 +173,7 @@ impl Entry {
         let hops = INITIAL_HOP_LIMIT.wrapping_sub(p.hop_limit);
         self.connection.delivery.observe(t1, t2, hops, p.congestion_experienced);
         match self.acknowledge(&p.acknowledgement, queues) {
-            AckVerdict::Stale => s.output.report.raised.raise(Counter::AckStale), // D-35: the piggyback alone
+            AckVerdict::Stale => s.output.report.raised.raise(Counter::AckStale), // D-35: only the piggyback is stale
             AckVerdict::Invalid => s.output.report.raised.raise(Counter::AckInvalid),
             _ => {}
         }
@@ -184,7 +187,8 @@ impl Entry {
                 self.tables.statistics.duplicates += 1;
                 self.connection.delivery.coalesce_ack(ticks); // D-22
                 if s.input.packet.kind == RESYNC {
-                    // Its sender waits for the ACK (D-25). A Pull Request is acknowledged on receipt: it may still be held.
+                    // The sender of the Resync waits for the ACK (D-25). A Pull Request is acknowledged on
+                    // receipt, so it may still be held.
                     self.connection.delivery.request_ack();
                     if window == Window::Request {
                         requests::end_held_pull(self, s);
@@ -204,8 +208,8 @@ impl Entry {
         }
     }
 
-    /// Pull Data that is new in the data window: finds its transaction and says where the data goes
-    /// (F-8.4.3.2-1..3). The PSN is acknowledged whatever comes of it (D-23).
+    /// Processes Pull Data that is new in the data window: finds its transaction and decides where the data goes
+    /// (F-8.4.3.2-1..3). The PSN is acknowledged in every case (D-23).
     #[inline(always)]
     fn on_answer(&mut self, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
         let Self { connection: c, tables } = self;
@@ -218,7 +222,7 @@ impl Entry {
         c.delivery.data_mut().rx.mark_answer(psn);
         let op = &s.input.operation;
         queues.load_work_request(rsn, &mut s.work_request);
-        let verdict = rdma::check_answer(op, t.opcode, t.length, &s.work_request);
+        let verdict = rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request);
         let work = &mut s.output.work;
         t.length = op.length;
         match verdict {
@@ -231,7 +235,7 @@ impl Entry {
         work.value = op.swap_or_add;
         c.acknowledge_data(psn, ack_request, now.ticks());
         let end = match verdict {
-            AnswerVerdict::Error => (CompletionCode::Ack, op.code, true), // D-45
+            AnswerVerdict::Error => (CompletionCode::Ack, op.code.0, true), // D-45
             AnswerVerdict::Misfit => (CompletionCode::OperationError, 0, true),
             _ => return,
         };
@@ -239,7 +243,8 @@ impl Entry {
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
 
-    /// What the step wanted done is done: the ULP's acknowledgement, or the reason why not.
+    /// Continues the step after the requested work succeeded or failed: acknowledges the request, or refuses it
+    /// with a reason.
     #[inline(always)]
     pub fn on_work_done(&mut self, s: &mut Step, queues: &impl Queues, work: WorkDone, now: Picoseconds) {
         let rsn = Rsn(s.input.packet.rsn);
@@ -247,13 +252,13 @@ impl Entry {
             WorkKind::PlaceRequest if work.done => requests::placed(self, s, queues, now),
             WorkKind::PlaceRequest => {
                 let place = &s.output.work.place;
-                if place.flags != 0 {
+                if !place.flags.is_empty() {
                     self.connection.responder.failed(rsn, place, Application(queues));
                 }
-                requests::refused(self, s, UlpCode::OPERATIONAL, now);
+                requests::refused(self, s, UlpCode::OPERATIONAL.0, now);
             }
             WorkKind::CompareSwap | WorkKind::FetchAdd => {
-                requests::answered(self, s, (AnswerKind::Atomic, 0, work.value), now);
+                requests::answered(self, s, (AnswerKind::Atomic, UlpCode::NONE, work.value), now);
             }
             WorkKind::PlaceResponse | WorkKind::StoreValue => {
                 let code = if work.done { CompletionCode::Ack } else { CompletionCode::OperationError };
@@ -267,19 +272,20 @@ impl Entry {
         sender::reply(self, s, queues, now);
     }
 
-    /// A held request whose turn has come; nothing is marked. Its payload is brought into a frame and parsed, then
-    /// [`on_held`](Self::on_held) follows under the same hold of the lock.
+    /// Returns the held request that is next, if there is one. Changes no state of that request. The caller copies
+    /// its payload into a frame and parses it. Then [`on_held`](Self::on_held) follows in the same lock hold.
     #[inline(always)]
     pub fn next_held(&mut self) -> Option<Held> {
         let target = &self.connection.target;
-        // Without an order only those that wait for the ULP are held; with one a Resync may have to be passed.
+        // An unordered connection holds only requests that wait for the ULP. An ordered one may have to pass over
+        // a Resync.
         if self.connection.state != State::Open || (target.held == 0 && target.ordered == 0) {
             return None;
         }
         self.connection.target.next_held(&mut self.tables.requests)
     }
 
-    /// The held request stands in the frame again, and in `s.input`: the ULP gets it.
+    /// Delivers a held request to the ULP. Its payload is in the frame again, and parsed in `s.input`.
     #[inline(always)]
     pub fn on_held(&mut self, s: &mut Step, queues: &impl Queues, key: u32, now: Picoseconds) {
         s.output.work.key = key;
@@ -291,7 +297,7 @@ impl Entry {
     }
 }
 
-/// The NACK in a packet.
+/// Returns the NACK in a packet.
 #[inline(always)]
 fn nack_report(p: &Packet) -> NackReport {
     NackReport {

@@ -1,4 +1,4 @@
-//! What becomes of the peer's requests: order, the ULP, receive cells.
+//! Processing of the peer's requests: order, the ULP, receive cells.
 
 use super::application::Application;
 use super::outgoing::Refusal;
@@ -10,7 +10,7 @@ use crate::queues::Queues;
 use crate::transaction::{
     Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, TargetRequest,
 };
-use crate::ulp::rdma::{Answer, AnswerKind, OperationKind, PullVerdict, PushVerdict};
+use crate::ulp::rdma::{Answer, AnswerKind, OperationKind, PullVerdict, PushVerdict, UlpCode};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
@@ -19,7 +19,8 @@ const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
 const PULL_DATA: u8 = PacketType::PullData as u8;
 const PUSH_DATA: u8 = PacketType::PushData as u8;
 
-/// A Push Data or Pull Request that is new in its window: its order says when the ULP gets it.
+/// Processes a Push Data or Pull Request that is new in its window. Its place in the order decides when the ULP
+/// gets it.
 #[inline(always)]
 pub(super) fn on_request(
     entry: &mut Entry,
@@ -50,7 +51,8 @@ pub(super) fn on_request(
             nack(entry, s, Refusal::NO_ROOM, now);
         }
         Arrived::Past => {
-            // D-53: a protocol error; acknowledged, or its sender would repeat it for ever.
+            // D-53: a protocol error. The packet is acknowledged, because its sender would otherwise repeat it for
+            // ever.
             s.output.report.raised.raise(Counter::DropRsn);
             match window {
                 Window::Data => c.acknowledge_data(psn, false, now.ticks()),
@@ -60,7 +62,7 @@ pub(super) fn on_request(
     }
 }
 
-/// A packet whose PSN was received before (D-21): what follows depends on what became of the request.
+/// Processes a packet whose PSN was received before (D-21), according to the state of its request.
 #[inline(never)]
 pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let Entry { connection: c, tables } = entry;
@@ -75,7 +77,7 @@ pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     };
     let refusal = match duplicate {
         Duplicate::Deliver => {
-            // D-43: this copy is as good as the one in the cell.
+            // D-43: this copy is as good as the one in the receive cell.
             s.output.work.key = key;
             s.output.work.held = 1;
             return deliver(entry, s, queues, now);
@@ -88,8 +90,8 @@ pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     nack(entry, s, refusal, now);
 }
 
-/// A Resync in the window: the PSN is received and acknowledged whatever it was before, and its transaction
-/// is over (F-9.2.5-1, D-25).
+/// Processes a Resync in the window: its PSN is received and acknowledged in every state, and its transaction is
+/// over (F-9.2.5-1, D-25).
 #[inline(always)]
 pub(super) fn on_resync(
     entry: &mut Entry,
@@ -102,7 +104,7 @@ pub(super) fn on_resync(
     let p = &s.input.packet;
     let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
     if p.resync_type == PULL_DATA {
-        // Any other code leaves the pull to its timeout (D-25).
+        // With any other code the pull stays open until its timeout (D-25).
         let reset = p.resync_code == ResyncCode::LOCAL_XLR;
         if reset && c.initiator.waiting_pull(&mut tables.transactions, rsn).is_some() {
             c.delivery.data_mut().rx.mark_answer(psn);
@@ -114,10 +116,10 @@ pub(super) fn on_resync(
         let pull = window == Window::Request;
         let Some(cell) = c.target.resync(&mut tables.requests, rsn, psn, pull) else {
             s.output.report.raised.raise(Counter::DropResources);
-            return; // it comes again
+            return; // the peer sends it again
         };
         s.output.report.free_cell = cell;
-        s.output.report.wake = 1; // the next in order may wait in a cell
+        s.output.report.wake = 1; // the next request in order may wait in a cell
     }
     match window {
         Window::Data => c.acknowledge_data(psn, true, now.ticks()),
@@ -143,8 +145,8 @@ pub(super) fn end_held_pull(entry: &mut Entry, s: &mut Step) {
     }
 }
 
-/// Hands the request in `s.input` to the ULP: a new packet, or one that was held (`work.held`). What the ULP wants done
-/// first becomes the step's work.
+/// Delivers the request in `s.input` to the ULP: a new packet, or a request that was held (`work.held`). If the
+/// ULP wants something done first, that becomes the step's work.
 #[inline(always)]
 pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let c = &mut entry.connection;
@@ -178,7 +180,8 @@ pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now
     }
 }
 
-/// The data of a push stands in memory: the ULP acknowledges it, so does packet delivery (F-6.1.1.1-2).
+/// Completes a push after its data is in memory: the ULP acknowledges it, and so does packet delivery
+/// (F-6.1.1.1-2).
 #[inline(always)]
 pub(super) fn placed(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let c = &mut entry.connection;
@@ -194,12 +197,12 @@ pub(super) fn placed(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
     request_over(entry, s);
 }
 
-/// A pull is answered: its Pull Data goes out in the order of the requests (8.5.3.2).
+/// Queues the response to a pull. The Pull Data is sent in the order of the requests (8.5.3.2).
 #[inline(never)]
 pub(super) fn answered(
     entry: &mut Entry,
     s: &mut Step,
-    (kind, code, value): (AnswerKind, u8, u64),
+    (kind, code, value): (AnswerKind, UlpCode, u64),
     now: Picoseconds,
 ) {
     let c = &mut entry.connection;
@@ -209,7 +212,7 @@ pub(super) fn answered(
         c.mark_received(Window::Request, Psn(p.psn), p.ack_request != 0, now.ticks());
     }
     let answer = match kind {
-        // Of a payload that is no operation nothing was parsed.
+        // If the payload is not a valid operation, no fields of it were parsed.
         AnswerKind::Error => Answer { kind, code, ..Answer::default() },
         AnswerKind::Atomic => Answer { operand: value, kind, ..Answer::default() },
         AnswerKind::Read => {
@@ -221,7 +224,7 @@ pub(super) fn answered(
     request_over(entry, s);
 }
 
-/// The ULP completes a push in error (F-8.5.3.5-1); the entry waits for the peer's Resync.
+/// Completes a push in error for the ULP (F-8.5.3.5-1). Its table entry waits for the peer's Resync.
 #[inline(never)]
 pub(super) fn refused(entry: &mut Entry, s: &mut Step, code: u8, now: Picoseconds) {
     let c = &mut entry.connection;
@@ -238,7 +241,7 @@ pub(super) fn refused(entry: &mut Entry, s: &mut Step, code: u8, now: Picosecond
     cells_changed(entry, s);
 }
 
-/// The ULP says RNR to a push: kept in a cell and NACKed (D-42, D-43).
+/// Processes an RNR of the ULP for a push: the push is kept in a receive cell and NACKed (D-42, D-43).
 #[inline(never)]
 pub(super) fn not_ready(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let c = &mut entry.connection;
@@ -255,13 +258,13 @@ pub(super) fn not_ready(entry: &mut Entry, s: &mut Step, queues: &impl Queues, n
     nack(entry, s, Refusal::not_ready(code), now);
 }
 
-/// The payload of the request stands in `cell`, or there was none to be had.
+/// Books a request as held after its payload was copied into `cell`. Refuses it if no cell was free ([`NO_CELL`]).
 #[inline(never)]
 pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: u32, now: Picoseconds) {
     let c = &mut entry.connection;
     let (p, work) = (&s.input.packet, &s.output.work);
     if cell == NO_CELL {
-        // An RNR NACK already says that the packet has to come again (D-43).
+        // An RNR NACK already makes the peer send the packet again (D-43).
         if s.output.packet.present == 0 {
             s.output.report.raised.raise(Counter::DropResources);
             nack(entry, s, Refusal::NO_ROOM, now);
@@ -294,7 +297,7 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
     }
 }
 
-/// The request at hand is over: its place in the table is free, and so is the cell it was held in.
+/// Ends the current request: frees its table entry and its receive cell, if it was held.
 #[inline(always)]
 pub(super) fn request_over(entry: &mut Entry, s: &mut Step) {
     if s.output.work.held != 0 {
@@ -304,11 +307,11 @@ pub(super) fn request_over(entry: &mut Entry, s: &mut Step) {
         cells_changed(entry, s);
     }
     if entry.connection.target.held != 0 {
-        s.output.report.wake = 1; // the next in order may wait in a cell
+        s.output.report.wake = 1; // the next request in order may wait in a cell
     }
 }
 
-/// A cell is given back, if the step says so.
+/// Updates the occupancy if the step gives a cell back.
 #[inline(always)]
 pub(super) fn cells_changed(entry: &mut Entry, s: &Step) {
     if s.output.report.free_cell != NO_CELL {
@@ -317,7 +320,8 @@ pub(super) fn cells_changed(entry: &mut Entry, s: &Step) {
     }
 }
 
-/// The ULP waits for a receive: the application is asked to ring when it posts one. It may have just done so.
+/// Asks the application to ring the doorbell when it posts a receive, because the ULP waits for one. Then checks
+/// again: the application may have posted one just before.
 #[inline(always)]
 fn ask_for_receive(c: &mut super::Connection, s: &mut Step, queues: &impl Queues) {
     queues.set_receive_wanted(1);
@@ -327,7 +331,7 @@ fn ask_for_receive(c: &mut super::Connection, s: &mut Step, queues: &impl Queues
     }
 }
 
-/// Sends a NACK for the packet at hand.
+/// Sends a NACK for the packet in the step's input.
 #[inline(always)]
 fn nack(entry: &mut Entry, s: &mut Step, refusal: Refusal, now: Picoseconds) {
     entry.tables.statistics.nacks_sent += 1;

@@ -1,4 +1,5 @@
-//! What a connection sends, and when: timers, the order of F-8.3 and D-29, the answer in the frame that asked.
+//! What a connection sends, and when: timers, the order of F-8.3 and D-29, the reply in the frame that asked for
+//! it.
 
 use super::application::Application;
 use super::{Entry, Outgoing, Serviced, State, Statistics, Step, WorkKind};
@@ -50,12 +51,12 @@ pub(super) fn service_open<Q: Queues>(
         s.output.report.wake = 1;
     }
     if entry.connection.state != State::Open {
-        s.output.report.wake = 1; // a timer ended it
+        s.output.report.wake = 1; // a timer ended the connection
     }
     serviced
 }
 
-/// A connection that ended: everything outstanding is completed and given back, some at each service.
+/// Ends a connection: completes all outstanding work and gives its resources back, a part at each service.
 #[inline(always)]
 pub(super) fn wind_up(entry: &mut Entry, s: &mut Step, queues: &impl Queues) {
     let Entry { connection: c, tables } = entry;
@@ -96,8 +97,8 @@ pub(super) fn run_timers(entry: &mut Entry, queues: &impl Queues, now: FalconTim
     }
 }
 
-/// Packet delivery finds out what timed out. What is exhausted ends the connection (F-11-6); whoever had something in it
-/// hears of that.
+/// Lets packet delivery find the packets that timed out. If one is exhausted, the connection fails (F-11-6), and
+/// the initiator learns which transactions were in exhausted packets.
 #[inline(never)]
 fn on_retransmission_timer(entry: &mut Entry, now: FalconTime) {
     let Entry { connection: c, tables } = entry;
@@ -123,8 +124,8 @@ fn note_exhausted(entry: &mut Entry, window: Window, exhausted: &mut Bitmap128) 
     }
 }
 
-/// The order of F-8.3 and D-29: acknowledgement, retransmission, what waits for delivery, then new packets of
-/// initiator and target in turn.
+/// Chooses what to send, in the order of F-8.3 and D-29: an acknowledgement, a retransmission, a held request to
+/// deliver, then new packets of initiator and target alternately.
 #[inline(always)]
 pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now: Picoseconds) -> Serviced {
     let Entry { connection: c, tables } = entry;
@@ -155,7 +156,7 @@ pub(super) fn choose<Q: Queues>(entry: &mut Entry, s: &mut Step, queues: &Q, now
     if sent { Serviced::Done } else { Serviced::Nothing }
 }
 
-/// Whether a reliable packet waits, should the gate let it pass.
+/// Returns whether a reliable packet waits to be sent, if the gate lets it pass.
 #[inline(always)]
 pub(super) fn has_packet_to_send(entry: &Entry, queues: &impl Queues) -> bool {
     let c = &entry.connection;
@@ -231,7 +232,7 @@ pub(super) fn send_new(
     out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last_of_burst) as u8;
 }
 
-/// Sends a Resync with a fresh PSN in place of a request that ended before it was sent: the target of an ordered
+/// Sends a Resync with a new PSN in place of a request that ended before it was sent. The target of an ordered
 /// connection has to pass its RSN (D-47).
 #[inline(never)]
 fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, u8), now: Picoseconds) {
@@ -251,7 +252,8 @@ fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, u8), now: Picos
     entry.tables.statistics.resyncs_sent += 1;
 }
 
-/// Sends the oldest response that is ready, if nothing stands before it and the gate is open (F-9.1.2-2).
+/// Sends the oldest response that is ready, if no retransmission of Pull Data comes first and the gate is open
+/// (F-9.1.2-2).
 #[inline(always)]
 pub(super) fn send_response(entry: &mut Entry, s: &mut Step, now: Picoseconds) -> bool {
     entry.connection.target.has_response() && send_next_response(entry, s, now)
@@ -277,7 +279,7 @@ pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picosecon
     true
 }
 
-/// Sends the retransmission that is next, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
+/// Sends the next retransmission, with its original PSN (F-9.1.5-2) or as a Resync (F-9.1.8-2).
 #[inline(never)]
 pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) -> bool {
     let Entry { connection: c, tables } = entry;
@@ -320,12 +322,13 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
     true
 }
 
-/// Fills the frame at hand, if it is free: with a response, else with an ACK that is due. Then asks for the
-/// engine if something is left.
+/// Fills the received frame with a reply, if the frame is free: with a response, otherwise with an ACK that is
+/// due. Then asks for a service by the engine if something is left.
 ///
-/// Where a response takes the frame that an ACK asked for could have had, the response asks for an ACK in turn, whose frame
-/// is free for ours: a round trip later, which is sooner than a sleeping engine wakes. Should it be lost, the response's
-/// timer brings the engine. One that is awake sends the ACK at once.
+/// A response may take the frame that a requested ACK could have used. Then the response asks for an ACK in turn.
+/// The frame of that ACK is free for ours. It arrives one round trip later, which is earlier than a sleeping
+/// engine wakes up. If it is lost, the response's timer brings the engine. An engine that is awake sends the ACK
+/// at once.
 #[inline(always)]
 pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let busy = s.output.packet.present != 0;
@@ -344,7 +347,7 @@ pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: 
     entry.connection.report_deadline(s, now.ticks());
 }
 
-/// Whether the engine could have something to do for this connection beside an ACK, whatever the time.
+/// Returns whether the engine could have work for this connection other than an ACK, independent of the time.
 #[inline(always)]
 fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
     let c = &entry.connection;

@@ -1,27 +1,28 @@
-//! What a connection does when the engine services it: the steps of the transmit pipeline.
+//! The service of a connection by the engine: the steps of the transmit pipeline.
 
 use super::{Entry, Outgoing, State, Step, sender};
 use crate::ids::Psn;
 use crate::packet_delivery::Window;
-use crate::queues::{Queues, command};
+use crate::queues::{Command, Queues};
 use crate::units::{Deadline, Picoseconds};
 use crate::wire::PacketType;
 
-/// What came of a service.
+/// Result of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Serviced {
     /// There was nothing to do.
     Nothing,
-    /// Something was done, and a packet may stand in the step's output.
+    /// Something was done. A packet may be in the step's output.
     Done,
     /// A held request has to be delivered: see [`Entry::next_held`].
     Held,
 }
 
 impl Entry {
-    /// The engine services this connection; `fired` when the timing wheel sent it. At most one packet comes of it, or a held
-    /// request is to be delivered; `report.wake` asks for another service, `report.file` for a place in the wheel.
+    /// Services this connection. `fired` is true if the timing wheel caused the service. At most one packet
+    /// results, or one held request to deliver. `report.wake` asks for another service, `report.file` for a place
+    /// in the wheel.
     #[inline(always)]
     pub fn on_service<Q: Queues>(
         &mut self,
@@ -35,8 +36,8 @@ impl Entry {
         if fired {
             c.service.filed = Deadline::NONE;
         }
-        // A connection that failed is closed like any other, or its slot would stay taken.
-        if c.state != State::Closed && queues.command() == command::CLOSE {
+        // A failed connection is closed like any other. Otherwise its slot would stay in use.
+        if c.state != State::Closed && queues.command() == Command::CLOSE {
             c.state = State::Closing;
         }
         if c.state != State::Open {
@@ -51,9 +52,10 @@ impl Entry {
         serviced
     }
 
-    /// The packet that was booked could not be built. A reliable one is sent again by the engine as soon as possible; in
-    /// place of an ACK or NACK an ACK leaves: a NACK is not repeated, nothing was marked for its packet, so that the next
-    /// copy is refused likewise (D-39). Of a connection that was closed and opened since then nothing is changed.
+    /// Books that a packet could not be built. The engine sends a reliable packet again as soon as possible. In
+    /// place of an ACK or NACK an ACK is sent. A NACK is not repeated: nothing was marked for its packet, so the
+    /// next copy is refused in the same way (D-39). If the connection was closed and opened again since then,
+    /// nothing changes.
     #[inline(always)]
     pub fn not_sent(&mut self, packet: &Outgoing) {
         let Self { connection: c, tables } = self;
@@ -70,7 +72,8 @@ impl Entry {
             let window = if request { Window::Request } else { Window::Data };
             return c.delivery.not_sent(&mut tables.packets, window, Psn(packet.psn));
         }
-        // Without branches: the compiler would make a table of them, whose bounds the verifier does not see.
+        // Without branches: the compiler would turn them into a table, and the verifier cannot see the bounds of
+        // its index.
         let statistics = &mut tables.statistics;
         statistics.nacks_sent = statistics.nacks_sent.wrapping_sub(nack as u64);
         statistics.eacks_sent = statistics.eacks_sent.wrapping_sub(eack as u64);

@@ -1,5 +1,5 @@
-//! What goes into a step of a connection and what comes out. In the kernel one of these stands in each CPU's scratch map,
-//! because the stack is 512 bytes; nothing in it survives from frame to frame.
+//! Input and output of a step of a connection. In the kernel each CPU's scratch map holds one of these, because
+//! the stack is 512 bytes. Nothing in it survives from frame to frame.
 
 use super::Path;
 use crate::congestion::event::Event;
@@ -8,33 +8,35 @@ use crate::congestion::result::Outcome;
 use crate::counters::Raised;
 use crate::transaction::NO_CELL;
 use crate::ulp::rdma::{Operation, Payload, Place, Region, WorkRequest};
+use crate::wire::nack::NackCode;
 use crate::wire::packet::Packet;
+use crate::wire::resync::ResyncCode;
 
-/// Written by the datapath before a step, read by steps.
+/// Input of a step: the datapath writes it, steps read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// What came in.
+    /// The received packet.
     pub packet: Packet,
-    /// Its ULP part.
+    /// The ULP part of the packet.
     pub operation: Operation,
-    /// Region named by the operation's R_Key.
+    /// The memory region that the operation's R_Key names.
     pub region: Region,
     /// The event queues.
     pub event_queues: AdmissionView,
-    /// Congestion result to be applied, if `has_outcome`.
+    /// Congestion result to apply, if `has_outcome` is 1.
     pub outcome: Outcome,
     /// 1: there is a congestion result.
     pub has_outcome: u32,
-    /// Receive cells of the node in use.
+    /// Receive cells of the node that are in use.
     pub cells_in_use: u32,
     /// Occupancy level of the card's own receive buffer, 0..31.
     pub rx_buffer_level: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
 }
 
-/// What a step wants done before it can go on.
+/// The work that a step needs before it can continue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WorkKind {
@@ -47,33 +49,33 @@ pub enum WorkKind {
     CompareSwap = 2,
     /// Execute fetch and add.
     FetchAdd = 3,
-    /// Copy the data of an answer into memory.
+    /// Copy the data of a pull's response into memory.
     PlaceResponse = 4,
-    /// Store the value of an answer in memory.
+    /// Store the value of a pull's response in memory.
     StoreValue = 5,
     /// Keep the payload in a receive cell.
     Hold = 6,
 }
 
-/// What a step wants done; [`Entry::on_work_done`](super::Entry::on_work_done) follows under the same hold of the lock.
+/// The work that a step needs. [`Entry::on_work_done`](super::Entry::on_work_done) follows in the same lock hold.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// What.
+    /// Kind of work.
     pub kind: WorkKind,
-    /// 1: the request stands in the table already, it was held.
+    /// 1: the request is already in the table, because it was held.
     pub held: u8,
-    /// 1: the request that is to be held is answered with RNR.
+    /// 1: the request to hold is answered with RNR.
     pub rnr: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: u8,
-    /// Place of the request in its table.
+    /// Index of the request in its table.
     pub key: u32,
     /// Bytes of data.
     pub length: u32,
-    /// 0.
+    /// Always 0.
     pub reserved2: u32,
-    /// Where in the node's memory, and what the ULP makes of it.
+    /// The place in the node's memory, and what the ULP does with it.
     pub place: Place,
     /// Value to store, swap value or addend.
     pub value: u64,
@@ -81,12 +83,12 @@ pub struct Work {
     pub compare: u64,
 }
 
-/// How the work ended.
+/// Result of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkDone {
     /// False: the platform could not copy.
     pub done: bool,
-    /// What an atomic found.
+    /// Value that an atomic operation found.
     pub value: u64,
     /// The receive cell that was filled, or [`NO_CELL`].
     pub cell: u32,
@@ -96,43 +98,43 @@ pub struct WorkDone {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outgoing {
-    /// 1: there is one.
+    /// 1: there is a packet to send.
     pub present: u8,
     /// Packet type.
     pub kind: u8,
     /// Ack Request.
     pub ack_request: u8,
     /// Resync code.
-    pub resync_code: u8,
-    /// Type a Resync replaces.
+    pub resync_code: ResyncCode,
+    /// Packet type that a Resync replaces.
     pub resync_type: u8,
     /// Window of a reliable packet.
     pub window: u8,
     /// PSP version.
     pub psp_version: u8,
-    /// Forward hops reported.
+    /// Forward hops to report.
     pub forward_hops: u8,
-    /// Receive buffer level reported.
+    /// Receive buffer level to report.
     pub rx_buffer_level: u8,
     /// NACK code.
-    pub nack_code: u8,
-    /// NACK: RNR timeout code.
+    pub nack_code: NackCode,
+    /// RNR timeout code of a NACK.
     pub rnr_timeout_code: u8,
-    /// NACK: code of the target ULP.
+    /// Code of the target ULP in a NACK.
     pub ulp_code: u8,
-    /// NACK: W bit.
+    /// W bit of a NACK.
     pub nack_window: u8,
     /// OWN bit of the request window.
     pub own_request: u8,
     /// OWN bit of the data window.
     pub own_data: u8,
-    /// 1: with UDP checksum (D-91).
+    /// 1: the packet carries a UDP checksum (D-91).
     pub checksum: u8,
     /// Destination CID.
     pub dest_cid: u32,
     /// Destination function.
     pub dest_function: u32,
-    /// ECN count reported.
+    /// ECN count to report.
     pub ecn_count: u32,
     /// PSN.
     pub psn: u32,
@@ -146,9 +148,9 @@ pub struct Outgoing {
     pub t1: u32,
     /// T2.
     pub t2: u32,
-    /// What the rate update engine tells the peer's, 24 bits (D-07).
+    /// Metadata from our rate update engine to the peer's, 24 bits (D-07).
     pub cc_metadata: u32,
-    /// Incarnation of the connection that sends it.
+    /// Generation of the connection that sends the packet.
     pub generation: u32,
     /// Base of our data receive window.
     pub data_base: u32,
@@ -156,19 +158,19 @@ pub struct Outgoing {
     pub request_base: u32,
     /// IV.
     pub iv: u64,
-    /// EACK bitmaps.
+    /// EACK bitmap of acknowledged packets in the data window.
     pub data_acknowledged: [u64; 2],
-    /// EACK bitmaps.
+    /// EACK bitmap of received packets in the data window.
     pub data_received: [u64; 2],
-    /// EACK bitmap.
+    /// EACK bitmap of the request window.
     pub request: u64,
     /// ULP part.
     pub ulp: Payload,
-    /// Where to.
+    /// Path of the packet.
     pub path: Path,
 }
 
-/// What a step reports beside its packet and its work.
+/// What a step reports besides its packet and its work.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -180,37 +182,37 @@ pub struct Report {
     pub decide: u8,
     /// 1: [`Output::event`] is for the event queues.
     pub event: u8,
-    /// 1: [`Output::event`] holds the delays of an acknowledgement. Only received packets have some.
+    /// 1: [`Output::event`] holds the delays of an acknowledgement. Only received packets set this.
     pub delays: u8,
     /// 1: the engine has to service the connection.
     pub wake: u8,
     /// 1: file the connection with the timing wheel `file_ticks` from now.
     pub file: u32,
-    /// Falcon ticks from now.
+    /// Time until the deadline, Falcon ticks from now.
     pub file_ticks: u32,
 }
 
 impl Report {
-    /// Whether there is nothing to count, to publish or to give back.
+    /// Returns whether there is nothing to count, to publish or to give back.
     #[inline(always)]
     pub(crate) const fn is_silent(&self) -> bool {
         self.raised.is_empty() && (self.free_cell | self.event as u32) == 0
     }
 }
 
-/// Written by steps, read by the datapath after them.
+/// Output of a step: steps write it, the datapath reads it afterwards.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// What has to be done before the step can go on.
+    /// Work to do before the step can continue.
     pub work: Work,
-    /// What to send.
+    /// Packet to send.
     pub packet: Outgoing,
     /// Side results.
     pub report: Report,
-    /// Congestion event at hand.
+    /// Congestion event of the step.
     pub event: Event,
-    /// What an algorithm in the kernel made of it.
+    /// Result of an algorithm in the kernel for the event.
     pub outcome: Outcome,
 }
 
@@ -218,16 +220,16 @@ pub struct Output {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Written before it.
+    /// Written before the step.
     pub input: Input,
-    /// Written by it.
+    /// Written by the step.
     pub output: Output,
-    /// The work request at hand: a step's own.
+    /// The current work request, for the step's own use.
     pub(super) work_request: WorkRequest,
 }
 
 impl Step {
-    /// Nothing came of the step so far.
+    /// Clears the output at the start of a step.
     #[inline(always)]
     pub fn begin(&mut self) {
         let output = &mut self.output;

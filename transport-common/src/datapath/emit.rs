@@ -1,10 +1,10 @@
-//! From [`Outgoing`] to frame: headers in the scratch, data from memory, checksum.
+//! Builds a frame from [`Outgoing`]: headers in the scratch, data from memory, checksum.
 
 use super::{HEADER_BYTES, Platform, Scratch};
 use crate::connection::{INITIAL_HOP_LIMIT, Outgoing, Path};
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
-use crate::queues::access;
+use crate::queues::AccessFlags;
 use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Extension, Payload, Reth};
 use crate::units::FalconTime;
 use crate::verifier::forget;
@@ -24,28 +24,29 @@ use crate::wire::resync::Resync;
 use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use crate::wire::{PacketType, ProtocolType};
 
-/// Where the UDP header stands in the header buffer; Ethernet and IP end here, whatever their length.
+/// Offset of the UDP header in the header buffer. Ethernet and IP headers end here, whatever their length.
 pub const UDP_AT: usize = 72;
 const PSP_AT: usize = UDP_AT + Udp::LEN;
-/// Where the Falcon header stands in the header buffer.
+/// Offset of the Falcon header in the header buffer.
 pub const FALCON_AT: usize = PSP_AT + Psp::LEN;
 /// Offset of the checksum field in the header buffer.
 const CHECKSUM_AT: usize = UDP_AT + 6;
-/// Longest frame the engine can send: the room of a live frame.
+/// Longest frame that the engine can send: the space in a live frame.
 pub const MAX_FRAME_BYTES: u32 = 3408;
 
-/// ECN-capable transport, codepoint ECT(0): switches mark instead of dropping.
+/// ECN-capable transport, codepoint ECT(0): switches mark the packet instead of dropping it.
 const ECT_0: u8 = 2;
 
-/// `LEN` bytes of the buffer at the constant `AT`.
+/// Returns `LEN` bytes of the buffer at the constant `AT`.
 #[inline(always)]
 fn at<const AT: usize, const LEN: usize>(header: &mut [u8; HEADER_BYTES]) -> &mut [u8; LEN] {
     const { assert!(AT + LEN <= HEADER_BYTES) };
-    // SAFETY: the range was just asserted to lie inside the array.
+    // SAFETY: the assertion above proves that the range is inside the array.
     unsafe { &mut *header.as_mut_ptr().add(AT).cast::<[u8; LEN]>() }
 }
 
-/// Builds the frame of `s.step.output.packet`. False when the frame cannot hold it or memory is out of bounds.
+/// Builds the frame of `s.step.output.packet`. Returns false if the frame is too small or the memory is out of
+/// bounds.
 #[inline(never)]
 pub(super) fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
     if s.step.output.packet.ulp.resolve != 0 {
@@ -77,15 +78,16 @@ pub(super) fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
             || p.memory_to_frame(s.step.output.packet.ulp.memory_offset, headers, data_length))
 }
 
-/// A READ's region is looked up when its response is built, each time: it may be gone by now.
+/// Looks up the region of a READ. This happens each time its response is built, because the region may have been
+/// removed.
 #[inline(always)]
 fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
     let u = &mut s.step.output.packet.ulp;
-    match p.region(u.rkey).resolve(u.rkey, access::REMOTE_READ, u.address, u.length) {
+    match p.region(u.rkey).resolve(u.rkey, AccessFlags::REMOTE_READ, u.address, u.length) {
         Some(offset) => u.memory_offset = offset,
         None => {
             u.data_length = 0;
-            u.syndrome = Aeth::ERROR_BASE | crate::ulp::rdma::UlpCode::ACCESS;
+            u.syndrome = Aeth::ERROR_BASE | crate::ulp::rdma::UlpCode::ACCESS.0;
         }
     }
 }
@@ -119,7 +121,7 @@ fn put_checksum<P: Platform>(
     *at::<CHECKSUM_AT, 2>(&mut s.header) = transmit_checksum(sum).to_be_bytes();
 }
 
-/// Ethernet and IP in front of [`UDP_AT`]; returns their length.
+/// Writes the Ethernet and IP headers in front of [`UDP_AT`]. Returns their length.
 #[inline(always)]
 fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) -> u32 {
     let v6 = path.ip_version == 6;
@@ -164,7 +166,7 @@ fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) ->
     link + if v6 { Ipv6::LEN as u32 } else { Ipv4::LEN as u32 }
 }
 
-/// The Falcon header and the ULP headers behind it; returns their length.
+/// Writes the Falcon header and the ULP headers after it. Returns their length.
 #[inline(always)]
 fn put_falcon(s: &mut Scratch) -> u32 {
     let t = &s.step.output.packet;
@@ -268,7 +270,7 @@ fn put_acknowledgement(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) -> u32 {
     Nack::LEN as u32
 }
 
-/// BTH and its extension at the constant `AT`; returns their length.
+/// Writes the BTH and its extension at the constant `AT`. Returns their length.
 #[inline(always)]
 fn put_ulp<const AT: usize>(u: &Payload, header: &mut [u8; HEADER_BYTES]) -> u32 {
     if u.extension == Extension::None {
@@ -314,13 +316,13 @@ fn put_ulp<const AT: usize>(u: &Payload, header: &mut [u8; HEADER_BYTES]) -> u32
     }
 }
 
-/// `LEN` bytes at the sum of two constants.
+/// Returns `LEN` bytes at the sum of two constants.
 #[inline(always)]
 fn at_ulp<const AT: usize, const PLUS: usize, const LEN: usize>(
     header: &mut [u8; HEADER_BYTES],
 ) -> &mut [u8; LEN] {
     const { assert!(AT + PLUS + LEN <= HEADER_BYTES) };
-    // SAFETY: the range was just asserted to lie inside the array.
+    // SAFETY: the assertion above proves that the range is inside the array.
     unsafe { &mut *header.as_mut_ptr().add(AT + PLUS).cast::<[u8; LEN]>() }
 }
 

@@ -1,4 +1,4 @@
-//! The transmit pipeline: what one frame of the engine becomes.
+//! The transmit pipeline: what the engine does with one of its frames.
 
 use super::receive::{carry_out, give_up, region_of, ring, settle};
 use super::{Locked, Platform, Scratch, emit};
@@ -12,35 +12,35 @@ use crate::units::Picoseconds;
 use crate::verifier;
 use crate::wire::PacketType;
 
-/// What a frame of the engine came to.
+/// Result of one frame of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Turn {
-    /// There was nobody to service, or nothing to do for them.
+    /// No connection needs a service, or the service found nothing to do.
     Idle,
-    /// A connection was serviced, and the frame is not needed.
+    /// A connection was serviced. The frame is not needed.
     Drop,
     /// The frame holds a packet for the wire.
     Transmit,
-    /// A held request has to be delivered: [`redeliver`] goes on with this frame.
+    /// A held request has to be delivered: [`redeliver`] continues with this frame.
     Redeliver,
 }
 
 /// No connection slot.
 const NOBODY: u32 = u32::MAX;
 
-/// Services one connection and fills the frame with what comes of it: one whose congestion result has come, else
-/// one whose deadline has come, else those that asked, round robin.
+/// Services one connection and builds the resulting packet in the frame. First come connections with a congestion
+/// result, then connections whose deadline has passed, then those that asked for a service, round robin.
 ///
-/// `look_at_wheel` is true for some frames only, because reading the clock is a good part of an idle frame: one in
-/// eight is often enough for deadlines of microseconds.
+/// `look_at_wheel` is true for some frames only, because reading the clock is a large part of the cost of an idle
+/// frame. One in eight is often enough for deadlines of microseconds.
 #[inline(always)]
 pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> Turn {
     if !choose(p, s, look_at_wheel) {
         return Turn::Idle;
     }
-    // Whichever way it was chosen: read back, it is the same to the kernel's verifier, which else walks all that follows
-    // once for each.
+    // The values are read back through `forget`, so the kernel's verifier cannot distinguish how the connection
+    // was chosen. Otherwise it would walk all the code below once for each way.
     let slot = verifier::forget(&s.serviced.slot);
     let fired = verifier::forget(&s.serviced.fired) != 0;
     let now = Picoseconds(verifier::forget(&s.serviced.now));
@@ -48,7 +48,7 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     s.step.input.rx_buffer_level = p.rx_buffer_level().into();
     p.event_queues(s, slot);
     let Some(mut connection) = p.lock(slot) else {
-        // Once more, by the way it came.
+        // Try again later, in the way that it came.
         if fired {
             p.file(slot, now, 1)
         } else {
@@ -71,7 +71,7 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     transmit(p, s, slot)
 }
 
-/// The next service that a step of the engine asked for: now, or by a deadline.
+/// Schedules the next service that a step of the engine asked for: now, or at a deadline.
 #[inline(always)]
 fn plan<P: Platform>(p: &mut P, s: &Scratch) {
     let (slot, report) = (s.serviced.slot, &s.step.output.report);
@@ -83,11 +83,11 @@ fn plan<P: Platform>(p: &mut P, s: &Scratch) {
     }
 }
 
-/// Chooses who is serviced, into `s.serviced`; false if there is nobody.
+/// Chooses the connection to service and writes it into `s.serviced`. Returns false if there is none.
 #[inline(always)]
 fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool {
-    // Plain numbers and no options: on the BPF target the payload of an absent one may be spilled before it is written,
-    // which the verifier refuses.
+    // Plain numbers, not options: the BPF target may spill the payload of an absent option before it is written,
+    // and the verifier rejects that.
     let mut now = Picoseconds(0);
     let mut slot = NOBODY;
     let mut fired = false;
@@ -106,7 +106,8 @@ fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool 
             Some(ready) => ready,
             None => return false,
         };
-        // While there is a backlog the request stands: its cache line is the application's as well.
+        // While there is a backlog, the request for service stays set: its cache line is shared with the
+        // application.
         if !p.is_backlogged(slot) {
             p.answer(slot);
         }
@@ -120,10 +121,10 @@ fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool 
     true
 }
 
-/// Goes on with a service that found a held request: takes it out of its cell into the frame, as if it had just
-/// arrived, and hands it to the ULP, all under one hold of the lock. Which request that is is looked up anew, so that nothing
-/// depends on what was before. A program of its own on the BPF target, where the two together would be more than
-/// the verifier walks.
+/// Continues a service that found a held request. Copies the request from its cell into the frame, as if it had
+/// just arrived, and delivers it to the ULP, all in one lock hold. It looks up the request again, so that nothing
+/// depends on the earlier lock hold. A separate program on the BPF target, because the verifier could not walk
+/// both together.
 #[inline(always)]
 pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     let slot = s.serviced.slot;
@@ -150,7 +151,7 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
     transmit(p, s, slot)
 }
 
-/// Brings a held request into the frame and into the step's input.
+/// Copies a held request into the frame and into the step's input.
 #[inline(always)]
 fn take_out<P: Platform>(p: &mut P, s: &mut Step, held: &Held) {
     let request = &held.request;

@@ -1,17 +1,18 @@
-//! A connection on its way between its slot in the datapath and the node.
+//! Reads or writes a whole connection: the request of the node to the datapath.
 
 use crate::connection::Entry;
 use crate::shared::{AtomicU32, Slot};
 
-/// [`Exchange::direction`]: from the slot.
+/// Value of [`Exchange::direction`]: copy the connection from the slot.
 pub const READ: u32 = 0;
-/// [`Exchange::direction`]: into the slot.
+/// Value of [`Exchange::direction`]: copy the connection into the slot.
 pub const WRITE: u32 = 1;
 
-/// What the program that carries it out returns. As a verdict on a frame it is `XDP_PASS`, which nobody looks at.
+/// Return value of the program that carries the request out. As a verdict on a frame it is `XDP_PASS`, which has
+/// no effect here.
 pub const DONE: u32 = 2;
 
-/// What the node asks of the datapath, which carries it out under the connection's lock.
+/// A request of the node, which the datapath carries out under the connection's lock.
 #[repr(C)]
 pub struct Exchange {
     /// Connection slot.

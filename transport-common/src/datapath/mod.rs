@@ -1,8 +1,8 @@
-//! The way of a packet, in and out, written once for every platform (F-9.2.2, D-23).
+//! The path of a packet, in and out, written once for every platform (F-9.2.2, D-23).
 //!
-//! [`receive`] is the wire program, [`engine`] the transmit pipeline. Both do the same: parse, a step of the connection under
-//! its lock, the work it asks for and its report under the same hold, then counters, doorbells and the packet. Everything
-//! that touches a packet, memory or a map goes through the narrow [`Platform`].
+//! [`receive`] is the wire program, [`engine`] the transmit pipeline. Both work alike. A step of the connection,
+//! the work that it requests and the result of that work happen in one lock hold. Counters, doorbells and the
+//! packet follow. All access to packets, memory and maps goes through the narrow [`Platform`] interface.
 
 mod emit;
 mod engine;

@@ -1,4 +1,4 @@
-//! From frame to [`Packet`]: every check that needs no connection (D-23 step 1).
+//! Parses a frame into a [`Packet`]: all checks that need no connection (D-23 step 1).
 
 use super::{Platform, Scratch};
 use crate::bitmap::Bitmap128;
@@ -17,17 +17,17 @@ use crate::wire::packet::Packet;
 use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use crate::wire::{Malformed, PacketType, ipv4, ipv6, psp, udp, unusual};
 
-/// What a frame is.
+/// Result of parsing a frame.
 enum Parsed {
     /// A Falcon packet, now in the scratch.
     Falcon,
-    /// None of ours.
+    /// Not a packet for us.
     Pass(Counter),
-    /// Ours, and unusable.
+    /// A packet for us that is unusable.
     Drop(Counter),
 }
 
-/// The counter of a malformed header.
+/// Returns the counter of a malformed header.
 #[inline(always)]
 const fn counter_of(malformed: Malformed) -> Counter {
     match malformed {
@@ -53,23 +53,24 @@ const fn counter_of(malformed: Malformed) -> Counter {
 }
 
 const CONGESTION_EXPERIENCED: u8 = 3;
-/// Bytes of the link layer's header in a frame with an 802.1Q tag.
+/// Length of the link layer header in a frame with an 802.1Q tag, bytes.
 const TAGGED: u32 = Ethernet::TAGGED_LEN as u32;
 
-/// A MAC address as an integer, its first byte lowest.
+/// Returns a MAC address as an integer. Its first byte is the lowest.
 #[inline(always)]
 pub const fn mac_word(mac: &[u8; 6]) -> u64 {
     let low = u32::from_le_bytes([mac[0], mac[1], mac[2], mac[3]]) as u64;
     low | (u16::from_le_bytes([mac[4], mac[5]]) as u64) << 32
 }
 
-/// An IPv6 address as integers of its bytes in memory order.
+/// Returns an IPv6 address as integers of its bytes in memory order.
 #[inline(always)]
 pub fn words(a: &[u8; 16]) -> [u64; 2] {
     [u64::from_ne_bytes(a.array::<0, 8>()), u64::from_ne_bytes(a.array::<8, 8>())]
 }
 
-/// Parses the frame into `s.step.input.packet`. The result is a [`Parsed`] in one word, because the BPF target returns no more.
+/// Parses the frame into `s.step.input.packet`. Returns a [`Parsed`] in one word, because a function of the BPF
+/// target returns no more.
 #[inline(never)]
 pub(super) fn parse<P: Platform>(p: &mut P, s: &mut Scratch) -> u32 {
     match parse_frame(p, s) {
@@ -79,11 +80,11 @@ pub(super) fn parse<P: Platform>(p: &mut P, s: &mut Scratch) -> u32 {
     }
 }
 
-/// [`parse`]: a Falcon packet stands in the scratch.
+/// Result of [`parse`]: a Falcon packet, now in the scratch.
 pub(super) const FALCON: u32 = 0;
-/// [`parse`]: none of ours; the counter stands in the lower bits.
+/// Result of [`parse`]: not a packet for us. The lower bits hold the counter.
 pub(super) const PASS: u32 = 1 << 16;
-/// [`parse`]: ours, and unusable; the counter stands in the lower bits.
+/// Result of [`parse`]: a packet for us that is unusable. The lower bits hold the counter.
 pub(super) const DROP: u32 = 2 << 16;
 
 #[inline(always)]
@@ -132,7 +133,7 @@ fn parse_frame<P: Platform>(p: &mut P, s: &mut Scratch) -> Parsed {
     parse_falcon(s, &mut cursor, length)
 }
 
-/// Ethernet and IP, into `s.network`.
+/// Parses Ethernet and IP into `s.network`.
 #[inline(always)]
 fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor) -> Parsed {
     let (mac, ethertype) = match Ethernet::decode(cursor) {
@@ -189,8 +190,9 @@ fn parse_network<P: Platform>(p: &mut P, s: &mut Scratch, cursor: &mut P::Cursor
     if protocol == IP_PROTOCOL_UDP { Parsed::Falcon } else { Parsed::Pass(Counter::PassProtocol) }
 }
 
-/// What is wrong with an IPv4 header that promises options, as one does whose length was damaged: the frame is too short
-/// for it, or its checksum, which covers the options, is wrong. Then it is believed no more than one without options.
+/// Returns the fault of an IPv4 header that claims to have options, if it has one: the frame is too short for
+/// them, or the checksum, which covers the options, is wrong. A header with damaged length claims options too.
+/// With a fault it is dropped like a header without options.
 #[inline(always)]
 fn fault_of_options<P: Platform>(p: &mut P, s: &mut Scratch, link: u32) -> Option<Counter> {
     let mut cursor = p.cursor();
@@ -202,8 +204,8 @@ fn fault_of_options<P: Platform>(p: &mut P, s: &mut Scratch, link: u32) -> Optio
     }
 }
 
-/// A frame with IP options, extension headers, or a fragment: dropped if it is Falcon for this node, and none of our
-/// business otherwise (D-86). Every other fault of the IP header is a drop at once.
+/// Decides about a frame with IP options or extension headers, or a fragment. It is dropped if it is Falcon for
+/// this node, otherwise passed on (D-86). Every other fault of the IP header drops the frame at once.
 #[inline(always)]
 fn unusual<P: Platform>(p: &mut P, malformed: Malformed, link: u32, v6: bool) -> Parsed {
     let special =
@@ -214,8 +216,8 @@ fn unusual<P: Platform>(p: &mut P, malformed: Malformed, link: u32, v6: bool) ->
     Parsed::Pass(Counter::PassProtocol)
 }
 
-/// Whether the UDP port behind IPv4 options, or behind one IPv6 extension header, is Falcon's, and the frame for this node. A
-/// fragment that does not carry the port is not.
+/// Returns whether the frame is for this node and the UDP port after IPv4 options, or after one IPv6 extension
+/// header, is Falcon's. Returns false for a fragment that does not carry the port.
 #[inline(always)]
 fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
     let mut cursor = p.cursor();
@@ -235,7 +237,7 @@ fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
     unusual::udp_port(&mut cursor, words) == Some(FALCON_UDP_PORT)
 }
 
-/// The Falcon and ULP headers, into `s.step.input.packet`.
+/// Parses the Falcon and ULP headers into `s.step.input`.
 #[inline(always)]
 fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> Parsed {
     let overhead = (udp::Udp::LEN + psp::Psp::LEN) as u32;
@@ -256,11 +258,11 @@ fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> 
     }
 }
 
-/// Puts a Falcon header, and the ULP's behind it, into a packet.
+/// Writes a Falcon header, and the ULP header after it, into a packet.
 struct IntoPacket<'a> {
     packet: &'a mut Packet,
     operation: &'a mut Operation,
-    /// Where the Falcon header starts in the frame.
+    /// Offset of the Falcon header in the frame.
     falcon_offset: u32,
 }
 
@@ -323,8 +325,8 @@ fn base(packet: &mut Packet, base: &BaseHeader) {
     bases_only(packet, base.data_base_psn, base.request_base_psn);
 }
 
-/// An acknowledgement without bitmaps: those of an earlier packet are zeroed with plain stores, a struct literal
-/// would become a slow byte loop on the BPF target.
+/// Writes an acknowledgement without bitmaps. Plain stores clear the bitmaps of an earlier packet: a struct
+/// literal would become a slow byte loop on the BPF target.
 #[inline(always)]
 fn bases_only(packet: &mut Packet, data: Psn, request: Psn) {
     let a = &mut packet.acknowledgement;
@@ -356,7 +358,7 @@ fn acknowledgement(packet: &mut Packet, ack: &Ack) {
     }
 }
 
-/// What an acknowledgement says about the forward path (F-7.7.1-5, F-7.8-2).
+/// Copies what an acknowledgement says about the forward path (F-7.7.1-5, F-7.8-2).
 #[inline(always)]
 fn congestion_information(packet: &mut Packet, cc: &CongestionInfo, (t1, t2): (FalconTime, FalconTime)) {
     packet.t1 = t1.0;

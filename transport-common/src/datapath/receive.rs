@@ -29,7 +29,8 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     if kind == PacketType::Back as u8 || kind == PacketType::Eack as u8 || kind == PacketType::Nack as u8 {
         p.event_queues(s, slot);
     }
-    // Within the lock from here on: the region, which a step relies on until the data is placed, the work and its report.
+    // The lock covers everything from here on: the region, which a step relies on until the data is placed, the
+    // work and its result.
     let Some(mut connection) = p.lock(slot) else { return Verdict::Drop };
     s.step.input.region = region_of(p, &s.step);
     let (entry, queues) = connection.parts();
@@ -57,14 +58,14 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     Verdict::Drop
 }
 
-/// The region a request names.
+/// Returns the region that a request names.
 #[inline(always)]
 pub(super) fn region_of<P: Platform>(p: &mut P, s: &Step) -> Region {
     let rkey = s.input.operation.rkey;
     if rkey == 0 { Region::default() } else { p.region(rkey) }
 }
 
-/// Counters, cell and event that a step asked for. Most ask for nothing.
+/// Carries out a step's report: counters, freed cell and event. Most steps report nothing.
 #[inline(always)]
 pub(super) fn settle<P: Platform>(p: &mut P, s: &mut Scratch) {
     if !s.step.output.report.is_silent() {
@@ -87,7 +88,7 @@ fn settle_report<P: Platform>(p: &mut P, s: &mut Scratch) {
     }
 }
 
-/// The service by the engine that a step asked for: now, or by a deadline.
+/// Schedules the service by the engine that a step asked for: now, or by a deadline.
 #[inline(always)]
 pub(super) fn ring<P: Platform>(p: &mut P, s: &Step, slot: u32, now: Picoseconds) {
     let report = &s.output.report;
@@ -98,7 +99,7 @@ pub(super) fn ring<P: Platform>(p: &mut P, s: &Step, slot: u32, now: Picoseconds
     }
 }
 
-/// Does what a step wants done, while the lock is held.
+/// Does the work that a step requested, while the lock is held.
 #[inline(always)]
 pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step) -> WorkDone {
     let (input, work) = (&s.input, &s.output.work);
@@ -128,7 +129,7 @@ pub(super) fn carry_out<P: Platform>(p: &mut P, s: &Step) -> WorkDone {
     done
 }
 
-/// A packet that was booked as sent could not be built into this frame: the engine sends it.
+/// Books that a packet, booked as sent, could not be built into this frame. The engine sends it again.
 #[inline(never)]
 pub(super) fn give_up<P: Platform>(p: &mut P, s: &mut Scratch, slot: u32) {
     if let Some(mut connection) = p.lock(slot) {

@@ -1,4 +1,4 @@
-//! When to acknowledge, and with which packet (F-9.1.6); when to ask the peer for it (F-9.1.3.1).
+//! Decides when to acknowledge and with which packet (F-9.1.6), and when to ask the peer for an ACK (F-9.1.3.1).
 
 use super::PacketDelivery;
 use crate::units::{Deadline, FalconTime, Fcwnd};
@@ -12,32 +12,33 @@ pub struct PathReport {
     pub t1: FalconTime,
     /// T2 of the last packet: local time in ticks.
     pub t2: FalconTime,
-    /// Packets with congestion experienced, modulo 2^14 (D-14).
+    /// Packets received with congestion experienced, modulo 2^14 (D-14).
     pub ecn_count: u16,
     /// Forward hops of the last packet, at most 15 (D-14).
     pub forward_hops: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: u8,
 }
 
-/// Acknowledgement generation.
+/// State of acknowledgement generation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct AckState {
-    /// An ACK of what came since the last one is due at the latest.
+    /// Latest time for an ACK of the packets since the last ACK.
     pub coalescing: Deadline,
-    /// 1: an ACK has to leave at once and could not yet.
+    /// 1: an ACK is due at once, and was not sent yet.
     pub pending: u32,
     /// Error accumulator of the AR fraction (D-81).
     pub request_credit: u32,
     /// Measurements for the peer.
     pub report: PathReport,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
 }
 
 impl PacketDelivery {
-    /// A packet of the peer passed all checks up to the window: what it says about the path (D-13, D-14).
+    /// Records what a packet of the peer says about the path (D-13, D-14). The packet passed all checks up to the
+    /// window.
     #[inline(always)]
     pub fn observe(&mut self, t1: FalconTime, t2: FalconTime, hops: u8, congestion_experienced: u8) {
         let report = &mut self.ack.report;
@@ -47,8 +48,8 @@ impl PacketDelivery {
         report.ecn_count = (report.ecn_count + congestion_experienced as u16) & 0x3fff;
     }
 
-    /// A packet fell into the receive window or was acknowledged by the ULP: the coalescing timer runs
-    /// (F-9.1.6-1, F-9.1.1-9).
+    /// Starts the coalescing timer, if it is not running. Called when a packet is in the receive window, or when
+    /// the ULP has acknowledged one (F-9.1.6-1, F-9.1.1-9).
     #[inline(always)]
     pub fn coalesce_ack(&mut self, now: FalconTime) {
         if !self.ack.coalescing.is_armed() {
@@ -56,19 +57,20 @@ impl PacketDelivery {
         }
     }
 
-    /// An ACK is due now: asked for (F-9.1.6-2) or the coalescing timer ran out (F-9.1.6-5).
+    /// Makes an ACK due now: the peer asked for it (F-9.1.6-2), or the coalescing timer ran out (F-9.1.6-5).
     #[inline(always)]
     pub fn request_ack(&mut self) {
         self.ack.pending = 1;
     }
 
-    /// Whether an ACK has to leave now.
+    /// Returns whether an ACK is due now.
     #[inline(always)]
     pub fn ack_is_due(&self, now: FalconTime) -> bool {
         self.ack.pending != 0 || self.ack.coalescing.is_due(now)
     }
 
-    /// Whether the ACK has to be an EACK: a bitmap or OWN bit says more than the bases (F-9.1.6-7, D-33).
+    /// Returns whether the ACK has to be an EACK: a bitmap or an OWN bit says more than the bases (F-9.1.6-7,
+    /// D-33).
     #[inline(always)]
     pub fn needs_eack(&self) -> bool {
         let (data, request) = (&self.data().rx, &self.request().rx);
@@ -79,7 +81,7 @@ impl PacketDelivery {
             || data.own != 0
     }
 
-    /// An ACK left: the timer stops, and an EACK has carried the OWN bits (F-9.1.1-10, F-9.2.1-3).
+    /// Books that an ACK was sent: the timer stops, and an EACK has carried the OWN bits (F-9.1.1-10, F-9.2.1-3).
     #[inline(always)]
     pub fn ack_sent(&mut self, eack: bool) {
         self.ack.pending = 0;
@@ -90,8 +92,8 @@ impl PacketDelivery {
         }
     }
 
-    /// A packet with our bases leaves: it replaces a coalesced ACK if the bases say it all (F-9.1.6-4). An ACK
-    /// that was asked for is still sent (D-88).
+    /// Books that a packet with our bases is sent. It replaces a coalesced ACK if the bases carry all the
+    /// information (F-9.1.6-4). An ACK that the peer asked for is still sent (D-88).
     #[inline(always)]
     pub fn bases_piggybacked(&mut self) {
         if self.nothing_beyond_bases() {
@@ -109,9 +111,9 @@ impl PacketDelivery {
             && data.own == 0
     }
 
-    /// Whether a reliable packet asks for an ACK (F-9.1.3.1-2, D-81): always while the fabric window is small,
-    /// else a steady fraction. The last request of a burst asks as well (F-9.1.3.1-1), so that nothing waits for
-    /// the peer's coalescing timer.
+    /// Returns whether a reliable packet asks for an ACK (F-9.1.3.1-2, D-81): every packet while the fabric window
+    /// is small, otherwise a constant fraction. The last request of a burst asks as well (F-9.1.3.1-1), so that
+    /// nothing waits for the peer's coalescing timer.
     #[inline(always)]
     pub fn choose_ack_request(&mut self, fcwnd: Fcwnd, last_of_burst: bool) -> bool {
         if fcwnd.packets() <= self.tuning.ack_request_threshold {

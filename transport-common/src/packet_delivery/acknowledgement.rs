@@ -12,54 +12,55 @@ use crate::wire::resync::ResyncCode;
 /// What a NACK says beyond its acknowledgement part (F-7.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NackReport {
-    /// The offending packet.
+    /// PSN of the packet that the NACK refuses.
     pub psn: Psn,
-    /// Its window (W bit).
+    /// Window of that packet (W bit).
     pub window: Window,
-    /// See [`NackCode`].
-    pub code: u8,
-    /// Code of the RNR timeout.
+    /// NACK code, see [`NackCode`].
+    pub code: NackCode,
+    /// RNR timeout code.
     pub rnr_timeout_code: u8,
 }
 
-/// What became of an acknowledgement.
+/// Result of processing an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AckVerdict {
-    /// It says what is known already.
+    /// It contains nothing new.
     Known,
-    /// The windows are up to date.
+    /// It was applied to the windows.
     Applied,
-    /// Older than what is known: ignored as a whole (D-35).
+    /// It is older than the known state: ignored as a whole (D-35).
     Stale,
-    /// Acknowledges something never sent: ignored as a whole (D-19).
+    /// It acknowledges a packet that was never sent: ignored as a whole (D-19).
     Invalid,
 }
 
-/// What became of a NACK.
+/// Result of processing a NACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum NackVerdict {
-    /// It names nothing outstanding, or has a reserved code (D-38).
+    /// It names no outstanding packet, or has a reserved code (D-38).
     Ignored,
-    /// The packet is sent again by its timer.
+    /// The packet's timer sends it again.
     Waits,
-    /// Likewise, and the peer said so of this packet before: its ULP is measured, not the network.
+    /// As [`Self::Waits`], but not the first RNR NACK for this packet. Its delays measure the peer's ULP, not the
+    /// network.
     WaitsStill,
-    /// The peer's ULP refused what the packet carries: a Resync takes its place.
+    /// The peer's ULP refused the content of the packet: a Resync takes its place.
     Refused,
 }
 
 impl PacketDelivery {
-    /// Whether an acknowledgement says nothing new.
+    /// Returns whether an acknowledgement contains nothing new.
     #[inline(always)]
     pub fn knows(&self, ack: &Acknowledgement) -> bool {
         let (data, request) = (&self.data().tx, &self.request().tx);
         ack.data_base == data.base && ack.request_base == request.base && ack.selective == 0
     }
 
-    /// What an acknowledgement is, seen from both transmit windows; nothing is changed (D-35, D-19). One that is
-    /// [`AckVerdict::Applied`] has to be [taken over](Self::acknowledge) for both windows.
+    /// Classifies an acknowledgement against both transmit windows, without changing anything (D-35, D-19). If the
+    /// result is [`AckVerdict::Applied`], the caller has to [apply it](Self::acknowledge) to both windows.
     #[inline(never)]
     pub fn judge(&self, ack: &Acknowledgement) -> AckVerdict {
         let (data, request) = (&self.data().tx, &self.request().tx);
@@ -83,9 +84,10 @@ impl PacketDelivery {
         AckVerdict::Applied
     }
 
-    /// Acknowledges what `ack`, which was judged, says of one window: up to its base and, counted from there, the bits of
-    /// its bitmap (F-9.2.3-2, F-9.2.3-5..7). The packets that are new among them, which are to be taken one by one with
-    /// [`Lane::next_acknowledged`] until there is none.
+    /// Applies `ack`, which was judged before, to one window. It acknowledges the packets below its base and, from
+    /// the base on, the packets whose bits are set in its bitmap (F-9.2.3-2, F-9.2.3-5..7). Returns the newly
+    /// acknowledged packets. The caller has to take them one by one with [`Lane::next_acknowledged`] until that
+    /// returns `None`.
     #[inline(always)]
     pub fn acknowledge(&mut self, window: Window, ack: &Acknowledgement) -> Bitmap128 {
         let (base, selective) = match window {
@@ -103,7 +105,7 @@ impl PacketDelivery {
         new
     }
 
-    /// Acts on the NACK proper, after its bases were applied (F-9.2.4-3..8, D-38).
+    /// Applies the NACK itself, after its bases were applied (F-9.2.4-3..8, D-38).
     #[inline(never)]
     pub fn on_nack(
         &mut self,
@@ -119,10 +121,10 @@ impl PacketDelivery {
             return NackVerdict::Ignored;
         }
         let resync = match nack.code {
-            NackCode::INSUFFICIENT_RESOURCES => return NackVerdict::Waits, // the timer retransmits (F-9.2.4-3)
+            NackCode::INSUFFICIENT_RESOURCES => return NackVerdict::Waits, // the timer resends it (F-9.2.4-3)
             NackCode::RNR => {
                 let again = w.not_ready.get(offset);
-                // D-40, D-41: the timer starts anew from here with max(RTO, RNR), the peer is alive.
+                // D-40, D-41: the timer starts again now with max(RTO, RNR). The peer is alive.
                 if !packet.flags.contains(PacketFlags::RESYNC) {
                     w.retransmit.clear(offset);
                     packet.last_sent = now;
@@ -131,7 +133,7 @@ impl PacketDelivery {
                     packet.flags |= PacketFlags::RNR;
                     w.not_ready.set(offset);
                     w.forget_retransmitted(packet);
-                    // The packet may come out of the queue, where no timer runs.
+                    // The packet may have been in the retransmission queue, where no timer runs.
                     let deadline = now.after(packet.timeout(rto));
                     self.arm_retransmit(deadline);
                 }
@@ -146,7 +148,7 @@ impl PacketDelivery {
         if packet.flags.contains(PacketFlags::RESYNC) {
             return NackVerdict::Waits;
         }
-        // F-11-7: the counter starts anew, the Resync gets the full number of attempts.
+        // F-11-7: the attempt counter starts again, so the Resync gets the full number of attempts.
         packet.flags = (packet.flags & PacketFlags::RETRANSMITTED) | PacketFlags::RESYNC;
         packet.resync_code = resync;
         packet.attempts = 0;
@@ -156,8 +158,8 @@ impl PacketDelivery {
 }
 
 impl Lane {
-    /// Takes the next packet of those that [`PacketDelivery::acknowledge`] found: it is outstanding no more (D-30). After the
-    /// last one the base moves on.
+    /// Takes the next of the packets that [`PacketDelivery::acknowledge`] found. The packet is no longer
+    /// outstanding (D-30). After the last packet, advances the base.
     #[inline(always)]
     pub fn next_acknowledged<'p>(
         &mut self,

@@ -1,9 +1,9 @@
 //! The packet delivery sublayer (section 9): two sliding windows on both sides, gating, retransmission,
 //! acknowledgement generation and processing.
 //!
-//! [`PacketDelivery`] owns two equal [`Lane`]s, requests and data, the state of acknowledgements and the timers of both.
-//! It knows no transaction: what became of a packet is returned, and whoever carries something in its packets is told by the
-//! step that composes the two.
+//! [`PacketDelivery`] owns two equal [`Lane`]s (requests and data), the state of acknowledgement generation and
+//! the timers of both lanes. It does not know transactions. It returns the result for each packet, and the
+//! connection's step passes it to the owner of the packet's content.
 
 mod ack_policy;
 mod acknowledgement;
@@ -28,19 +28,20 @@ pub const DATA_WINDOW: u32 = 128;
 /// Entries of a packet table.
 pub const PACKETS: usize = 128;
 
-/// What is fixed at setup.
+/// Values that are fixed at setup.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Tuning {
     /// Coalescing time of acknowledgements.
     pub ack_coalescing: Ticks,
-    /// AR on every packet while fcwnd is at or below this many packets (F-9.1.3.1-2).
+    /// Every packet carries AR while fcwnd is at or below this many packets (F-9.1.3.1-2).
     pub ack_request_threshold: u32,
-    /// Percent of packets with AR above the threshold (F-9.1.3.1-2).
+    /// Percent of packets that carry AR while fcwnd is above the threshold (F-9.1.3.1-2).
     pub ack_request_percent: u32,
     /// Out-of-order distance of early retransmission (F-9.1.4-1).
     pub ooo_threshold: u32,
-    /// Timeout retransmissions before a Resync, and Resync retransmissions before the end (D-46).
+    /// Timeout retransmissions before a Resync. Also the retransmissions of the Resync before the connection fails
+    /// (D-46).
     pub max_retransmit_attempts: u32,
     /// 1: retransmissions keep the order of RSNs across the windows (F-9.1.5-3).
     pub ordered: u32,
@@ -55,65 +56,65 @@ pub type PacketTable = [TxPacket; PACKETS];
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Lane {
-    /// What we send.
+    /// Transmit side.
     pub tx: TransmitWindow,
-    /// What the peer sends.
+    /// Receive side.
     pub rx: ReceiveWindow,
 }
 
-/// Packet delivery of one connection; its packet tables stand beside it, since only a connection with packets in flight
-/// needs them.
+/// Packet delivery of one connection. Its packet tables are stored beside it, because only a connection with
+/// packets in flight needs them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct PacketDelivery {
-    /// By [`Window`].
+    /// Both windows, indexed by [`Window`].
     pub lanes: [Lane; 2],
     /// Acknowledgement generation.
     pub ack: AckState,
-    /// No packet times out before this; a lower bound.
+    /// No packet times out before this time. It is a lower bound.
     pub retransmit: Deadline,
-    /// Fixed at setup.
+    /// Values fixed at setup.
     pub tuning: Tuning,
 }
 
 impl PacketDelivery {
-    /// One window.
+    /// Returns one window.
     #[inline(always)]
     pub fn lane(&mut self, window: Window) -> &mut Lane {
         &mut self.lanes[window.index()]
     }
 
-    /// The data window, to be changed.
+    /// Returns the data window for writing.
     #[inline(always)]
     pub const fn data_mut(&mut self) -> &mut Lane {
         &mut self.lanes[Window::Data as usize]
     }
 
-    /// The request window, to be changed.
+    /// Returns the request window for writing.
     #[inline(always)]
     pub const fn request_mut(&mut self) -> &mut Lane {
         &mut self.lanes[Window::Request as usize]
     }
 
-    /// The data window.
+    /// Returns the data window.
     #[inline(always)]
     pub const fn data(&self) -> &Lane {
         &self.lanes[Window::Data as usize]
     }
 
-    /// The request window.
+    /// Returns the request window.
     #[inline(always)]
     pub const fn request(&self) -> &Lane {
         &self.lanes[Window::Request as usize]
     }
 
-    /// Whether packets wait to be sent again, should the gate let them pass.
+    /// Returns whether packets wait for retransmission, if the gate lets them pass.
     #[inline(always)]
     pub fn has_retransmissions(&self) -> bool {
         !self.data().tx.retransmit.or(self.request().tx.retransmit).is_zero()
     }
 
-    /// Books a packet that is sent for the first time and assigns its PSN; the gate must have said yes (F-9.1.3).
+    /// Books a packet that is sent for the first time and assigns its PSN. The gate must be open (F-9.1.3).
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -129,7 +130,7 @@ impl PacketDelivery {
         (window, psn)
     }
 
-    /// Brings the retransmission timer forward.
+    /// Moves the retransmission timer to `deadline` if that is earlier.
     #[inline(always)]
     fn arm_retransmit(&mut self, deadline: FalconTime) {
         if !self.retransmit.is_due_after(deadline) {
@@ -138,19 +139,20 @@ impl PacketDelivery {
         self.retransmit = Deadline::at(deadline);
     }
 
-    /// A new timeout holds for timers that run already (F-10.6.2.1-8, D-69).
+    /// Applies a new retransmission timeout to timers that already run (F-10.6.2.1-8, D-69).
     #[inline(always)]
     pub fn timeout_changed(&mut self, old: Ticks, new: Ticks) {
         if new < old
             && let Some(at) = self.retransmit.time()
         {
-            // The deadline is a lower bound of those of all packets; each moves by the difference.
+            // The deadline is a lower bound for all packets. The deadline of each packet moves by the same
+            // difference.
             self.retransmit = Deadline::at(FalconTime(at.0.wrapping_sub(old.0 - new.0)));
         }
     }
 }
 
-/// The packet at `psn` of `window`.
+/// Returns the packet at `psn` of `window`.
 #[inline(always)]
 pub fn packet(packets: &mut PacketTables, window: Window, psn: Psn) -> &mut TxPacket {
     &mut packets[window.index()][transmit_window::packet_index(psn)]

@@ -4,7 +4,7 @@ use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
 use bytemuck::{Pod, Zeroable};
 
-/// What an arriving PSN is to the window (F-9.2.2.4).
+/// Relation of an arriving PSN to the window (F-9.2.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Below the base (F-9.2.2.4-1).
@@ -17,7 +17,8 @@ pub enum Arrival {
     New,
 }
 
-/// Receive window; the request window uses the low 64 bits and has received = acknowledged (F-9-1).
+/// Receive window. The request window uses the low 64 bits, and its received bitmap equals its acknowledged one
+/// (F-9-1).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct ReceiveWindow {
@@ -25,20 +26,21 @@ pub struct ReceiveWindow {
     pub base: Psn,
     /// Packets the window holds: 64 or 128.
     pub size: u32,
-    /// 1 after a packet beyond the right edge was dropped, until an EACK has said so (F-9.2.1-3).
+    /// 1 after a packet beyond the right edge was dropped, until an EACK has reported it (F-9.2.1-3).
     pub own: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
     /// Bit n: base + n was received.
     pub received: Bitmap128,
     /// Bit n: base + n is acknowledged.
     pub acknowledged: Bitmap128,
-    /// Bit n: base + n is Pull Data that answered a pull of ours. Its sender knows that we have it once the base is beyond.
+    /// Bit n: base + n is Pull Data that answered one of our pulls. Once the base has passed it, its sender knows
+    /// that we have it.
     pub answers: Bitmap128,
 }
 
 impl ReceiveWindow {
-    /// An empty window that starts at `base` (D-18).
+    /// Creates an empty window that starts at `base` (D-18).
     pub const fn new(base: Psn, size: u32) -> Self {
         Self {
             base,
@@ -67,21 +69,21 @@ impl ReceiveWindow {
         }
     }
 
-    /// Marks an in-window `psn` received, but not acknowledged (Push Data before its ULP has it).
+    /// Marks an in-window `psn` as received but not acknowledged (Push Data before its ULP has it).
     #[inline(always)]
     pub fn receive(&mut self, psn: Psn) {
         self.received.set(psn.distance_from(self.base));
     }
 
-    /// Marks an in-window `psn` as Pull Data that answered a pull of ours.
+    /// Marks an in-window `psn` as Pull Data that answered one of our pulls.
     #[inline(always)]
     pub fn mark_answer(&mut self, psn: Psn) {
         self.answers.set(psn.distance_from(self.base));
     }
 
-    /// Marks an in-window `psn` received and acknowledged and advances the base past everything acknowledged
-    /// (F-9.2.2.4-6, F-9.2.2.4-7); returns the number of answers among what it passed. A PSN outside the window is left
-    /// alone.
+    /// Marks an in-window `psn` as received and acknowledged, and advances the base past everything acknowledged
+    /// (F-9.2.2.4-6, F-9.2.2.4-7). Returns the number of answers that the base passed. Ignores a PSN outside the
+    /// window.
     #[inline(always)]
     pub fn acknowledge(&mut self, psn: Psn) -> u32 {
         let offset = psn.distance_from(self.base);
@@ -107,7 +109,7 @@ impl ReceiveWindow {
         answered
     }
 
-    /// Whether `psn` is acknowledged: below the base or marked so.
+    /// Returns whether `psn` is acknowledged: below the base, or marked as acknowledged.
     #[inline(always)]
     pub fn is_acknowledged(&self, psn: Psn) -> bool {
         psn.is_before(self.base) || self.acknowledged.get(psn.distance_from(self.base))

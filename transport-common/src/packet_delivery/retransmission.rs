@@ -1,4 +1,4 @@
-//! Early retransmission (F-9.1.4), retransmission by timeout (F-9.1.5), and the choice of what to resend.
+//! Early retransmission (F-9.1.4), retransmission by timeout (F-9.1.5), and the choice of the packet to resend.
 
 use super::transmit_window::packet_index;
 use super::{
@@ -11,7 +11,7 @@ use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh};
 use crate::wire::resync::ResyncCode;
 
-/// A packet to resend: its window and PSN.
+/// A packet to resend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resend {
     /// Its window.
@@ -20,58 +20,60 @@ pub struct Resend {
     pub psn: Psn,
 }
 
-/// Why a packet was sent once more.
+/// Reason why a packet is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Cause {
-    /// It was booked before and never left.
+    /// It was booked before but never sent.
     NotSent,
     /// The acknowledgements show that it is lost.
     Early,
-    /// Its timer.
+    /// Its timer expired.
     Timeout,
-    /// A Resync takes its place, for the first time.
+    /// A Resync takes its place for the first time.
     Resync,
 }
 
-/// What was booked.
+/// Result of booking a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retransmission {
     /// The packet.
     pub packet: TxPacket,
-    /// Timeouts of it so far, this one included; those that made it a Resync too.
+    /// Timeouts of the packet so far, including this one. 0 if a Resync replaces an exhausted or refused packet.
     pub attempts: u16,
-    /// Why.
+    /// Reason.
     pub cause: Cause,
-    /// Whether it says something about the network: not if it never left, and not if the peer's ULP asked for it.
+    /// Whether it is a sign of loss in the network. False if the last copy was never sent, or if the peer's ULP
+    /// asked for it.
     pub is_loss: bool,
 }
 
-/// One look for expired packets in a window.
+/// State of one search for expired packets in a window.
 struct Expiry {
     now: FalconTime,
     rto: Ticks,
     limit: u32,
-    /// On an ordered connection the first packet that the peer's ULP was not ready for, as an offset from the base.
+    /// On an ordered connection, the first packet that the peer's ULP was not ready for, as an offset from the
+    /// base.
     first_not_ready: u32,
-    /// What is exhausted, as offsets from the base.
+    /// Exhausted packets, as offsets from the base.
     exhausted: Bitmap128,
 }
 
 impl PacketDelivery {
-    /// Queues what an EACK shows to be lost; the bases in it were applied before (F-9.2.3-8). True if it shows loss by
-    /// the out-of-order distance (F-10.6.2.1-10).
+    /// Queues the packets that an EACK shows to be lost. The bases in the EACK were applied before (F-9.2.3-8).
+    /// Returns true if the out-of-order distance shows loss (F-10.6.2.1-10).
     #[inline(always)]
     pub fn detect_loss(
         &mut self,
         packets: &mut PacketTables,
         ack: &Acknowledgement,
         now: FalconTime,
-        rtt: Ticks,
+        age: Ticks,
     ) -> bool {
         let threshold = self.tuning.ooo_threshold;
-        // A copy has to be at least one round trip old (F-9.1.4-2).
-        let since = FalconTime(now.0.wrapping_sub(rtt.0));
+        // The last copy has to be at least one round trip old (F-9.1.4-2).
+        let since = FalconTime(now.0.wrapping_sub(age.0));
         let [data_packets, request_packets] = packets;
         let [data, request] = &mut self.lanes;
         let received = &ack.data_received;
@@ -86,9 +88,9 @@ impl PacketDelivery {
         data || request
     }
 
-    /// The retransmission timer fired: queues every packet whose timeout has passed and arms the timer for the
-    /// next one (F-9.1.5). Exhaustion turns a packet into a Resync, a Resync into the end (D-46): the packets of which that
-    /// is true are returned by window, as offsets from its base.
+    /// Processes the retransmission timer: queues every packet whose timeout has passed, and arms the timer for
+    /// the next one (F-9.1.5). An exhausted packet becomes a Resync. An exhausted Resync fails the connection
+    /// (D-46). Returns the exhausted Resyncs by window, as offsets from its base.
     #[inline(always)]
     pub fn on_timer(&mut self, packets: &mut PacketTables, now: FalconTime, rto: Ticks) -> [Bitmap128; 2] {
         self.retransmit = Deadline::NONE;
@@ -116,12 +118,13 @@ impl PacketDelivery {
         expiry.exhausted
     }
 
-    /// Queues a packet if its timeout has passed, else arms the timer for it.
+    /// Queues a packet if its timeout has passed. Otherwise arms the timer for it.
     #[inline(never)]
     fn expire_packet(&mut self, packets: &mut PacketTable, expiry: &mut Expiry, window: Window, offset: u32) {
         let w = &mut self.lane(window).tx;
         let packet = &mut packets[packet_index(w.base.add(offset))];
-        // The target takes nothing before the first of those it is not ready for, whose copies keep asking.
+        // On an ordered connection, the target takes no packet after the first one that it was not ready for. Only
+        // copies of that first packet are sent, so the timer of this one starts again.
         if packet.flags.contains(PacketFlags::RNR) && expiry.first_not_ready < offset {
             packet.last_sent = expiry.now;
         }
@@ -135,8 +138,9 @@ impl PacketDelivery {
         }
     }
 
-    /// The retransmission to send next, if one is queued and the gate lets it pass (F-9.1.2-4..6): on an ordered
-    /// connection in RSN order across the windows (F-9.1.5-3), Pull Data apart (D-53).
+    /// Returns the next retransmission to send, if one is queued and the gate lets it pass (F-9.1.2-4..6). On an
+    /// ordered connection, requests are resent in RSN order across the windows (F-9.1.5-3). Pull Data is
+    /// independent of that (D-53).
     #[inline(always)]
     pub fn next_retransmission(&self, packets: &PacketTables, gate: Gate) -> Option<Resend> {
         let data = &self.data().tx;
@@ -166,15 +170,15 @@ impl PacketDelivery {
         if first.0 {
             return Some(Resend { window: first.1, psn: first.2 });
         }
-        // The other kind may not overtake on an ordered connection.
+        // On an ordered connection, the other kind must not overtake.
         if second.0 && self.tuning.ordered == 0 {
             return Some(Resend { window: second.1, psn: second.2 });
         }
         None
     }
 
-    /// Books the resending of `resend`: timer, counts. A request that cannot be rebuilt any more, which `retained` knows,
-    /// is replaced by a Resync (F-9-6).
+    /// Books the retransmission of `resend`: timer, counters. `retained` returns whether a request can still be
+    /// built from what the application submitted. If not, a Resync replaces it (F-9-6).
     #[inline(always)]
     pub fn book_retransmission(
         &mut self,
@@ -202,7 +206,7 @@ impl PacketDelivery {
             packet.flags |= PacketFlags::RESYNC_SENT;
             Cause::Resync
         } else if flags.contains(PacketFlags::UNSENT) {
-            Cause::NotSent // counted when it was booked first
+            Cause::NotSent // it was counted when it was booked first
         } else if flags.contains(PacketFlags::EARLY) {
             Cause::Early
         } else {
@@ -215,8 +219,8 @@ impl PacketDelivery {
         Retransmission { packet, attempts, cause, is_loss }
     }
 
-    /// A packet that was booked as sent could not leave: it is sent again as soon as possible, without counting
-    /// as a timeout.
+    /// Processes a packet that was booked as sent but could not be sent. It is sent again as soon as possible, and
+    /// this does not count as a timeout.
     #[inline(always)]
     pub fn not_sent(&mut self, packets: &mut PacketTables, window: Window, psn: Psn) {
         let packet = packet(packets, window, psn);
@@ -230,8 +234,9 @@ impl PacketDelivery {
 }
 
 impl Lane {
-    /// Holes more than the out-of-order distance below the highest received PSN, or with OWN everything not received; each
-    /// only if its last copy is at least one RTT old (D-36, D-37).
+    /// Queues the packets that are lost: the holes more than the out-of-order distance below the highest received
+    /// PSN, or with OWN every packet not received. The last copy must be at least one RTT old in both cases (D-36,
+    /// D-37). Returns true if the out-of-order distance shows loss.
     #[inline(always)]
     fn detect_loss(
         &mut self,
@@ -240,7 +245,7 @@ impl Lane {
         bitmap_base: Psn,
         (since, threshold, own): (FalconTime, u32, u8),
     ) -> bool {
-        // The base may have run past the bitmap's own base by acknowledged bits.
+        // The base may be past the bitmap's own base, by packets that the bitmap acknowledges.
         let received = received.shift_right(self.tx.base.distance_from(bitmap_base));
         let (mut lost, shown) = self.tx.shown_lost(received, threshold, own);
         if !lost.is_zero() {
@@ -249,7 +254,8 @@ impl Lane {
         shown
     }
 
-    /// Queues those of `lost` whose last copy left at `since` or before (F-9.1.4-2); RNR delays stand (D-36).
+    /// Queues those of `lost` whose last copy was sent at `since` or before (F-9.1.4-2). An RNR delay continues
+    /// (D-36).
     #[inline(never)]
     fn queue_lost(&mut self, packets: &mut PacketTable, lost: &mut Bitmap128, since: FalconTime) {
         let w = &mut self.tx;
@@ -266,11 +272,12 @@ impl Lane {
 }
 
 impl TxPacket {
-    /// Its timeout has passed: counts, and becomes a Resync when there are enough. False if that is exhausted as well
-    /// (F-11-6).
+    /// Processes a timeout of the packet: counts it. At the limit the packet becomes a Resync. Returns false if
+    /// the packet is a Resync and at the limit (F-11-6).
     #[inline(always)]
     fn expire(&mut self, limit: u32) -> bool {
-        // The copy that an RNR NACK asked for leaves whatever M is: the peer is alive and wants it (D-41, F-6.4-1).
+        // The peer asked for this copy with an RNR NACK. It is sent whatever M is: the peer is alive and wants it
+        // (D-41, F-6.4-1).
         let asked_for = self.flags.contains(PacketFlags::RNR);
         self.flags.remove(PacketFlags::RNR | PacketFlags::EARLY | PacketFlags::ASKED_FOR);
         if asked_for {

@@ -7,10 +7,11 @@ use crate::units::{FalconTime, Ticks};
 use crate::verifier::opaque;
 use crate::wire::PacketType;
 use crate::wire::nack::rnr_timeout;
+use crate::wire::resync::ResyncCode;
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
-/// Which of the two windows.
+/// One of the two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Window {
@@ -21,7 +22,8 @@ pub enum Window {
 }
 
 impl Window {
-    /// Index of what exists once for each window, so that the verifier sees that it is one.
+    /// Returns the index of the window in an array of both. Written so that the verifier sees the bounds of the
+    /// index.
     #[inline(always)]
     pub fn index(self) -> usize {
         (opaque(self as u64) & 1) as usize
@@ -29,7 +31,7 @@ impl Window {
 }
 
 bitflags! {
-    /// What is the matter with an outstanding packet.
+    /// State flags of an outstanding packet.
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
     pub struct PacketFlags: u8 {
@@ -37,20 +39,20 @@ bitflags! {
         const RESYNC = 1;
         /// The last copy sent was a retransmission that counts in ORRC (F-9.1.2-7).
         const RETRANSMITTED = 2;
-        /// Waiting out an RNR timeout (D-40).
+        /// The packet waits until its RNR timeout is over (D-40).
         const RNR = 4;
         /// Queued by early retransmission, not by the timer.
         const EARLY = 8;
         /// The Resync has been sent at least once.
         const RESYNC_SENT = 16;
-        /// The copy that was booked last never left: sending it again is no retransmission.
+        /// The last booked copy was never sent: sending it again is not a retransmission.
         const UNSENT = 32;
-        /// The copy queued is one that an RNR NACK asked for: no sign of a loss.
+        /// An RNR NACK asked for the queued copy: it is not a sign of loss.
         const ASKED_FOR = 64;
     }
 }
 
-/// State of one outstanding packet; what it carries is found through its transaction or response.
+/// State of one outstanding packet. Its content is found through its transaction or response.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct TxPacket {
@@ -64,34 +66,34 @@ pub struct TxPacket {
     pub response: u16,
     /// See [`PacketFlags`].
     pub flags: PacketFlags,
-    /// Resync code, once it is one (F-7.6-2).
-    pub resync_code: u8,
-    /// RNR timeout code, with [`PacketFlags::RNR`].
+    /// Resync code, once a Resync replaces the packet (F-7.6-2).
+    pub resync_code: ResyncCode,
+    /// RNR timeout code, valid with [`PacketFlags::RNR`].
     pub rnr_code: u8,
-    /// Packet type of the original.
+    /// Packet type of the original packet.
     pub kind: u8,
 }
 
 impl TxPacket {
-    /// The window it belongs to.
+    /// Returns the window that it belongs to.
     #[inline(always)]
     pub const fn window(&self) -> Window {
         if self.kind == PacketType::PullRequest as u8 { Window::Request } else { Window::Data }
     }
 
-    /// Whether it carries the answer to a request of the peer's: Pull Data.
+    /// Returns whether it carries the response to a request of the peer: Pull Data.
     #[inline(always)]
     pub const fn is_response(&self) -> bool {
         self.kind == PacketType::PullData as u8
     }
 
-    /// The code of the Resync in its place, if there is one.
+    /// Returns the code of the Resync in its place, if there is one.
     #[inline(always)]
-    pub const fn resync(&self) -> Option<u8> {
+    pub const fn resync(&self) -> Option<ResyncCode> {
         if self.flags.contains(PacketFlags::RESYNC) { Some(self.resync_code) } else { None }
     }
 
-    /// Time from the last copy to the next: the RTO, or longer after an RNR NACK (D-40).
+    /// Returns the time from the last copy to the next: the RTO, or longer after an RNR NACK (D-40).
     #[inline(always)]
     pub(super) fn timeout(&self, rto: Ticks) -> Ticks {
         if !self.flags.contains(PacketFlags::RNR) {
@@ -102,16 +104,16 @@ impl TxPacket {
     }
 }
 
-/// What congestion control lets pass, packets.
+/// The windows of congestion control, packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
     /// Integer fabric window (D-28).
     pub fabric: u32,
-    /// NIC window; applies to ULP requests only.
+    /// NIC window. It applies only to ULP requests.
     pub ncwnd: u32,
 }
 
-/// Transmit window; the request window uses the low 64 bits.
+/// Transmit window. The request window uses the low 64 bits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct TransmitWindow {
@@ -119,24 +121,24 @@ pub struct TransmitWindow {
     pub base: Psn,
     /// Next PSN to assign.
     pub next: Psn,
-    /// Packets the window may hold (D-27).
+    /// Largest number of packets in the window (D-27).
     pub size: u32,
-    /// Packets of ULP requests outstanding: RORC or DORC (F-9.1.1-6, F-9.1.1-7).
+    /// Outstanding packets of ULP requests: RORC or DORC (F-9.1.1-6, F-9.1.1-7).
     pub outstanding_requests: u16,
-    /// Retransmitted ones outstanding: RORRC or DORRC (F-9.1.2-7).
+    /// Outstanding packets of ULP requests that were retransmitted: RORRC or DORRC (F-9.1.2-7).
     pub outstanding_retransmitted: u16,
     /// Bit n: base + n is acknowledged.
     pub acknowledged: Bitmap128,
     /// Bit n: base + n waits for retransmission.
     pub retransmit: Bitmap128,
-    /// Bit n: base + n is Pull Data, which ncwnd does not count.
+    /// Bit n: base + n is Pull Data, which does not count against ncwnd.
     pub pull_data: Bitmap128,
     /// Bit n: the peer's ULP was not ready for base + n at least once.
     pub not_ready: Bitmap128,
 }
 
 impl TransmitWindow {
-    /// An empty window that starts at `base` (F-9.1.1-2).
+    /// Creates an empty window that starts at `base` (F-9.1.1-2).
     pub const fn new(base: Psn, size: u32) -> Self {
         Self {
             base,
@@ -151,21 +153,23 @@ impl TransmitWindow {
         }
     }
 
-    /// PSNs between base and next.
+    /// Returns the number of PSNs between base and next.
     #[inline(always)]
     pub const fn in_flight(&self) -> u32 {
         self.next.distance_from(self.base)
     }
 
-    /// PSNs sent and neither acknowledged nor queued for retransmission: those whose timer runs.
+    /// Returns the PSNs that were sent and are neither acknowledged nor queued for retransmission: those whose
+    /// timer runs.
     #[inline(always)]
     pub fn timed(&self) -> Bitmap128 {
         Bitmap128::low_mask(self.in_flight()).and_not(self.acknowledged).and_not(self.retransmit)
     }
 
-    /// What `received`, seen from the base, shows to be lost: packets more than `ooo_threshold` below the highest one
-    /// received, or with `own` all that were not received (F-9.1.4-1, D-36). Also whether the out-of-order distance
-    /// shows any. Whether the last copy is old enough is for the caller to see (F-9.1.4-2).
+    /// Returns the packets that `received`, as a bitmap from the base, shows to be lost: packets more than
+    /// `ooo_threshold` below the highest one received, or with `own` all that were not received (F-9.1.4-1, D-36).
+    /// Also returns whether the out-of-order distance shows any loss. The caller has to check whether the last
+    /// copy is old enough (F-9.1.4-2).
     #[inline(always)]
     pub fn shown_lost(&self, received: Bitmap128, ooo_threshold: u32, own: u8) -> (Bitmap128, bool) {
         let top = received.top();
@@ -177,8 +181,9 @@ impl TransmitWindow {
         (missing.and(Bitmap128::low_mask(reach)), shown)
     }
 
-    /// Gate for the first transmission of a request (F-9.1.2-1, F-9.1.2-3, D-26). In the data window pushes leave some
-    /// room: one that waits for a receive must not keep back the answers without which its receiver may never post one.
+    /// Returns whether the gate is open for the first transmission of a request (F-9.1.2-1, F-9.1.2-3, D-26). With
+    /// `reserve`, as for pushes, some space in the data window stays free for Pull Data. A push may wait for a receive.
+    /// It must not block the responses that its receiver may need before it posts one.
     #[inline(always)]
     pub const fn may_send_request(&self, gate: Gate, reserve: bool) -> bool {
         let edge = self.edge(gate);
@@ -186,7 +191,7 @@ impl TransmitWindow {
         self.in_flight() < edge && (self.outstanding_requests as u32) < gate.ncwnd
     }
 
-    /// Gate for the first transmission of Pull Data (F-9.1.2-2).
+    /// Returns whether the gate is open for the first transmission of Pull Data (F-9.1.2-2).
     #[inline(always)]
     pub const fn may_send_response(&self, gate: Gate) -> bool {
         self.in_flight() < self.edge(gate)
@@ -197,13 +202,13 @@ impl TransmitWindow {
         if gate.fabric < self.size { gate.fabric } else { self.size }
     }
 
-    /// Gate for retransmitting base + `offset` (F-9.1.2-4..6, D-29).
+    /// Returns whether the gate is open for the retransmission of base + `offset` (F-9.1.2-4..6, D-29).
     #[inline(always)]
     pub const fn may_retransmit(&self, offset: u32, pull_data: bool, gate: Gate) -> bool {
         offset < gate.fabric && (pull_data || (self.outstanding_retransmitted as u32) < gate.ncwnd)
     }
 
-    /// Assigns the next PSN (F-9.1.3-1). The gate must have said yes.
+    /// Assigns the next PSN (F-9.1.3-1). The gate must be open.
     #[inline(always)]
     pub fn assign(&mut self, response: bool) -> Psn {
         let psn = self.next;
@@ -216,7 +221,7 @@ impl TransmitWindow {
         psn
     }
 
-    /// Queues base + `offset` for retransmission; it stops counting as a retransmitted one in flight
+    /// Queues base + `offset` for retransmission. It no longer counts as a retransmitted packet in flight
     /// (F-9.1.2-7, D-31).
     #[inline(always)]
     pub fn queue_retransmission(&mut self, offset: u32, packet: &mut TxPacket) {
@@ -224,7 +229,7 @@ impl TransmitWindow {
         self.forget_retransmitted(packet);
     }
 
-    /// ORRC minus 1 if the packet counts in it.
+    /// Decrements ORRC if the packet counts in it.
     #[inline(always)]
     pub fn forget_retransmitted(&mut self, packet: &mut TxPacket) {
         if packet.flags.contains(PacketFlags::RETRANSMITTED) {
@@ -233,7 +238,8 @@ impl TransmitWindow {
         }
     }
 
-    /// Advances the base past everything acknowledged, shifting the bitmaps (F-9.1.1-1).
+    /// Advances the base past everything acknowledged and shifts the bitmaps (F-9.1.1-1). Returns the number of
+    /// packets passed.
     #[inline(always)]
     pub fn advance(&mut self) -> u32 {
         let run = self.acknowledged.trailing_ones();
@@ -250,12 +256,13 @@ impl TransmitWindow {
     }
 }
 
-/// Packets of a data window of `edge` packets that only Pull Data may use: an eighth, and one at least where there is room
-/// for four. A smaller window has none to give away: there a push that waits for a receive may keep answers back.
+/// Returns the number of packets in a data window of `edge` packets that only Pull Data may use: a sixteenth, and at
+/// least one if the window has space for four. A smaller window reserves none: there a push that waits for a
+/// receive may block responses.
 #[inline(always)]
 const fn reserved(edge: u32) -> u32 {
-    if edge >= 16 {
-        edge / 8
+    if edge >= 32 {
+        edge / 16
     } else if edge >= 4 {
         1
     } else {
@@ -263,7 +270,7 @@ const fn reserved(edge: u32) -> u32 {
     }
 }
 
-/// Index of a PSN in its packet table.
+/// Returns the index of a PSN in its packet table.
 #[inline(always)]
 pub(super) const fn packet_index(psn: Psn) -> usize {
     psn.0 as usize & (PACKETS - 1)

@@ -8,13 +8,13 @@ mod port;
 use crate::congestion::settings::Settings;
 use crate::ids::{Cid, Rsn};
 use bytemuck::{Pod, Zeroable};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 pub use crate::resources::{CELL_BYTES, CELLS};
-pub use crate::shared::{AtomicU32, Slot};
+pub use crate::shared::{AtomicU32, AtomicU64, Slot};
 pub use crate::ulp::rdma::{
-    Completion, MEMORY_BYTES, MEMORY_GUARD, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, USABLE_BYTES,
-    WorkRequest, access, flag, verb as opcode,
+    AccessFlags, Completion, MEMORY_BYTES, MEMORY_GUARD, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region,
+    USABLE_BYTES, Verb, WorkFlags, WorkRequest,
 };
 pub use port::Queues;
 
@@ -32,12 +32,16 @@ pub const COMPLETION_QUEUE_DEPTH: usize = SEND_QUEUE_DEPTH + RECEIVE_QUEUE_DEPTH
 /// Memory regions a node can register; the slot of an R_Key is its value modulo this number.
 pub const REGIONS: usize = 256;
 
-/// What the application may ask of the engine ([`QueuePair::command`]).
-pub mod command {
+/// What the application asks of the engine ([`QueuePair::command`]). The engine ignores values without a name.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Command(pub u32);
+
+impl Command {
     /// Nothing.
-    pub const NONE: u32 = 0;
+    pub const NONE: Self = Self(0);
     /// Complete everything outstanding with `DeadConn` and close.
-    pub const CLOSE: u32 = 1;
+    pub const CLOSE: Self = Self(1);
 }
 
 /// The queues of one connection, mapped into the application.
@@ -55,7 +59,7 @@ pub struct QueuePair {
     pub completion_consumer: AtomicU32,
     /// Fills the application's cache line.
     pub reserved: [u32; 13],
-    /// Application: see [`command`]; obeyed by the engine at the next doorbell.
+    /// Application: see [`Command`]; obeyed by the engine at the next doorbell.
     pub command: AtomicU32,
     /// Node: counts settings of congestion control; obeyed by the engine at the next doorbell.
     pub settings_version: AtomicU32,

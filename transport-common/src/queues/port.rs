@@ -1,6 +1,7 @@
 //! What a step of the connection reads from its queues and writes to them: the narrow port to memory that others
 //! change at any time.
 
+use super::Command;
 use super::{
     COMPLETION_QUEUE_DEPTH, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, SEND_QUEUE_DEPTH,
     WorkRequest,
@@ -8,6 +9,7 @@ use super::{
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
 use crate::shared::AtomicU32;
+use crate::ulp::rdma::Verb;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The queues of one connection as its steps see them. Everything the application writes is untrusted, and two
@@ -25,7 +27,7 @@ pub trait Queues {
     /// Fetches a posted send from the application's cache.
     fn touch(&self, rsn: Rsn);
     /// Opcode of a posted send.
-    fn opcode(&self, rsn: Rsn) -> u8;
+    fn opcode(&self, rsn: Rsn) -> Verb;
     /// The application's name for a posted send.
     fn wr_id(&self, rsn: Rsn) -> u64;
     /// Reads a posted send once, into `out`.
@@ -35,7 +37,7 @@ pub trait Queues {
     /// Reads a posted receive once.
     fn receive_request(&self, index: u32) -> ReceiveRequest;
     /// What the application asks for, see [`command`](super::command).
-    fn command(&self) -> u32;
+    fn command(&self) -> Command;
     /// Whether other settings of congestion control wait to be put into force.
     fn has_new_settings(&self) -> bool;
     /// Puts the newest settings into force.
@@ -67,7 +69,7 @@ impl Queues for QueuePair {
     }
 
     #[inline(always)]
-    fn opcode(&self, rsn: Rsn) -> u8 {
+    fn opcode(&self, rsn: Rsn) -> Verb {
         let slot = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].as_ptr();
         // SAFETY: a field of a valid entry; volatile because the application may write it.
         unsafe { (&raw const (*slot).opcode).read_volatile() }
@@ -96,8 +98,8 @@ impl Queues for QueuePair {
     }
 
     #[inline(always)]
-    fn command(&self) -> u32 {
-        self.command.load(Relaxed)
+    fn command(&self) -> Command {
+        Command(self.command.load(Relaxed))
     }
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Layout of a recorded trace: a [`Head`], then chunks, each a [`ChunkHead`] with its payload, until [`chunk::END`].
+//! Layout of a recorded trace: a [`Head`], then chunks, each a [`ChunkHead`] with its payload, until [`ChunkKind::END`].
 //!
 //! Numbers are little endian, as is all that is copied from memory: contexts, settings and tapes. What they look like
 //! is this build's matter, so the head says how large they are, and a trace is read by the build that wrote it.
@@ -13,19 +13,23 @@ pub const MAGIC: [u8; 8] = *b"TIERCELT";
 /// before can no longer be replayed.
 pub const VERSION: u32 = 3;
 
-/// Kinds of chunks ([`ChunkHead::kind`]).
-pub mod chunk {
+/// Kind of a chunk ([`ChunkHead::kind`]). A reader refuses values without a name.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkKind(pub u32);
+
+impl ChunkKind {
     /// A connection as it is from here on: slot (4 bytes), 0 (4), the entry, the settings of congestion control in
     /// force. Steps that it counts already may still follow, and are in it.
-    pub const CONNECTION: u32 = 1;
+    pub const CONNECTION: Self = Self(1);
     /// A run: kind, words in use, steps, 0 (4 bytes each), the words in use.
-    pub const RUN: u32 = 2;
+    pub const RUN: Self = Self(2);
     /// Runs were lost here: how many since the begin (8 bytes). Connections are told anew behind it.
-    pub const LOST: u32 = 3;
+    pub const LOST: Self = Self(3);
     /// A connection as it was once: like [`CONNECTION`], to be compared when all steps that it counts are made.
-    pub const CHECK: u32 = 4;
+    pub const CHECK: Self = Self(4);
     /// The trace is complete: runs kept, runs lost (8 bytes each).
-    pub const END: u32 = 5;
+    pub const END: Self = Self(5);
 }
 
 /// Begin of a trace.
@@ -79,7 +83,7 @@ impl Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHead {
     /// See [`chunk`].
-    pub kind: u32,
+    pub kind: ChunkKind,
     /// Bytes of the payload.
     pub bytes: u32,
 }
@@ -92,13 +96,13 @@ impl ChunkHead {
 
     /// As it stands in the file.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
-        let ([a, b, c, d], [e, f, g, h]) = (self.kind.to_le_bytes(), self.bytes.to_le_bytes());
+        let ([a, b, c, d], [e, f, g, h]) = (self.kind.0.to_le_bytes(), self.bytes.to_le_bytes());
         [a, b, c, d, e, f, g, h]
     }
 
     /// Of the bytes in a file.
     pub const fn from_bytes([a, b, c, d, e, f, g, h]: [u8; Self::LEN]) -> Self {
-        Self { kind: u32::from_le_bytes([a, b, c, d]), bytes: u32::from_le_bytes([e, f, g, h]) }
+        Self { kind: ChunkKind(u32::from_le_bytes([a, b, c, d])), bytes: u32::from_le_bytes([e, f, g, h]) }
     }
 }
 
@@ -114,7 +118,7 @@ mod tests {
         let mut other = Head::THIS.to_bytes();
         other[3] ^= 1;
         assert_eq!(Head::from_bytes(&other), None);
-        let chunk = ChunkHead { kind: chunk::RUN, bytes: 0x1234_5678 };
+        let chunk = ChunkHead { kind: ChunkKind::RUN, bytes: 0x1234_5678 };
         assert_eq!(ChunkHead::from_bytes(chunk.to_bytes()), chunk);
     }
 }

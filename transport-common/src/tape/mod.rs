@@ -14,7 +14,7 @@ mod recorder;
 
 pub use crate::datapath::PREFIX_BYTES;
 pub use note::{Note, Notes, Tag, Unreadable};
-pub use recorded::{Ending, Recorded, finish, outcome};
+pub use recorded::{Ending, Outcome, Recorded, finish};
 pub use recorder::Recorder;
 
 use crate::queues::Completion;
@@ -29,18 +29,22 @@ pub const TRACE_BYTES: u32 = 16 << 20;
 pub const KEPT_HEADER: core::ops::Range<usize> = 12..204;
 
 /// What kind of run a tape holds ([`Tape::kind`]).
-pub mod run {
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunKind(pub u32);
+
+impl RunKind {
     /// A frame from the network.
-    pub const RECEIVE: u32 = 1;
+    pub const RECEIVE: Self = Self(1);
     /// A frame of the engine.
-    pub const ENGINE: u32 = 2;
+    pub const ENGINE: Self = Self(2);
 }
 
 /// The tape of one run. In the kernel one lives in each CPU's scratch map.
 #[repr(C)]
 #[derive(Zeroable)]
 pub struct Tape {
-    /// See [`run`].
+    /// See [`RunKind`].
     pub kind: Cell<u32>,
     /// Words in use; more than [`TAPE_WORDS`] of a run that did not fit.
     pub used: Cell<u32>,
@@ -60,8 +64,8 @@ impl Tape {
 
     /// Begins a run; what was on the tape is lost.
     #[inline(always)]
-    pub fn begin(&self, kind: u32) {
-        self.kind.set(kind);
+    pub fn begin(&self, kind: RunKind) {
+        self.kind.set(kind.0);
         self.used.set(0);
         self.steps.set(0);
         self.frame_length.set(0);
@@ -147,8 +151,8 @@ const fn mix(hash: u64, word: u64) -> u64 {
 pub fn digest_of_completion(c: &Completion) -> u64 {
     let sizes = c.length as u64 | (c.immediate as u64) << 32;
     let codes = (c.rsn as u64) << 32
-        | (c.flags as u64) << 24
-        | (c.opcode as u64) << 16
+        | (c.flags.bits() as u64) << 24
+        | (c.opcode.0 as u64) << 16
         | (c.ulp_code as u64) << 8
         | c.status as u64;
     mix(mix(mix(0, c.wr_id), sizes), codes)

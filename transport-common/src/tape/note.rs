@@ -119,7 +119,7 @@ tags! {
     SetReceiveWanted = "set receive wanted",
     /// Number that stands for the completion (64 bits); short: whether it was taken.
     Complete = "complete",
-    /// How the run ended: [`outcome`](super::outcome).
+    /// How the run ended: [`Outcome`](super::Outcome).
     End = "end",
 }
 

@@ -9,42 +9,46 @@ use crate::datapath::{
 use crate::queues::Region;
 use crate::units::Picoseconds;
 
-/// How a run ended, as the note [`Tag::End`] has it.
-pub mod outcome {
+/// How a run ended, as the note [`Tag::End`] records it.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome(pub u16);
+
+impl Outcome {
     /// [`Verdict::Pass`](crate::datapath::Verdict::Pass).
-    pub const PASS: u16 = 0;
+    pub const PASS: Self = Self(0);
     /// [`Verdict::Drop`](crate::datapath::Verdict::Drop) and [`Turn::Drop`](crate::datapath::Turn::Drop).
-    pub const DROP: u16 = 1;
+    pub const DROP: Self = Self(1);
     /// The frame holds a packet for the wire.
-    pub const TRANSMIT: u16 = 2;
+    pub const TRANSMIT: Self = Self(2);
     /// [`Turn::Idle`](crate::datapath::Turn::Idle).
-    pub const IDLE: u16 = 3;
+    pub const IDLE: Self = Self(3);
 }
 
 /// A run of the datapath comes to an end, which [`finish`] notes.
 pub trait Ending: Copy {
-    /// See [`outcome`].
-    fn outcome(self) -> u16;
+    /// See [`Outcome`].
+    fn outcome(self) -> Outcome;
 }
 
 impl Ending for Verdict {
     #[inline(always)]
-    fn outcome(self) -> u16 {
+    fn outcome(self) -> Outcome {
         match self {
-            Self::Pass => outcome::PASS,
-            Self::Drop => outcome::DROP,
-            Self::Transmit => outcome::TRANSMIT,
+            Self::Pass => Outcome::PASS,
+            Self::Drop => Outcome::DROP,
+            Self::Transmit => Outcome::TRANSMIT,
         }
     }
 }
 
 impl Ending for Turn {
     #[inline(always)]
-    fn outcome(self) -> u16 {
+    fn outcome(self) -> Outcome {
         match self {
-            Self::Idle => outcome::IDLE,
-            Self::Transmit => outcome::TRANSMIT,
-            Self::Drop | Self::Redeliver => outcome::DROP,
+            Self::Idle => Outcome::IDLE,
+            Self::Transmit => Outcome::TRANSMIT,
+            Self::Drop | Self::Redeliver => Outcome::DROP,
         }
     }
 }
@@ -53,12 +57,12 @@ impl Ending for Turn {
 /// connection and dropped nothing, [`usize::MAX`] of one that did not fit.
 #[inline(always)]
 pub fn finish(tape: &Tape, ending: impl Ending) -> usize {
-    tape.short(Tag::End, ending.outcome());
+    tape.short(Tag::End, ending.outcome().0);
     let used = tape.used.get() as usize;
     if used > TAPE_WORDS {
         return usize::MAX;
     }
-    let idle = tape.steps.get() == 0 && ending.outcome() != outcome::DROP;
+    let idle = tape.steps.get() == 0 && ending.outcome() != Outcome::DROP;
     if idle { 0 } else { Tape::HEAD_BYTES + 4 * used }
 }
 
@@ -278,7 +282,7 @@ impl<P: Platform> Memory for Recorded<'_, P> {
     fn region(&mut self, rkey: u32) -> Region {
         let region = self.platform.region(rkey);
         let Region { offset, length, key, access } = region;
-        let words = [rkey, low(offset), high(offset), low(length), high(length), key, access];
+        let words = [rkey, low(offset), high(offset), low(length), high(length), key, access.bits()];
         self.tape.long(Tag::Region, 0, words);
         region
     }

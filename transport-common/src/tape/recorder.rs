@@ -3,7 +3,7 @@
 use super::{Tag, Tape, digest_of_completion};
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
-use crate::queues::{Completion, Queues, ReceiveRequest, WorkRequest};
+use crate::queues::{Command, Completion, Queues, ReceiveRequest, Verb, WorkRequest};
 
 /// [`Queues`] that are recorded. Lives within one step.
 pub struct Recorder<Q> {
@@ -60,9 +60,9 @@ impl<Q: Queues> Queues for Recorder<Q> {
     }
 
     #[inline(always)]
-    fn opcode(&self, rsn: Rsn) -> u8 {
+    fn opcode(&self, rsn: Rsn) -> Verb {
         let opcode = self.queues().opcode(rsn);
-        self.tape().short(Tag::Opcode, opcode.into());
+        self.tape().short(Tag::Opcode, opcode.0.into());
         opcode
     }
 
@@ -94,9 +94,9 @@ impl<Q: Queues> Queues for Recorder<Q> {
     }
 
     #[inline(always)]
-    fn command(&self) -> u32 {
+    fn command(&self) -> Command {
         let command = self.queues().command();
-        self.tape().long(Tag::Command, 0, [command]);
+        self.tape().long(Tag::Command, 0, [command.0]);
         command
     }
 

@@ -4,22 +4,24 @@ use super::{CompletionCode, Kind, Label, RESPONSES, Submissions, TRANSACTIONS};
 use crate::ids::Rsn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use crate::verifier::{bounded, fresh};
+use crate::wire::resync::ResyncCode;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
-/// State of a transaction of ours (F-8.4.1-3, F-8.4.1-4).
+/// State of one of our transactions (F-8.4.1-3, F-8.4.1-4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, CheckedBitPattern, NoUninit)]
 #[repr(u8)]
 pub enum TransactionState {
-    /// Not sent yet: PullReqUlpRx, PushReqUlpRx. Or the place is free.
+    /// Not sent yet: PullReqUlpRx, PushReqUlpRx. Also: the table entry is free.
     #[default]
     Submitted = 0,
     /// PullReqTx, PushDataTx.
     Sent = 1,
     /// PullReqAckd.
     Acknowledged = 2,
-    /// Over, but not reported to the application.
+    /// Ended, but not reported to the application.
     Done = 3,
-    /// PullDataUlpTx, PushCplTx: reported. Behind an older one, or its packet is not acknowledged yet.
+    /// PullDataUlpTx, PushCplTx: reported. An older transaction is still open, or its packet is not acknowledged
+    /// yet.
     Reported = 4,
 }
 
@@ -27,74 +29,76 @@ pub enum TransactionState {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct Transaction {
-    /// When its first packet was sent; before that, when it was first seen waiting.
+    /// Time when its first packet was sent. Before that, the time when it was first seen waiting.
     pub since: FalconTime,
     /// Bytes placed or sent, for the completion.
     pub length: u32,
-    /// How far it is.
+    /// State.
     pub state: TransactionState,
-    /// [`CompletionCode`] once done. Before that the code of its Resync, should that have run out of attempts, or 0.
+    /// [`CompletionCode`] once done. Before that: the code of its Resync if the Resync is exhausted, otherwise 0.
     pub code: u8,
     /// The target ULP's code.
     pub ulp_code: u8,
-    /// The ULP's operation code, as it was when sent.
+    /// The ULP's operation code at the time of sending.
     pub opcode: u8,
-    /// The ULP's flags, as they were when sent.
+    /// The ULP's flags at the time of sending.
     pub flags: u8,
     /// 1: a pull.
     pub pull: u8,
-    /// 1: its packet may have to be built once more from what the application submitted, whose place is kept (F-9-6).
+    /// 1: its packet may have to be built again from the application's work request, whose queue slot is kept
+    /// (F-9-6).
     pub retained: u8,
-    /// 1: it ended before it was sent; an ordered connection owes the target a Resync for its RSN (D-47).
+    /// 1: it ended before it was sent. An ordered connection still has to send the target a Resync for its RSN
+    /// (D-47).
     pub skipped: u8,
 }
 
-/// Pulls of a connection that may be open at once. A target of ours keeps [`RESPONSES`] responses until they are
-/// acknowledged; more pulls would be refused there for want of resources (F-8.5.3.1-1).
+/// Largest number of open pulls of a connection. A target of ours keeps [`RESPONSES`] responses until they are
+/// acknowledged. It would refuse more pulls for lack of resources (F-8.5.3.1-1).
 pub const PULL_CREDITS: u16 = RESPONSES as u16;
 
 /// Our transactions, by RSN modulo [`TRANSACTIONS`].
 pub(crate) type Table = [Transaction; TRANSACTIONS];
 
-/// Initiator of a connection; the transactions themselves stand in a table beside it.
+/// Initiator of a connection. The transactions themselves are in a table beside it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Initiator {
     /// Oldest transaction not completed (F-8.4.1-1).
     pub brsn: Rsn,
-    /// Oldest transaction whose place in the send queue the application may not use yet: not completed, or its packet is
-    /// not acknowledged.
+    /// Oldest transaction whose slot in the send queue the application may not reuse yet: it is not completed, or
+    /// its packet is not acknowledged.
     pub released: Rsn,
-    /// Next to send; on an unordered connection the next push to look at.
+    /// Next request to send. On an unordered connection: the next push to look at.
     pub next: Rsn,
     /// Unordered: the next pull to look at.
     pub next_pull: Rsn,
-    /// Requests before this one are known to be submitted. The application's counter is read again only when they
-    /// are used up: its cache line is written on another CPU.
+    /// Requests before this one are known to be submitted. The application's counter is read again only when all
+    /// of them are used, because another CPU writes its cache line.
     pub known: Rsn,
-    /// Requests before this one bear the time since which they wait.
+    /// Requests before this one have a time stamp from which their wait counts.
     pub stamped: Rsn,
-    /// The oldest transaction times out.
+    /// Deadline of the oldest transaction.
     pub timer: Deadline,
-    /// A transaction that did not complete for this long completes `LocalTO` (F-11-19).
+    /// A transaction that is not completed after this time completes with `LocalTO` (F-11-19).
     pub timeout: Ticks,
-    /// Pulls sent whose answer the peer does not know to be here: no more than a target keeps responses for
-    /// ([`PULL_CREDITS`]).
+    /// Pulls sent whose response the peer does not yet know to be received. At most as many as a target keeps
+    /// responses for ([`PULL_CREDITS`]).
     pub open_pulls: u16,
     /// 1: requests are sent and completed in RSN order (F-5-1).
     pub ordered: u8,
-    /// 1: completions wait for room in the completion queue.
+    /// 1: completions wait for space in the completion queue.
     pub completions_blocked: u8,
-    /// Transactions completed to the application.
+    /// Number of transactions that were completed to the application.
     pub completed: u64,
 }
 
-/// What is to be sent next.
+/// The request to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) rsn: Rsn,
     pub(crate) kind: Kind,
-    /// It ended before it was sent: a Resync takes its place.
+    /// The request ended before it was sent: a Resync takes its place.
     pub(crate) skipped: bool,
 }
 
@@ -103,7 +107,7 @@ const fn index(rsn: Rsn) -> usize {
 }
 
 impl Initiator {
-    /// Nothing submitted; the first RSN is `rsn` (D-18).
+    /// Creates an initiator with nothing submitted. The first RSN is `rsn` (D-18).
     pub fn new(rsn: Rsn, ordered: bool, timeout: Ticks) -> Self {
         Self {
             brsn: rsn,
@@ -118,14 +122,14 @@ impl Initiator {
         }
     }
 
-    /// Whether the place of `rsn` in the table is its own, and its transaction not completed.
+    /// Returns whether the table entry of `rsn` belongs to it and its transaction is not completed.
     #[inline(always)]
     fn is_open(&self, rsn: Rsn) -> bool {
         !rsn.is_before(self.brsn) && rsn.distance_from(self.released) < TRANSACTIONS as u32
     }
 
-    /// RSN behind the newest submitted transaction. The application's counter is untrusted: one that claims more than
-    /// the table holds, or falls back behind what was looked at already, counts as nothing new.
+    /// Returns the RSN after the newest submitted transaction. The application's counter is untrusted: a counter
+    /// that claims more than the table holds, or that is behind requests already looked at, counts as nothing new.
     #[inline(always)]
     pub(crate) fn submitted(&mut self, sends: impl Submissions) -> Rsn {
         let Self { brsn, released, next, next_pull, known, .. } = *self;
@@ -134,7 +138,8 @@ impl Initiator {
         let is_new = |counter: Rsn| {
             counter.distance_from(released) <= TRANSACTIONS as u32 && looked_at.is_before(counter)
         };
-        // Unordered pulls may pass pushes that wait at the gate, new ones too: there each look is a new one.
+        // On an unordered connection a pull may overtake pushes that wait at the gate, even a pull that was just
+        // submitted. So the counter is read at each call.
         if self.ordered != 0 && is_new(known) {
             return known;
         }
@@ -145,14 +150,14 @@ impl Initiator {
         submitted
     }
 
-    /// Whether nothing is submitted behind `rsn`, which is.
+    /// Returns whether `rsn`, which is submitted, is the last submitted request.
     #[inline(always)]
     pub(crate) fn is_last_submitted(&self, sends: impl Submissions, rsn: Rsn) -> bool {
         let behind = rsn.add(1);
         self.known == behind && sends.submitted() == behind
     }
 
-    /// Whether the application has submitted what was not looked at.
+    /// Returns whether the application has submitted requests that were not looked at.
     #[inline(always)]
     pub(crate) fn has_new_work(&self, sends: impl Submissions) -> bool {
         let Self { next, next_pull, known, .. } = *self;
@@ -164,8 +169,8 @@ impl Initiator {
         submitted != next || (unordered && submitted != next_pull)
     }
 
-    /// The next request that the gate lets pass: strictly in RSN order on an ordered connection (F-9.1.3-2), each kind in
-    /// its own order on an unordered one (D-85).
+    /// Returns the next request that the gate lets pass: strictly in RSN order on an ordered connection
+    /// (F-9.1.3-2), in the order of each kind on an unordered one (D-85).
     #[inline(always)]
     pub(crate) fn next_request(
         &mut self,
@@ -203,13 +208,14 @@ impl Initiator {
         None
     }
 
-    /// Unordered: moves the cursor of pushes or pulls to the next unsent request of that kind, or to `submitted`.
+    /// Moves the cursor of pushes or pulls of an unordered connection to the next unsent request of that kind, or
+    /// to `submitted`.
     #[inline(never)]
     fn look_past(&mut self, table: &Table, sends: impl Submissions, submitted: Rsn, kind: Kind) -> Rsn {
         let pull = matches!(kind, Kind::Pull);
         let mut rsn = if pull { self.next_pull } else { self.next };
         if rsn.is_before(self.brsn) {
-            rsn = self.brsn; // completed ones are not to be sent again
+            rsn = self.brsn; // completed requests must not be sent again
         }
         while rsn != submitted {
             bounded!();
@@ -226,7 +232,7 @@ impl Initiator {
         rsn
     }
 
-    /// The gate is closed: requests that wait behind it are stamped, so that they time out like any other (F-11-10).
+    /// Stamps the requests that wait because the gate is closed, so that they time out like any other (F-11-10).
     #[inline(always)]
     pub(crate) fn wait(&mut self, table: &mut Table, now: FalconTime) {
         if self.stamped.is_before(self.known) {
@@ -279,7 +285,7 @@ impl Initiator {
         self.start_timer(now);
     }
 
-    /// The Resync of a request that ended before it was sent is on its way.
+    /// Books that the Resync of a request that ended before it was sent is on its way.
     #[inline(always)]
     pub(crate) fn skipped_sent(&mut self, table: &mut Table, sends: impl Submissions, rsn: Rsn) {
         let t = &mut table[index(rsn)];
@@ -297,14 +303,14 @@ impl Initiator {
         }
     }
 
-    /// Whether the packet of `rsn` can still be built from what the application submitted.
+    /// Returns whether the packet of `rsn` can still be built from what the application submitted.
     #[inline(always)]
     pub(crate) fn is_retained(&self, table: &Table, rsn: Rsn) -> bool {
         rsn.distance_from(self.released) < TRANSACTIONS as u32 && table[index(rsn)].retained != 0
     }
 
-    /// The packet of `rsn`, a Pull Request or the Resync in its place, is acknowledged: PullReqAckd. Nothing of it has to be
-    /// built again.
+    /// Books that the packet of `rsn`, a Pull Request or the Resync in its place, is acknowledged: PullReqAckd.
+    /// Its packet never has to be built again.
     #[inline(always)]
     pub(crate) fn pull_acknowledged(&mut self, table: &mut Table, rsn: Rsn) {
         if rsn.distance_from(self.released) >= TRANSACTIONS as u32 {
@@ -317,13 +323,13 @@ impl Initiator {
         }
     }
 
-    /// The peer knows that `count` answers to pulls of ours are here, and has given up what it kept for them.
+    /// Books that the peer knows that we have `count` responses to our pulls, and has freed its copies of them.
     #[inline(always)]
     pub(crate) fn answers_known(&mut self, count: u32) {
         self.open_pulls = self.open_pulls.saturating_sub(count as u16);
     }
 
-    /// The transaction that waits for Pull Data with `rsn`, if one does.
+    /// Returns the transaction that waits for Pull Data with `rsn`, if there is one.
     #[inline(always)]
     pub(crate) fn waiting_pull<'t>(&self, table: &'t mut Table, rsn: Rsn) -> Option<&'t mut Transaction> {
         let t = &mut table[index(rsn)];
@@ -339,19 +345,19 @@ impl Initiator {
         }
     }
 
-    /// The Resync of a transaction is exhausted: notes for [`Self::drain`] what the Resync stood for (D-44, D-89). A
-    /// transaction that has ended, whose place may be another's by now, is left alone.
+    /// Processes an exhausted Resync: records the code of the Resync for [`Self::drain`] (D-44, D-89). Ignores a
+    /// transaction that has ended. Another transaction may use its table entry by now.
     #[inline(always)]
-    pub(crate) fn exhausted(&self, table: &mut Table, rsn: Rsn, resync_code: u8) {
+    pub(crate) fn exhausted(&self, table: &mut Table, rsn: Rsn, resync_code: ResyncCode) {
         let t = &mut table[index(rsn)];
         let open = t.state != TransactionState::Submitted && t.state < TransactionState::Done;
         if open && self.is_open(rsn) {
-            t.code = resync_code;
+            t.code = resync_code.0;
         }
     }
 
-    /// Ends a transaction; one that has ended before, or was never sent, is left alone. `answered`: by Pull Data, whose
-    /// acknowledgement gives back the pull's credit.
+    /// Ends a transaction. Ignores one that has ended before or was never sent. With `answered`, Pull Data ended
+    /// it: the acknowledgement of that Pull Data gives back the pull's credit.
     #[inline(never)]
     pub(crate) fn complete(
         &mut self,
@@ -370,7 +376,8 @@ impl Initiator {
         if ulp_code != 0 {
             t.ulp_code = ulp_code;
         }
-        // The buffer of what failed is the application's again. A push that succeeded is acknowledged, a pull may not be.
+        // After a failure the application may reuse the buffer. A push that succeeded is acknowledged, a pull may
+        // not be.
         if t.pull == 0 || t.code != 0 {
             t.retained = t.skipped;
         }
@@ -387,7 +394,8 @@ impl Initiator {
         }
     }
 
-    /// Reports what is done, on an ordered connection in RSN order (F-8.4.2-1), and moves BRSN (F-8.4.1-1).
+    /// Reports ended transactions, on an ordered connection in RSN order (F-8.4.2-1), and advances BRSN
+    /// (F-8.4.1-1).
     #[inline(never)]
     pub(crate) fn flush(&mut self, table: &mut Table, sends: impl Submissions) {
         let released = self.released;
@@ -421,11 +429,11 @@ impl Initiator {
             sends.release(self.released);
         }
         if self.released != rsn {
-            self.release(table, sends); // older ones wait for an acknowledgement, or have waited
+            self.release(table, sends); // older ones wait for an acknowledgement, or waited until now
         }
     }
 
-    /// Gives back the places of reported transactions whose packets are acknowledged.
+    /// Gives back the slots of reported transactions whose packets are acknowledged.
     #[inline(never)]
     fn release(&mut self, table: &mut Table, sends: impl Submissions) {
         let first = self.released;
@@ -445,8 +453,8 @@ impl Initiator {
         }
     }
 
-    /// Tries again to report what did not fit into the completion queue. Without an order it may stand behind
-    /// transactions that are still open; then one is reported a turn.
+    /// Retries the report of completions that did not fit into the completion queue. On an unordered connection,
+    /// such a transaction may be behind others that are still open. There, one is reported per service.
     #[inline(never)]
     pub(crate) fn retry(&mut self, table: &mut Table, sends: impl Submissions) {
         if self.ordered == 0 {
@@ -464,7 +472,7 @@ impl Initiator {
         self.flush(table, sends);
     }
 
-    /// The oldest transaction that is over but not reported; any other if there is none.
+    /// Returns the oldest transaction that ended but is not reported. Returns another one if there is none.
     #[inline(never)]
     fn oldest_unreported(&self, table: &Table) -> Rsn {
         let mut rsn = self.brsn;
@@ -479,8 +487,8 @@ impl Initiator {
         rsn
     }
 
-    /// The transaction timer fired: the oldest transaction ends if it is too old, and the timer is set for the
-    /// next (F-11-19). One that waits for the gate ends likewise, unsent (F-11-10).
+    /// Processes the transaction timer: ends the oldest transaction if it is too old, and sets the timer for the
+    /// next one (F-11-19). A request that waits for the gate ends in the same way, unsent (F-11-10).
     #[inline(always)]
     pub(crate) fn on_timer(&mut self, table: &mut Table, sends: impl Submissions, now: FalconTime) {
         self.timer = Deadline::NONE;
@@ -495,12 +503,12 @@ impl Initiator {
         self.timer = self.oldest_deadline(table, now);
     }
 
-    /// A request that was not sent is to be completed: it becomes a transaction. On an ordered connection the target has to
-    /// pass its RSN all the same.
+    /// Turns a request that was not sent into a transaction, so that it can be completed. On an ordered connection
+    /// the target still has to pass its RSN.
     #[inline(always)]
     fn skip(&mut self, table: &mut Table, sends: impl Submissions, rsn: Rsn) {
         let Label { kind, opcode, flags, .. } = sends.label(rsn);
-        // Its credit goes back when it is completed, like that of any other.
+        // Its credit is given back when it is completed, like that of any other pull.
         self.open_pulls = self.open_pulls.wrapping_add(matches!(kind, Kind::Pull) as u16);
         table[index(rsn)] = Transaction {
             state: TransactionState::Sent,
@@ -512,7 +520,8 @@ impl Initiator {
         };
     }
 
-    /// When the oldest transaction times out; a full timeout from now if it is about to be reported, never if there is none.
+    /// Returns the deadline of the oldest transaction. Returns a full timeout from now if it is about to be
+    /// reported, and none if there is no transaction.
     #[inline(always)]
     fn oldest_deadline(&self, table: &Table, now: FalconTime) -> Deadline {
         let t = &table[index(self.brsn)];
@@ -523,12 +532,14 @@ impl Initiator {
         }
     }
 
-    /// A dead connection completes everything submitted: transactions whose Resync was exhausted with what it stood for,
-    /// usually `LocalTO`, all others with `DeadConn` (D-44, D-89, F-11-27); [`Self::drained`] follows. With `discard` nobody
-    /// waits for what the completion queue has no room for.
+    /// Completes everything submitted on a dead connection. A transaction whose Resync was exhausted completes
+    /// with the code that the Resync stands for, usually `LocalTO`; all others complete with `DeadConn` (D-44,
+    /// D-89, F-11-27). [`Self::drained`] follows. With `discard`, a completion that does not fit into the
+    /// completion queue is lost.
     #[inline(never)]
     pub(crate) fn drain(&mut self, table: &mut Table, sends: impl Submissions, discard: bool) {
-        // What was submitted since the counter was read last has to end as well, and nothing else would tell of it.
+        // Requests submitted since the last read of the counter have to end as well, and nothing else would read
+        // it again.
         self.known = self.brsn;
         let submitted = self.submitted(sends);
         let mut rsn = self.brsn;
@@ -538,13 +549,13 @@ impl Initiator {
                 self.skip(table, sends, rsn);
             }
             let t = &mut table[index(rsn)];
-            t.skipped = 0; // nothing is sent any more
+            t.skipped = 0; // a dead connection sends nothing
             t.retained = 0;
             if t.state < TransactionState::Done {
                 let code = if t.code == 0 {
                     CompletionCode::DeadConnection
                 } else {
-                    CompletionCode::of_resync(t.code)
+                    CompletionCode::of_resync(ResyncCode(t.code))
                 };
                 self.complete(table, sends, rsn, (code, 0, false));
             }
@@ -559,7 +570,7 @@ impl Initiator {
         self.give_up_places(table);
     }
 
-    /// The end of a service that [drained](Self::drain): true while there is more to report.
+    /// Finishes a service that called [`Self::drain`]. Returns true while there is more to report.
     #[inline(always)]
     pub(crate) fn drained(&mut self, table: &mut Table, sends: impl Submissions) -> bool {
         self.flush(table, sends);
@@ -572,7 +583,7 @@ impl Initiator {
         self.brsn != self.known
     }
 
-    /// Nothing is sent again.
+    /// Marks that no packet has to be built again.
     #[inline(always)]
     fn give_up_places(&self, table: &mut Table) {
         let mut rsn = self.released;
@@ -583,8 +594,9 @@ impl Initiator {
         }
     }
 
-    /// Whether more than one request waits, given what is known of the application's counter, and the counter itself, which
-    /// is read only if needed. Needs no lock: the answer is a hint, and a counter that makes no sense is none.
+    /// Returns whether more than one request waits. `known` is the last known value of the application's counter;
+    /// `submitted` reads the counter, only if needed. Needs no lock: the result is a hint. A counter value that
+    /// makes no sense counts as no backlog.
     #[inline(always)]
     pub fn is_backlogged(next: u32, known: u32, fruitless: u32, submitted: impl FnOnce() -> u32) -> bool {
         let several = |counter: u32| {
@@ -595,8 +607,8 @@ impl Initiator {
     }
 }
 
-/// Touches the first of the new requests: each lies in a cache line of the application's, and fetched together
-/// they cost little more than one.
+/// Prefetches the first of the new requests. Each is in a cache line that the application wrote. Fetching them
+/// together costs little more than fetching one.
 #[inline(always)]
 fn fetch_ahead(sends: impl Submissions, from: Rsn, to: Rsn) {
     const AHEAD: u32 = 8;

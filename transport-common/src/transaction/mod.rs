@@ -1,21 +1,24 @@
 //! The transaction sublayer (sections 8 and 11): initiator, target, order by RSN, responses, completion codes.
 //!
-//! [`Initiator`] owns what we asked of the peer, [`Target`] what the peer asks of us. Neither knows what a request means,
-//! nor in which packet it travels: the application's side is [`Submissions`], everything else is an argument or returned.
+//! [`Initiator`] owns our requests to the peer, [`Target`] the peer's requests to us. Neither knows the meaning of
+//! a request or the packet that carries it. [`Submissions`] is the application's side. Everything else is an
+//! argument or is returned.
 
 mod initiator;
 mod response;
 mod target;
 
 use crate::ids::Rsn;
+use crate::wire::resync::ResyncCode;
 
 pub use initiator::{Initiator, PULL_CREDITS, Transaction, TransactionState};
 pub use response::{Response, ResponseState, Responses};
 pub use target::{Arrived, Duplicate, Held, NO_CELL, RequestFlags, RequestState, Target, TargetRequest};
 
-/// Outstanding transactions an initiator keeps, and requests a target can hold for ordering.
+/// Number of outstanding transactions that an initiator keeps, and of requests that a target can hold for
+/// ordering.
 pub const TRANSACTIONS: usize = 256;
-/// Pull responses a target keeps until they are acknowledged.
+/// Number of pull responses that a target keeps until they are acknowledged.
 pub const RESPONSES: usize = 128;
 
 /// The two kinds of a transaction (F-6.1.1-1).
@@ -28,7 +31,7 @@ pub enum Kind {
     Pull = 1,
 }
 
-/// What the ULP calls a request; for its completion.
+/// Values of the ULP for a request, which its completion repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     /// Push or pull.
@@ -41,24 +44,24 @@ pub struct Label {
     pub length: u32,
 }
 
-/// The application's side of the initiator: what it has submitted, and where it hears how that ended. What it writes is
-/// untrusted, and two readings may differ.
+/// The application's side of the initiator: its submitted requests, and the reports of their results. What the
+/// application writes is untrusted. Two reads of the same value may differ.
 pub trait Submissions: Copy {
-    /// RSN behind the newest request.
+    /// Returns the RSN after the newest request.
     fn submitted(&self) -> Rsn;
-    /// Fetches a request from the application's cache.
+    /// Prefetches a request that the application wrote.
     fn touch(&self, rsn: Rsn);
-    /// The kind of a request.
+    /// Returns the kind of a request.
     fn kind(&self, rsn: Rsn) -> Kind;
-    /// What a request is called.
+    /// Returns the label of a request.
     fn label(&self, rsn: Rsn) -> Label;
-    /// Tells how a transaction ended; false if there is no room for that now.
+    /// Reports how a transaction ended. Returns false if there is no space for the report now.
     fn report(&self, rsn: Rsn, transaction: &Transaction) -> bool;
-    /// The application may use the places of the requests before `rsn` again.
+    /// Lets the application reuse the slots of the requests before `rsn`.
     fn release(&self, rsn: Rsn);
 }
 
-/// How a transaction ended (F-11-33, F-11-34); 4 bits.
+/// Result of a transaction (F-11-33, F-11-34); 4 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CompletionCode {
@@ -78,26 +81,26 @@ pub enum CompletionCode {
     DeadConnection = 0xa,
     /// Local resources exhausted.
     LocalResources = 0xb,
-    /// The peer dropped it (remote xLR).
+    /// The peer dropped the transaction (remote xLR).
     RemoteError = 0xd,
     /// Local xLR.
     LocalXlr = 0xf,
 }
 
 impl CompletionCode {
-    /// The code under which a transaction completes whose packet became a Resync with `code` (D-47, F-11-24).
-    pub const fn of_resync(code: u8) -> Self {
+    /// Returns the completion code of a transaction whose packet became a Resync with `code` (D-47, F-11-24).
+    pub const fn of_resync(code: ResyncCode) -> Self {
         match code {
-            1 => Self::TargetNackCie,
-            2 => Self::LocalXlr,
-            5 => Self::RemoteError,
-            6 => Self::TargetNackNre,
-            7 => Self::TargetNackCid,
+            ResyncCode::TARGET_ULP_COMPLETE_IN_ERROR => Self::TargetNackCie,
+            ResyncCode::LOCAL_XLR => Self::LocalXlr,
+            ResyncCode::REMOTE_XLR => Self::RemoteError,
+            ResyncCode::TARGET_ULP_NON_RECOVERABLE => Self::TargetNackNre,
+            ResyncCode::TARGET_ULP_INVALID_CID => Self::TargetNackCid,
             _ => Self::LocalTimeout,
         }
     }
 
-    /// Decodes the 4-bit value; reserved values give `None`.
+    /// Decodes the 4-bit value. Returns `None` for reserved values.
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x0 => Self::Ack,

@@ -1,4 +1,4 @@
-//! Responses of a target: a ring in the order of the requests, kept until acknowledged (section 8.5.3.2).
+//! Responses of a target: a ring in the order of the requests, kept until they are acknowledged (section 8.5.3.2).
 
 use super::{RESPONSES, Target};
 use crate::ids::Rsn;
@@ -9,30 +9,30 @@ use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Zeroable};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 #[repr(u32)]
 pub enum ResponseState {
-    /// Place not in use.
+    /// The entry is not in use.
     #[default]
     Free = 0,
-    /// PullDataUlpRx: waits for the gate.
+    /// PullDataUlpRx: it waits for the gate.
     Ready = 1,
     /// PullDataTx.
     Sent = 2,
-    /// PullDataAckd, behind an older one.
+    /// PullDataAckd. An older response is not acknowledged yet.
     Acknowledged = 3,
 }
 
-/// A Pull Data packet in the making, or waiting to be acknowledged. What it says is the ULP's `A`.
+/// A Pull Data packet that is not sent yet or not acknowledged yet. `A` is the ULP's type for its content.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Response<A> {
     /// RSN of the request (F-7.4-2).
     pub rsn: Rsn,
-    /// How far it is.
+    /// State.
     pub state: ResponseState,
-    /// The ULP's answer.
+    /// Content, from the ULP.
     pub answer: A,
 }
 
-/// A [`Response`] as it may stand in a file: any bytes.
+/// The bytes of a [`Response`] in a file. Any bytes are valid.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseBits<B> {
@@ -41,14 +41,16 @@ pub struct ResponseBits<B> {
     answer: B,
 }
 
-// SAFETY: two words in front of an answer that is aligned like two words at most, `repr(C)`: no padding in front of it, and
-// none behind, as the assertion of its size says for each type it is used with.
+// SAFETY: the type is `repr(C)`: two words, then an answer whose alignment is at most that of two words. So there
+// is no padding before the answer. The size assertion for each type that it is used with proves that there is none
+// after it.
 unsafe impl<A: NoUninit> NoUninit for Response<A> {}
-// SAFETY: `repr(C)` of integers and a type that takes any bytes.
+// SAFETY: `repr(C)` of integers and of a type that takes any bytes.
 unsafe impl<B: AnyBitPattern> Zeroable for ResponseBits<B> {}
-// SAFETY: likewise.
+// SAFETY: as above.
 unsafe impl<B: AnyBitPattern> AnyBitPattern for ResponseBits<B> {}
-// SAFETY: the same layout, field by field; valid if the fields that have invalid values are.
+// SAFETY: both types have the same layout, field by field. A value is valid if its fields with invalid values are
+// valid.
 unsafe impl<A: CheckedBitPattern> CheckedBitPattern for Response<A> {
     type Bits = ResponseBits<A::Bits>;
 
@@ -57,36 +59,36 @@ unsafe impl<A: CheckedBitPattern> CheckedBitPattern for Response<A> {
     }
 }
 
-/// The responses of a connection, by position modulo [`RESPONSES`].
+/// The responses of a connection, indexed by position modulo [`RESPONSES`].
 pub type Responses<A> = [Response<A>; RESPONSES];
 
-/// The response at a position.
+/// Returns the response at a position.
 #[inline(always)]
 pub(super) fn at<A>(responses: &mut Responses<A>, position: u32) -> &mut Response<A> {
     &mut responses[position as usize & (RESPONSES - 1)]
 }
 
 impl Target {
-    /// Whether the ring has room for another response.
+    /// Returns whether the ring has space for another response.
     #[inline(always)]
     pub fn has_response_slot(&self) -> bool {
         self.response_tail.wrapping_sub(self.response_head) < RESPONSES as u32
     }
 
-    /// Whether a response waits to be sent.
+    /// Returns whether a response waits to be sent.
     #[inline(always)]
     pub fn has_response(&self) -> bool {
         self.response_next != self.response_tail
     }
 
-    /// Appends the answer to the request `rsn`; the ring must have room.
+    /// Appends the answer to the request `rsn`. The ring must have space.
     #[inline(always)]
     pub fn answer<A: Copy>(&mut self, responses: &mut Responses<A>, rsn: Rsn, answer: A) {
         *at(responses, self.response_tail) = Response { rsn, state: ResponseState::Ready, answer };
         self.response_tail = self.response_tail.wrapping_add(1);
     }
 
-    /// Takes the oldest response that was not sent yet; there must be one. Its place, and the RSN it answers.
+    /// Marks the oldest unsent response as sent. There must be one. Returns its place, and the RSN of its request.
     #[inline(always)]
     pub fn send_response<A>(&mut self, responses: &mut Responses<A>) -> (u16, Rsn) {
         let position = self.response_next;
@@ -96,7 +98,8 @@ impl Target {
         (position as u16, response.rsn)
     }
 
-    /// Pull Data is acknowledged: its place is free, and so are those of acknowledged ones behind it.
+    /// Books that Pull Data is acknowledged. Frees its entry, if it is the oldest, and the acknowledged entries
+    /// after it.
     #[inline(always)]
     pub fn response_acknowledged<A>(&mut self, responses: &mut Responses<A>, place: u16) {
         at(responses, place as u32).state = ResponseState::Acknowledged;

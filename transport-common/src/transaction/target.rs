@@ -1,5 +1,5 @@
-//! Target: requests of the peer, in RSN order on an ordered connection, held while they have to wait
-//! (section 8.5). What a request means is the ULP's business.
+//! Target: the peer's requests, in RSN order on an ordered connection, held while they have to wait (section 8.5).
+//! Only the ULP knows the meaning of a request.
 
 use super::TRANSACTIONS;
 use crate::bitmap::Bitmap128;
@@ -10,34 +10,34 @@ use crate::wire::nack::rnr_timeout;
 use bitflags::bitflags;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
-/// No receive cell. Zero, so that memory which nobody filled names none.
+/// No receive cell. Zero, so that zeroed memory names no cell.
 pub const NO_CELL: u32 = 0;
 
-/// Longest RNR delay a target of ours asks for, as a code: 163.84 ms (F-7.8-12).
+/// Code of the longest RNR delay that a target of ours requests: 163.84 ms (F-7.8-12).
 const LONGEST_RNR_CODE: u8 = 28;
-/// From one RNR code to that of twice the delay.
+/// Step from an RNR code to the code of twice the delay.
 const TWICE: u8 = 2;
 
-/// State of a request of the peer (F-8.5.1-3, F-8.5.1-4). One that the ULP is at has none: it is served within the step
-/// that hands it over.
+/// State of a request of the peer (F-8.5.1-3, F-8.5.1-4). A request that the ULP processes has no state: this
+/// happens within the step that delivers it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 #[repr(u8)]
 pub enum RequestState {
-    /// Place not in use.
+    /// The entry is not in use.
     #[default]
     Free = 0,
-    /// PushDataRx, PullReqRx: waits in a receive cell for its turn.
+    /// PushDataRx, PullReqRx: waits in a receive cell until it is next in order.
     Held = 1,
     /// Waits in a receive cell for the ULP to be ready (D-43).
     Rnr = 2,
-    /// The ULP completed it in error; waits for the peer's Resync.
+    /// The ULP completed it in error. It waits for the peer's Resync.
     Errored = 3,
     /// A Resync took its place before it could be delivered (D-25).
     Consumed = 4,
 }
 
 bitflags! {
-    /// What a held request is.
+    /// Properties of a held request.
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
     pub struct RequestFlags: u8 {
@@ -62,30 +62,30 @@ pub struct TargetRequest {
     pub length: u16,
     /// Its Request Length field.
     pub request_length: u16,
-    /// How far it is.
+    /// State.
     pub state: RequestState,
-    /// ULP code of an error; code of the last RNR delay while it waits for the ULP.
+    /// ULP code of an error. While the request waits for the ULP: code of the last RNR delay.
     pub code: u8,
     /// See [`RequestFlags`].
     pub flags: RequestFlags,
-    /// 0.
+    /// Always 0.
     pub reserved: [u8; 3],
-    /// When it is offered to the ULP again, while it waits for it.
+    /// While the request waits for the ULP: time when it is offered to the ULP again.
     pub retry_at: FalconTime,
 }
 
 impl TargetRequest {
-    /// Whether it is a Pull Request.
+    /// Returns whether it is a Pull Request.
     #[inline(always)]
     pub const fn is_pull(&self) -> bool {
         self.flags.contains(RequestFlags::PULL)
     }
 }
 
-/// The peer's requests that are not finished: by RSN (ordered) or by window and PSN (unordered).
+/// The peer's unfinished requests: by RSN (ordered) or by window and PSN (unordered).
 type Table = [TargetRequest; TRANSACTIONS];
 
-/// Target of a connection; requests and responses stand in tables beside it.
+/// Target of a connection. Requests and responses are in tables beside it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Target {
@@ -101,21 +101,21 @@ pub struct Target {
     pub held: u32,
     /// 1: requests are delivered in RSN order (F-5-1).
     pub ordered: u8,
-    /// 1: the ULP said RNR to `nrsn` and has not accepted it since (D-42).
+    /// 1: the ULP answered `nrsn` with RNR and has not accepted it since (D-42).
     pub rnr: u8,
-    /// RNR delay asked for first, as a code (F-7.8-9).
+    /// First RNR delay to ask for, as a code (F-7.8-9).
     pub first_rnr_code: u8,
-    /// 1: the order passed over a push that was never delivered.
+    /// 1: a push was passed over in the order without being delivered.
     pub gap: u8,
-    /// The next request in RNR is offered to the ULP again.
+    /// Time when the next request in RNR is offered to the ULP again.
     pub rnr_timer: Deadline,
-    /// Requests whose RNR time is over: unordered by PSN modulo 128, ordered the bit of `nrsn` alone.
+    /// Requests whose RNR time is over. Unordered: by PSN modulo 128. Ordered: only one bit, for `nrsn`.
     pub rnr_due: Bitmap128,
-    /// Unordered: pushes that wait out their RNR time, by PSN modulo 128.
+    /// Unordered: pushes that wait until their RNR time is over, by PSN modulo 128.
     pub rnr_waiting: Bitmap128,
 }
 
-/// What is to be done with a request that is new in its window.
+/// What to do with a request that is new in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Arrived {
@@ -123,49 +123,50 @@ pub enum Arrived {
     Deliver,
     /// It waits in a receive cell.
     Hold,
-    /// Likewise, and its sender is told that the ULP is not ready (D-42).
+    /// As [`Self::Hold`], and its sender is notified that the ULP is not ready (D-42).
     HoldRnr,
-    /// There is no room for it: nothing is marked received (F-8.5.3.1-1, F-8.5.3.3-1).
+    /// There is no space for it: nothing is marked as received (F-8.5.3.1-1, F-8.5.3.3-1).
     NoRoom,
-    /// The order has passed it: a protocol error of the peer's (D-53).
+    /// Its RSN is already passed: a protocol error of the peer (D-53).
     Past,
 }
 
-/// What is to be done with a push that was received before (D-21).
+/// What to do with a push that was received before (D-21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicate {
     /// Nothing.
     Drop,
-    /// Its sender is told again that the ULP is not ready, with this delay.
+    /// Its sender is notified again that the ULP is not ready, with this delay.
     Rnr(u8),
-    /// Its sender is told again that the ULP completed it in error.
+    /// Its sender is notified again that the ULP completed it in error.
     Error(u8),
-    /// The ULP gets it: this copy is as good as the one that is held.
+    /// Deliver it to the ULP: this copy is as good as the one that is held.
     Deliver,
 }
 
-/// A held request whose turn has come.
+/// A held request that is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Its place.
+    /// Its index in the table.
     pub key: u32,
-    /// What is known of it.
+    /// Its table entry.
     pub request: TargetRequest,
 }
 
 impl Target {
-    /// The first RSN expected is `rsn` (D-18).
+    /// Creates a target that expects `rsn` as the first RSN (D-18).
     pub fn new(rsn: Rsn, ordered: bool, first_rnr_code: u8) -> Self {
         Self { nrsn: rsn, ordered: ordered as u8, first_rnr_code, ..Self::default() }
     }
 
-    /// Place of a request in the table: by RSN when that orders, else by window and PSN.
+    /// Returns the index of a request in the table: by RSN if the connection is ordered, otherwise by window and
+    /// PSN.
     #[inline(always)]
     pub fn key(&self, rsn: Rsn, psn: Psn, pull: bool) -> u32 {
         if self.ordered != 0 { rsn.0 & (TRANSACTIONS as u32 - 1) } else { (psn.0 & 127) | (pull as u32) << 7 }
     }
 
-    /// A Push Data or Pull Request that is new in its window (D-23, steps 8 to 10).
+    /// Decides about a Push Data or Pull Request that is new in its window (D-23, steps 8 to 10).
     #[inline(always)]
     pub(crate) fn arrived(&self, table: &Table, key: u32, rsn: Rsn, pull: bool) -> Arrived {
         let ahead = rsn.distance_from(self.nrsn);
@@ -185,7 +186,7 @@ impl Target {
         Arrived::Deliver
     }
 
-    /// A push whose PSN was received before: what follows depends on what became of it.
+    /// Decides about a push whose PSN was received before, according to the state of its request.
     #[inline(always)]
     pub(crate) fn duplicate(&self, table: &Table, key: u32, rsn: Rsn, psn: Psn) -> Duplicate {
         let request = at(table, key);
@@ -200,7 +201,7 @@ impl Target {
         }
     }
 
-    /// The delay that a push at `key` is asked to wait: its own, or that of the one before it (D-42).
+    /// Returns the RNR delay code for the push at `key`: its own, or that of an earlier push it waits for (D-42).
     #[inline(always)]
     pub(crate) fn rnr_code(&self, table: &Table, key: u32) -> u8 {
         let key = if self.ordered != 0 { self.nrsn.0 } else { key };
@@ -208,15 +209,16 @@ impl Target {
         if request.state == RequestState::Rnr { request.code } else { self.first_rnr_code }
     }
 
-    /// The payload of a request stands in a cell.
+    /// Books a request whose payload is in a receive cell.
     #[inline(always)]
     pub(crate) fn held(&mut self, table: &mut Table, key: u32, request: TargetRequest) {
         *at_mut(table, key) = request;
         self.held += 1;
     }
 
-    /// The ULP is not ready for the push at `key`, which stands in a cell: it is offered again when its RNR time is over
-    /// (D-43). Each further refusal doubles the delay: whoever posts a receive calls earlier. The code of the delay.
+    /// Books that the ULP is not ready for the push at `key`, which is in a cell. It is offered again when its RNR
+    /// time is over (D-43). Each further refusal doubles the delay: when the application posts a receive, the push
+    /// is offered earlier. Returns the code of the delay.
     #[inline(always)]
     pub(crate) fn not_ready(&mut self, table: &mut Table, key: u32, now: FalconTime) -> u8 {
         let request = at_mut(table, key);
@@ -241,7 +243,7 @@ impl Target {
         code
     }
 
-    /// The RNR timer fired: what is due is offered to the ULP again (F-6.4-1).
+    /// Processes the RNR timer: requests that are due are offered to the ULP again (F-6.4-1).
     #[inline(always)]
     pub(crate) fn on_rnr_timer(&mut self, table: &Table, now: FalconTime) {
         self.rnr_timer = Deadline::NONE;
@@ -269,13 +271,13 @@ impl Target {
         }
     }
 
-    /// Whether a push waits for the ULP to be ready.
+    /// Returns whether a push waits for the ULP to be ready.
     #[inline(always)]
     pub fn waits_for_ulp(&self) -> bool {
         self.rnr != 0 || !self.rnr_waiting.is_zero()
     }
 
-    /// The ULP is ready: whoever waits for it is offered at once.
+    /// Books that the ULP is ready: the pushes that wait for it are offered at once.
     #[inline(always)]
     pub(crate) fn ulp_ready(&mut self) {
         if self.ordered != 0 {
@@ -287,13 +289,14 @@ impl Target {
         self.rnr_timer = Deadline::NONE;
     }
 
-    /// Whether a held request could be next, as far as can be seen without the table.
+    /// Returns whether a held request could be next, as far as this is visible without the table.
     #[inline(always)]
     pub(crate) fn may_have_next(&self) -> bool {
         self.ordered != 0 && self.held != 0 && self.rnr == 0 && self.has_response_slot()
     }
 
-    /// A held request whose turn has come, if there is one. Nothing is marked: whoever does not deliver it is asked again.
+    /// Returns a held request that is next, if there is one. It is not marked: if the caller does not deliver it,
+    /// a later call returns it again.
     #[inline(always)]
     pub(crate) fn next_held(&mut self, table: &mut Table) -> Option<Held> {
         if self.ordered == 0 {
@@ -342,7 +345,7 @@ impl Target {
         None
     }
 
-    /// The ULP has taken, answered or refused the request `rsn`: the order moves on (F-8.5.1-2).
+    /// Books that the ULP has taken, answered or refused the request `rsn`: the next RSN is expected (F-8.5.1-2).
     #[inline(always)]
     pub(crate) fn delivered(&mut self, key: u32, rsn: Rsn, pull: bool) {
         if self.ordered != 0 {
@@ -363,7 +366,7 @@ impl Target {
         self.rnr_due.clear(key & 127);
     }
 
-    /// Frees the place of a request; the cell it was held in, or [`NO_CELL`].
+    /// Frees the table entry of a request. Returns the cell that held it, or [`NO_CELL`].
     #[inline(always)]
     pub(crate) fn free(&mut self, table: &mut Table, key: u32) -> u32 {
         let request = at_mut(table, key);
@@ -375,7 +378,8 @@ impl Target {
         cell
     }
 
-    /// The ULP completed a push in error (F-8.5.3.5-1): its place waits for the peer's Resync. The cell it was held in.
+    /// Books that the ULP completed a push in error (F-8.5.3.5-1). Its entry waits for the peer's Resync. Returns
+    /// the cell that held it, or [`NO_CELL`].
     #[inline(always)]
     pub(crate) fn errored(&mut self, table: &mut Table, key: u32, (rsn, psn, code): (Rsn, Psn, u8)) -> u32 {
         let cell = self.free(table, key);
@@ -384,8 +388,9 @@ impl Target {
         cell
     }
 
-    /// A Resync came for a request: it is over, delivered or not (D-25). The cell it was held in, or [`NO_CELL`]; nothing
-    /// if there is no room to remember it, and it has to come again.
+    /// Books a Resync for a request: the request is over, delivered or not (D-25). Returns the cell that held it,
+    /// or [`NO_CELL`]. Returns `None` if there is no space to record the Resync. Then the peer has to send it
+    /// again.
     #[inline(always)]
     pub(crate) fn resync(&mut self, table: &mut Table, rsn: Rsn, psn: Psn, pull: bool) -> Option<u32> {
         let key = self.key(rsn, psn, pull);
@@ -395,7 +400,7 @@ impl Target {
         let ahead = rsn.distance_from(self.nrsn);
         let awaited = self.ordered != 0 && !rsn.is_before(self.nrsn) && ahead < TRANSACTIONS as u32;
         if awaited && ahead != 0 && taken && !same {
-            return None; // another transaction's place: to remember this one there would end that one
+            return None; // the entry belongs to another transaction, which must not be ended here
         }
         let mut cell = NO_CELL;
         if same && request.state != RequestState::Consumed {
@@ -419,14 +424,14 @@ impl Target {
         Some(cell)
     }
 
-    /// Whether the order has passed over a push that was never delivered since this was asked last. It may have been a
+    /// Returns whether a push was passed over without being delivered since the last call. It may have been a
     /// segment of a message in progress.
     #[inline(always)]
     pub(crate) fn take_gap(&mut self) -> bool {
         core::mem::take(&mut self.gap) != 0
     }
 
-    /// A held request of a connection that ended, if any is left; its cell.
+    /// Frees one held request of a connection that ended. Returns its cell, or `None` if no request is held.
     #[inline(never)]
     pub(crate) fn give_up_one(&mut self, table: &mut Table) -> Option<u32> {
         let mut key = 0;
@@ -452,10 +457,10 @@ fn at_mut(table: &mut Table, key: u32) -> &mut TargetRequest {
     &mut table[key as usize & (TRANSACTIONS - 1)]
 }
 
-/// The code of about twice the delay, up to the longest.
+/// Returns the code of about twice the delay, up to the longest.
 #[inline(always)]
 const fn next_rnr_code(code: u8) -> u8 {
-    // Code 0 is the longest of all.
+    // Code 0 is the longest delay of all.
     if code == 0 || code >= LONGEST_RNR_CODE {
         code
     } else if code + TWICE > LONGEST_RNR_CODE {

@@ -22,7 +22,7 @@ const LEVEL_SHIFT: u32 = 23;
 const LEVEL_MASK: u32 = 0x1f;
 const ECN_SHIFT: u32 = 9;
 const ECN_MASK: u32 = 0x3fff;
-/// Word 7 of BACK and EACK: RUE value in bits 8-29 of the figure, OWN behind it (D-05, D-06).
+/// Word 7 of BACK and EACK: RUE value in bits 8-29 of the figure, then OWN (D-05, D-06).
 const RUE_SHIFT: u32 = 2;
 const RUE_MASK: u32 = 0x003f_ffff;
 const OWN_DATA: u32 = 0x2;
@@ -30,27 +30,27 @@ const OWN_REQUEST: u32 = 0x1;
 /// Word 7 of the NACK: RUE value in bits 8-31 of the figure (D-05).
 const NACK_RUE_MASK: u32 = 0x00ff_ffff;
 
-/// What an acknowledgement tells the peer's congestion control (F-7.7.1-5, F-7.8-2).
+/// What an acknowledgement reports to the peer's congestion control (F-7.7.1-5, F-7.8-2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CongestionInfo {
-    /// Hops of the packet that `t1` and `t2` time, 4 bits (D-14).
+    /// Hops of the packet that `t1` and `t2` belong to, 4 bits (D-14).
     pub forward_hops: u8,
     /// Quantised receive buffer level, 5 bits.
     pub rx_buffer_level: u8,
-    /// Packets received with CE mark, modulo 2^14 (D-14).
+    /// Packets received with a CE mark, modulo 2^14 (D-14).
     pub ecn_count: u16,
     /// Value of the rate update engine: 22 bits in BACK and EACK, 24 in the NACK (D-07).
     pub rue: u32,
 }
 
-/// Words 2 to 7 of BACK, EACK and NACK as they stand on the wire, word 7 not yet taken apart.
+/// Words 2 to 7 of BACK, EACK and NACK as on the wire. Word 7 is not split into fields yet.
 #[derive(Clone, Copy)]
 pub(crate) struct AckWords {
     pub(crate) data_base_psn: Psn,
     pub(crate) request_base_psn: Psn,
     pub(crate) t1: FalconTime,
     pub(crate) t2: FalconTime,
-    /// Congestion information of word 6, `rue` still 0.
+    /// Congestion information of word 6. `rue` is still 0.
     pub(crate) cc: CongestionInfo,
     pub(crate) word7: u32,
 }
@@ -76,13 +76,13 @@ impl AckWords {
         })
     }
 
-    /// The RUE value when this is a NACK.
+    /// Returns the RUE value if this is a NACK.
     #[inline(always)]
     pub(crate) const fn nack_rue(&self) -> u32 {
         self.word7 & NACK_RUE_MASK
     }
 
-    /// Word 7 of a NACK.
+    /// Returns word 7 of a NACK.
     #[inline(always)]
     pub(crate) const fn nack_word7(rue: u32) -> u32 {
         rue & NACK_RUE_MASK
@@ -95,7 +95,7 @@ impl AckWords {
         packet_type: PacketType,
         out: &mut [u8; N],
     ) {
-        // F-7.7.1-1: but for version, connection and type the first two words are reserved.
+        // F-7.7.1-1: the first two words are reserved, except for version, connection and type.
         FirstWords { dest_cid, dest_function: 0, protocol: 0, packet_type, ack_request: false }.put(out);
         let hops = (self.cc.forward_hops as u32) << HOPS_SHIFT;
         let level = (self.cc.rx_buffer_level as u32 & LEVEL_MASK) << LEVEL_SHIFT;
@@ -118,15 +118,15 @@ pub struct AckHeader {
     pub data_base_psn: Psn,
     /// Base of the sender's receive request window (F-7.7.1-2).
     pub request_base_psn: Psn,
-    /// When the packet last received was sent, from its IV (F-7.7.1-3, D-12, D-13).
+    /// Time when the last received packet was sent, from its IV (F-7.7.1-3, D-12, D-13).
     pub t1: FalconTime,
-    /// When that packet was received, by the clock of the sender of this ACK (F-7.7.1-4).
+    /// Time when that packet was received, by the clock of the sender of this ACK (F-7.7.1-4).
     pub t2: FalconTime,
     /// Congestion information, `rue` of 22 bits.
     pub cc: CongestionInfo,
-    /// A packet was dropped because it lay beyond the request window (F-7.7.1-6).
+    /// A packet was dropped because it was beyond the request window (F-7.7.1-6).
     pub own_request: bool,
-    /// A packet was dropped because it lay beyond the data window (F-7.7.1-6).
+    /// A packet was dropped because it was beyond the data window (F-7.7.1-6).
     pub own_data: bool,
 }
 
@@ -134,7 +134,7 @@ impl AckHeader {
     /// Bytes of a BACK.
     pub const LEN: usize = 32;
 
-    /// Reads what follows the first words of a BACK or EACK.
+    /// Reads the part after the first words of a BACK or EACK.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`].
@@ -153,7 +153,7 @@ impl AckHeader {
         })
     }
 
-    /// The 24 bits that congestion events and results call cc_metadata: RUE value and OWN (D-07).
+    /// Returns the 24 bits that congestion events and results call cc_metadata: RUE value and OWN (D-07).
     #[inline(always)]
     pub const fn cc_metadata(&self) -> u32 {
         let own_request = if self.own_request { OWN_REQUEST } else { 0 };
@@ -181,10 +181,10 @@ impl AckHeader {
     }
 }
 
-/// An EACK: a BACK and three bitmaps; bit n stands for the PSN at base + n (D-08).
+/// An EACK: a BACK and three bitmaps. Bit n stands for the PSN base + n (D-08).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eack {
-    /// The header it shares with the BACK.
+    /// The header that it shares with the BACK.
     pub header: AckHeader,
     /// Acknowledged packets of the data window; index 0 holds bits 63 to 0 (F-7.7.2-2).
     pub data_ack: [u64; 2],
@@ -198,7 +198,7 @@ impl Eack {
     /// Bytes of an EACK.
     pub const LEN: usize = 72;
 
-    /// Reads what follows the first words.
+    /// Reads the part after the first words.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`].
@@ -243,7 +243,7 @@ pub enum Ack {
 }
 
 impl Ack {
-    /// What both kinds carry.
+    /// Returns the part that both kinds carry.
     #[inline(always)]
     pub const fn header(&self) -> &AckHeader {
         match self {

@@ -5,7 +5,7 @@ use super::field::{get_u32, put_u32};
 use super::{Malformed, PacketType, ProtocolType};
 use crate::ids::{Cid, Psn, Rsn};
 
-/// Falcon version, the only one there is (F-7.2-2).
+/// The only Falcon version (F-7.2-2).
 pub const FALCON_VERSION: u8 = 1;
 
 const WORD0: usize = 0;
@@ -24,7 +24,7 @@ const PACKET_TYPE_MASK: u32 = 0xf;
 const ACK_REQUEST: u32 = 1;
 const MASK_24: u32 = 0x00ff_ffff;
 
-/// Words 0 and 1, which tell connection and packet type; what follows depends on the type.
+/// Words 0 and 1: connection and packet type. The rest of the packet depends on the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstWords {
     /// Connection, as numbered by the receiver (F-7.2-4, F-7.7.1-8).
@@ -35,7 +35,7 @@ pub struct FirstWords {
     pub protocol: u8,
     /// Packet type.
     pub packet_type: PacketType,
-    /// Acknowledgement asked for; reserved in acknowledgements.
+    /// The sender asks for an acknowledgement; reserved in acknowledgements.
     pub ack_request: bool,
 }
 
@@ -43,7 +43,7 @@ impl FirstWords {
     /// Bytes of the two words.
     pub const LEN: usize = 8;
 
-    /// Reads the two words common to all types.
+    /// Reads the two words that all types have in common.
     ///
     /// # Errors
     /// In this order: `FalconTruncated`, `FalconVersion`, `FalconPacketType` (D-09).
@@ -66,7 +66,7 @@ impl FirstWords {
         })
     }
 
-    /// As [`decode`](Self::decode), of a Falcon packet of `falcon_length` bytes that must all be there.
+    /// Reads the two words of a Falcon packet of `falcon_length` bytes, all of which must be in the frame.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -99,9 +99,9 @@ pub struct BaseHeader {
     pub dest_function: u32,
     /// Protocol type, raw 3 bits (F-7.2-6); any value in a Resync (D-09).
     pub protocol: u8,
-    /// Packet type. The encoders of the packet types write their own, whatever stands here.
+    /// Packet type. The encoders of the packet types write their own type and ignore this field.
     pub packet_type: PacketType,
-    /// AR: the sender wants this packet acknowledged at once (F-7.2-9).
+    /// AR: the sender asks for an acknowledgement of this packet at once (F-7.2-9).
     pub ack_request: bool,
     /// Base of the sender's receive data window: piggybacked acknowledgement (F-7.2-10).
     pub data_base_psn: Psn,
@@ -117,7 +117,7 @@ impl BaseHeader {
     /// Bytes of the header.
     pub const LEN: usize = 24;
 
-    /// Reads words 2 to 5 behind `first`.
+    /// Reads words 2 to 5, after `first`.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`]; [`Malformed::FalconProtocol`] for a reserved protocol type on anything but a

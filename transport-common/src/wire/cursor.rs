@@ -1,31 +1,31 @@
-//! The one way decoders read: constant-sized pieces, front to back.
+//! The interface through which all decoders read: pieces of constant size, from front to back.
 
 use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 use network_types::udp::UdpHdr;
 
-/// A packet being read front to back.
+/// A packet that is read from front to back.
 pub trait Cursor {
-    /// Bytes that were taken.
+    /// The type of the bytes that [`Self::take`] returns.
     type Taken<const N: usize>: Bytes;
 
-    /// The next `N` bytes, advancing; `None`, without advancing, when fewer remain.
+    /// Returns the next `N` bytes and advances. If fewer remain, returns `None` and does not advance.
     fn take<const N: usize>(&mut self) -> Option<Self::Taken<N>>;
 
-    /// Bytes not yet taken.
+    /// Returns the number of bytes not yet taken.
     fn remaining(&self) -> usize;
 }
 
-/// A constant number of bytes, read field by field: on the BPF target each field is one load from the packet, where it is
-/// used.
+/// A constant number of bytes, read field by field. On the BPF target each field is one load from the packet, at
+/// the place where it is used.
 pub trait Bytes {
-    /// `M` bytes from `AT` on; a range that is not inside does not compile.
+    /// Returns `M` bytes from `AT` on. A range outside the bytes does not compile.
     fn array<const AT: usize, const M: usize>(&self) -> [u8; M];
 
-    /// The first bytes as a header; one that is longer than what was taken does not compile.
+    /// Returns the first bytes as a header. A header that is longer than the bytes does not compile.
     fn header<H: Header>(&self) -> &H;
 }
 
-/// A header made of byte fields alone, in the order of the wire.
+/// A header that consists only of byte fields, in the order of the wire.
 ///
 /// # Safety
 /// Every sequence of bytes of its size is a value of the type, at any address: its alignment is 1.
@@ -33,9 +33,9 @@ pub unsafe trait Header {}
 
 // SAFETY: `repr(C)` of bytes and arrays of bytes.
 unsafe impl Header for Ipv4Hdr {}
-// SAFETY: likewise.
+// SAFETY: as above.
 unsafe impl Header for Ipv6Hdr {}
-// SAFETY: likewise.
+// SAFETY: as above.
 unsafe impl Header for UdpHdr {}
 
 const _: () = {
@@ -48,31 +48,31 @@ impl<const N: usize> Bytes for [u8; N] {
     #[inline(always)]
     fn array<const AT: usize, const M: usize>(&self) -> [u8; M] {
         const { assert!(AT + M <= N) };
-        // SAFETY: the range was just asserted to lie inside the array.
+        // SAFETY: the assertion above proves that the range is inside the array.
         unsafe { self.as_ptr().add(AT).cast::<[u8; M]>().read() }
     }
 
     #[inline(always)]
     fn header<H: Header>(&self) -> &H {
         const { assert!(size_of::<H>() <= N && align_of::<H>() == 1) };
-        // SAFETY: as long as the array at least, as was just asserted, and any bytes are a header.
+        // SAFETY: the assertion above proves that the array is at least as long. Any bytes are a header.
         unsafe { &*self.as_ptr().cast() }
     }
 }
 
-/// A cursor over a slice: the host's side of the decoders.
+/// A cursor over a slice, for decoders on the host.
 #[derive(Clone, Copy, Debug)]
 pub struct SliceCursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> SliceCursor<'a> {
-    /// Starts at the first byte of `bytes`.
+    /// Creates a cursor at the first byte of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The bytes not yet taken.
+    /// Returns the bytes not yet taken.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -24,9 +24,9 @@ pub struct Ethernet {
     pub dst: [u8; 6],
     /// Source MAC address.
     pub src: [u8; 6],
-    /// Tag control information (priority, DEI, VLAN identifier) when the frame is tagged.
+    /// Tag control information (priority, DEI, VLAN identifier) if the frame is tagged.
     pub vlan: Option<u16>,
-    /// EtherType of what follows the header, tag included. 0x8100 here means a second tag, which nothing accepts.
+    /// EtherType of the data after the header and its tag. 0x8100 here means a second tag, which nothing accepts.
     pub ethertype: u16,
 }
 
@@ -57,13 +57,13 @@ impl Ethernet {
         Ok(header)
     }
 
-    /// Bytes this header takes.
+    /// Returns the length of this header in bytes.
     #[inline(always)]
     pub const fn header_len(&self) -> usize {
         if self.vlan.is_some() { Self::TAGGED_LEN } else { Self::LEN }
     }
 
-    /// Writes the header without a tag, whatever `vlan` says.
+    /// Writes the header without a tag, ignoring `vlan`.
     #[inline(always)]
     pub const fn encode(&self, out: &mut [u8; Self::LEN]) {
         put_array::<DST, 6, _>(out, self.dst);
@@ -71,7 +71,7 @@ impl Ethernet {
         put_u16::<ETHERTYPE, _>(out, self.ethertype);
     }
 
-    /// Writes the header with a tag of this control information, whatever `vlan` says.
+    /// Writes the header with a tag of this control information, ignoring `vlan`.
     #[inline(always)]
     pub const fn encode_tagged(&self, tci: u16, out: &mut [u8; Self::TAGGED_LEN]) {
         put_array::<DST, 6, _>(out, self.dst);

@@ -1,4 +1,4 @@
-//! Any Falcon header.
+//! A Falcon header of any type.
 
 use super::ack::{Ack, AckHeader, Eack};
 use super::base::FirstWords;
@@ -28,16 +28,17 @@ pub enum FalconHeader {
     Nack(Nack),
 }
 
-/// What is made of a header, once it is known which one it is.
+/// Consumer of a header, called once its type is known.
 pub trait Reader<C> {
-    /// What it becomes.
+    /// Result of the consumer.
     type Output;
 
-    /// Takes the header; the cursor stands behind it, at `payload_length` bytes of payload that are known to be there.
+    /// Takes the header. The cursor is after it, at `payload_length` bytes of payload that are known to be in the
+    /// frame.
     fn header(self, header: FalconHeader, payload_length: usize, cursor: &mut C) -> Self::Output;
 }
 
-/// Nothing is made of it.
+/// Returns the header unchanged.
 struct AsItIs;
 
 impl<C> Reader<C> for AsItIs {
@@ -50,25 +51,26 @@ impl<C> Reader<C> for AsItIs {
 }
 
 impl FalconHeader {
-    /// Reads the header of a Falcon packet of `falcon_length` bytes, payload included (what the UDP length leaves
-    /// after UDP header, PSP header and ICV, D-03). The cursor may hold more behind it, such as Ethernet padding.
+    /// Reads the header of a Falcon packet of `falcon_length` bytes, including payload: the UDP length without UDP
+    /// header, PSP header and ICV (D-03). The cursor may hold more bytes after the packet, such as Ethernet
+    /// padding.
     ///
-    /// On success the cursor stands at the ULP header, and `falcon_length` less [`FalconHeader::header_len`] bytes of
+    /// On success the cursor is at the ULP header, and `falcon_length` minus [`FalconHeader::header_len`] bytes of
     /// payload are known to be in the frame.
     ///
     /// # Errors
-    /// `FalconTruncated`, those of [`FirstWords::decode`] and of the type's own decoder, and `FalconLength`: Push Data
-    /// whose payload is not of Request Length (D-16), or bytes behind a Resync, BACK, EACK or NACK, which are of a
-    /// fixed length (F-7.6-1, F-7.7.1-1, F-7.7.2-1, F-7.8-1).
+    /// `FalconTruncated`, the errors of [`FirstWords::decode`] and of the type's own decoder, and `FalconLength`:
+    /// Push Data whose payload length differs from Request Length (D-16), or bytes after a Resync, BACK, EACK or
+    /// NACK, which have a fixed length (F-7.6-1, F-7.7.1-1, F-7.7.2-1, F-7.8-1).
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C, falcon_length: usize) -> Result<Self, Malformed> {
         let first = FirstWords::decode_in(c, falcon_length)?;
         Self::decode_after(first, c, falcon_length, AsItIs)
     }
 
-    /// As [`decode`](Self::decode), for a caller that looks at the first words before it goes on. The header goes to `reader`
-    /// type by type: what it does with one type is compiled for that type, and the header itself need not exist. On the
-    /// BPF target one that does is spilled field by field.
+    /// As [`decode`](Self::decode), for a caller that checks the first words before it continues. The header is
+    /// passed to `reader` per type, so the reader's code is compiled separately for each type, and the header
+    /// itself need not exist. On the BPF target a header that exists would be spilled field by field.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -118,7 +120,7 @@ impl FalconHeader {
         }
     }
 
-    /// The packet's type.
+    /// Returns the packet's type.
     #[inline(always)]
     pub const fn packet_type(&self) -> PacketType {
         match self {
@@ -132,13 +134,13 @@ impl FalconHeader {
         }
     }
 
-    /// Bytes of the header.
+    /// Returns the length of the header in bytes.
     #[inline(always)]
     pub const fn header_len(&self) -> usize {
         self.packet_type().header_len()
     }
 
-    /// The connection, as numbered by the packet's receiver.
+    /// Returns the connection, as numbered by the packet's receiver.
     #[inline(always)]
     pub const fn dest_cid(&self) -> Cid {
         match self {

@@ -1,48 +1,49 @@
-//! Big-endian fields at constant offsets of fixed arrays; an offset outside the array does not compile.
+//! Big-endian fields at constant offsets of fixed arrays. An offset outside the array does not compile.
 
 use super::cursor::{Bytes, Header};
 
-/// The byte at `AT`.
+/// Returns the byte at `AT`.
 #[inline(always)]
 pub(crate) fn get_u8<const AT: usize, B: Bytes>(bytes: &B) -> u8 {
     bytes.array::<AT, 1>()[0]
 }
 
-/// The 16-bit field whose first byte is at `AT`.
+/// Returns the 16-bit field whose first byte is at `AT`.
 #[inline(always)]
 pub(crate) fn get_u16<const AT: usize, B: Bytes>(bytes: &B) -> u16 {
     u16::from_be_bytes(bytes.array::<AT, 2>())
 }
 
-/// The 32-bit field whose first byte is at `AT`.
+/// Returns the 32-bit field whose first byte is at `AT`.
 #[inline(always)]
 pub(crate) fn get_u32<const AT: usize, B: Bytes>(bytes: &B) -> u32 {
     u32::from_be_bytes(bytes.array::<AT, 4>())
 }
 
-/// The 64-bit field whose first byte is at `AT`.
+/// Returns the 64-bit field whose first byte is at `AT`.
 #[inline(always)]
 pub(crate) fn get_u64<const AT: usize, B: Bytes>(bytes: &B) -> u64 {
     u64::from_be_bytes(bytes.array::<AT, 8>())
 }
 
-/// `M` bytes from `AT` on.
+/// Returns `M` bytes from `AT` on.
 #[inline(always)]
 pub(crate) fn get_array<const AT: usize, const M: usize, B: Bytes>(bytes: &B) -> [u8; M] {
     bytes.array::<AT, M>()
 }
 
-/// The four bytes from `AT` on as a number of this machine's byte order: for sums that do not depend on it.
+/// Returns the four bytes from `AT` on as a number in this machine's byte order, for sums that do not depend on
+/// the order.
 #[inline(always)]
 pub(crate) fn get_word<const AT: usize, B: Bytes>(bytes: &B) -> u64 {
     u32::from_ne_bytes(bytes.array::<AT, 4>()) as u64
 }
 
-/// Writes a header over all of the array.
+/// Writes a header over the whole array.
 #[inline(always)]
 pub(crate) const fn put_header<H: Header, const N: usize>(bytes: &mut [u8; N], header: H) {
     const { assert!(size_of::<H>() == N && align_of::<H>() == 1) };
-    // SAFETY: as long as the array, of alignment 1, and made of bytes.
+    // SAFETY: the header is as long as the array, has alignment 1 and consists of bytes.
     unsafe { bytes.as_mut_ptr().cast::<H>().write(header) };
 }
 
@@ -78,6 +79,6 @@ pub(crate) const fn put_array<const AT: usize, const M: usize, const N: usize>(
     value: [u8; M],
 ) {
     const { assert!(AT + M <= N) };
-    // One store. SAFETY: the range was just asserted to lie inside the array.
+    // One store. SAFETY: the assertion above proves that the range is inside the array.
     unsafe { bytes.as_mut_ptr().add(AT).cast::<[u8; M]>().write(value) };
 }

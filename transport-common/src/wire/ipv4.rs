@@ -6,10 +6,10 @@ use super::cursor::{Bytes, Cursor};
 use super::field::{get_word, put_header};
 use network_types::ip::Ipv4Hdr;
 
-/// Version 4, and a header of five 32-bit words: there are no options.
+/// Version 4, and a header of five 32-bit words, so without options.
 const VERSION_IHL: u8 = 0x45;
 const DONT_FRAGMENT: u16 = 0x4000;
-/// More Fragments and the fragment offset: any of them set makes a fragment.
+/// More Fragments and the fragment offset: the packet is a fragment if any of these bits is set.
 const FRAGMENT_MASK: u16 = 0x3fff;
 /// The fragment offset: 0 in a first fragment.
 pub(super) const OFFSET_MASK: u16 = 0x1fff;
@@ -37,9 +37,9 @@ impl Ipv4 {
     /// Bytes of the header.
     pub const LEN: usize = Ipv4Hdr::LEN;
 
-    /// Reads and verifies a header; on success the whole payload is known to be in the frame.
+    /// Reads and verifies a header. On success the whole payload is known to be in the frame.
     ///
-    /// The checksum is verified before any field but version and header length is believed.
+    /// The checksum is verified before any field is used, except version and header length.
     ///
     /// # Errors
     /// In this order: `Ipv4Truncated`, `Ipv4Version`, `Ipv4HeaderLength`, `Ipv4Options`, `Ipv4Checksum`, `Fragment`,
@@ -84,7 +84,7 @@ impl Ipv4 {
         })
     }
 
-    /// Bytes behind the header; 0 if `total_length` is below the header's own.
+    /// Returns the number of bytes after the header; 0 if `total_length` is below the header's own length.
     #[inline(always)]
     pub const fn payload_length(&self) -> u16 {
         self.total_length.saturating_sub(Self::LEN as u16)
@@ -108,8 +108,9 @@ impl Ipv4 {
         put_header(out, header);
     }
 
-    /// Sum of the header that [`encode`](Self::encode) writes, its checksum aside, in network byte order: from the fields,
-    /// because what was just written in small pieces is slow to read back in large ones.
+    /// Returns the sum of the header that [`encode`](Self::encode) writes, without its checksum, in network byte
+    /// order. It is computed from the fields, because reading back in large pieces what was just written in small
+    /// ones is slow.
     #[inline(always)]
     const fn sum(&self) -> u64 {
         let first = (VERSION_IHL as u64) << 8 | self.dscp_ecn as u64;

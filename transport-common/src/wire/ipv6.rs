@@ -17,7 +17,7 @@ pub struct Ipv6 {
     pub traffic_class: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Bytes behind this header.
+    /// Number of bytes after this header.
     pub payload_length: u16,
     /// Protocol number of the payload.
     pub next_header: u8,
@@ -33,7 +33,7 @@ impl Ipv6 {
     /// Bytes of the header.
     pub const LEN: usize = Ipv6Hdr::LEN;
 
-    /// Reads a header; on success the whole payload is known to be in the frame.
+    /// Reads a header. On success the whole payload is known to be in the frame.
     ///
     /// # Errors
     /// In this order: `Ipv6Truncated`, `Ipv6Version`, `Fragment`, `Ipv6Extension`, `Ipv6PayloadLength`.
@@ -82,8 +82,9 @@ impl Ipv6 {
     }
 }
 
-/// IPv6 extension headers other than the fragment header (IANA's list): hop-by-hop options, routing, ESP,
-/// authentication, destination options, mobility, host identity, shim6, and the two for experiments.
+/// Returns whether a header is an IPv6 extension header other than the fragment header (IANA's list): hop-by-hop
+/// options, routing, ESP, authentication, destination options, mobility, host identity, shim6, and the two for
+/// experiments.
 #[inline(always)]
 const fn is_extension(next_header: u8) -> bool {
     matches!(next_header, 0 | 43 | 50 | 51 | 60 | 135 | 139 | 140 | 253 | 254)

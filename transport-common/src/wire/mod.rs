@@ -1,9 +1,10 @@
-//! Wire formats: one module a format, offsets and widths written once.
+//! Wire formats: one module per format. Offsets and widths are written only once.
 //!
-//! Every decoder reads through a [`Cursor`], of which there are two: a host slice and, in the BPF
-//! crate, the verifier's pair of packet pointers. Decoders check what the format itself promises and nothing that
-//! needs a connection; reserved bits are ignored on receipt and sent as 0 (D-09). Encoders write every byte of
-//! their array, so a recycled frame leaks nothing; a field wider than its place on the wire is cut to it.
+//! Every decoder reads through a [`Cursor`]. There are two kinds: a slice on the host and, in the BPF crate, a
+//! pair of packet pointers for the verifier. Decoders check what the format itself requires, and nothing that
+//! needs a connection. Reserved bits are ignored on receipt and sent as 0 (D-09). Encoders write every byte of
+//! their array, so a recycled frame leaks nothing. A value that is wider than its field on the wire is cut to the
+//! field.
 
 pub mod ack;
 pub mod base;
@@ -29,9 +30,10 @@ pub use falcon::FalconHeader;
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
-/// Why bytes are not a packet of the format; one meaning each, so that each can be a drop counter.
+/// Reasons why bytes are not a packet of the format. Each has exactly one meaning, so that each can be a drop
+/// counter.
 ///
-/// The numeric values count from 0 without gaps and are stable within one build only.
+/// The numeric values count from 0 without gaps. They are stable only within one build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
@@ -70,7 +72,7 @@ pub enum Malformed {
     PspNextHeader,
     /// The header extension length contradicts the V bit.
     PspExtLength,
-    /// The crypt offset does not leave exactly the first Falcon word in clear (F-7.1-3).
+    /// The crypt offset does not leave exactly the first Falcon word unencrypted (F-7.1-3).
     PspCryptOffset,
     /// A version other than 0, 1 or the plaintext version (D-10, D-83).
     PspVersion,
@@ -84,7 +86,7 @@ pub enum Malformed {
     FalconPacketType,
     /// A reserved protocol type on a Pull Request, Push Data or Pull Data (F-7.2-6).
     FalconProtocol,
-    /// Push Data whose payload is not of Request Length (D-16), or bytes behind a packet without payload.
+    /// Push Data whose payload length differs from Request Length (D-16), or bytes after a packet without payload.
     FalconLength,
     /// A Resync whose original packet type is not 0, 3 or 5 (D-24).
     ResyncPacketType,
@@ -94,19 +96,19 @@ pub enum Malformed {
     RdmaVersion,
     /// An RDMA opcode that this Falcon packet type does not carry.
     RdmaOpcode,
-    /// Lengths that disagree, or a pad count (D-84).
+    /// Lengths that contradict each other, or a pad count (D-84).
     RdmaLength,
-    /// An atomic on an address that is no multiple of 8 (D-84).
+    /// An atomic operation on an address that is not a multiple of 8 (D-84).
     RdmaAlignment,
     /// An AETH syndrome that is neither success nor an error code (D-84).
     RdmaSyndrome,
 }
 
 impl Malformed {
-    /// Every reason, in the order of its numeric value.
+    /// All reasons, in the order of their numeric values.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// Name of the reason's counter.
+    /// Returns the name of the reason's counter.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -141,13 +143,13 @@ pub enum PacketType {
 }
 
 impl PacketType {
-    /// From the four bits on the wire; `None` for a reserved value.
+    /// Converts the four bits on the wire. Returns `None` for a reserved value.
     #[inline(always)]
     pub const fn from_wire(bits: u8) -> Option<Self> {
         Self::from_repr(bits)
     }
 
-    /// Bytes of the Falcon header of this type; the ULP header or payload follows.
+    /// Returns the length of the Falcon header of this type in bytes. The ULP header or payload follows.
     #[inline(always)]
     pub const fn header_len(self) -> usize {
         match self {
@@ -166,14 +168,14 @@ impl PacketType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr)]
 #[repr(u8)]
 pub enum ProtocolType {
-    /// RDMA, its headers as D-84 lays them.
+    /// RDMA, with the headers of D-84.
     Rdma = 2,
     /// NVMe.
     Nvme = 3,
 }
 
 impl ProtocolType {
-    /// From the three bits on the wire; `None` for a reserved value.
+    /// Converts the three bits on the wire. Returns `None` for a reserved value.
     #[inline(always)]
     pub const fn from_wire(bits: u8) -> Option<Self> {
         Self::from_repr(bits)

@@ -7,6 +7,7 @@ use super::field::{get_u32, put_u32};
 use super::{Malformed, PacketType};
 use crate::ids::{Cid, Psn};
 use crate::units::{FalconTime, Ticks};
+use bytemuck::{Pod, Zeroable};
 
 const PSN: usize = 32;
 const WORD9: usize = 36;
@@ -18,21 +19,25 @@ const REQUEST_WINDOW: u32 = 1 << 15;
 const ULP_CODE_MASK: u32 = 0xff;
 
 /// Causes of a NACK (F-7.8-5); all other codes are reserved.
-pub struct NackCode;
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct NackCode(pub u8);
 
 impl NackCode {
+    /// No NACK: the value where there is none to tell of.
+    pub const NONE: Self = Self(0);
     /// The receiver lacks resources.
-    pub const INSUFFICIENT_RESOURCES: u8 = 1;
+    pub const INSUFFICIENT_RESOURCES: Self = Self(1);
     /// The target ULP is not ready to receive.
-    pub const RNR: u8 = 2;
+    pub const RNR: Self = Self(2);
     /// Dropped by a function or port level reset.
-    pub const XLR_DROP: u8 = 4;
+    pub const XLR_DROP: Self = Self(4);
     /// The target ULP completed the transaction in error.
-    pub const COMPLETE_IN_ERROR: u8 = 6;
+    pub const COMPLETE_IN_ERROR: Self = Self(6);
     /// The target ULP reported an error it cannot recover from.
-    pub const NON_RECOVERABLE: u8 = 7;
+    pub const NON_RECOVERABLE: Self = Self(7);
     /// The target ULP does not know the connection.
-    pub const INVALID_CID: u8 = 8;
+    pub const INVALID_CID: Self = Self(8);
 }
 
 /// Receiver-not-ready delays by code, in nanoseconds (F-7.8-9, F-7.8-10, F-7.8-11, F-7.8-12).
@@ -81,7 +86,7 @@ const RNR_TIMEOUT_TICKS: [Ticks; 32] = {
     ticks
 };
 
-/// Receiver-not-ready delay of the lower five bits of `code`, rounded to ticks.
+/// Returns the receiver-not-ready delay of the lower five bits of `code`, rounded to ticks.
 #[inline(always)]
 pub const fn rnr_timeout(code: u8) -> Ticks {
     RNR_TIMEOUT_TICKS[(code & 0x1f) as usize]
@@ -96,19 +101,19 @@ pub struct Nack {
     pub data_base_psn: Psn,
     /// Base of the sender's receive request window (F-7.8-8).
     pub request_base_psn: Psn,
-    /// When the packet last received was sent, from its IV (D-12, D-13).
+    /// Time when the last received packet was sent, from its IV (D-12, D-13).
     pub t1: FalconTime,
-    /// When that packet was received, by the clock of the sender of this NACK.
+    /// Time when that packet was received, by the clock of the sender of this NACK.
     pub t2: FalconTime,
     /// Congestion information, `rue` of 24 bits (F-7.8-2).
     pub cc: CongestionInfo,
-    /// The packet refused (F-7.8-3).
+    /// The refused packet (F-7.8-3).
     pub psn: Psn,
-    /// Cause, see [`NackCode`]; reserved codes are handed on (D-38).
-    pub code: u8,
-    /// Delay asked for when the cause is RNR, 5 bits, see [`rnr_timeout`].
+    /// Cause, see [`NackCode`]. Reserved codes are passed on (D-38).
+    pub code: NackCode,
+    /// Requested delay if the cause is RNR, 5 bits, see [`rnr_timeout`].
     pub rnr_timeout_code: u8,
-    /// W: `psn` belongs to the request window, else to the data window (F-7.8-6).
+    /// W: `psn` belongs to the request window, otherwise to the data window (F-7.8-6).
     pub request_window: bool,
     /// The target ULP's own code, for the initiator's ULP (F-7.8-7).
     pub ulp_code: u8,
@@ -118,7 +123,7 @@ impl Nack {
     /// Bytes of a NACK.
     pub const LEN: usize = 40;
 
-    /// Reads what follows the first words.
+    /// Reads the part after the first words.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`].
@@ -136,7 +141,7 @@ impl Nack {
             t2: words.t2,
             cc: CongestionInfo { rue: words.nack_rue(), ..words.cc },
             psn: Psn(get_u32::<{ PSN - REST }, _>(&bytes)),
-            code: (word9 >> CODE_SHIFT) as u8,
+            code: NackCode((word9 >> CODE_SHIFT) as u8),
             rnr_timeout_code: (word9 >> RNR_SHIFT & RNR_MASK) as u8,
             request_window: word9 & REQUEST_WINDOW != 0,
             ulp_code: (word9 & ULP_CODE_MASK) as u8,
@@ -155,7 +160,7 @@ impl Nack {
             word7: AckWords::nack_word7(self.cc.rue),
         }
         .put(self.dest_cid, PacketType::Nack, out);
-        let code = (self.code as u32) << CODE_SHIFT;
+        let code = (self.code.0 as u32) << CODE_SHIFT;
         let rnr = (self.rnr_timeout_code as u32 & RNR_MASK) << RNR_SHIFT;
         let window = if self.request_window { REQUEST_WINDOW } else { 0 };
         put_u32::<PSN, _>(out, self.psn.0);

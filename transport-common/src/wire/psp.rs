@@ -1,4 +1,4 @@
-//! The PSP header in transport mode (F-7.1-1), encrypted versions and the plaintext lab mode (D-83).
+//! The PSP header in transport mode (F-7.1-1): encrypted versions and the plaintext lab mode (D-83).
 
 use super::Malformed;
 use super::cursor::Cursor;
@@ -9,13 +9,13 @@ use crate::ids::Spi;
 pub const VERSION_AES_GCM_128: u8 = 0;
 /// PSP version of AES-GCM-256 (D-10).
 pub const VERSION_AES_GCM_256: u8 = 1;
-/// The version that PSP reserves and the plaintext lab mode uses: nothing encrypted, no ICV (D-83).
+/// The version that PSP reserves and that the plaintext lab mode uses: no encryption, no ICV (D-83).
 pub const PLAINTEXT_VERSION: u8 = 15;
 /// Next Header value of Falcon (F-7.1-1).
 pub const NEXT_HEADER_FALCON: u8 = 252;
-/// Crypt offset that leaves the first Falcon word in clear, in units of 4 bytes behind the IV (F-7.1-3, D-10).
+/// Crypt offset that leaves the first Falcon word unencrypted, in units of 4 bytes after the IV (F-7.1-3, D-10).
 pub const CRYPT_OFFSET: u8 = 1;
-/// The same with a virtualisation cookie, which the offset counts (D-10).
+/// The same with a virtualisation cookie, which the offset includes (D-10).
 pub const CRYPT_OFFSET_VC: u8 = 3;
 
 const NEXT_HEADER: usize = 0;
@@ -37,15 +37,15 @@ const ALWAYS_ONE: u8 = 0x01;
 /// A PSP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Psp {
-    /// Protocol number of what is inside, [`NEXT_HEADER_FALCON`].
+    /// Protocol number of the content, [`NEXT_HEADER_FALCON`].
     pub next_header: u8,
-    /// Units of 8 bytes behind the first 8: 1, with a virtualisation cookie 2.
+    /// Units of 8 bytes after the first 8: 1, or 2 with a virtualisation cookie.
     pub ext_len: u8,
-    /// Where encryption starts, in units of 4 bytes behind the IV, 6 bits.
+    /// Start of encryption, in units of 4 bytes after the IV, 6 bits.
     pub crypt_offset: u8,
     /// Cipher suite, 4 bits: 0, 1 or [`PLAINTEXT_VERSION`].
     pub version: u8,
-    /// A virtualisation cookie follows the IV.
+    /// Whether a virtualisation cookie follows the IV.
     pub has_vc: bool,
     /// The S bit: sample this packet.
     pub sample: bool,
@@ -65,7 +65,7 @@ impl Psp {
     /// Bytes of the header with a virtualisation cookie.
     pub const VC_LEN: usize = 24;
 
-    /// The header of a Falcon packet in plaintext lab mode (D-83, D-90).
+    /// Returns the header of a Falcon packet in plaintext lab mode (D-83, D-90).
     #[inline(always)]
     pub const fn plaintext(spi: Spi, iv: u64) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Psp {
     ///
     /// # Errors
     /// In this order: `PspTruncated`, `PspNextHeader`, `PspTrailingBit`, `PspVersion`, `PspExtLength`,
-    /// `PspCryptOffset`; `PspTruncated` again when the cookie is cut off.
+    /// `PspCryptOffset`. Also `PspTruncated` if the cookie is cut off.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
         let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::PspTruncated)?;
@@ -133,19 +133,19 @@ impl Psp {
         })
     }
 
-    /// Bytes this header takes.
+    /// Returns the length of this header in bytes.
     #[inline(always)]
     pub const fn header_len(&self) -> usize {
         if self.has_vc { Self::VC_LEN } else { Self::LEN }
     }
 
-    /// Writes the header without a cookie, whatever `has_vc` says; the extension length follows from that.
+    /// Writes the header without a cookie, ignoring `has_vc`. The extension length is set accordingly.
     #[inline(always)]
     pub const fn encode(&self, out: &mut [u8; Self::LEN]) {
         self.put(out, 1, 0);
     }
 
-    /// Writes the header with its cookie, whatever `has_vc` says; the extension length follows from that.
+    /// Writes the header with its cookie, ignoring `has_vc`. The extension length is set accordingly.
     #[inline(always)]
     pub const fn encode_with_vc(&self, out: &mut [u8; Self::VC_LEN]) {
         self.put(out, 2, VC_PRESENT);

@@ -4,7 +4,7 @@ use super::base::{BaseHeader, FirstWords};
 use super::cursor::Cursor;
 use super::{Malformed, PacketType};
 
-/// Pull Data: the base header alone; the payload follows and takes the rest of the packet (F-7.4-1, D-03).
+/// Pull Data: only the base header. The payload follows and takes the rest of the packet (F-7.4-1, D-03).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullData {
     /// The base header: `psn` in the data window, `rsn` of the Pull Request it answers (F-7.4-2).
@@ -15,7 +15,7 @@ impl PullData {
     /// Bytes of the Falcon header.
     pub const LEN: usize = BaseHeader::LEN;
 
-    /// Reads what follows the first words.
+    /// Reads the part after the first words.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`], [`Malformed::FalconProtocol`].

@@ -9,12 +9,12 @@ const RESERVED16: usize = 24;
 const REQUEST_LENGTH: usize = 26;
 const RESERVED32: usize = 28;
 
-/// A Pull Request; the ULP header follows (D-01).
+/// A Pull Request. The ULP header follows (D-01).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullRequest {
     /// The base header, `psn` in the request window.
     pub base: BaseHeader,
-    /// Bytes of payload, ULP headers included, that the Pull Data is to carry (F-7.3-3).
+    /// Bytes of payload, including ULP headers, that the Pull Data has to carry (F-7.3-3).
     pub request_length: u16,
 }
 
@@ -22,7 +22,7 @@ impl PullRequest {
     /// Bytes of the Falcon header.
     pub const LEN: usize = 32;
 
-    /// Reads what follows the first words.
+    /// Reads the part after the first words.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`], [`Malformed::FalconProtocol`].

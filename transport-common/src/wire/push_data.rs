@@ -8,12 +8,12 @@ use super::{Malformed, PacketType};
 const RESERVED16: usize = 24;
 const REQUEST_LENGTH: usize = 26;
 
-/// Push Data; the payload follows (D-02).
+/// Push Data. The payload follows (D-02).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushData {
     /// The base header, `psn` in the data window.
     pub base: BaseHeader,
-    /// Bytes of payload, ULP headers included (F-7.5-2).
+    /// Bytes of payload, including ULP headers (F-7.5-2).
     pub request_length: u16,
 }
 
@@ -21,8 +21,8 @@ impl PushData {
     /// Bytes of the Falcon header.
     pub const LEN: usize = 28;
 
-    /// Reads what follows the first words; whether the payload has the length told is for
-    /// [`FalconHeader::decode`](super::FalconHeader::decode) to check.
+    /// Reads the part after the first words. [`FalconHeader::decode`](super::FalconHeader::decode) checks whether
+    /// the payload has the stated length.
     ///
     /// # Errors
     /// [`Malformed::FalconTruncated`], [`Malformed::FalconProtocol`].

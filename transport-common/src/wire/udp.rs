@@ -19,7 +19,7 @@ pub struct Udp {
     pub dst_port: u16,
     /// Bytes of header and payload, at least [`Udp::LEN`].
     pub length: u16,
-    /// Checksum; 0 means none was computed (D-10, D-91).
+    /// Checksum; 0 means that none was computed (D-10, D-91).
     pub checksum: u16,
 }
 
@@ -27,9 +27,10 @@ impl Udp {
     /// Bytes of the header.
     pub const LEN: usize = UdpHdr::LEN;
 
-    /// Reads a header inside an IP payload of `ip_payload_length` bytes, header included.
+    /// Reads a header inside an IP payload of `ip_payload_length` bytes, including the header.
     ///
-    /// A length below the IP payload's is accepted, as RFC 768 does; what lies behind it is no part of the packet.
+    /// A length below that of the IP payload is accepted, as in RFC 768. The bytes after it are not part of the
+    /// packet.
     ///
     /// # Errors
     /// [`Malformed::UdpTruncated`], [`Malformed::UdpLength`].
@@ -50,7 +51,7 @@ impl Udp {
         Ok(udp)
     }
 
-    /// The fields, unchecked: for a caller that looks at the port first.
+    /// Returns the fields without checks, for a caller that checks the port first.
     #[inline(always)]
     pub fn from_bytes(bytes: &impl Bytes) -> Self {
         let udp: &UdpHdr = bytes.header();
@@ -62,13 +63,13 @@ impl Udp {
         }
     }
 
-    /// Bytes behind the header; 0 if `length` is below the header's own.
+    /// Returns the number of bytes after the header; 0 if `length` is below the header's own length.
     #[inline(always)]
     pub const fn payload_length(&self) -> u16 {
         self.length.saturating_sub(Self::LEN as u16)
     }
 
-    /// Writes the header, the checksum as it stands in the field.
+    /// Writes the header with the checksum of the field.
     #[inline(always)]
     pub const fn encode(&self, out: &mut [u8; Self::LEN]) {
         let header = UdpHdr {

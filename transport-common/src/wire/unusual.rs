@@ -1,5 +1,5 @@
-//! What stands behind IPv4 options, behind an IPv6 extension header, or in a first fragment: as much as it takes to tell
-//! whose frame it is (D-86). [`Ipv4::decode`] and [`Ipv6::decode`] refuse such frames.
+//! Frames with IPv4 options, with an IPv6 extension header, or first fragments: as much parsing as is needed to
+//! decide whether a frame is for this node (D-86). [`Ipv4::decode`] and [`Ipv6::decode`] refuse such frames.
 
 use super::cursor::{Bytes, Cursor};
 use super::ethernet::Ethernet;
@@ -9,14 +9,14 @@ use super::ipv6::{self, Ipv6};
 use super::udp::IP_PROTOCOL_UDP;
 use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
-/// 32-bit words that are looked past: the longest IPv4 options.
+/// Largest number of 32-bit words that are skipped: the longest IPv4 options.
 const MOST_WORDS: usize = 10;
-/// Bytes of the tag of a tagged frame.
+/// Length of the tag of a tagged frame, bytes.
 const TAG: usize = Ethernet::TAGGED_LEN - Ethernet::LEN;
-/// Bytes of an IPv6 extension header that are always there, and the unit of its length.
+/// Length of the fixed part of an IPv6 extension header, bytes. Also the unit of its length field.
 const EXTENSION: usize = 8;
 
-/// Passes the Ethernet header; the destination's address.
+/// Skips the Ethernet header. Returns the destination's address.
 #[inline(always)]
 pub(crate) fn destination_mac<C: Cursor>(c: &mut C, tagged: bool) -> Option<[u8; 6]> {
     let ethernet = c.take::<{ Ethernet::LEN }>()?;
@@ -27,7 +27,7 @@ pub(crate) fn destination_mac<C: Cursor>(c: &mut C, tagged: bool) -> Option<[u8;
     Some(mac)
 }
 
-/// Bytes that the IPv4 header of a frame says it has, options included.
+/// Returns the length of the IPv4 header of a frame, including options, as the header states it, bytes.
 #[inline(always)]
 pub(crate) fn ipv4_header_len<C: Cursor>(c: &mut C, tagged: bool) -> Option<u32> {
     if tagged {
@@ -37,7 +37,8 @@ pub(crate) fn ipv4_header_len<C: Cursor>(c: &mut C, tagged: bool) -> Option<u32>
     Some((version_ihl as u32 & 0xf) * 4)
 }
 
-/// Destination of an IPv4 packet with a UDP header, and the words of options in front of that.
+/// Returns the destination of an IPv4 packet with a UDP header, and the number of option words before the UDP
+/// header.
 #[inline(always)]
 pub(crate) fn behind_ipv4<C: Cursor>(c: &mut C) -> Option<([u8; 4], usize)> {
     let ip = c.take::<{ Ipv4::LEN }>()?;
@@ -49,8 +50,8 @@ pub(crate) fn behind_ipv4<C: Cursor>(c: &mut C) -> Option<([u8; 4], usize)> {
     Some((ip.dst_addr, (ip.ihl() as usize).saturating_sub(Ipv4::LEN) / 4))
 }
 
-/// Destination of an IPv6 packet with a UDP header behind one extension header, and the words of that behind its first 8
-/// bytes.
+/// Returns the destination of an IPv6 packet with a UDP header after one extension header, and the number of words
+/// after the first 8 bytes of the extension header.
 #[inline(always)]
 pub(crate) fn behind_ipv6<C: Cursor>(c: &mut C) -> Option<([u8; 16], usize)> {
     let ip = c.take::<{ Ipv6::LEN }>()?;
@@ -66,8 +67,8 @@ pub(crate) fn behind_ipv6<C: Cursor>(c: &mut C) -> Option<([u8; 16], usize)> {
     Some((ip.dst_addr, if fragment { 0 } else { length as usize * (EXTENSION / 4) }))
 }
 
-/// Destination port of the UDP header that stands `words` 32-bit words behind the cursor; none if that is further than is
-/// looked, or the frame is cut.
+/// Returns the destination port of the UDP header that is `words` 32-bit words after the cursor. Returns `None` if
+/// that is more than can be skipped, or if the frame is too short.
 #[inline(always)]
 pub(crate) fn udp_port<C: Cursor>(c: &mut C, words: usize) -> Option<u16> {
     let mut n = 0;

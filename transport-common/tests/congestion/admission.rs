@@ -8,7 +8,7 @@ use transport_common::units::Ticks;
 const POLICY: Admission =
     Admission { capacity: 100, thresholds: [40, 60, 80], elapsed: Ticks(1022), packets: 512 };
 
-/// F-10.6.1-2: fill the queue step by step, with all four combinations of the predicates.
+/// F-10.6.1-2: fills the queue step by step, with all four combinations of the predicates.
 #[test]
 fn each_band_of_the_queue_asks_for_its_predicates() {
     for occupancy in 0..=120 {
@@ -44,14 +44,14 @@ fn predicates_are_strict() {
     assert_eq!(POLICY.judge(50, Ticks(1022), 513, false), Verdict::AdmittedBelowSecond);
 }
 
-/// D-73: one outstanding event a connection, whatever the queue and the predicates say.
+/// D-73: one outstanding event per connection, whatever the state of the queue and the predicates.
 #[test]
 fn an_outstanding_event_refuses_the_next() {
     assert_eq!(POLICY.judge(0, Ticks(u32::MAX), 1023, true), Verdict::RefusedOutstanding);
     assert_eq!(POLICY.judge(100, Ticks(0), 0, true), Verdict::RefusedOutstanding);
 }
 
-/// D-73, D-78: by default everything is admitted until the queue is full; P1 134 us, P2 512.
+/// D-73, D-78: by default every event is admitted until the queue is full. P1 is 134 us, P2 is 512.
 #[test]
 fn the_default_admits_until_full() {
     let policy = Admission::new(64);

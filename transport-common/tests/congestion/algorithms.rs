@@ -1,4 +1,4 @@
-//! The choice of algorithms, and what holds for all of them.
+//! The choice of algorithms, and the properties of all of them.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineState};
@@ -7,6 +7,7 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::window::clamp_fcwnd;
 use transport_common::units::Fcwnd;
+use transport_common::wire::nack::NackCode;
 
 use crate::input::{ack, after, dirty, fcwnd, random_event, random_parameters, run};
 
@@ -28,7 +29,7 @@ fn names_and_indices() {
     assert_eq!(AlgorithmId::from_name("cubic"), None);
 }
 
-/// Each does what it is named for, on a late and lossy ACK with marks.
+/// Each algorithm acts according to its name, on a late and lossy ACK with marks.
 #[test]
 fn each_algorithm_is_dispatched() {
     let event = Event { eack_drop: 1, ecn_accumulated: 5, ..ack(100_000, 300) };
@@ -41,14 +42,15 @@ fn each_algorithm_is_dispatched() {
     assert_eq!(window(AlgorithmId::Dcqcn), fcwnd(8.0));
 }
 
-/// The fixed window is the parameter's, and nothing else moves; it paces when it is below one packet.
+/// The fixed window is that of the parameters, and nothing else changes. Packets are paced if it is below one
+/// packet.
 #[test]
 fn the_fixed_window_stays() {
     let p = Parameters { fixed_window: fcwnd(0.5), ..Parameters::DEFAULT };
     for event_type in [EventType::ACK, EventType::NACK, EventType::RETRANSMIT] {
         let event = Event {
             event_type,
-            nack_code: 1,
+            nack_code: NackCode(1),
             retransmit_count: 7,
             rx_buffer_level: 31,
             ..ack(100_000, 1000)
@@ -61,7 +63,7 @@ fn the_fixed_window_stays() {
     }
 }
 
-/// An algorithm that comes back finds a fresh state, not the one it left.
+/// An algorithm that is chosen again starts with a new state, not with its old one.
 #[test]
 fn a_change_of_algorithm_starts_fresh() {
     let mut engine = EngineState::default();
@@ -77,8 +79,8 @@ fn a_change_of_algorithm_starts_fresh() {
     assert_eq!(engine.plb.packets_acknowledged, 0);
 }
 
-/// On random histories with random parameters, every result of every algorithm is legal, its windows are within the
-/// parameters' limits, and the same input gives the same output.
+/// On random histories with random parameters, every result of every algorithm is legal, its windows are within
+/// the limits of the parameters, and the same input gives the same output.
 #[test]
 fn results_are_always_legal() {
     let mut random = StdRng::seed_from_u64(0x1ee7);
@@ -109,7 +111,7 @@ fn results_are_always_legal() {
     }
 }
 
-/// Whatever the limits say, a window is never 0: memory that nobody filled in has a minimum of 0.
+/// A window is never 0, whatever the limits are: zeroed memory has a minimum of 0.
 #[test]
 fn a_window_is_never_zero() {
     let p = Parameters { min_fcwnd: Fcwnd(0), max_fcwnd: Fcwnd(0), ..Parameters::DEFAULT };
@@ -118,8 +120,8 @@ fn a_window_is_never_zero() {
     assert_eq!(clamp_fcwnd(u64::MAX, &Parameters::DEFAULT), Fcwnd::from_packets(256));
 }
 
-/// Events that no datapath produces, with every field wider than its bits: answered without a panic, and the windows
-/// are within the limits all the same.
+/// Events that no datapath produces, with every field wider than its bits: they give a result without a panic, and
+/// the windows are still within the limits.
 #[test]
 fn nonsense_is_answered() {
     let mut random = StdRng::seed_from_u64(7);

@@ -1,4 +1,4 @@
-//! DCQCN by vectors, and its course against the paper's equations in floats.
+//! DCQCN with test vectors, and its behaviour over time against the paper's equations in floats.
 
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::dcqcn::dcqcn;
@@ -60,7 +60,7 @@ impl Flow {
     }
 }
 
-/// A fresh connection keeps its window: the first ECN count is where counting starts.
+/// A new connection keeps its window. Counting starts from the first ECN count.
 #[test]
 fn starts_at_the_windows_rate() {
     let flow = Flow::new(40.0);
@@ -68,7 +68,8 @@ fn starts_at_the_windows_rate() {
     assert_eq!(flow.outcome.rtt_state, Ticks(RTT));
 }
 
-/// The first CNP halves (alpha is 1); the next within 50 us does nothing; across the wrap of the count.
+/// The first CNP halves the rate (alpha is 1). The next one within 50 us does nothing. Also across the wrap of the
+/// count.
 #[test]
 fn a_mark_cuts_once_in_the_interval() {
     let mut flow = Flow::new(40.0);
@@ -79,7 +80,8 @@ fn a_mark_cuts_once_in_the_interval() {
     assert!((flow.step(81, 1, 1) - 10.0).abs() < 0.01);
 }
 
-/// The time of the last cut is dragged along, so that 2.2 s of calm do not make it look recent (as F-10.3.6-5).
+/// The time of the last cut is moved along, so that 2.2 s without marks do not make it look recent (as
+/// F-10.3.6-5).
 #[test]
 fn an_old_cut_does_not_hide_a_mark() {
     let mut flow = Flow::new(40.0);
@@ -100,7 +102,7 @@ fn loss_cuts() {
     assert!((flow.window() - 20.0).abs() < 0.01);
 }
 
-/// Course of 3000 events with marks now and then, against the paper's equations: within 0.1 %.
+/// 3000 events with occasional marks, against the paper's equations: the difference is within 0.1 %.
 #[test]
 fn follows_the_papers_equations() {
     let p = Parameters::DEFAULT.dcqcn;
@@ -161,5 +163,5 @@ fn follows_the_papers_equations() {
         lowest = lowest.min(window);
         highest = highest.max(window);
     }
-    assert!(lowest < 25.0 && highest > 100.0, "the course moved: {lowest} to {highest}");
+    assert!(lowest < 25.0 && highest > 100.0, "the window changed: {lowest} to {highest}");
 }

@@ -1,4 +1,4 @@
-//! The 64-byte entries against lists of fields written bit by bit (10.6.2, D-74).
+//! The 64-byte entries against lists of fields that are written bit by bit (10.6.2, D-74).
 
 use proptest::prelude::*;
 use transport_common::congestion::entry::Entry;
@@ -6,6 +6,7 @@ use transport_common::congestion::event::Event;
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::result::Outcome;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
 /// The table of 10.6.2.1: name, width, value.
 fn event_fields(e: &Event) -> Vec<(&'static str, usize, u64)> {
@@ -18,7 +19,7 @@ fn event_fields(e: &Event) -> Vec<(&'static str, usize, u64)> {
         ("t4", 24, e.t4.0.into()),
         ("retransmit_count", 3, e.retransmit_count.into()),
         ("retransmit_reason", 1, e.retransmit_reason.into()),
-        ("nack_code", 8, e.nack_code.into()),
+        ("nack_code", 8, e.nack_code.0.into()),
         ("forward_hops", 4, e.forward_hops.into()),
         ("rx_buffer_level", 5, e.rx_buffer_level.into()),
         ("cc_metadata", 24, e.cc_metadata.into()),
@@ -46,7 +47,7 @@ fn event_fields(e: &Event) -> Vec<(&'static str, usize, u64)> {
     ]
 }
 
-/// The table of 10.6.2.2 with the two fields that D-74 adds behind retransmit_timeout.
+/// The table of 10.6.2.2 with the two fields that D-74 adds after retransmit_timeout.
 fn result_fields(r: &Outcome) -> Vec<(&'static str, usize, u64)> {
     vec![
         ("connection_id", 24, r.connection_id.into()),
@@ -70,7 +71,7 @@ fn result_fields(r: &Outcome) -> Vec<(&'static str, usize, u64)> {
     ]
 }
 
-/// The oracle: the low bits of each value, one by one, from bit 0 of byte 0.
+/// The reference: the low bits of each value, one by one, from bit 0 of byte 0.
 fn pack(fields: &[(&str, usize, u64)]) -> [u8; 64] {
     let mut bytes = [0; 64];
     let mut position = 0;
@@ -102,7 +103,7 @@ fn both_entries_have_512_bits() {
     assert_eq!(size_of::<Entry>(), 64);
 }
 
-/// F-10.6.2.1-2 to F-10.6.2.1-13: each field alone, all bits set, stands where the table says.
+/// F-10.6.2.1-2 to F-10.6.2.1-13: each field alone, with all bits set, is where the table says.
 #[test]
 fn each_event_field_has_its_bits() {
     let names: Vec<_> = event_fields(&Event::default()).iter().map(|(name, ..)| *name).collect();
@@ -128,7 +129,7 @@ fn words(bytes: &[u8; 64]) -> Entry {
 }
 
 prop_compose! {
-    /// Any values, wider than the fields as well.
+    /// Any values, also wider than the fields.
     fn any_event()(
         w in any::<[u32; 14]>(),
         h in any::<[u16; 3]>(),
@@ -140,7 +141,7 @@ prop_compose! {
             fabric_window_time_marker: NicTime(w[9]), nic_window_time_marker: NicTime(w[10]),
             base_delay_target: Ticks(w[11]), delay_state: Ticks(w[12]), rtt_state: Ticks(w[13]),
             ncwnd: h[0], num_packets_acked: h[1], ecn_accumulated: h[2],
-            event_type: b[0], retransmit_count: b[1], retransmit_reason: b[2], nack_code: b[3],
+            event_type: b[0], retransmit_count: b[1], retransmit_reason: b[2], nack_code: NackCode(b[3]),
             forward_hops: b[4], rx_buffer_level: b[5], eack_drop: b[6], eack: b[7], event_queue_select: b[8],
             delay_select: b[9], ncwnd_direction: b[10], cc_opaque: b[11], generation: b[12], reserved: 0,
         }
@@ -170,7 +171,7 @@ fn without_event_reserved(mut entry: Entry) -> Entry {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// F-10.6.2.1-2 to F-10.6.2.1-13: what is too wide is cut and touches no neighbour.
+    /// F-10.6.2.1-2 to F-10.6.2.1-13: a value that is too wide is cut and changes no other field.
     #[test]
     fn events_are_packed_as_listed(event in any_event(), old in any::<Entry>()) {
         let mut entry = old;
@@ -183,7 +184,7 @@ proptest! {
         prop_assert_eq!(Event::generation_of(&entry), event.generation & 1);
     }
 
-    /// Every entry decodes, and encodes to the same bits but for the reserved ones.
+    /// Every entry decodes, and encodes to the same bits, except the reserved ones.
     #[test]
     fn events_survive_the_round_trip(entry in any::<Entry>()) {
         let mut event = Event::default();
@@ -208,7 +209,7 @@ proptest! {
         prop_assert_eq!(bytes(&entry), pack(&fields));
     }
 
-    /// Bits 252 to 511 of a result are reserved, all others come back.
+    /// Bits 252 to 511 of a result are reserved. All other bits survive.
     #[test]
     fn results_survive_the_round_trip(entry in any::<Entry>()) {
         let mut result = Outcome::default();

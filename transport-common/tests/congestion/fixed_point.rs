@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use transport_common::congestion::fixed_point::{Fraction, RECIPROCAL_SQRT_BITS, divide, reciprocal_sqrt};
 use transport_common::units::{Fcwnd, Ticks};
 
-/// Every window there is: the error bound that flow scaling builds on, and no step backwards.
+/// All windows: the error bound that flow scaling relies on, and a monotonic result.
 #[test]
 fn reciprocal_sqrt_of_every_window() {
     let one = (1u64 << RECIPROCAL_SQRT_BITS) as f64;

@@ -7,13 +7,14 @@ use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::Prepared;
 use transport_common::congestion::swift::delay_target;
 use transport_common::units::Ticks;
+use transport_common::wire::nack::NackCode;
 
 use crate::input::{ack, after, fcwnd, plain, run};
 
 const WRAP: u64 = 1 << 24;
 
-/// F-10.3.6-2, D-71: the specification's figure. Its circle wraps at 100; here it wraps at 2^24, so the last event
-/// comes 2^24 - 100 later than there and lands on the same place of the circle.
+/// F-10.3.6-2, D-71: the specification's figure. Its time wraps at 100; here it wraps at 2^24. So the last event
+/// comes 2^24 - 100 later than in the figure, at the same place of the wrap.
 #[test]
 fn the_vector_of_the_figure() {
     let p = plain();
@@ -23,7 +24,7 @@ fn the_vector_of_the_figure() {
     assert!(first.fcwnd < fcwnd(16.0));
     assert_eq!(first.fabric_window_time_marker, NicTime(5));
     let run_after = |last, event: Event| {
-        // The result hands on its event's target; this event has its own.
+        // The result carries the target of its event. This event has its own.
         run(&Event { base_delay_target: event.base_delay_target, ..after(last, event) }, &p)
     };
     let second = run_after(&first, up(40));
@@ -31,9 +32,9 @@ fn the_vector_of_the_figure() {
     let third = run_after(&second, up(70));
     assert_eq!(third.fabric_window_time_marker, NicTime(40));
     let fourth = run_after(&third, down(10));
-    assert!(fourth.fcwnd < third.fcwnd, "executed");
+    assert!(fourth.fcwnd < third.fcwnd, "the decrease was executed");
     assert_eq!(fourth.fabric_window_time_marker, NicTime(10));
-    // Without the events between, the marker of 5 hides the decrease: what the figure calls strawman.
+    // Without the events in between, the marker of 5 hides the decrease: the case that the figure calls strawman.
     assert_eq!(run_after(&first, down(10)).fcwnd, first.fcwnd);
 }
 
@@ -62,8 +63,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-10.3.6-1, F-10.3.6-3, F-10.3.6-5, with events closer together than the wrap and a constant RTT: fcwnd
-    /// falls at most once an RTT, but for the retransmission limit (D-67); ncwnd changes at most once an RTT in the
-    /// same direction. A congested event an RTT after the last fall is never ignored. Windows stay legal.
+    /// decreases at most once per RTT, except by the retransmission limit (D-67). ncwnd changes at most once per
+    /// RTT in the same direction. A congested event an RTT after the last decrease is never ignored. Windows stay
+    /// legal.
     #[test]
     fn at_most_one_decrease_an_rtt(
         start in 0..WRAP,
@@ -75,16 +77,16 @@ proptest! {
         let mut engine = EngineState::default();
         let mut now = start;
         let mut event = Event { rtt_state: Ticks(rtt), ..ack((start % WRAP) as u32, rtt) };
-        // Time of the last fall of fcwnd, of the last rise and fall of ncwnd.
+        // Time of the last decrease of fcwnd, and of the last increase and decrease of ncwnd.
         let (mut fell, mut nic_rose, mut nic_fell) = (None, None, None);
-        // A retransmission that cuts nothing leaves the marker where it is (D-67): what has to be closer together than
-        // the wrap, less the RTT that a marker is behind, are the events that measure.
+        // A retransmission that cuts nothing does not move the marker (D-67). So the measuring events have to be
+        // closer together than the wrap minus the RTT by which a marker lags.
         let mut measured_at = start;
         let within = |last: Option<u64>, now: u64| last.is_some_and(|last: u64| now - last < u64::from(rtt));
         for s in steps {
             now += u64::from(s.gap);
             let time = NicTime((now % WRAP) as u32);
-            // The fabric delay is told apart from the RTT by the peer's holding time, modulo 2^24.
+            // The peer's holding time distinguishes the fabric delay from the RTT, modulo 2^24.
             event.t1 = time.before(Ticks(rtt));
             event.t4 = time;
             event.t2 = NicTime(0);
@@ -92,7 +94,7 @@ proptest! {
             event.rx_buffer_level = s.level;
             event.num_packets_acked = s.acked;
             event.event_type = match s.kind { 0 => EventType::RETRANSMIT, 1 | 2 => EventType::NACK, _ => EventType::ACK };
-            event.nack_code = s.kind;
+            event.nack_code = NackCode(s.kind);
             event.retransmit_count = (s.acked % 3) as u8;
             let (fcwnd, ncwnd, direction) = (event.fcwnd, event.ncwnd, event.ncwnd_direction);
             let outcome = crate::input::run_with(&event, &mut engine, &parameters);
@@ -115,7 +117,7 @@ proptest! {
             let target = f64::from(delay_target(&event, &parameters).round().0);
             let delay = f64::from(outcome.delay_state.0);
             let measured = event.event_type != EventType::RETRANSMIT;
-            // A cut of less than one unit of 2^-10 may round to none.
+            // A cut of less than one unit of 2^-10 may round to no cut.
             let cut = 0.8 * (delay - target - 1.0) / delay * f64::from(fcwnd.0);
             if measured && s.gap >= rtt && now - measured_at + u64::from(rtt) < WRAP && cut > 1.0 && fcwnd > p.min_fcwnd {
                 prop_assert!(outcome.fcwnd < fcwnd, "a decrease was lost");

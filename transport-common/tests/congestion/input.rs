@@ -1,4 +1,4 @@
-//! Events to start from, and random ones.
+//! Base events for tests, and random ones.
 
 use rand::Rng;
 use transport_common::congestion::algorithm::EngineState;
@@ -8,14 +8,16 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::swift;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
-/// A window of `packets`, to nearest.
+/// Returns a window of `packets`, rounded to nearest.
 pub(crate) fn fcwnd(packets: f64) -> Fcwnd {
     Fcwnd((packets * 1024.0).round() as u32)
 }
 
-/// An ACK of one packet at time `now`, that took `rtt` ticks, all of them in the fabric. No hops, base target 191
-/// ticks, both markers 10,000 ticks ago, receive buffers at their target, both windows in the middle.
+/// Returns an ACK of one packet at time `now` that took `rtt` ticks, all of them in the fabric. No hops, base
+/// target 191 ticks, both markers 10,000 ticks ago, receive buffers at their target, both windows in the middle of
+/// their range.
 pub(crate) fn ack(now: u32, rtt: u32) -> Event {
     let marker = NicTime(now).before(Ticks(10_000));
     let t1 = NicTime(now).before(Ticks(rtt));
@@ -47,26 +49,26 @@ pub(crate) fn plain() -> Parameters {
     Parameters { max_flow_scaling: Ticks(0), ..Parameters::DEFAULT }
 }
 
-/// Swift on a fresh connection.
+/// Runs Swift on a new connection.
 pub(crate) fn run(event: &Event, parameters: &Parameters) -> Outcome {
     run_with(event, &mut EngineState::default(), &parameters.prepare().unwrap())
 }
 
-/// Swift; the result's memory is dirty before, so that a field that is not written shows.
+/// Runs Swift. The result's memory is filled before, so that a field that is not written is visible.
 pub(crate) fn run_with(event: &Event, engine: &mut EngineState, parameters: &Prepared) -> Outcome {
     let mut outcome = dirty();
     swift(event, engine, parameters, &mut outcome);
     outcome
 }
 
-/// A result full of nonsense.
+/// Returns a result with nonsense in all fields.
 pub(crate) fn dirty() -> Outcome {
     let mut outcome = Outcome::default();
     outcome.decode(&[0xa5a5_a5a5_a5a5_a5a5; 8]);
     outcome
 }
 
-/// `event` as it looks when the result before it was `outcome`.
+/// Returns `event` as it is if the result before it was `outcome`.
 pub(crate) fn after(outcome: &Outcome, event: Event) -> Event {
     Event {
         cc_metadata: outcome.cc_metadata,
@@ -85,14 +87,14 @@ pub(crate) fn after(outcome: &Outcome, event: Event) -> Event {
     }
 }
 
-/// A value whose magnitude is random: small numbers are as likely as large ones. At most `most`.
+/// Returns a value of random magnitude, at most `most`: small numbers are as likely as large ones.
 pub(crate) fn magnitude(random: &mut impl Rng, most: u32) -> u32 {
     let bits = random.random_range(0..=32 - most.leading_zeros());
     random.random_range(0..=(1u64 << bits) - 1).min(u64::from(most)) as u32
 }
 
-/// A random event: any value of every field, but so that delays, markers and windows often come close to the
-/// places where Swift decides.
+/// Returns a random event: any value of every field, but delays, markers and windows are often close to the values
+/// where Swift's decision changes.
 pub(crate) fn random_event(random: &mut impl Rng, parameters: &Parameters) -> Event {
     let now = NicTime(random.random_range(0..=NicTime::MASK));
     let rtt = magnitude(random, NicTime::MASK);
@@ -153,7 +155,7 @@ pub(crate) fn random_event(random: &mut impl Rng, parameters: &Parameters) -> Ev
         ecn_accumulated: random.random_range(0..1 << 14),
         retransmit_count: random.random_range(0..8),
         retransmit_reason: random.random_range(0..2),
-        nack_code: random.random_range(0..10),
+        nack_code: NackCode(random.random_range(0..10)),
         forward_hops: random.random_range(0..16),
         rx_buffer_level: random.random_range(0..32),
         eack_drop: random.random_range(0..2),
@@ -167,7 +169,7 @@ pub(crate) fn random_event(random: &mut impl Rng, parameters: &Parameters) -> Ev
     }
 }
 
-/// Random parameters within their ranges; every third time the defaults.
+/// Returns random parameters within their ranges. Every third time these are the defaults.
 pub(crate) fn random_parameters(random: &mut impl Rng) -> Parameters {
     use transport_common::congestion::fixed_point::Fraction;
 
@@ -214,6 +216,6 @@ pub(crate) fn random_parameters(random: &mut impl Rng) -> Parameters {
         max_decrease_on_eack_drop: random.random_range(0..2),
         ..Parameters::DEFAULT
     };
-    parameters.check().expect("random parameters keep to the ranges");
+    parameters.check().expect("random parameters are within the ranges");
     parameters
 }

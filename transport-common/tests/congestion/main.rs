@@ -1,4 +1,5 @@
-//! Congestion control (section 10): entries, measurements, admission, the algorithms against vectors and references.
+//! Congestion control (section 10): entries, measurements, admission, the algorithms with test vectors and against
+//! references.
 
 mod admission;
 mod algorithms;

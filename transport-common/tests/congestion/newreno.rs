@@ -1,4 +1,4 @@
-//! NewReno by vectors.
+//! NewReno with test vectors.
 
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::event::{Event, EventType, RetransmitReason};
@@ -16,7 +16,7 @@ fn run(event: &Event, engine: &mut EngineState) -> Outcome {
     outcome
 }
 
-/// Slow start: each acknowledged packet adds one; up to the largest window.
+/// Slow start: each acknowledged packet adds one packet, up to the largest window.
 #[test]
 fn slow_start_doubles_a_window() {
     let mut engine = EngineState::default();
@@ -28,7 +28,7 @@ fn slow_start_doubles_a_window() {
     }
 }
 
-/// A loss halves the window once an RTT; from then on it grows by one packet a window.
+/// A loss halves the window at most once per RTT. From then on it grows by one packet per window.
 #[test]
 fn loss_halves_and_then_grows_linearly() {
     let lossy = |now| Event { fcwnd: fcwnd(40.0), eack: 1, eack_drop: 1, ..ack(now, 100) };
@@ -51,7 +51,7 @@ fn loss_halves_and_then_grows_linearly() {
     assert_eq!(second.fcwnd, fcwnd(10.5));
 }
 
-/// Delay and ECN mean nothing to it.
+/// NewReno ignores delay and ECN.
 #[test]
 fn delay_is_ignored() {
     let mut engine = EngineState::default();
@@ -60,7 +60,8 @@ fn delay_is_ignored() {
     assert_eq!(outcome.randomize_path, 0);
 }
 
-/// Repeated timeouts of a packet: one packet, and slow start up to half of what was lost, not beyond.
+/// Repeated timeouts of a packet: the window is one packet, and slow start ends at half of the window before the
+/// loss.
 #[test]
 fn repeated_timeouts_start_over() {
     let mut engine = EngineState::default();
@@ -78,7 +79,7 @@ fn repeated_timeouts_start_over() {
     assert_eq!(beyond.fcwnd, fcwnd(9.0));
 }
 
-/// A loss never raises a window, however small it is.
+/// A loss never raises a window, however small the window is.
 #[test]
 fn loss_does_not_raise_a_small_window() {
     for window in [Fcwnd(10), fcwnd(0.5), fcwnd(1.0), fcwnd(3.0)] {
@@ -95,7 +96,7 @@ fn loss_does_not_raise_a_small_window() {
     }
 }
 
-/// The NIC window is Swift's.
+/// The NIC window is that of Swift.
 #[test]
 fn the_nic_window_follows_the_level() {
     let mut engine = EngineState::default();

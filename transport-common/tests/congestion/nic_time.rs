@@ -21,7 +21,7 @@ fn event_time_is_the_low_24_bits_of_ticks() {
     assert_eq!(NicTime::from_picoseconds(Picoseconds(wrap_ps + (9 << 17))), NicTime(9));
 }
 
-/// F-10.1-3: an ACK held for x moves the RTT by x and the fabric delay not at all.
+/// F-10.1-3: an ACK that is held for x increases the RTT by x and does not change the fabric delay.
 #[test]
 fn a_held_acknowledgement_moves_the_rtt_only() {
     for held in [0, 1, 61, 100_000] {
@@ -31,7 +31,7 @@ fn a_held_acknowledgement_moves_the_rtt_only() {
     }
 }
 
-/// F-10.1-1: d more each way adds d to t2 - t1 and to t4 - t3.
+/// F-10.1-1: an additional delay of d in each direction adds d to t2 - t1 and to t4 - t3.
 #[test]
 fn delay_injected_each_way_shows_in_the_one_way_delays() {
     let plain = Delays::new(at(1000), at(1080), at(1090), at(1160));
@@ -41,7 +41,7 @@ fn delay_injected_each_way_shows_in_the_one_way_delays() {
     assert_eq!(slower.fabric.0 - plain.fabric.0, 66);
 }
 
-/// F-10.6.2.1-11: each selection takes another delay.
+/// F-10.6.2.1-11: each selection uses another delay.
 #[test]
 fn delay_select_chooses() {
     let event = |select: DelaySelect| Event {
@@ -64,7 +64,7 @@ fn delay_select_chooses() {
     assert_eq!(DelaySelect::from_name("sideways"), None);
 }
 
-/// A clock that runs late, or rounding, can make a short delay negative; that is 0, not 2.2 s.
+/// A clock that runs late, or rounding, can make a short delay negative. It counts as 0, not as 2.2 s.
 #[test]
 fn a_delay_below_zero_is_zero() {
     let delays = Delays::new(at(1000), at(998), at(1002), at(1001));

@@ -25,7 +25,7 @@ fn defaults() {
     assert_eq!(Prepared::default(), p.prepare().unwrap());
 }
 
-/// F-10.5.1-1 to F-10.5.4-1: each parameter has a range, and a value outside is refused by name.
+/// F-10.5.1-1 to F-10.5.4-1: each parameter has a range. A value outside is refused with the parameter's name.
 #[test]
 fn each_range_is_checked() {
     type Break = (&'static str, fn(&mut Parameters));
@@ -99,8 +99,8 @@ fn one_way_delays_need_synchronised_clocks() {
     assert!(error.to_string().contains("synchronised_clocks"), "{error}");
 }
 
-/// F-10.3.4-1: at min_flow_scaling_window the adder is max_flow_scaling, at max_flow_scaling_window 0; beyond both it
-/// is clamped, between it falls.
+/// F-10.3.4-1: the adder is max_flow_scaling at min_flow_scaling_window and 0 at max_flow_scaling_window. It is
+/// clamped beyond both, and decreases in between.
 #[test]
 fn flow_scaling_at_its_ends() {
     let flow_scaling = *Prepared::default().flow_scaling();

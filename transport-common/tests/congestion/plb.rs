@@ -1,4 +1,4 @@
-//! PLB by vectors, alone and within Swift (10.4, D-72).
+//! PLB with test vectors, alone and within Swift (10.4, D-72).
 
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::event::{Event, EventType};
@@ -15,13 +15,13 @@ const fn ticks(ticks: u32) -> FineTicks {
     FineTicks::from_ticks(Ticks(ticks))
 }
 
-/// Feeds one event; delay 200 is congested, 50 is not.
+/// Processes one event. A delay of 200 is congested, 50 is not.
 fn feed(state: &mut PlbState, acked: u16, congested: bool) -> bool {
     let event = Event { fcwnd: fcwnd(10.0), ncwnd: 64, num_packets_acked: acked, ..ack(0, 1) };
     update(state, &event, &Parameters::DEFAULT, ticks(if congested { 200 } else { 50 }), TARGET)
 }
 
-/// F-10.4-1: congested above target * multiplier, not at it: 200 * 1.5 is 300 exactly.
+/// F-10.4-1: congested means above target * multiplier, not at it: 200 * 1.5 is exactly 300.
 #[test]
 fn congested_means_above_the_multiple() {
     let p = Parameters { plb_target_delay_multiplier: Fraction::ratio(3, 2), ..Parameters::DEFAULT };
@@ -33,7 +33,7 @@ fn congested_means_above_the_multiple() {
     }
 }
 
-/// F-10.4-2, F-10.4-4: a round closes with the window's number of packets; till then the counters add up.
+/// F-10.4-2, F-10.4-4: a round closes after as many packets as the window. Until then the counters add up.
 #[test]
 fn a_round_is_a_window() {
     let mut state = PlbState::default();
@@ -42,7 +42,7 @@ fn a_round_is_a_window() {
     assert_eq!((state.packets_acknowledged, state.packets_congestion_acknowledged), (9, 4));
     feed(&mut state, 1, true);
     assert_eq!((state.packets_acknowledged, state.packets_congestion_acknowledged), (0, 0));
-    assert_eq!(state.reroute_attempted, 1, "5 of 10 is no less than the threshold");
+    assert_eq!(state.reroute_attempted, 1, "5 of 10 is not below the threshold");
 }
 
 /// F-10.4-2: the smaller window counts.
@@ -54,7 +54,8 @@ fn the_nic_window_can_close_a_round() {
     assert_eq!(state.reroute_attempted, 1);
 }
 
-/// D-72: the window is a real number: below one packet every ACK closes a round, 1.5 takes two packets.
+/// D-72: the window is a real number. Below one packet every ACK closes a round; a window of 1.5 needs two
+/// packets.
 #[test]
 fn fractional_windows() {
     let mut state = PlbState::default();
@@ -68,7 +69,8 @@ fn fractional_windows() {
     assert_eq!((state.packets_acknowledged, state.reroute_attempted), (0, 2));
 }
 
-/// F-10.4-3: with a threshold of 5 the fifth congested round in a row reroutes, and the count begins anew.
+/// F-10.4-3: with a threshold of 5, the fifth consecutive congested round changes the path, and the count starts
+/// again.
 #[test]
 fn the_fifth_congested_round_reroutes() {
     let mut state = PlbState::default();
@@ -80,7 +82,7 @@ fn the_fifth_congested_round_reroutes() {
     }
 }
 
-/// F-10.4-3: a round that is not congested starts over.
+/// F-10.4-3: a round that is not congested resets the count.
 #[test]
 fn a_calm_round_resets_the_attempts() {
     let mut state = PlbState::default();
@@ -104,7 +106,7 @@ fn only_acks_count() {
     }
 }
 
-/// D-72: packet counts saturate at 1023; a window that large still closes its rounds.
+/// D-72: packet counts saturate at 1023. Larger windows still close their rounds.
 #[test]
 fn a_full_count_closes_the_round() {
     let mut state = PlbState::default();
@@ -115,15 +117,15 @@ fn a_full_count_closes_the_round() {
     assert_eq!((state.packets_acknowledged, state.reroute_attempted), (0, 1));
 }
 
-/// F-10.4-2, F-10.4-5, D-72: within Swift, with target and window as before the update, the fifth congested window
-/// sets randomize_path, once.
+/// F-10.4-2, F-10.4-5, D-72: within Swift, with target and window from before the update, the fifth congested
+/// window sets randomize_path once.
 #[test]
 fn swift_asks_for_another_path() {
     let parameters = Parameters { plb_attempt_threshold: 5, ..plain() }.prepare().unwrap();
     let mut engine = EngineState::default();
     let mut asked = Vec::new();
     for n in 0..30 {
-        // The window of each event is 4 whatever the last result said, so two ACKs of 2 make a round.
+        // The window of each event is 4, whatever the last result was. So two ACKs of 2 packets make a round.
         let event = Event { fcwnd: fcwnd(4.0), num_packets_acked: 2, ..ack(n * 1000, 382) };
         if run_with(&event, &mut engine, &parameters).randomize_path == 1 {
             asked.push(n);
@@ -132,7 +134,8 @@ fn swift_asks_for_another_path() {
     assert_eq!(asked, [9, 19, 29]);
 }
 
-/// F-10.4-1: with Swift's own target: flow scaling lifts it for a small window, which is then not congested.
+/// F-10.4-1, with Swift's own target: for a small window, flow scaling raises the target, and the window is then
+/// not congested.
 #[test]
 fn the_target_of_the_old_window_counts() {
     let parameters = Prepared::default();

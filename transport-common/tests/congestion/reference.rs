@@ -1,21 +1,23 @@
-//! Swift and PLB in floats, written from the pseudo-code of 10.3 and 10.4 and the decisions, apart from the core.
+//! Swift and PLB in floats, written from the pseudo-code of 10.3 and 10.4 and from the decisions, independent of
+//! the core.
 //!
-//! Reals are kept until a value is stored: times as whole ticks, fcwnd in 2^-10, ncwnd whole (D-65, D-79). The
-//! smoothed RTT is stored before the timeout is taken from it.
+//! Values are real numbers until they are stored: times as whole ticks, fcwnd in 2^-10, ncwnd as a whole number
+//! (D-65, D-79). The smoothed RTT is stored before the timeout is computed from it.
 
 use transport_common::congestion::event::{Direction, Event, EventType};
 use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::units::Fcwnd;
+use transport_common::wire::nack::NackCode;
 
 const CIRCLE: i64 = 1 << 24;
 
-/// What the reference says of an event.
+/// Result of the reference for an event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
-    /// Before rounding, after the clamp.
+    /// Before rounding, after clamping.
     pub(crate) fcwnd: f64,
-    /// Before rounding; 0 for events without one.
+    /// Before rounding; 0 for events without a delay.
     pub(crate) delay_target: f64,
     /// In units of 512 ns, before rounding, at most 20 bits.
     pub(crate) gap: f64,
@@ -28,11 +30,11 @@ pub(crate) struct Verdict {
     pub(crate) smoothed_rtt: i64,
     pub(crate) timeout: i64,
     pub(crate) reroute: bool,
-    /// A value so near to where rounding turns that floats cannot tell: the target delay, a window.
+    /// A value so close to a rounding boundary that floats cannot decide: the target delay, a window.
     pub(crate) at_issue: AtIssue,
 }
 
-/// Where floats cannot decide.
+/// Values for which floats cannot decide.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AtIssue {
     pub(crate) target: bool,
@@ -56,12 +58,13 @@ fn packets(window: Fcwnd) -> f64 {
     f64::from(window.0) / 1024.0
 }
 
-/// Times on the 24-bit circle.
+/// Times modulo 2^24.
 fn circle(time: i64) -> i64 {
     time.rem_euclid(CIRCLE)
 }
 
-/// Within `margin` of the middle between two integers, but not there: exact halves are exact in floats as well.
+/// Returns whether the value is within `margin` of the middle between two integers, but not exactly there: exact
+/// halves are exact in floats as well.
 fn near_half(value: f64, margin: f64) -> bool {
     let distance = ((value - value.floor()) - 0.5).abs();
     distance > 0.0 && distance < margin
@@ -86,7 +89,7 @@ impl Swift<'_> {
         self.e.event_type == EventType::ACK || self.e.event_type == EventType::NACK
     }
 
-    /// F-10.1-3, F-10.1-4; a delay below zero is zero.
+    /// F-10.1-3, F-10.1-4. A delay below zero counts as zero.
     fn delay(&self) -> i64 {
         let [t1, t2, t3, t4] = [self.e.t1, self.e.t2, self.e.t3, self.e.t4].map(|t| i64::from(t.0));
         let signed = |difference: i64| {
@@ -110,7 +113,7 @@ impl Swift<'_> {
         if delta > self.rtt() { circle(self.now() - self.rtt()) } else { marker.into() }
     }
 
-    /// FabricDelayTarget with D-62's alpha and beta.
+    /// FabricDelayTarget with alpha and beta of D-62.
     fn fabric_delay_target(&self) -> f64 {
         let max = f64::from(self.p.max_flow_scaling.0);
         let low = packets(self.p.min_flow_scaling_window);
@@ -127,7 +130,7 @@ impl Swift<'_> {
         f64::from(history) * alpha + sample as f64 * (1.0 - alpha)
     }
 
-    /// The whole event; `plb` is the connection's state.
+    /// Processes the whole event. `plb` is the connection's state.
     pub(crate) fn process(&self, plb: &mut Plb) -> Verdict {
         let mut v = Verdict {
             fcwnd: packets(self.e.fcwnd),
@@ -146,7 +149,9 @@ impl Swift<'_> {
                 v.smoothed_delay =
                     Self::smoothed(self.p.delay_smoothing_alpha, self.e.delay_state.0, self.delay());
                 self.fabric_window(&mut v);
-                if self.e.event_type == EventType::NACK && self.e.nack_code == 1 {
+                if self.e.event_type == EventType::NACK
+                    && self.e.nack_code == NackCode::INSUFFICIENT_RESOURCES
+                {
                     self.resource_exhaustion(&mut v);
                 } else {
                     self.nic_window(&mut v);
@@ -158,7 +163,7 @@ impl Swift<'_> {
             EventType::RETRANSMIT => self.retransmit(&mut v),
             _ => {}
         }
-        // ComputeInterPacketGap (D-63): of the stored window.
+        // ComputeInterPacketGap (D-63), for the stored window.
         let stored = (v.fcwnd * 1024.0).round() / 1024.0;
         if stored < 1.0 {
             v.gap = (self.rtt() as f64 * 131.072 / 512.0 / stored).min(1_048_575.0);
@@ -174,12 +179,13 @@ impl Swift<'_> {
         let target = self.fabric_delay_target();
         v.delay_target = target;
         let delay = v.smoothed_delay;
-        // How far the core's target may be off: half a unit of its 2^-16, and a relative error of 2^-29.5 in the
-        // root, which the difference of two roots (at least 1 - 1/sqrt(2) of the larger) makes 3.42 times as large.
+        // Largest error of the core's target: half a unit of its 2^-16, and a relative error of 2^-29.5 in the
+        // root. The difference of two roots (at least 1 - 1/sqrt(2) of the larger one) makes it 3.42 times as
+        // large.
         let target_error = 2f64.powi(-17) + f64::from(self.p.max_flow_scaling.0) * 3.42 * 2f64.powf(-29.5);
         v.at_issue.target = delay != target && (delay - target).abs() <= 2.0 * target_error;
 
-        // In units of 2^-10, for what floats themselves lose.
+        // In units of 2^-10, for the error of floats themselves.
         let mut margin = 1e-6;
         let max_fmdf = real(self.p.max_fabric_multiplicative_decrease_factor);
         if self.p.max_decrease_on_eack_drop == 1 && self.e.eack_drop == 1 {
@@ -193,7 +199,7 @@ impl Swift<'_> {
             let fmdf = real(self.p.fabric_multiplicative_decrease_factor);
             let factor = 1.0 - fmdf * (delay - target) / delay;
             if factor > 1.0 - max_fmdf {
-                // The core drops what is below 2^-16 units of the decrease, and its target may be off.
+                // The core drops what is below 2^-16 units of the decrease, and its target may be inexact.
                 margin += 2f64.powi(-16) + prev * 1024.0 * fmdf * target_error / delay;
             }
             v.fcwnd *= factor.max(1.0 - max_fmdf);
@@ -268,7 +274,7 @@ impl Swift<'_> {
         v.fcwnd = v.fcwnd.clamp(packets(self.p.min_fcwnd), packets(self.p.max_fcwnd));
     }
 
-    /// ComputePlb with the windows and the target of before the update (D-72).
+    /// ComputePlb with windows and target from before the update (D-72).
     fn compute_plb(&self, plb: &mut Plb, v: &Verdict) -> bool {
         let old_window = packets(self.e.fcwnd).min(self.e.ncwnd.into());
         let acked = f64::from(self.e.num_packets_acked);

@@ -1,4 +1,4 @@
-//! Swift by vectors: retransmissions (10.3.2, D-67, D-68).
+//! Swift with test vectors: retransmissions (10.3.2, D-67, D-68).
 
 use transport_common::congestion::event::{Event, EventType, RetransmitReason};
 use transport_common::congestion::nic_time::NicTime;
@@ -9,7 +9,7 @@ use crate::input::{ack, after, fcwnd, plain, run};
 
 const NOW: u32 = 16_777_000;
 
-/// The `count`-th retransmission of a packet, handled at `now`. The timestamps are not valid in such an event.
+/// Returns the event of the `count`-th retransmission of a packet, handled at `now`. Its timestamps are not valid.
 fn retransmission(count: u8, now: u32) -> Event {
     let mut event = Event {
         event_type: EventType::RETRANSMIT,
@@ -24,7 +24,8 @@ fn retransmission(count: u8, now: u32) -> Event {
     event
 }
 
-/// F-10.3.2-1, D-70: the first of a run cuts by the bound if an RTT, that of the state, has elapsed.
+/// F-10.3.2-1, D-70: the first retransmission of a series cuts by the bound if an RTT (the smoothed one) has
+/// elapsed.
 #[test]
 fn the_first_retransmission_cuts_once_an_rtt() {
     let outcome = run(&retransmission(1, NOW), &plain());
@@ -37,7 +38,7 @@ fn the_first_retransmission_cuts_once_an_rtt() {
     assert_eq!(run(&wrapped, &plain()).fcwnd, fcwnd(2.0), "F-10.3.6-5: across the wrap");
 }
 
-/// F-10.3.2-2: from the limit on the window is the smallest, guarded by nothing (D-67).
+/// F-10.3.2-2: from the limit on, the window is the smallest one, without a guard (D-67).
 #[test]
 fn the_limit_takes_the_window_to_its_minimum() {
     for (count, window) in [(0, 16.0), (2, 16.0), (3, 0.01), (7, 0.01)] {
@@ -49,7 +50,7 @@ fn the_limit_takes_the_window_to_its_minimum() {
     }
 }
 
-/// D-67: with a limit of 1 the first branch wins while its guard is open.
+/// D-67: with a limit of 1 the first branch applies while its guard is open.
 #[test]
 fn a_limit_of_one() {
     let p = Parameters { retransmit_limit: 1, ..plain() };
@@ -69,14 +70,14 @@ fn an_early_retransmission_cuts_nothing() {
     );
 }
 
-/// F-10.3.2-3, F-10.3.2-4, D-67, D-69: the gap follows the new window, the timeout the smoothed RTT; the NIC window,
-/// its marker and the measurements stay.
+/// F-10.3.2-3, F-10.3.2-4, D-67, D-69: the gap follows the new window, the timeout the smoothed RTT. The NIC
+/// window, its marker and the measurements do not change.
 #[test]
 fn the_rest_of_a_retransmission_result() {
     let event = Event { rtt_state: Ticks(5000), rx_buffer_level: 31, ..retransmission(3, NOW) };
     let outcome = run(&event, &plain());
     assert_eq!(outcome.fcwnd, Fcwnd(10));
-    // 5000 ticks at 10/1024 packets an RTT: 655.36 us * 102.4 = 131,072 units of 512 ns.
+    // 5000 ticks at 10/1024 packets per RTT: 655.36 us * 102.4 = 131,072 units of 512 ns.
     assert_eq!(outcome.inter_packet_gap, 131_072);
     assert_eq!(outcome.retransmit_timeout, Ticks(10_000));
     assert_eq!((outcome.ncwnd, outcome.ncwnd_direction), (event.ncwnd, event.ncwnd_direction));
@@ -84,7 +85,7 @@ fn the_rest_of_a_retransmission_result() {
     assert_eq!((outcome.rtt_state, outcome.delay_state), (Ticks(5000), event.delay_state));
 }
 
-/// D-67: the result is clamped, whatever cut it.
+/// D-67: the result is clamped, for every kind of cut.
 #[test]
 fn a_retransmission_result_is_clamped() {
     let p = Parameters { min_fcwnd: fcwnd(10.0), fixed_window: fcwnd(10.0), ..plain() };
@@ -93,7 +94,7 @@ fn a_retransmission_result_is_clamped() {
     assert_eq!(run(&retransmission(0, NOW), &p).fcwnd, fcwnd(4.0));
 }
 
-/// D-70: only retransmit events are told the time; others keep their T4.
+/// D-70: only retransmit events get the time from the caller. Others keep their T4.
 #[test]
 fn stamping_is_for_retransmissions() {
     let mut event = ack(1000, 100);

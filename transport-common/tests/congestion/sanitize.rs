@@ -1,4 +1,4 @@
-//! The guard against engines that answer nonsense.
+//! The protection against engines that return illegal results.
 
 use proptest::prelude::*;
 use transport_common::congestion::entry::Entry;
@@ -9,7 +9,7 @@ use transport_common::units::{Fcwnd, Ticks};
 
 use crate::input::{ack, plain, run};
 
-/// Each fault alone: named, repaired to the nearest legal value, and nothing else touched.
+/// Each fault alone is named and repaired to the nearest legal value, and nothing else changes.
 #[test]
 fn each_fault_is_named_and_repaired() {
     let legal = run(&ack(1000, 100), &plain());
@@ -69,7 +69,7 @@ fn several_faults_are_all_named() {
 /// Picks a field.
 type FieldOf<T> = fn(&mut Outcome) -> &mut T;
 
-/// The quick look and the repair agree on every bit of every field.
+/// The quick check and the repair agree on every bit of every field.
 #[test]
 fn a_bit_beyond_any_field_is_seen() {
     let p = Parameters::DEFAULT;
@@ -120,7 +120,7 @@ fn a_bit_beyond_any_field_is_seen() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any 64 bytes become a legal result; a second look finds nothing; a legal result is left alone.
+    /// Any 64 bytes become a legal result. A second check finds nothing. A legal result does not change.
     #[test]
     fn any_bytes_become_legal(entry in any::<Entry>(), max in 1..=Fcwnd::MAX.0) {
         let p = Parameters { max_fcwnd: Fcwnd(max), ..Parameters::DEFAULT };

@@ -1,4 +1,4 @@
-//! Swift by vectors: acknowledgements (10.3.1, 10.3.3, 10.3.4).
+//! Swift with test vectors: acknowledgements (10.3.1, 10.3.3, 10.3.4).
 
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::event::{Direction, Event, EventType};
@@ -8,12 +8,14 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::swift::delay_target;
 use transport_common::congestion::window::inter_packet_gap;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
 
 use crate::input::{ack, after, fcwnd, plain, run, run_with};
 
 const NOW: u32 = 1_000_000;
 
-/// F-10.3.1-1: fcwnd 10, 5 acked, increment 1: 10.5; fcwnd 0.5, 1 acked: 1.5. At the target itself it grows (D-64).
+/// F-10.3.1-1: fcwnd 10, 5 acked, increment 1: 10.5. fcwnd 0.5, 1 acked: 1.5. At exactly the target it grows
+/// (D-64).
 #[test]
 fn below_the_target_the_fabric_window_grows() {
     let grown = |window: f64, acked, rtt| {
@@ -27,8 +29,8 @@ fn below_the_target_the_fabric_window_grows() {
     assert_eq!(grown(10.0, 0, 100), fcwnd(10.0));
 }
 
-/// F-10.3.1-3: delay twice the target, factor 0.8, bound 0.5: times 0.6; ten times the target: times 0.5. Within an
-/// RTT of the marker nothing happens.
+/// F-10.3.1-3: delay twice the target, factor 0.8, bound 0.5: times 0.6. Ten times the target: times 0.5. Within
+/// an RTT of the marker nothing changes.
 #[test]
 fn above_the_target_the_fabric_window_falls() {
     let event = |rtt| Event { fcwnd: fcwnd(10.0), ..ack(NOW, rtt) };
@@ -40,7 +42,7 @@ fn above_the_target_the_fabric_window_falls() {
     assert_eq!(run(&elapsed, &plain()).fcwnd, fcwnd(6.0), "F-10.3.4-4: exactly an RTT has elapsed");
 }
 
-/// F-10.3.1-4: the window stays within its limits, also when it starts outside.
+/// F-10.3.1-4: the window stays within its limits, also if it starts outside.
 #[test]
 fn the_fabric_window_is_clamped() {
     let p = Parameters { min_fcwnd: fcwnd(2.0), max_fcwnd: fcwnd(20.0), fixed_window: fcwnd(2.0), ..plain() };
@@ -54,23 +56,24 @@ fn the_fabric_window_is_clamped() {
     assert_eq!(window(0.1, 1910), fcwnd(2.0));
 }
 
-/// F-10.3.1-5, F-10.3.6-2: marker now after a fall and at the smallest window; else one RTT back if it is older.
+/// F-10.3.1-5, F-10.3.6-2: the marker is now after a decrease and at the smallest window. Otherwise it is one RTT
+/// back if it is older.
 #[test]
 fn the_fabric_marker_moves() {
     let marker = |event: Event| run(&event, &plain()).fabric_window_time_marker.0;
-    assert_eq!(marker(ack(NOW, 382)), NOW, "fell");
-    assert_eq!(marker(ack(NOW, 100)), NOW - 100, "rose, marker older than an RTT");
+    assert_eq!(marker(ack(NOW, 382)), NOW, "decreased");
+    assert_eq!(marker(ack(NOW, 100)), NOW - 100, "increased, marker older than an RTT");
     let young = |age, rtt| Event { fabric_window_time_marker: NicTime(NOW - age), ..ack(NOW, rtt) };
-    assert_eq!(marker(young(99, 100)), NOW - 99, "rose, marker younger");
+    assert_eq!(marker(young(99, 100)), NOW - 99, "increased, marker younger");
     assert_eq!(marker(young(100, 100)), NOW - 100, "F-10.3.4-5: exactly an RTT, unchanged");
-    assert_eq!(marker(young(381, 382)), NOW - 381, "may not fall yet");
+    assert_eq!(marker(young(381, 382)), NOW - 381, "may not decrease yet");
     let least = Event { fcwnd: Fcwnd(10), ..young(381, 382) };
     assert_eq!(marker(least), NOW, "F-10.3.6-4: unchanged at the smallest window");
     let most = Event { fcwnd: fcwnd(256.0), ..young(300, 100) };
-    assert_eq!(marker(most), NOW - 100, "D-71: at the largest window as for a rise");
+    assert_eq!(marker(most), NOW - 100, "D-71: at the largest window as for an increase");
 }
 
-/// F-10.3.1-6: three ACKs in one RTT raise the NIC window once; after a fall it may rise at once.
+/// F-10.3.1-6: three ACKs in one RTT raise the NIC window once. After a decrease it may increase at once.
 #[test]
 fn below_the_target_level_the_nic_window_grows_once_an_rtt() {
     let p = plain();
@@ -101,7 +104,7 @@ fn above_the_target_level_the_nic_window_falls() {
     assert_eq!(at(20, 15).ncwnd, 48);
     assert_eq!(at(31, 10).ncwnd, 32);
     assert_eq!((at(20, 15).ncwnd_direction, at(20, 15).nic_window_time_marker.0), (Direction::DECREASE, NOW));
-    assert_eq!(at(1, 0).ncwnd, 32, "level 1 over 0 asks for 0, the bound gives half");
+    assert_eq!(at(1, 0).ncwnd, 32, "level 1 over 0 gives 0, the bound gives half");
 
     let equal = at(15, 15);
     assert_eq!(
@@ -109,7 +112,7 @@ fn above_the_target_level_the_nic_window_falls() {
         (64, Direction::INCREASE),
         "D-65: at the target nothing changes"
     );
-    assert_eq!(equal.nic_window_time_marker.0, NOW - 100, "F-10.3.6-3: unchanged, the marker follows");
+    assert_eq!(equal.nic_window_time_marker.0, NOW - 100, "F-10.3.6-3: unchanged window, the marker follows");
     assert_eq!(at(0, 0).ncwnd, 64);
 
     let factor = Parameters { nic_multiplicative_decrease_factor: Fraction::ratio(1, 2), ..plain() };
@@ -119,7 +122,7 @@ fn above_the_target_level_the_nic_window_falls() {
     assert_eq!(run(&guarded, &plain()).ncwnd, 64, "within an RTT");
 }
 
-/// F-10.3.1-8, F-10.3.6-4, D-71: the clamps of the NIC window, its direction and marker there.
+/// F-10.3.1-8, F-10.3.6-4, D-71: the limits of the NIC window, and its direction and marker there.
 #[test]
 fn the_nic_window_at_its_limits() {
     let p = Parameters { min_ncwnd: 4, max_ncwnd: 100, ..plain() };
@@ -136,18 +139,18 @@ fn the_nic_window_at_its_limits() {
         (outcome.ncwnd, outcome.ncwnd_direction, outcome.nic_window_time_marker.0)
     };
     let (up, down) = (Direction::INCREASE, Direction::DECREASE);
-    assert_eq!(at(100, 3, down), (100, up, NOW), "a rise that the limit cut");
-    assert_eq!(at(100, 20, down), (100, up, NOW), "unchanged at the largest counts as risen");
-    assert_eq!(at(4, 20, up), (4, down, NOW), "unchanged at the smallest counts as fallen");
-    assert_eq!(at(200, 15, up), (100, down, NOW), "a limit that came down lowers the window");
-    assert_eq!(at(2, 15, down), (4, down, NOW), "and one that went up raises it, to the smallest");
-    assert_eq!(at(50, 20, up), (50, up, NOW - 50), "between the limits and within an RTT: nothing");
+    assert_eq!(at(100, 3, down), (100, up, NOW), "an increase that the limit cut");
+    assert_eq!(at(100, 20, down), (100, up, NOW), "unchanged at the largest window counts as an increase");
+    assert_eq!(at(4, 20, up), (4, down, NOW), "unchanged at the smallest window counts as a decrease");
+    assert_eq!(at(200, 15, up), (100, down, NOW), "a lower limit lowers the window");
+    assert_eq!(at(2, 15, down), (4, down, NOW), "a higher limit raises it to the smallest window");
+    assert_eq!(at(50, 20, up), (50, up, NOW - 50), "between the limits and within an RTT: no change");
 }
 
-/// F-10.3.3-1: NACK of an exhausted receiver: 16 to 8; another within the RTT: unchanged (D-66).
+/// F-10.3.3-1: NACK of an exhausted receiver: 16 to 8. Another one within the RTT: unchanged (D-66).
 #[test]
 fn resource_exhaustion_halves_the_nic_window() {
-    let nack = |now| Event { event_type: EventType::NACK, nack_code: 1, ..ack(now, 100) };
+    let nack = |now| Event { event_type: EventType::NACK, nack_code: NackCode(1), ..ack(now, 100) };
     let first = run(&Event { ncwnd: 16, ..nack(NOW) }, &plain());
     assert_eq!((first.ncwnd, first.ncwnd_direction), (8, Direction::DECREASE));
     assert_eq!(first.nic_window_time_marker.0, NOW);
@@ -157,9 +160,9 @@ fn resource_exhaustion_halves_the_nic_window() {
     assert_eq!(third.ncwnd, 4);
 
     let rising = Event { ncwnd: 16, nic_window_time_marker: NicTime(NOW - 1), ..nack(NOW) };
-    assert_eq!(run(&rising, &plain()).ncwnd, 8, "after a rise at once");
+    assert_eq!(run(&rising, &plain()).ncwnd, 8, "at once after an increase");
     let low = Event { ncwnd: 16, rx_buffer_level: 0, ..nack(NOW) };
-    assert_eq!(run(&low, &plain()).ncwnd, 8, "whatever the level");
+    assert_eq!(run(&low, &plain()).ncwnd, 8, "at any level");
     let most = Event {
         ncwnd: 256,
         ncwnd_direction: Direction::DECREASE,
@@ -175,13 +178,16 @@ fn resource_exhaustion_halves_the_nic_window() {
     assert_eq!(least.ncwnd, 1, "D-65: never below the smallest");
 }
 
-/// F-10.3.3-1, D-66: the fabric side of that NACK, and other NACKs altogether, are as for an ACK.
+/// F-10.3.3-1, D-66: for the fabric window, that NACK and all other NACKs work like an ACK.
 #[test]
 fn nacks_steer_the_fabric_window_as_acks_do() {
     for nack_code in [1, 2, 4] {
         for rtt in [100, 382] {
             let acked = run(&ack(NOW, rtt), &plain());
-            let nacked = run(&Event { event_type: EventType::NACK, nack_code, ..ack(NOW, rtt) }, &plain());
+            let nacked = run(
+                &Event { event_type: EventType::NACK, nack_code: NackCode(nack_code), ..ack(NOW, rtt) },
+                &plain(),
+            );
             assert_eq!(nacked.fcwnd, acked.fcwnd);
             assert_eq!(nacked.fabric_window_time_marker, acked.fabric_window_time_marker);
             assert_eq!((nacked.rtt_state, nacked.delay_state), (acked.rtt_state, acked.delay_state));
@@ -190,7 +196,7 @@ fn nacks_steer_the_fabric_window_as_acks_do() {
     }
 }
 
-/// F-10.3.4-2: base, flow scaling and hops add up; the event's base rules (D-77).
+/// F-10.3.4-2: base, flow scaling and hops add up. The base of the event is used (D-77).
 #[test]
 fn the_target_delay_adds_up() {
     let target = |window: f64, hops, base| {
@@ -210,7 +216,7 @@ fn the_target_delay_adds_up() {
     assert_eq!(target(0.01, 15, (1 << 24) - 1), (1 << 24) - 1, "saturates at 24 bits");
 }
 
-/// F-10.3.4-6, D-63: 0 from one packet up; below, rtt / fcwnd in units of 512 ns: at 0.5 one packet in 2 RTTs.
+/// F-10.3.4-6, D-63: 0 from one packet on. Below, rtt / fcwnd in units of 512 ns: at 0.5 one packet per 2 RTTs.
 #[test]
 fn the_gap_paces_below_one_packet() {
     assert_eq!(inter_packet_gap(fcwnd(1.0), Ticks(10_000)), 0);
@@ -226,7 +232,7 @@ fn the_gap_paces_below_one_packet() {
     assert_eq!(outcome.inter_packet_gap, 1024, "D-63: from the current RTT");
 }
 
-/// F-10.6.2.1-7: 800 kb/s and 8 Gb/s are reachable while pacing, with packets of 1500 bytes.
+/// F-10.6.2.1-7: with packets of 1500 bytes, pacing reaches 800 kb/s and 8 Gb/s.
 #[test]
 fn pacing_reaches_the_rates_asked_for() {
     let rate = |window: Fcwnd, rtt: Ticks| {
@@ -248,7 +254,7 @@ fn every_result_has_a_timeout() {
     assert_eq!((smoothed.rtt_state, smoothed.retransmit_timeout), (Ticks(7000), Ticks(14_000)));
 }
 
-/// F-10.3.1-9: the smoothed delay, not the sample, is compared; both states go round through the result.
+/// F-10.3.1-9: the smoothed delay, not the sample, is compared. Both states return through the result.
 #[test]
 fn the_smoothed_delay_decides() {
     let p = Parameters { delay_smoothing_alpha: Fraction::ratio(3, 4), ..plain() };
@@ -273,7 +279,7 @@ fn delay_select_decides() {
     }
 }
 
-/// D-68: the loss shown by an EACK cuts only where it is asked for, and then once an RTT.
+/// D-68: the loss shown by an EACK cuts only if this is enabled, and then at most once per RTT.
 #[test]
 fn loss_in_an_eack_cuts_if_asked_to() {
     let event = Event { eack: 1, eack_drop: 1, ..ack(NOW, 100) };
@@ -285,8 +291,8 @@ fn loss_in_an_eack_cuts_if_asked_to() {
     assert_eq!((guarded.fcwnd, guarded.fabric_window_time_marker.0), (fcwnd(8.0), NOW));
 }
 
-/// F-10.6.2.1-5, F-10.6.2.2-2, F-10.6.2.2-5, D-05, D-07, D-74: what Swift does not decide goes through. OWN in the
-/// metadata is the datapath's, its top bit stays 0.
+/// F-10.6.2.1-5, F-10.6.2.2-2, F-10.6.2.2-5, D-05, D-07, D-74: fields that Swift does not decide are passed on.
+/// OWN in the metadata belongs to the datapath, and the top bit of the metadata stays 0.
 #[test]
 fn the_rest_passes_through() {
     let event = Event {
@@ -306,7 +312,7 @@ fn the_rest_passes_through() {
     }
 }
 
-/// An event of the reserved type measures nothing and changes nothing.
+/// An event of the reserved type is no measurement and changes nothing.
 #[test]
 fn the_reserved_event_type_changes_nothing() {
     let event = Event { event_type: 3, retransmit_count: 7, inter_packet_gap: 5, ..ack(NOW, 5000) };

@@ -1,4 +1,4 @@
-//! Swift in fixed point against the reference in floats, on a million random events.
+//! Swift in fixed point against the reference in floats, with a million random events.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use transport_common::congestion::algorithm::EngineState;
@@ -14,7 +14,7 @@ const EVENTS: u32 = 1_000_000;
 /// Events of one connection with one set of parameters.
 const HISTORY: u32 = 50;
 
-/// What the comparison saw, so that it cannot be empty.
+/// What the comparison covered, so that it cannot be empty.
 #[derive(Debug, Default)]
 struct Seen {
     events: u32,
@@ -29,7 +29,7 @@ struct Seen {
     ncwnd_at_issue: u32,
 }
 
-/// Moves the delay of an event close to its target, where the branches part.
+/// Moves the delay of an event close to its target, where the branches differ.
 fn aim(random: &mut StdRng, event: &mut Event, parameters: &Prepared) {
     if event.delay_select != 1 || random.random_bool(0.5) {
         return;
@@ -45,8 +45,8 @@ fn aim(random: &mut StdRng, event: &mut Event, parameters: &Prepared) {
     event.t3.0 = event.t2.0.wrapping_add(rtt).wrapping_sub(wanted) & 0xff_ffff;
 }
 
-/// fcwnd within 0.01, target delay and gap within one unit; the stored values equal except where rounding turns on a
-/// difference that floats cannot tell.
+/// Compares fcwnd within 0.01, target delay and gap within one unit. The stored values are equal, except where a
+/// difference that floats cannot see decides the rounding.
 fn compare(event: &Event, outcome: &Outcome, parameters: &Prepared, v: &Verdict, seen: &mut Seen) {
     let context = || format!("{event:?}\n{:?}\n{outcome:?}\n{v:?}", parameters.parameters());
     if event.event_type <= EventType::NACK {
@@ -59,7 +59,7 @@ fn compare(event: &Event, outcome: &Outcome, parameters: &Prepared, v: &Verdict,
     assert_eq!(i64::from(outcome.retransmit_timeout.0), v.timeout, "{}", context());
 
     seen.events += 1;
-    // The delay equals the target to within the core's 2^-16 ticks: growth and decrease may be swapped.
+    // The delay equals the target within the core's 2^-16 ticks: growth and decrease may be swapped.
     if v.at_issue.target {
         seen.target_at_issue += 1;
         return;
@@ -67,7 +67,7 @@ fn compare(event: &Event, outcome: &Outcome, parameters: &Prepared, v: &Verdict,
     let fcwnd = f64::from(outcome.fcwnd.0) / 1024.0;
     assert!((fcwnd - v.fcwnd).abs() <= 0.01, "fcwnd {fcwnd}\n{}", context());
     if v.at_issue.fcwnd {
-        // One unit of 2^-10 up or down: "fell" and the gap may differ with it.
+        // A difference of one unit of 2^-10: "fell" and the gap may differ with it.
         seen.fcwnd_at_issue += 1;
     } else {
         assert_eq!(f64::from(outcome.fcwnd.0), (v.fcwnd * 1024.0).round(), "{}", context());
@@ -76,7 +76,7 @@ fn compare(event: &Event, outcome: &Outcome, parameters: &Prepared, v: &Verdict,
         assert!((gap - v.gap).abs() <= 1.0, "gap {gap}\n{}", context());
     }
     if v.at_issue.ncwnd {
-        // Halves are exact in the core; in floats a quotient just below is none.
+        // Halves are exact in the core. In floats a quotient just below a half is not exact.
         seen.ncwnd_at_issue += 1;
         assert!((f64::from(outcome.ncwnd) - v.ncwnd).abs() <= 1.0, "{}", context());
     } else {
@@ -104,7 +104,7 @@ fn a_million_random_events() {
         let (mut engine, mut plb) = (EngineState::default(), Plb::default());
         let mut last = None;
         for _ in 0..HISTORY {
-            // Half of the events go on from the last result, half start anywhere.
+            // Half of the events continue from the last result, half start anywhere.
             let fresh = random_event(&mut random, &parameters);
             let mut event = match last {
                 Some(last) if random.random_bool(0.5) => after(&last, fresh),
@@ -114,7 +114,7 @@ fn a_million_random_events() {
             let verdict = Swift { p: &parameters, e: &event }.process(&mut plb);
             let outcome = run_with(&event, &mut engine, &prepared);
             compare(&event, &outcome, &prepared, &verdict, &mut seen);
-            // Where the target was at issue PLB may have counted otherwise.
+            // Where floats could not decide the target, PLB may have counted differently.
             plb.packets = engine.plb.packets_acknowledged.into();
             plb.congested = engine.plb.packets_congestion_acknowledged.into();
             plb.attempts = engine.plb.reroute_attempted.into();

@@ -1,8 +1,9 @@
-//! The frames of the corpus: every packet type in every encapsulation, cut and broken ones of every reason.
+//! The frames of the corpus: every packet type in every encapsulation, and truncated and invalid frames for every
+//! reason.
 
 use super::harness::{Ip, Packet, append, encode_frame};
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
-use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Reth, opcode};
+use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Opcode, Reth};
 use transport_common::units::FalconTime;
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
@@ -19,7 +20,7 @@ use transport_common::wire::resync::{Resync, ResyncCode};
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{FalconHeader, PacketType, ProtocolType};
 
-/// How a Falcon packet is wrapped.
+/// Encapsulation of a Falcon packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Wrap {
     pub(crate) name: &'static str,
@@ -28,7 +29,7 @@ pub(crate) struct Wrap {
     has_vc: bool,
 }
 
-/// IPv4 and IPv6, with and without VLAN tag, with virtualisation cookie.
+/// IPv4 and IPv6, with and without a VLAN tag, and with a virtualisation cookie.
 pub(crate) const WRAPS: [Wrap; 5] = [
     Wrap { name: "v4", v6: false, vlan: None, has_vc: false },
     Wrap { name: "v4-vlan", v6: false, vlan: Some(0x2064), has_vc: false },
@@ -37,7 +38,7 @@ pub(crate) const WRAPS: [Wrap; 5] = [
     Wrap { name: "v6-vc", v6: true, vlan: None, has_vc: true },
 ];
 
-/// A Falcon header and its payload wrapped into a frame.
+/// Returns a frame with a Falcon header and its payload.
 pub(crate) fn frame(wrap: Wrap, falcon: FalconHeader, payload: &[u8]) -> Vec<u8> {
     let psp = Psp::plaintext(Spi(0x0000_1001), 0x0000_1234_5678_9abc);
     let psp = if wrap.has_vc {
@@ -120,7 +121,7 @@ fn ack() -> AckHeader {
     }
 }
 
-fn push(operation: u8, headers: &[u8], data: &[u8]) -> (FalconHeader, Vec<u8>) {
+fn push(operation: Opcode, headers: &[u8], data: &[u8]) -> (FalconHeader, Vec<u8>) {
     let mut payload = Vec::new();
     append(&mut payload, |b| Bth::new(operation, 5, 0).encode(b));
     payload.extend(headers);
@@ -129,14 +130,14 @@ fn push(operation: u8, headers: &[u8], data: &[u8]) -> (FalconHeader, Vec<u8>) {
     (FalconHeader::PushData(header), payload)
 }
 
-fn pull(operation: u8, headers: &[u8], request_length: u16) -> (FalconHeader, Vec<u8>) {
+fn pull(operation: Opcode, headers: &[u8], request_length: u16) -> (FalconHeader, Vec<u8>) {
     let mut payload = Vec::new();
     append(&mut payload, |b| Bth::new(operation, 5, 0).encode(b));
     payload.extend(headers);
     (FalconHeader::PullRequest(PullRequest { base: base(PacketType::PullRequest), request_length }), payload)
 }
 
-fn response(operation: u8, syndrome: u8, data: &[u8]) -> (FalconHeader, Vec<u8>) {
+fn response(operation: Opcode, syndrome: u8, data: &[u8]) -> (FalconHeader, Vec<u8>) {
     let mut payload = Vec::new();
     append(&mut payload, |b| Bth::new(operation, 10, 0).encode(b));
     append(&mut payload, |b| Aeth { syndrome, msn: 1 }.encode(b));
@@ -162,7 +163,7 @@ fn atomic() -> Vec<u8> {
     out
 }
 
-/// Every kind of Falcon packet with its payload, by name.
+/// Returns every kind of Falcon packet with its payload, by name.
 pub(crate) fn packets() -> Vec<(&'static str, FalconHeader, Vec<u8>)> {
     let data: Vec<u8> = (0..37).collect();
     let resync = |code, packet_type| {
@@ -189,21 +190,21 @@ pub(crate) fn packets() -> Vec<(&'static str, FalconHeader, Vec<u8>)> {
         request: 4,
     };
     let with_payload = [
-        ("write", push(opcode::WRITE_ONLY, &reth(37), &data)),
-        ("write-empty", push(opcode::WRITE_ONLY, &reth(0), &[])),
-        ("write-immediate", push(opcode::WRITE_ONLY_IMMEDIATE, &reth_immediate(37), &data)),
-        ("send-first", push(opcode::SEND_FIRST, &[], &data)),
-        ("send-middle", push(opcode::SEND_MIDDLE, &[], &data)),
-        ("send-last", push(opcode::SEND_LAST, &[], &data)),
-        ("send-last-immediate", push(opcode::SEND_LAST_IMMEDIATE, &[0, 0, 0, 9], &data)),
-        ("send-only", push(opcode::SEND_ONLY, &[], &data)),
-        ("send-only-immediate", push(opcode::SEND_ONLY_IMMEDIATE, &[0, 0, 0, 9], &[])),
-        ("read", pull(opcode::READ_REQUEST, &reth(37), 16 + 37)),
-        ("compare-swap", pull(opcode::COMPARE_SWAP, &atomic(), 24)),
-        ("fetch-add", pull(opcode::FETCH_ADD, &atomic(), 24)),
-        ("read-response", response(opcode::READ_RESPONSE_ONLY, Aeth::SUCCESS, &data)),
-        ("atomic-response", response(opcode::ATOMIC_ACKNOWLEDGE, Aeth::SUCCESS, &[0, 0, 0, 0, 0, 0, 0, 2])),
-        ("failed-response", response(opcode::READ_RESPONSE_ONLY, Aeth::ERROR_BASE + 2, &[])),
+        ("write", push(Opcode::WRITE_ONLY, &reth(37), &data)),
+        ("write-empty", push(Opcode::WRITE_ONLY, &reth(0), &[])),
+        ("write-immediate", push(Opcode::WRITE_ONLY_IMMEDIATE, &reth_immediate(37), &data)),
+        ("send-first", push(Opcode::SEND_FIRST, &[], &data)),
+        ("send-middle", push(Opcode::SEND_MIDDLE, &[], &data)),
+        ("send-last", push(Opcode::SEND_LAST, &[], &data)),
+        ("send-last-immediate", push(Opcode::SEND_LAST_IMMEDIATE, &[0, 0, 0, 9], &data)),
+        ("send-only", push(Opcode::SEND_ONLY, &[], &data)),
+        ("send-only-immediate", push(Opcode::SEND_ONLY_IMMEDIATE, &[0, 0, 0, 9], &[])),
+        ("read", pull(Opcode::READ_REQUEST, &reth(37), 16 + 37)),
+        ("compare-swap", pull(Opcode::COMPARE_SWAP, &atomic(), 24)),
+        ("fetch-add", pull(Opcode::FETCH_ADD, &atomic(), 24)),
+        ("read-response", response(Opcode::READ_RESPONSE_ONLY, Aeth::SUCCESS, &data)),
+        ("atomic-response", response(Opcode::ATOMIC_ACKNOWLEDGE, Aeth::SUCCESS, &[0, 0, 0, 0, 0, 0, 0, 2])),
+        ("failed-response", response(Opcode::READ_RESPONSE_ONLY, Aeth::ERROR_BASE + 2, &[])),
     ];
     let without_payload = [
         ("resync-push", resync(ResyncCode::RETRANSMISSION_EXHAUSTED, PacketType::PushData)),
@@ -219,7 +220,7 @@ pub(crate) fn packets() -> Vec<(&'static str, FalconHeader, Vec<u8>)> {
         .collect()
 }
 
-/// Makes the IPv4 checksum right again, so that a broken field behind it is reached.
+/// Corrects the IPv4 checksum, so that the parser reaches an invalid field after it.
 pub(crate) fn repair_ipv4(frame: &mut [u8]) {
     let at = if frame.get(12..14) == Some(&[0x81, 0]) { 18 } else { 14 };
     if let Some(header) = frame.get_mut(at..at + Ipv4::LEN) {
@@ -229,14 +230,14 @@ pub(crate) fn repair_ipv4(frame: &mut [u8]) {
     }
 }
 
-/// Offsets of an untagged frame without cookie.
+/// Offsets in an untagged frame without a cookie.
 const IPV4: usize = Ethernet::LEN;
 const UDP4: usize = IPV4 + Ipv4::LEN;
 const PSP4: usize = UDP4 + Udp::LEN;
 const FALCON4: usize = PSP4 + Psp::LEN;
 const IPV6: usize = Ethernet::LEN;
 
-/// One broken frame for every reason, under the reason's name.
+/// Returns one invalid frame per reason, under the reason's name.
 pub(crate) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
     let whole = |wrap: usize, name: &str| {
         let (_, header, payload) =
@@ -297,16 +298,16 @@ pub(crate) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
         ("falcon_protocol", broken(&v4, FALCON4 + 7, 4 << 5 | 5 << 1)),
         ("falcon_length", broken(&v4, FALCON4 + 27, 1)),
         ("resync_packet_type", broken(&whole(0, "resync-push"), FALCON4 + 25, 0x60)),
-        ("rdma_truncated", with(push(opcode::WRITE_ONLY, &[0; 15], &[]))),
+        ("rdma_truncated", with(push(Opcode::WRITE_ONLY, &[0; 15], &[]))),
         ("rdma_version", broken(&v4, write + 1, 1)),
-        ("rdma_opcode", broken(&v4, write, opcode::READ_REQUEST)),
-        ("rdma_length", with(push(opcode::WRITE_ONLY, &reth(38), &[0; 37]))),
+        ("rdma_opcode", broken(&v4, write, Opcode::READ_REQUEST.0)),
+        ("rdma_length", with(push(Opcode::WRITE_ONLY, &reth(38), &[0; 37]))),
         ("rdma_alignment", broken(&whole(0, "fetch-add"), FALCON4 + PullRequest::LEN + 12 + 7, 1)),
-        ("rdma_syndrome", with(response(opcode::READ_RESPONSE_ONLY, 0x20, &[]))),
+        ("rdma_syndrome", with(response(Opcode::READ_RESPONSE_ONLY, 0x20, &[]))),
     ]
 }
 
-/// Frames that are whole and not Falcon.
+/// Returns frames that are complete and not Falcon.
 pub(crate) fn foreign() -> Vec<(&'static str, Vec<u8>)> {
     let (_, header, payload) = packets().swap_remove(0);
     let v4 = frame(WRAPS[0], header, &payload);

@@ -1,5 +1,5 @@
-//! What is asked of the decoders for any bytes whatever. The fuzz target and the replay share this file; it uses
-//! nothing but `transport_common`.
+//! Properties that the decoders must have for any bytes. The fuzz target and the replay share this file. It uses
+//! only `transport_common`.
 
 use transport_common::ulp::rdma::{self, RdmaPull, RdmaPush, RdmaResponse};
 use transport_common::wire::ack::Ack;
@@ -17,7 +17,7 @@ pub(crate) enum Ip {
     V6(Ipv6),
 }
 
-/// The RDMA operation in a packet that carries one.
+/// The RDMA operation of a packet that carries one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Push(RdmaPush, usize),
@@ -37,10 +37,10 @@ pub(crate) struct Packet {
     pub(crate) payload_len: usize,
 }
 
-/// What a frame is: not Falcon, Falcon, or bad.
+/// Verdict on a frame: not Falcon, Falcon, or malformed.
 pub(crate) type Verdict = Result<Option<Packet>, Malformed>;
 
-/// Decodes a frame from its first byte; the cursor ends behind the last header.
+/// Decodes a frame from its first byte. The cursor ends after the last header.
 pub(crate) fn decode_frame<C: Cursor>(c: &mut C) -> Verdict {
     let ethernet = Ethernet::decode(c)?;
     let (ip, protocol, ip_payload) = match ethernet.ethertype {
@@ -61,7 +61,7 @@ pub(crate) fn decode_frame<C: Cursor>(c: &mut C) -> Verdict {
     if udp.dst_port != FALCON_UDP_PORT {
         return Ok(None);
     }
-    // A PSP header that reaches beyond its datagram is truncated, whatever padding the frame has behind it.
+    // A PSP header that extends beyond its datagram is truncated, even if padding follows in the frame.
     let datagram = usize::from(udp.payload_length());
     if datagram < Psp::LEN {
         return Err(Malformed::PspTruncated);
@@ -98,7 +98,7 @@ fn decode_operation<C: Cursor>(
     Ok(Some(operation))
 }
 
-/// The second cursor: start and end, a bound checked before every read, as over packet pointers.
+/// The second cursor: start and end, with a check before every read, as with packet pointers.
 struct BoundsCursor<'a> {
     bytes: &'a [u8],
     data: usize,
@@ -122,7 +122,7 @@ impl Cursor for BoundsCursor<'_> {
     }
 }
 
-/// The headers of `packet` down to Falcon, followed by `payload`.
+/// Encodes the headers of `packet` up to Falcon, followed by `payload`.
 pub(crate) fn encode_frame(packet: &Packet, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     match packet.ethernet.vlan {
@@ -152,23 +152,23 @@ pub(crate) fn encode_frame(packet: &Packet, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends one header, encoded onto bytes in which a forgotten one shows.
+/// Appends one header. It is encoded over a filled buffer, so that a forgotten byte is visible.
 pub(crate) fn append<const N: usize>(out: &mut Vec<u8>, encode: impl FnOnce(&mut [u8; N])) {
     let mut bytes = [0xa5; N];
     encode(&mut bytes);
     out.extend(bytes);
 }
 
-/// Decodes `bytes` every way there is and checks what must hold for any bytes.
+/// Decodes `bytes` in every way, and checks the properties that hold for any bytes.
 ///
 /// # Panics
-/// If a decoder panics, or one of the properties does not hold.
+/// If a decoder panics, or if one of the properties does not hold.
 pub(crate) fn exercise(bytes: &[u8]) -> Verdict {
     let mut cursor = SliceCursor::new(bytes);
     let verdict = decode_frame(&mut cursor);
     let mut bounds = BoundsCursor { bytes, data: 0, data_end: bytes.len() };
-    assert_eq!(decode_frame(&mut bounds), verdict, "two cursors, one decoder");
-    assert_eq!(bounds.remaining(), cursor.remaining(), "two cursors, one decoder");
+    assert_eq!(decode_frame(&mut bounds), verdict, "both cursors must give the same result");
+    assert_eq!(bounds.remaining(), cursor.remaining(), "both cursors must end at the same place");
     if let Ok(Some(packet)) = &verdict {
         check_packet(bytes, packet);
     }
@@ -177,7 +177,7 @@ pub(crate) fn exercise(bytes: &[u8]) -> Verdict {
 }
 
 fn check_packet(bytes: &[u8], packet: &Packet) {
-    // What was decoded can be sent, and is decoded to the same.
+    // A decoded packet can be encoded, and decodes to the same packet again.
     let header_len = encode_frame(packet, &[]).len();
     let payload = &bytes[header_len..header_len + packet.payload_len];
     let mut again = encode_frame(packet, payload);
@@ -188,12 +188,12 @@ fn check_packet(bytes: &[u8], packet: &Packet) {
     } - packet.udp.length;
     again.resize(declared + usize::from(beyond), 0);
     assert_eq!(decode_frame(&mut SliceCursor::new(&again)), Ok(Some(*packet)), "round trip");
-    // A frame that ends before its datagram does is refused wherever it ends; one place a run is enough.
+    // A frame that ends before its datagram is refused wherever it ends. One position per run is enough.
     let cut = bytes.iter().fold(0usize, |h, b| h.wrapping_mul(31).wrapping_add(usize::from(*b))) % declared;
     assert!(decode_frame(&mut SliceCursor::new(&bytes[..cut])).is_err(), "cut at {cut}");
 }
 
-/// The inner decoders on the bytes themselves: they must be safe without the layers before them.
+/// Runs the inner decoders on the bytes themselves: they must be safe without the layers before them.
 fn exercise_inner_layers(bytes: &[u8]) {
     let cursor = || SliceCursor::new(bytes);
     for length in [0, bytes.len() / 2, bytes.len(), bytes.len() + 1, usize::MAX] {

@@ -1,8 +1,8 @@
-//! Replays the committed corpus through the fuzz harness, and mutates it by seed.
+//! Replays the committed corpus through the fuzz harness, and mutates it with fixed seeds.
 //!
-//! `fuzz/` runs the same harness under libFuzzer. A crash it finds is copied into `tests/corpus/` under any name and
-//! replayed from then on. `TIERCEL_WRITE_CORPUS=1 cargo test -p transport-common --test fuzz_replay` writes the
-//! generated part of the corpus anew after a change of format.
+//! `fuzz/` runs the same harness under libFuzzer. A crash that it finds is copied into `tests/corpus/` under any
+//! name, and is replayed from then on. After a change of format, `TIERCEL_WRITE_CORPUS=1 cargo test -p
+//! transport-common --test fuzz_replay` writes the generated part of the corpus again.
 
 mod frames;
 mod harness;
@@ -31,7 +31,7 @@ fn corpus() -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// The part of the corpus that is made, not found.
+/// Returns the generated part of the corpus, without the frames that the fuzzer found.
 fn generated() -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for (i, (name, header, payload)) in packets().into_iter().enumerate() {
@@ -62,13 +62,14 @@ impl SplitMix64 {
         z ^ z >> 31
     }
 
-    /// A number below `n`, 0 if `n` is 0.
+    /// Returns a number below `n`; 0 if `n` is 0.
     fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 }
 
-/// One to four changes: a bit, a byte, an interesting byte, a shorter or longer frame, a run copied elsewhere.
+/// Makes one to four changes: a bit, a byte, a special byte value, a shorter or longer frame, a copied run of
+/// bytes.
 fn mutate(frame: &mut Vec<u8>, random: &mut SplitMix64) {
     for _ in 0..=random.below(4) {
         if frame.is_empty() {
@@ -130,7 +131,7 @@ fn corpus_replays_to_the_verdicts_its_names_tell() {
             "foreign" => assert_eq!(verdict, Ok(None), "{name}"),
             "cut" => assert!(verdict.is_err(), "{name}: {verdict:?}"),
             "bad" => assert_eq!(verdict.map_err(Malformed::name), Err(rest), "{name}"),
-            _ => {} // mutated, or found by the fuzzer: that it is survived is all there is to tell
+            _ => {} // mutated, or found by the fuzzer: it must only not panic
         }
     }
 }
@@ -149,7 +150,7 @@ fn frames_cut_at_every_length_are_truncated() {
         for wrap in WRAPS {
             let whole = frame(wrap, header, &payload);
             for cut in 0..whole.len() {
-                // The IP length still promises the whole: the first layer that notices is Ethernet or IP.
+                // The IP length still states the whole length: Ethernet or IP is the first layer that detects it.
                 let verdict = exercise(&whole[..cut]);
                 let noticed = matches!(
                     verdict,
@@ -178,7 +179,7 @@ fn mutated_frames_are_survived() {
         mutate(&mut bytes, &mut random);
         *seen.entry(name_of(&exercise(&bytes))).or_default() += 1;
     }
-    // The mutations must reach everything, else they prove nothing.
+    // The mutations must reach everything. Otherwise they prove nothing.
     for expected in Malformed::ALL.iter().map(|m| m.name()).chain(["falcon", "ack", "foreign"]) {
         assert!(seen.contains_key(expected), "{expected} was never reached: {seen:?}");
     }

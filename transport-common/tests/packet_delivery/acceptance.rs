@@ -1,4 +1,5 @@
-//! One negative test for each check a packet has to pass (F-9.2.2-1, D-23), and what it measures when it passes.
+//! One negative test per check that a packet has to pass (F-9.2.2-1, D-23), and the measurements of a packet that
+//! passes.
 
 use transport_common::connection::State;
 use transport_common::counters::Counter;
@@ -7,7 +8,7 @@ use transport_common::units::{FalconTime, Picoseconds};
 
 use crate::harness::*;
 
-/// A pair and a push of `a` on its way to `b`.
+/// Creates a pair and a push of `a` on its way to `b`.
 fn push() -> (Pair, Wire) {
     let mut p = Pair::new(true);
     p.a.post(write(0, 4));
@@ -15,11 +16,11 @@ fn push() -> (Pair, Wire) {
     (p, wire)
 }
 
-/// `change` makes the push unacceptable: nothing happens but a count, and the unchanged push still passes.
+/// `change` makes the push unacceptable. Only a counter changes, and the unchanged push is still accepted.
 #[track_caller]
 fn refused(reason: Counter, change: impl Fn(&mut Node, &mut Wire)) {
     let (mut p, wire) = push();
-    // Something to acknowledge: a refused packet's piggyback must not (D-23).
+    // There is something to acknowledge. The piggyback of a refused packet must not acknowledge it (D-23).
     p.b.post(write(0, 4));
     p.b.drain(at(0));
     let mut bad = wire.clone();
@@ -28,9 +29,9 @@ fn refused(reason: Counter, change: impl Fn(&mut Node, &mut Wire)) {
     bad.packet.congestion_experienced = 1;
     change(&mut p.b, &mut bad);
     let (before, completions) = (p.b.entry.connection, p.b.completions());
-    assert_eq!(p.b.receive(&bad, at(5)), None, "silence on the wire");
+    assert_eq!(p.b.receive(&bad, at(5)), None, "nothing is sent");
     assert_eq!(p.b.count(reason), 1);
-    assert!(p.b.entry.connection == before, "a refused packet leaves no trace in the context");
+    assert!(p.b.entry.connection == before, "a refused packet does not change the context");
     assert_eq!(p.b.completions(), completions);
     assert_eq!(p.b.delivered, Vec::<u32>::new());
 }
@@ -43,13 +44,13 @@ fn connection_must_be_alive() {
     refused(Counter::DropUnknownCid, |b, _| b.entry.connection.state = State::Closed);
 }
 
-/// D-50: another connection's number in the same slot.
+/// D-50: the CID of another connection in the same slot.
 #[test]
 fn cid_must_be_the_connections() {
     refused(Counter::DropUnknownCid, |_, w| w.packet.dest_cid += 256);
 }
 
-/// D-15; ACK and NACK have no such field.
+/// D-15. ACK and NACK have no such field.
 #[test]
 fn function_must_match() {
     refused(Counter::DropFunction, |_, w| w.packet.dest_function ^= 1);
@@ -60,7 +61,7 @@ fn function_must_match() {
     assert_eq!(p.a.completed(), [(1, 0)]);
 }
 
-/// D-83: a plaintext packet does not pass for a protected one, nor the other way round.
+/// D-83: a plaintext packet is not accepted as a protected one, and a protected one not as plaintext.
 #[test]
 fn psp_version_must_match() {
     refused(Counter::DropPspHeader, |_, w| w.packet.psp_version = 0);
@@ -74,7 +75,7 @@ fn spi_must_match_and_be_configured() {
         b.entry.connection.security.rx_spi = Spi(0);
         w.packet.spi = 0;
     });
-    // ACKs as well.
+    // Also for ACKs.
     let (mut p, _) = push();
     let mut forged = back(&p.a, 301, 100, at(5));
     forged.packet.spi += 1;
@@ -82,7 +83,8 @@ fn spi_must_match_and_be_configured() {
     assert_eq!((p.a.count(Counter::DropSpi), p.a.completed()), (1, vec![]));
 }
 
-/// F-9.2.2.2-1, F-9.2.2.2-2, D-56: equality drops, one picosecond more passes; the clock's wrap does not matter.
+/// F-9.2.2.2-1, F-9.2.2.2-2, D-56: an equal IV is dropped, and one that is larger by a picosecond is accepted. The
+/// clock's wrap makes no difference.
 #[test]
 fn replay_margin_is_exclusive() {
     let margin = parameters(true, initial(0, 0, 0), initial(0, 0, 0)).config.replay_margin;
@@ -103,7 +105,7 @@ fn replay_margin_is_exclusive() {
     }
 }
 
-/// F-9.2.1-5, D-57, D-87: only what passed every check moves Remote Time, and only forward.
+/// F-9.2.1-5, D-57, D-87: only a packet that passes every check moves Remote Time, and only forward.
 #[test]
 fn remote_time_moves_forward_after_success() {
     let (mut p, wire) = push();
@@ -128,7 +130,7 @@ fn remote_time_moves_forward_after_success() {
     assert_eq!(p.b.count(Counter::DropDuplicate) + p.b.count(Counter::DropOldDuplicate), 2);
 }
 
-/// D-14: modulo 2^14, authenticated packets only.
+/// D-14: modulo 2^14, only authenticated packets.
 #[test]
 fn ecn_counts_modulo_its_field() {
     let (mut p, mut wire) = push();
@@ -146,7 +148,7 @@ fn ecn_counts_modulo_its_field() {
     assert_eq!(p.b.entry.connection.delivery.ack.report.ecn_count, 0);
 }
 
-/// D-14: both ends start at 255; 15 is the most that can be reported.
+/// D-14: both ends start at 255. At most 15 can be reported.
 #[test]
 fn hops_are_counted_from_255() {
     for (hop_limit, hops) in [(255, 0), (254, 1), (240, 15), (239, 15), (64, 15), (0, 15)] {
@@ -157,8 +159,8 @@ fn hops_are_counted_from_255() {
     }
 }
 
-/// D-13: duplicates, packets beyond the window and those dropped for resources crossed the fabric too; their times are
-/// reported. ACKs do not count.
+/// D-13: duplicates, packets beyond the window and packets dropped for lack of resources also crossed the fabric,
+/// so their times are reported. ACKs do not count.
 #[test]
 fn t1_and_t2_are_those_of_the_last_packet_that_passed() {
     let times =
@@ -196,7 +198,7 @@ fn t1_and_t2_are_those_of_the_last_packet_that_passed() {
     assert_eq!(times(&p.b), expected(&late, at(80)));
 }
 
-/// D-23: the piggyback of a packet beyond the window counts; that packet changes nothing else.
+/// D-23: the piggyback of a packet beyond the window counts. The packet changes nothing else.
 #[test]
 fn piggyback_beyond_the_window_is_processed() {
     let (mut p, wire) = push();

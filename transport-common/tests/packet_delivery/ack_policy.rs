@@ -1,13 +1,13 @@
-//! When an ACK leaves and which one (F-9.1.6, D-22, D-32, D-33, D-88), and when one is asked for (D-81).
+//! When an ACK is sent and of which kind (F-9.1.6, D-22, D-32, D-33, D-88), and when one is requested (D-81).
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::counters::Counter;
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::units::{Deadline, Fcwnd, Picoseconds};
 
 use crate::harness::*;
 
-/// `kinds` of `a`'s packets on their way.
+/// Sends packets of these `kinds` from `a`.
 fn pair(ordered: bool, posts: &[bool]) -> (Pair, Vec<Wire>) {
     let mut p = Pair::new(ordered);
     for &push in posts {
@@ -20,10 +20,10 @@ fn pair(ordered: bool, posts: &[bool]) -> (Pair, Vec<Wire>) {
     (p, sent)
 }
 
-/// What an ACK asked for now looks like.
+/// Returns the ACK that is sent if one is requested now.
 fn ack_now(node: &mut Node) -> Wire {
     node.entry.connection.delivery.ack.pending = 1;
-    node.turn(at(1)).expect("the ACK that was asked for")
+    node.turn(at(1)).expect("the requested ACK")
 }
 
 /// F-9.1.6-7, F-9.1.6-8, D-33: every combination of the first 5 bits of the bitmaps and the OWN bits.
@@ -64,12 +64,12 @@ fn eack_exactly_when_the_bases_do_not_say_it_all() {
                         );
                     }
                     let [data, requests] = &node.entry.connection.delivery.lanes;
-                    assert_eq!((data.rx.own, requests.rx.own), (0, 0), "F-9.2.1-3: told once");
+                    assert_eq!((data.rx.own, requests.rx.own), (0, 0), "F-9.2.1-3: reported once");
                 }
             }
         }
     }
-    // The upper word counts as well.
+    // Bits in the upper word count as well.
     let full = Bitmap128::low_mask(100);
     node.entry.connection.delivery.lanes[0].rx.received = full;
     node.entry.connection.delivery.lanes[0].rx.acknowledged = Bitmap128::ZERO;
@@ -79,7 +79,7 @@ fn eack_exactly_when_the_bases_do_not_say_it_all() {
     assert!(ack_now(&mut node).is(EACK));
 }
 
-/// F-9.1.6-1, F-9.1.6-5, F-9.1.1-9: no AR, one ACK when the coalescing time is over.
+/// F-9.1.6-1, F-9.1.6-5, F-9.1.1-9: without AR, one ACK is sent when the coalescing time is over.
 #[test]
 fn coalesced_ack_leaves_once_at_expiry() {
     let (mut p, sent) = pair(true, &[true, true, true]);
@@ -92,7 +92,8 @@ fn coalesced_ack_leaves_once_at_expiry() {
     assert_eq!(p.b.drain(at(100)), [], "the timer stopped");
 }
 
-/// F-9.1.6-2: a Pull Request with AR is acknowledged on receipt, beside the answer that piggybacks (D-88).
+/// F-9.1.6-2: a Pull Request with AR is acknowledged on receipt, in addition to the response, which piggybacks
+/// (D-88).
 #[test]
 fn ack_request_of_a_pull_is_honoured_beside_its_answer() {
     let (mut p, mut sent) = pair(true, &[false]);
@@ -105,7 +106,8 @@ fn ack_request_of_a_pull_is_honoured_beside_its_answer() {
     assert_eq!(p.b.drain(at(100)), []);
 }
 
-/// An engine that sleeps is not woken for an ACK whose frame an answer took: the answer asks for an ACK, whose frame serves.
+/// A sleeping engine is not woken for an ACK whose frame a response took. The response asks for an ACK, and its
+/// frame carries ours.
 #[test]
 fn ack_displaced_by_an_answer_leaves_in_the_frame_of_its_ack() {
     for lost in [false, true] {
@@ -114,16 +116,16 @@ fn ack_displaced_by_an_answer_leaves_in_the_frame_of_its_ack() {
         let answer = p.b.receive(&sent[0], at(10)).expect("the response takes the frame");
         assert_eq!((answer.packet.kind, answer.packet.ack_request), (PULL_DATA, 1));
         let report = &p.b.s.step.output.report;
-        assert_eq!((report.wake, report.file), (0, 1), "an engine that is awake is told");
+        assert_eq!((report.wake, report.file), (0, 1), "an engine that is awake is notified");
         if lost {
-            // The answer's timer brings the engine, and with it the ACK.
+            // The response's timer brings the engine, which sends the ACK.
             let mut kinds: Vec<_> =
                 p.b.drain(at(20 + RTO_MICROS)).iter().map(|wire| wire.packet.kind).collect();
             kinds.sort_unstable();
             assert_eq!(kinds, [PULL_DATA, BACK]);
             continue;
         }
-        p.b.wake = false; // this one sleeps
+        p.b.wake = false; // this engine sleeps
         let asked = p.a.receive(&answer, at(11)).expect("it was asked for");
         let displaced = p.b.receive(&asked, at(12)).expect("the frame is free");
         assert_eq!((displaced.packet.kind, displaced.bases()), (BACK, (300, 101)));
@@ -134,23 +136,24 @@ fn ack_displaced_by_an_answer_leaves_in_the_frame_of_its_ack() {
     }
 }
 
-/// F-9.1.6-2, D-32: a push with AR is acknowledged when the ULP has it, not on receipt; at receipt the timer starts.
+/// F-9.1.6-2, D-32: a push with AR is acknowledged when the ULP has it, not on receipt. The timer starts on
+/// receipt.
 #[test]
 fn ack_request_of_a_push_waits_for_the_ulp() {
     let mut p = Pair::new(true);
-    p.a.post(work(opcode::SEND_ONLY, 0, 4));
+    p.a.post(work(Verb::SEND_ONLY, 0, 4));
     let mut sent = p.a.drain(at(0));
     sent[0].packet.ack_request = 1;
     let refusal = p.b.receive(&sent[0], at(10)).expect("no receive is posted");
     assert_eq!((refusal.packet.nack_code, refusal.bases().0), (RNR, 300));
     let report = p.b.drain(at(20));
-    assert_eq!((report.len(), report[0].bases().0), (1, 300), "coalesced, base unmoved");
+    assert_eq!((report.len(), report[0].bases().0), (1, 300), "coalesced, the base did not move");
     p.b.post_receive(1, 0, 4);
     let sent = p.b.drain(at(30));
     assert_eq!((sent.len(), sent[0].packet.kind, sent[0].bases().0), (1, BACK, 301), "at once");
 }
 
-/// F-9.1.6-4, F-9.1.1-10: a piggyback replaces the coalesced ACK, unless there is more to tell than bases.
+/// F-9.1.6-4, F-9.1.1-10: a piggyback replaces the coalesced ACK, unless there is more to report than the bases.
 #[test]
 fn piggyback_stops_the_timer_only_if_it_says_it_all() {
     let (mut p, sent) = pair(true, &[true, true, true]);
@@ -168,7 +171,7 @@ fn piggyback_stops_the_timer_only_if_it_says_it_all() {
     assert_eq!(acks.iter().map(|w| w.packet.kind).collect::<Vec<_>>(), [EACK]);
 }
 
-/// F-9.2.2.4-4, D-22: a discarded packet starts coalescing, its AR is ignored; the ACK repeats what was lost.
+/// F-9.2.2.4-4, D-22: a discarded packet starts coalescing, and its AR is ignored. The ACK repeats what was lost.
 #[test]
 fn duplicates_are_acknowledged_by_coalescing() {
     let (mut p, mut sent) = pair(true, &[true, true]);
@@ -182,7 +185,8 @@ fn duplicates_are_acknowledged_by_coalescing() {
     assert_eq!(acks.iter().map(|w| (w.packet.kind, w.bases().0)).collect::<Vec<_>>(), [(BACK, 301)]);
 }
 
-/// F-9.2.1-3, F-9.2.2.4-2: OWN of each window, told by the next EACK, not by the one after, not by a NACK (D-33).
+/// F-9.2.1-3, F-9.2.2.4-2: the OWN bit of each window is reported by the next EACK, not by the one after it, and
+/// not by a NACK (D-33).
 #[test]
 fn own_bit_lives_until_an_eack() {
     for push in [true, false] {
@@ -192,7 +196,7 @@ fn own_bit_lives_until_an_eack() {
         sent[1].packet.ack_request = 1;
         assert_eq!(p.b.receive(&sent[1], at(10)), None, "AR is ignored");
         assert_eq!(p.b.count(Counter::DropOutOfWindow), 1);
-        // A NACK in between does not clear it.
+        // A NACK in between does not clear the bit.
         p.b.withhold_cells(CELLS);
         sent[1].packet.psn = sent[0].packet.psn + size - 1;
         let nack = p.b.receive(&sent[1], at(11)).expect("no cell for the later RSN");
@@ -201,11 +205,12 @@ fn own_bit_lives_until_an_eack() {
         let report = acks[0].packet.acknowledgement;
         assert_eq!((acks.len(), acks[0].packet.kind), (1, EACK));
         assert_eq!((report.own_data, report.own_request), (push as u8, !push as u8));
-        assert!(ack_now(&mut p.b).is(BACK), "the next one has nothing to add");
+        assert!(ack_now(&mut p.b).is(BACK), "the next ACK has nothing to add");
     }
 }
 
-/// F-9.1.3.1-2, D-81: AR on every packet at or below the threshold, on a steady fraction above it.
+/// F-9.1.3.1-2, D-81: every packet carries AR at or below the threshold, a constant fraction of the packets above
+/// it.
 #[test]
 fn ack_requests_come_as_a_steady_fraction() {
     for (percent, threshold, fcwnd, expected) in
@@ -216,7 +221,7 @@ fn ack_requests_come_as_a_steady_fraction() {
         p.config.ack_request_threshold = threshold;
         p.fcwnd = Fcwnd::from_packets(fcwnd);
         let mut node = Node::new(&p);
-        // Pulls, since the last push of a burst asks in any case.
+        // Pulls, because the last push of a burst always asks.
         let mut asked = Vec::new();
         for n in 0..60 {
             node.post(read(0, 4));
@@ -236,7 +241,8 @@ fn ack_requests_come_as_a_steady_fraction() {
     }
 }
 
-/// F-9.1.3.1-1: the last push of a burst asks, so that it does not wait for the peer's coalescing timer.
+/// F-9.1.3.1-1: the last push of a burst asks for an ACK, so that it does not wait for the peer's coalescing
+/// timer.
 #[test]
 fn last_push_of_a_burst_asks() {
     let mut node = Node::new(&parameters(true, initial(0, 0, 0), initial(0, 0, 0)));

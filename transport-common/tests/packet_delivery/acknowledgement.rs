@@ -9,7 +9,7 @@ use transport_common::packet_delivery::{AckVerdict, Acknowledgement, TransmitWin
 
 use crate::harness::*;
 
-/// An outstanding packet, as a list remembers it.
+/// An outstanding packet in the reference list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Outstanding {
     psn: u32,
@@ -29,7 +29,7 @@ impl List {
         (0..=self.packets.len()).find(|&n| self.base.wrapping_add(n as u32) == base)
     }
 
-    /// Marks everything below `base` and what `bits` says; the RSNs that are new among them.
+    /// Marks everything below `base` and the packets of `bits`. Returns the RSNs that are newly acknowledged.
     fn apply(&mut self, base: u32, bits: Bitmap128) -> Vec<u32> {
         let advance = self.advance_of(base).expect("checked before");
         let mut new = Vec::new();
@@ -71,7 +71,7 @@ impl List {
             w.acknowledged.count_ones() as usize,
             self.packets.iter().filter(|p| p.acknowledged).count()
         );
-        // F-9.1.1-6, F-9.1.1-7, D-30: minus 1 exactly once a PSN.
+        // F-9.1.1-6, F-9.1.1-7, D-30: decremented exactly once per PSN.
         let open = self.packets.iter().filter(|p| !p.acknowledged).count();
         assert_eq!(usize::from(w.outstanding_requests), open);
     }
@@ -86,7 +86,7 @@ struct Report {
     data_acknowledged: u64,
     data_received: u64,
     requests: u64,
-    /// Keep the bits inside what was sent.
+    /// Keep only the bits of packets that were sent.
     honest: bool,
 }
 
@@ -118,7 +118,8 @@ fn check(entry: &Entry, data: &List, request: &List) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// F-9.2.3-1..7: pushes and pulls on an unordered connection, so that completions show at once what was freed.
+    /// F-9.2.3-1..7: pushes and pulls on an unordered connection, where completions show at once which packets
+    /// were acknowledged.
     #[test]
     fn acknowledgements_do_what_a_list_would(
         psn in prop_oneof![Just(u32::MAX - 20), Just(0x7fff_fff0), Just(7)],
@@ -132,7 +133,7 @@ proptest! {
         let mut now = 0;
         for (posts, report) in rounds {
             now += 10;
-            // Room in windows and in the table of transactions: nothing is refused by the gate.
+            // Windows and transaction table have enough space, so the gate refuses nothing.
             let room = 60 - data.packets.len().max(request.packets.len()).min(60);
             let initiator = &node.entry.connection.initiator;
             let open = initiator.next.distance_from(initiator.brsn);
@@ -155,7 +156,7 @@ proptest! {
 
             let data_base = data.base.wrapping_add(report.data as u32);
             let request_base = request.base.wrapping_add(report.request as u32);
-            // A BACK has no bits.
+            // A BACK has no bitmaps.
             let all = Bitmap128::low_mask(if report.selective { 128 } else { 0 });
             let clip = |bits: u64, list: &List, base| {
                 Bitmap128 { low: bits, high: 0 }.and(mask(list, base, report.honest)).and(all)
@@ -191,7 +192,8 @@ proptest! {
             if verdict == AckVerdict::Applied {
                 let mut pushes = data.apply(data_base, ack.data_acknowledged);
                 let _ = request.apply(request_base, ack.request);
-                // F-9.2.3-3, F-9.2.3-7: what is new is completed, once; a pull is not over with that (F-6.1.1.2-2).
+                // F-9.2.3-3, F-9.2.3-7: a newly acknowledged push completes once. A pull is not complete with this
+                // (F-6.1.1.2-2).
                 let mut completed: Vec<u32> = node.completed().into_iter().map(|c| c.0).collect();
                 completed.sort_unstable();
                 pushes.sort_unstable();
@@ -206,7 +208,7 @@ proptest! {
     }
 }
 
-/// F-6.1.2-2, F-9.1.1-2: PSNs and RSNs run through the wrap.
+/// F-6.1.2-2, F-9.1.1-2: PSNs and RSNs pass the wrap.
 #[test]
 fn sequence_numbers_wrap() {
     let mut p =
@@ -235,7 +237,7 @@ fn sequence_numbers_wrap() {
     assert!(PACKETS.is_power_of_two(), "a PSN's table entry survives the wrap");
 }
 
-/// D-35, D-39: a stale NACK has no effect at all; nor has a stale piggyback, but its packet is processed.
+/// D-35, D-39: a stale NACK has no effect. A stale piggyback has none either, but its packet is processed.
 #[test]
 fn stale_bases_are_ignored() {
     let mut p = Pair::new(true);

@@ -1,4 +1,5 @@
-//! Between the datapath and whoever decides: events, results, pacing, paths, occupancy (section 10).
+//! The interface between the datapath and congestion control: events, results, pacing, paths, occupancy (section
+//! 10).
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ use transport_common::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
 
 use crate::harness::*;
 
-/// Nanoseconds of a unit of the inter-packet gap.
+/// Nanoseconds per unit of the inter-packet gap.
 const GAP_NANOS: u64 = 512;
 /// A tick, rounded up, nanoseconds.
 const TICK_NANOS: u64 = 132;
@@ -32,14 +33,14 @@ fn user() -> Settings {
     Settings { placement: Placement::User as u32, ..Settings::SWIFT }
 }
 
-/// A node whose engine behind the queues admits up to `capacity` events.
+/// Creates a node whose rate update engine admits up to `capacity` events.
 fn queued(capacity: u32) -> Node {
     let mut node = node(user());
     node.event_queues.admission = Admission::new(capacity);
     node
 }
 
-/// A BACK of everything sent, as an answer to what left at `t1` and arrived at `t2`.
+/// Returns a BACK of everything sent, in response to a packet sent at `t1` that arrived at `t2`.
 fn answer(node: &Node, t1: u64, t2: u64, now: u64) -> Wire {
     let c = &node.entry.connection;
     let mut wire = back(node, c.delivery.data().tx.next.0, c.delivery.request().tx.next.0, at(now));
@@ -52,7 +53,7 @@ fn nic_time(micros: u64) -> NicTime {
     NicTime::from_picoseconds(at(micros))
 }
 
-/// F-10.6.2.1-1, F-10.6.2.1-2, F-10.6.2.1-4, F-10.6.2.1-5, F-10.6.2.1-9: what an ACK's event says.
+/// F-10.6.2.1-1, F-10.6.2.1-2, F-10.6.2.1-4, F-10.6.2.1-5, F-10.6.2.1-9: the content of an ACK's event.
 #[test]
 fn an_ack_raises_an_event_with_its_four_times() {
     let mut node = queued(16);
@@ -79,7 +80,7 @@ fn an_ack_raises_an_event_with_its_four_times() {
     assert_eq!((delays[1].last, delays[1].windowed_minimum()), (Ticks(fabric), Ticks(fabric)));
 }
 
-/// F-10.6.2.1-10: loss shown by the out-of-order distance; the count of acknowledged packets starts anew.
+/// F-10.6.2.1-10: loss shown by the out-of-order distance. The count of acknowledged packets starts again.
 #[test]
 fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
     let mut node = queued(16);
@@ -97,7 +98,7 @@ fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
     node.receive(&wire, at(100));
     let event = *node.events.last().expect("an event");
     assert_eq!((event.eack, event.eack_drop, event.num_packets_acked), (1, 1, 9));
-    // The engine behind the queues has not answered: the retransmission's event is refused.
+    // The rate update engine has not answered, so the retransmission's event is refused.
     node.drain(at(101));
     assert_eq!(node.count(Counter::EventRefusedOutstanding), 1);
     assert_eq!(node.events.len(), 1);
@@ -105,7 +106,7 @@ fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
     not_sent(&mut node, Window::Data, base);
     node.wake = true;
     node.drain(at(103));
-    assert_eq!(node.events.len(), 1, "what never left is sent again without an event");
+    assert_eq!(node.events.len(), 1, "a packet that was never sent is sent again without an event");
     node.drain(at(103 + RTO_MICROS + 10));
     let event = *node.events.last().expect("an event");
     assert_eq!((event.event_type, event.retransmit_count), (EventType::RETRANSMIT, 1));
@@ -113,7 +114,7 @@ fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
     assert_eq!(event.num_packets_acked, 0);
 }
 
-/// A result that keeps everything as it is.
+/// Returns a result that changes nothing.
 fn outcome(node: &Node) -> Outcome {
     let c = &node.entry.connection.congestion;
     Outcome {
@@ -128,7 +129,7 @@ fn outcome(node: &Node) -> Outcome {
     }
 }
 
-/// D-73: a full queue refuses, and so does one whose engine is not there; the count of packets goes on.
+/// D-73: a full queue refuses events, and so does one without an engine. The count of packets continues.
 #[test]
 fn without_room_events_are_refused_and_counted() {
     let mut node = queued(0);
@@ -143,7 +144,7 @@ fn without_room_events_are_refused_and_counted() {
     assert_eq!((node.events.len(), node.entry.connection.congestion.packets_acked), (0, 3));
 }
 
-/// An engine that never answers loses its event after a while, and nothing else (D-73).
+/// If an engine never answers, its event is given up after some time, and nothing else changes (D-73).
 #[test]
 fn an_event_without_a_result_is_given_up() {
     let mut node = queued(16);
@@ -159,10 +160,14 @@ fn an_event_without_a_result_is_given_up() {
     ack(&mut node, 20_000);
     assert_eq!((node.events.len(), node.count(Counter::CongestionEventLost)), (2, 1));
     assert_eq!(node.entry.tables.statistics.congestion_lost, 1);
-    assert_eq!(node.entry.connection.congestion.fcwnd, Fcwnd::from_packets(32), "the last windows hold");
+    assert_eq!(
+        node.entry.connection.congestion.fcwnd,
+        Fcwnd::from_packets(32),
+        "the last windows stay in force"
+    );
 }
 
-/// Results nobody waits for are dropped, nonsense is repaired (D-73, F-10.6.2.2-5).
+/// Unexpected results are dropped, and illegal ones are repaired (D-73, F-10.6.2.2-5).
 #[test]
 fn results_are_checked_before_they_are_used() {
     let mut node = queued(16);
@@ -185,7 +190,7 @@ fn results_are_checked_before_they_are_used() {
     assert_eq!((c.fcwnd, c.ncwnd, c.rto), (Fcwnd(1), 2047, Ticks(1)));
 }
 
-/// F-10.6.2.1-8: a shorter timeout brings forward timers that run already.
+/// F-10.6.2.1-8: a shorter timeout moves timers that already run to earlier times.
 #[test]
 fn a_shorter_timeout_holds_for_packets_under_way() {
     let mut node = queued(16);
@@ -202,7 +207,7 @@ fn a_shorter_timeout_holds_for_packets_under_way() {
     assert_eq!(node.entry.tables.statistics.retransmitted_timeout, 1);
 }
 
-/// D-80: another port or flow label for all packets from then on, and nothing else.
+/// D-80: another port or flow label for all packets from then on, and no other change.
 #[test]
 fn randomize_path_takes_another_path() {
     for version in [4, 6] {
@@ -235,10 +240,11 @@ fn randomize_path_takes_another_path() {
     }
 }
 
-/// F-10.3.5-1, F-10.6.2.1-7, D-63: below a window of 1 packets leave one by one, a gap apart, at both ends of the range.
+/// F-10.3.5-1, F-10.6.2.1-7, D-63: below a window of 1, packets are sent one by one, a gap apart, at both ends of
+/// the range.
 #[test]
 fn departures_keep_the_gap() {
-    // 8 Gb/s and 800 kb/s with packets of 3264 B, and the ends of the field.
+    // 8 Gb/s and 800 kb/s with packets of 3264 B, and the ends of the field's range.
     for gap in [1, 6, 1000, 63_750, (1 << 20) - 1] {
         let mut node = node(Settings::CONSTANT);
         node.entry.connection.congestion.fcwnd = Fcwnd(512);
@@ -259,7 +265,7 @@ fn departures_keep_the_gap() {
                 let ack = back(&node, c.delivery.data().tx.next.0, c.delivery.request().tx.next.0, time);
                 node.receive(&ack, time);
             }
-            // The wheel wakes the engine at its ticks of 512 ns.
+            // The wheel wakes the engine at ticks of 512 ns.
             now += GAP_NANOS / 4;
             if let Some(deadline) = node.deadline() {
                 let rest = deadline.since(Picoseconds::from_nanos(now).ticks()).0;
@@ -273,15 +279,15 @@ fn departures_keep_the_gap() {
             let apart = pair[1] - pair[0];
             assert!(apart + TICK_NANOS >= gap_nanos, "gap {gap}: {apart} ns apart");
         }
-        // What the engine was late once is not lost: the rate is kept over all departures.
+        // The lateness of the engine does not accumulate: the rate is kept over all departures.
         let mean = (departures[19] - departures[0]) / 19;
         assert!(mean.abs_diff(gap_nanos) <= TICK_NANOS + GAP_NANOS / 2, "gap {gap}: {mean} ns on average");
         assert!(gap < 6 || node.entry.tables.statistics.paced >= 18);
     }
 }
 
-/// F-10.3.5-1: without an acknowledgement nothing follows, however long the gap is over; from a window of 1 on there is
-/// no gap (F-10.6.2.1-6).
+/// F-10.3.5-1: without an acknowledgement no packet follows, even if the gap is long over. From a window of 1 on
+/// there is no gap (F-10.6.2.1-6).
 #[test]
 fn one_packet_is_outstanding_below_a_window_of_one() {
     let mut node = node(Settings::CONSTANT);
@@ -298,7 +304,7 @@ fn one_packet_is_outstanding_below_a_window_of_one() {
     assert_eq!(node.drain(at(1001)).len(), 2, "three are outstanding at once");
 }
 
-/// A retransmission and a response wait for their departure too.
+/// A retransmission and a response also wait for their departure.
 #[test]
 fn retransmissions_and_responses_are_paced() {
     let mut p = Pair::new(false);
@@ -323,7 +329,8 @@ fn retransmissions_and_responses_are_paced() {
     assert_eq!(p.b.drain(at(104)).iter().filter(|wire| wire.is(PULL_DATA)).count(), 1);
 }
 
-/// Swift in the datapath: an ACK within the target opens the window, one far above closes it (F-10.3.1-1, F-10.3.1-3).
+/// Swift in the datapath: an ACK within the target increases the window, one far above it decreases the window
+/// (F-10.3.1-1, F-10.3.1-3).
 #[test]
 fn swift_decides_in_the_step() {
     let mut node = node(Settings::SWIFT);
@@ -341,10 +348,10 @@ fn swift_decides_in_the_step() {
     let c = &node.entry.connection.congestion;
     assert!(c.fcwnd <= Fcwnd(grown.0 / 2 + 1), "{:?}", c.fcwnd);
     assert_eq!(node.entry.tables.statistics.congestion_results, 2);
-    assert!(node.events.is_empty(), "nothing goes through the queues");
+    assert!(node.events.is_empty(), "no event uses the queues");
 }
 
-/// Settings change under way: limits at once, what was reached goes on.
+/// Settings change during traffic: limits apply at once, and the state that was reached stays.
 #[test]
 fn settings_change_while_packets_are_under_way() {
     let mut node = node(Settings::SWIFT);
@@ -368,7 +375,8 @@ fn settings_change_while_packets_are_under_way() {
     assert!(node.queues.change_settings(Settings::SWIFT));
 }
 
-/// F-10.2-1, F-10.2-3, F-10.2-4, D-76: requests that have to wait raise the level that ACKs report, and it falls again.
+/// F-10.2-1, F-10.2-3, F-10.2-4, D-76: requests that have to wait raise the level that ACKs report. Later it falls
+/// again.
 #[test]
 fn held_requests_raise_the_level() {
     let mut p = Pair::new(true);
@@ -390,7 +398,7 @@ fn held_requests_raise_the_level() {
     assert_eq!(p.b.entry.connection.occupancy.level, 0);
 }
 
-/// F-10.2-3: where a pool counts as full sets its thresholds, separately for the two pools.
+/// F-10.2-3: the value at which a pool counts as full sets its thresholds, separately for the two pools.
 #[test]
 fn thresholds_follow_where_a_pool_is_full() {
     let level = |full_packet_pool, full_buffer_pool, held: u64| {
@@ -409,7 +417,7 @@ fn thresholds_follow_where_a_pool_is_full() {
     };
     assert_eq!([level(0, 0, 16), level(128, 2048, 16)], [4, 4], "the defaults are the whole pools");
     assert_eq!([level(32, 0, 15), level(32, 0, 16), level(32, 0, 40)], [15, 16, 31]);
-    // The nodes here have no other cell in use than the one of the request that comes.
+    // The nodes here use no cell other than the one of the request that arrives.
     assert_eq!([level(0, 3, 1), level(0, 2, 1), level(0, 1, 1)], [10, 16, 31]);
     assert_eq!(level(u16::MAX, u16::MAX, 16), 4, "no pool is larger than it is");
 }
@@ -429,7 +437,7 @@ fn a_small_weight_smooths_the_level() {
     assert_eq!(p.b.entry.connection.occupancy.packets, 320, "a quarter of one request more");
 }
 
-/// The timing wheel is not the only clock: the pacing timer itself never fires early.
+/// The timing wheel is not the only clock: the pacing timer itself never fires early either.
 #[test]
 fn the_pacing_timer_is_armed_behind_the_departure() {
     let mut node = node(Settings::CONSTANT);

@@ -6,7 +6,7 @@ use transport_common::packet_delivery::Window;
 
 use crate::harness::*;
 
-/// An EACK with data bitmaps, sent as an answer to what left at `t1`.
+/// Returns an EACK with data bitmaps, in response to a packet sent at `t1`.
 fn eack(node: &Node, received: Bitmap128, acknowledged: Bitmap128, t1: u64, now: u64) -> Wire {
     let c = &node.entry.connection;
     let mut wire = back(node, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, at(now));
@@ -32,8 +32,9 @@ fn node_with(pushes: u32) -> Node {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Resent = not received, below highest received - threshold (strictly), or with OWN anything not received; never
-    /// what is acknowledged or waits out RNR; last copy at least one RTT old.
+    /// Resent are packets that were not received and are below highest received - threshold (strictly), or with
+    /// OWN all packets not received. Never resent are packets that are acknowledged or wait for an RNR timeout.
+    /// The last copy must be at least one RTT old.
     #[test]
     fn holes_far_enough_below_the_highest_are_resent(
         sent in 1..=60u32,
@@ -56,7 +57,8 @@ proptest! {
             refused.packet.rnr_timeout_code = 20;
             node.receive(&refused, at(5));
         }
-        // `fresh`: the EACK answers something sent before these packets left, so their last copy is younger than one RTT.
+        // `fresh`: the EACK answers a packet sent before these packets, so their last copy is younger than one
+        // RTT.
         let mut wire = eack(&node, received, acknowledged, 0, 100);
         if fresh {
             wire.packet.t1 = at(0).ticks().0.wrapping_sub(50);
@@ -70,7 +72,7 @@ proptest! {
             .filter(|&n| own || high.is_some_and(|high| i64::from(n) < high - i64::from(threshold)))
             .collect();
         prop_assert_eq!(&resent, &expected);
-        // F-9.1.1-11: not a timeout, the limit comes no closer.
+        // F-9.1.1-11: this is not a timeout, so the attempts do not increase.
         for psn in resent {
             prop_assert_eq!(node.entry.tables.packets[0][base.add(psn).0 as usize & 127].attempts, 0);
         }
@@ -87,7 +89,7 @@ proptest! {
     }
 }
 
-/// F-9.1.4-1, D-36: strictly below; a hole at exactly the threshold stays.
+/// F-9.1.4-1, D-36: strictly below. A hole at exactly the threshold is not resent.
 #[test]
 fn threshold_is_strict() {
     for (highest, resent) in [(3, 0), (4, 1)] {
@@ -98,8 +100,8 @@ fn threshold_is_strict() {
     }
 }
 
-/// F-9.1.4-3: received by Falcon but not by the ULP is not lost. F-9.1.4-4: OWN resends what lies beyond the bitmap of
-/// what was received, once per RTT.
+/// F-9.1.4-3: a packet received by Falcon but not by the ULP is not lost. F-9.1.4-4: OWN resends the packets
+/// beyond the received bitmap, once per RTT.
 #[test]
 fn own_resends_the_tail_once_per_rtt() {
     let mut node = node_with(40);

@@ -1,17 +1,17 @@
-//! The transmit gate seen from outside: what leaves when nothing is acknowledged (F-9.1.2, D-28, D-29, D-85).
+//! The transmit gate from outside: what is sent when nothing is acknowledged (F-9.1.2, D-28, D-29, D-85).
 
 use proptest::prelude::*;
 use transport_common::units::Fcwnd;
 
 use crate::harness::*;
 
-/// Kinds of `count` packets sent without any acknowledgement: pushes and pulls.
+/// Returns the numbers of pushes and pulls that are sent without any acknowledgement.
 fn sent(p: &mut Node, now: u64) -> (usize, usize) {
     let sent = p.drain(at(now));
     (sent.iter().filter(|w| w.is(PUSH_DATA)).count(), sent.iter().filter(|w| w.is(PULL_REQUEST)).count())
 }
 
-/// F-9.1.2-8, D-28: the integer part, and 1 below 1.
+/// F-9.1.2-8, D-28: the integer part, or 1 below 1.
 #[test]
 fn fractional_fabric_window() {
     for (fcwnd, packets) in [(2 * 1024 + 921, 2), (512, 1), (1, 1), (1024, 1), (3 * 1024, 3)] {
@@ -47,8 +47,8 @@ fn pull_data_passes_a_closed_nic_window() {
     p.assert_idle();
 }
 
-/// F-6.1.2-1, D-85: on an unordered connection each window has its own gate; F-9.1.3-2: on an ordered one the blocked
-/// push holds the pulls behind it.
+/// F-6.1.2-1, D-85: on an unordered connection each window has its own gate. F-9.1.3-2: on an ordered one a
+/// blocked push blocks the pulls behind it.
 #[test]
 fn a_blocked_push_holds_pulls_only_where_order_binds() {
     for ordered in [false, true] {
@@ -66,7 +66,7 @@ fn a_blocked_push_holds_pulls_only_where_order_binds() {
         } else {
             assert_eq!(order, [(PUSH_DATA, 0), (PULL_REQUEST, 2), (PULL_REQUEST, 4)]);
         }
-        // The base moves: the next push leaves, RSN order resumes.
+        // The base moves: the next push is sent, and RSN order resumes.
         let ack = back(&node, 1, 0, at(5));
         node.receive(&ack, at(5));
         let order: Vec<_> = node.drain(at(5)).iter().map(|w| (w.packet.kind, w.packet.rsn)).collect();
@@ -78,7 +78,7 @@ fn a_blocked_push_holds_pulls_only_where_order_binds() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// F-9.1.2-1, F-9.1.2-3, F-6.1.2-6: min(fcwnd, window, ncwnd, posted) of each kind leave.
+    /// F-9.1.2-1, F-9.1.2-3, F-6.1.2-6: min(fcwnd, window, ncwnd, posted) of each kind are sent.
     #[test]
     fn without_acknowledgements_a_minimum_leaves(
         fcwnd in 1..200u32,
@@ -101,17 +101,18 @@ proptest! {
             }
         }
         let least = |window: u32, posted: usize| (fcwnd.min(ncwnd).min(window) as usize).min(posted);
-        // Pushes leave an eighth of their window to answers, one place at least of four.
+        // Pushes leave a sixteenth of their window to responses, at least one packet of four.
         let edge = fcwnd.min(data_window);
-        let data_window = edge - if edge < 4 { 0 } else { (edge / 8).max(1) };
+        let data_window = edge - if edge < 4 { 0 } else { (edge / 16).max(1) };
         prop_assert_eq!(sent(&mut node, 0), (least(data_window, pushes), least(request_window, pulls)));
         let c = &node.entry.connection;
         prop_assert_eq!(usize::from(c.delivery.data().tx.outstanding_requests), least(data_window, pushes)); // DORC
         prop_assert_eq!(usize::from(c.delivery.request().tx.outstanding_requests), least(request_window, pulls)); // RORC
     }
 
-    /// F-9.1.2-4, F-9.1.2-6, F-9.1.2-7, D-29: after everything timed out, min(fcwnd, ncwnd) copies of each window leave;
-    /// the rest waits with its counter raised. An acknowledged base lets the next pass; at the end ORRC is 0.
+    /// F-9.1.2-4, F-9.1.2-6, F-9.1.2-7, D-29: after everything timed out, min(fcwnd, ncwnd) copies of each window
+    /// are sent. The rest waits with its counter incremented. When the base is acknowledged, the next copy passes.
+    /// At the end ORRC is 0.
     #[test]
     fn retransmissions_pass_their_own_gate(
         fcwnd in 1..40u32,

@@ -1,5 +1,5 @@
-//! Packet delivery (section 9) through the steps of a connection: acknowledgement, gating, retransmission, the checks
-//! a packet has to pass.
+//! Packet delivery (section 9), tested through the steps of a connection: acknowledgement, gating, retransmission,
+//! the checks that a packet has to pass.
 
 mod acceptance;
 mod ack_policy;

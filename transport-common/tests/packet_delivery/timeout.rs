@@ -7,10 +7,12 @@ use transport_common::counters::Counter;
 use transport_common::packet_delivery::{PacketFlags, Window};
 use transport_common::transaction::CompletionCode;
 use transport_common::units::{Fcwnd, Ticks};
+use transport_common::wire::nack::NackCode;
+use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;
 
-/// Every packet a node sends into nothing until `until`, in steps of 10 us, with its time.
+/// Returns every packet that a node sends without any reply until `until`, in steps of 10 us, with its time.
 fn into_nothing(node: &mut Node, from: u64, until: u64) -> Vec<(u64, Wire)> {
     let mut sent = Vec::new();
     for now in (from..until).step_by(10) {
@@ -19,7 +21,7 @@ fn into_nothing(node: &mut Node, from: u64, until: u64) -> Vec<(u64, Wire)> {
     sent
 }
 
-/// F-9.1.5-1, F-11-4..6, D-46: 1 + M copies, 1 + M Resyncs with code 3, then the end, for any M.
+/// F-9.1.5-1, F-11-4..6, D-46: 1 + M copies, 1 + M Resyncs with code 3, then the connection fails, for any M.
 #[test]
 fn exhaustion_counts_copies_resyncs_and_ends() {
     for attempts in [0, 1, 3] {
@@ -42,21 +44,22 @@ fn exhaustion_counts_copies_resyncs_and_ends() {
             for (n, (time, wire)) in sent.iter().enumerate() {
                 assert_eq!((wire.packet.psn, wire.packet.rsn), (psn, 1), "F-9.1.5-2, F-9.1.8-2");
                 if wire.is(RESYNC) {
-                    assert_eq!((wire.packet.resync_code, wire.packet.resync_type), (3, kind));
+                    assert_eq!((wire.packet.resync_code, wire.packet.resync_type), (ResyncCode(3), kind));
                 }
                 let due = n as u64 * RTO_MICROS;
                 assert!((due..due + 20 * (n as u64 + 1)).contains(time), "F-9.1.5-5: equal gaps");
             }
             assert_eq!(node.entry.connection.state, State::Fatal, "F-11-6");
-            // D-89: the exhausted one LocalTO, the other DeadConn.
+            // D-89: the exhausted one completes with LocalTO, the other with DeadConn.
             let dead = CompletionCode::DeadConnection as u8;
             assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8), (2, dead)]);
         }
     }
 }
 
-/// D-89, F-11-19: whatever runs out of attempts in the scan that ends the connection completes with what its Resync
-/// stood for, each once; what was not sent with `DeadConn`. M = 0 makes the Resync and the end of successive scans.
+/// D-89, F-11-19: a transaction that is exhausted in the scan that fails the connection completes with the code
+/// its Resync stands for, exactly once. Unsent requests complete with `DeadConn`. With M = 0, successive scans
+/// create the Resync and fail the connection.
 #[test]
 fn all_that_is_exhausted_in_one_scan_completes_as_such() {
     const TIMED_OUT: u8 = CompletionCode::LocalTimeout as u8;
@@ -70,8 +73,8 @@ fn all_that_is_exhausted_in_one_scan_completes_as_such() {
             node.post(if n % 3 == 1 { read(0, 4) } else { write(0, 4) });
         }
         let sent: Vec<u32> = node.drain(at(0)).iter().map(|w| w.packet.rsn).collect();
-        assert!(sent.len() > 10, "both windows");
-        // One timeout at a time, for all packets at once.
+        assert!(sent.len() > 10, "packets of both windows");
+        // One timeout at a time, the same for all packets.
         for n in 1..=2 * u64::from(attempts) + 2 {
             assert_eq!(node.entry.connection.state, State::Open, "scan {n}");
             node.drain(at(n * (RTO_MICROS + 100)));
@@ -86,7 +89,8 @@ fn all_that_is_exhausted_in_one_scan_completes_as_such() {
     }
 }
 
-/// D-44: also when the Resyncs of other transactions are exhausted in the same scan, each ends with its own error.
+/// D-44: each transaction ends with its own error, also if the Resyncs of other transactions are exhausted in the
+/// same scan.
 #[test]
 fn resyncs_exhausted_in_one_scan_report_their_own_errors() {
     let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
@@ -100,7 +104,7 @@ fn resyncs_exhausted_in_one_scan_report_their_own_errors() {
     refused.packet.ulp_code = 0x42;
     node.receive(&refused, at(RTO_MICROS + 90));
     let resyncs = node.drain(at(RTO_MICROS + 100));
-    assert_eq!(resyncs.iter().map(|w| w.packet.resync_code).collect::<Vec<_>>(), [3, 1, 3, 3]);
+    assert_eq!(resyncs.iter().map(|w| w.packet.resync_code.0).collect::<Vec<_>>(), [3, 1, 3, 3]);
     node.drain(at(2 * RTO_MICROS + 200));
     assert_eq!(node.entry.connection.state, State::Fatal);
     let timeout = CompletionCode::LocalTimeout as u8;
@@ -109,7 +113,8 @@ fn resyncs_exhausted_in_one_scan_report_their_own_errors() {
     assert_eq!(done, [(1, timeout, 0), (2, refused, 0x42), (3, timeout, 0), (4, timeout, 0)]);
 }
 
-/// A Resync that stands in for a transaction which is over completes nobody, whoever has its place by now.
+/// A Resync for a transaction that has ended completes nothing, even if another transaction uses its table entry
+/// now.
 #[test]
 fn an_exhausted_resync_of_a_transaction_that_is_over_completes_nobody() {
     let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
@@ -126,7 +131,7 @@ fn an_exhausted_resync_of_a_transaction_that_is_over_completes_nobody() {
     assert_eq!(node.completed(), [], "no second completion");
 }
 
-/// D-89: Pull Data carries the peer's RSN; its exhaustion is nobody's LocalTO here.
+/// D-89: Pull Data carries the peer's RSN. Its exhaustion completes none of our transactions with LocalTO.
 #[test]
 fn exhausted_pull_data_is_no_transaction_of_ours() {
     let mut p = Pair::new(false);
@@ -140,7 +145,8 @@ fn exhausted_pull_data_is_no_transaction_of_ours() {
     assert_eq!(p.b.completed(), [(1, CompletionCode::DeadConnection as u8)]);
 }
 
-/// D-44: a push completed in error whose Resync is exhausted reports that error, then the connection is dead.
+/// D-44: a push that was completed in error, and whose Resync is exhausted, reports that error. Then the
+/// connection is dead.
 #[test]
 fn exhausted_resync_reports_the_original_error() {
     let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
@@ -150,14 +156,14 @@ fn exhausted_resync_reports_the_original_error() {
     wire.packet.ulp_code = 0x42;
     node.receive(&wire, at(5));
     let sent = into_nothing(&mut node, 5, 20_000);
-    assert!(sent.iter().all(|(_, w)| w.is(RESYNC) && w.packet.resync_code == 1));
+    assert!(sent.iter().all(|(_, w)| w.is(RESYNC) && w.packet.resync_code.0 == 1));
     assert_eq!(sent.len(), 3, "F-11-7: the full number of attempts");
     assert_eq!(node.entry.connection.state, State::Fatal);
     let completions = node.completions();
     assert_eq!((completions[0].status, completions[0].ulp_code), (CompletionCode::TargetNackCie as u8, 0x42));
 }
 
-/// F-9.2.4-5..8, D-47: which NACK becomes which Resync and which completion.
+/// F-9.2.4-5..8, D-47: which NACK leads to which Resync and which completion.
 #[test]
 fn nack_codes_become_resyncs_and_completions() {
     let table = [
@@ -170,12 +176,15 @@ fn nack_codes_become_resyncs_and_completions() {
         let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
         node.post(write(0, 4));
         node.drain(at(0));
-        let mut wire = nack(&node, Window::Data, 20, code, at(5));
+        let mut wire = nack(&node, Window::Data, 20, NackCode(code), at(5));
         wire.packet.ulp_code = 0x80;
         node.receive(&wire, at(5));
         let sent = node.drain(at(5));
         assert_eq!((sent.len(), sent[0].id()), (1, (RESYNC, 20, 1)), "NACK code {code}");
-        assert_eq!((sent[0].packet.resync_code, sent[0].packet.resync_type), (resync_code, PUSH_DATA));
+        assert_eq!(
+            (sent[0].packet.resync_code, sent[0].packet.resync_type),
+            (ResyncCode(resync_code), PUSH_DATA)
+        );
         // A second NACK changes nothing.
         node.receive(&wire, at(6));
         assert_eq!(node.drain(at(6)), []);
@@ -188,7 +197,7 @@ fn nack_codes_become_resyncs_and_completions() {
     }
 }
 
-/// D-38, D-39: reserved codes and PSNs that are not outstanding: bases count, nothing else happens.
+/// D-38, D-39: reserved codes and PSNs that are not outstanding: the bases are applied, nothing else happens.
 #[test]
 fn other_nacks_are_ignored() {
     for (code, psn) in [(0, 20), (3, 20), (5, 20), (9, 20), (255, 20), (6, 19), (6, 22), (6, 20 + 128)] {
@@ -197,14 +206,14 @@ fn other_nacks_are_ignored() {
             node.post(write(0, 4));
         }
         node.drain(at(0));
-        let mut wire = nack(&node, Window::Data, psn, code, at(5));
+        let mut wire = nack(&node, Window::Data, psn, NackCode(code), at(5));
         wire.packet.acknowledgement.data_base = transport_common::ids::Psn(20);
         node.receive(&wire, at(5));
         assert_eq!(node.completed(), [(1, 0)], "F-7.8-8: a NACK acknowledges by its bases");
         assert_eq!(node.drain(at(5)), []);
         assert_eq!(node.count(Counter::NackIgnored), 1, "code {code} PSN {psn}");
     }
-    // F-9.2.4-3: a resource NACK is used, and leaves the packet to its timer.
+    // F-9.2.4-3: a resource NACK is applied, and leaves the packet to its timer.
     let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
     node.post(write(0, 4));
     node.drain(at(0));
@@ -214,7 +223,7 @@ fn other_nacks_are_ignored() {
     assert_eq!(node.drain(at(RTO_MICROS + 1)).len(), 1);
 }
 
-/// F-11-8, D-40: max(RTO, RNR) from the NACK's arrival, for that packet, once.
+/// F-11-8, D-40: max(RTO, RNR) from the arrival of the NACK, for that packet, once.
 #[test]
 fn rnr_delays_one_copy_from_receipt() {
     for (code, micros) in [(1, RTO_MICROS), (16, 2560), (20, 10_240)] {
@@ -232,15 +241,15 @@ fn rnr_delays_one_copy_from_receipt() {
             |psn| sent.iter().filter(|(_, w)| w.packet.psn == psn).map(|&(t, _)| t).collect::<Vec<_>>();
         let refused = times(20);
         assert!((500 + micros..500 + micros + 20).contains(&refused[0]), "code {code}: {refused:?}");
-        assert!((RTO_MICROS..RTO_MICROS + 40).contains(&(refused[1] - refused[0])), "one-shot");
+        assert!((RTO_MICROS..RTO_MICROS + 40).contains(&(refused[1] - refused[0])), "only once");
         assert!(
             (RTO_MICROS..RTO_MICROS + 20).contains(&times(21)[0]),
-            "F-8.4.3.4-1: others keep their timer"
+            "F-8.4.3.4-1: other packets keep their timer"
         );
     }
 }
 
-/// D-41: each RNR NACK resets the counter, so a patient target never kills the connection.
+/// D-41: each RNR NACK resets the counter, so a target that is not ready never makes the connection fail.
 #[test]
 fn rnr_resets_the_counter() {
     let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
@@ -261,8 +270,8 @@ fn rnr_resets_the_counter() {
     assert_eq!(node.entry.connection.state, State::Open);
 }
 
-/// D-41, D-46, F-6.4-1: with M = 0, too, the copy that an RNR NACK asks for leaves after the delay; silence after it is
-/// what exhausts. More attempts are counted as ever, from 0 at the NACK.
+/// D-41, D-46, F-6.4-1: also with M = 0 the copy that an RNR NACK asks for is sent after the delay. Only silence
+/// after it leads to exhaustion. Further attempts are counted as usual, from 0 at the NACK.
 #[test]
 fn rnr_is_retried_also_without_attempts() {
     for attempts in [0, 1, 2] {
@@ -286,21 +295,21 @@ fn rnr_is_retried_also_without_attempts() {
         assert_eq!(
             resync,
             attempts.saturating_sub(1) as usize,
-            "the copy asked for counts as one (F-9.1.5-1)"
+            "the requested copy counts as one (F-9.1.5-1)"
         );
-        assert_eq!(copies[resync].1.packet.resync_code, 3);
+        assert_eq!(copies[resync].1.packet.resync_code.0, 3);
         assert_eq!(copies.len() - resync, 1 + attempts as usize, "F-11-5: the Resync starts anew");
         assert_eq!(node.completed(), [(1, CompletionCode::LocalTimeout as u8)]);
     }
 }
 
-/// D-40: an RNR NACK that meets its packet in the queue for retransmission takes it out and starts its timer.
+/// D-40: an RNR NACK for a packet in the retransmission queue takes it out and starts its timer.
 #[test]
 fn rnr_takes_a_packet_out_of_the_queue_and_arms_its_timer() {
     let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
     node.post(write(0, 4));
     node.drain(at(0));
-    // The timeout is processed in a turn whose frame an ACK takes: the copy is still queued.
+    // The timeout is processed in a service whose frame an ACK takes: the copy is still queued.
     node.entry.connection.delivery.ack.pending = 1;
     let first = node.turn(at(RTO_MICROS + 1)).expect("the ACK");
     assert!(first.is(BACK));
@@ -313,7 +322,7 @@ fn rnr_takes_a_packet_out_of_the_queue_and_arms_its_timer() {
     assert!(sent.first().is_some_and(|(t, w)| w.is(PUSH_DATA) && (3560..3600).contains(t)), "{sent:?}");
 }
 
-/// F-9.1.5-3, F-8.2.1.1-2: a batch that timed out is resent in RSN order across both windows.
+/// F-9.1.5-3, F-8.2.1.1-2: packets that timed out together are resent in RSN order across both windows.
 #[test]
 fn ordered_batches_are_resent_in_rsn_order() {
     let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
@@ -326,7 +335,7 @@ fn ordered_batches_are_resent_in_rsn_order() {
     assert_eq!(second, first);
 }
 
-/// F-9.1.2-7, D-31: loss, loss, ack leaves 0, also when the ACK meets the packet in the queue.
+/// F-9.1.2-7, D-31: loss, loss, ACK results in 0, also if the packet is in the queue when the ACK arrives.
 #[test]
 fn orrc_ends_at_zero() {
     for queued in [false, true] {
@@ -355,7 +364,8 @@ fn orrc_ends_at_zero() {
     }
 }
 
-/// D-29, F-9.1.5-2: a shrunken window holds copies beyond its edge; the base always passes. F-9.1.8-3: a Resync too.
+/// D-29, F-9.1.5-2: a smaller window holds back copies beyond its edge. The base always passes. F-9.1.8-3: also as
+/// a Resync.
 #[test]
 fn shrunken_window_resends_the_base_only() {
     let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
@@ -375,10 +385,11 @@ fn shrunken_window_resends_the_base_only() {
     ack.packet.acknowledgement.data_acknowledged = Bitmap128 { low: 0b11, high: 0 };
     node.receive(&ack, at(1010));
     let sent: Vec<_> = node.drain(at(1010)).iter().map(Wire::id).collect();
-    assert_eq!(sent, [(RESYNC, 22, 3)], "the base jumped to it");
+    assert_eq!(sent, [(RESYNC, 22, 3)], "the base advanced to it");
 }
 
-/// F-9-6: what is resent equals what was sent, but for piggyback, AR and IV; also when its frame could not be built.
+/// F-9-6: a retransmission equals the original, except for piggyback, AR and IV. Also if its frame could not be
+/// built before.
 #[test]
 fn copies_equal_the_original() {
     let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
@@ -391,7 +402,7 @@ fn copies_equal_the_original() {
     let early = node.drain(at(1)).remove(0);
     let late = node.drain(at(RTO_MICROS + 10)).remove(0);
     for copy in [early, late] {
-        assert!(copy.packet.iv > first.packet.iv, "D-12: IVs only rise");
+        assert!(copy.packet.iv > first.packet.iv, "D-12: IVs only increase");
         let mut same = copy.clone();
         (same.packet.iv, same.packet.ack_request) = (first.packet.iv, first.packet.ack_request);
         assert_eq!(same, first);
@@ -399,8 +410,9 @@ fn copies_equal_the_original() {
     assert!(node.entry.tables.packets[0][20].flags.contains(PacketFlags::RETRANSMITTED));
 }
 
-/// A target whose ULP stays not ready says RNR again and again, with the times of the packet that came last, and asks
-/// for copies: neither is a sign of the network. The first NACK is measured (F-9.2.4-2), what repeats it is not.
+/// A target whose ULP stays not ready sends RNR again and again, with the times of the last received packet, and
+/// asks for copies. Neither is a sign of congestion. The first NACK is measured (F-9.2.4-2), its repetitions are
+/// not.
 #[test]
 fn waiting_for_a_receive_is_no_congestion() {
     let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
@@ -422,12 +434,13 @@ fn waiting_for_a_receive_is_no_congestion() {
         copies += node.drain(at(now + 8)).len();
     }
     let congestion = node.entry.connection.congestion;
-    assert_eq!(copies, 0, "each RNR NACK puts the copy off (D-40)");
+    assert_eq!(copies, 0, "each RNR NACK delays the copy (D-40)");
     assert_eq!(node.entry.tables.statistics.congestion_events, 1);
     assert_eq!((congestion.fcwnd, congestion.rto), (reached.fcwnd, reached.rto));
     assert_eq!((congestion.rtt, congestion.delays), (reached.rtt, reached.delays));
 
-    // Nobody says no any more: the copy asked for leaves, and is not held to be a loss. The next one is a timeout.
+    // No more RNR NACKs come: the requested copy is sent, and does not count as a loss. The next copy is a
+    // timeout.
     let sent = into_nothing(&mut node, 1_000_000, 1_011_000);
     assert_eq!((sent.len(), node.entry.tables.statistics.congestion_events), (1, 1));
     let sent = into_nothing(&mut node, 1_011_000, 1_100_000);
@@ -435,7 +448,8 @@ fn waiting_for_a_receive_is_no_congestion() {
     assert!(node.entry.connection.congestion.fcwnd < reached.fcwnd);
 }
 
-/// The frame is built after the lock is given back: what is said of it then changes nothing of a successor in the slot.
+/// The frame is built after the lock is released. If this fails, a new connection in the same slot must not
+/// change.
 #[test]
 fn what_a_predecessor_could_not_send_is_nothing_to_its_successor() {
     let mut p = Pair::new(true);
@@ -453,5 +467,5 @@ fn what_a_predecessor_could_not_send_is_nothing_to_its_successor() {
     }
     *p.a.entry = successor;
     p.a.entry.not_sent(&booked);
-    assert!(p.a.entry.connection.delivery.lanes[0].tx.retransmit.get(0), "its own is sent again");
+    assert!(p.a.entry.connection.delivery.lanes[0].tx.retransmit.get(0), "its own packet is sent again");
 }

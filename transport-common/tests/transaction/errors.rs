@@ -1,14 +1,15 @@
-//! Errors of the target ULP and what the initiator makes of answers (F-8.5.3.5, F-8.4.3.2, D-44, D-45, D-48, D-84).
+//! Errors of the target ULP, and how the initiator handles responses (F-8.5.3.5, F-8.4.3.2, D-44, D-45, D-48,
+//! D-84).
 
 use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
-use transport_common::queues::{Region, WorkRequest, access, opcode};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkRequest};
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::{Answer, AnswerKind, OperationKind, UlpCode};
 
 use crate::harness::*;
 
-/// What `work` comes to: status and ULP code of its completion.
+/// Returns status and ULP code of the completion of `work`.
 fn outcome(ordered: bool, prepare: impl Fn(&mut Pair), work: WorkRequest) -> (u8, u8) {
     let mut p = Pair::new(ordered);
     prepare(&mut p);
@@ -21,27 +22,27 @@ fn outcome(ordered: bool, prepare: impl Fn(&mut Pair), work: WorkRequest) -> (u8
 }
 
 /// Restricts the peer's only region to 64 bytes and `rights`.
-fn region(rights: u32) -> impl Fn(&mut Pair) {
+fn region(rights: AccessFlags) -> impl Fn(&mut Pair) {
     move |p| p.b.regions = vec![Region { offset: 4096, length: 64, key: RKEY, access: rights }]
 }
 
-/// D-84: key, bounds and rights, for each operation; a push fails by NACK, a pull by its answer (D-45).
+/// D-84: key, bounds and rights of each operation. A push fails with a NACK, a pull with its response (D-45).
 #[test]
 fn access_is_checked() {
-    const ALL: u32 = access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
-    let push = (CompletionCode::TargetNackCie as u8, UlpCode::ACCESS);
-    let pull = (CompletionCode::Ack as u8, UlpCode::ACCESS);
+    const ALL: AccessFlags = AccessFlags::all();
+    let push = (CompletionCode::TargetNackCie as u8, UlpCode::ACCESS.0);
+    let pull = (CompletionCode::Ack as u8, UlpCode::ACCESS.0);
     for ordered in [true, false] {
         for (code, right, failed) in [
-            (opcode::WRITE, access::REMOTE_WRITE, push),
-            (opcode::READ, access::REMOTE_READ, pull),
-            (opcode::FETCH_ADD, access::REMOTE_ATOMIC, pull),
-            (opcode::COMPARE_SWAP, access::REMOTE_ATOMIC, pull),
+            (Verb::WRITE, AccessFlags::REMOTE_WRITE, push),
+            (Verb::READ, AccessFlags::REMOTE_READ, pull),
+            (Verb::FETCH_ADD, AccessFlags::REMOTE_ATOMIC, pull),
+            (Verb::COMPARE_SWAP, AccessFlags::REMOTE_ATOMIC, pull),
         ] {
             let inside = work(code, 56, 8);
             assert_eq!(outcome(ordered, region(ALL), inside), (0, 0));
             assert_eq!(outcome(ordered, region(right), inside), (0, 0));
-            assert_eq!(outcome(ordered, region(ALL & !right), inside), failed);
+            assert_eq!(outcome(ordered, region(ALL - right), inside), failed);
             assert_eq!(outcome(ordered, region(ALL), work(code, 64, 8)), failed);
             assert_eq!(outcome(ordered, region(ALL), work(code, u64::MAX - 7, 8)), failed);
             assert_eq!(outcome(ordered, |_| (), WorkRequest { rkey: 2, ..inside }), failed);
@@ -51,7 +52,7 @@ fn access_is_checked() {
 }
 
 /// F-8.5.3.5-2: a READ longer than a segment of the target is answered in error, without a NACK. F-8.5.3.2-1: the
-/// answer carries the request's RSN.
+/// response carries the request's RSN.
 #[test]
 fn oversize_read_is_answered_in_error() {
     let mut p = Pair::new(true);
@@ -64,27 +65,31 @@ fn oversize_read_is_answered_in_error() {
     assert_eq!(answer.operation.code, UlpCode::INVALID_REQUEST);
     p.a.receive(&answer, at(2));
     let done = p.a.completions();
-    assert_eq!((done[0].status, done[0].ulp_code, done[0].length), (0, UlpCode::INVALID_REQUEST, 0), "D-45");
+    assert_eq!(
+        (done[0].status, done[0].ulp_code, done[0].length),
+        (0, UlpCode::INVALID_REQUEST.0, 0),
+        "D-45"
+    );
     assert_eq!(p.b.entry.tables.statistics.nacks_sent, 0);
 }
 
-/// A READ is bounded by what Pull Data may hold, not by the segments that the target sends itself.
+/// A READ is limited by what Pull Data can hold, not by the segments that the target itself sends.
 #[test]
 fn read_longer_than_a_segment_of_the_target() {
     let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
     (p.config.max_segment, p.config.max_answer) = (1392, 1416);
     let mut p = Pair::with(&p);
     p.a.entry.connection.endpoint.max_segment = 3264; // its MTU is larger
-    for (length, code) in [(1393, 0), (1416, 0), (1417, UlpCode::INVALID_REQUEST)] {
+    for (length, code) in [(1393, 0), (1416, 0), (1417, UlpCode::INVALID_REQUEST.0)] {
         p.a.post(read(0, length));
         let request = p.a.drain(at(0)).remove(0);
         let answer = p.b.receive(&request, at(1)).expect("an answer");
-        assert_eq!(answer.operation.code, code, "{length} bytes");
+        assert_eq!(answer.operation.code.0, code, "{length} bytes");
         assert_eq!(answer.data.len(), if code == 0 { length as usize } else { 0 });
     }
 }
 
-/// A region that disappears between request and answer makes the answer an error, not a leak.
+/// If a region is removed between request and response, the response is an error and reveals no data.
 #[test]
 fn region_gone_before_the_answer_leaves() {
     let mut p = Pair::new(true);
@@ -96,10 +101,10 @@ fn region_gone_before_the_answer_leaves() {
     let answer = again.iter().find(|w| w.is(PULL_DATA)).expect("the copy");
     assert_eq!((answer.operation.kind, answer.data.len()), (OperationKind::ErrorResponse, 0));
     p.a.receive(answer, at(1010));
-    assert_eq!(p.a.completions()[0].ulp_code, UlpCode::ACCESS);
+    assert_eq!(p.a.completions()[0].ulp_code, UlpCode::ACCESS.0);
 }
 
-/// D-84: a payload that is no operation: a push is NACKed with code 1, a pull answered with it.
+/// D-84: a payload that is not a valid operation. A push is NACKed with code 1, a pull is answered with it.
 #[test]
 fn malformed_operations() {
     let mut p = Pair::new(true);
@@ -110,16 +115,17 @@ fn malformed_operations() {
         wire.operation.kind = OperationKind::Invalid;
     }
     let nack = p.b.receive(&sent[0], at(1)).expect("a NACK");
-    assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::INVALID_REQUEST));
+    assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::INVALID_REQUEST.0));
     let answer = p.b.receive(&sent[1], at(2)).expect("an answer");
     assert_eq!(answer.operation.code, UlpCode::INVALID_REQUEST);
-    // Nothing of what stands in the scratch memory for such a payload gets into the context.
+    // The context gets nothing of the scratch memory's content for such a payload.
     let kept = p.b.entry.tables.responses[0].answer;
     let code = UlpCode::INVALID_REQUEST;
     assert_eq!(kept, Answer { kind: AnswerKind::Error, code, ..Answer::default() });
 }
 
-/// The ULP could not place a push it had taken: completed in error with code 3; the duplicate repeats the NACK (D-21).
+/// The ULP could not place a push that it had taken: it is completed in error with code 3. A duplicate repeats the
+/// NACK (D-21).
 #[test]
 fn placing_can_fail() {
     for held in [false, true] {
@@ -134,18 +140,18 @@ fn placing_can_fail() {
         }
         nack = p.b.drain(at(1)).into_iter().find(|w| w.is(NACK)).or(nack);
         let nack = nack.expect("a NACK");
-        assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::OPERATIONAL));
+        assert_eq!((nack.packet.nack_code, nack.packet.ulp_code), (CIE, UlpCode::OPERATIONAL.0));
         assert_eq!(p.b.entry.tables.requests[2].state, RequestState::Errored);
         assert_eq!(p.b.free_cells(), CELLS);
-        assert!(p.b.receive(&sent[1], at(2)).is_some_and(|w| w.packet.ulp_code == UlpCode::OPERATIONAL));
+        assert!(p.b.receive(&sent[1], at(2)).is_some_and(|w| w.packet.ulp_code == UlpCode::OPERATIONAL.0));
         p.run(10, 3 * RTO_MICROS);
         assert_eq!(p.a.completed(), [(1, 0), (2, CompletionCode::TargetNackCie as u8)]);
         p.assert_idle();
     }
 }
 
-/// F-8.4.3.2-1, D-23: Pull Data that answers nothing is dropped but acknowledged: unknown RSN, a push's RSN, a second
-/// answer.
+/// F-8.4.3.2-1, D-23: Pull Data that answers nothing is dropped but acknowledged: an unknown RSN, a push's RSN, a
+/// second response.
 #[test]
 fn unknown_pull_data_is_acknowledged_and_dropped() {
     for rsn in [1u32, 3, 9, 2u32.wrapping_sub(256), 2 + 256] {
@@ -165,8 +171,8 @@ fn unknown_pull_data_is_acknowledged_and_dropped() {
     }
 }
 
-/// F-11-21, F-11-22, D-48: a shorter answer counts with its length, a longer one is an operation error and is not
-/// placed; so is an answer of the wrong kind.
+/// F-11-21, F-11-22, D-48: a shorter response completes with its own length. A longer one is an operation error
+/// and is not placed. So is a response of the wrong kind.
 #[test]
 fn answers_that_do_not_fit() {
     for (change, status, length) in [(-3i32, 0, 5), (0, 0, 8), (1, CompletionCode::OperationError as u8, 0)] {
@@ -192,21 +198,17 @@ fn answers_that_do_not_fit() {
     assert_eq!(p.a.completed(), [(1, CompletionCode::OperationError as u8)]);
 }
 
-/// D-84: the atomic's original value comes back, in host order, and the memory changes exactly once although both the
-/// request and the answer are lost and repeated.
+/// D-84: the original value of the atomic is returned in host order. The memory changes exactly once, although
+/// request and response are lost and repeated.
 #[test]
 fn atomics_happen_exactly_once() {
     let mut p = Pair::new(true);
     p.b.memory[0x800..0x808].copy_from_slice(&100u64.to_le_bytes());
-    let add = WorkRequest { swap_or_add: 5, local_offset: 8, ..work(opcode::FETCH_ADD, 0x800, 8) };
-    let swap = WorkRequest {
-        swap_or_add: 7,
-        compare: 105,
-        local_offset: 16,
-        ..work(opcode::COMPARE_SWAP, 0x800, 8)
-    };
+    let add = WorkRequest { swap_or_add: 5, local_offset: 8, ..work(Verb::FETCH_ADD, 0x800, 8) };
+    let swap =
+        WorkRequest { swap_or_add: 7, compare: 105, local_offset: 16, ..work(Verb::COMPARE_SWAP, 0x800, 8) };
     let miss =
-        WorkRequest { swap_or_add: 9, compare: 1, local_offset: 24, ..work(opcode::COMPARE_SWAP, 0x800, 8) };
+        WorkRequest { swap_or_add: 9, compare: 1, local_offset: 24, ..work(Verb::COMPARE_SWAP, 0x800, 8) };
     for work in [add, swap, miss] {
         p.a.post(work);
     }

@@ -1,14 +1,16 @@
-//! The initiator: order of completions, a full completion queue, refused work requests, timeouts, the end
-//! (F-8.4, F-11-19, F-11-27, F-11-33, F-11-34, D-85, D-89).
+//! The initiator: order of completions, a full completion queue, refused work requests, timeouts, the end of a
+//! connection (F-8.4, F-11-19, F-11-27, F-11-33, F-11-34, D-85, D-89).
 
 use std::sync::atomic::Ordering;
+use transport_common::queues::WorkFlags;
+use transport_common::wire::resync::ResyncCode;
 
 use proptest::prelude::*;
 use transport_common::bitmap::Bitmap128;
 use transport_common::connection::{State, TRANSACTIONS};
 use transport_common::counters::Counter;
 use transport_common::queues::{
-    COMPLETION_QUEUE_DEPTH, Completion, QueuePair, Queues, WorkRequest, command, opcode,
+    COMPLETION_QUEUE_DEPTH, Command, Completion, QueuePair, Queues, Verb, WorkRequest,
 };
 use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 
@@ -39,7 +41,7 @@ fn completion_codes_have_their_values() {
     }
 }
 
-/// An EACK that acknowledges the pushes at `offsets` from the base.
+/// Returns an EACK that acknowledges the pushes at `offsets` from the base.
 fn selective(to: &Node, bits: u64, now: u64) -> Wire {
     let c = &to.entry.connection;
     let mut wire = back(to, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, at(now));
@@ -53,8 +55,8 @@ fn selective(to: &Node, bits: u64, now: u64) -> Wire {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// F-8.4.1-1, F-8.4.2-1, F-8.4.2-2: pushes acknowledged in any order complete in RSN order, or in that order at once
-    /// on an unordered connection; BRSN is the oldest not completed.
+    /// F-8.4.1-1, F-8.4.2-1, F-8.4.2-2: pushes are acknowledged in any order. On an ordered connection they
+    /// complete in RSN order, on an unordered one immediately. BRSN is the oldest that is not completed.
     #[test]
     fn completions_by_order_of_the_connection(
         ordered in any::<bool>(),
@@ -87,7 +89,8 @@ proptest! {
         }
     }
 
-    /// D-85: which packets leave, for any mix of pushes and pulls and any gates, against a list of two queues.
+    /// D-85: which packets are sent, for any mix of pushes and pulls and any gates, against a model with two
+    /// queues.
     #[test]
     fn unordered_scheduler_is_two_queues(
         rounds in prop::collection::vec((prop::collection::vec(any::<bool>(), 0..12), 0..4u32, 0..4u32), 1..30),
@@ -111,8 +114,8 @@ proptest! {
             request.0 += pull_acks.min(request.1 - request.0);
             let ack = back(&node, data.0, request.0, at(1));
             node.receive(&ack, at(1));
-            // An eighth of the data window is for answers, one place at least of four.
-            let reserve = if window + 1 < 4 { 0 } else { ((window + 1) / 8).max(1) };
+            // A sixteenth of the data window is reserved for responses, at least one packet of four.
+            let reserve = if window + 1 < 4 { 0 } else { ((window + 1) / 16).max(1) };
             let free = |queue: &mut Vec<u32>, (base, next): &mut (u32, u32), size: u32| {
                 let count = ((size - (*next - *base)) as usize).min(queue.len());
                 *next += count as u32;
@@ -127,14 +130,14 @@ proptest! {
     }
 }
 
-/// F-8.4.2-1: a push acknowledged before an older pull is answered completes after it.
+/// F-8.4.2-1: if a push is acknowledged before an older pull is answered, the push completes after the pull.
 #[test]
 fn push_completion_waits_for_the_pull_before_it() {
     let mut p = Pair::new(true);
     p.a.post(read(0, 4));
     p.a.post(write(0, 4));
     let sent = p.a.drain(at(0));
-    let answer = p.b.receive(&sent[0], at(1)).expect("the answer is late");
+    let answer = p.b.receive(&sent[0], at(1)).expect("the response, which is late");
     let ack = p.b.receive(&sent[1], at(2)).expect("the push asked for an ACK");
     p.a.receive(&ack, at(3));
     assert_eq!(p.a.completed(), []);
@@ -142,7 +145,7 @@ fn push_completion_waits_for_the_pull_before_it() {
     assert_eq!(p.a.completed(), [(1, 0), (2, 0)]);
 }
 
-/// D-54: an answer before the ACK of its request; F-6.1.1.2-2: it is the completion.
+/// D-54: a response before the ACK of its request. F-6.1.1.2-2: the response is the completion.
 #[test]
 fn answer_before_the_acknowledgement_of_its_request() {
     let mut p = Pair::new(true);
@@ -153,27 +156,27 @@ fn answer_before_the_acknowledgement_of_its_request() {
     p.a.receive(&answer, at(2));
     assert_eq!(p.a.completed(), [(1, 0)]);
     assert_eq!(p.a.entry.connection.delivery.lanes[1].tx.base.0, 100, "no implicit ACK");
-    // The request is still repeated until acknowledged, and changes nothing.
+    // The request is still repeated until it is acknowledged. This changes nothing.
     p.run(10, 3 * RTO_MICROS);
     assert_eq!(p.a.completed(), []);
     p.assert_idle();
 }
 
-/// Puts `count` completions into the queue.
+/// Adds `count` completions to the queue.
 fn fill(queues: &QueuePair, count: u32) {
     for _ in 0..count {
         assert!(queues.complete(Completion::default()));
     }
 }
 
-/// A full completion queue delays completions and loses none; their order stays.
+/// A full completion queue delays completions and loses none. Their order stays the same.
 #[test]
 fn full_completion_queue_loses_nothing() {
     for ordered in [true, false] {
         let mut p = Pair::new(ordered);
         let full = COMPLETION_QUEUE_DEPTH as u32;
         let before = p.a.queues.completion_producer.load(Ordering::Relaxed);
-        // The application is behind by a whole queue but two.
+        // The queue is full except for two completions.
         fill(&p.a.queues, full - 2);
         for _ in 0..5 {
             p.a.post(write(0, 4));
@@ -188,7 +191,7 @@ fn full_completion_queue_loses_nothing() {
         assert_eq!(p.a.entry.connection.initiator.completions_blocked, 1);
         p.a.turn(at(3));
         assert_eq!(p.a.count(Counter::CompletionQueueFull), 1);
-        assert!(p.a.wake, "the engine keeps trying");
+        assert!(p.a.wake, "the engine continues to try");
         let first = p.a.completions();
         assert_eq!(first[first.len() - 2..].iter().map(|c| c.rsn).collect::<Vec<_>>(), [1, 2]);
         p.a.drain(at(4));
@@ -198,7 +201,7 @@ fn full_completion_queue_loses_nothing() {
     }
 }
 
-/// The same behind a transaction that is still open, without an order.
+/// The same on an unordered connection, behind a transaction that is still open.
 #[test]
 fn blocked_completion_does_not_wait_for_an_older_transaction() {
     let mut p = Pair::new(false);
@@ -209,13 +212,13 @@ fn blocked_completion_does_not_wait_for_an_older_transaction() {
     p.a.drain(at(0));
     let ack = selective(&p.a, 0b10, 1);
     p.a.receive(&ack, at(1));
-    assert_eq!(p.a.completions().len(), full as usize, "what was there before");
-    p.a.wake = true; // the application has made room
+    assert_eq!(p.a.completions().len(), full as usize, "the earlier completions");
+    p.a.wake = true; // the application has emptied the queue
     p.a.drain(at(2));
     assert_eq!(p.a.completed(), [(2, 0)]);
 }
 
-/// F-8.5.3.1-1: a pull leaves only while the target has a response for it, however wide the window.
+/// F-8.5.3.1-1: a pull is sent only while the target has a response slot for it, even if the window is larger.
 #[test]
 fn pulls_wait_for_credit() {
     for ordered in [true, false] {
@@ -236,26 +239,27 @@ fn pulls_wait_for_credit() {
     }
 }
 
-/// Unsignaled requests complete silently, unless they fail.
+/// Unsignaled requests complete without a report, unless they fail.
 #[test]
 fn unsignaled_requests_report_failure_only() {
     let mut p = Pair::new(true);
-    p.a.post(WorkRequest { flags: 0, ..write(0, 4) });
-    p.a.post(WorkRequest { flags: 0, rkey: 99, ..write(0, 4) });
-    p.a.post(WorkRequest { flags: 0, ..read(0, 4) });
+    p.a.post(WorkRequest { flags: WorkFlags::empty(), ..write(0, 4) });
+    p.a.post(WorkRequest { flags: WorkFlags::empty(), rkey: 99, ..write(0, 4) });
+    p.a.post(WorkRequest { flags: WorkFlags::empty(), ..read(0, 4) });
     p.run(0, 100);
     assert_eq!(p.a.completed(), [(2, CompletionCode::TargetNackCie as u8)]);
     p.assert_idle();
 }
 
-/// A malformed work request completes `OpErr` and does not hold up what was posted with it, here or at the target.
+/// A malformed work request completes `OpErr`, and does not block the requests posted with it, here or at the
+/// target.
 #[test]
 fn malformed_work_requests_do_not_block() {
     let long = write(0, MAX_SEGMENT + 1);
-    let unknown = WorkRequest { opcode: 99, ..write(0, 4) };
-    let zero = WorkRequest { opcode: 0, ..write(0, 4) };
+    let unknown = WorkRequest { opcode: Verb(99), ..write(0, 4) };
+    let zero = WorkRequest { opcode: Verb(0), ..write(0, 4) };
     let outside = WorkRequest { local_offset: u64::MAX, ..read(0, 4) };
-    let misaligned = WorkRequest { remote_address: 4, ..work(opcode::FETCH_ADD, 0, 8) };
+    let misaligned = WorkRequest { remote_address: 4, ..work(Verb::FETCH_ADD, 0, 8) };
     for ordered in [true, false] {
         for bad in [long, unknown, zero, outside, misaligned] {
             let mut p = Pair::new(ordered);
@@ -270,7 +274,7 @@ fn malformed_work_requests_do_not_block() {
                 done,
                 [(1, 0), (2, failed), (3, 0), (4, 0)],
                 "opcode {} ordered {ordered}",
-                bad.opcode
+                bad.opcode.0
             );
             assert_eq!(p.a.count(Counter::BadWorkRequest), 1);
             p.assert_idle();
@@ -278,7 +282,7 @@ fn malformed_work_requests_do_not_block() {
     }
 }
 
-/// F-11-19: every transaction that is not answered ends by its own timeout, not one a timeout.
+/// F-11-19: every transaction without a response ends by its own timeout, not one per timeout.
 #[test]
 fn unanswered_pulls_time_out_together() {
     for ordered in [true, false] {
@@ -301,8 +305,8 @@ fn unanswered_pulls_time_out_together() {
     }
 }
 
-/// F-9-6, F-11-19: after its transaction timed out a packet may not be rebuilt from a send queue entry that the
-/// application has reused; a Resync takes its place.
+/// F-9-6, F-11-19: after its transaction timed out, a packet must not be rebuilt from a send queue entry that the
+/// application has reused. A Resync takes its place.
 #[test]
 fn timed_out_push_is_not_rebuilt_from_a_reused_entry() {
     let mut p = parameters(true, initial(0, 0, 0), initial(0, 0, 0));
@@ -314,13 +318,17 @@ fn timed_out_push_is_not_rebuilt_from_a_reused_entry() {
     node.drain(at(1001));
     let copies = node.drain(at(1600));
     assert_eq!((copies.len(), node.completed()), (0, vec![(0, CompletionCode::LocalTimeout as u8)]));
-    // The entry is the application's again.
+    // The application may reuse the entry.
     node.queues.send[0].store(write(0x2222, 8));
     for (now, count) in [(2100, 1), (3200, 1)] {
         let copies = node.drain(at(now));
         assert_eq!(copies.len(), count);
         assert_eq!(copies[0].id(), (RESYNC, 0, 0));
-        assert_eq!((copies[0].packet.resync_code, copies[0].packet.resync_type), (4, PUSH_DATA), "F-7.6-2");
+        assert_eq!(
+            (copies[0].packet.resync_code, copies[0].packet.resync_type),
+            (ResyncCode(4), PUSH_DATA),
+            "F-7.6-2"
+        );
     }
 }
 
@@ -335,7 +343,7 @@ fn closing_completes_everything() {
             node.post(if n % 2 == 0 { write(0, 4) } else { read(0, 4) });
         }
         node.drain(at(0));
-        node.queues.command.store(command::CLOSE, Ordering::Relaxed);
+        node.queues.command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
         let dead = CompletionCode::DeadConnection as u8;
@@ -350,7 +358,8 @@ fn closing_completes_everything() {
     }
 }
 
-/// D-46, F-11-27: a connection that fails completes what was submitted since the counter was last read as well.
+/// D-46, F-11-27: a connection that fails also completes the requests submitted since the last read of the
+/// counter.
 #[test]
 fn failing_completes_what_was_submitted_meanwhile() {
     for ordered in [true, false] {
@@ -374,7 +383,8 @@ fn failing_completes_what_was_submitted_meanwhile() {
     }
 }
 
-/// The application's counter is untrusted: more than the table holds, or less than was sent, counts as nothing.
+/// The application's counter is untrusted: a value above what the table holds, or below what was sent, counts as
+/// nothing.
 #[test]
 fn absurd_producer_counts_as_nothing() {
     for ordered in [true, false] {

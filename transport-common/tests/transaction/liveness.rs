@@ -1,11 +1,12 @@
-//! What must not stand still, nor storm: a lost answer, a receive that is late, a gate that stays closed, a queue that nobody
-//! empties. Each of these once ended a connection, or kept it busy for nothing.
+//! Situations that must neither block nor cause a packet storm: a lost response, a late receive, a gate that stays
+//! closed, a queue that the application does not empty. Each of these once ended a connection, or kept it busy for
+//! nothing.
 
 use std::sync::atomic::Ordering;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::counters::Counter;
-use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Completion, Queues, command, opcode};
+use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command, Completion, Queues, Verb};
 use transport_common::transaction::{CompletionCode, PULL_CREDITS};
 use transport_common::units::{Fcwnd, Ticks};
 
@@ -13,8 +14,8 @@ use crate::harness::*;
 
 const TIMEOUT: u8 = CompletionCode::LocalTimeout as u8;
 
-/// F-9-6, F-9-7, F-11-4, D-54: a READ whose answer came before the ACK of its request is complete; the request is sent
-/// again with its PSN until it is acknowledged, and is the same packet.
+/// F-9-6, F-9-7, F-11-4, D-54: a READ whose response came before the ACK of its request is complete. The request
+/// is sent again with its PSN until it is acknowledged, and stays the same packet.
 #[test]
 fn a_request_is_sent_again_after_its_answer_came() {
     for ordered in [true, false] {
@@ -25,7 +26,7 @@ fn a_request_is_sent_again_after_its_answer_came() {
         answer.packet.acknowledgement.request_base = transport_common::ids::Psn(100); // as if sent before
         p.a.receive(&answer, at(10));
         assert_eq!(p.a.completed(), [(1, 0)]);
-        p.a.post(write(0, 4)); // the application goes on
+        p.a.post(write(0, 4)); // the application continues
         for n in 1..3 {
             let copies = p.a.drain(at(n * (RTO_MICROS + 20)));
             let copy = copies.iter().find(|w| w.id() == (PULL_REQUEST, 100, 1));
@@ -39,7 +40,8 @@ fn a_request_is_sent_again_after_its_answer_came() {
     }
 }
 
-/// F-8.5.3.1-1: an initiator does not ask for more answers than the target can keep: one lost Pull Data earns no NACK.
+/// F-8.5.3.1-1: an initiator does not request more responses than the target can keep, so one lost Pull Data
+/// causes no NACK.
 #[test]
 fn a_lost_answer_keeps_its_credit() {
     let mut p = Pair::new(true);
@@ -72,7 +74,7 @@ fn a_lost_answer_keeps_its_credit() {
     p.assert_idle();
 }
 
-/// F-11-10, F-11-19, D-47: a request that the gate never let pass has a timeout of its own.
+/// F-11-10, F-11-19, D-47: a request that the gate never let pass has its own timeout.
 #[test]
 fn a_request_that_cannot_be_sent_times_out() {
     for ordered in [true, false] {
@@ -89,29 +91,29 @@ fn a_request_that_cannot_be_sent_times_out() {
             ended.extend(node.completed());
         }
         assert_eq!(ended, [(1, TIMEOUT), (2, TIMEOUT)], "ordered {ordered}");
-        // Once the gate opens the target of an ordered connection is told to pass it.
+        // When the gate opens, the target of an ordered connection is notified to pass it.
         let ack = back(&node, 21, 9, at(810_000));
         node.receive(&ack, at(810_000));
-        let sent: Vec<_> = node.drain(at(810_001)).iter().map(|w| (w.id(), w.packet.resync_code)).collect();
+        let sent: Vec<_> = node.drain(at(810_001)).iter().map(|w| (w.id(), w.packet.resync_code.0)).collect();
         let expected: &[_] = if ordered { &[((RESYNC, 21, 2), 4)] } else { &[] };
         assert_eq!(sent, expected);
         if ordered {
             let ack = back(&node, 22, 9, at(820_000));
             node.receive(&ack, at(820_000));
         }
-        assert_eq!(node.queues.send_consumer.load(Ordering::Relaxed), 3, "both places are free again");
+        assert_eq!(node.queues.send_consumer.load(Ordering::Relaxed), 3, "both slots are free again");
     }
 }
 
-/// D-42, D-43: behind a push that waits for a receive nothing is sent again but that push, and less and less often; a posted
-/// receive ends the wait at once.
+/// D-42, D-43: behind a push that waits for a receive, only that push is sent again, and less and less often. A
+/// posted receive ends the wait at once.
 #[test]
 fn waiting_for_a_receive_costs_next_to_nothing() {
     let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
     p.config.transaction_timeout = Ticks::from_nanos(100_000_000_000);
     let mut p = Pair::with(&p);
     for _ in 0..40 {
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     let (mut packets, mut end) = (0, 0);
     for now in (0..6_000_000).step_by(200) {
@@ -134,20 +136,20 @@ fn waiting_for_a_receive_costs_next_to_nothing() {
     for wire in p.b.drain(at(end + 10)) {
         p.a.receive(&wire, at(end + 10));
     }
-    assert!(p.b.completions().len() >= 28, "the posted receives rang");
+    assert!(p.b.completions().len() >= 28, "the posted receives rang the doorbell");
     p.run(end + 20, 400_000);
     assert_eq!(p.a.completed().len(), 40);
     p.assert_idle();
 }
 
-/// The same with Swift on an idle link: waiting for a receive is no congestion.
+/// The same with Swift on an idle link: waiting for a receive is not congestion.
 #[test]
 fn waiting_for_a_receive_leaves_the_windows_alone() {
     let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
     p.settings = Settings::SWIFT;
     p.config.transaction_timeout = Ticks::from_nanos(100_000_000_000);
     let mut p = Pair::with(&p);
-    p.a.post(work(opcode::SEND_ONLY, 0, 4));
+    p.a.post(work(Verb::SEND_ONLY, 0, 4));
     let before = p.a.entry.connection.congestion.fcwnd;
     let mut end = 0;
     for now in (0..6_000_000u64).step_by(100) {
@@ -163,31 +165,31 @@ fn waiting_for_a_receive_leaves_the_windows_alone() {
     assert!(p.a.entry.tables.statistics.congestion_events < 20);
 }
 
-/// F-6.4-1, D-43, unordered: each push that was refused has an RNR time of its own.
+/// F-6.4-1, D-43, unordered: each refused push has its own RNR time.
 #[test]
 fn refused_pushes_wait_each_for_its_own_time() {
     let mut p = Pair::new(false);
     for _ in 0..2 {
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     let sent = p.a.drain(at(0));
     p.b.receive(&sent[0], at(0));
-    p.b.receive(&sent[1], at(1000)); // 1.28 ms after that is due
+    p.b.receive(&sent[1], at(1000)); // due 1.28 ms later
     let nacks = |node: &mut Node, now| node.drain(at(now)).into_iter().filter(|w| w.is(NACK)).count();
     nacks(&mut p.b, 1200);
-    assert_eq!(nacks(&mut p.b, 1300), 1, "the first alone");
+    assert_eq!(nacks(&mut p.b, 1300), 1, "only the first");
     assert_eq!(nacks(&mut p.b, 2200), 0);
     assert_eq!(nacks(&mut p.b, 2300), 1, "the second");
 }
 
-/// D-26: pushes that wait for receives leave room in the data window for the answers that their receiver may need before it
-/// posts any.
+/// D-26: pushes that wait for receives leave space in the data window for the responses that their receiver may
+/// need before it posts any.
 #[test]
 fn answers_pass_pushes_that_wait() {
     let mut p = Pair::new(true);
     p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(16);
     for _ in 0..100 {
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     p.run(0, 5_000);
     p.b.post(read(0, 8));
@@ -195,7 +197,7 @@ fn answers_pass_pushes_that_wait() {
     assert_eq!(p.b.completed(), [(1, 0)], "the READ is answered while the SENDs wait");
 }
 
-/// A connection whose owner closes it ends, though nobody empties the completion queue.
+/// A connection that its owner closes ends even if nothing empties the completion queue.
 #[test]
 fn closing_ends_with_a_full_completion_queue() {
     for ordered in [true, false] {
@@ -207,7 +209,7 @@ fn closing_ends_with_a_full_completion_queue() {
             node.post(write(0, 4));
         });
         node.drain(at(0));
-        node.queues.command.store(command::CLOSE, Ordering::Relaxed);
+        node.queues.command.store(Command::CLOSE.0, Ordering::Relaxed);
         node.wake = true;
         node.drain(at(1));
         assert_eq!(node.queues.state.load(Ordering::Relaxed), 0, "closed");

@@ -1,4 +1,5 @@
-//! The transaction sublayer (section 8) through the steps of a connection: initiator, target, resources, errors.
+//! The transaction sublayer (section 8), tested through the steps of a connection: initiator, target, resources,
+//! errors.
 
 mod errors;
 #[path = "../packet_delivery/harness/mod.rs"]

@@ -1,20 +1,20 @@
-//! Order at the target, what is held for it, and what each duplicate meets (F-8.5.2-1, D-21, D-23, D-53).
+//! Order at the target, requests held for it, and handling of each duplicate (F-8.5.2-1, D-21, D-23, D-53).
 
 use proptest::prelude::*;
 use transport_common::connection::{TRANSACTIONS, WorkKind};
 use transport_common::counters::Counter;
 
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::RequestState;
 
 use crate::harness::*;
 
-/// `n` pushes and pulls in turn, as `a` sends them.
+/// Returns `n` alternating pushes and pulls, as `a` sends them.
 fn sent(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
     let mut p = Pair::new(ordered);
     p.a.entry.connection.congestion.fcwnd = transport_common::units::Fcwnd::from_packets(128);
     for i in 0..n {
-        p.a.post(if i % 2 == 0 { write(i as u64 * 8, 8) } else { work(opcode::FETCH_ADD, 0x800, 8) });
+        p.a.post(if i % 2 == 0 { write(i as u64 * 8, 8) } else { work(Verb::FETCH_ADD, 0x800, 8) });
     }
     let sent = p.a.drain(at(0));
     assert_eq!(sent.len(), n);
@@ -24,8 +24,9 @@ fn sent(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// F-8.5.2-1, F-8.4.2-1: whatever the network does to the order, with copies thrown in, the ULP at the target sees
-    /// RSN order across both windows, the one at the initiator gets completions in RSN order, each exactly once.
+    /// F-8.5.2-1, F-8.4.2-1: for any reordering by the network, with additional copies, the ULP at the target sees
+    /// RSN order across both windows. The ULP at the initiator gets completions in RSN order. Each comes exactly
+    /// once.
     #[test]
     fn ordered_delivery_is_rsn_order(
         n in 1..40usize,
@@ -34,7 +35,7 @@ proptest! {
         let (mut p, sent) = sent(true, n);
         let mut arrivals: Vec<usize> = (0..n).chain(0..n).collect();
         arrivals.sort_by_key(|&i| keys[i]);
-        arrivals.dedup_by_key(|i| keys[*i] % 7); // some copies are lost; the RTO brings them
+        arrivals.dedup_by_key(|i| keys[*i] % 7); // some copies are lost; the RTO resends them
         let mut now = 1;
         for i in arrivals {
             now += 1;
@@ -51,7 +52,7 @@ proptest! {
         prop_assert_eq!(&p.b.delivered, &order);
         let completed: Vec<(u32, u8)> = order.iter().map(|&rsn| (rsn, 0)).collect();
         prop_assert_eq!(p.a.completed(), completed);
-        // Atomics exactly once: each added 0, so count the deliveries.
+        // Each atomic was executed exactly once. Each added 0, so the test counts the deliveries.
         prop_assert_eq!(p.b.deliveries[WorkKind::FetchAdd as usize] as usize, n / 2);
         p.assert_idle();
     }
@@ -76,11 +77,11 @@ proptest! {
     }
 }
 
-/// F-9.2.2.4-3, F-11-13, F-11-14, D-21: no duplicate is delivered, whatever became of the first copy.
+/// F-9.2.2.4-3, F-11-13, F-11-14, D-21: no duplicate is delivered, whatever the state of the first copy.
 #[test]
 fn duplicates_by_state() {
     let (mut p, sent) = sent(true, 4);
-    // Held: RSN 3 before its turn.
+    // Held: RSN 3, which is not next yet.
     p.b.receive(&sent[2], at(1));
     assert_eq!(p.b.receive(&sent[2], at(2)), None);
     // A pull that is acknowledged and held.
@@ -95,10 +96,10 @@ fn duplicates_by_state() {
     assert_eq!(p.b.entry.tables.statistics.duplicates, 3);
     assert_eq!(p.b.count(Counter::DropOldDuplicate), 2);
     p.b.drain(at(7));
-    assert_eq!(p.b.delivered, [1, 2, 3], "each once");
+    assert_eq!(p.b.delivered, [1, 2, 3], "each exactly once");
 }
 
-/// D-23, F-8.5.3.1-1, F-8.5.3.3-1, F-11-16: without a cell nothing is marked, and the packet is welcome later.
+/// D-23, F-8.5.3.1-1, F-8.5.3.3-1, F-11-16: without a cell nothing is marked, and the packet is accepted later.
 #[test]
 fn resource_nack_marks_nothing() {
     let (mut p, sent) = sent(true, 4);
@@ -112,14 +113,14 @@ fn resource_nack_marks_nothing() {
     let c = &p.b.entry.connection;
     assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
     assert_eq!(p.b.count(Counter::DropResources), 2);
-    // Head of line needs no cell; the others come again by their timers.
+    // The next request in order needs no cell. The others are sent again by their timers.
     p.b.receive(&sent[0], at(3));
     p.run(10, 4 * RTO_MICROS);
     assert_eq!(p.b.delivered, [1, 2, 3, 4]);
     assert_eq!(p.a.completed().len(), 4);
 }
 
-/// A stale piggyback in a packet that is held is counted once, not by both of its steps.
+/// A stale piggyback in a held packet is counted once, not by both of its steps.
 #[test]
 fn a_held_packet_counts_once() {
     let (mut p, mut sent) = sent(true, 2);
@@ -128,8 +129,8 @@ fn a_held_packet_counts_once() {
     assert_eq!((p.b.count(Counter::AckStale), p.b.free_cells()), (1, CELLS - 1));
 }
 
-/// D-53: a new PSN with an RSN already passed is a protocol error: acknowledged, dropped, counted. One too far ahead
-/// for the table draws a resource NACK.
+/// D-53: a new PSN with an RSN that was already passed is a protocol error: acknowledged, dropped, counted. An RSN
+/// too far ahead for the table causes a resource NACK.
 #[test]
 fn rsn_out_of_range() {
     let (mut p, sent) = sent(true, 4);
@@ -141,7 +142,7 @@ fn rsn_out_of_range() {
     assert_eq!((p.b.count(Counter::DropRsn), p.b.delivered.len()), (1, 1));
     assert_eq!(
         p.b.entry.connection.delivery.lanes[0].rx.base.0, 302,
-        "acknowledged, or it would come for ever"
+        "acknowledged, otherwise it would be repeated for ever"
     );
     let mut far = sent[3].clone();
     far.packet.rsn = 2 + TRANSACTIONS as u32;
@@ -153,7 +154,7 @@ fn rsn_out_of_range() {
     assert_eq!(p.b.entry.tables.requests[key].state, RequestState::Held);
 }
 
-/// F-8.5.3.1-1 for responses: with the response ring full a pull is NACKed; slots come back with acknowledgements.
+/// F-8.5.3.1-1 for responses: if the response ring is full, a pull is NACKed. Acknowledgements free its slots.
 #[test]
 fn pulls_without_a_response_slot_are_nacked() {
     let mut p = Pair::new(false);
@@ -168,14 +169,14 @@ fn pulls_without_a_response_slot_are_nacked() {
         }
         for wire in p.a.drain(at(round)) {
             if let Some(answer) = p.b.receive(&wire, at(round)) {
-                // The single response that may leave is lost; only requests are acknowledged here.
+                // The only response that may be sent is lost. Only requests are acknowledged here.
                 nacked += u32::from(answer.is(NACK) && answer.packet.nack_code == NO_RESOURCES);
             }
         }
         let base = p.b.entry.connection.delivery.lanes[1].rx.base.0;
         let ack = back(&p.a, 300, base, at(round));
         p.a.receive(&ack, at(round));
-        p.a.entry.connection.initiator.open_pulls = 0; // an initiator that knows no credits
+        p.a.entry.connection.initiator.open_pulls = 0; // an initiator without credits
     }
     assert!(nacked > 0);
     let t = p.b.entry.connection.target;

@@ -1,19 +1,20 @@
-//! What a Resync does to the request it replaces (F-9.1.8, F-9.2.5, F-11-15, F-11-29, D-24, D-25, D-47).
+//! Effects of a Resync on the request that it replaces (F-9.1.8, F-9.2.5, F-11-15, F-11-29, D-24, D-25, D-47).
 
 use transport_common::connection::TRANSACTIONS;
 use transport_common::counters::Counter;
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::Operation;
+use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;
 
-/// The Resync that stands in for `wire`.
+/// Returns the Resync that replaces `wire`.
 fn resync_of(wire: &Wire, code: u8) -> Wire {
     let mut packet = wire.packet;
     packet.resync_type = packet.kind;
     packet.kind = RESYNC;
-    packet.resync_code = code;
+    packet.resync_code = ResyncCode(code);
     packet.ack_request = 0;
     Wire { packet, operation: Operation::default(), data: Vec::new() }
 }
@@ -28,7 +29,7 @@ fn sent(ordered: bool, posts: &[transport_common::queues::WorkRequest]) -> (Pair
     (p, sent)
 }
 
-/// D-25: for a packet never seen: both bits, base, ACK at once; the RSN counts as consumed.
+/// D-25: for a packet that was never received: both bits, the base, an ACK at once. Its RSN counts as consumed.
 #[test]
 fn of_a_packet_that_never_arrived() {
     for ordered in [true, false] {
@@ -36,15 +37,15 @@ fn of_a_packet_that_never_arrived() {
         let ack = p.b.receive(&resync_of(&sent[0], 3), at(5)).expect("at once, without AR");
         assert_eq!((ack.packet.kind, ack.bases()), (BACK, (301, 100)));
         p.b.receive(&sent[1], at(6));
-        assert_eq!(p.b.delivered, [2], "the ordered connection goes on");
-        // A duplicate of the Resync is acknowledged at once as well; the original, late, is a duplicate.
+        assert_eq!(p.b.delivered, [2], "the ordered connection continues");
+        // A duplicate of the Resync is also acknowledged at once. The original, if late, is a duplicate.
         assert!(p.b.receive(&resync_of(&sent[0], 3), at(7)).is_some_and(|w| w.is(BACK)));
         p.b.receive(&sent[0], at(8));
         assert_eq!(p.b.delivered, [2]);
     }
 }
 
-/// D-24: a Pull Request's Resync addresses the request window.
+/// D-24: the Resync of a Pull Request belongs to the request window.
 #[test]
 fn of_a_pull_request() {
     let (mut p, sent) = sent(true, &[read(0, 4), read(0, 4)]);
@@ -55,7 +56,7 @@ fn of_a_pull_request() {
     assert_eq!(answer.id(), (PULL_DATA, 200, 2));
 }
 
-/// D-25: of held requests: the cells come back, and the order passes over a chain of consumed ones.
+/// D-25: for held requests: their cells are freed, and the order passes over a chain of consumed requests.
 #[test]
 fn of_held_requests_and_a_chain_of_consumed_ones() {
     let posts = [write(0, 4), write(4, 4), write(8, 4), write(12, 4), write(16, 4), write(20, 4)];
@@ -85,8 +86,8 @@ fn of_held_requests_and_a_chain_of_consumed_ones() {
     assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 306);
 }
 
-/// D-25, F-11-13: a held Pull Request was acknowledged when it arrived, so its Resync is an old duplicate, acknowledged
-/// at once; the request itself is discarded, its cell comes back, and the order passes its RSN.
+/// D-25, F-11-13: a held Pull Request was acknowledged when it arrived, so its Resync is an old duplicate and is
+/// acknowledged at once. The request itself is discarded, its cell is freed, and the order passes its RSN.
 #[test]
 fn of_a_held_pull_request() {
     let (mut p, sent) = sent(true, &[write(0, 4), read(0, 4), write(4, 4)]);
@@ -100,10 +101,11 @@ fn of_a_held_pull_request() {
     assert_eq!((p.b.delivered.as_slice(), p.b.free_cells()), (&[1, 3][..], CELLS));
 }
 
-/// D-25: of a push the ULP refused (RNR): its cell comes back, RNR ends, what was held behind it is delivered.
+/// D-25: for a push that the ULP refused (RNR): its cell is freed, RNR ends, and the requests held behind it are
+/// delivered.
 #[test]
 fn of_a_push_in_rnr() {
-    let (mut p, sent) = sent(true, &[work(opcode::SEND_ONLY, 0, 4), write(4, 4)]);
+    let (mut p, sent) = sent(true, &[work(Verb::SEND_ONLY, 0, 4), write(4, 4)]);
     p.b.receive(&sent[0], at(5)).expect("RNR");
     p.b.receive(&sent[1], at(6)).expect("RNR");
     p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("an ACK");
@@ -112,13 +114,13 @@ fn of_a_push_in_rnr() {
     assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 302);
     p.b.post_receive(1, 0, 64);
     p.b.drain(at(5000));
-    assert_eq!(p.b.delivered, [2], "the RNR timer finds nothing");
+    assert_eq!(p.b.delivered, [2], "the RNR timer has nothing to do");
 }
 
-/// The same without an order.
+/// The same on an unordered connection.
 #[test]
 fn of_an_unordered_push_in_rnr() {
-    let (mut p, sent) = sent(false, &[work(opcode::SEND_ONLY, 0, 4)]);
+    let (mut p, sent) = sent(false, &[work(Verb::SEND_ONLY, 0, 4)]);
     p.b.receive(&sent[0], at(5)).expect("RNR");
     p.b.receive(&resync_of(&sent[0], 3), at(7)).expect("an ACK");
     p.b.post_receive(1, 0, 64);
@@ -127,7 +129,7 @@ fn of_an_unordered_push_in_rnr() {
     assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 301);
 }
 
-/// F-11-15, F-11-29: of a push completed in error: the entry is free again.
+/// F-11-15, F-11-29: for a push that was completed in error: the entry is free again.
 #[test]
 fn of_a_push_completed_in_error() {
     for ordered in [true, false] {
@@ -144,7 +146,8 @@ fn of_a_push_completed_in_error() {
     }
 }
 
-/// D-25: of Pull Data: acknowledged; the pull ends by its own timeout, or at once for the peer's reset (code 2).
+/// D-25: for Pull Data: acknowledged. The pull ends by its own timeout, or at once for a reset of the peer (code
+/// 2).
 #[test]
 fn of_pull_data() {
     for (code, completion) in [(3, None), (2, Some(CompletionCode::RemoteError))] {
@@ -161,17 +164,18 @@ fn of_pull_data() {
     }
 }
 
-/// A Resync for a later RSN leaves the SEND in progress alone; one that takes a segment's place breaks its message.
+/// A Resync for a later RSN does not affect the SEND in progress. A Resync that replaces a segment breaks its
+/// message.
 #[test]
 fn inside_a_message() {
     let posts = [
-        work(opcode::SEND_FIRST, 0, 4),
-        work(opcode::SEND_LAST, 0, 4),
+        work(Verb::SEND_FIRST, 0, 4),
+        work(Verb::SEND_LAST, 0, 4),
         write(0, 4),
-        work(opcode::SEND_FIRST, 0, 4),
-        work(opcode::SEND_MIDDLE, 0, 4),
-        work(opcode::SEND_LAST, 0, 4),
-        work(opcode::SEND_ONLY, 0, 4),
+        work(Verb::SEND_FIRST, 0, 4),
+        work(Verb::SEND_MIDDLE, 0, 4),
+        work(Verb::SEND_LAST, 0, 4),
+        work(Verb::SEND_ONLY, 0, 4),
     ];
     let (mut p, sent) = sent(true, &posts);
     for n in 0..3 {
@@ -182,7 +186,7 @@ fn inside_a_message() {
     p.b.receive(&sent[1], at(7));
     p.b.drain(at(7));
     let first = p.b.completions();
-    assert_eq!((first.len(), first[0].length), (1, 8), "RSN 3 was no segment of it");
+    assert_eq!((first.len(), first[0].length), (1, 8), "RSN 3 was not a segment of it");
 
     p.b.receive(&sent[3], at(8));
     p.b.receive(&resync_of(&sent[4], 3), at(9)).expect("an ACK");
@@ -190,26 +194,25 @@ fn inside_a_message() {
     assert_eq!((nack.packet.kind, nack.packet.nack_code), (NACK, CIE));
     p.b.receive(&sent[6], at(11));
     let last = p.b.completions();
-    assert_eq!((last.len(), last[0].length, last[0].rsn), (1, 4, 7), "the next message is whole again");
+    assert_eq!((last.len(), last[0].length, last[0].rsn), (1, 4, 7), "the next message is complete");
 }
 
-/// The same when the Resync comes ahead of its turn.
+/// The same if the Resync arrives before earlier requests.
 #[test]
 fn ahead_of_its_turn_inside_a_message() {
-    let posts =
-        [work(opcode::SEND_FIRST, 0, 4), work(opcode::SEND_MIDDLE, 0, 4), work(opcode::SEND_LAST, 0, 4)];
+    let posts = [work(Verb::SEND_FIRST, 0, 4), work(Verb::SEND_MIDDLE, 0, 4), work(Verb::SEND_LAST, 0, 4)];
     let (mut p, sent) = sent(true, &posts);
     p.b.post_receive(0, 0, 64);
     p.b.receive(&resync_of(&sent[1], 3), at(5)).expect("an ACK");
     p.b.receive(&sent[2], at(6));
     p.b.receive(&sent[0], at(7));
     p.b.drain(at(7));
-    assert_eq!(p.b.completions(), [], "no message with a hole is handed over");
+    assert_eq!(p.b.completions(), [], "no incomplete message is delivered");
     assert_eq!(p.b.entry.tables.requests[3].state, RequestState::Errored);
     assert_eq!(p.b.count(Counter::DropDuplicate), 0);
 }
 
-/// An RSN whose place in the table is another's: that one is left alone, and so is its cell.
+/// For an RSN whose table entry belongs to another request: that request and its cell are not changed.
 #[test]
 fn of_an_rsn_whose_place_is_taken() {
     let (mut p, sent) = sent(true, &[write(0, 4), write(4, 4), write(8, 4)]);
@@ -222,11 +225,12 @@ fn of_an_rsn_whose_place_is_taken() {
     assert_eq!(p.b.receive(&sent[1], at(1)), None);
     let held = p.b.entry.tables.requests[2];
     assert_eq!((held.state, p.b.free_cells()), (RequestState::Held, CELLS - 1));
-    // Further ahead than any request can be: acknowledged, and that is all.
+    // Further ahead than any request can be: it is acknowledged, and nothing else happens.
     p.b.receive(&far(&sent[1], 0), at(2));
     assert_eq!((p.b.entry.tables.requests[2], p.b.free_cells()), (held, CELLS - 1));
 
-    // Its place is that of a request which was refused and waits for its own Resync: it has to come again.
+    // Its table entry belongs to a request that was refused and waits for its own Resync. So this Resync has to be
+    // sent again.
     p.b.regions.clear();
     p.b.receive(&sent[0], at(3)).expect("a NACK");
     let errored = p.b.entry.tables.requests[1];

@@ -1,8 +1,9 @@
 //! Receiver not ready (F-8.5.3.4, F-11-30, D-42, D-43): a SEND that finds no posted receive.
 
 use transport_common::connection::{State, WorkKind};
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::transaction::RequestState;
+use transport_common::wire::resync::ResyncCode;
 
 use crate::harness::*;
 
@@ -12,7 +13,7 @@ const RNR_MICROS: u64 = 1280;
 fn sends(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
     let mut p = Pair::new(ordered);
     for _ in 0..n {
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     let sent = p.a.drain(at(0));
     assert_eq!(sent.len(), n);
@@ -23,7 +24,8 @@ fn is_rnr(wire: &Option<Wire>, psn: u32) -> bool {
     wire.as_ref().is_some_and(|w| w.is(NACK) && w.packet.nack_code == RNR && w.packet.psn == psn)
 }
 
-/// F-8.5.3.4-1, F-8.5.3.4-3, D-43: kept, received but not acknowledged, redelivered when the local time is over.
+/// F-8.5.3.4-1, F-8.5.3.4-3, D-43: the push is kept, received but not acknowledged, and redelivered when the local
+/// time is over.
 #[test]
 fn refused_push_is_redelivered_after_the_rnr_time() {
     for ordered in [true, false] {
@@ -35,11 +37,11 @@ fn refused_push_is_redelivered_after_the_rnr_time() {
         assert!(w.received.get(0) && !w.is_acknowledged(w.base), "D-43: Rx bit 1, ACK bit 0");
         assert_eq!(p.b.free_cells(), CELLS - 1);
         let early = p.b.drain(at(RNR_MICROS - 50));
-        assert!(early.iter().all(|w| w.is(BACK)), "a coalesced report at most");
+        assert!(early.iter().all(|w| w.is(BACK)), "at most a coalesced report");
         let again = p.b.drain(at(5 + RNR_MICROS + 1));
         assert!(again.iter().any(|w| w.is(NACK)), "the ULP was asked again and is not ready");
         assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 0);
-        // Not before twice the time, were it for the clock alone.
+        // By the clock alone, this would not happen before twice the time.
         p.b.post_receive(1, 64, 4);
         p.b.drain(at(5 + RNR_MICROS + 2));
         assert_eq!(p.b.deliveries[WorkKind::PlaceRequest as usize], 1, "a receive was posted: at once");
@@ -50,7 +52,7 @@ fn refused_push_is_redelivered_after_the_rnr_time() {
     }
 }
 
-/// F-11-30: the other order: a copy arrives first and is delivered from the frame; its cell comes back.
+/// F-11-30: in the other order, a copy arrives first and is delivered from the frame. The cell is freed.
 #[test]
 fn refused_push_is_redelivered_when_a_copy_arrives() {
     for ordered in [true, false] {
@@ -66,8 +68,8 @@ fn refused_push_is_redelivered_when_a_copy_arrives() {
     }
 }
 
-/// F-8.5.3.4-4, D-42: while RSN 1 is refused, later pushes draw RNR without the ULP, later pulls are held silently;
-/// duplicates of held ones draw it again; then everything is delivered in order.
+/// F-8.5.3.4-4, D-42: while RSN 1 is refused, later pushes cause RNR without asking the ULP, and later pulls are
+/// held without a NACK. Duplicates of held pushes cause RNR again. Then everything is delivered in order.
 #[test]
 fn ordered_connection_stays_in_rnr() {
     let (mut p, mut sent) = sends(true, 3);
@@ -82,7 +84,7 @@ fn ordered_connection_stays_in_rnr() {
     assert_eq!(p.b.entry.tables.requests[1].state, RequestState::Rnr);
     assert_eq!(p.b.entry.tables.requests[2].state, RequestState::Held);
     assert_eq!(p.b.entry.connection.delivery.lanes[1].rx.base.0, 101, "the pull is acknowledged");
-    // A refused redelivery keeps the order and NACKs once more: one cause each time (D-90).
+    // A refused redelivery keeps the order and causes one more NACK: one cause each time (D-90).
     let again = p.b.drain(at(5 + RNR_MICROS + 1));
     assert_eq!(again.iter().filter(|w| w.is(NACK)).count(), 1);
     for n in 0..3 {
@@ -95,7 +97,8 @@ fn ordered_connection_stays_in_rnr() {
     p.assert_idle();
 }
 
-/// D-43: refused without a cell to keep it: the RNR NACK has said that it has to come again; nothing is marked.
+/// D-43: refused, and no cell is free to keep it. The RNR NACK already makes the peer send it again. Nothing is
+/// marked.
 #[test]
 fn refused_push_without_a_cell_comes_again() {
     let (mut p, sent) = sends(true, 1);
@@ -108,20 +111,21 @@ fn refused_push_without_a_cell_comes_again() {
     assert_eq!(p.b.completions().len(), 1);
 }
 
-/// D-43 on an unordered connection: a pull with the same PSN as a refused push, in the other window, leaves the push's
-/// RNR time alone; so does a Resync for such a pull.
+/// D-43 on an unordered connection: a pull with the same PSN as a refused push, but in the other window, does not
+/// affect the push's RNR time. A Resync for such a pull does not affect it either.
 #[test]
 fn other_windows_psn_does_not_cancel_redelivery() {
     for resync in [false, true] {
         let mut p = Pair::with(&parameters(false, initial(300, 300, 1), initial(100, 200, 1)));
-        p.a.post(work(opcode::SEND_ONLY, 0, 4));
+        p.a.post(work(Verb::SEND_ONLY, 0, 4));
         p.a.post(read(0, 4));
         let sent = p.a.drain(at(0));
         assert_eq!(sent[0].packet.psn, sent[1].packet.psn);
         assert!(is_rnr(&p.b.receive(&sent[0], at(5)), 300));
         let mut pull = sent[1].clone();
         if resync {
-            (pull.packet.kind, pull.packet.resync_type, pull.packet.resync_code) = (RESYNC, PULL_REQUEST, 3);
+            (pull.packet.kind, pull.packet.resync_type, pull.packet.resync_code) =
+                (RESYNC, PULL_REQUEST, ResyncCode(3));
         }
         p.b.receive(&pull, at(6)).expect("the answer, or the ACK of a Resync");
         p.b.post_receive(1, 64, 4);
@@ -130,8 +134,8 @@ fn other_windows_psn_does_not_cancel_redelivery() {
     }
 }
 
-/// D-43, unordered: several refused pushes; one is delivered by a copy just before the time is over, the others follow
-/// at their time without a copy.
+/// D-43, unordered: several refused pushes. A copy delivers one of them just before the time is over. The others
+/// follow at their time, without a copy.
 #[test]
 fn redelivery_goes_on_past_one_that_was_delivered_meanwhile() {
     let (mut p, sent) = sends(false, 3);
@@ -141,7 +145,8 @@ fn redelivery_goes_on_past_one_that_was_delivered_meanwhile() {
     for n in 0..3 {
         p.b.post_receive(n, 64, 4);
     }
-    // The RNR timer fires in a turn that an ACK takes; then a copy of the first arrives, before the next turn.
+    // The RNR timer fires in a service that an ACK takes. Then a copy of the first push arrives, before the next
+    // service.
     p.b.entry.connection.delivery.ack.pending = 1;
     assert!(p.b.turn(at(5 + RNR_MICROS + 1)).is_some());
     assert!(!p.b.entry.connection.target.rnr_timer.is_armed());
@@ -151,7 +156,7 @@ fn redelivery_goes_on_past_one_that_was_delivered_meanwhile() {
     assert_eq!((p.b.free_cells(), p.b.completions().len()), (CELLS, 3));
 }
 
-/// A connection that ends gives the cells of refused and held requests back.
+/// A connection that ends frees the cells of refused and held requests.
 #[test]
 fn dead_connection_gives_cells_back() {
     let (mut p, sent) = sends(true, 3);

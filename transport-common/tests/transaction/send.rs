@@ -1,13 +1,13 @@
 //! SEND in one and in several segments, WRITE with immediate (D-84).
 
-use transport_common::queues::{WorkRequest, flag, opcode};
+use transport_common::queues::{Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::UlpCode;
 
 use crate::harness::*;
 
-/// A segment of a SEND from `offset` here.
-fn segment(code: u8, number: u32, offset: u64, length: u32) -> WorkRequest {
+/// Returns a segment of a SEND from `offset` here.
+fn segment(code: Verb, number: u32, offset: u64, length: u32) -> WorkRequest {
     WorkRequest { local_offset: offset, segment: number, rkey: 0, ..work(code, 0, length) }
 }
 
@@ -15,14 +15,14 @@ fn post_message(node: &mut Node, lengths: &[u32], immediate: Option<u32>) {
     let mut offset = 0;
     for (n, &length) in lengths.iter().enumerate() {
         let code = match (n, n + 1 == lengths.len()) {
-            (0, true) => opcode::SEND_ONLY,
-            (0, false) => opcode::SEND_FIRST,
-            (_, false) => opcode::SEND_MIDDLE,
-            (_, true) => opcode::SEND_LAST,
+            (0, true) => Verb::SEND_ONLY,
+            (0, false) => Verb::SEND_FIRST,
+            (_, false) => Verb::SEND_MIDDLE,
+            (_, true) => Verb::SEND_LAST,
         };
         let mut work = segment(code, n as u32, offset, length);
         if let (Some(value), true) = (immediate, n + 1 == lengths.len()) {
-            work.flags |= flag::IMMEDIATE;
+            work.flags |= WorkFlags::IMMEDIATE;
             work.immediate = value;
         }
         node.post(work);
@@ -30,7 +30,7 @@ fn post_message(node: &mut Node, lengths: &[u32], immediate: Option<u32>) {
     }
 }
 
-/// One posted receive a message, segments one behind the other, one completion with the whole length.
+/// One posted receive per message, its segments one after the other, one completion with the whole length.
 #[test]
 fn segments_fill_one_receive() {
     let mut p = Pair::new(true);
@@ -42,7 +42,7 @@ fn segments_fill_one_receive() {
     post_message(&mut p.a, &[1024, 1024, 952], Some(0xfeed));
     post_message(&mut p.a, &[5], None);
     let mut sent = p.a.drain(at(0));
-    sent.reverse(); // the order is RSN's
+    sent.reverse(); // the RSN decides the order
     for wire in &sent {
         let answer = p.b.receive(wire, at(5));
         answer.map(|w| p.a.receive(&w, at(5)));
@@ -55,16 +55,16 @@ fn segments_fill_one_receive() {
     assert_eq!((done[0].wr_id, done[0].length, done[0].rsn), (7, 3000, 3), "RSN of the last segment");
     assert_eq!(
         (done[0].opcode, done[0].flags, done[0].immediate),
-        (opcode::RECEIVE, flag::IMMEDIATE, 0xfeed)
+        (Verb::RECEIVE, WorkFlags::IMMEDIATE, 0xfeed)
     );
-    assert_eq!((done[1].wr_id, done[1].length, done[1].flags), (8, 5, 0));
+    assert_eq!((done[1].wr_id, done[1].length, done[1].flags), (8, 5, WorkFlags::empty()));
     assert_eq!(p.a.completed().len(), 4);
     assert_eq!(p.b.queues.receive_consumer.load(std::sync::atomic::Ordering::Relaxed), 2);
     p.assert_idle();
 }
 
-/// Longer than the buffer: the segment that does not fit is completed in error, so are those behind it; the receiver
-/// learns of it; the next message starts clean.
+/// A message longer than its buffer: the segment that does not fit and those after it are completed in error. The
+/// receiver is notified. The next message is not affected.
 #[test]
 fn message_longer_than_its_receive() {
     let mut p = Pair::new(true);
@@ -76,7 +76,7 @@ fn message_longer_than_its_receive() {
     let cie = CompletionCode::TargetNackCie as u8;
     let done = p.a.completions();
     let status: Vec<_> = done.iter().map(|c| (c.rsn, c.status, c.ulp_code)).collect();
-    let invalid = UlpCode::INVALID_REQUEST;
+    let invalid = UlpCode::INVALID_REQUEST.0;
     assert_eq!(status, [(1, 0, 0), (2, cie, invalid), (3, cie, invalid), (4, 0, 0)]);
     let received: Vec<_> = p.b.completions().iter().map(|c| (c.wr_id, c.status, c.length)).collect();
     assert_eq!(received, [(7, CompletionCode::OperationError as u8, 2000), (8, 0, 100)]);
@@ -84,7 +84,7 @@ fn message_longer_than_its_receive() {
     p.assert_idle();
 }
 
-/// D-84: on an unordered connection a SEND fits one segment.
+/// D-84: on an unordered connection a SEND has only one segment.
 #[test]
 fn unordered_sends_are_whole() {
     let mut p = Pair::new(false);
@@ -101,10 +101,10 @@ fn unordered_sends_are_whole() {
     p.assert_idle();
 }
 
-/// Middle or last without a first: invalid.
+/// A middle or last segment without a first one is invalid.
 #[test]
 fn segments_without_a_first_are_invalid() {
-    for code in [opcode::SEND_MIDDLE, opcode::SEND_LAST] {
+    for code in [Verb::SEND_MIDDLE, Verb::SEND_LAST] {
         let mut p = Pair::new(true);
         p.b.post_receive(7, 0, 64);
         p.a.post(segment(code, 1, 0, 4));
@@ -115,13 +115,13 @@ fn segments_without_a_first_are_invalid() {
     }
 }
 
-/// WRITE with immediate places its data and consumes a receive; without one it is RNR.
+/// WRITE with immediate places its data and consumes a receive. If no receive is posted, it causes RNR.
 #[test]
 fn write_with_immediate_consumes_a_receive() {
     let mut p = Pair::new(true);
     p.a.memory[..4].copy_from_slice(b"imm!");
     let mut w = write(500, 4);
-    w.flags |= flag::IMMEDIATE;
+    w.flags |= WorkFlags::IMMEDIATE;
     w.immediate = 42;
     p.a.post(w);
     let sent = p.a.drain(at(0));
@@ -132,13 +132,13 @@ fn write_with_immediate_consumes_a_receive() {
     let done = p.b.completions();
     assert_eq!(done.len(), 1);
     assert_eq!((done[0].wr_id, done[0].length, done[0].immediate), (9, 4, 42));
-    assert_eq!((done[0].opcode, done[0].flags), (opcode::RECEIVE_IMMEDIATE, flag::IMMEDIATE));
+    assert_eq!((done[0].opcode, done[0].flags), (Verb::RECEIVE_IMMEDIATE, WorkFlags::IMMEDIATE));
     assert_eq!(&p.b.memory[500..504], b"imm!");
     assert_eq!(p.a.completed(), [(1, 0)]);
     p.assert_idle();
 }
 
-/// A receive posted outside the node's memory fails its message, not the node.
+/// A receive posted outside the node's memory makes its message fail, not the node.
 #[test]
 fn receive_outside_memory_is_an_error() {
     for offset in [u64::MAX - 2, transport_common::queues::MEMORY_BYTES as u64 - 2, 1 << 40] {

@@ -1,4 +1,4 @@
-//! The Internet checksum against a naive oracle.
+//! The Internet checksum against a simple reference.
 
 use proptest::prelude::*;
 use transport_common::wire::checksum::{
@@ -8,7 +8,7 @@ use transport_common::wire::checksum::{
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::{Malformed, SliceCursor};
 
-/// RFC 1071 word by word, with the carry brought around at every step.
+/// RFC 1071 word by word, with the carry added at every step.
 fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0u16;
     for pair in bytes.chunks(2) {
@@ -19,7 +19,7 @@ fn naive(bytes: &[u8]) -> u16 {
     sum
 }
 
-/// A sum folded, in network byte order.
+/// Returns a folded sum in network byte order.
 fn network(sum: u64) -> u16 {
     u16::from_be(fold(sum))
 }
@@ -55,7 +55,7 @@ proptest! {
     #[test]
     fn sums_agree_with_the_naive_one(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         prop_assert_eq!(network(sum_bytes(&bytes)), naive(&bytes));
-        // Partial sums add up when the first has an even length.
+        // Partial sums can be added if the first one covers an even length.
         let cut = bytes.len() / 4 * 2;
         prop_assert_eq!(network(sum_bytes(&bytes[..cut]) + sum_bytes(&bytes[cut..])), naive(&bytes));
     }

@@ -1,4 +1,4 @@
-//! Ethernet, IPv4, IPv6 and UDP against a library that others wrote.
+//! Ethernet, IPv4, IPv6 and UDP against an independent library.
 
 use etherparse::{
     LinkExtHeader, LinkHeader, NetHeaders, PacketBuilder, PacketHeaders, SingleVlanHeader, TransportHeader,
@@ -14,7 +14,7 @@ use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::udp::{IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{Cursor, SliceCursor};
 
-/// Everything that is chosen of a frame.
+/// All chosen values of a frame.
 #[derive(Clone, Debug)]
 struct Chosen {
     macs: [[u8; 6]; 2],
@@ -95,7 +95,7 @@ impl Chosen {
         addresses + sum_length(self.udp_length())
     }
 
-    /// The frame as our encoders write it.
+    /// Returns the frame as our encoders write it.
     fn ours(&self) -> Vec<u8> {
         let ethernet = self.ethernet();
         let mut frame = match self.tag {
@@ -117,7 +117,7 @@ impl Chosen {
         frame
     }
 
-    /// The frame as the library writes it.
+    /// Returns the frame as the library writes it.
     fn theirs(&self) -> Vec<u8> {
         let [source, destination] = self.addresses;
         let builder = PacketBuilder::ethernet2(self.macs[0], self.macs[1]);
@@ -140,7 +140,7 @@ impl Chosen {
                 v4(source),
                 v4(destination),
             )
-            .expect("no payload is short enough");
+            .expect("an empty payload is short enough");
             header.identification = self.identification;
             header.dont_fragment = true;
             header.dscp = (self.traffic_class >> 2).try_into().expect("6 bits");
@@ -162,7 +162,7 @@ impl Chosen {
             }
             None => builder.ip(ip).udp(source, destination).write(&mut frame, &self.payload),
         };
-        written.expect("a vector has room");
+        written.expect("a vector has enough space");
         frame
     }
 }

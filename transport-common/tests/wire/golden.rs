@@ -1,8 +1,8 @@
-//! Bytes written by hand from the figures: what is sent, and that it is read back.
+//! Bytes written by hand from the figures: encoders must write them, and decoders must read them back.
 
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{
-    self, Aeth, AtomicEth, Bth, Position, RdmaPull, RdmaPush, RdmaResponse, Reth, UlpCode, opcode,
+    self, Aeth, AtomicEth, Bth, Opcode, Position, RdmaPull, RdmaPush, RdmaResponse, Reth, UlpCode,
 };
 use transport_common::units::{FalconTime, Ticks};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
@@ -19,18 +19,18 @@ use transport_common::wire::resync::{Resync, ResyncCode};
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{Cursor, FalconHeader, Malformed, PacketType, ProtocolType, SliceCursor};
 
-/// Bytes from groups of hex digits.
+/// Returns bytes from groups of hex digits.
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     digits.chunks(2).map(|d| u8::from_str_radix(core::str::from_utf8(d).unwrap(), 16).unwrap()).collect()
 }
 
-/// A buffer in which a byte the encoder forgot shows.
+/// Returns a filled buffer, in which a byte that the encoder forgot is visible.
 fn dirty<const N: usize>() -> [u8; N] {
     [0xa5; N]
 }
 
-/// Decodes a Falcon packet that fills the slice; the header must end at `header_len`.
+/// Decodes a Falcon packet that fills the slice. The header must end at `header_len`.
 fn decode(bytes: &[u8], header_len: usize) -> Result<FalconHeader, Malformed> {
     let mut cursor = SliceCursor::new(bytes);
     let header = FalconHeader::decode(&mut cursor, bytes.len())?;
@@ -232,7 +232,7 @@ fn resync() {
     assert_eq!(out[..], bytes);
     assert_eq!(decode(&bytes, 32), Ok(FalconHeader::Resync(header)));
     assert!(!header.in_request_window());
-    // D-24: a Resync of a Pull Request addresses the request window, one of an acknowledgement is malformed.
+    // D-24: a Resync of a Pull Request belongs to the request window. A Resync of an acknowledgement is malformed.
     bytes[25] = 0x00;
     let Ok(FalconHeader::Resync(of_request)) = decode(&bytes, 32) else { panic!("a Resync") };
     assert!(of_request.in_request_window());
@@ -319,7 +319,7 @@ fn nack() {
 
 #[test]
 fn rnr_timeouts() {
-    // F-7.8-9 to F-7.8-12: from code 2 on, two geometric sequences interleaved, each doubling.
+    // F-7.8-9 to F-7.8-12: from code 2 on, two interleaved geometric sequences, each of which doubles.
     assert_eq!(RNR_TIMEOUT_NANOS[..4], [655_360_000, 10_000, 20_000, 30_000]);
     for code in 4..32 {
         assert_eq!(RNR_TIMEOUT_NANOS[code], 2 * RNR_TIMEOUT_NANOS[code - 2], "code {code}");
@@ -351,7 +351,7 @@ fn reserved_types_and_versions_are_refused() {
             bytes[7] = reserved << 5 | (packet_type as u8) << 1;
             assert_eq!(decode(&bytes, 32), Err(Malformed::FalconProtocol));
         }
-        // D-09: don't care on a Resync.
+        // D-09: ignored in a Resync.
         let mut bytes = good;
         bytes[7] = reserved << 5 | (PacketType::Resync as u8) << 1;
         assert!(decode(&bytes, 32).is_ok());
@@ -360,11 +360,11 @@ fn reserved_types_and_versions_are_refused() {
 
 #[test]
 fn rdma_write_with_immediate() {
-    // D-84: SE set, P_Key 0xffff, QP 10, segment 2, RETH, immediate, three bytes of data never padded.
+    // D-84: SE set, P_Key 0xffff, QP 10, segment 2, RETH, immediate, three bytes of data without padding.
     let bytes = hex("0b 80 ffff 00 00000a 00 000002  0000000000001000 00000007 00000003  cafef00d  aabbcc");
     let mut out: Vec<u8> = Vec::new();
     let mut bth = dirty();
-    Bth { solicited: true, ..Bth::new(opcode::WRITE_ONLY_IMMEDIATE, 10, 2) }.encode(&mut bth);
+    Bth { solicited: true, ..Bth::new(Opcode::WRITE_ONLY_IMMEDIATE, 10, 2) }.encode(&mut bth);
     let reth = Reth { address: 0x1000, rkey: RKey(7), length: 3 };
     let mut reth_bytes = dirty();
     reth.encode(&mut reth_bytes);
@@ -417,7 +417,7 @@ fn rdma_atomics() {
     let pull = |bytes: &[u8], length| rdma::decode_pull(&mut SliceCursor::new(bytes), bytes.len(), length);
     assert_eq!(pull(&request, 24), Ok(RdmaPull::CompareSwap { atomic }));
     assert_eq!(pull(&request, 23), Err(rdma::RdmaError::Length));
-    request[0] = opcode::FETCH_ADD;
+    request[0] = Opcode::FETCH_ADD.0;
     assert_eq!(pull(&request, 24), Ok(RdmaPull::FetchAdd { atomic }));
     request[19] = 4;
     assert_eq!(pull(&request, 24), Err(rdma::RdmaError::Alignment));
@@ -428,12 +428,12 @@ fn rdma_atomics() {
 
 #[test]
 fn rdma_failed_pull() {
-    // D-84: BTH and AETH alone, syndrome 0x60 plus the code.
+    // D-84: only BTH and AETH, syndrome 0x60 plus the code.
     for code in [UlpCode::INVALID_REQUEST, UlpCode::ACCESS, UlpCode::OPERATIONAL] {
-        for op in [opcode::READ_RESPONSE_ONLY, opcode::ATOMIC_ACKNOWLEDGE] {
+        for op in [Opcode::READ_RESPONSE_ONLY, Opcode::ATOMIC_ACKNOWLEDGE] {
             let mut response = hex("10 00 ffff 00000001 00000000  60 000001");
-            response[0] = op;
-            response[12] += code;
+            response[0] = op.0;
+            response[12] += code.0;
             let answer = |len| rdma::decode_response(&mut SliceCursor::new(&response), len);
             assert_eq!(answer(16), Ok((RdmaResponse::Failed { code }, 16)));
             assert_eq!(answer(17), Err(rdma::RdmaError::Length));
@@ -450,7 +450,7 @@ fn rdma_opcodes_belong_to_one_falcon_packet_type_each() {
     let mut by_type = [Vec::new(), Vec::new(), Vec::new()];
     for code in 0..=255u8 {
         let mut bytes = [0; 64];
-        Bth::new(code, 1, 0).encode(bytes.first_chunk_mut().unwrap());
+        Bth::new(Opcode(code), 1, 0).encode(bytes.first_chunk_mut().unwrap());
         let push = rdma::decode_push(&mut SliceCursor::new(&bytes), 64).err();
         let pull = rdma::decode_pull(&mut SliceCursor::new(&bytes), 64, 0).err();
         let response = rdma::decode_response(&mut SliceCursor::new(&bytes), 64).err();

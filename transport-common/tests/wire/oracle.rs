@@ -1,5 +1,5 @@
-//! A slow parser that knows nothing but the figures: every field as (word, first bit, last bit), bit 0 the most
-//! significant of a big-endian 32-bit word, read and compared bit by bit.
+//! A slow parser that uses only the figures: every field as (word, first bit, last bit), where bit 0 is the most
+//! significant bit of a big-endian 32-bit word. Fields are read and compared bit by bit.
 
 use proptest::prelude::*;
 use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Reth};
@@ -11,22 +11,23 @@ use transport_common::wire::psp::Psp;
 use transport_common::wire::udp::Udp;
 use transport_common::wire::{FalconHeader, SliceCursor};
 
-/// Where a field stands in its figure: word, first bit, last bit.
+/// Position of a field in its figure: word, first bit, last bit.
 type Place = (usize, usize, usize);
 
-/// A field whose value every packet of the format has.
+/// A field that has the same value in every packet of the format.
 type Constant = (Place, u64);
 
-/// The fields as decoded, and the bytes they were encoded to again.
+/// The decoded fields, and the bytes of encoding them again.
 type Reading = (Vec<u64>, Vec<u8>);
 
-/// One format: constants first set in the random bytes, then the fields in the order in which `read` lists them.
+/// One format. Constants are set in the random bytes first. Then come the fields in the order in which `read`
+/// lists them.
 struct Figure {
     name: &'static str,
     len: usize,
     constants: &'static [Constant],
     fields: &'static [Place],
-    /// Decodes the bytes and encodes the result onto a dirty buffer.
+    /// Decodes the bytes, and encodes the result into a filled buffer.
     read: fn(&[u8]) -> Reading,
 }
 
@@ -57,7 +58,7 @@ impl Figure {
         for (value, &place) in fields.iter().zip(self.fields) {
             assert_eq!(*value, get(&bytes, place), "{}: decoded {place:?}", self.name);
         }
-        // What is sent: constants and fields at their places, reserved bits 0 (D-09).
+        // Encoded are constants and fields at their positions, and reserved bits as 0 (D-09).
         let mut expected = vec![0; self.len];
         for &(place, value) in self.constants {
             set(&mut expected, place, value);
@@ -69,7 +70,7 @@ impl Figure {
     }
 }
 
-/// Encodes onto a buffer in which a forgotten byte shows.
+/// Encodes into a filled buffer, in which a forgotten byte is visible.
 fn encoded<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> Vec<u8> {
     let mut out = [0xa5; N];
     encode(&mut out);
@@ -84,7 +85,7 @@ fn low(value: u64) -> u64 {
     value & 0xffff_ffff
 }
 
-/// The 32-bit words of an address.
+/// Returns the 32-bit words of an address.
 fn words(address: &[u8]) -> Vec<u64> {
     address.chunks(4).map(|w| u64::from(u32::from_be_bytes(w.try_into().unwrap()))).collect()
 }
@@ -115,7 +116,7 @@ const PROTOCOL_RDMA: Constant = ((1, 24, 26), 2);
 const PACKET_TYPE: Place = (1, 27, 30);
 const DEST_CID: Place = (0, 8, 31);
 
-/// F-7.2-2 to F-7.2-13, followed by what the packet type adds.
+/// F-7.2-2 to F-7.2-13, followed by the fields of the packet type.
 macro_rules! base_figure {
     ($($place:expr),*) => {
         &[DEST_CID, (1, 0, 23), (1, 31, 31), (2, 0, 31), (3, 0, 31), (4, 0, 31), (5, 0, 31), $($place),*]
@@ -146,7 +147,7 @@ const PULL_DATA: Figure = Figure {
     },
 };
 
-/// Request Length is a constant here: it must be that of the payload, of which there is none (D-16).
+/// Request Length is a constant here: it must be the length of the payload, which is empty (D-16).
 const PUSH_DATA: Figure = Figure {
     name: "Push Data, F-7.5-1",
     len: 28,
@@ -166,12 +167,12 @@ const RESYNC: Figure = Figure {
     read: |bytes| {
         let FalconHeader::Resync(p) = falcon(bytes) else { panic!("another type") };
         let mut fields = base_fields(&p.base);
-        fields.extend([p.base.protocol.into(), p.code.into(), u64::from(p.vendor)]);
+        fields.extend([p.base.protocol.into(), p.code.0.into(), u64::from(p.vendor)]);
         (fields, encoded(|out| p.encode(out)))
     },
 };
 
-/// F-7.7.1-1 to F-7.7.1-6, D-05, D-06; hops, level, ECN, RUE, OWN data, OWN request last.
+/// F-7.7.1-1 to F-7.7.1-6, D-05, D-06. The last fields are hops, level, ECN, RUE, OWN data, OWN request.
 macro_rules! ack_figure {
     ($($place:expr),*) => {
         &[
@@ -216,7 +217,8 @@ const EACK: Figure = Figure {
         (7, 8, 29),
         (7, 30, 30),
         (7, 31, 31),
-        // Data ACK bitmap bits 127:96, 95:64, 63:32, 31:0; data Rx bitmap alike; request bitmap 63:32, 31:0.
+        // Data ACK bitmap bits 127:96, 95:64, 63:32, 31:0; the data Rx bitmap in the same way; request bitmap from
+        // 63:32, 31:0.
         (8, 0, 31),
         (9, 0, 31),
         (10, 0, 31),
@@ -256,7 +258,7 @@ const NACK: Figure = Figure {
             p.cc.ecn_count.into(),
             u64::from(p.cc.rue),
             u64::from(p.psn.0),
-            p.code.into(),
+            p.code.0.into(),
             p.rnr_timeout_code.into(),
             p.request_window.into(),
             p.ulp_code.into(),
@@ -376,7 +378,7 @@ const BTH: Figure = Figure {
     fields: &[(0, 0, 7), (0, 8, 8), (0, 9, 9), (0, 16, 31), (1, 8, 31), (2, 0, 0), (2, 8, 31)],
     read: |bytes| {
         let p = Bth::decode(&mut SliceCursor::new(bytes)).expect("the constants make it valid");
-        let mut fields = vec![p.opcode.into(), p.solicited.into(), p.migration.into(), p.pkey.into()];
+        let mut fields = vec![p.opcode.0.into(), p.solicited.into(), p.migration.into(), p.pkey.into()];
         fields.extend([u64::from(p.dest_qp), p.ack_request.into(), u64::from(p.psn)]);
         (fields, encoded(|out| p.encode(out)))
     },
@@ -418,7 +420,7 @@ const AETH: Figure = Figure {
     },
 };
 
-/// IPv4 is not here: its checksum rules out random bytes; `golden` and `checksum` cover it.
+/// IPv4 is not here, because its checksum excludes random bytes. `golden` and `checksum` cover it.
 const FIGURES: [Figure; 17] = [
     PULL_REQUEST,
     PULL_DATA,

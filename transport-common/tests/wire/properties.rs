@@ -1,21 +1,24 @@
-//! Round trips of every Falcon packet, fields too wide for their place, and packets cut short.
+//! Round trips of every Falcon packet, fields that are too wide, and truncated packets.
 
 use proptest::prelude::*;
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
+use transport_common::ulp::rdma::Opcode;
 use transport_common::ulp::rdma::{Bth, Reth};
 use transport_common::units::FalconTime;
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
 use transport_common::wire::nack::Nack;
+use transport_common::wire::nack::NackCode;
 use transport_common::wire::psp::Psp;
 use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::Resync;
+use transport_common::wire::resync::ResyncCode;
 use transport_common::wire::{Cursor, FalconHeader, Malformed, PacketType, SliceCursor};
 
 prop_compose! {
-    /// A base header whose fields fit; the packet's encoder writes its own type.
+    /// A base header whose fields fit. The packet's encoder writes its own type.
     fn base(packet_type: PacketType)(
         cid in 0u32..1 << 24, function in 0u32..1 << 24, protocol in 2u8..4, ack_request: bool,
         data_base_psn: u32, request_base_psn: u32, psn: u32, rsn: u32,
@@ -65,7 +68,7 @@ prop_compose! {
             t2: h.t2,
             cc: CongestionInfo { rue, ..h.cc },
             psn: Psn(psn),
-            code,
+            code: NackCode(code),
             rnr_timeout_code,
             request_window,
             ulp_code,
@@ -88,7 +91,7 @@ fn falcon_header() -> impl Strategy<Value = FalconHeader> {
         (base(PacketType::Resync), any::<u8>(), original(), any::<u32>()).prop_map(
             |(base, code, packet_type, vendor)| FalconHeader::Resync(Resync {
                 base,
-                code,
+                code: ResyncCode(code),
                 packet_type,
                 vendor
             })
@@ -103,7 +106,7 @@ fn falcon_header() -> impl Strategy<Value = FalconHeader> {
     ]
 }
 
-/// Header onto a dirty buffer, followed by the payload its type allows.
+/// Encodes the header into a filled buffer, followed by the payload that its type allows.
 fn packet(header: &FalconHeader) -> Vec<u8> {
     fn dirty<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> Vec<u8> {
         let mut out = [0xa5; N];
@@ -128,7 +131,7 @@ proptest! {
     fn falcon_round_trip(header in falcon_header(), padding in 0usize..20) {
         let mut bytes = packet(&header);
         let falcon_length = bytes.len();
-        bytes.resize(falcon_length + padding, 0xff); // Ethernet padding is no part of the packet
+        bytes.resize(falcon_length + padding, 0xff); // Ethernet padding is not part of the packet
         let mut cursor = SliceCursor::new(&bytes);
         prop_assert_eq!(FalconHeader::decode(&mut cursor, falcon_length), Ok(header));
         prop_assert_eq!(bytes.len() - cursor.remaining(), header.packet_type().header_len());
@@ -139,7 +142,7 @@ proptest! {
         let bytes = packet(&header);
         let header_len = header.header_len();
         for cut in 0..bytes.len() {
-            // The frame ends early, the UDP length still promises the whole packet.
+            // The frame ends early, but the UDP length still states the whole packet.
             let early = FalconHeader::decode(&mut SliceCursor::new(&bytes[..cut]), bytes.len());
             prop_assert_eq!(early, Err(Malformed::FalconTruncated));
             // The UDP length is as short as the frame.
@@ -149,7 +152,7 @@ proptest! {
             } else if matches!(header, FalconHeader::PushData(_)) {
                 prop_assert_eq!(short, Err(Malformed::FalconLength)); // D-16
             } else {
-                prop_assert_eq!(short, Ok(header)); // D-03: no length on the wire tells a shorter payload
+                prop_assert_eq!(short, Ok(header)); // D-03: no length on the wire shows that the payload is shorter
             }
         }
     }
@@ -183,7 +186,7 @@ proptest! {
         prop_assert_eq!(out[7] & 0x1f, 3 << 1);
 
         let mut bth = [0; Bth::LEN];
-        Bth::new(4, wide, wide).encode(&mut bth);
+        Bth::new(Opcode(4), wide, wide).encode(&mut bth);
         prop_assert_eq!((bth[4], bth[8]), (0, 0));
 
         let mut psp = [0; Psp::LEN];
@@ -198,7 +201,7 @@ proptest! {
         reth.encode(&mut out);
         prop_assert_eq!(Reth::decode(&mut SliceCursor::new(&out)), Ok(reth));
         let bth = Bth {
-            opcode: length as u8, solicited: flags[0], migration: flags[1], pkey: rkey as u16, dest_qp: qp,
+            opcode: Opcode(length as u8), solicited: flags[0], migration: flags[1], pkey: rkey as u16, dest_qp: qp,
             ack_request: flags[2], psn: qp ^ 1,
         };
         let mut out = [0xa5; Bth::LEN];

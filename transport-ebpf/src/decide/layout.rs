@@ -1,4 +1,4 @@
-//! What the program that decides and the test that feeds it share.
+//! The layout that the deciding program and its test share.
 
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::entry::Entry;
@@ -6,10 +6,10 @@ use transport_common::congestion::event::Event;
 use transport_common::congestion::parameters::Prepared;
 use transport_common::congestion::result::Outcome;
 
-/// Cases of a batch; a power of two.
+/// Number of cases in a batch; a power of two.
 pub(crate) const CASES: usize = 1024;
 
-/// One event, and what comes of it.
+/// One event and its result.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
@@ -21,13 +21,13 @@ pub(crate) struct Case {
     pub(crate) engine: EngineState,
     /// An [`AlgorithmId`](transport_common::congestion::algorithm::AlgorithmId).
     pub(crate) algorithm: u32,
-    /// What had to be repaired.
+    /// Repairs of the result, see `Faults`.
     pub(crate) faults: u32,
     /// The event, decoded.
     pub(crate) decoded: Event,
     /// The result before it is encoded.
     pub(crate) outcome: Outcome,
-    /// Fills the last 8 bytes.
+    /// Padding of the last 8 bytes.
     pub(crate) reserved: u32,
 }
 

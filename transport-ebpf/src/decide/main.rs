@@ -1,5 +1,5 @@
-//! The algorithms of congestion control alone, as the kernel runs them: each run decides the next case of a batch. For
-//! the test that holds the kernel's decisions and user space's together.
+//! Only the algorithms of congestion control, as the kernel runs them. Each run decides the next case of a batch.
+//! For the test that compares the kernel's decisions with those of user space.
 #![no_std]
 #![no_main]
 
@@ -13,7 +13,7 @@ use layout::{Batch, CASES};
 use transport_common::congestion::algorithm::{Algorithm, AlgorithmId};
 use transport_common::congestion::nic_time::NicTime;
 
-/// The batch at hand.
+/// The current batch.
 #[map]
 static BATCH: Array<Batch> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
@@ -21,7 +21,7 @@ static BATCH: Array<Batch> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 #[xdp]
 pub fn decide(_: XdpContext) -> u32 {
     let Some(batch) = BATCH.get_ptr_mut(0) else { return xdp_action::XDP_ABORTED };
-    // SAFETY: a valid map value; one run at a time uses it.
+    // SAFETY: a valid map value. Only one run at a time uses it.
     let batch = unsafe { &mut *batch };
     let case = &mut batch.cases[batch.next as usize & (CASES - 1)];
     batch.next = batch.next.wrapping_add(1);
@@ -40,7 +40,7 @@ fn panic(_info: &core::panic::PanicInfo) -> ! {
     loop {}
 }
 
-// SAFETY: the loader looks for this section and symbol; nothing else in the object bears the name.
+// SAFETY: the loader needs this section and symbol. Nothing else in the object has the name.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,8 +1,8 @@
 //! The raw limit of the machine: the engine and the wire without a protocol.
 //!
-//! What remains is what no transport on this datapath can do without: poll a queue, fill a frame, copy the payload
-//! out of memory and into memory, send, and count the completion where the application sees it. Nothing is
-//! checked, nothing is lost on purpose, nothing is recovered. The bench measures Tiercel against it.
+//! It contains only what every transport on this datapath needs: poll a queue, fill a frame, copy the payload out
+//! of memory and into memory, send, and count the completion where the application sees it. It checks nothing,
+//! drops nothing on purpose and recovers nothing. The bench compares Tiercel with it.
 #![no_std]
 #![no_main]
 
@@ -19,20 +19,20 @@ use layout::{
     kind,
 };
 
-/// Interface index of the loopback device: the engine's frames seem to come from there.
+/// Interface index of the loopback device, which the engine's frames have as their origin.
 const LOOPBACK: u32 = 1;
-/// Local experimental EtherType 1 of IEEE 802, as it lies in memory.
+/// Local experimental EtherType 1 of IEEE 802, in memory order.
 const ETHERTYPE: u16 = 0x88b5_u16.to_be();
 
-/// On the wire only, beside those of [`kind`]: the answer to `BOUNCE`, or to a group of `PLACE`.
+/// Only on the wire, in addition to [`kind`]: the reply to `BOUNCE`, or to a group of `PLACE`.
 const DONE: u64 = 3;
-/// On the wire only: the answer to `FETCH`.
+/// Only on the wire: the reply to `FETCH`.
 const FETCHED: u64 = 4;
 
 /// Counters between application, engine and receiver.
 #[map]
 static PAGE: Array<Page> = Array::with_max_entries(1, BPF_F_MMAPABLE);
-/// Memory that payloads come from and go to.
+/// Memory from which payloads are read and into which they are written.
 #[map]
 static BUFFER: Array<[u8; BUFFER_BYTES]> = Array::with_max_entries(BUFFERS as u32, BPF_F_MMAPABLE);
 /// The interface to send on.
@@ -54,14 +54,14 @@ struct Header {
 
 const _: () = assert!(size_of::<Header>() == FRAME_BYTES as usize);
 
-/// Attached to the interface; the engine's frames start here too.
+/// Attached to the interface. The engine's frames start here too.
 #[xdp]
 pub fn raw_wire(ctx: XdpContext) -> u32 {
-    // A page that is not there is impossible, but the verifier asks.
+    // A missing page is impossible, but the verifier requires the check.
     let Some(page) = PAGE.get_ptr(0) else { return xdp_action::XDP_ABORTED };
     // SAFETY: a valid map value of atomics.
     let page = unsafe { &*page };
-    // SAFETY: the kernel hands the program a valid context.
+    // SAFETY: the kernel passes a valid context to the program.
     let verdict = if unsafe { (*ctx.ctx).ingress_ifindex } == LOOPBACK {
         transmit(ctx.ctx, page)
     } else {
@@ -70,7 +70,7 @@ pub fn raw_wire(ctx: XdpContext) -> u32 {
     verdict.unwrap_or(xdp_action::XDP_ABORTED)
 }
 
-/// One frame of the engine: the next operation, or nothing.
+/// Processes one frame of the engine: sends the next operation, or nothing.
 #[inline(always)]
 fn transmit(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
     let sequence = page.consumer.0.load(Relaxed);
@@ -84,8 +84,8 @@ fn transmit(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
         append(ctx, sequence)?;
     }
     let header = header_of(ctx)?;
-    // Field by field: a header on the stack would be written in pieces that are not aligned, which the verifier allows in
-    // packets only.
+    // Written field by field: a header on the stack would be written in unaligned pieces, which the verifier
+    // allows only in packets.
     // SAFETY: inside the frame.
     unsafe {
         (&raw mut (*header).destination).write_unaligned([u16::MAX; 3]);
@@ -99,7 +99,7 @@ fn transmit(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
     PORT.redirect(0, 0).ok()
 }
 
-/// One frame from the network.
+/// Processes one frame from the network.
 #[inline(always)]
 fn receive(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
     let Some(header) = header_of(ctx) else { return Some(xdp_action::XDP_PASS) };
@@ -142,11 +142,11 @@ fn receive(ctx: *mut xdp_md, page: &Page) -> Option<u32> {
     }
 }
 
-/// Sends the frame back where it came from, as `kind`.
+/// Sends the frame back to its sender, as `kind`.
 #[inline(always)]
 fn answer(ctx: *mut xdp_md, kind: u64) -> Option<u32> {
     let header = header_of(ctx)?;
-    // SAFETY: inside the frame; fields are read and written without regard to alignment.
+    // SAFETY: inside the frame. Fields are read and written with any alignment.
     unsafe {
         let (destination, source) = (&raw mut (*header).destination, &raw mut (*header).source);
         let sender = source.read_unaligned();
@@ -157,34 +157,34 @@ fn answer(ctx: *mut xdp_md, kind: u64) -> Option<u32> {
     Some(xdp_action::XDP_TX)
 }
 
-/// The frame's header, if the frame is long enough.
+/// Returns the frame's header, if the frame is long enough.
 #[inline(always)]
 fn header_of(ctx: *mut xdp_md) -> Option<*mut Header> {
-    // SAFETY: the kernel hands the program a valid context.
+    // SAFETY: the kernel passes a valid context to the program.
     let (data, end) = unsafe { ((*ctx).data as usize, (*ctx).data_end as usize) };
     if data + FRAME_BYTES as usize > end { None } else { Some(data as *mut Header) }
 }
 
 #[inline(always)]
 fn resize(ctx: *mut xdp_md, delta: i32) -> Option<()> {
-    // SAFETY: the helper checks what the frame has room for.
+    // SAFETY: the helper checks the available space of the frame.
     (unsafe { bpf_xdp_adjust_tail(ctx, delta) } == 0).then_some(())
 }
 
-/// Grows the frame by the payload of operation `sequence`.
+/// Extends the frame by the payload of operation `sequence`.
 #[inline(always)]
 fn append(ctx: *mut xdp_md, sequence: u64) -> Option<()> {
     resize(ctx, PAYLOAD_BYTES as i32)?;
     let from = buffer(sequence)?;
-    // SAFETY: a buffer is longer than a payload; the helper checks the frame's bounds.
+    // SAFETY: a buffer is longer than a payload. The helper checks the frame's bounds.
     (unsafe { bpf_xdp_store_bytes(ctx, FRAME_BYTES, from.cast(), PAYLOAD_BYTES) } == 0).then_some(())
 }
 
-/// Copies the frame's payload to the place of operation `sequence`.
+/// Copies the frame's payload to the buffer of operation `sequence`.
 #[inline(always)]
 fn take(ctx: *mut xdp_md, sequence: u64) -> Option<()> {
     let to = buffer(sequence)?;
-    // SAFETY: a buffer is longer than a payload; the helper checks the frame's bounds.
+    // SAFETY: a buffer is longer than a payload. The helper checks the frame's bounds.
     (unsafe { bpf_xdp_load_bytes(ctx, FRAME_BYTES, to.cast(), PAYLOAD_BYTES) } == 0).then_some(())
 }
 
@@ -193,7 +193,7 @@ fn buffer(sequence: u64) -> Option<*mut [u8; BUFFER_BYTES]> {
     BUFFER.get_ptr_mut(sequence as u32 & (BUFFERS as u32 - 1))
 }
 
-/// Adds to a counter whose only writer we are; the sum.
+/// Adds to a counter whose only writer is this program. Returns the sum.
 #[inline(always)]
 fn add(counter: &Line, n: u64) -> u64 {
     let sum = counter.0.load(Relaxed) + n;
@@ -207,7 +207,7 @@ fn panic(_info: &core::panic::PanicInfo) -> ! {
     loop {}
 }
 
-// SAFETY: the loader looks for this section and symbol; nothing else in the object bears the name.
+// SAFETY: the loader needs this section and symbol. Nothing else in the object has the name.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

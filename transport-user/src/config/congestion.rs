@@ -1,4 +1,5 @@
-//! Congestion control in the node file: `[profile.NAME]`, `congestion` of node and connection, `[node.rate_update]`.
+//! Congestion control in the node file: `[profile.NAME]`, `congestion` of node and connection,
+//! `[node.rate_update]`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use transport_common::limits;
 
 use super::is_name;
 use super::reader::Reader;
-use crate::congestion::{Algorithms, CongestionControl, CongestionParameters, DcqcnParameters};
+use crate::congestion::{Algorithms, CongestionControl, CongestionParameters, DcqcnParameters, PROFILES};
 use crate::error::Error;
 use crate::rate_update::RateUpdateOptions;
 
 /// Profiles of a file by name.
 type Profiles = HashMap<String, CongestionParameters>;
 
-/// What congestion control of a file is named by.
+/// The names that a `congestion` table of the file can refer to.
 pub(super) struct Names<'a> {
     /// Profiles of the file.
     pub(super) profiles: Profiles,
@@ -24,21 +25,27 @@ pub(super) struct Names<'a> {
     pub(super) algorithms: &'a Algorithms,
 }
 
-/// Reads all of `[profile.NAME]`.
+/// Reads all tables `[profile.NAME]`.
 pub(super) fn read_profiles(file: &mut Reader<'_, '_>) -> Profiles {
     let read = |table: &mut Reader<'_, '_>, name: &str| {
-        let mut parameters = CongestionParameters::DEFAULT;
+        let mut parameters = CongestionParameters::AUTO;
+        if PROFILES.contains(&name) {
+            table.complain("", "every node has a profile of this name: choose another");
+        }
         if !is_name(name) {
-            table.complain("", "is no name of a profile: take letters, digits, dots, dashes and underscores");
+            table.complain(
+                "",
+                "is not a name of a profile: use letters, digits, dots, dashes and underscores",
+            );
         }
         let mut wrong =
-            read_parameters(table, CongestionParameters::NAMES, |name, text| parameters.set_own(name, text));
+            read_parameters(table, CongestionParameters::NAMES, |name, text| parameters.choose(name, text));
         table.table("dcqcn", |table| {
             let dcqcn = &mut parameters.dcqcn;
             wrong |= read_parameters(table, DcqcnParameters::NAMES, |name, text| dcqcn.set_own(name, text));
             Some(())
         });
-        // Ranges depend on one another: they are judged when all values are there.
+        // Some ranges depend on other values, so they are checked after all values are read.
         if let Err(error) = parameters.prepare()
             && !wrong
         {
@@ -49,7 +56,7 @@ pub(super) fn read_profiles(file: &mut Reader<'_, '_>) -> Profiles {
     file.named("profile", read).into_iter().collect()
 }
 
-/// Reads the parameters that a table names; true if one of them is no such quantity.
+/// Reads the parameters that a table names. Returns true if a value has the wrong form.
 fn read_parameters(
     table: &mut Reader<'_, '_>,
     names: &'static [&'static str],
@@ -66,7 +73,7 @@ fn read_parameters(
     wrong
 }
 
-/// Reads `congestion` of a node or a connection; what it leaves out comes from `base`.
+/// Reads the table `congestion` of a node or a connection. Fields that are absent come from `base`.
 pub(super) fn read(
     table: &mut Reader<'_, '_>,
     base: &CongestionControl,
@@ -86,8 +93,9 @@ pub(super) fn read(
         }
     }
     if let Some(name) = table.string("profile") {
-        match names.profiles.get(&name) {
-            Some(parameters) => control.parameters = *parameters,
+        let own = names.profiles.get(&name).copied();
+        match own.or_else(|| CongestionParameters::built_in(&name)) {
+            Some(parameters) => control.parameters = parameters,
             None => table.complain("profile", format!("there is no [profile.{name}] in this file: add it")),
         }
     }
@@ -103,7 +111,7 @@ fn unknown(name: &str, allowed: &[&str]) -> String {
     format!("\"{name}\" is unknown; allowed: {}", allowed.join(", "))
 }
 
-/// Reads `[node.rate_update]`.
+/// Reads the table `[node.rate_update]`.
 pub(super) fn read_rate_update(table: &mut Reader<'_, '_>) -> Option<RateUpdateOptions> {
     let base = RateUpdateOptions::default();
     let capacity = u64::from(EVENT_QUEUE_CAPACITY);
@@ -168,7 +176,7 @@ rx = { request_psn = 500, data_psn = 700, rsn = 1 }
         assert_eq!(node.parameters.base_delay_target, Duration::from_micros(80));
         assert_eq!((node.parameters.max_fcwnd, node.parameters.dcqcn.gain), (100.0, 0.125));
         assert_eq!((own.algorithm, own.placement, own.event_queue), (node.algorithm, Placement::User, 3));
-        // Limits of the tuning come after the profile.
+        // Limits of the tuning take precedence over the profile.
         assert_eq!((own.parameters.max_fcwnd, own.parameters.dcqcn.gain), (50.0, 0.125));
     }
 
@@ -215,7 +223,7 @@ rx = { request_psn = 500, data_psn = 700, rsn = 1 }
         let begins = [
             "line 5: profile.a.max_fcwnd: must be min_fcwnd to 2047.999 packets",
             "line 7: profile.b.delay_select: must be full or fabric unless synchronised_clocks is true",
-            "line 9: profile.c.base_delay_target: \"25\" is no duration",
+            "line 9: profile.c.base_delay_target: \"25\" is not a duration",
             "line 10: profile.c.window: unknown field; allowed here: max_fcwnd",
             "line 11: profile.d.dcqcn.fast_recovery_steps: must be 1 to 255",
             "line 14: node.congestion.algorithm: \"bbr\" is unknown; allowed: swift, dcqcn, newreno, fixed",

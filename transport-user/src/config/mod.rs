@@ -1,4 +1,4 @@
-//! The node file: what a node is, and its static connections.
+//! The node file: the configuration of a node, and its static connections.
 //!
 //! ```toml
 //! [node]
@@ -15,8 +15,8 @@
 //! tx = { request_psn = 100, data_psn = 300, rsn = 1 }
 //! rx = { request_psn = 500, data_psn = 700, rsn = 1 }
 //!
-//! [connection.congestion]           # also [node.congestion], for all connections that say nothing else
-//! algorithm = "swift"               # swift, dcqcn, newreno, fixed, or one of the program's own
+//! [connection.congestion]           # also [node.congestion], the default of all connections
+//! algorithm = "swift"               # swift, dcqcn, newreno, fixed, or a custom algorithm of the program
 //! placement = "kernel"              # constant, kernel, user
 //! profile   = "rack"
 //!
@@ -24,11 +24,11 @@
 //! base_delay_target = "20us"
 //! max_fcwnd = 128
 //!
-//! [node.rate_update]                # of the rate update engine in user space
+//! [node.rate_update]                # options of the rate update engine in user space
 //! thresholds = [256, 512, 768]
 //! ```
 //!
-//! Every field is checked, and every mistake of a file is reported at once, with its line.
+//! Every field is checked. All mistakes of a file are reported together, each with its line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display};
@@ -58,15 +58,15 @@ use crate::node::NodeOptions;
 use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
 use crate::rate_update::RateUpdateOptions;
 
-/// TCP port of the connection manager unless the file names another.
+/// Default TCP port of the connection manager.
 pub const DEFAULT_CONTROL_PORT: u16 = 4792;
-/// Largest node file; anything longer is not one.
+/// Largest size of a node file, bytes. A larger file is not read.
 const LARGEST_FILE: u64 = 1 << 20;
-/// Smallest and largest MTU in bytes: IPv6's minimum, and the largest a live frame carries.
+/// Smallest and largest MTU in bytes: the minimum of IPv6, and the largest MTU of an interface for native XDP.
 const MTU_RANGE: (u64, u64) = (1280, 3498);
-/// Longest name of an interface in Linux, without the final zero.
+/// Longest name of an interface in Linux, bytes, without the final zero.
 const LONGEST_INTERFACE: usize = 15;
-/// Longest name of a node; its socket's path must fit 108 bytes.
+/// Longest name of a node, bytes. The path of its socket must fit 108 bytes.
 const LONGEST_NAME: usize = 64;
 
 /// A whole node file.
@@ -74,61 +74,61 @@ const LONGEST_NAME: usize = 64;
 pub struct NodeFile {
     /// The node itself.
     pub node: NodeSection,
-    /// Connections set up by other means than the connection manager, in the file's order.
+    /// Static connections, which are set up without the connection manager, in the order of the file.
     pub connections: Vec<StaticConnection>,
-    /// Parameters of congestion control by name.
+    /// Profiles: parameters of congestion control by name.
     pub profiles: BTreeMap<String, CongestionParameters>,
 }
 
-/// `[node]`.
+/// The table `[node]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeSection {
     /// Interface to attach to.
     pub interface: String,
-    /// Own address: where Falcon packets and the connection manager's peers arrive.
+    /// The node's address, for Falcon packets and for the connection manager.
     pub address: IpAddr,
-    /// IP MTU in bytes; the interface's when absent.
+    /// IP MTU in bytes. If absent, the node uses the MTU of the interface.
     pub mtu: Option<u32>,
-    /// Whether to use the card's receive timestamps; where there are any when absent.
+    /// Whether to use the card's receive timestamps. If absent, the node uses them where they are available.
     pub hardware_timestamps: Option<bool>,
-    /// Name of the node and of its socket; the interface's name when absent.
+    /// Name of the node and of its socket. If the file has none, this is the name of the interface.
     pub name: String,
     /// TCP port of the connection manager.
     pub control_port: u16,
-    /// Tuning of connections that bring none of their own.
+    /// Tuning of connections that have no tuning of their own.
     pub tuning: Tuning,
     /// The rate update engine in user space.
     pub rate_update: RateUpdateOptions,
 }
 
-/// `[[connection]]`: everything both ends have agreed on by other means.
+/// The table `[[connection]]`: a connection on which both ends agree without the connection manager.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StaticConnection {
-    /// What the peer writes into packets to us.
+    /// CID that the peer writes into packets to us.
     pub local_cid: Cid,
-    /// What we write into packets to the peer.
+    /// CID that we write into packets to the peer.
     pub peer_cid: Cid,
-    /// The peer's address, of the same family as the node's.
+    /// The peer's address, of the same IP version as the node's.
     pub peer_address: IpAddr,
     /// The peer's MAC address, or the next hop's.
     pub peer_mac: Mac,
-    /// Requests are delivered and completed in RSN order.
+    /// Whether requests are delivered and completed in RSN order.
     pub ordered: bool,
     /// The security association.
     pub security: Security,
-    /// Destination function expected in packets to us (D-15).
+    /// Destination function that packets to us must have (D-15).
     pub local_function: u32,
-    /// Destination function written into packets to the peer.
+    /// Destination function that we write into packets to the peer.
     pub peer_function: u32,
-    /// First sequence numbers we send with.
+    /// First sequence numbers of our packets.
     pub tx: Initial,
-    /// First sequence numbers the peer sends with.
+    /// First sequence numbers of the peer's packets.
     pub rx: Initial,
     /// Tuning of this end.
     pub tuning: Tuning,
 }
 
-/// `security` of a static connection, in plaintext mode (D-83).
+/// The table `security` of a static connection, in plaintext mode (D-83).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Security {
     /// SPI of packets we send.
@@ -137,38 +137,38 @@ pub struct Security {
     pub rx_spi: Spi,
     /// Whether a UDP checksum is sent (D-91).
     pub checksum: bool,
-    /// First Remote Time in picoseconds, when known (D-87).
+    /// First Remote Time in picoseconds, if known (D-87).
     pub remote_time: Option<u64>,
 }
 
 /// Why a node file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read at all.
+    /// The file cannot be read.
     #[error("cannot read the node file {}: {source}; check the path given to --config", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         source: std::io::Error,
     },
-    /// It is too long to be one.
-    #[error("{} is larger than 1 MiB and thus no node file; check the path given to --config", .0.display())]
+    /// The file is too large for a node file.
+    #[error("{} is not a node file: it is larger than 1 MiB; check the path given to --config", .0.display())]
     TooLong(PathBuf),
-    /// It is not one.
-    #[error("{} is not a text file (UTF-8) and thus no node file; check the path given to --config", .0.display())]
+    /// The file is not a text file.
+    #[error("{} is not a text file (UTF-8), so it is not a node file; check the path given to --config", .0.display())]
     NotText(PathBuf),
-    /// It holds mistakes.
+    /// The file has mistakes.
     #[error("{} cannot be used:\n{}", path.display(), Lines(path, complaints))]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// All of them, by line.
+        /// All mistakes, sorted by line.
         complaints: Vec<Complaint>,
     },
 }
 
-/// Complaints, one a line, each starting with the file's name.
+/// Complaints, one per line, each with the name of the file in front.
 struct Lines<'a>(&'a Path, &'a [Complaint]);
 
 impl Display for Lines<'_> {
@@ -185,15 +185,15 @@ impl NodeFile {
     /// Reads and checks a file that names built-in algorithms only.
     ///
     /// # Errors
-    /// Unreadable, too long, or every mistake in it at once.
+    /// The file is unreadable, too large, not text, or has mistakes. The error has all mistakes.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         Self::load_with(path, &Algorithms::new())
     }
 
-    /// [`load`](Self::load) for a node that has these algorithms.
+    /// Reads and checks a file for a node that has these algorithms.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// As for [`load`](Self::load).
     pub fn load_with(path: &Path, algorithms: &Algorithms) -> Result<Self, FileError> {
         let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(unreadable)?.len() > LARGEST_FILE {
@@ -205,18 +205,18 @@ impl NodeFile {
             .map_err(|complaints| FileError::Invalid { path: path.to_owned(), complaints })
     }
 
-    /// Checks the text of a file that names built-in algorithms only.
+    /// Reads and checks the text of a file that names built-in algorithms only.
     ///
     /// # Errors
-    /// Every mistake in it, by line.
+    /// All mistakes in the text, sorted by line.
     pub fn parse(source: &str) -> Result<Self, Vec<Complaint>> {
         Self::parse_with(source, &Algorithms::new())
     }
 
-    /// [`parse`](Self::parse) for a node that has these algorithms.
+    /// Reads and checks the text of a file for a node that has these algorithms.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// As for [`parse`](Self::parse).
     pub fn parse_with(source: &str, algorithms: &Algorithms) -> Result<Self, Vec<Complaint>> {
         let mut complaints = Complaints::new(source);
         let (document, errors) = DeTable::parse_recoverable(source);
@@ -225,7 +225,8 @@ impl NodeFile {
             complaints.add(at, "", format!("not TOML: {}", error.message()));
         }
         if complaints.len() > 0 {
-            return Err(complaints.into_sorted()); // what follows from a broken syntax is only noise
+            // Further complaints would only be consequences of the wrong syntax.
+            return Err(complaints.into_sorted());
         }
         let mut file = Reader::new(document.get_ref(), "", 0..0, &mut complaints);
         let names = Names { profiles: congestion::read_profiles(&mut file), algorithms };
@@ -250,7 +251,7 @@ impl NodeFile {
 }
 
 impl NodeSection {
-    /// The node itself, as a file of nothing else would describe it.
+    /// Returns the section with this interface and address, and with defaults for everything else.
     pub fn new(interface: String, address: IpAddr) -> Self {
         let name = interface.clone();
         Self {
@@ -265,7 +266,7 @@ impl NodeSection {
         }
     }
 
-    /// What the node is brought up with.
+    /// Returns the options with which the node is brought up.
     pub fn options(&self) -> NodeOptions {
         NodeOptions {
             mtu: self.mtu,
@@ -289,7 +290,7 @@ impl NodeSection {
         let is_interface =
             |name: &str| !name.is_empty() && name.len() <= LONGEST_INTERFACE && !name.contains(['/', ' ']);
         if interface.as_deref().is_some_and(|name| !is_interface(name)) {
-            table.complain("interface", "is no name of an interface: take one that `ip link` shows");
+            table.complain("interface", "is not the name of an interface: use a name that `ip link` shows");
         }
         if name.as_deref().is_some_and(|name| !is_name(name)) {
             table.complain(
@@ -312,7 +313,7 @@ impl NodeSection {
     }
 }
 
-/// The tables `congestion` and `tuning` of a node or a connection; what they leave out comes from `base`.
+/// Reads the tables `congestion` and `tuning` of a node or a connection. Fields that are absent come from `base`.
 fn read_tuning(table: &mut Reader<'_, '_>, mut base: Tuning, names: &Names<'_>) -> Tuning {
     let congestion = |table: &mut Reader<'_, '_>| -> Option<CongestionControl> {
         Some(congestion::read(table, &base.congestion, names))
@@ -321,7 +322,7 @@ fn read_tuning(table: &mut Reader<'_, '_>, mut base: Tuning, names: &Names<'_>) 
     table.table("tuning", |table| Some(tuning::read(table, base))).unwrap_or(base)
 }
 
-/// Whether `name` can name a node, and with it a file.
+/// Returns whether `name` can be the name of a node. The name is also a part of a file name.
 pub fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= LONGEST_NAME && !name.starts_with('.') && name.chars().all(plain)
@@ -362,10 +363,10 @@ impl StaticConnection {
         }
         match (own_address, peer_address) {
             (Some(own), Some(peer)) if own == peer => {
-                table.complain("peer_address", "is this node's own address: write the peer's");
+                table.complain("peer_address", "is the address of this node: write the peer's address");
             }
             (Some(own), Some(peer)) if own.is_ipv4() != peer.is_ipv4() => {
-                table.complain("peer_address", format!("must be of the same family as node.address ({own})"));
+                table.complain("peer_address", format!("must have the IP version of node.address ({own})"));
             }
             _ => {}
         }
@@ -385,7 +386,7 @@ impl StaticConnection {
     }
 }
 
-/// Complains when another connection of the file has the CID, or its slot in the connection table.
+/// Complains if another connection of the file has the same CID, or the same slot in the connection table.
 fn check_slot(table: &mut Reader<'_, '_>, cid: Cid, owners: &mut HashMap<u32, (Cid, usize)>, number: usize) {
     let slots = CONNECTIONS as u32;
     let (other, owner) = *owners.entry(cid.0 % slots).or_insert((cid, number));
@@ -393,10 +394,10 @@ fn check_slot(table: &mut Reader<'_, '_>, cid: Cid, owners: &mut HashMap<u32, (C
         return;
     }
     let text = if other == cid {
-        format!("{} is taken by connection[{owner}]: each connection needs its own", cid.0)
+        format!("{} is used by connection[{owner}]: each connection needs its own CID", cid.0)
     } else {
         format!(
-            "{} shares table slot {} with CID {} of connection[{owner}]: choose one with another remainder by {slots}",
+            "{} shares table slot {} with CID {} of connection[{owner}]: choose a CID with another remainder modulo {slots}",
             cid.0,
             cid.0 % slots,
             other.0
@@ -417,7 +418,8 @@ fn read_initial(table: &mut Reader<'_, '_>) -> Option<Initial> {
 }
 
 impl StaticConnection {
-    /// What the node opens it with; `max_segment` in bytes where the peer's is known.
+    /// Returns the options with which the node opens the connection. `max_segment` is the bound in bytes on which
+    /// both ends agreed, if they did.
     pub fn to_open(&self, local_cid: LocalCid, max_segment: Option<u32>) -> OpenConnection {
         OpenConnection {
             local_cid,
@@ -449,7 +451,7 @@ impl Security {
             Some("psp") => table.complain("mode", "\"psp\" is not available yet; use \"plaintext\""),
             Some(other) => table.complain("mode", format!("\"{other}\" is unknown; allowed: \"plaintext\"")),
         }
-        // 0 means "not configured" and rejects every packet (F-9.2.2.3-8).
+        // SPI 0 means "not configured": every packet would be rejected (F-9.2.2.3-8).
         let mut spi = |name, example| {
             let value = table.integer(name, 1, u64::from(u32::MAX));
             table.require(name, value, example).map(|value| Spi(value as u32))

@@ -1,4 +1,4 @@
-//! A table of a TOML file that is read field by field and collects every complaint with its line.
+//! Reads a table of a TOML file field by field, and collects all complaints, each with its line.
 
 use std::fmt::{self, Display};
 use std::net::IpAddr;
@@ -12,14 +12,14 @@ use toml::de::{DeInteger, DeTable, DeValue};
 use crate::mac::Mac;
 use crate::quantity::{format_duration, parse_duration};
 
-/// One thing that is wrong with a file.
+/// One mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complaint {
     /// Line, from 1.
     pub line: usize,
-    /// Full name of the field, such as `connection[2].tx.rsn`; empty for an error of the syntax.
+    /// Full name of the field, such as `connection[2].tx.rsn`. Empty for a syntax error.
     pub field: String,
-    /// What is wrong, what is allowed and what to do.
+    /// The text: what is wrong, what is allowed and what to do.
     pub text: String,
 }
 
@@ -43,13 +43,13 @@ impl<'s> Complaints<'s> {
         Self { source, list: Vec::new() }
     }
 
-    /// Adds one that stands at byte `at` of the file.
+    /// Adds a complaint about byte `at` of the file.
     pub(super) fn add(&mut self, at: usize, field: impl Into<String>, text: impl Into<String>) {
         let line = 1 + self.source.bytes().take(at).filter(|byte| *byte == b'\n').count();
         self.list.push(Complaint { line, field: field.into(), text: text.into() });
     }
 
-    /// All of them, by line.
+    /// Returns all complaints, sorted by line.
     pub(super) fn into_sorted(mut self) -> Vec<Complaint> {
         self.list.sort_by_key(|complaint| complaint.line);
         self.list
@@ -60,7 +60,7 @@ impl<'s> Complaints<'s> {
     }
 }
 
-/// A table, read field by field. [`Reader::finish`] complains about the fields nobody asked for.
+/// A table that is read field by field. [`Reader::finish`] complains about the fields that were not read.
 pub(super) struct Reader<'c, 's> {
     table: &'s DeTable<'s>,
     path: String,
@@ -70,7 +70,7 @@ pub(super) struct Reader<'c, 's> {
 }
 
 impl<'c, 's> Reader<'c, 's> {
-    /// `path` names the table: empty for the file itself.
+    /// Starts to read a table. `path` is its name, empty for the file itself.
     pub(super) fn new(
         table: &'s DeTable<'s>,
         path: impl Into<String>,
@@ -89,14 +89,14 @@ impl<'c, 's> Reader<'c, 's> {
         self.table.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value)
     }
 
-    /// Complains about field `name`, at its line when it is there, else at the table's.
+    /// Complains about field `name`, at the line of the field, or at the table's line if the field is absent.
     pub(super) fn complain(&mut self, name: &str, text: impl Into<String>) {
         let place = self.table.iter().find(|(key, _)| key.get_ref() == name).map(|(key, _)| key.span().start);
         let field = self.full_name(name);
         self.complaints.add(place.unwrap_or(self.span.start), field, text);
     }
 
-    /// Complains that a field is missing unless `value` is there.
+    /// Returns `value`. Complains that the field is missing if the table does not have it.
     pub(super) fn require<T>(&mut self, name: &'static str, value: Option<T>, example: &str) -> Option<T> {
         if value.is_none() && !self.table.iter().any(|(key, _)| key.get_ref() == name) {
             self.complain(name, format!("missing: add a line such as `{name} = {example}`"));
@@ -104,7 +104,7 @@ impl<'c, 's> Reader<'c, 's> {
         value
     }
 
-    /// Any value, read by `read`, which answers with a complaint when it cannot.
+    /// Reads a value with `read`, which returns the text of a complaint if the value is wrong.
     fn value<T>(
         &mut self,
         name: &'static str,
@@ -119,19 +119,19 @@ impl<'c, 's> Reader<'c, 's> {
         }
     }
 
-    /// A string.
+    /// Reads a string.
     pub(super) fn string(&mut self, name: &'static str) -> Option<String> {
         self.value(name, |value| text(value, "a string in quotes").map(str::to_owned))
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub(super) fn boolean(&mut self, name: &'static str) -> Option<bool> {
         self.value(name, |value| {
             value.as_bool().ok_or_else(|| format!("is {}; allowed: true or false", kind(value)))
         })
     }
 
-    /// A whole number in `low..=high`; hexadecimal as TOML writes it.
+    /// Reads a whole number in `low..=high`, in any notation of TOML (decimal, `0x`, `0o`, `0b`).
     pub(super) fn integer(&mut self, name: &'static str, low: u64, high: u64) -> Option<u64> {
         self.value(name, |value| {
             let allowed = format!("allowed: a whole number from {low} to {high}");
@@ -145,7 +145,7 @@ impl<'c, 's> Reader<'c, 's> {
         })
     }
 
-    /// A whole number or a decimal fraction in `low..=high`.
+    /// Reads a whole number or a decimal fraction in `low..=high`.
     pub(super) fn number(&mut self, name: &'static str, low: f64, high: f64) -> Option<f64> {
         self.value(name, |value| {
             let allowed = format!("allowed: a number from {low} to {high}");
@@ -162,7 +162,7 @@ impl<'c, 's> Reader<'c, 's> {
         })
     }
 
-    /// A duration in `low..=high`.
+    /// Reads a duration in `low..=high`.
     pub(super) fn duration(&mut self, name: &'static str, low: Duration, high: Duration) -> Option<Duration> {
         self.value(name, |value| {
             let allowed = format!(
@@ -180,21 +180,21 @@ impl<'c, 's> Reader<'c, 's> {
         })
     }
 
-    /// The address of one host, IPv4 or IPv6.
+    /// Reads the address of one host, IPv4 or IPv6.
     pub(super) fn address(&mut self, name: &'static str) -> Option<IpAddr> {
         self.value(name, |value| {
             let written = text(value, "an address in quotes")?;
             let address: IpAddr = written.parse().map_err(|_| {
-                format!("\"{written}\" is no IP address: write one such as \"10.7.0.1\" or \"fd00::1\", without prefix length")
+                format!("\"{written}\" is not an IP address: write one such as \"10.7.0.1\" or \"fd00::1\", without prefix length")
             })?;
             if address.is_unspecified() || address.is_multicast() {
-                return Err(format!("{address} is not the address of one host: write the interface's own"));
+                return Err(format!("{address} is not the address of one host: write the address of an interface"));
             }
             Ok(address)
         })
     }
 
-    /// A MAC address of one host.
+    /// Reads the MAC address of one host.
     pub(super) fn mac(&mut self, name: &'static str) -> Option<Mac> {
         self.value(name, |value| {
             let mac: Mac =
@@ -202,11 +202,13 @@ impl<'c, 's> Reader<'c, 's> {
             if is_host(mac) {
                 return Ok(mac);
             }
-            Err(format!("\"{mac}\" is not the address of one host: take the one `ip link` shows at the peer"))
+            Err(format!(
+                "\"{mac}\" is not the address of one host: use the one that `ip link` shows at the peer"
+            ))
         })
     }
 
-    /// A string, number or truth value as it is written, without quotes.
+    /// Reads a string, a number or a truth value as text, without quotes.
     pub(super) fn written(&mut self, name: &'static str) -> Option<String> {
         self.value(name, |value| match value {
             DeValue::String(text) => Ok(text.to_string()),
@@ -217,7 +219,7 @@ impl<'c, 's> Reader<'c, 's> {
         })
     }
 
-    /// An array of `N` whole numbers in `low..=high`.
+    /// Reads an array of `N` whole numbers in `low..=high`.
     pub(super) fn integers<const N: usize>(
         &mut self,
         name: &'static str,
@@ -237,7 +239,7 @@ impl<'c, 's> Reader<'c, 's> {
         })
     }
 
-    /// A table whose entries are tables with names of the user's choice (`[name.ANY]`), each read by `read`.
+    /// Reads a table of tables whose names the user chooses (`[name.ANY]`), each with `read`.
     pub(super) fn named<T>(
         &mut self,
         name: &'static str,
@@ -263,7 +265,7 @@ impl<'c, 's> Reader<'c, 's> {
         all
     }
 
-    /// A table inside this one, read by `read`.
+    /// Reads a table inside this one with `read`.
     pub(super) fn table<T>(
         &mut self,
         name: &'static str,
@@ -277,7 +279,7 @@ impl<'c, 's> Reader<'c, 's> {
         self.nested(name, table, value.span(), read)
     }
 
-    /// An array of tables (`[[name]]`), each read by `read`; missing counts as empty.
+    /// Reads an array of tables (`[[name]]`), each with `read`. A missing array counts as empty.
     pub(super) fn tables<T>(
         &mut self,
         name: &'static str,
@@ -317,7 +319,7 @@ impl<'c, 's> Reader<'c, 's> {
         value
     }
 
-    /// Complains about every field that no method asked for.
+    /// Complains about every field that was not read.
     pub(super) fn finish(self) {
         for (key, _) in self.table {
             let name = key.get_ref();
@@ -331,7 +333,7 @@ impl<'c, 's> Reader<'c, 's> {
     }
 }
 
-/// Whether a MAC address can be that of one host: not zero, no group.
+/// Returns whether a MAC address can be that of one host: not zero, and not a group address.
 pub(crate) fn is_host(mac: Mac) -> bool {
     mac.0[0] & 1 == 0 && mac.0 != [0; 6]
 }
@@ -340,7 +342,7 @@ fn text<'s>(value: &'s DeValue<'s>, wanted: &str) -> Result<&'s str, String> {
     value.as_str().ok_or_else(|| format!("is {}; allowed: {wanted}", kind(value)))
 }
 
-/// A whole number in decimal digits, however it is written.
+/// Returns a whole number in decimal digits, whatever its notation.
 fn decimal(integer: &DeInteger<'_>) -> Result<String, String> {
     match integer.radix() {
         10 => Ok(integer.as_str().to_owned()),
@@ -350,7 +352,7 @@ fn decimal(integer: &DeInteger<'_>) -> Result<String, String> {
     }
 }
 
-/// A TOML type with its article.
+/// Returns the name of a value's TOML type, with its article.
 fn kind(value: &DeValue<'_>) -> String {
     let name = value.type_str();
     let article = if name.starts_with(['a', 'i']) { "an" } else { "a" };

@@ -1,4 +1,4 @@
-//! Node files, good and bad; the messages are part of what is tested.
+//! Tests with good and bad node files. They also check the messages.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const GOOD: &str = r#"
 interface = "veth0"
 address   = "10.7.0.1"            # or IPv6
 [[connection]]
-local_cid = 5                     # what the peer writes into packets to us
+local_cid = 5                     # CID that the peer writes into packets to us
 peer_cid  = 10
 peer_address = "10.7.0.2"
 peer_mac     = "02:00:00:00:00:02"
@@ -18,15 +18,31 @@ tx = { request_psn = 100, data_psn = 300, rsn = 1 }
 rx = { request_psn = 500, data_psn = 700, rsn = 1 }
 "#;
 
-/// The complaints about a file, as people see them.
+/// Returns the complaints about a file as text.
 fn complaints(source: &str) -> Vec<String> {
     NodeFile::parse(source).expect_err("the file is wrong").iter().map(ToString::to_string).collect()
 }
 
-/// [`GOOD`] with one line replaced.
+/// Returns [`GOOD`] with one text replaced.
 fn with(old: &str, new: &str) -> String {
     assert!(GOOD.contains(old), "{old}");
     GOOD.replace(old, new)
+}
+
+/// The example node file that the Debian package installs.
+const EXAMPLE: &str = include_str!("../../examples/node.toml");
+
+#[test]
+fn the_installed_example_is_good_as_it_is_and_with_all_that_it_shows() {
+    let plain = NodeFile::parse(EXAMPLE).unwrap();
+    assert_eq!(plain.node, NodeSection::new("eth1".into(), "192.0.2.1".parse().unwrap()));
+    // Tells a setting that is commented out from a sentence.
+    let setting = |line: &&str| line.starts_with('[') || line.split_whitespace().nth(1) == Some("=");
+    let shown: Vec<&str> =
+        EXAMPLE.lines().map(|line| line.strip_prefix("# ").filter(setting).unwrap_or(line)).collect();
+    let all = NodeFile::parse(&shown.join("\n")).unwrap();
+    assert_eq!((all.connections.len(), all.profiles.len()), (1, 1));
+    assert_eq!((all.node.mtu, all.node.control_port), (Some(1500), DEFAULT_CONTROL_PORT));
 }
 
 #[test]
@@ -125,14 +141,14 @@ transaction_timeout = "1h"
 "#;
     let expected = [
         "line 2: node.address: missing: add a line such as `address = \"10.7.0.1\"`",
-        "line 3: node.interface: is no name of an interface: take one that `ip link` shows",
+        "line 3: node.interface: is not the name of an interface: use a name that `ip link` shows",
         "line 4: node.adress: unknown field; allowed here: interface, address, mtu, hardware_timestamps, name, control_port, congestion, tuning, rate_update",
         "line 5: node.mtu: 9000 is out of range; allowed: a whole number from 1280 to 3498",
         "line 6: connection[1].rx: missing: add a line such as `rx = { request_psn = 100, data_psn = 300, rsn = 1 }`",
         "line 7: connection[1].local_cid: 16777216 is out of range; allowed: a whole number from 1 to 16777215",
         "line 8: connection[1].peer_cid: -1 is out of range; allowed: a whole number from 0 to 16777215",
-        "line 9: connection[1].peer_address: \"10.7.0.2/24\" is no IP address: write one such as \"10.7.0.1\" or \"fd00::1\", without prefix length",
-        "line 10: connection[1].peer_mac: \"ff:ff:ff:ff:ff:ff\" is not the address of one host: take the one `ip link` shows at the peer",
+        "line 9: connection[1].peer_address: \"10.7.0.2/24\" is not an IP address: write one such as \"10.7.0.1\" or \"fd00::1\", without prefix length",
+        "line 10: connection[1].peer_mac: \"ff:ff:ff:ff:ff:ff\" is not the address of one host: use the one that `ip link` shows at the peer",
         "line 11: connection[1].ordered: is a string; allowed: true or false",
         "line 12: connection[1].security.tx_spi: 0 is out of range; allowed: a whole number from 1 to 4294967295",
         "line 12: connection[1].security.rx_spi: missing: add a line such as `rx_spi = 2`",
@@ -143,7 +159,7 @@ transaction_timeout = "1h"
         "line 16: connection[1].tuning.min_fcwnd: 0 is out of range; allowed: a number from 0.0009765625 to 2047.9990234375",
         "line 17: connection[1].tuning.ar_percent: 101 is out of range; allowed: a whole number from 0 to 100",
         "line 18: connection[1].tuning.rnr_code: 32 is out of range; allowed: a whole number from 0 to 31",
-        "line 19: connection[1].tuning.transaction_timeout: \"1h\" is no duration: write a number and a unit, such as \"8us\" or \"1.5ms\"",
+        "line 19: connection[1].tuning.transaction_timeout: \"1h\" is not a duration: write a number and a unit, such as \"8us\" or \"1.5ms\"",
     ];
     let found = complaints(source);
     let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
@@ -170,13 +186,13 @@ fn two_connections_cannot_share_a_cid_or_its_slot() {
     let same = format!("{GOOD}[[connection]]{second}");
     assert_eq!(
         complaints(&same),
-        ["line 16: connection[2].local_cid: 5 is taken by connection[1]: each connection needs its own"]
+        ["line 16: connection[2].local_cid: 5 is used by connection[1]: each connection needs its own CID"]
     );
     let slot = format!("{GOOD}[[connection]]{}", second.replace("local_cid = 5", "local_cid = 261"));
     assert_eq!(
         complaints(&slot),
         [
-            "line 16: connection[2].local_cid: 261 shares table slot 5 with CID 5 of connection[1]: choose one with another remainder by 256"
+            "line 16: connection[2].local_cid: 261 shares table slot 5 with CID 5 of connection[1]: choose a CID with another remainder modulo 256"
         ]
     );
 }
@@ -185,11 +201,11 @@ fn two_connections_cannot_share_a_cid_or_its_slot() {
 fn a_peer_is_another_host_of_the_same_family() {
     assert_eq!(
         complaints(&with("\"10.7.0.2\"", "\"10.7.0.1\"")),
-        ["line 8: connection[1].peer_address: is this node's own address: write the peer's"]
+        ["line 8: connection[1].peer_address: is the address of this node: write the peer's address"]
     );
     assert_eq!(
         complaints(&with("\"10.7.0.2\"", "\"fd00::2\"")),
-        ["line 8: connection[1].peer_address: must be of the same family as node.address (10.7.0.1)"]
+        ["line 8: connection[1].peer_address: must have the IP version of node.address (10.7.0.1)"]
     );
 }
 

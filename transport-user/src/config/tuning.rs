@@ -1,4 +1,4 @@
-//! `[connection.tuning]`: the numbers of a connection that this end may choose alone.
+//! `[connection.tuning]`: the parameters of a connection that one end chooses without the other.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::reader::Reader;
 use crate::congestion::CongestionParameters;
 use crate::parameters::Tuning;
 
-/// Reads a `tuning` table; what it leaves out comes from `base`. Complaints go to the reader.
+/// Reads a `tuning` table. Fields that are absent come from `base`. Complaints go to the reader.
 pub(super) fn read(table: &mut Reader<'_, '_>, base: Tuning) -> Tuning {
     let mut tuning = read_connection(table, base);
     let parameters = &mut tuning.congestion.parameters;
     read_limits(table, parameters);
-    // What was wrong before has been complained about where it stands.
+    // If `base` is already wrong, the complaint was made where it was read.
     if let Err(error) = parameters.prepare()
         && base.congestion.parameters.prepare().is_ok()
     {
@@ -24,7 +24,7 @@ pub(super) fn read(table: &mut Reader<'_, '_>, base: Tuning) -> Tuning {
     tuning
 }
 
-/// The limits of congestion control that `tuning` names; they come after a profile.
+/// Reads the limits of congestion control in a `tuning` table. They take precedence over a profile.
 fn read_limits(table: &mut Reader<'_, '_>, parameters: &mut CongestionParameters) {
     let p = parameters;
     p.min_fcwnd = packets(table, "min_fcwnd", p.min_fcwnd);
@@ -34,7 +34,7 @@ fn read_limits(table: &mut Reader<'_, '_>, parameters: &mut CongestionParameters
     p.min_rto = duration(table, "min_rto", limits::RTO, p.min_rto);
 }
 
-/// Complains about a minimum, start and maximum that contradict each other.
+/// Complains about a minimum, an initial value and a maximum that contradict each other.
 fn check_order(table: &mut Reader<'_, '_>, tuning: &Tuning) {
     let limits = &tuning.congestion.parameters;
     if !(limits.min_fcwnd..=limits.max_fcwnd).contains(&tuning.fcwnd) {
@@ -61,7 +61,7 @@ fn read_connection(table: &mut Reader<'_, '_>, base: Tuning) -> Tuning {
         rto: duration(table, "rto", limits::RTO, base.rto),
         request_window: count(table, "request_transmit_window", limits::REQUEST_WINDOW, base.request_window),
         data_window: count(table, "data_transmit_window", limits::DATA_WINDOW, base.data_window),
-        // D-46: no attempts at all is legal.
+        // D-46: 0 attempts are legal.
         max_retransmit_attempts: count(
             table,
             "max_retransmit_attempts",
@@ -97,7 +97,7 @@ fn duration(table: &mut Reader<'_, '_>, name: &'static str, limit: Limit, defaul
     table.duration(name, least, most).unwrap_or(default)
 }
 
-/// A fabric window.
+/// Reads a fabric window, in packets.
 fn packets(table: &mut Reader<'_, '_>, name: &'static str, default: f64) -> f64 {
     let packets = |raw: u64| raw as f64 / f64::from(1 << Fcwnd::FRACTION_BITS);
     table.number(name, packets(limits::FCWND.least), packets(limits::FCWND.most)).unwrap_or(default)

@@ -1,4 +1,4 @@
-//! The algorithms of a node by name: those built in, and those of one's own.
+//! The algorithms of a node by name: built-in and custom ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,12 +9,12 @@ use transport_common::congestion::algorithm::{Algorithm, AlgorithmId};
 use super::AlgorithmChoice;
 use crate::error::Error;
 
-/// An algorithm of one's own, as the node holds it.
+/// A custom algorithm, shared by the node and its rate update engine.
 pub(crate) type SharedAlgorithm = Arc<dyn Algorithm + Send + Sync>;
 
-/// The algorithms that connections of a node may choose by name: those built in, which every node knows, and those of
-/// one's own that were added. A node is brought up with them
-/// ([`NodeOptions::algorithms`](crate::NodeOptions::algorithms)), a node file is read with them
+/// The algorithms that connections of a node may select by name: the built-in ones, which every node has, and the
+/// custom ones that were added. They are options of a node
+/// ([`NodeOptions::algorithms`](crate::NodeOptions::algorithms)). Reading a node file needs them as well
 /// ([`NodeFile::load_with`](crate::config::NodeFile::load_with)).
 ///
 /// ```
@@ -42,12 +42,12 @@ pub struct Algorithms {
 }
 
 impl Algorithms {
-    /// Those built in.
+    /// Returns the built-in algorithms.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// These and one of one's own, under its [`name`](Algorithm::name).
+    /// Adds a custom algorithm under its [`name`](Algorithm::name).
     ///
     /// # Errors
     /// [`Error::AlgorithmName`].
@@ -65,29 +65,30 @@ impl Algorithms {
         Ok(AlgorithmChoice::Custom(name))
     }
 
-    /// The algorithm of this name.
+    /// Returns the algorithm with this name.
     pub fn find(&self, name: &str) -> Option<AlgorithmChoice> {
         let own = || self.own.get_key_value(name).map(|(name, _)| AlgorithmChoice::Custom(name));
         AlgorithmId::from_name(name).map(AlgorithmChoice::BuiltIn).or_else(own)
     }
 
-    /// All names: those built in, then one's own by the alphabet.
+    /// Returns all names: first the built-in algorithms, then the custom ones in alphabetical order.
     pub fn names(&self) -> Vec<&'static str> {
         AlgorithmId::ALL.map(AlgorithmId::name).into_iter().chain(self.own.keys().copied()).collect()
     }
 
-    /// One of one's own.
+    /// Returns the custom algorithm with this name.
     pub(crate) fn own(&self, name: &str) -> Option<SharedAlgorithm> {
         self.own.get(name).cloned()
     }
 }
 
-/// Whether people can write it on a command line and in a node file: letters, digits, dashes, underscores.
+/// Returns whether a name can be written on a command line and in a node file: letters, digits, dashes,
+/// underscores.
 fn is_algorithm_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// The names.
+/// Shows the names.
 impl fmt::Debug for Algorithms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.names()).finish()

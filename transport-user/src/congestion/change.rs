@@ -1,12 +1,13 @@
-//! A change of congestion control by names, as it comes from a command line.
+//! A change of congestion control by names, for example from a command line.
 
 use serde::{Deserialize, Serialize};
 use transport_common::congestion::settings::Placement;
 
 use super::{Algorithms, CongestionControl, CongestionParameters};
 
-/// What is to be different; what is not named stays, but that an algorithm of one's own goes to user space, where alone it
-/// runs. The profile comes first, then the single parameters.
+/// A change of congestion control. Settings that are not named stay as they are, with one exception: a custom
+/// algorithm is placed in user space, because it runs there only. The profile is applied first, then the single
+/// parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CongestionChange {
@@ -16,22 +17,22 @@ pub struct CongestionChange {
     pub placement: Option<String>,
     /// Event queue, 0 to 3.
     pub event_queue: Option<u32>,
-    /// Name of a profile of the node file: all parameters are set from it.
+    /// Name of a profile of the node file. It sets all parameters.
     pub profile: Option<String>,
-    /// Parameters by name, with values written as in the node file.
+    /// Single parameters by name, with values as in the node file.
     pub set: Vec<(String, String)>,
 }
 
 impl CongestionChange {
-    /// Whether it changes nothing.
+    /// Returns whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// `base` with the change. `profile` finds profiles.
+    /// Returns `base` with the change applied. `profile` finds profiles.
     ///
     /// # Errors
-    /// A sentence: an unknown name, a value that is no such quantity or out of its range.
+    /// A text: an unknown name, or a value of the wrong form or out of its range.
     pub fn apply(
         &self,
         base: &CongestionControl,
@@ -42,12 +43,12 @@ impl CongestionChange {
         if let Some(name) = &self.algorithm {
             control.choose(algorithms.find(name).ok_or_else(|| {
                 let names = algorithms.names().join(", ");
-                format!("\"{name}\" is no algorithm of this node: there are {names}")
+                format!("\"{name}\" is not an algorithm of this node: there are {names}")
             })?);
         }
         if let Some(name) = &self.placement {
             control.placement = Placement::from_name(name)
-                .ok_or_else(|| format!("\"{name}\" is no placement: write constant, kernel or user"))?;
+                .ok_or_else(|| format!("\"{name}\" is not a placement: write constant, kernel or user"))?;
         }
         control.event_queue = self.event_queue.unwrap_or(control.event_queue);
         if let Some(name) = &self.profile {
@@ -108,7 +109,7 @@ mod tests {
         let named =
             |algorithm: &str| CongestionChange { algorithm: Some(algorithm.into()), ..Default::default() };
         assert!(refused(named("bbr")).ends_with("there are swift, dcqcn, newreno, fixed, mine"));
-        // One of one's own runs in user space only.
+        // A custom algorithm runs in user space only.
         let kernel = CongestionChange { placement: Some("kernel".into()), ..named("mine") };
         assert!(refused(kernel).contains("user"));
         let own = apply(named("mine")).expect("legal");
@@ -116,7 +117,9 @@ mod tests {
         let set = |name, value| CongestionChange { set: pairs(&[(name, value)]), ..Default::default() };
         assert!(refused(set("min_fcwnd", "300")).contains("max_fcwnd must be min_fcwnd to"));
         assert!(refused(set("delay_select", "forward")).contains("synchronised_clocks"));
-        assert!(refused(set("base_delay_target", "25")).contains("base_delay_target: \"25\" is no duration"));
+        assert!(
+            refused(set("base_delay_target", "25")).contains("base_delay_target: \"25\" is not a duration")
+        );
         let placement = CongestionChange { placement: Some("moon".into()), ..Default::default() };
         assert!(refused(placement).contains("constant, kernel or user"));
         let profile = CongestionChange { profile: Some("lan".into()), ..Default::default() };

@@ -1,10 +1,10 @@
-//! Congestion control of a connection as people set it: who decides, by which algorithm, with which parameters.
+//! The settings of congestion control: the algorithm, its placement and its parameters.
 //!
-//! A connection starts with [`CongestionControl::default`], Swift in the kernel (D-78), and may be given another while
-//! traffic flows: [`Connection::set_congestion`](crate::Connection::set_congestion). An algorithm of one's own
-//! implements [`Algorithm`], is made known by its name ([`Algorithms`], or
-//! [`Node::register_algorithm`](crate::Node::register_algorithm) later) and runs in the rate update engine in user space
-//! ([`crate::rate_update`]).
+//! A connection starts with [`CongestionControl::default`], which is Swift in the kernel (D-78). It can be changed
+//! while traffic flows: [`Connection::set_congestion`](crate::Connection::set_congestion). A custom algorithm
+//! implements [`Algorithm`]. It is registered by its name ([`Algorithms`], or later
+//! [`Node::register_algorithm`](crate::Node::register_algorithm)), and runs in the rate update engine in user
+//! space ([`crate::rate_update`]).
 
 use std::collections::BTreeMap;
 
@@ -25,25 +25,27 @@ pub(crate) mod algorithms;
 mod change;
 mod parameters;
 mod quantity;
+mod set_up;
 
 pub use algorithms::Algorithms;
 pub(crate) use algorithms::SharedAlgorithm;
 pub use change::CongestionChange;
+pub(crate) use parameters::PROFILES;
 pub use parameters::{CongestionParameters, DcqcnParameters};
 
 use crate::error::Error;
 
-/// Which algorithm decides.
+/// An algorithm of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlgorithmChoice {
-    /// One of those built in; kernel and user space give the same results.
+    /// A built-in algorithm. It gives the same results in the kernel and in user space.
     BuiltIn(AlgorithmId),
-    /// One that was registered with the node under this name; user space only.
+    /// A custom algorithm that was registered with the node under this name. It runs in user space only.
     Custom(&'static str),
 }
 
 impl AlgorithmChoice {
-    /// Name for people.
+    /// Returns the name of the algorithm.
     pub fn name(self) -> &'static str {
         match self {
             Self::BuiltIn(id) => id.name(),
@@ -55,13 +57,14 @@ impl AlgorithmChoice {
 /// Congestion control of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CongestionControl {
-    /// Which algorithm decides.
+    /// The algorithm.
     pub algorithm: AlgorithmChoice,
-    /// Where it runs; [`Placement::Constant`] keeps windows and timeout as they are.
+    /// Where the algorithm runs. With [`Placement::Constant`] no algorithm runs, and the windows and the timeout
+    /// stay as they are.
     pub placement: Placement,
-    /// Event queue of the connection, 0 to 3 (F-10.6.2.1-11); of use in user space only.
+    /// Event queue of the connection, 0 to 3 (F-10.6.2.1-11). Used with placement in user space only.
     pub event_queue: u32,
-    /// What the algorithm is told.
+    /// Parameters of the algorithm.
     pub parameters: CongestionParameters,
 }
 
@@ -73,10 +76,12 @@ impl CongestionControl {
         event_queue: 0,
         parameters: CongestionParameters::DEFAULT,
     };
+    /// Swift in the kernel, with the profile [`AUTO`](CongestionParameters::AUTO).
+    pub const AUTO: Self = Self { parameters: CongestionParameters::AUTO, ..Self::SWIFT };
     /// Windows and timeout stay what the connection starts with.
     pub const CONSTANT: Self = Self { placement: Placement::Constant, ..Self::SWIFT };
 
-    /// Takes another algorithm. One of one's own runs in user space only, so it is placed there.
+    /// Selects another algorithm. A custom algorithm runs in user space only, so the placement becomes user space.
     pub(crate) fn choose(&mut self, algorithm: AlgorithmChoice) {
         self.algorithm = algorithm;
         if let AlgorithmChoice::Custom(_) = algorithm {
@@ -84,14 +89,14 @@ impl CongestionControl {
         }
     }
 
-    /// What the datapath takes.
+    /// Converts to the settings of the datapath.
     ///
     /// # Errors
-    /// The first value out of its range; an algorithm that does not run where it is placed.
+    /// The first value out of its range, or an algorithm that cannot run where it is placed.
     pub(crate) fn settings(&self) -> Result<Settings, Error> {
         let algorithm = match (self.algorithm, self.placement) {
             (AlgorithmChoice::BuiltIn(id), _) => id,
-            // The datapath does not run it, and does not have to know it.
+            // The datapath does not run a custom algorithm, so it gets any built-in one.
             (AlgorithmChoice::Custom(_), Placement::User) => AlgorithmId::Swift,
             (AlgorithmChoice::Custom(name), _) => return Err(Error::AlgorithmPlacement { name }),
         };
@@ -110,11 +115,11 @@ impl CongestionControl {
 
 impl Default for CongestionControl {
     fn default() -> Self {
-        Self::SWIFT
+        Self::AUTO
     }
 }
 
-/// Congestion control of a connection, for people and programs to read.
+/// Information about the congestion control of a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CongestionInfo {
     /// Name of the algorithm.
@@ -123,8 +128,8 @@ pub struct CongestionInfo {
     pub placement: String,
     /// Event queue, 0 to 3.
     pub event_queue: u32,
-    /// Why the algorithm answers no more: it panicked. Windows stay where its last result left them until another is
-    /// set.
+    /// Why the algorithm has failed, if it has: it panicked. The windows keep the values of its last result until
+    /// another algorithm is set.
     pub failure: Option<String>,
     /// Parameters by name, written as in the node file.
     pub parameters: BTreeMap<String, Value>,
@@ -148,7 +153,8 @@ mod tests {
 
     #[test]
     fn the_default_is_the_cores() {
-        assert_eq!(CongestionControl::default().settings().expect("legal"), Settings::SWIFT);
+        assert_eq!(CongestionControl::default(), CongestionControl::AUTO);
+        assert_eq!(CongestionControl::SWIFT.settings().expect("legal"), Settings::SWIFT);
         assert_eq!(CongestionControl::CONSTANT.settings().expect("legal"), Settings::CONSTANT);
     }
 

@@ -1,4 +1,4 @@
-//! Parameters of the algorithms, in units of people.
+//! Parameters of the algorithms, in the units of the node file.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ macro_rules! parameters {
                 $(self.$nested.to_core(&mut core.$nested);)?
             }
 
-            /// The first value that is no such quantity at all.
+            /// Checks that every value is a quantity of its kind, for example not negative.
             fn check(&self) -> Result<(), OutOfRange> {
                 $(if !$kind::is_sensible(self.$field) {
                     let name = concat!($prefix, stringify!($field));
@@ -49,7 +49,7 @@ macro_rules! parameters {
                 Ok(())
             }
 
-            /// Sets one of its own parameters; none if it has no such.
+            /// Sets one of its own parameters. Returns `None` if there is no parameter with this name.
             pub(crate) fn set_own(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
                 $(if name == stringify!($field) {
                     return Some($kind::parse(text).map(|value| self.$field = value));
@@ -57,7 +57,7 @@ macro_rules! parameters {
                 None
             }
 
-            /// Its own parameters by full name.
+            /// Returns its own parameters by full name.
             fn own_values(&self) -> impl Iterator<Item = (String, Value)> + use<> {
                 [$((concat!($prefix, stringify!($field)).to_owned(), $kind::value(self.$field))),+].into_iter()
             }
@@ -76,42 +76,42 @@ const fn micros(n: u64) -> Duration {
 }
 
 parameters! {
-    /// Parameters of congestion control under the specification's names (section 10.5). Ranges are those of
-    /// [`Parameters`].
+    /// Parameters of congestion control, with the names of the specification (section 10.5). The ranges are those
+    /// of [`Parameters`].
     CongestionParameters for Parameters, prefix "" {
         /// Largest fabric window, packets: `min_fcwnd` to 2047.999.
         max_fcwnd: f64 as Packets = 256.0,
         /// Smallest fabric window, packets: from 1/1024 (D-79).
         min_fcwnd: f64 as Packets = 0.01,
-        /// Growth of the fabric window, packets an RTT: from 1/1024.
+        /// Growth of the fabric window, packets per RTT: from 1/1024.
         fabric_additive_increment: f64 as Packets = 1.0,
-        /// Weight of the excess of delay in the decrease of the fabric window, 0 to 1.
+        /// Weight of the excess delay in the decrease of the fabric window, 0 to 1.
         fabric_multiplicative_decrease_factor: f64 as Factor = 0.8,
-        /// Largest part of the fabric window that one decrease takes, 0 to 1.
+        /// Largest part of the fabric window by which one decrease reduces it, 0 to 1.
         max_fabric_multiplicative_decrease_factor: f64 as Factor = 0.5,
         /// Target delay before scaling, up to 2.199 s (D-77).
         base_delay_target: Duration as Time = micros(25),
         /// Delay that is compared with the target; forward and reverse need `synchronised_clocks` (F-10.1-4).
         delay_select: DelaySelect as Delay = DelaySelect::Fabric,
-        /// The clocks of both ends show the same time.
+        /// Whether the clocks of both ends show the same time.
         synchronised_clocks: bool as Switch = false,
         /// Largest NIC window, packets: `min_ncwnd` to 2047.
         max_ncwnd: u32 as Count = 256,
         /// Smallest NIC window, packets: from 1 (D-65).
         min_ncwnd: u32 as Count = 1,
-        /// Growth of the NIC window, packets an RTT: 1 to 2047.
+        /// Growth of the NIC window, packets per RTT: 1 to 2047.
         nic_additive_increment: u32 as Count = 1,
-        /// Weight of the excess of level in the decrease of the NIC window, 0 to 1 (D-65).
+        /// Weight of the excess buffer level in the decrease of the NIC window, 0 to 1 (D-65).
         nic_multiplicative_decrease_factor: f64 as Factor = 1.0,
-        /// Largest part of the NIC window that one decrease takes, 0 to 1.
+        /// Largest part of the NIC window by which one decrease reduces it, 0 to 1.
         max_nic_multiplicative_decrease_factor: f64 as Factor = 0.5,
-        /// Level of the peer's receive buffers to aim at, 0 to 31.
+        /// Target level of the peer's receive buffers, 0 to 31.
         target_rx_buffer_level: u32 as Count = 15,
         /// An acknowledgement is congested above this multiple of the target delay, 0 to 16 (F-10.4-1).
         plb_target_delay_multiplier: f64 as Factor = 1.01,
-        /// A round is congested from this part of its packets, 0 to 1 (F-10.4-3).
+        /// A round is congested if at least this part of its packets is congested, 0 to 1 (F-10.4-3).
         plb_congestion_threshold: f64 as Factor = 0.5,
-        /// Congested rounds in a row until another path is tried, 1 to 15 (F-10.4-3, D-72).
+        /// Consecutive congested rounds until another path is tried, 1 to 15 (F-10.4-3, D-72).
         plb_attempt_threshold: u32 as Count = 5,
         /// Weight of the history in the smoothed RTT, 0 to 1 (D-61).
         rtt_smoothing_alpha: f64 as Factor = 0.75,
@@ -121,7 +121,7 @@ parameters! {
         topology_scaling_per_hop: Duration as Time = micros(1),
         /// Retransmission timeout as a multiple of the smoothed RTT, 1 to 256 (F-10.3.2-3).
         retransmit_timeout_scalar: f64 as Factor = 2.0,
-        /// Retransmissions of a packet from which the fabric window goes to its minimum, 1 to 7 (F-10.3.2-2).
+        /// Retransmissions of a packet from which on the fabric window is set to its minimum, 1 to 7 (F-10.3.2-2).
         retransmit_limit: u32 as Count = 3,
         /// Smallest retransmission timeout, up to 2.199 s.
         min_rto: Duration as Time = micros(1000),
@@ -131,8 +131,14 @@ parameters! {
         max_flow_scaling_window: f64 as Packets = 256.0,
         /// Largest addition to the target delay by flow scaling, up to 2.199 s.
         max_flow_scaling: Duration as Time = micros(100),
-        /// An EACK that shows loss cuts the fabric window as far as one decrease may, once an RTT (D-68).
+        /// Whether an EACK that shows loss reduces the fabric window by the largest decrease, at most once per RTT
+        /// (D-68).
         max_decrease_on_eack_drop: bool as Switch = false,
+        /// The target delay and the smallest window follow the path that the connection measures; `base_delay_target` and
+        /// `min_fcwnd` are what they are at least.
+        adaptive_target: bool as Switch = false,
+        /// The smallest retransmission timeout follows the path; `min_rto` is what it is at least.
+        adaptive_timeout: bool as Switch = false,
         /// Window of the algorithm "fixed", packets: `min_fcwnd` to `max_fcwnd`; the default gives way to them.
         fixed_window: f64 as Packets = 32.0,
     }
@@ -141,15 +147,16 @@ parameters! {
 }
 
 parameters! {
-    /// Parameters of the algorithm "dcqcn" (SIGCOMM 2015); the defaults are the paper's for packets of 4096 bytes.
+    /// Parameters of the algorithm "dcqcn" (SIGCOMM 2015). The defaults are those of the paper, for packets of
+    /// 4096 bytes.
     DcqcnParameters for dcqcn::Parameters, prefix "dcqcn." {
-        /// Highest rate, packets a second: at least `min_rate`.
+        /// Highest rate, packets per second: at least `min_rate`.
         max_rate: f64 as Rate = 7_629_394.531_25,
-        /// Lowest rate, packets a second: from 0.46.
+        /// Lowest rate, packets per second: from 0.46.
         min_rate: f64 as Rate = 24.414_062_5,
         /// Weight of a new observation in the estimate of congestion, 0 to 1 (the paper's g).
         gain: f64 as Factor = 1.0 / 256.0,
-        /// Least time between two notifications, up to 2.199 s (the paper's N).
+        /// Shortest time between two notifications, up to 2.199 s (the paper's N).
         cnp_interval: Duration as Time = micros(50),
         /// Time without a notification after which the estimate decays, up to 2.199 s (the paper's K).
         alpha_interval: Duration as Time = micros(55),
@@ -159,14 +166,41 @@ parameters! {
         increase_packets: u32 as Count = 2441,
         /// Steps of fast recovery, 1 to 255 (the paper's F).
         fast_recovery_steps: u32 as Count = 5,
-        /// Additive increase of the target rate, packets a second (the paper's R_AI).
+        /// Additive increase of the target rate, packets per second (the paper's R_AI).
         additive_increment: f64 as Rate = 1_220.703_125,
-        /// Hyper increase of the target rate, packets a second (the paper's R_HAI).
+        /// Hyper increase of the target rate, packets per second (the paper's R_HAI).
         hyper_increment: f64 as Rate = 12_207.031_25,
     }
 }
 
+/// Names of the profiles that every node has.
+pub(crate) const PROFILES: [&str; 2] = ["auto", "datacenter"];
+
 impl CongestionParameters {
+    /// The profile `auto`: the target delay, the smallest window and the smallest retransmission timeout follow the path.
+    /// All else is [`Self::DEFAULT`].
+    pub const AUTO: Self = Self { adaptive_target: true, adaptive_timeout: true, ..Self::DEFAULT };
+
+    /// The profile of this name that every node has: `auto`, or `datacenter`, which is [`Self::DEFAULT`].
+    pub(crate) fn built_in(profile: &str) -> Option<Self> {
+        match profile {
+            "auto" => Some(Self::AUTO),
+            "datacenter" => Some(Self::DEFAULT),
+            _ => None,
+        }
+    }
+
+    /// Sets one of its own parameters like `set_own`. A target or a smallest timeout that somebody chooses no longer
+    /// follows the path.
+    pub(crate) fn choose(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
+        match name {
+            "base_delay_target" => self.adaptive_target = false,
+            "min_rto" => self.adaptive_timeout = false,
+            _ => {}
+        }
+        self.set_own(name, text)
+    }
+
     /// Checks every value and gives what algorithms take.
     ///
     /// # Errors
@@ -176,21 +210,21 @@ impl CongestionParameters {
         let mut core = Parameters::DEFAULT;
         self.to_core(&mut core);
         if self.fixed_window == Self::DEFAULT.fixed_window && core.min_fcwnd <= core.max_fcwnd {
-            // Nobody chose it: other limits are no reason to refuse.
+            // The value is the default, so other limits move it instead of making it an error.
             core.fixed_window = core.fixed_window.clamp(core.min_fcwnd, core.max_fcwnd);
         }
         core.prepare()
     }
 
-    /// Sets a parameter by name, from text as in the node file; those of DCQCN are called `dcqcn.NAME`. Ranges are
-    /// checked by [`Self::prepare`], when all are set.
+    /// Sets a parameter by name, from text as in the node file. The names of DCQCN's parameters are `dcqcn.NAME`.
+    /// The ranges are checked by [`Self::prepare`], when all parameters are set.
     ///
     /// # Errors
-    /// A sentence: an unknown name, or text that is no such quantity.
+    /// A text: an unknown name, or a value of the wrong form.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         let set = match name.strip_prefix("dcqcn.") {
             Some(name) => self.dcqcn.set_own(name, text),
-            None => self.set_own(name, text),
+            None => self.choose(name, text),
         };
         set.unwrap_or_else(|| {
             let names: Vec<_> = self.values().map(|(name, _)| name).collect();
@@ -198,7 +232,7 @@ impl CongestionParameters {
         })
     }
 
-    /// All parameters by name, written as in the node file.
+    /// Returns all parameters by name, with values as in the node file.
     pub fn values(&self) -> impl Iterator<Item = (String, Value)> + use<> {
         self.own_values().chain(self.dcqcn.own_values())
     }
@@ -228,6 +262,23 @@ mod tests {
         set.set("base_delay_target", "80us").expect("legal");
         set.set("dcqcn.fast_recovery_steps", "9").expect("legal");
         assert_eq!((set.base_delay_target, set.dcqcn.fast_recovery_steps), (micros(80), 9));
+    }
+
+    #[test]
+    fn what_is_chosen_does_not_follow_the_path() {
+        let mut set = CongestionParameters::AUTO;
+        set.set("max_fcwnd", "64").expect("legal");
+        assert!(set.adaptive_target && set.adaptive_timeout);
+        set.set("base_delay_target", "80us").expect("legal");
+        assert!(!set.adaptive_target && set.adaptive_timeout);
+        set.set("min_rto", "2ms").expect("legal");
+        assert!(!set.adaptive_timeout);
+        // Said after it, the value is the least that the path can make of it.
+        set.set("adaptive_target", "true").expect("legal");
+        assert!(set.adaptive_target && set.base_delay_target == micros(80));
+        for name in PROFILES {
+            assert!(CongestionParameters::built_in(name).expect("a profile").prepare().is_ok(), "{name}");
+        }
     }
 
     #[test]

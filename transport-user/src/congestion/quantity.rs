@@ -1,4 +1,4 @@
-//! What kinds of numbers parameters are: how people write them, and what the core takes.
+//! The kinds of parameters: their text form, and their conversion to the core's numbers.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ const TICK: f64 = 131.072e-9;
 
 /// A kind of number.
 pub(super) trait Quantity {
-    /// As the library takes it.
+    /// The library's type.
     type Human: Copy;
-    /// As the core takes it.
+    /// The core's type.
     type Core;
-    /// To the nearest number the core knows, saturating.
+    /// Converts to the nearest number of the core, saturating.
     fn to_core(value: Self::Human) -> Self::Core;
-    /// False for what is no such quantity at all; ranges are the core's to check.
+    /// Returns false if the value is not of this kind, for example negative. The core checks ranges.
     fn is_sensible(_: Self::Human) -> bool {
         true
     }
-    /// Reads it as it is written in a node file or on a command line.
+    /// Parses the text of a node file or a command line.
     fn parse(text: &str) -> Result<Self::Human, String>;
-    /// Writes it as it is read.
+    /// Returns the value in the form that [`Self::parse`] reads.
     fn value(value: Self::Human) -> Value;
 }
 
@@ -70,7 +70,7 @@ real! {
     Factor, Fraction, |v: f64| Fraction((v * f64::from(Fraction::ONE.0)).round() as u32)
 }
 real! {
-    /// Packets a second.
+    /// Packets per second.
     Rate, u32, |v: f64| (v * TICK * f64::from(1 << RATE_BITS)).round() as u32
 }
 
@@ -101,7 +101,7 @@ impl Quantity for Switch {
         value.into()
     }
     fn parse(text: &str) -> Result<bool, String> {
-        text.parse().map_err(|_| format!("\"{text}\" is neither true nor false"))
+        text.parse().map_err(|_| format!("\"{text}\" is not a truth value: write true or false"))
     }
     fn value(value: bool) -> Value {
         value.into()
@@ -128,7 +128,7 @@ impl Quantity for Time {
 /// One of the four delays.
 pub(super) struct Delay;
 
-/// The four delays as people write them.
+/// The names of the four delays.
 const DELAYS: [(&str, DelaySelect); 4] = [
     ("full", DelaySelect::Full),
     ("fabric", DelaySelect::Fabric),
@@ -144,7 +144,7 @@ impl Quantity for Delay {
     }
     fn parse(text: &str) -> Result<DelaySelect, String> {
         let found = DELAYS.iter().find(|(name, _)| *name == text).map(|(_, delay)| *delay);
-        found.ok_or_else(|| format!("\"{text}\" is no delay: write full, fabric, forward or reverse"))
+        found.ok_or_else(|| format!("\"{text}\" is not a delay: write full, fabric, forward or reverse"))
     }
     fn value(value: DelaySelect) -> Value {
         DELAYS[value as usize].0.into()

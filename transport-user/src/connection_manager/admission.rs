@@ -1,7 +1,7 @@
-//! Which peers may have handshakes under way, and how many connections one peer may have.
+//! Limits the number of unfinished handshakes, and of connections per peer.
 //!
-//! A handshake takes a place from the moment its TCP connection is accepted. A peer that says nothing keeps its place
-//! only until somebody else wants it, so silence keeps nobody out.
+//! A handshake has a place from the moment its TCP connection is accepted. A peer that sends nothing keeps its
+//! place only until another peer needs it, so silent peers do not keep others out.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,14 +11,14 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::lock;
 
-/// What peers may take of a node.
+/// The limits for peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Handshakes under way at once. Default 64.
+    /// Unfinished handshakes in total. Default 64.
     pub handshakes: usize,
-    /// Of those, from one source (an IPv4 address, an IPv6 /64). Default 16.
+    /// Unfinished handshakes per source (an IPv4 address or an IPv6 /64). Default 16.
     pub handshakes_per_source: usize,
-    /// Connections that one source may have made to this node. Default 128, half of the connection table.
+    /// Connections to this node per source. Default 128, half of the connection table.
     pub connections_per_source: usize,
 }
 
@@ -28,14 +28,15 @@ impl Default for Limits {
     }
 }
 
-/// Whom an address belongs to: a host has one IPv4 address, but every address of an IPv6 /64.
+/// The source of a TCP connection: an IPv4 address or an IPv6 /64, because a host can use every address of its
+/// /64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Source(IpAddr);
 
 impl Source {
     pub(crate) fn of(address: IpAddr) -> Self {
         match address {
-            // On one link every host has its addresses in the same /64.
+            // All hosts of a link have their link-local addresses in the same /64, so these count one by one.
             IpAddr::V6(v6) if !v6.is_unicast_link_local() => {
                 let [a, b, c, d, ..] = v6.segments();
                 Self(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into())
@@ -45,7 +46,7 @@ impl Source {
     }
 }
 
-/// The handshakes under way, oldest first.
+/// The unfinished handshakes, oldest first.
 #[derive(Debug)]
 pub(super) struct Admission {
     limits: Limits,
@@ -55,26 +56,26 @@ pub(super) struct Admission {
 #[derive(Debug)]
 struct Entry {
     source: Source,
-    /// Its first message has come.
+    /// Whether its first message has arrived.
     heard: bool,
     gives_way: Arc<Notify>,
 }
 
-/// A handshake's place, free again on drop.
+/// The place of a handshake. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Place {
     admission: Arc<Admission>,
     gives_way: Arc<Notify>,
 }
 
-/// What came of a peer's wish for a place.
+/// The result of a request for a place.
 #[derive(Debug)]
 pub(super) enum Admitted {
-    /// There was room.
+    /// A place was free.
     Free(Place),
-    /// The handshake of this source gives way.
+    /// A place was made free by ending a handshake of this source.
     Displacing(Place, Source),
-    /// The peer has as many handshakes under way as one source may.
+    /// The source has reached its limit of unfinished handshakes.
     Refused,
 }
 
@@ -83,13 +84,13 @@ impl Admission {
         Arc::new(Self { limits, under_way: Mutex::default() })
     }
 
-    /// Wants a place for a peer that just connected.
+    /// Requests a place for a peer that has just connected.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Admitted {
         let source = Source::of(peer);
         let mut under_way = lock(&self.under_way);
         let of_source = under_way.iter().filter(|entry| entry.source == source).count();
         let displaced = if of_source >= self.limits.handshakes_per_source {
-            // Its own silent ones first, whatever room others have left.
+            // A source at its limit can only replace one of its own silent handshakes, even if places are free.
             match under_way.iter().position(|entry| entry.source == source && !entry.heard) {
                 Some(silent) => Some(silent),
                 None => return Admitted::Refused,
@@ -114,21 +115,21 @@ impl Admission {
         }
     }
 
-    /// Handshakes of a source that are under way and have got beyond the first message.
+    /// Returns the number of unfinished handshakes of a source whose first message has arrived.
     pub(super) fn begun(&self, source: Source) -> usize {
         lock(&self.under_way).iter().filter(|entry| entry.source == source && entry.heard).count()
     }
 }
 
-/// The oldest handshake of the source that has most of them.
+/// Returns the index of the oldest handshake of the source that has most handshakes.
 fn oldest_of_largest(under_way: &[Entry]) -> Option<usize> {
     let count = |source| under_way.iter().filter(|entry| entry.source == source).count();
-    // Of several that are equal the last wins, hence the reversal.
+    // `max_by_key` returns the last of several equal elements, so the order is reversed.
     (0..under_way.len()).rev().max_by_key(|index| count(under_way[*index].source))
 }
 
 impl Place {
-    /// The peer's first message has come.
+    /// Records that the peer's first message has arrived.
     pub(super) fn heard(&self) {
         let mut under_way = lock(&self.admission.under_way);
         if let Some(entry) = under_way.iter_mut().find(|entry| Arc::ptr_eq(&entry.gives_way, &self.gives_way))
@@ -137,7 +138,7 @@ impl Place {
         }
     }
 
-    /// Comes back when the place was given to somebody else.
+    /// Returns when the place is given to another peer.
     pub(super) async fn displaced(&self) {
         self.gives_way.notified().await;
     }
@@ -155,8 +156,8 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Keeps this end below the limits that a peer with default limits has: connections to one peer are made one after
-/// another where there are many.
+/// Limits the number of simultaneous handshakes that this end begins with one peer, to half the limit that a peer
+/// with default limits has. Further handshakes wait.
 #[derive(Debug, Default)]
 pub(super) struct Dialing(Mutex<HashMap<IpAddr, Weak<Semaphore>>>);
 

@@ -1,4 +1,5 @@
-//! From two offers to a connection: pure, so that both ends come to the same.
+//! Computes the agreement from the two offers. The computation has no other input, so that both ends get the same
+//! result.
 
 use std::net::IpAddr;
 
@@ -11,15 +12,15 @@ use super::message::{Offer, RegionAdvertisement, SecurityOffer};
 use crate::config::{Security, StaticConnection, is_host};
 use crate::parameters::Tuning;
 
-/// Least MTU an offer may name: IPv6's minimum.
+/// Smallest MTU of an offer, bytes: the minimum of IPv6.
 const LEAST_MTU: u32 = 1280;
-/// Destination functions have 24 bits (D-15).
+/// Largest destination function: 24 bits (D-15).
 const LARGEST_FUNCTION: u32 = 0x00ff_ffff;
 
-/// What both ends agreed on.
+/// The agreement of both ends on a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
-    /// The connection as this end has to open it; transmit windows already fit the peer's receive windows.
+    /// The connection that this end opens. Its transmit windows do not exceed the peer's receive windows.
     pub connection: StaticConnection,
     /// The smaller IP MTU of both ends, bytes.
     pub mtu: u32,
@@ -27,7 +28,8 @@ pub struct Agreement {
     pub max_segment: u32,
 }
 
-/// This end's offer: sequence numbers and SPI are random, so that packets of an earlier life never fit (D-18).
+/// Makes the offer of this end. Sequence numbers and SPI are random, so that packets of an earlier connection do
+/// not match (D-18).
 pub(super) fn make_offer(
     local: &LocalEnd,
     cid: Cid,
@@ -53,7 +55,10 @@ pub(super) fn make_offer(
     }
 }
 
-/// What the two offers come to, seen from `own`; `Err` is a sentence about the peer's offer.
+/// Returns the agreement for the end that made the offer `own`.
+///
+/// # Errors
+/// A text that says what is wrong with the peer's offer.
 pub(super) fn agree(
     own: &Offer,
     peer: &Offer,
@@ -63,7 +68,7 @@ pub(super) fn agree(
     check(peer)?;
     let SecurityOffer::Plaintext { spi: tx_spi } = peer.security;
     let SecurityOffer::Plaintext { spi: rx_spi } = own.security;
-    // A transmit window beyond the peer's receive window would only earn out-of-window drops (D-27).
+    // With a transmit window larger than its receive window, the peer would drop packets out of its window (D-27).
     tuning.request_window = tuning.request_window.min(peer.request_window);
     tuning.data_window = tuning.data_window.min(peer.data_window);
     let connection = StaticConnection {
@@ -95,7 +100,7 @@ fn initial(offer: &Offer) -> Initial {
     Initial { request_psn: Psn(offer.request_psn), data_psn: Psn(offer.data_psn), rsn: Rsn(offer.rsn) }
 }
 
-/// The limits of every field; `own.ordered == peer.ordered` is the caller's to see to.
+/// Checks the limits of every field. The caller checks that both offers have the same ordering.
 fn check(offer: &Offer) -> Result<(), String> {
     let SecurityOffer::Plaintext { spi } = offer.security;
     let limits = [

@@ -1,4 +1,4 @@
-//! What the connection manager counts and remembers for people.
+//! The counters and the event log of the connection manager.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -10,42 +10,43 @@ use tracing::{info, warn};
 
 use super::lock;
 
-/// Events remembered; older ones are forgotten.
+/// Number of events that are kept. Older events are dropped.
 const REMEMBERED: usize = 256;
-/// Events of which there may be a flood are kept this far apart.
+/// Shortest time between two events that peers can cause in any number.
 const FLOOD: Duration = Duration::from_secs(1);
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Milliseconds since 1970.
     pub time_ms: u64,
-    /// What, for people.
+    /// Text of the event.
     pub text: String,
 }
 
-/// Bounded memory of events; each is also logged.
+/// A bounded list of events. Each event is also logged.
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
     events: Mutex<VecDeque<Event>>,
-    /// The last event of [`Self::flood`].
+    /// Time of the last event of [`Self::flood`].
     flooded: Mutex<Option<Instant>>,
 }
 
 impl EventLog {
-    /// Something ordinary.
+    /// Adds an ordinary event.
     pub(super) fn note(&self, text: String) {
         info!("{text}");
         self.push(text);
     }
 
-    /// Something a person should look at.
+    /// Adds an event that needs attention.
     pub(super) fn warn(&self, text: String) {
         warn!("{text}");
         self.push(text);
     }
 
-    /// Something that a stranger can cause as often as he likes: at most one a second is kept. Counters have them all.
+    /// Adds an event that peers can cause in any number. At most one per second is kept. The counters count all of
+    /// them.
     pub(super) fn flood(&self, text: impl FnOnce() -> String) {
         {
             let mut last = lock(&self.flooded);
@@ -66,7 +67,7 @@ impl EventLog {
         events.push_back(Event { time_ms: since.as_millis() as u64, text });
     }
 
-    /// All that is remembered, oldest first.
+    /// Returns the kept events, oldest first.
     pub(super) fn list(&self) -> Vec<Event> {
         lock(&self.events).iter().cloned().collect()
     }
@@ -74,7 +75,7 @@ impl EventLog {
 
 macro_rules! statistics {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        /// What the connection manager counts.
+        /// The counters of the connection manager.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct ManagerStatistics { $($(#[$doc])* pub $name: u64),+ }
 
@@ -95,33 +96,33 @@ statistics! {
     tcp_accepted,
     /// Connections established, by either end.
     established,
-    /// Handshakes refused because the peer had too many under way.
+    /// Handshakes rejected because the peer had too many unfinished handshakes.
     refused_busy,
-    /// Handshakes that gave way to newer ones, silent ones first.
+    /// Handshakes ended to make place for newer ones, silent ones first.
     displaced,
-    /// Handshakes or sessions ended because a message was no message of the protocol.
+    /// Handshakes or sessions ended because a message was not a message of the protocol.
     garbage,
-    /// Ended because a message was too long.
+    /// Handshakes or sessions ended because a message was too long.
     oversize,
-    /// Ended because the peer speaks another version.
+    /// Handshakes or sessions ended because the peer uses another version of the protocol.
     wrong_version,
-    /// Ended because no whole message came in time.
+    /// Handshakes or sessions ended because no whole message arrived in time.
     silent,
-    /// Handshakes the peer broke off.
+    /// Handshakes whose TCP connection ended.
     broken_off,
-    /// Offers declined.
+    /// Offers that this end rejected.
     declined,
-    /// Sessions ended by the peer's `Close`.
+    /// Sessions ended by a `Close` of the peer.
     closed_by_peer,
     /// Sessions ended by this end.
     closed_here,
-    /// Sessions ended because the peer died.
+    /// Sessions ended because the TCP connection broke, or the peer was silent or violated the protocol.
     peer_died,
-    /// Sessions ended because packet delivery gave up (F-11-6).
+    /// Sessions ended because packet delivery failed (F-11-6).
     fatal,
 }
 
-/// Adds one.
+/// Adds one to a counter.
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The handshake, both ends of it.
+//! The handshake, for the connecting and for the accepting end.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -16,65 +16,69 @@ use super::host::{Host, HostError};
 use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
+use super::round_trip;
 use super::session::Session;
 use super::{Shared, count_wire_error, establish, lock, socket_address};
+use crate::parameters::Tuning;
 
-/// What a peer is told whose handshake ends for want of room.
-const GAVE_WAY: &str = "too many handshakes are under way here, and this one took long: try again";
+/// The texts for peers whose handshake is ended or rejected because there are too many.
+const GAVE_WAY: &str = "the node has too many unfinished handshakes, and this one took too long: try again";
 const TURNED_AWAY: &str =
-    "too many handshakes of this peer are under way: wait for one of them, then try again";
+    "this peer has too many unfinished handshakes: wait until one of them ends, then try again";
 
-/// Why a connection could not be made.
+/// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody listens there.
+    /// No program listens at the address of the peer.
     #[error("{peer} refused: no node listens there; start one with `tiercel up`, or check address and port")]
     Refused {
         /// The peer.
         peer: SocketAddr,
     },
-    /// No answer.
+    /// The peer does not answer.
     #[error("{peer} does not answer: check that the host is up and the port is not filtered")]
     Timeout {
         /// The peer.
         peer: SocketAddr,
     },
-    /// The network did not let it happen.
+    /// The network reports an error.
     #[error("cannot connect to {peer}: {source}; {}", remedy(source))]
     Network {
         /// The peer.
         peer: SocketAddr,
-        /// Why.
+        /// The system's reason.
         source: std::io::Error,
     },
-    /// The peer declined.
+    /// The peer rejected the connection.
     #[error("{peer} declined: {text}")]
     Rejected {
         /// The peer.
         peer: SocketAddr,
-        /// For programs.
+        /// The reason, for programs.
         reason: Rejection,
-        /// Why, in the peer's words.
+        /// The reason, as the peer's text.
         text: String,
     },
-    /// The peer broke the protocol, or broke off.
-    #[error("{peer} is no Tiercel connection manager, or failed on the way: {source}")]
+    /// The peer violated the protocol, or the TCP connection ended.
+    #[error("{peer} is not a Tiercel connection manager, or it failed during the handshake: {source}")]
     Protocol {
         /// The peer.
         peer: SocketAddr,
-        /// What it did.
+        /// The error.
         source: WireError,
     },
-    /// The peer's offer makes no sense here.
+    /// The peer's offer cannot be accepted.
     #[error("the offer of {peer} cannot be accepted: {text}")]
     Offer {
         /// The peer.
         peer: SocketAddr,
-        /// Why.
+        /// The reason.
         text: String,
     },
-    /// The peer is this very node, or of another address family.
-    #[error("{peer} cannot be a peer of this node ({own}): name another host's address of the same family")]
+    /// The address is that of this node, or has another IP version.
+    #[error(
+        "{peer} cannot be a peer of this node ({own}): use the address of another host, of the same IP version"
+    )]
     Unsuitable {
         /// The peer.
         peer: IpAddr,
@@ -86,7 +90,7 @@ pub enum ConnectError {
     Host(#[from] HostError),
 }
 
-/// A connection this end has opened; closed again unless the handshake comes to its end.
+/// A connection that this end has opened. Dropping it closes the connection, unless the handshake has succeeded.
 struct Opened<'a, H: Host> {
     shared: &'a Shared<H>,
     cid: Option<Cid>,
@@ -106,7 +110,7 @@ impl<H: Host> Drop for Opened<'_, H> {
     }
 }
 
-/// Connects, agrees, opens.
+/// Connects to a peer, agrees with it on a connection, and opens it.
 pub(super) async fn connect<H: Host>(
     shared: &Arc<Shared<H>>,
     address: IpAddr,
@@ -141,10 +145,10 @@ pub(super) async fn connect<H: Host>(
             return Err(ConnectError::Protocol { peer, source });
         }
     };
-    let mut agreement = agree(&offer, &peer_offer, address, shared.tuning)
+    let mut agreement = agree(&offer, &peer_offer, address, tuning(shared, &stream))
         .and_then(|agreement| match peer_offer.ordered == ordered {
             true => Ok(agreement),
-            false => Err("it changed the ordering".to_owned()),
+            false => Err("the peer changed the ordering".to_owned()),
         })
         .map_err(|text| ConnectError::Offer { peer, text })?;
     find_next_hop(shared, &mut agreement).await;
@@ -158,6 +162,14 @@ pub(super) async fn connect<H: Host>(
     Ok(cid)
 }
 
+/// The tuning of a connection to the peer of `stream`: what follows the path starts from the round trip time of TCP.
+fn tuning<H: Host>(shared: &Shared<H>, stream: &TcpStream) -> Tuning {
+    match round_trip::of(stream) {
+        Some(round_trip) => shared.tuning.for_round_trip(round_trip),
+        None => shared.tuning,
+    }
+}
+
 /// The TCP connection has just used the neighbour table, which also knows the way through a router; where it does not
 /// answer, the MAC address that the peer named is taken.
 async fn find_next_hop<H: Host>(shared: &Shared<H>, agreement: &mut Agreement) {
@@ -166,7 +178,8 @@ async fn find_next_hop<H: Host>(shared: &Shared<H>, agreement: &mut Agreement) {
     }
 }
 
-/// The peer takes our address on the TCP connection for our Falcon address, so it must be the node's.
+/// Connects by TCP from the node's address, because the peer takes the source address of the TCP connection for
+/// our Falcon address.
 async fn dial(own_end: SocketAddr, peer: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = if peer.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.bind(own_end)?;
@@ -186,11 +199,11 @@ fn classify(peer: SocketAddr, source: std::io::Error) -> ConnectError {
 fn remedy(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::HostUnreachable => {
-            "nobody answers for this address: check that the host is up, on the same network and has this address"
+            "no host answers for this address: check that the host is up, on the same network and has this address"
         }
-        ErrorKind::NetworkUnreachable => "there is no way to it: see `ip route get`, and add a route",
+        ErrorKind::NetworkUnreachable => "there is no route to it: see `ip route get`, and add a route",
         ErrorKind::AddrNotAvailable => {
-            "the node's own address is no longer on its interface: add it again (`ip address add`)"
+            "the node's address is no longer on its interface: add it again (`ip address add`)"
         }
         _ => "check the interface (`ip link`), the route to the peer (`ip route get`) and the firewall",
     }
@@ -205,7 +218,7 @@ async fn exchange<H: Host>(
     read_message(stream, shared.timing.patience).await
 }
 
-/// Serves one peer that connected: every way out is counted and logged.
+/// Serves one peer that connected. Counts and logs every outcome.
 pub(super) async fn accept<H: Host>(
     shared: Arc<Shared<H>>,
     mut stream: TcpStream,
@@ -239,13 +252,13 @@ pub(super) async fn accept<H: Host>(
     }
 }
 
-/// Why no connection came about, seen by the accepting end.
+/// Why the accepting end opened no connection.
 enum Declined {
-    /// The peer is told.
+    /// This end rejects the offer.
     Answered(Rejection, String),
-    /// The peer broke the protocol, or off.
+    /// The peer violated the protocol, or the TCP connection ended.
     Broken(WireError),
-    /// Another handshake needed its place.
+    /// Another handshake took the place of this one.
     GaveWay,
 }
 
@@ -264,17 +277,17 @@ async fn answer<H: Host>(
     stream.set_nodelay(true).map_err(WireError::from)?;
     let first = read_message(stream, shared.timing.first_message).await?;
     let Message::Hello { offer: peer_offer, .. } = first else {
-        return Err(WireError::Garbage("the first message is no hello".into()).into());
+        return Err(WireError::Garbage("the first message is not hello".into()).into());
     };
     place.heard();
     check_share(shared, Source::of(peer.ip()))?;
     let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
     let cid = H::reserved(&reservation);
     let own = make_offer(&shared.host.local(), cid, peer_offer.ordered, shared.host.regions());
-    let mut agreement = agree(&own, &peer_offer, peer.ip(), shared.tuning)
+    let mut agreement = agree(&own, &peer_offer, peer.ip(), tuning(shared, stream))
         .map_err(|text| Declined::Answered(Rejection::Offer, text))?;
     find_next_hop(shared, &mut agreement).await;
-    // Open before answering: the peer's first packet may follow at once.
+    // This end opens before it answers, because the peer's first packet may follow at once.
     shared.host.open(reservation, &agreement).map_err(declined_by_host)?;
     let opened = Opened { shared, cid: Some(cid) };
     match exchange(shared, stream, &Message::Accept { offer: Box::new(own) }).await? {
@@ -284,27 +297,28 @@ async fn answer<H: Host>(
     Ok((agreement, *peer_offer))
 }
 
-/// One source may not take the whole connection table.
+/// Checks that a source does not exceed its limit of connections, so that it cannot fill the connection table.
 fn check_share<H: Host>(shared: &Shared<H>, source: Source) -> Result<(), Declined> {
     let of_source =
         |session: &&Arc<Session>| !session.connected_here && Source::of(session.peer.ip()) == source;
     let established = lock(&shared.sessions).values().filter(of_source).count();
     let most = shared.limits.connections_per_source;
-    // This handshake counts itself.
+    // `begun` includes this handshake.
     if established + shared.admission.begun(source) <= most {
         return Ok(());
     }
     let text = format!(
-        "{source} has {established} connections to this node, of {most} that one peer may have: close one"
+        "{source} already has {established} connections to this node, and {most} are allowed per peer: close one"
     );
     Err(Declined::Answered(Rejection::TableFull, text))
 }
 
-/// Hangs up on a peer that may not begin a handshake, and says why as far as that costs nothing.
+/// Rejects a peer that may not begin a handshake. Sends the reason only if that does not block.
 pub(super) fn turn_away(stream: &TcpStream) {
     let busy = Message::Reject { reason: Rejection::Busy, text: TURNED_AWAY.to_owned() };
     if let Ok(frame) = encode(&busy) {
-        let _ = stream.try_write(&frame); // a fresh connection has room; if not, the end of it has to say enough
+        // A new connection has space in its send buffer. If not, the peer only sees the end of the connection.
+        let _ = stream.try_write(&frame);
     }
 }
 
@@ -316,11 +330,11 @@ fn declined_by_host(error: HostError) -> Declined {
     Declined::Answered(reason, error.to_string())
 }
 
-/// Tells the peer, if it still listens, and hangs up in a way that lets it read that.
+/// Sends the reason to the peer, and closes the connection so that the peer can still read it.
 async fn reject<H: Host>(shared: &Shared<H>, stream: &mut TcpStream, reason: Rejection, text: &str) {
     let message = Message::Reject { reason, text: shortened(text) };
     if write_message(stream, &message, shared.timing.patience).await.is_ok() {
-        let _ = stream.shutdown().await; // it may be gone already, which is as good
+        let _ = stream.shutdown().await; // an error means that the peer has closed already
     }
 }
 

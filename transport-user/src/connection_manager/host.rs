@@ -1,4 +1,5 @@
-//! What the connection manager needs of a node; the node implements it, and so do the tests.
+//! The interface of the connection manager to a node. The node implements it, and the tests have their own
+//! implementation.
 
 use std::net::IpAddr;
 
@@ -8,51 +9,51 @@ use super::agreement::Agreement;
 use super::message::RegionAdvertisement;
 use crate::mac::Mac;
 
-/// A node as the connection manager sees it. Every method but [`Host::next_hop`] returns without waiting for the
-/// network.
+/// A node as the connection manager uses it. Every method except [`Host::next_hop`] returns without waiting for
+/// the network.
 pub trait Host: Send + Sync + 'static {
-    /// A CID kept for one connection; dropping it gives the CID back.
+    /// A CID that is reserved for one connection. Dropping it frees the CID.
     type Reservation: Send + 'static;
 
-    /// Addresses, limits and clock of this end now.
+    /// Returns the current addresses, limits and clock of this end.
     fn local(&self) -> LocalEnd;
 
-    /// Keeps a CID whose table slot is free.
+    /// Reserves a CID whose table slot is free.
     ///
     /// # Errors
-    /// [`HostError::TableFull`] when there is none.
+    /// [`HostError::TableFull`] if no slot is free.
     fn reserve_cid(&self) -> Result<Self::Reservation, HostError>;
 
-    /// The CID of a reservation.
+    /// Returns the CID of a reservation.
     fn reserved(reservation: &Self::Reservation) -> Cid;
 
-    /// The MAC address that leads to a peer, if this end finds it out. The one method that may wait for the network, for
-    /// a second or so; it does not hold its thread meanwhile.
+    /// Returns the MAC address of the next hop to a peer, if it can be resolved. Only this method may wait for the
+    /// network, for about a second. It does not block its thread.
     fn next_hop(&self, peer: IpAddr) -> impl Future<Output = Option<Mac>> + Send;
 
-    /// Opens this end's half. From now on packets for the CID are accepted.
+    /// Opens this end's half. From now on, packets for the CID are accepted.
     ///
     /// # Errors
-    /// [`HostError::Refused`] with a sentence that says why.
+    /// [`HostError::Refused`] with a text that says why.
     fn open(&self, reservation: Self::Reservation, agreement: &Agreement) -> Result<(), HostError>;
 
-    /// How a connection fares.
+    /// Returns the health of a connection.
     fn health(&self, cid: Cid) -> Health;
 
-    /// Closes a connection: everything outstanding on it completes with `DeadConn` (D-89). Closing a connection
-    /// that is gone does nothing.
+    /// Closes a connection. All outstanding operations complete with `DeadConn` (D-89). Does nothing if there is
+    /// no such connection.
     fn close(&self, cid: Cid);
 
-    /// The regions a peer may be told about.
+    /// Returns the regions that peers may know.
     fn regions(&self) -> Vec<RegionAdvertisement>;
 }
 
 /// This end of every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalEnd {
-    /// Address peers know.
+    /// The node's IP address.
     pub address: IpAddr,
-    /// Index of its interface: the scope of link-local IPv6 addresses.
+    /// Index of its interface, which is the scope of link-local IPv6 addresses.
     pub interface_index: u32,
     /// MAC address.
     pub mac: Mac,
@@ -60,28 +61,28 @@ pub struct LocalEnd {
     pub mtu: u32,
     /// Largest user data of one transaction, bytes.
     pub max_segment: u32,
-    /// The clock IVs are taken from, picoseconds (D-12).
+    /// The clock from which IVs are taken, picoseconds (D-12).
     pub clock_ps: u64,
 }
 
-/// How a connection fares.
+/// The health of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Alive.
+    /// The connection is alive.
     Open,
-    /// Packet delivery gave up (F-11-6).
+    /// Packet delivery has failed (F-11-6).
     Fatal,
-    /// Closed, or never there.
+    /// The connection is closed, or does not exist.
     Closed,
 }
 
-/// Why the node did not do what the manager asked.
+/// Why a request of the manager to the node failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// All slots of the connection table are taken.
+    /// All slots of the connection table are in use.
     #[error("the connection table is full (256 connections): close one with `tiercel conn close`")]
     TableFull,
-    /// Anything else.
+    /// Any other reason.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,8 +1,8 @@
-//! What two connection managers say to one another over TCP, and how it is framed.
+//! The messages between two connection managers over TCP, and their framing.
 //!
-//! A message is a length of 4 bytes, big-endian, and that many bytes of JSON. The exchange is
-//! `Hello` -> `Accept` (or `Reject`) -> `Ready`; then either end sends `Heartbeat` every second, `Regions` when its
-//! registered regions change, `File` for transfers of files, and `Close` at the end.
+//! A message is a length of 4 bytes, big-endian, and that many bytes of JSON. The exchange is `Hello` -> `Accept`
+//! (or `Reject`) -> `Ready`. Then each end sends `Heartbeat` every second, `Regions` when its registered regions
+//! change, `File` for file transfers, and `Close` at the end.
 
 use std::time::Duration;
 
@@ -13,45 +13,45 @@ use transport_common::queues::REGIONS;
 
 use crate::mac::Mac;
 
-/// Names the protocol in `Hello`.
+/// Name of the protocol in `Hello`.
 pub const PROTOCOL: &str = "tiercel-connection-manager";
-/// Version of the protocol; both ends must speak the same.
+/// Version of the protocol. Both ends must use the same version.
 pub const VERSION: u32 = 1;
-/// Largest message in bytes: a full region table fits.
+/// Largest message, bytes. A full region table fits.
 pub const LARGEST_MESSAGE: usize = 64 << 10;
-/// Longest name or text a peer may send, bytes.
+/// Longest name or text that a peer may send, bytes.
 pub(super) const LONGEST_TEXT: usize = 255;
 
 /// A message between connection managers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Message {
-    /// The connecting end's offer, the first message of all.
+    /// The offer of the connecting end. This is the first message.
     Hello {
         /// [`PROTOCOL`].
         protocol: String,
         /// [`VERSION`].
         version: u32,
-        /// What the connecting end brings.
+        /// The offer of the connecting end.
         offer: Box<Offer>,
     },
-    /// The accepting end's half; its connection is open and waits for packets.
+    /// The answer of the accepting end. Its half is open and accepts packets.
     Accept {
-        /// What the accepting end brings.
+        /// The offer of the accepting end.
         offer: Box<Offer>,
     },
-    /// The accepting end declines.
+    /// The accepting end rejects the offer.
     Reject {
-        /// For programs.
+        /// The reason, for programs.
         reason: Rejection,
-        /// For people.
+        /// The reason, for people.
         text: String,
     },
-    /// The connecting end is open as well: requests may flow.
+    /// The half of the connecting end is open as well. Both ends may send requests.
     Ready,
-    /// Nothing to say, still here.
+    /// The sender is alive, and has nothing else to send.
     Heartbeat,
-    /// The regions the sender has registered now.
+    /// The regions that the sender has registered for access by peers have changed.
     Regions {
         /// All of them.
         regions: Vec<RegionAdvertisement>,
@@ -61,22 +61,22 @@ pub enum Message {
         /// The step.
         step: FileMessage,
     },
-    /// The connection ends; nothing follows.
+    /// The connection ends. No message follows.
     Close {
-        /// Why, for people.
+        /// The reason, for people.
         text: String,
     },
 }
 
-/// Why a connection is declined.
+/// Why a connection is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rejection {
-    /// Another protocol version.
+    /// The version of the protocol is another one.
     Version,
-    /// No free CID.
+    /// The node has no free CID, or the peer has reached its limit of connections.
     TableFull,
-    /// Too many handshakes at once.
+    /// There are too many unfinished handshakes.
     Busy,
     /// The offer cannot be accepted.
     Offer,
@@ -84,38 +84,38 @@ pub enum Rejection {
     Node,
 }
 
-/// One end's half of a connection.
+/// The offer of one end for its half of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
-    /// CID to be written into packets to this end (F-6.2-2).
+    /// CID that the peer writes into packets to this end (F-6.2-2).
     pub cid: u32,
-    /// First PSN this end sends in the request window (D-18).
+    /// First PSN that this end sends in the request window (D-18).
     pub request_psn: u32,
-    /// First PSN this end sends in the data window (D-18).
+    /// First PSN that this end sends in the data window (D-18).
     pub data_psn: u32,
-    /// First RSN this end sends (D-18).
+    /// First RSN that this end sends (D-18).
     pub rsn: u32,
-    /// IP MTU of this end in bytes; the smaller of both holds.
+    /// IP MTU of this end, bytes. The smaller MTU of both ends applies.
     pub mtu: u32,
-    /// Largest user data of one transaction in bytes; the smaller of both holds.
+    /// Largest user data of one transaction, bytes. The smaller value of both ends applies.
     pub max_segment: u32,
-    /// Requests are delivered in RSN order; the connecting end decides.
+    /// Whether requests are delivered in RSN order. The connecting end decides.
     pub ordered: bool,
-    /// Receive window for requests, packets: the peer's transmit window stays within.
+    /// Receive window for requests, packets. The transmit window of the peer does not exceed it.
     pub request_window: u32,
-    /// Receive window for data, packets.
+    /// Receive window for data, packets. The transmit window of the peer does not exceed it.
     pub data_window: u32,
     /// Security association for packets to this end.
     pub security: SecurityOffer,
-    /// This end's MAC address, for peers on the same link that do not find it in their neighbour table. Across a
-    /// router they have to find the next hop's there.
+    /// MAC address of this end. A peer on the same link uses it if its neighbour table has no entry. A peer behind
+    /// a router needs the entry of the next hop in its neighbour table.
     pub mac: Mac,
-    /// Destination function to be written into packets to this end (D-15).
+    /// Destination function that the peer writes into packets to this end (D-15).
     pub function: u32,
-    /// This end's clock in picoseconds, the peer's first Remote Time (F-9.2.1-5).
+    /// Clock of this end, picoseconds: the peer's first Remote Time (F-9.2.1-5).
     pub time: u64,
-    /// Regions this end has registered.
+    /// Regions that this end has registered for access by peers.
     pub regions: Vec<RegionAdvertisement>,
 }
 
@@ -125,7 +125,7 @@ pub struct Offer {
 pub enum SecurityOffer {
     /// D-83: no encryption.
     Plaintext {
-        /// SPI to be written into packets to this end, not 0.
+        /// SPI that the peer writes into packets to this end, not 0.
         spi: u32,
     },
 }
@@ -134,17 +134,17 @@ pub enum SecurityOffer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegionAdvertisement {
-    /// Its name, if it was given one.
+    /// Name of the region, if it has one.
     pub name: Option<String>,
-    /// R_Key.
+    /// R_Key of the region.
     pub rkey: u32,
-    /// Bytes.
+    /// Length of the region, bytes.
     pub length: u64,
-    /// Access rights, bits of [`transport_common::queues::access`].
+    /// Access rights, bits of [`transport_common::queues::AccessFlags`].
     pub access: u32,
 }
 
-/// How the content of a file crosses.
+/// The operation that carries the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -153,42 +153,43 @@ pub enum Via {
     Write,
     /// The sink READs the source's memory.
     Read,
-    /// The source SENDs into receives the sink has posted.
+    /// The source SENDs into receives that the sink has posted.
     Send,
 }
 
-/// Steps of a file transfer. The content itself crosses by Falcon, never here.
+/// The steps of a file transfer. Falcon carries the content, never these messages.
 ///
-/// `Offer` (source) or `Fetch` (sink) opens; the sink answers an offer with `Ready`; then for every chunk the
-/// source says `Chunk` once the sink can have it (not for SEND, where its arrival says so), and the sink says
-/// `Stored`. `End` carries the hash of what the source read, `Verdict` whether the sink stored just that.
+/// A transfer begins with `Offer` (from the source) or `Fetch` (from the sink). The sink answers an offer with
+/// `Ready`. For every chunk, the source sends `Chunk` when the chunk is written or can be read, and the sink sends
+/// `Stored`. With SEND there is no `Chunk`, because the chunk itself arrives. `End` has the hash of the bytes that
+/// the source read. `Verdict` has the hash of the bytes that the sink stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileMessage {
-    /// The sink asks for a file the peer keeps.
+    /// The sink asks for a file of the peer.
     Fetch {
         /// Number of the transfer, chosen by the sink.
         transfer: u64,
-        /// Name in the peer's directory.
+        /// Name of the file in the peer's directory.
         name: String,
-        /// How it is to cross.
+        /// The operation that carries the content.
         via: Via,
     },
     /// The source offers a file.
     Offer {
-        /// Number of the transfer; that of the `Fetch` it answers, if any.
+        /// Number of the transfer. If the offer answers a `Fetch`, the number of that.
         transfer: u64,
-        /// Name it should get; the `Fetch`'s, if any.
+        /// Name for the file on the sink. If the offer answers a `Fetch`, the name in that.
         name: String,
-        /// How it is to cross.
+        /// The operation that carries the content.
         via: Via,
-        /// Bytes.
+        /// Length of the file, bytes.
         length: u64,
-        /// Bytes of each chunk; the last may be shorter.
+        /// Size of each chunk, bytes. The last chunk may be shorter.
         chunk: u32,
-        /// Chunks that may be under way at once.
+        /// Most outstanding chunks.
         slots: u32,
-        /// R_Key of the source's chunks (READ), else 0.
+        /// R_Key of the source's buffer (READ), otherwise 0.
         rkey: u32,
         /// Whether a file of that name may be replaced.
         overwrite: bool,
@@ -197,24 +198,24 @@ pub enum FileMessage {
     Ready {
         /// Number of the transfer.
         transfer: u64,
-        /// R_Key of the sink's chunks (WRITE), else 0.
+        /// R_Key of the sink's buffer (WRITE), otherwise 0.
         rkey: u32,
     },
-    /// Chunk `index` stands in slot `index % slots`.
+    /// Chunk `index` is in slot `index % slots`.
     Chunk {
         /// Number of the transfer.
         transfer: u64,
-        /// From 0.
+        /// Index of the chunk, from 0.
         index: u64,
     },
-    /// Chunk `index` is stored; its slot is free.
+    /// Chunk `index` is stored, and its slot is free.
     Stored {
         /// Number of the transfer.
         transfer: u64,
-        /// From 0.
+        /// Index of the chunk, from 0.
         index: u64,
     },
-    /// Everything was sent.
+    /// The source has sent everything.
     End {
         /// Number of the transfer.
         transfer: u64,
@@ -228,17 +229,17 @@ pub enum FileMessage {
         /// SHA-256 of what the sink stored, hexadecimal.
         sha256: String,
     },
-    /// Either end gives up.
+    /// One end aborts the transfer.
     Abort {
         /// Number of the transfer.
         transfer: u64,
-        /// Why, for people.
+        /// The reason, for people.
         text: String,
     },
 }
 
 impl FileMessage {
-    /// Number of the transfer.
+    /// Returns the number of the transfer.
     pub fn transfer(&self) -> u64 {
         match self {
             Self::Fetch { transfer, .. }
@@ -259,26 +260,26 @@ pub enum WireError {
     /// The peer closed or lost the TCP connection.
     #[error("the TCP connection ended: {0}")]
     Ended(#[from] std::io::Error),
-    /// It said nothing, or not all of a message, for too long.
+    /// No whole message arrived in time, or the peer did not read in time.
     #[error("no whole message within {} s", .0.as_secs())]
     Silent(Duration),
-    /// The length is beyond [`LARGEST_MESSAGE`].
-    #[error("a message of {0} bytes, at most {LARGEST_MESSAGE} are allowed")]
+    /// The length exceeds [`LARGEST_MESSAGE`].
+    #[error("a message has {0} bytes, but at most {LARGEST_MESSAGE} are allowed")]
     TooLong(usize),
-    /// It is not what this protocol says.
+    /// The data is not a message of the protocol.
     #[error("not a message of the protocol: {0}")]
     Garbage(String),
-    /// It speaks another version.
+    /// The peer uses another version of the protocol.
     #[error(
-        "it speaks version {0} of the protocol, this node speaks version {VERSION}: install the same release on both"
+        "the peer uses version {0} of the protocol, this node uses version {VERSION}: install the same release on both"
     )]
     Version(u64),
 }
 
-/// Reads one message; all of it has to arrive within `patience`.
+/// Reads one message. All of it must arrive within `patience`.
 ///
 /// # Errors
-/// See [`WireError`]; after any of them the stream is of no more use.
+/// See [`WireError`]. After an error the stream cannot be used any more.
 pub(super) async fn read_message(
     stream: &mut (impl AsyncRead + Unpin),
     patience: Duration,
@@ -297,9 +298,10 @@ async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Wi
     Ok(bytes)
 }
 
-/// Another version's `Hello` may look different otherwise, so protocol and version are looked at first.
+/// Decodes a message. Checks the protocol and the version first, because the `Hello` of another version may have
+/// other fields.
 fn decode(bytes: &[u8]) -> Result<Message, WireError> {
-    // The error may quote the peer: its text must not reach a terminal as it is.
+    // The error may quote the peer. It is escaped, so that control characters do not reach a terminal.
     let garbage = |error: serde_json::Error| WireError::Garbage(shortened(error.to_string().escape_debug()));
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(garbage)?;
     if value["type"] == "hello" {
@@ -309,7 +311,7 @@ fn decode(bytes: &[u8]) -> Result<Message, WireError> {
         match value["version"].as_u64() {
             Some(version) if version == u64::from(VERSION) => {}
             Some(version) => return Err(WireError::Version(version)),
-            None => return Err(WireError::Garbage("no version".into())),
+            None => return Err(WireError::Garbage("the version is missing".into())),
         }
     }
     let message: Message = serde_json::from_value(value).map_err(garbage)?;
@@ -318,7 +320,7 @@ fn decode(bytes: &[u8]) -> Result<Message, WireError> {
 }
 
 impl Message {
-    /// The limits that the type does not hold by itself.
+    /// Checks the limits that the types do not enforce.
     fn check(&self) -> Result<(), WireError> {
         let short = |text: &str| {
             if text.len() <= LONGEST_TEXT {
@@ -344,15 +346,15 @@ fn check_regions(regions: &[RegionAdvertisement]) -> Result<(), WireError> {
     let named_well = |name: &str| name.len() <= LONGEST_TEXT && !name.contains(char::is_control);
     if regions.len() > REGIONS || !regions.iter().all(|region| region.name.as_deref().is_none_or(named_well))
     {
-        return Err(WireError::Garbage("the table of regions is beyond its limits".into()));
+        return Err(WireError::Garbage("the table of regions exceeds its limits".into()));
     }
     Ok(())
 }
 
-/// Writes one message; the peer has to take it within `patience`.
+/// Writes one message. The peer must read it within `patience`.
 ///
 /// # Errors
-/// The peer is gone or does not read.
+/// The TCP connection has ended, or the peer does not read.
 pub(super) async fn write_message(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &Message,
@@ -363,10 +365,10 @@ pub(super) async fn write_message(
     Ok(())
 }
 
-/// A message as it stands on the wire.
+/// Encodes a message with its length.
 ///
 /// # Errors
-/// It is too long.
+/// The message is too long.
 pub(super) fn encode(message: &Message) -> Result<Vec<u8>, WireError> {
     let json = serde_json::to_vec(message).map_err(|error| WireError::Garbage(error.to_string()))?;
     if json.len() > LARGEST_MESSAGE {
@@ -377,7 +379,7 @@ pub(super) fn encode(message: &Message) -> Result<Vec<u8>, WireError> {
     Ok(frame)
 }
 
-/// `text`, cut to what a message may carry.
+/// Cuts `text` to the longest text that a message may have.
 pub(crate) fn shortened(text: impl std::fmt::Display) -> String {
     let mut text = text.to_string();
     let mut end = text.len().min(LONGEST_TEXT);

@@ -1,13 +1,14 @@
-//! The connection manager: sets connections up and tears them down over TCP, out of band.
+//! The connection manager: opens and closes connections over TCP, out of band.
 //!
-//! It listens on the node's own address. The connecting end says what it brings ([`Offer`]), the accepting end opens
-//! its half and answers with its own, the connecting end opens and says `Ready`. After that the TCP connection is
-//! the life line of the Falcon connection: heartbeats every second, and when it breaks, the connection is closed and
-//! everything outstanding completes with `DeadConn` (D-89).
+//! It listens on the node's address. The connecting end sends its [`Offer`]. The accepting end opens its half and
+//! answers with its own offer. The connecting end opens its half and sends `Ready`. After that, the TCP connection
+//! shows that the peer is alive: each end sends a message every second. When the TCP connection breaks, the Falcon
+//! connection is closed and all outstanding operations complete with `DeadConn` (D-89).
 //!
-//! A stranger can cost the node little: handshakes and connections are limited in number (in all and for each source),
-//! size and time, a silent peer keeps nobody out, every failure has a counter, and the node goes on serving. In plaintext mode (D-83) peers are not authenticated: anyone who reaches the
-//! port can connect. Bind the node to a network that is trusted.
+//! An unknown peer can use only few resources of the node. Handshakes and connections are limited in number (in
+//! total and per source), size and time. A silent peer does not keep others out. Every failure has a counter, and
+//! the node goes on serving. In plaintext mode (D-83) peers are not authenticated: any host that reaches the port
+//! can connect. Bind the node to a trusted network.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -27,6 +28,7 @@ mod handshake;
 mod host;
 mod message;
 mod node_host;
+mod round_trip;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -50,36 +52,37 @@ use session::{Session, farewell};
 
 use crate::parameters::Tuning;
 
-/// Peers that may wait to be accepted.
+/// Length of the queue of TCP connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// File steps that may wait for the node.
+/// Capacity of the queue of notices for the node.
 const NOTICES: usize = 1024;
 
-/// How the manager behaves.
+/// Options of the connection manager.
 #[derive(Clone, Copy, Debug)]
 pub struct ManagerOptions {
-    /// TCP port to listen on; 0 lets the system choose.
+    /// TCP port to listen on. With 0 the system chooses a port.
     pub port: u16,
-    /// Tuning of the connections it makes.
+    /// Tuning of the connections that the manager opens.
     pub tuning: Tuning,
-    /// Heartbeats and patience.
+    /// Heartbeats and time limits.
     pub timing: Timing,
-    /// What peers may take.
+    /// Limits for peers.
     pub limits: Limits,
 }
 
-/// Heartbeats and patience.
+/// Heartbeats and time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Time between heartbeats. Default 1 s.
     pub heartbeat: Duration,
-    /// A peer that sends no whole message for so long, or does not read, is dead. Default 5 s.
+    /// A peer that sends no whole message for this time, or does not read for this time, counts as dead. Default 5
+    /// s.
     pub patience: Duration,
-    /// A peer that has connected and does not send its first message within this time is hung up on. Default 1 s.
+    /// A peer that connects and does not send its first message within this time is disconnected. Default 1 s.
     pub first_message: Duration,
 }
 
-/// What the manager tells the node.
+/// A notice from the manager to the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The peer of a connection sent a step of a file transfer.
@@ -92,9 +95,9 @@ pub enum Notice {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} for the connection manager: {source}; {}", self.remedy())]
 pub struct StartError {
-    /// Where it should have listened.
+    /// The address on which it should listen.
     pub address: SocketAddr,
-    /// Why not.
+    /// The system's reason.
     pub source: std::io::Error,
 }
 
@@ -102,11 +105,11 @@ impl StartError {
     fn remedy(&self) -> &'static str {
         match self.source.kind() {
             ErrorKind::AddrNotAvailable => {
-                "the interface does not have this address: give one that `ip address` shows on it, or add this one"
+                "the interface does not have this address: use one that `ip address` shows, or add this one"
             }
             ErrorKind::AddrInUse => {
-                "something else listens there, perhaps another node (`tiercel down` stops it): choose another port \
-                 with --control-port or node.control_port"
+                "another program listens there, perhaps another node (`tiercel down` stops it): choose another port with \
+                 --control-port or node.control_port"
             }
             ErrorKind::PermissionDenied => {
                 "run as root, or choose a port above 1023 with --control-port or node.control_port"
@@ -116,14 +119,14 @@ impl StartError {
     }
 }
 
-/// Where a manager is going to listen: peers that come early wait.
+/// A socket that listens for a manager that starts later. Peers that connect before that wait.
 pub(crate) struct ListeningPlace {
     listener: TcpListener,
     local: SocketAddr,
 }
 
 impl ListeningPlace {
-    /// Takes it. Needs a runtime.
+    /// Binds the socket and listens. Needs a runtime.
     pub(crate) fn take(address: IpAddr, port: u16, interface_index: u32) -> Result<Self, StartError> {
         let address = socket_address(address, port, interface_index);
         let listen = || {
@@ -138,7 +141,7 @@ impl ListeningPlace {
     }
 }
 
-/// What all tasks of the manager share.
+/// The state that all tasks of the manager share.
 struct Shared<H> {
     host: H,
     tuning: Tuning,
@@ -152,8 +155,8 @@ struct Shared<H> {
     notices: mpsc::Sender<Notice>,
 }
 
-/// The connection manager of a node. Dropping it stops listening; [`ConnectionManager::shut_down`] also takes leave
-/// of every peer.
+/// The connection manager of a node. Dropping it stops listening. [`ConnectionManager::shut_down`] also closes all
+/// connections and informs their peers.
 pub struct ConnectionManager<H: Host> {
     shared: Arc<Shared<H>>,
     local: SocketAddr,
@@ -161,10 +164,10 @@ pub struct ConnectionManager<H: Host> {
 }
 
 impl<H: Host> ConnectionManager<H> {
-    /// Starts listening on the node's address. The receiver gets what the node has to know.
+    /// Starts listening on the node's address. The returned receiver gets the notices for the node.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// The manager cannot listen on the address.
     pub async fn start(
         host: H,
         options: ManagerOptions,
@@ -174,7 +177,7 @@ impl<H: Host> ConnectionManager<H> {
         Ok(Self::start_at(place, host, options))
     }
 
-    /// Starts listening where a place was taken before there was a node.
+    /// Starts with a socket that already listens.
     pub(crate) fn start_at(
         place: ListeningPlace,
         host: H,
@@ -198,7 +201,7 @@ impl<H: Host> ConnectionManager<H> {
         (Self { shared, local, listener }, receiver)
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.local
     }
@@ -206,21 +209,22 @@ impl<H: Host> ConnectionManager<H> {
     /// Connects to a peer's manager and returns this end's CID once both ends are open.
     ///
     /// # Errors
-    /// See [`ConnectError`]; nothing is left behind.
+    /// See [`ConnectError`]. In that case, everything is cleaned up.
     pub async fn connect(&self, peer: IpAddr, port: u16, ordered: bool) -> Result<Cid, ConnectError> {
         handshake::connect(&self.shared, peer, port, ordered).await
     }
 
-    /// Closes a connection and tells the peer. False when no session has this CID.
+    /// Closes a connection and informs the peer. Returns false if no session has this CID.
     pub async fn close(&self, cid: Cid) -> bool {
         let Some(session) = self.session(cid) else { return false };
-        // First the datapath, so that nothing more is sent; a session that just ended has done it itself.
+        // The datapath closes first, so that it sends nothing more. A session that has just ended has closed it
+        // already.
         self.shared.host.close(cid);
         let _ = session.outgoing.send(farewell("closed by its user")).await;
         true
     }
 
-    /// Sends a step of a file transfer to a connection's peer. False when the session has ended.
+    /// Sends a step of a file transfer to the peer of a connection. Returns false if the session has ended.
     pub async fn send_file_step(&self, cid: Cid, step: FileMessage) -> bool {
         match self.session(cid) {
             Some(session) => session::send_step(&session, step).await,
@@ -228,34 +232,34 @@ impl<H: Host> ConnectionManager<H> {
         }
     }
 
-    /// All sessions, by CID.
+    /// Returns all sessions, sorted by local CID.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let mut all: Vec<_> = lock(&self.shared.sessions).values().map(|session| session.info()).collect();
         all.sort_by_key(|session| session.local_cid);
         all
     }
 
-    /// The peer's end of a session's TCP connection.
+    /// Returns the peer's address of the TCP connection of a session.
     pub fn peer(&self, cid: Cid) -> Option<SocketAddr> {
         self.session(cid).map(|session| session.peer)
     }
 
-    /// What it counted since it started.
+    /// Returns the counters since the start.
     pub fn statistics(&self) -> ManagerStatistics {
         self.shared.counters.read()
     }
 
-    /// What happened lately, oldest first.
+    /// Returns the latest events, oldest first.
     pub fn events(&self) -> Vec<Event> {
         self.shared.events.list()
     }
 
-    /// The node behind it.
+    /// Returns the host of the manager.
     pub fn host(&self) -> &H {
         &self.shared.host
     }
 
-    /// Stops listening, takes leave of every peer and closes all connections it made.
+    /// Stops listening, closes all connections of the manager and informs their peers.
     pub async fn shut_down(&self) {
         self.listener.abort();
         let sessions: Vec<_> = lock(&self.shared.sessions).keys().copied().collect();
@@ -285,7 +289,7 @@ async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, most likely: wait for some to be given back.
+                // Most likely there are no free file descriptors: wait until some are closed.
                 shared.events.warn(format!("cannot accept a peer: {error}"));
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -296,13 +300,13 @@ async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
             Admitted::Free(place) => place,
             Admitted::Displacing(place, source) => {
                 count(&shared.counters.displaced);
-                shared.events.flood(|| format!("{peer} takes the place of a handshake of {source}"));
+                shared.events.flood(|| format!("a handshake of {source} is ended to make place for {peer}"));
                 place
             }
             Admitted::Refused => {
                 count(&shared.counters.refused_busy);
                 let most = shared.limits.handshakes_per_source;
-                shared.events.flood(|| format!("{peer} turned away: {most} of its handshakes are under way"));
+                shared.events.flood(|| format!("{peer} rejected: it has {most} unfinished handshakes"));
                 handshake::turn_away(&stream);
                 continue;
             }
@@ -311,7 +315,7 @@ async fn listen<H: Host>(shared: Arc<Shared<H>>, listener: TcpListener) {
     }
 }
 
-/// Keeps a session and starts serving it.
+/// Stores a session and starts to serve it.
 fn establish<H: Host>(
     shared: &Arc<Shared<H>>,
     stream: TcpStream,
@@ -353,7 +357,8 @@ fn count_wire_error(counters: &Counters, error: &WireError) {
     }
 }
 
-/// Link-local IPv6 addresses mean something on one interface only.
+/// Makes a socket address. A link-local IPv6 address is valid on one interface only, so it needs the interface's
+/// index.
 fn socket_address(address: IpAddr, port: u16, interface_index: u32) -> SocketAddr {
     match address {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
@@ -363,7 +368,7 @@ fn socket_address(address: IpAddr, port: u16, interface_index: u32) -> SocketAdd
     }
 }
 
-/// A lock whose holders never panic half way: poisoning carries no meaning here.
+/// Locks a mutex. Poisoning is ignored: no holder panics in the middle of a change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

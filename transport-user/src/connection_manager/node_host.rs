@@ -1,4 +1,4 @@
-//! A [`Node`] as the connection manager's host.
+//! The implementation of [`Host`] for a [`Node`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use super::lock;
 use super::message::RegionAdvertisement;
 use crate::{Access, CidReservation, ConnectionState, Error, LocalCid, Mac, Node};
 
-/// Lets a [`super::ConnectionManager`] open connections of a node. Clones are the same host.
+/// The host by which a [`super::ConnectionManager`] opens connections of a node. Clones refer to the same host.
 #[derive(Clone, Debug)]
 pub struct NodeHost {
     node: Node,
@@ -24,17 +24,17 @@ pub struct NodeHost {
 }
 
 impl NodeHost {
-    /// A host of this node.
+    /// Makes the host of this node.
     pub fn new(node: Node) -> Self {
         Self { node, names: Arc::default() }
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// Names a region for peers, or takes its name away.
+    /// Gives a region a name that peers see, or removes it.
     pub fn name_region(&self, key: RKey, name: Option<String>) {
         match name {
             Some(name) => lock(&self.names).insert(key.0, name),
@@ -42,7 +42,7 @@ impl NodeHost {
         };
     }
 
-    /// The name of a region, if it has one.
+    /// Returns the name of a region, if it has one.
     pub fn region_name(&self, key: RKey) -> Option<String> {
         lock(&self.names).get(&key.0).cloned()
     }
@@ -104,15 +104,16 @@ impl Host for NodeHost {
             name: self.region_name(region.key),
             rkey: region.key.0,
             length: region.length,
-            access: region.access.bits(),
+            access: region.access.flags().bits(),
         };
         self.node.regions().into_iter().filter(offered).map(advertise).collect()
     }
 }
 
-/// The clock that IVs are taken from: the kernel's monotonic one (D-12).
+/// Reads the clock from which IVs are taken: the kernel's monotonic clock (D-12).
 fn clock() -> Picoseconds {
-    // The monotonic clock exists on every Linux; a zero would only be the most careful Remote Time there is.
+    // Every Linux has the monotonic clock. If reading fails, 0 is safe: a Remote Time of 0 rejects no packet as
+    // old.
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
     Picoseconds::from_nanos(now.as_nanos() as u64)
 }

@@ -1,4 +1,5 @@
-//! An established connection's TCP side: heartbeats, news of regions, file steps, and the end.
+//! The TCP connection of an established connection: heartbeats, changes of regions, steps of file transfers, and
+//! the end.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -18,25 +19,25 @@ use super::message::{
 };
 use super::{Notice, Shared, Timing, lock};
 
-/// Messages that may wait to be sent on one session; a sender that meets a full queue waits.
+/// Capacity of the queue of messages to send, per session. If the queue is full, the sender waits.
 pub(super) const OUTGOING: usize = 64;
 
-/// What is known of a session.
+/// Information about a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionInfo {
     /// This end's CID.
     pub local_cid: u32,
     /// The peer's CID.
     pub peer_cid: u32,
-    /// The peer's end of the TCP connection.
+    /// The peer's address of the TCP connection.
     pub peer: SocketAddr,
-    /// Whether this end connected.
+    /// Whether this end is the connecting end.
     pub connected_here: bool,
-    /// Regions the peer has registered.
+    /// Regions that the peer has registered for access by peers.
     pub peer_regions: Vec<RegionAdvertisement>,
 }
 
-/// A session, as the manager keeps it.
+/// A session of the manager.
 pub(super) struct Session {
     pub(super) local_cid: Cid,
     pub(super) peer_cid: Cid,
@@ -60,17 +61,17 @@ impl Session {
 
 /// How a session ended.
 enum End {
-    /// The peer said `Close`.
+    /// The peer sent `Close`.
     ByPeer(String),
-    /// This end said it.
+    /// This end sent `Close`.
     Here,
-    /// Packet delivery of this end gave up.
+    /// Packet delivery of this end failed.
     Fatal,
-    /// The peer is gone, silent, or talks nonsense.
+    /// The TCP connection broke, or the peer was silent or violated the protocol.
     Broken(WireError),
 }
 
-/// Serves a session until it ends, then closes the connection and forgets it.
+/// Serves a session until it ends. Then closes the connection and removes the session.
 pub(super) async fn serve<H: Host>(
     shared: Arc<Shared<H>>,
     session: Arc<Session>,
@@ -85,7 +86,7 @@ pub(super) async fn serve<H: Host>(
     shared.host.close(session.local_cid);
     lock(&shared.sessions).remove(&session.local_cid);
     record(&shared, &session, &end);
-    // The receiver is gone only when the node goes down.
+    // Sending fails only if the node goes down.
     let _ = shared.notices.send(Notice::Ended(session.local_cid)).await;
 }
 
@@ -103,7 +104,7 @@ fn record<H: Host>(shared: &Shared<H>, session: &Session, end: &End) {
         }
         End::Fatal => {
             count(&counters.fatal);
-            events.warn(format!("{name} failed: packet delivery gave up, the peer does not acknowledge"));
+            events.warn(format!("{name} failed: the peer does not acknowledge its packets"));
         }
         End::Broken(error) => {
             count(&counters.peer_died);
@@ -128,7 +129,8 @@ async fn receive<H: Host>(
             Message::Regions { regions } => *lock(&session.peer_regions) = regions,
             Message::Close { text } => return End::ByPeer(text),
             Message::File { step } => {
-                // A well-behaved peer has few steps under way; one that floods is cut off, not waited for.
+                // A correct peer has few outstanding steps. If the queue is full, the peer sends too many, and the
+                // session ends instead of waiting.
                 if shared.notices.try_send(Notice::File(session.local_cid, step)).is_err() {
                     return End::Broken(WireError::Garbage("more file steps than a transfer has".into()));
                 }
@@ -153,7 +155,7 @@ async fn transmit<H: Host>(
         let message = tokio::select! {
             _ = ticks.tick() => match shared.host.health(cid) {
                 Health::Open => news(shared.host.regions(), &mut told),
-                Health::Fatal => farewell("packet delivery gave up"),
+                Health::Fatal => farewell("packet delivery failed"),
                 Health::Closed => farewell("closed"),
             },
             message = outgoing.recv() => message.unwrap_or_else(|| farewell("closed")),
@@ -169,7 +171,7 @@ async fn transmit<H: Host>(
     }
 }
 
-/// The regions when they changed, else a heartbeat.
+/// Returns a message with the regions if they have changed, otherwise a heartbeat.
 fn news(regions: Vec<RegionAdvertisement>, told: &mut Option<Vec<RegionAdvertisement>>) -> Message {
     if told.as_ref() == Some(&regions) {
         return Message::Heartbeat;
@@ -178,12 +180,12 @@ fn news(regions: Vec<RegionAdvertisement>, told: &mut Option<Vec<RegionAdvertise
     Message::Regions { regions }
 }
 
-/// The last message of a session.
+/// Returns the last message of a session.
 pub(super) fn farewell(text: &str) -> Message {
     Message::Close { text: shortened(text) }
 }
 
-/// Durations of the manager, apart so that tests need not wait for them.
+/// The default times. Tests use shorter ones.
 impl Default for Timing {
     fn default() -> Self {
         Self {
@@ -194,7 +196,8 @@ impl Default for Timing {
     }
 }
 
-/// Sends a step of a file transfer; waits while the session's queue is full.
+/// Sends a step of a file transfer. Waits while the queue of the session is full. Returns false if the session has
+/// ended.
 pub(super) async fn send_step(session: &Session, step: FileMessage) -> bool {
     session.outgoing.send(Message::File { step }).await.is_ok()
 }

@@ -1,11 +1,11 @@
-//! Two managers over loopback, and strangers of every kind, around a node that only remembers.
+//! Tests with two managers over loopback, with unknown peers of all kinds, and with a fake node.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Mutex;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use transport_common::queues::{CONNECTIONS, access};
+use transport_common::queues::{AccessFlags, CONNECTIONS};
 
 use super::message::{read_message, write_message};
 use super::*;
@@ -16,7 +16,7 @@ const LEFT: &str = "127.0.0.1";
 const RIGHT: &str = "127.0.0.2";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A node that keeps what it was told. Clones share it.
+/// A fake node that records the calls of the manager. Clones refer to the same node.
 #[derive(Clone)]
 struct FakeNode(Arc<Memory>);
 
@@ -27,7 +27,7 @@ struct Memory {
     table: Mutex<BTreeMap<u32, Option<Agreement>>>,
     fatal: Mutex<Vec<Cid>>,
     regions: Mutex<Vec<RegionAdvertisement>>,
-    /// A peer whose next hop is never found.
+    /// A peer whose next hop cannot be resolved.
     unreachable: Mutex<Option<IpAddr>>,
     capacity: usize,
 }
@@ -140,7 +140,7 @@ async fn start_limited(node: FakeNode, timing: Timing, limits: Limits) -> (Manag
     ConnectionManager::start(node, options).await.expect("loopback")
 }
 
-/// Waits for something that other tasks bring about.
+/// Waits until a condition holds that other tasks bring about.
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     within(what, async {
         while !holds() {
@@ -197,7 +197,7 @@ async fn news_of_regions_and_file_steps_reach_the_peer() {
         name: Some("data".into()),
         rkey: 1,
         length: 4096,
-        access: access::REMOTE_READ | access::REMOTE_WRITE,
+        access: (AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE).bits(),
     };
     lock(&left.host().0.regions).push(region.clone());
     eventually("the region is known", || right.sessions()[0].peer_regions == [region.clone()]).await;
@@ -215,7 +215,7 @@ async fn a_dead_peer_closes_the_connection() {
     assert_eq!(within("the end is noticed", notices.recv()).await, Some(Notice::Ended(cid)));
     assert_eq!((left.host().in_use(), left.statistics().peer_died), (0, 1));
 
-    // One that goes silent without a word, and one that breaks the protocol afterwards.
+    // One peer becomes silent, and one violates the protocol.
     let (left, mut notices) = start_with(
         FakeNode::new(LEFT, 1500),
         Timing { heartbeat: PATIENCE, patience: Duration::from_millis(100), ..Timing::default() },
@@ -301,10 +301,10 @@ async fn strangers_are_counted_and_the_node_goes_on_serving() {
     for (who, bytes) in &strangers {
         let mut stream = TcpStream::connect(node.address()).await.unwrap();
         stream.write_all(bytes).await.unwrap();
-        // The node hangs up; until then it may say why.
+        // The node closes the connection. Before that it may send a reason.
         let _ = within(who, stream.read_to_end(&mut Vec::new())).await;
     }
-    // One that breaks off.
+    // One peer closes the connection during the handshake.
     drop(TcpStream::connect(node.address()).await.unwrap());
     eventually("all are counted", || node.statistics().broken_off == 1).await;
     let statistics = node.statistics();
@@ -343,11 +343,11 @@ async fn offers_beyond_the_limits_are_declined() {
     assert_eq!((node.statistics().declined, node.host().in_use()), (changes.len() as u64, 0));
 }
 
-/// A timing in which no peer is hung up on for its silence within the test.
+/// Times that are so long that no peer is disconnected for its silence within a test.
 const UNHURRIED: Timing =
     Timing { heartbeat: Duration::from_millis(20), patience: PATIENCE, first_message: PATIENCE };
 
-/// Connects to a node from an address of this host.
+/// Connects to a node from the given address of this host.
 async fn connect_from(source: &str, node: &Manager) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
@@ -499,7 +499,7 @@ async fn say_hello(stream: &mut TcpStream, offer: Offer) -> Message {
     read_message(stream, PATIENCE).await.unwrap()
 }
 
-/// A peer without a manager: the stream, and the node's CID.
+/// Connects a peer without a manager. Returns the stream and the node's CID.
 async fn handshake_by_hand(node: &Manager) -> (TcpStream, Cid) {
     let mut stream = TcpStream::connect(node.address()).await.unwrap();
     let Message::Accept { offer } = say_hello(&mut stream, offer_by_hand()).await else { panic!("accepted") };

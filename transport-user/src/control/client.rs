@@ -1,4 +1,4 @@
-//! A client's side of the control socket.
+//! The client's side of the control socket.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,41 +17,41 @@ pub struct Client {
     path: PathBuf,
 }
 
-/// Why a node did not do what was asked.
+/// Why a request to a node failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answers on the socket.
-    #[error("no node answers on {}: start it with `tiercel up`, or name another with --node or --socket", .0.display())]
+    /// No node listens on the socket.
+    #[error("no node answers on {}: start it with `tiercel up`, or choose another one with --node or --socket", .0.display())]
     NoNode(PathBuf),
     /// The socket belongs to another user.
     #[error("not allowed to use {}: run as root, or as the user who started the node", .0.display())]
     NotAllowed(PathBuf),
-    /// The conversation broke off.
-    #[error("lost the node on {}: {source}; see its own output for why", path.display())]
+    /// The connection to the node failed.
+    #[error("the connection to the node on {} failed: {source}; see the node's log on stderr for the reason", path.display())]
     Lost {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         source: std::io::Error,
     },
-    /// The answer is none to the request.
-    #[error("the node on {} answers in another way than this program understands ({source}): use the release of the node", path.display())]
+    /// The answer does not have the type that belongs to the request.
+    #[error("cannot read the answer of the node on {} ({source}): use the same release as the node", path.display())]
     Misunderstood {
         /// The socket.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake in the answer.
         source: serde_json::Error,
     },
-    /// The node says why not.
+    /// The node reports a failure.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
 
 impl Client {
-    /// Connects to the node that answers on `path`.
+    /// Connects to the node that listens on `path`.
     ///
     /// # Errors
-    /// Nobody answers there, or not to this user.
+    /// No node listens there, or this user may not use the socket.
     pub async fn connect(path: &Path) -> Result<Self, ClientError> {
         let path = path.to_owned();
         match UnixStream::connect(&path).await {
@@ -64,10 +64,10 @@ impl Client {
         }
     }
 
-    /// Asks, passes progress to `progress` and returns the answer.
+    /// Sends a request, passes its progress to `progress` and returns the answer.
     ///
     /// # Errors
-    /// The node's failure, an answer of another shape, or the conversation broke off.
+    /// The node reports a failure, the answer has another type, or the connection to the node failed.
     pub async fn ask<C: Call>(
         &mut self,
         call: C,

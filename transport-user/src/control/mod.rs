@@ -1,9 +1,9 @@
-//! The control socket: how `tiercel` and other local programs talk to a running node.
+//! The control socket, by which `tiercel` and other local programs send requests to a running node.
 //!
-//! The node listens on a unix stream socket that only its own user and root may use. Both sides speak lines of JSON.
-//! A client sends [`Envelope`]s, one a line, and reads for each any number of [`Reply::Progress`] lines and then one
-//! [`Reply::Done`] or [`Reply::Failed`]. Files are named by absolute path and opened by the node, which runs as the
-//! same user: their content never passes through the socket.
+//! The node listens on a unix stream socket that only its own user and root may use. Both sides send lines of
+//! JSON. A client sends [`Envelope`]s, one per line. For each, it reads any number of [`Reply::Progress`] lines
+//! and then one [`Reply::Done`] or [`Reply::Failed`]. Files are named by absolute path. The node opens them, so
+//! their content never passes through the socket.
 
 mod client;
 mod protocol;

@@ -18,19 +18,19 @@ use tracing::{debug, warn};
 
 use super::protocol::{Envelope, Failure, FailureKind, LARGEST_LINE, Progress, Reply, Request, VERSION};
 
-/// Clients served at once; more wait.
+/// Clients that are served at the same time. Further clients wait.
 const CLIENTS: usize = 64;
-/// A client that does not read its reply for so long is dropped.
+/// A client that does not read its reply for this time is disconnected.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a client that has said all it will say is looked at whether it still listens.
+/// Interval at which the server checks whether a client that closed its sending side still receives.
 const STILL_THERE: Duration = Duration::from_millis(50);
-/// Progress lines that may wait; the newest ones are dropped beyond.
+/// Capacity of the queue of progress lines, per request. When it is full, new lines are dropped.
 const PROGRESS: usize = 16;
 
-/// What answers requests.
+/// A type that answers requests.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers one request. It runs to its end even when the client goes away; [`ProgressSender::is_wanted`] tells a
-    /// long operation so.
+    /// Answers one request. The request runs to its end even if the client disconnects. A long operation can check
+    /// [`ProgressSender::is_wanted`] for that.
     fn handle(
         &self,
         request: Request,
@@ -38,30 +38,31 @@ pub trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Value, Failure>> + Send;
 }
 
-/// Reports how far an operation is.
+/// Reports the progress of an operation to the client.
 #[derive(Clone, Debug)]
 pub struct ProgressSender(mpsc::Sender<Progress>);
 
 impl ProgressSender {
-    /// Tells the client, if it keeps up.
+    /// Sends progress to the client. Drops it if the client does not read fast enough.
     pub fn report(&self, done: u64, total: Option<u64>) {
-        // Progress that nobody takes in time is worth nothing: the next report replaces it.
+        // A dropped report does no harm: the next report replaces it.
         let _ = self.0.try_send(Progress { done, total });
     }
 
-    /// False once the client is gone.
+    /// Returns false if the client has disconnected.
     pub fn is_wanted(&self) -> bool {
         !self.0.is_closed()
     }
 
-    /// A sender nobody listens to, but which looks wanted as long as the receiver lives.
+    /// Returns a sender for an operation without a client. [`Self::is_wanted`] is true as long as the receiver
+    /// exists.
     pub fn detached() -> (Self, mpsc::Receiver<Progress>) {
         let (sender, receiver) = mpsc::channel(1);
         (Self(sender), receiver)
     }
 }
 
-/// A listening control socket; dropping it stops listening and removes the socket's file.
+/// A listening control socket. Dropping it stops listening and removes the file of the socket.
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
@@ -69,7 +70,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves clients of `listener`, which is bound to `path`.
+    /// Starts to serve the clients of `listener`, which is bound to `path`.
     pub fn start<H: Handler>(listener: UnixListener, path: PathBuf, handler: Arc<H>) -> Self {
         Self { path, task: tokio::spawn(accept(listener, handler)) }
     }
@@ -93,7 +94,7 @@ async fn accept<H: Handler>(listener: UnixListener, handler: Arc<H>) {
                 let handler = Arc::clone(&handler);
                 tokio::spawn(async move {
                     if let Err(error) = serve(stream, handler).await {
-                        debug!("a client of the control socket left: {error}");
+                        debug!("the connection to a client of the control socket failed: {error}");
                     }
                     drop(permit);
                 });
@@ -106,9 +107,9 @@ async fn accept<H: Handler>(listener: UnixListener, handler: Arc<H>) {
     }
 }
 
-/// Serves one client, request after request.
+/// Serves one client, one request after the other.
 async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> std::io::Result<()> {
-    // The file's mode says the same; this also holds where a directory was prepared with other rights.
+    // The mode of the socket's file has the same effect. This check also holds if the mode was changed.
     let user = stream.peer_cred()?.uid();
     let own = geteuid().as_raw();
     let (from_client, mut to_client) = stream.into_split();
@@ -133,10 +134,10 @@ async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> std::io::Resu
     }
 }
 
-/// One line without its end, or none at the end of the stream.
+/// Reads one line and returns it without its end, or `None` at the end of the stream.
 ///
 /// # Errors
-/// Also when the line is longer than [`LARGEST_LINE`], or not ended.
+/// Reading fails, the line is longer than [`LARGEST_LINE`], or the stream ends within the line.
 pub(super) async fn read_line(
     stream: &mut (impl AsyncBufReadExt + Unpin),
 ) -> std::io::Result<Option<Vec<u8>>> {
@@ -152,10 +153,10 @@ pub(super) async fn read_line(
 fn parse(line: &[u8]) -> Result<Request, Failure> {
     let wrong = |error| Failure::invalid(format!("not a request of the control protocol: {error}"));
     let value: Value = serde_json::from_slice(line).map_err(wrong)?;
-    // The version decides how the rest is to be read.
+    // The version comes first: it determines the form of the rest.
     if value["version"].as_u64() != Some(u64::from(VERSION)) {
         return Err(Failure::invalid(format!(
-            "the node speaks version {VERSION} of the control protocol, this client {}: use the node's own release",
+            "the node uses version {VERSION} of the control protocol, this client {}: use the same release as the node",
             value["version"]
         )));
     }
@@ -163,8 +164,8 @@ fn parse(line: &[u8]) -> Result<Request, Failure> {
     Ok(envelope.request)
 }
 
-/// Runs a request in a task of its own, so that an operation under way is never torn out of the datapath's hands,
-/// and passes its progress on.
+/// Runs a request in its own task, so that an outstanding operation is never aborted, and sends its progress and
+/// its result to the client.
 async fn answer<H: Handler>(
     handler: &Arc<H>,
     request: Request,
@@ -187,14 +188,14 @@ async fn answer<H: Handler>(
         Ok(Err(failure)) => Reply::Failed(failure),
         Err(error) => Reply::Failed(Failure::new(
             FailureKind::Node,
-            format!("the node failed at this request: {error}"),
+            format!("the node failed while it handled this request: {error}"),
         )),
     };
     reply(to_client, &last).await
 }
 
-/// Comes back when the client has closed; a client that sends more before its answer is simply not read, and one that
-/// only ended its own side still gets its answer.
+/// Returns when the client has closed both directions. While a request runs, further requests of the client are
+/// not read. A client that only closed its sending side still gets its answer.
 async fn has_left(
     from_client: &mut BufReader<OwnedReadHalf>,
     to_client: &OwnedWriteHalf,
@@ -208,7 +209,7 @@ async fn has_left(
     Ok(())
 }
 
-/// Whether both directions have ended.
+/// Returns whether both directions of the stream are closed.
 fn is_hung_up(stream: &UnixStream) -> std::io::Result<bool> {
     let mut sources = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     poll(&mut sources, PollTimeout::ZERO)?;

@@ -1,4 +1,4 @@
-//! Where control sockets live, and how stale ones are told from live ones.
+//! The paths of control sockets, and the check whether a node listens on one.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
@@ -8,40 +8,40 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// Where sockets are put unless a path is given.
+/// Default directory of the sockets.
 pub const DIRECTORY: &str = "/run/tiercel";
 
-/// The socket of a node of this name.
+/// Returns the default path of the socket of a node with this name.
 pub fn default_path(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.sock"))
 }
 
-/// Why there is no socket to talk to, or to listen on.
+/// Why a control socket could not be found or bound.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Another node answers there.
+    /// Another node listens on the socket.
     #[error(
-        "a node already answers on {}: stop it with `tiercel --socket {} down`, or give this one another name \
+        "a node already answers on {}: stop it with `tiercel --socket {} down`, or give this node another name \
          (`up --name`)", .0.display(), .0.display()
     )]
     Live(PathBuf),
-    /// Something else has the path.
-    #[error("{} is not a socket and is left alone: choose another path with --socket", .0.display())]
+    /// The path belongs to a file that is not a socket.
+    #[error("{} exists and is not a socket: choose another path with --socket", .0.display())]
     Occupied(PathBuf),
     /// The path cannot be used.
     #[error("cannot use {}: {source}; choose another path with --socket", path.display())]
     Unusable {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         source: io::Error,
     },
-    /// Only root, or the directory's owner, may put a socket there.
-    #[error("cannot use {}: {source}; run as root, which a node needs anyway", path.display())]
+    /// Only root, or the owner of the directory, may create a socket there.
+    #[error("cannot use {}: {source}; run as root (a node needs root in any case)", path.display())]
     NotAllowed {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         source: io::Error,
     },
     /// No node was found.
@@ -52,8 +52,8 @@ pub enum SocketError {
     Several(Vec<String>),
 }
 
-/// Listens on `path`: makes its directory, replaces the socket of a node that was killed, and leaves anything else
-/// alone. The socket is for its owner only.
+/// Listens on `path`. Creates its directory, and replaces the socket of a node that was killed. Does not replace
+/// anything else. Only the owner of the socket may use it.
 ///
 /// # Errors
 /// See [`SocketError`].
@@ -64,7 +64,8 @@ pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
         _ => Path::new("."),
     };
     fs::create_dir_all(directory).map_err(unusable)?;
-    // Two nodes that start at once must not both find the same stale socket: one looks at a time.
+    // The lock makes nodes that start at the same time do this one after the other. Otherwise two of them could
+    // find the same stale socket.
     let turn = File::open(directory).map_err(unusable)?;
     turn.lock().map_err(unusable)?;
     match fs::symlink_metadata(path) {
@@ -89,7 +90,7 @@ fn unusable(path: &Path, source: io::Error, root: bool) -> SocketError {
     }
 }
 
-/// Whether somebody listens on the socket: a killed process leaves one that refuses.
+/// Returns whether a process listens on the socket. The socket of a killed process refuses connections.
 fn answers(path: &Path) -> io::Result<bool> {
     match UnixStream::connect(path) {
         Ok(_) => Ok(true),
@@ -98,10 +99,10 @@ fn answers(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The socket of the only node that runs with a socket in `directory`.
+/// Returns the socket of the only node that has a socket in `directory` and runs.
 ///
 /// # Errors
-/// There is none, or there are several.
+/// No node runs, or several nodes run.
 pub fn find(directory: &Path) -> Result<PathBuf, SocketError> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut live: Vec<PathBuf> = entries

@@ -1,4 +1,4 @@
-//! The control protocol on real sockets, around a node that only answers.
+//! Tests of the control protocol on real sockets, with a fake node that only answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Echoes the CID of `Close`, fails to show CID 404, panics at CID 500, reports progress for `Down`, runs `Stats` until
-/// unwanted, answers `Regions` with something else.
+/// A fake node. It returns the CID of `Close`, fails for CID 404, panics for CID 500 and reports progress for
+/// `Down`. It runs `Stats` until the client disconnects, and answers `Regions` with another type.
 #[derive(Default)]
 struct FakeNode {
     noticed_departure: AtomicBool,
@@ -87,7 +87,7 @@ async fn an_answer_of_another_shape_is_no_answer() {
     let misunderstood = ask(&path, request::Regions {}).await.unwrap_err();
     assert!(matches!(misunderstood, ClientError::Misunderstood { .. }), "{misunderstood}");
     let text = misunderstood.to_string();
-    assert!(text.contains("missing field `key`") && text.contains("the release of the node"), "{text}");
+    assert!(text.contains("missing field `key`") && text.contains("the same release as the node"), "{text}");
 }
 
 #[tokio::test]
@@ -124,8 +124,8 @@ async fn garbage_gets_an_answer_and_the_node_goes_on_serving() {
     let mut stream = BufReader::new(UnixStream::connect(&path).await.unwrap());
     let lines: [(&[u8], &str); 5] = [
         (b"\xff\xfe\n", "not a request of the control protocol"),
-        (b"{}\n", "the node speaks version 2 of the control protocol, this client null"),
-        (b"{\"version\":1,\"request\":{}}\n", "this client 1: use the node's own release"),
+        (b"{}\n", "the node uses version 2 of the control protocol, this client null"),
+        (b"{\"version\":1,\"request\":{}}\n", "this client 1: use the same release as the node"),
         (b"{\"version\":2,\"request\":{\"request\":\"fly\"}}\n", "unknown variant `fly`"),
         (b"{\"version\":2,\"request\":{\"request\":\"close\",\"cid\":-1}}\n", "invalid value"),
     ];
@@ -136,7 +136,7 @@ async fn garbage_gets_an_answer_and_the_node_goes_on_serving() {
         assert!(answer.contains(expected), "{answer}");
         assert!(matches!(serde_json::from_str(&answer).unwrap(), Reply::Failed(_)));
     }
-    // A line without end is cut off, and only its sender suffers.
+    // The server disconnects a client whose line does not end. Other clients are not affected.
     let mut endless = UnixStream::connect(&path).await.unwrap();
     while endless.write_all(&[b'x'; 65536]).await.is_ok() {}
     ask(&path, request::Close { cid: 1 }).await.unwrap();
@@ -163,7 +163,7 @@ async fn stale_sockets_are_replaced_and_live_ones_are_not() {
     let (server, path, _) = start(&directory);
     assert!(matches!(bind(&path), Err(SocketError::Live(_))));
     drop(server);
-    assert!(!path.exists(), "a node that goes down takes its socket along");
+    assert!(!path.exists(), "a node that goes down removes its socket");
 
     // A killed node leaves its socket behind.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());

@@ -1,4 +1,4 @@
-//! Frames out of pcap and pcapng files.
+//! Reads frames from pcap and pcapng files.
 
 use pcap_file::pcap::{PcapReader, RawPcapPacket};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -11,11 +11,11 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// First word of a pcapng file, the same in either byte order.
+/// First word of a pcapng file, the same in both byte orders.
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// First words of pcap files: microseconds and nanoseconds, either byte order.
+/// First words of pcap files: for microseconds and nanoseconds, in both byte orders.
 const PCAP_MAGICS: [u32; 4] = [0xa1b2_c3d4, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x4d3c_b2a1];
-/// Decimal places of a pcapng timestamp when the interface does not say.
+/// Default number of decimal places of a pcapng timestamp.
 const DEFAULT_TSRESOL: u8 = 6;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
@@ -24,15 +24,15 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub struct CapturedFrame {
     /// Position in the file, from 1.
     pub number: u64,
-    /// When it was captured, since 1970; `None` where the file does not tell (a Simple Packet Block).
+    /// Time of the capture, since 1970. `None` if the file does not have it (a Simple Packet Block).
     pub timestamp: Option<Duration>,
-    /// Bytes the frame had on the wire; more than `data` if the capture cut it.
+    /// Length of the frame on the wire, bytes. It is larger than `data` if the capture cut the frame.
     pub original_length: u32,
     /// The frame from its Ethernet header on.
     pub data: Vec<u8>,
 }
 
-/// Why a capture cannot be read, or not further.
+/// Why a capture, or the rest of it, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The file cannot be opened.
@@ -40,30 +40,30 @@ pub enum CaptureError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's reason.
         source: io::Error,
     },
     /// Reading failed.
     #[error("cannot read the capture: {0}")]
     Read(#[from] io::Error),
-    /// Neither pcap nor pcapng.
+    /// The file is neither pcap nor pcapng.
     #[error("not a capture file: it starts with neither the pcap nor the pcapng signature")]
     Signature,
-    /// Frames of something else than Ethernet.
+    /// The frames are not Ethernet frames.
     #[error("the capture's link type is {0:?}; only Ethernet captures can be decoded")]
     LinkType(DataLink),
     /// The file ends within its header, a packet or a block.
     #[error("the capture ends in the middle, after {frames} whole frames")]
     Truncated {
-        /// Frames read before.
+        /// Number of frames read before.
         frames: u64,
     },
-    /// The file contradicts its format.
+    /// The file violates its format.
     #[error("the capture is damaged after {frames} whole frames: {source}")]
     Damaged {
-        /// Frames read before.
+        /// Number of frames read before.
         frames: u64,
-        /// What is wrong.
+        /// The violation.
         source: PcapError,
     },
 }
@@ -87,7 +87,7 @@ enum Reader {
     PcapNg(Box<PcapNgReader<Source>>),
 }
 
-/// The frames of a capture, in the order of the file; ends after the first error.
+/// The frames of a capture, in the order of the file. The iterator ends after the first error.
 pub struct Capture {
     reader: Reader,
     frames: u64,
@@ -95,7 +95,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens a pcap or pcapng file; the signature decides, not the name.
+    /// Opens a pcap or pcapng file. The signature determines the format, not the name.
     ///
     /// # Errors
     /// [`CaptureError`].
@@ -134,8 +134,8 @@ impl Capture {
         let frame = match &mut self.reader {
             Reader::Pcap(reader) => {
                 let resolution = reader.header().ts_resolution;
-                // The crate's checked form refuses every frame longer than the snap length, which are the very ones
-                // a capture with a snap length has; the raw form leaves that to us.
+                // The crate's checked form refuses every frame longer than the snap length, which are the very
+                // ones a capture with a snap length has; the raw form leaves that to us.
                 reader.next_raw_packet()?.map(|packet| pcap_frame(number, &packet, resolution))
             }
             Reader::PcapNg(reader) => match pcapng_frame(number, reader) {
@@ -193,7 +193,7 @@ impl From<PcapError> for PcapNgError {
     }
 }
 
-/// The next block that holds a frame; the others describe.
+/// Reads up to the next block with a frame. Other blocks are descriptions.
 fn pcapng_frame(
     number: u64,
     reader: &mut PcapNgReader<Source>,
@@ -201,7 +201,8 @@ fn pcapng_frame(
     loop {
         let Some(block) = reader.next_block() else { return Ok(None) };
         let (interface, units, original_length, data) = match block? {
-            // The crate hands the raw count of units over as nanoseconds, whatever the interface's resolution.
+            // The crate returns the raw number of units as nanoseconds, whatever the resolution of the interface
+            // is.
             Block::EnhancedPacket(p) => {
                 (p.interface_id, Some(p.timestamp.as_nanos()), p.original_len, p.data.to_vec())
             }
@@ -218,7 +219,7 @@ fn pcapng_frame(
         only_ethernet(description.linktype).map_err(PcapNgError::LinkType)?;
         let mut data = data;
         if units.is_none() {
-            // A Simple Packet Block does not say how much of its padded body is the frame.
+            // A Simple Packet Block does not have the length of the frame in its padded body.
             let snap = if description.snaplen == 0 { u32::MAX } else { description.snaplen };
             data.truncate(original_length.min(snap) as usize);
         }
@@ -235,7 +236,7 @@ fn resolution_of(description: &InterfaceDescriptionBlock<'_>) -> u8 {
     option.unwrap_or(DEFAULT_TSRESOL)
 }
 
-/// pcapng's if_tsresol: a unit is 10^-n seconds, or 2^-n with the upper bit set.
+/// Converts a pcapng timestamp. By if_tsresol, a unit is 10^-n seconds, or 2^-n seconds if the upper bit is set.
 fn since_epoch(units: u128, resolution: u8) -> Duration {
     let exponent = u32::from(resolution & 0x7f);
     let nanos = if resolution & 0x80 != 0 {

@@ -1,42 +1,43 @@
-//! Hexadecimal text to bytes.
+//! Parses hexadecimal text.
 
-/// Why text is not bytes in hexadecimal.
+/// Why a text cannot be parsed as hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HexError {
-    /// No digit at all.
+    /// The text has no digits.
     #[error("there are no hexadecimal digits in the input")]
     Empty,
-    /// A character that is neither digit nor separator.
+    /// A character is neither a digit nor a separator.
     #[error("line {line}, column {column}: {found:?} is not a hexadecimal digit")]
     NotADigit {
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// From 1, in characters.
+        /// Column, from 1, in characters.
         column: usize,
         /// The character.
         found: char,
     },
-    /// A group of digits that leaves half a byte over.
+    /// A group has an odd number of digits.
     #[error(
-        "line {line}, column {column}: {group:?} has an odd number of digits, two make a byte; a digit is missing or one too many"
+        "line {line}, column {column}: {group:?} has an odd number of digits; a byte has two digits, so one is missing or one \
+         is too many"
     )]
     OddDigits {
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// Where the group begins, from 1, in characters.
+        /// First column of the group, from 1, in characters.
         column: usize,
         /// The group.
         group: String,
     },
 }
 
-/// Bytes from hexadecimal digits in groups of any even length.
+/// Parses bytes from hexadecimal digits in groups of any even length.
 ///
-/// Groups may be separated by white space, newlines, colons, dashes or commas and may begin with `0x`. A column of
-/// offsets as tcpdump writes it (`0x0010:` at the start of a line) is skipped.
+/// Groups may be separated by white space, newlines, colons, dashes or commas, and may begin with `0x`. A column
+/// of offsets as in the output of tcpdump (`0x0010:` at the start of a line) is skipped.
 ///
 /// # Errors
-/// [`HexError`], which tells line and column.
+/// [`HexError`], with line and column.
 pub fn parse_hex(text: &str) -> Result<Vec<u8>, HexError> {
     let mut bytes = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -75,7 +76,7 @@ fn parse_line(text: &str, line: usize, bytes: &mut Vec<u8>) -> Result<(), HexErr
     Ok(())
 }
 
-/// Characters that an offset column takes: `0x`, digits, a colon, white space.
+/// Returns the number of characters of an offset column: white space, `0x`, digits and a colon.
 fn offset_column(characters: &[char]) -> usize {
     let start = characters.iter().take_while(|c| c.is_whitespace()).count();
     let Some(['0', 'x', rest @ ..]) = characters.get(start..) else { return 0 };

@@ -1,4 +1,4 @@
-//! The walk through the layers.
+//! Decodes the layers of a packet.
 
 use super::{DecodeError, Decoded, Field, Layer, Value, text};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,23 +18,23 @@ use transport_common::wire::resync::Resync;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{Cursor, FalconHeader, Malformed, ProtocolType, SliceCursor};
 
-/// Payload bytes shown.
+/// Number of payload bytes that are shown.
 const SHOWN: usize = 64;
 
-/// Why the walk ends before the bytes do.
+/// Why decoding ends before the end of the bytes.
 pub(super) enum Stop {
     Malformed(DecodeError),
     Note(String),
 }
 
-/// The walk so far.
+/// The state of decoding.
 pub(super) struct Walk<'a> {
     bytes: &'a [u8],
     cursor: SliceCursor<'a>,
     layers: Vec<Layer>,
 }
 
-/// Runs `walk` over `bytes` and collects what it found.
+/// Decodes `bytes` with `walk`, and returns the result.
 pub(super) fn decode(bytes: &[u8], walk: impl FnOnce(&mut Walk<'_>) -> Result<(), Stop>) -> Decoded {
     let mut state = Walk { bytes, cursor: SliceCursor::new(bytes), layers: Vec::new() };
     let (error, note) = match walk(&mut state) {
@@ -53,7 +53,7 @@ impl<'a> Walk<'a> {
         self.bytes.len() - self.cursor.remaining()
     }
 
-    /// Runs one decoder; returns what it read and where that began.
+    /// Runs one decoder. Returns the header, and the offset at which it began.
     fn read<T, E>(
         &mut self,
         layer: &'static str,
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds a layer that began at `start` and ends where the cursor stands.
+    /// Adds a layer that began at `start` and ends at the cursor.
     fn add(&mut self, name: &'static str, start: usize, fields: Vec<Field>) {
         self.layers.push(Layer { name, offset: start, length: self.offset() - start, fields });
     }
@@ -98,13 +98,13 @@ fn number(name: &'static str, value: impl Into<u64>) -> Field {
     Field { name, value: Value::Number(value), text: value.to_string() }
 }
 
-/// A number whose meaning is told in words.
+/// Makes a field of a number with its meaning as text.
 fn meaning(name: &'static str, value: impl Into<u64>, words: &str) -> Field {
     let value = value.into();
     Field { name, value: Value::Number(value), text: format!("{words} ({value})") }
 }
 
-/// A number with a text of its own.
+/// Makes a field of a number with its own text.
 fn told(name: &'static str, value: impl Into<u64>, text: String) -> Field {
     Field { name, value: Value::Number(value.into()), text }
 }
@@ -122,7 +122,7 @@ fn address(name: &'static str, text: String) -> Field {
     Field { name, value: Value::Text(text.clone()), text }
 }
 
-/// An Ethernet frame.
+/// Decodes an Ethernet frame.
 pub(super) fn frame(w: &mut Walk<'_>) -> Result<(), Stop> {
     let (ethernet, start) = w.read("Ethernet", Ethernet::decode)?;
     let mut fields =
@@ -185,7 +185,7 @@ fn only_udp(protocol: u8) -> Result<(), Stop> {
 
 fn udp(w: &mut Walk<'_>, ip_payload: u16, pseudo_header: u64) -> Result<(), Stop> {
     let (udp, start) = w.read("UDP", |c| Udp::decode(c, ip_payload))?;
-    // The decoder made sure that the datagram lies within the frame.
+    // The decoder has checked that the datagram is within the frame.
     let datagram = &w.bytes[start..start + usize::from(udp.length)];
     let verdict = if udp.checksum == 0 {
         "none (0)".to_owned()
@@ -209,7 +209,7 @@ fn udp(w: &mut Walk<'_>, ip_payload: u16, pseudo_header: u64) -> Result<(), Stop
 }
 
 fn psp(w: &mut Walk<'_>, datagram: usize) -> Result<(), Stop> {
-    // What lies behind the datagram is no part of it: a header that reaches there is cut.
+    // Bytes after the datagram do not belong to it. A header that extends beyond the datagram is truncated.
     let (psp, start) = w.read("PSP", |c| match Psp::decode(c) {
         Ok(psp) if psp.header_len() <= datagram => Ok(psp),
         Err(reason) if datagram >= Psp::LEN => Err(reason),
@@ -238,7 +238,7 @@ fn psp(w: &mut Walk<'_>, datagram: usize) -> Result<(), Stop> {
     if psp.version == PLAINTEXT_VERSION { falcon(w, length) } else { encrypted(w, length) }
 }
 
-/// Of an encrypted packet only the first Falcon word can be read (F-7.1-3).
+/// Decodes an encrypted packet, of which only the first Falcon word can be read (F-7.1-3).
 fn encrypted(w: &mut Walk<'_>, length: usize) -> Result<(), Stop> {
     let start = w.offset();
     let rest = &w.cursor.rest()[..length.min(w.cursor.remaining())];
@@ -249,10 +249,10 @@ fn encrypted(w: &mut Walk<'_>, length: usize) -> Result<(), Stop> {
     let fields = vec![number("version", word >> 28), number("dest_cid", word & 0x00ff_ffff)];
     w.layers.push(Layer { name: "Falcon, first word", offset: start, length: 4, fields });
     w.add_bytes("Encrypted", start + 4, &rest[4..]);
-    Err(Stop::Note("encrypted: nothing behind the first Falcon word can be read without the key".into()))
+    Err(Stop::Note("encrypted: nothing after the first Falcon word can be read without the key".into()))
 }
 
-/// A Falcon packet that takes all the bytes.
+/// Decodes a Falcon packet that extends to the end of the bytes.
 pub(super) fn bare_falcon(w: &mut Walk<'_>) -> Result<(), Stop> {
     falcon(w, w.bytes.len())
 }
@@ -310,7 +310,7 @@ fn with_length(base: &BaseHeader, request_length: u16) -> Vec<Field> {
 fn resync_fields(resync: &Resync) -> Vec<Field> {
     let mut fields = base_fields(&resync.base);
     fields.extend([
-        meaning("resync_code", resync.code, text::resync_code(resync.code)),
+        meaning("resync_code", resync.code.0, text::resync_code(resync.code)),
         meaning("resync_packet_type", resync.packet_type as u8, text::packet_type(resync.packet_type)),
         hex("vendor_defined", resync.vendor, 8),
     ]);
@@ -339,7 +339,7 @@ fn ack_fields(ack: &AckHeader) -> Vec<Field> {
     fields
 }
 
-/// A bitmap, the highest bit first as on the wire, and the PSNs it names.
+/// Makes the field of a bitmap: the highest bit first as on the wire, and the PSNs whose bits are set.
 fn bitmap(name: &'static str, base: Psn, words: &[u64]) -> Field {
     let digits: String = words.iter().rev().map(|word| format!("{word:016x}")).collect();
     Field { name, value: Value::Text(digits), text: text::psns(base, words) }
@@ -370,10 +370,10 @@ fn nack_fields(nack: &Nack) -> Vec<Field> {
     let rnr = format!("{}.{:02} ms", rnr_nanos / 1_000_000, rnr_nanos % 1_000_000 / 10_000);
     fields.extend([
         number("psn", nack.psn.0),
-        meaning("nack_code", nack.code, text::nack_code(nack.code)),
+        meaning("nack_code", nack.code.0, text::nack_code(nack.code)),
         meaning("rnr_timeout_code", nack.rnr_timeout_code, &rnr),
         Field { name: "window", value: Value::Flag(nack.request_window), text: window.into() },
-        meaning("ulp_nack_code", nack.ulp_code, text::ulp_code(nack.ulp_code)),
+        meaning("ulp_nack_code", nack.ulp_code, text::ulp_code(rdma::UlpCode(nack.ulp_code))),
     ]);
     fields
 }
@@ -381,9 +381,9 @@ fn nack_fields(nack: &Nack) -> Vec<Field> {
 fn bth(w: &mut Walk<'_>, payload: usize) -> Result<Bth, Stop> {
     let (bth, start) =
         w.read("RDMA BTH", |c| if payload < Bth::LEN { Err(RdmaError::Truncated) } else { Bth::decode(c) })?;
-    let opcode = format!("{} (0x{:02x})", text::rdma_opcode(bth.opcode), bth.opcode);
+    let opcode = format!("{} (0x{:02x})", text::rdma_opcode(bth.opcode), bth.opcode.0);
     let fields = vec![
-        told("opcode", bth.opcode, opcode),
+        told("opcode", bth.opcode.0, opcode),
         flag("solicited_event", bth.solicited),
         flag("migration", bth.migration),
         hex("p_key", bth.pkey, 4),

@@ -61,7 +61,7 @@ fn every_layer_of_a_write() {
         names(&decoded),
         ["Ethernet", "IPv4", "UDP", "PSP", "Falcon Push Data", "RDMA BTH", "RDMA WRITE", "Data"]
     );
-    // The layers tile the frame.
+    // The layers cover the frame without gaps.
     let mut at = 0;
     for layer in &decoded.layers {
         assert_eq!(layer.offset, at, "{layer}");
@@ -191,7 +191,7 @@ proptest! {
     fn any_bytes_are_survived(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0usize..120, byte: u8, cut in 0usize..120,
     ) {
-        // Random bytes seldom get beyond Ethernet: a good frame with one byte changed, or cut, does.
+        // Random bytes rarely get past the Ethernet header. A good frame that is cut or has one byte changed does.
         let mut changed = frame();
         if let Some(b) = changed.get_mut(at) {
             *b = byte;

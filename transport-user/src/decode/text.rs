@@ -1,8 +1,8 @@
-//! Numbers of the wire in words.
+//! Texts for the numbers on the wire.
 
 use std::fmt::Write;
 use transport_common::ids::Psn;
-use transport_common::ulp::rdma::{UlpCode, opcode};
+use transport_common::ulp::rdma::{Opcode, UlpCode};
 use transport_common::units::FalconTime;
 use transport_common::wire::nack::NackCode;
 use transport_common::wire::resync::ResyncCode;
@@ -13,7 +13,7 @@ const PS_PER_SECOND: u64 = 1_000_000_000_000;
 /// Picoseconds in a tick (D-12).
 const PS_PER_TICK: u64 = 1 << 17;
 
-/// "1 byte", "2 bytes".
+/// Returns "1 byte", "2 bytes" and so on.
 pub(super) fn bytes(count: usize) -> String {
     if count == 1 { "1 byte".into() } else { format!("{count} bytes") }
 }
@@ -23,18 +23,18 @@ pub(super) fn mac(address: [u8; 6]) -> String {
     octets.join(":")
 }
 
-/// Picoseconds as seconds with all their digits.
+/// Returns picoseconds as seconds with all digits.
 pub(super) fn picoseconds(ps: u64) -> String {
     format!("{}.{:012} s", ps / PS_PER_SECOND, ps % PS_PER_SECOND)
 }
 
-/// Ticks of 131.072 ns as seconds.
+/// Returns ticks of 131.072 ns as seconds.
 pub(super) fn falcon_time(time: FalconTime) -> String {
     let nanos = u64::from(time.0) * PS_PER_TICK / 1000;
     format!("{} ticks = {}.{:09} s", time.0, nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
 
-/// The PSNs whose bits are set, as ranges: "300-302, 305"; bit n stands for base + n (D-08).
+/// Returns the PSNs whose bits are set as ranges, such as "300-302, 305". Bit n stands for base + n (D-08).
 pub(super) fn psns(base: Psn, bitmap: &[u64]) -> String {
     let is_set = |n: u32| bitmap[(n / 64) as usize] >> (n % 64) & 1 == 1;
     let bits = bitmap.len() as u32 * 64;
@@ -117,7 +117,7 @@ pub(super) fn protocol(bits: u8) -> &'static str {
     }
 }
 
-pub(super) fn resync_code(code: u8) -> &'static str {
+pub(super) fn resync_code(code: ResyncCode) -> &'static str {
     match code {
         ResyncCode::TARGET_ULP_COMPLETE_IN_ERROR => "target ULP completed in error",
         ResyncCode::LOCAL_XLR => "local xLR",
@@ -130,7 +130,7 @@ pub(super) fn resync_code(code: u8) -> &'static str {
     }
 }
 
-pub(super) fn nack_code(code: u8) -> &'static str {
+pub(super) fn nack_code(code: NackCode) -> &'static str {
     match code {
         NackCode::INSUFFICIENT_RESOURCES => "insufficient receiver resources",
         NackCode::RNR => "receiver not ready",
@@ -142,9 +142,9 @@ pub(super) fn nack_code(code: u8) -> &'static str {
     }
 }
 
-pub(super) fn ulp_code(code: u8) -> &'static str {
+pub(super) fn ulp_code(code: UlpCode) -> &'static str {
     match code {
-        0 => "none",
+        UlpCode::NONE => "none",
         UlpCode::INVALID_REQUEST => "invalid request",
         UlpCode::ACCESS => "access error",
         UlpCode::OPERATIONAL => "operational error",
@@ -152,26 +152,26 @@ pub(super) fn ulp_code(code: u8) -> &'static str {
     }
 }
 
-pub(super) fn rdma_opcode(code: u8) -> &'static str {
+pub(super) fn rdma_opcode(code: Opcode) -> &'static str {
     match code {
-        opcode::SEND_FIRST => "SEND First",
-        opcode::SEND_MIDDLE => "SEND Middle",
-        opcode::SEND_LAST => "SEND Last",
-        opcode::SEND_LAST_IMMEDIATE => "SEND Last with immediate",
-        opcode::SEND_ONLY => "SEND Only",
-        opcode::SEND_ONLY_IMMEDIATE => "SEND Only with immediate",
-        opcode::WRITE_ONLY => "RDMA WRITE Only",
-        opcode::WRITE_ONLY_IMMEDIATE => "RDMA WRITE Only with immediate",
-        opcode::READ_REQUEST => "RDMA READ Request",
-        opcode::READ_RESPONSE_ONLY => "RDMA READ response Only",
-        opcode::ATOMIC_ACKNOWLEDGE => "Atomic Acknowledge",
-        opcode::COMPARE_SWAP => "Compare and Swap",
-        opcode::FETCH_ADD => "Fetch and Add",
+        Opcode::SEND_FIRST => "SEND First",
+        Opcode::SEND_MIDDLE => "SEND Middle",
+        Opcode::SEND_LAST => "SEND Last",
+        Opcode::SEND_LAST_IMMEDIATE => "SEND Last with immediate",
+        Opcode::SEND_ONLY => "SEND Only",
+        Opcode::SEND_ONLY_IMMEDIATE => "SEND Only with immediate",
+        Opcode::WRITE_ONLY => "RDMA WRITE Only",
+        Opcode::WRITE_ONLY_IMMEDIATE => "RDMA WRITE Only with immediate",
+        Opcode::READ_REQUEST => "RDMA READ Request",
+        Opcode::READ_RESPONSE_ONLY => "RDMA READ response Only",
+        Opcode::ATOMIC_ACKNOWLEDGE => "Atomic Acknowledge",
+        Opcode::COMPARE_SWAP => "Compare and Swap",
+        Opcode::FETCH_ADD => "Fetch and Add",
         _ => "not used on Falcon",
     }
 }
 
-/// A sentence for each reason.
+/// Returns the text of a reason.
 pub(super) fn malformed(reason: Malformed) -> &'static str {
     match reason {
         Malformed::EthernetTruncated => "the frame ends within the Ethernet header",
@@ -180,14 +180,14 @@ pub(super) fn malformed(reason: Malformed) -> &'static str {
         Malformed::Ipv4HeaderLength => "the header length is below 20 bytes",
         Malformed::Ipv4Options => "IPv4 options are not accepted",
         Malformed::Ipv4Checksum => "the header checksum is wrong",
-        Malformed::Ipv4TotalLength => "the total length is below the header's or beyond the end of the frame",
+        Malformed::Ipv4TotalLength => "the total length is below the header length or exceeds the frame",
         Malformed::Fragment => "fragments are not accepted",
         Malformed::Ipv6Truncated => "the frame ends within the IPv6 header",
         Malformed::Ipv6Version => "the EtherType says IPv6, the version field does not",
-        Malformed::Ipv6PayloadLength => "the payload length is beyond the end of the frame",
+        Malformed::Ipv6PayloadLength => "the payload length exceeds the frame",
         Malformed::Ipv6Extension => "IPv6 extension headers are not accepted",
         Malformed::UdpTruncated => "the IP payload ends within the UDP header",
-        Malformed::UdpLength => "the UDP length is below 8 or beyond the end of the IP payload",
+        Malformed::UdpLength => "the UDP length is below 8 or exceeds the IP payload",
         Malformed::PspTruncated => "the datagram ends within the PSP header",
         Malformed::PspNextHeader => "the next header is not Falcon (252)",
         Malformed::PspExtLength => "the header extension length contradicts the V bit",
@@ -198,12 +198,12 @@ pub(super) fn malformed(reason: Malformed) -> &'static str {
         Malformed::FalconVersion => "the Falcon version is not 1",
         Malformed::FalconPacketType => "the packet type is reserved",
         Malformed::FalconProtocol => "the protocol type is reserved",
-        Malformed::FalconLength => "the length of the packet is not the one its header or type tells",
-        Malformed::ResyncPacketType => "the packet type replaced is not Pull Request, Pull Data or Push Data",
+        Malformed::FalconLength => "the length of the packet does not match its header or its type",
+        Malformed::ResyncPacketType => "the replaced packet type is not Pull Request, Pull Data or Push Data",
         Malformed::RdmaTruncated => "the payload ends within the headers of the RDMA operation",
         Malformed::RdmaVersion => "the BTH transport version is not 0",
-        Malformed::RdmaOpcode => "the opcode is not one that this Falcon packet type carries",
-        Malformed::RdmaLength => "lengths disagree, or a pad count is set",
+        Malformed::RdmaOpcode => "this Falcon packet type cannot carry the opcode",
+        Malformed::RdmaLength => "the lengths do not match, or a pad count is set",
         Malformed::RdmaAlignment => "the address of an atomic is not a multiple of 8",
         Malformed::RdmaSyndrome => "the AETH syndrome is neither success nor an error code",
     }

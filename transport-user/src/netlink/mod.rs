@@ -1,6 +1,6 @@
-//! Questions to the kernel about interfaces, routes and neighbours.
+//! Asks the kernel about interfaces, routes and neighbours.
 //!
-//! The socket stays in the network namespace in which it was opened, whatever thread uses it later.
+//! A socket stays in the network namespace in which it was opened, whatever thread uses it later.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,20 +15,22 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 mod neighbour;
 mod requests;
+mod xdp_refusal;
 
 use neighbour::Probe;
 pub(crate) use requests::Requests;
+pub(crate) use xdp_refusal::xdp_refusal;
 
 /// An XDP program on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct XdpState {
-    /// Program id.
+    /// Id of the program.
     pub(crate) id: u32,
-    /// How it is attached.
+    /// Attach mode.
     pub(crate) mode: XdpAttached,
 }
 
-/// An interface, as the kernel describes it.
+/// An interface.
 #[derive(Clone, Debug)]
 pub(crate) struct Interface {
     pub(crate) name: String,
@@ -38,12 +40,12 @@ pub(crate) struct Interface {
     pub(crate) up: bool,
     pub(crate) loopback: bool,
     pub(crate) ethernet: bool,
-    /// Kind of a virtual interface ("veth"), none for hardware.
+    /// Kind of a virtual interface ("veth"). `None` for hardware.
     pub(crate) kind: Option<String>,
     pub(crate) xdp: Option<XdpState>,
 }
 
-/// A route netlink socket and datagram sockets, all of the namespace they were opened in.
+/// A route netlink socket and datagram sockets of one network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     requests: Requests,
@@ -51,12 +53,12 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens them in the calling thread's network namespace.
+    /// Opens the sockets in the calling thread's network namespace.
     pub(crate) fn open() -> io::Result<Self> {
         Ok(Self { requests: Requests::open(NETLINK_ROUTE)?, probe: Probe::open()? })
     }
 
-    /// All interfaces of the namespace.
+    /// Returns all interfaces of the namespace.
     pub(crate) fn interfaces(&self) -> io::Result<Vec<Interface>> {
         let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
         let links = answers.into_iter().filter_map(|message| match message {
@@ -66,7 +68,7 @@ impl Netlink {
         Ok(links.collect())
     }
 
-    /// Addresses of the interface with `index`.
+    /// Returns the addresses of the interface with `index`.
     pub(crate) fn addresses(&self, index: u32) -> io::Result<Vec<IpAddr>> {
         let answers = self.requests.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
         let mut addresses = Vec::new();
@@ -75,7 +77,7 @@ impl Netlink {
             if message.header.index != index {
                 continue;
             }
-            // On a point-to-point link ADDRESS is the peer's and LOCAL ours.
+            // On a point-to-point link, ADDRESS is the peer's address, and LOCAL is our address.
             let own = |a: &AddressAttribute| match a {
                 AddressAttribute::Local(ip) => Some(*ip),
                 _ => None,
@@ -90,7 +92,7 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Takes the XDP program off an interface to which it was attached without a link.
+    /// Detaches an XDP program that was attached to an interface without a link.
     pub(crate) fn detach_xdp(&self, index: u32, mode: XdpAttached) -> io::Result<()> {
         let flags = match mode {
             XdpAttached::SocketBuffer => XDP_FLAGS_SKB_MODE,
@@ -142,7 +144,7 @@ fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
         LinkXdp::Attached(mode) if *mode != XdpAttached::None => Some(*mode),
         _ => None,
     })?;
-    // With several programs at once there is no PROG_ID, only one id a mode.
+    // With several attached programs there is no PROG_ID, but one id per mode.
     let id = attributes.iter().find_map(|a| match a {
         LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {
             Some(*id)

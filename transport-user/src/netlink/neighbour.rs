@@ -1,4 +1,4 @@
-//! The MAC address of the next hop towards a peer.
+//! Resolves the MAC address of the next hop towards a peer.
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -12,33 +12,33 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::Netlink;
 
-/// The discard port: a datagram there makes the kernel look for the peer's MAC address.
+/// The discard port. A datagram to it makes the kernel resolve the MAC address.
 const DISCARD_PORT: u16 = 9;
-/// How often, and for how many rounds, the neighbour table is looked at while the kernel asks.
+/// Time between two reads of the neighbour table, and number of reads, while the kernel resolves the address.
 const POLL: Duration = Duration::from_millis(10);
 const ROUNDS: u32 = 100;
-/// The kernel is made to ask again so many rounds later.
+/// Number of reads after which the kernel is made to ask again.
 const ASK_AGAIN: u32 = 25;
 
-/// Datagram sockets of one network namespace, for IPv4 and IPv6, that make the kernel look for neighbours.
+/// Datagram sockets of one network namespace, for IPv4 and IPv6, that make the kernel resolve MAC addresses.
 #[derive(Debug)]
 pub(super) struct Probe([UdpSocket; 2]);
 
 impl Probe {
     pub(super) fn open() -> io::Result<Self> {
-        // A kernel without IPv6 has only IPv4 peers to ask for.
+        // A kernel without IPv6 has only IPv4 peers, so the second socket is not used.
         let v4 = UdpSocket::bind("0.0.0.0:0")?;
         let v6 = UdpSocket::bind("[::]:0").or_else(|_| v4.try_clone())?;
         Ok(Self([v4, v6]))
     }
 
     fn send(&self, hop: IpAddr) {
-        // What becomes of the datagram does not matter: sending it starts the resolution.
+        // Sending starts the resolution. It does not matter whether the datagram arrives.
         let _ = self.0[usize::from(hop.is_ipv6())].send_to(&[], (hop, DISCARD_PORT));
     }
 }
 
-/// A next hop whose MAC address is looked for. No step of it waits.
+/// The search for the MAC address of a next hop. No step of it waits.
 struct Search<'n> {
     netlink: &'n Netlink,
     index: u32,
@@ -47,8 +47,9 @@ struct Search<'n> {
 }
 
 impl Netlink {
-    /// MAC address of the next hop towards `peer`, which must lead through the interface with `index`. Waits up
-    /// to a second for the kernel to find it out, blocking. The error is the reason, and what to do about it.
+    /// Returns the MAC address of the next hop towards `peer`. The route must lead through the interface with
+    /// `index`. Blocks up to a second until the kernel has resolved it. The error is the reason, and what to do
+    /// about it.
     pub(crate) fn resolve(&self, index: u32, peer: IpAddr) -> Result<[u8; 6], String> {
         let mut search = Search::begin(self, index, peer)?;
         loop {
@@ -59,7 +60,7 @@ impl Netlink {
         }
     }
 
-    /// As [`Self::resolve`], without blocking.
+    /// Resolves like [`Self::resolve`], without blocking the thread.
     pub(crate) async fn resolve_async(&self, index: u32, peer: IpAddr) -> Result<[u8; 6], String> {
         let mut search = Search::begin(self, index, peer)?;
         loop {
@@ -83,7 +84,7 @@ impl Netlink {
         });
         let route = route.ok_or("there is no route; add one with `ip route add`")?;
         if route.header.kind == RouteType::Local {
-            return Err("it is an address of this host".to_owned());
+            return Err("it is an address of this host; use the address of another host".to_owned());
         }
         let mut hop = peer;
         for attribute in &route.attributes {
@@ -101,7 +102,7 @@ impl Netlink {
         Ok(hop)
     }
 
-    /// What the neighbour table says of `hop`.
+    /// Returns the MAC address of `hop` from the neighbour table, if it is known.
     fn neighbour(&self, index: u32, hop: IpAddr) -> io::Result<Option<[u8; 6]>> {
         let mut message = NeighbourMessage::default();
         message.header.family = family(hop);
@@ -127,15 +128,14 @@ impl<'n> Search<'n> {
         Ok(Self { netlink, index, hop: netlink.next_hop(index, peer)?, round: 0 })
     }
 
-    /// One look at the neighbour table, after which the kernel may need some time.
+    /// Reads the neighbour table once. If the address is not known yet, the caller should wait before the next
+    /// call.
     fn look(&mut self) -> Result<Option<[u8; 6]>, String> {
         let (netlink, hop) = (self.netlink, self.hop);
-        let failed = |error: io::Error| format!("the neighbour table could not be read: {error}");
+        let failed = |error: io::Error| format!("cannot read the neighbour table: {error}");
         let known = netlink.neighbour(self.index, hop).map_err(failed)?;
         if known.is_none() && self.round == ROUNDS {
-            return Err(format!(
-                "{hop} does not answer; see whether the peer is up, or give its MAC address"
-            ));
+            return Err(format!("{hop} does not answer; check that the peer is up, or give its MAC address"));
         }
         if known.is_none() && self.round.is_multiple_of(ASK_AGAIN) {
             netlink.probe.send(hop);

@@ -1,7 +1,8 @@
 //! Requests to the kernel over a netlink socket, and their answers.
 //!
-//! Synchronous, because a node comes up without a runtime: the kernel answers within the system call that asks. The
-//! crates that match answers to requests (netlink-proto, rtnetlink) need a task on a runtime for it.
+//! This is synchronous, because a node can come up without a runtime. The kernel answers within the system call
+//! that sends the request. The crates that match answers to requests (netlink-proto, rtnetlink) need a task on a
+//! runtime.
 
 use std::fmt::Debug;
 use std::io;
@@ -13,51 +14,51 @@ use netlink_packet_core::{
 };
 use netlink_sys::{Socket, SocketAddr};
 
-/// Bytes of `struct nlmsghdr`.
+/// Size of `struct nlmsghdr`, bytes.
 const HEADER_BYTES: usize = 16;
-/// Room for a part that nobody wants any more; what does not fit is cut off.
+/// Size of the buffer for messages that are discarded, bytes. A longer message is cut off.
 const UNREAD_BYTES: usize = 4096;
-/// How often a dump is asked for again whose table changed meanwhile.
+/// Number of times that a dump is repeated if its table changed during the dump.
 const INTERRUPTED_DUMPS: u32 = 4;
 
-/// A netlink socket that asks one question at a time. It stays in the network namespace in which it was opened.
+/// A netlink socket that sends one request at a time. It stays in the network namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Requests(Mutex<Asker>);
 
 #[derive(Debug)]
 struct Asker {
     socket: Socket,
-    /// Of the last request. The kernel repeats it in every answer.
+    /// Sequence number of the last request. The kernel repeats it in every answer.
     sequence: u32,
 }
 
-/// What a request brought.
+/// The answers to a request.
 struct Answers<T> {
     messages: Vec<T>,
-    /// What was dumped changed meanwhile: parts may be missing.
+    /// Whether the table changed during the dump. Then parts may be missing.
     interrupted: bool,
 }
 
 impl Requests {
-    /// A socket of `protocol` in the calling thread's network namespace.
+    /// Opens a socket of `protocol` in the calling thread's network namespace.
     pub(crate) fn open(protocol: isize) -> io::Result<Self> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
-        // Nobody but the kernel can send to it from here on.
+        // From here on, only the kernel can send to the socket.
         socket.connect(&SocketAddr::new(0, 0))?;
         Ok(Self(Mutex::new(Asker { socket, sequence: 0 })))
     }
 
-    /// One message and its answer, which may be nothing but that it was carried out.
+    /// Sends a message and returns the answers. There may be none if the kernel only reports success.
     pub(crate) fn ask<T>(&self, message: T) -> io::Result<Vec<T>>
     where
         T: NetlinkSerializable + NetlinkDeserializable + Debug,
     {
-        // Acknowledged in any case, so that the end of the answers is known.
+        // The acknowledgement marks the end of the answers.
         self.exchange(message, NLM_F_ACK).map(|answers| answers.messages)
     }
 
-    /// All entries of a table.
+    /// Returns all entries of a table.
     pub(crate) fn dump<T>(&self, message: T) -> io::Result<Vec<T>>
     where
         T: NetlinkSerializable + NetlinkDeserializable + Debug + Clone,
@@ -84,10 +85,11 @@ impl Requests {
 }
 
 impl Asker {
-    /// Takes away what an earlier request left that ended at an error: while a dump is unread the kernel begins no other.
+    /// Discards unread answers of an earlier request that failed. The kernel begins no new dump while another one
+    /// is unread.
     fn drain(&self) {
         let mut unread = Vec::with_capacity(UNREAD_BYTES);
-        // Each part that is read makes the kernel write the next, until it is through.
+        // When a part is read, the kernel writes the next one, until the dump is complete.
         while self.socket.recv(&mut unread, libc::MSG_DONTWAIT).is_ok() {
             unread.clear();
         }
@@ -107,7 +109,7 @@ impl Asker {
         self.socket.send(&bytes, 0).map(drop)
     }
 
-    /// The answers to the last request, known by their sequence number; others are skipped.
+    /// Receives the answers to the last request. Skips messages with another sequence number.
     fn receive<T>(&self) -> io::Result<Answers<T>>
     where
         T: NetlinkDeserializable + Debug,
@@ -120,7 +122,7 @@ impl Asker {
                 let message = NetlinkBuffer::new_checked(rest).map_err(io::Error::other)?;
                 let (length, sequence) = (message.length() as usize, message.sequence_number());
                 let this = &rest[..length];
-                // Messages are padded to 4 bytes; the last one need not be.
+                // Messages are padded to 4 bytes. The last one may have no padding.
                 rest = &rest[length.next_multiple_of(4).min(rest.len())..];
                 if sequence == self.sequence && answers.take(this)? {
                     return Ok(answers);
@@ -131,7 +133,7 @@ impl Asker {
 }
 
 impl<T: NetlinkDeserializable + Debug> Answers<T> {
-    /// Takes one message; true if it was the last.
+    /// Adds one message. Returns true if it is the last one.
     fn take(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let answer = NetlinkMessage::<T>::deserialize(bytes).map_err(io::Error::other)?;
         self.interrupted |= answer.header.flags & NLM_F_DUMP_INTR != 0;
@@ -175,7 +177,7 @@ mod tests {
         let requests = Requests::open(NETLINK_ROUTE).expect("netlink needs no privilege");
         let undisturbed = addresses(&requests);
         assert!(undisturbed.contains(&"127.0.0.1".parse().expect("an address")));
-        // Asked and not received, as when receiving ended at an error.
+        // This sends a request without receiving its answers, as when receiving has failed.
         let link = RouteNetlinkMessage::GetLink(LinkMessage::default());
         requests.0.lock().expect("no panic").send(link, NLM_F_DUMP).expect("sent");
         assert_eq!(addresses(&requests), undisturbed);

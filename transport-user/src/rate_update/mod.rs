@@ -1,16 +1,18 @@
 //! The rate update engine in user space (10.6): the thread that answers congestion events.
 //!
-//! The datapath queues an event for a connection that is placed in user space, the thread here runs the connection's
-//! algorithm and queues the result, the engine program applies it. The thread starts with the first such connection.
+//! The datapath queues an event for a connection that is placed in user space. This thread runs the algorithm of
+//! the connection and queues the result. The engine program applies the result. The thread starts with the first
+//! such connection.
 //!
-//! **Polling.** After an event the thread looks at the four queues without a pause for [`RateUpdateOptions::spin`]; then
-//! it sleeps for [`RateUpdateOptions::pause`] between two looks, which the kernel makes about 50 us longer, and when
-//! nothing has come for 10 ms for 1 ms. Without connections in user space it is parked.
+//! **Polling.** After an event, the thread polls the four queues without a pause for [`RateUpdateOptions::spin`].
+//! Then it sleeps for [`RateUpdateOptions::pause`] between two polls, which the kernel makes about 50 us longer.
+//! After 10 ms without an event it sleeps for 1 ms. Without connections in user space it is parked.
 //!
-//! **When it goes wrong.** The datapath never waits for the thread, and trusts nothing it says: without a result the
-//! windows stay where the last one left them, an event without a result is given up after 16 ms and counted, illegal
-//! results are repaired and counted. An algorithm that panics answers no more for that connection, until another is set.
-//! A thread that has died is started again by the next connection that is placed in user space.
+//! **Failures.** The datapath never waits for the thread, and does not trust its results. Without a result, the
+//! windows keep the values of the last result. An event without a result is dropped after 16 ms and counted.
+//! Illegal results are repaired and counted. An algorithm that panics no longer runs for that connection, until
+//! another algorithm is set. If the thread has died, the next connection that is placed in user space starts it
+//! again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,24 +37,25 @@ mod worker;
 
 pub use status::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus};
 
-/// How long a thread that is told to stop is waited for; one that hangs in an algorithm is left behind.
+/// Longest time to wait for the thread when it is stopped. A thread that hangs in an algorithm is abandoned.
 const STOPPING: Duration = Duration::from_secs(1);
-/// Longest spin, and longest pause: beyond, every event would be given up before it is answered.
+/// Longest spin and longest pause. With a longer pause, every event would be dropped before its result arrives.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Options of the rate update engine in user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateUpdateOptions {
-    /// Occupancies T1, T2, T3 of an event queue from which admission is stricter, entries: ascending, up to 768. At
-    /// 768, the default, everything is admitted until the queue is full (F-10.6.1-2, D-73).
+    /// Occupancies T1, T2, T3 of an event queue from which admission is stricter, entries: ascending, up to 768.
+    /// With 768, the default, all events are admitted until the queue is full (F-10.6.1-2, D-73).
     pub thresholds: [u32; 3],
-    /// P1: more time than this passed since the connection's last event (F-10.6.1-3).
+    /// P1: the condition holds if more time than this passed since the connection's last event (F-10.6.1-3). Up to
+    /// 2 s, default 134 us.
     pub elapsed: Duration,
-    /// P2: more packets than this were acknowledged since then (F-10.6.1-3).
+    /// P2: the condition holds if more packets than this were acknowledged since then (F-10.6.1-3).
     pub packets: u32,
-    /// How long the thread looks for more events without a pause, up to 10 ms.
+    /// Time for which the thread polls for more events without a pause, up to 10 ms. Default 20 us.
     pub spin: Duration,
-    /// Pause between two looks after that, up to 10 ms.
+    /// Pause between two polls after that, up to 10 ms. Default 50 us.
     pub pause: Duration,
 }
 
@@ -69,7 +72,7 @@ impl Default for RateUpdateOptions {
 }
 
 impl RateUpdateOptions {
-    /// The admission policy that the datapath applies.
+    /// Returns the admission policy that the datapath applies.
     ///
     /// # Errors
     /// The first option out of its range.
@@ -94,7 +97,7 @@ impl RateUpdateOptions {
     }
 }
 
-/// What runs for a connection.
+/// The algorithm that runs for a connection, and its parameters.
 #[derive(Clone)]
 struct Assignment {
     cid: Cid,
@@ -117,17 +120,17 @@ impl Chosen {
     }
 }
 
-/// What the thread is told about a connection slot. It never holds a lock while an algorithm runs.
+/// The assignment of a connection slot, for the thread. The thread never holds a lock while an algorithm runs.
 #[derive(Default)]
 struct Place {
-    /// Counts assignments; the thread takes the new one when it sees it change.
+    /// Number of assignments so far. The thread reads the assignment again when this changes.
     version: AtomicU64,
     assignment: Mutex<Option<Assignment>>,
-    /// Why the algorithm answers no more.
+    /// Why the algorithm no longer runs, if it has failed.
     failure: Mutex<Option<String>>,
 }
 
-/// What the thread counts.
+/// The counters of the thread.
 #[derive(Default)]
 struct Counts {
     events: AtomicU64,
@@ -148,7 +151,7 @@ pub(crate) struct RateUpdate {
     counts: Counts,
     stop: AtomicBool,
     parked: AtomicBool,
-    /// When the thread last showed that it moves, nanoseconds of the monotonic clock.
+    /// Time of the last sign of life of the thread, nanoseconds of the monotonic clock.
     heartbeat: AtomicU64,
 }
 
@@ -159,7 +162,7 @@ impl std::fmt::Debug for RateUpdate {
 }
 
 impl RateUpdate {
-    /// Not running; it starts with the first connection in user space.
+    /// Makes an engine whose thread does not run yet. The thread starts with the first connection in user space.
     pub(crate) fn new(options: RateUpdateOptions, algorithms: Algorithms) -> Result<Self, Error> {
         Ok(Self {
             options,
@@ -174,17 +177,18 @@ impl RateUpdate {
         })
     }
 
-    /// Makes an algorithm known under its own name.
+    /// Registers an algorithm under its name.
     pub(crate) fn register(&self, algorithm: SharedAlgorithm) -> Result<AlgorithmChoice, Error> {
         lock(&self.algorithms).add(algorithm)
     }
 
-    /// All algorithms that are known at present.
+    /// Returns all algorithms that are registered now.
     pub(crate) fn algorithms(&self) -> Algorithms {
         lock(&self.algorithms).clone()
     }
 
-    /// Before `control` is put into force for the connection in `slot`: the thread learns of it, if it is to decide.
+    /// Assigns the connection in `slot` to the thread, if `control` places it in user space. Must be called before
+    /// `control` is in force.
     pub(crate) fn assign(
         shared: &Arc<Shared>,
         slot: usize,
@@ -207,7 +211,7 @@ impl RateUpdate {
         engine.start(shared)
     }
 
-    /// The connection in `slot` is decided for elsewhere, or gone.
+    /// Removes the assignment of `slot`: its connection is no longer placed in user space, or has ended.
     pub(crate) fn unassign(&self, slot: usize) {
         if lock(&self.places[slot].assignment).is_some() {
             self.set(slot, None);
@@ -221,7 +225,7 @@ impl RateUpdate {
         place.version.fetch_add(1, SeqCst);
     }
 
-    /// Why the algorithm of the connection in `slot` answers no more.
+    /// Returns why the algorithm of the connection in `slot` no longer runs, if it has failed.
     pub(crate) fn failure(&self, slot: usize) -> Option<String> {
         lock(&self.places[slot].failure).clone()
     }
@@ -249,7 +253,7 @@ impl RateUpdate {
         Ok(())
     }
 
-    /// Ends the thread and waits for it, but not for ever.
+    /// Stops the thread and waits for it, at most one second.
     pub(crate) fn stop(&self) {
         self.stop.store(true, SeqCst);
         let Some(thread) = lock(&self.thread).take() else { return };
@@ -257,22 +261,22 @@ impl RateUpdate {
         let deadline = Instant::now() + STOPPING;
         while !thread.is_finished() {
             if Instant::now() > deadline {
-                tracing::error!("an algorithm of the rate update engine hangs: its thread is left behind");
+                tracing::error!("an algorithm of the rate update engine hangs: its thread is abandoned");
                 return;
             }
             std::thread::sleep(Duration::from_micros(200));
         }
-        // A panic was reported when it happened, and is shown as the state.
+        // A panic of the thread was reported when it happened, and the status shows it.
         let _ = thread.join();
     }
 }
 
 fn now_nanos() -> u64 {
-    // The monotonic clock exists on every Linux; it is the one the datapath stamps with.
+    // Every Linux has the monotonic clock. The datapath takes its timestamps from the same clock.
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| Duration::from(now).as_nanos() as u64)
 }
 
-/// A lock whose holders never panic half way: poisoning carries no meaning here.
+/// Locks a mutex. Poisoning is ignored: no holder panics in the middle of a change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What the rate update engine has done, for people.
+//! The status of the rate update engine.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -11,29 +11,31 @@ use transport_common::counters::Counter;
 use super::{RateUpdate, lock, now_nanos};
 use crate::maps::Maps;
 
-/// A thread that has not moved for so long is stalled: six times the datapath's patience for a result.
+/// A thread without a sign of life for this time counts as stalled. This is six times as long as the datapath
+/// waits for a result.
 const STALLED_NANOS: u64 = 100_000_000;
 
-/// What the thread is doing.
+/// The state of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RateUpdateState {
-    /// Not started: no connection was placed in user space yet, or the node is down.
+    /// The thread does not run: no connection was placed in user space yet, or the node is down.
     Off,
-    /// Waiting for a connection to be placed in user space.
+    /// The thread waits until a connection is placed in user space.
     Parked,
-    /// Answering events.
+    /// The thread answers events.
     Running,
-    /// It has not moved for 100 ms: an algorithm hangs, or the thread gets no CPU.
+    /// The thread had no sign of life for 100 ms: an algorithm hangs, or the thread gets no CPU time.
     Stalled,
-    /// It has ended by a panic. No events are admitted; the next connection placed in user space starts it again.
+    /// The thread has ended by a panic. No events are admitted. The next connection that is placed in user space
+    /// starts the thread again.
     Dead,
 }
 
 /// The admission policy of every event queue (F-10.6.1-2, D-73).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmissionInfo {
-    /// Entries of a queue; 0 while nothing is admitted.
+    /// Entries of a queue. 0 if no events are admitted.
     pub capacity: u32,
     /// T1, T2, T3, entries.
     pub thresholds: [u32; 3],
@@ -46,39 +48,39 @@ pub struct AdmissionInfo {
 /// An event queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventQueueInfo {
-    /// Events that were queued, in all.
+    /// Events queued in total.
     pub events: u64,
-    /// Events that wait.
+    /// Events in the queue.
     pub occupancy: u64,
 }
 
-/// A connection whose algorithm answers no more.
+/// A connection whose algorithm has failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedAlgorithm {
-    /// The connection's local CID.
+    /// Local CID of the connection.
     pub cid: u32,
-    /// What happened.
+    /// Why the algorithm failed.
     pub reason: String,
 }
 
-/// The rate update engine in user space, and what the datapath made of its results.
+/// The status of the rate update engine in user space, and of its results in the datapath.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateUpdateStatus {
-    /// What the thread is doing.
+    /// State of the thread.
     pub state: RateUpdateState,
-    /// Times it was started.
+    /// Number of times that the thread was started.
     pub starts: u64,
-    /// Connections it decides for.
+    /// Number of connections placed in user space.
     pub connections: usize,
     /// Events taken from the queues.
     pub events: u64,
     /// Results queued.
     pub results: u64,
-    /// Events without a result: of a connection that had gone, or whose algorithm has failed.
+    /// Events without a result: the connection had ended, or its algorithm has failed.
     pub unanswered: u64,
-    /// Times an algorithm panicked.
+    /// Number of times that an algorithm panicked.
     pub panics: u64,
-    /// Results dropped because the result queue was full: the engine program stands still.
+    /// Results dropped because the result queue was full, as the engine program did not run.
     pub result_queue_full: u64,
     /// Results that wait for the engine program.
     pub results_waiting: u64,
@@ -86,13 +88,13 @@ pub struct RateUpdateStatus {
     pub admission: AdmissionInfo,
     /// The event queues, 0 to 3.
     pub queues: Vec<EventQueueInfo>,
-    /// What became of the events that the datapath wanted to queue, by verdict (D-73).
+    /// Number of events by verdict of the admission (D-73).
     pub verdicts: BTreeMap<String, u64>,
-    /// Results, of the kernel's algorithms too, that were not legal and were repaired.
+    /// Illegal results that were repaired, including those of algorithms in the kernel.
     pub repaired: u64,
-    /// Events given up because their result did not come within 16 ms.
+    /// Events dropped because their result did not arrive within 16 ms.
     pub lost: u64,
-    /// Results nobody waited for.
+    /// Results for which no event was outstanding.
     pub unexpected: u64,
     /// Connections whose algorithm has failed.
     pub failed: Vec<FailedAlgorithm>,
@@ -111,7 +113,7 @@ impl RateUpdate {
         }
     }
 
-    /// For people; `counters` are the node's by name.
+    /// Returns the status. `counters` are the counters of the node by name.
     pub(crate) fn status(&self, maps: &Maps, counters: &BTreeMap<String, u64>) -> RateUpdateStatus {
         let counts = &self.counts;
         let count = |name: &str| counters.get(name).copied().unwrap_or(0);

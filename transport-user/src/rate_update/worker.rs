@@ -1,4 +1,4 @@
-//! The thread: from event to result.
+//! The thread of the rate update engine: takes events, runs algorithms, and queues results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use super::{Assignment, RateUpdate, lock, now_nanos};
 use crate::cid::slot_of;
 use crate::shared::Shared;
 
-/// Events of one queue that are handled before the next queue has its turn.
+/// Number of events of one queue that are handled before the next queue is served.
 const BATCH: usize = 64;
-/// Nothing has come for so long: the pauses become longer.
+/// After this time without an event, the pauses become longer.
 const QUIET: Duration = Duration::from_millis(10);
-/// Pause between two looks then.
+/// The longer pause between two polls.
 const QUIET_PAUSE: Duration = Duration::from_millis(1);
 
-/// A connection as the thread knows it.
+/// The thread's state of a connection slot.
 #[derive(Default)]
 struct Local {
     version: u64,
@@ -44,11 +44,11 @@ struct Worker<'a> {
     engine: &'a RateUpdate,
     queues: &'a CongestionQueues,
     locals: Vec<Local>,
-    /// Slots with a result that the engine program has not been told of.
+    /// Slots with a queued result for which the doorbell was not rung yet.
     answered: [u64; CONNECTIONS / 64],
 }
 
-/// While it lives, events are admitted.
+/// Admission of events. Dropping it stops the admission.
 struct Admitting<'a>(&'a CongestionQueues);
 
 impl Drop for Admitting<'_> {
@@ -68,7 +68,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
         locals: (0..CONNECTIONS).map(|_| Local::default()).collect(),
         answered: [0; CONNECTIONS / 64],
     };
-    // What waits there was meant for another thread, or another connection.
+    // Events that are already in the queues belong to an earlier thread or an earlier connection, so they are
+    // discarded.
     for queue in 0..EVENT_QUEUES {
         while worker.next_event(queue).is_some() {}
     }
@@ -94,7 +95,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
 }
 
 impl Worker<'_> {
-    /// One look at all queues; true if there was an event.
+    /// Polls all queues once. Returns true if there was an event.
     fn look(&mut self) -> bool {
         self.engine.heartbeat.store(now_nanos(), SeqCst);
         let mut found = false;
@@ -112,12 +113,14 @@ impl Worker<'_> {
         found
     }
 
-    /// Takes the next event of a queue. An entry is complete when its poll bit shows the lap (D-74).
+    /// Takes the next event of a queue. An entry is complete when its poll bit has the value of the current lap
+    /// (D-74).
     fn next_event(&mut self, queue: usize) -> Option<Event> {
         let consumer = &self.queues.event_consumer[queue];
         let number = consumer.load(Relaxed);
         let slot = &self.queues.events[queue][number as usize % EVENT_QUEUE_DEPTH];
-        // SAFETY: the last word of the entry, aligned; the datapath writes it last, so it is read first.
+        // SAFETY: this is the last word of the entry, and it is aligned. The datapath writes it last, so it is
+        // read first.
         let last = unsafe { AtomicU64::from_ptr(slot.as_ptr().cast::<u64>().add(7)) }.load(Acquire);
         if Event::generation_of(&[0, 0, 0, 0, 0, 0, 0, last]) != generation_of(number) {
             return None;
@@ -128,7 +131,7 @@ impl Worker<'_> {
         Some(event)
     }
 
-    /// Runs the connection's algorithm and queues what comes of it.
+    /// Runs the algorithm of the connection and queues the result.
     fn handle(&mut self, event: &mut Event) {
         let slot = slot_of(Cid(event.connection_id));
         let local = &mut self.locals[slot];
@@ -145,13 +148,13 @@ impl Worker<'_> {
             return;
         };
         let now = now_nanos();
-        // A slow algorithm shows as a stall from here on.
+        // If the algorithm is slow, the engine counts as stalled from here on.
         self.engine.heartbeat.store(now, SeqCst);
         event.stamp(NicTime::from_picoseconds(Picoseconds::from_nanos(now))); // D-70
         let mut outcome = Outcome::default();
         let algorithm = assignment.algorithm.get();
         let run = || algorithm.update(event, &mut local.state, &assignment.prepared, &mut outcome);
-        // Nothing of a failed algorithm is used again: neither its state nor its result.
+        // Neither the state nor the result of a failed algorithm is used again.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
             local.failed = true;
             self.engine.counts.panics.fetch_add(1, Relaxed);
@@ -164,13 +167,13 @@ impl Worker<'_> {
                 "an algorithm panicked"
             );
             let mut failure = lock(&place.failure);
-            // Another one may have been set meanwhile: that one has not failed.
+            // Another algorithm may have been set in the meantime. That one has not failed.
             if place.version.load(SeqCst) == version {
                 *failure = Some(format!("{} panicked: {reason}", algorithm.name()));
             }
             return;
         }
-        // A result is for the connection that asked, whatever the algorithm says.
+        // The result belongs to the connection of the event, whatever the algorithm wrote.
         outcome.connection_id = event.connection_id;
         self.answer(slot, &outcome);
     }
@@ -190,7 +193,7 @@ impl Worker<'_> {
         self.answered[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Rings for the connections with a result: a sleeping engine program would not see it.
+    /// Rings the doorbell for the connections with a result. A sleeping engine would not see the result otherwise.
     fn tell(&mut self) {
         for (index, word) in self.answered.iter_mut().enumerate() {
             let mut bits = std::mem::take(word);
@@ -204,7 +207,7 @@ impl Worker<'_> {
     /// Sleeps until a connection is placed in user space again.
     fn park(&self) {
         self.engine.parked.store(true, SeqCst);
-        // As with the engine's doorbell: announce, look again, then park.
+        // As with the engine's doorbell: first announce, then check again, then park.
         if !self.engine.is_needed() && !self.engine.stop.load(SeqCst) {
             std::thread::park();
         }
@@ -213,7 +216,7 @@ impl Worker<'_> {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

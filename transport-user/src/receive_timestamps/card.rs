@@ -1,4 +1,4 @@
-//! What a card says about its timestamps, and the switch for those of received frames.
+//! Reads a card's timestamp features, and switches on the timestamps of received frames.
 
 use std::io;
 
@@ -21,20 +21,20 @@ pub(super) struct TimestampingInfo {
 }
 
 impl TimestampingInfo {
-    /// What the driver says.
+    /// Reads the information from the driver.
     pub(super) fn of(interface: &Interface) -> io::Result<Self> {
         let mut info = Self { command: GET_TIMESTAMPING, ..Self::default() };
-        // SAFETY: the structure of this command.
+        // SAFETY: this is the structure that the command uses.
         unsafe { interface.call(libc::SIOCETHTOOL as libc::Ioctl, &mut info)? };
         Ok(info)
     }
 
-    /// Number of the card's clock, N of `/dev/ptpN`; none if it has none.
+    /// Returns the number of the card's clock, N of `/dev/ptpN`, if it has one.
     pub(super) fn clock(&self) -> Option<u32> {
         u32::try_from(self.phc_index).ok()
     }
 
-    /// Whether the card can stamp every frame it receives.
+    /// Returns whether the card can stamp every received frame.
     fn stamps_all(&self) -> bool {
         self.rx_filters & (1 << libc::HWTSTAMP_FILTER_ALL) != 0
     }
@@ -51,8 +51,8 @@ struct Filter {
 
 const ALL: i32 = libc::HWTSTAMP_FILTER_ALL as i32;
 
-/// The card stamps every received frame; dropping it restores what was before. A process that dies leaves it on, which
-/// harms nobody.
+/// The setting that the card stamps every received frame. Dropping it restores the previous setting. If the
+/// process dies, the setting stays, which does no harm.
 #[derive(Debug)]
 pub(super) struct StampingOn {
     interface: Interface,
@@ -60,10 +60,10 @@ pub(super) struct StampingOn {
 }
 
 impl StampingOn {
-    /// Switches it on; `None` if it was on, or if the card has no switch.
+    /// Switches it on. Returns `None` if it was on already, or if the card has no such setting.
     pub(super) fn new(interface: Interface, info: &TimestampingInfo) -> io::Result<Option<Self>> {
         let mut before = Filter::default();
-        // SAFETY: the structure of this call.
+        // SAFETY: this is the structure that the call uses.
         match unsafe { interface.call(libc::SIOCGHWTSTAMP as libc::Ioctl, &mut before) } {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
             asked => asked?,
@@ -72,7 +72,7 @@ impl StampingOn {
             return Ok(None);
         }
         if !info.stamps_all() {
-            let reason = "the card cannot stamp every frame it receives (`ethtool -T` shows its filters)";
+            let reason = "the card cannot stamp every received frame (`ethtool -T` shows its filters)";
             return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
         }
         let mut wanted = Filter { rx_filter: ALL, ..before };
@@ -84,10 +84,10 @@ impl StampingOn {
 
 impl Drop for StampingOn {
     fn drop(&mut self) {
-        // SAFETY: the structure of this call.
+        // SAFETY: this is the structure that the call uses.
         let restored = unsafe { self.interface.call(libc::SIOCSHWTSTAMP as libc::Ioctl, &mut self.before) };
         if let Err(error) = restored {
-            tracing::warn!(interface = self.interface.name, %error, "could not restore the card's timestamp filter");
+            tracing::warn!(interface = self.interface.name, %error, "cannot restore the card's timestamp filter");
         }
     }
 }

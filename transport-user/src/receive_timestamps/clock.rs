@@ -1,4 +1,4 @@
-//! The card's clock, and the thread that keeps its relation to the monotonic clock current.
+//! The card's clock, and the thread that updates its relation to the monotonic clock.
 
 use std::fs::File;
 use std::io;
@@ -15,47 +15,47 @@ use transport_common::hardware_clock::Relation;
 use super::tracker::{Reading, Tracker};
 use crate::maps::Maps;
 
-/// Time between readings; a fifth of what a relation holds.
+/// Time between two readings: a fifth of the time for which a relation is valid.
 const PERIOD: Duration = Duration::from_millis(200);
-/// The second reading comes sooner, so that the first packets find a relation.
+/// Time until the second reading. It is shorter, so that a relation exists for the first packets.
 const FIRST_PERIOD: Duration = Duration::from_millis(50);
-/// Of so many tries in a row the fastest one counts: interruptions make the others slow.
+/// Number of attempts per reading. The fastest one counts, because interruptions make the others slow.
 const TRIES: usize = 16;
 
-/// The card's clock, for people.
+/// Information about the card's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardClock {
-    /// Its device.
+    /// Device of the clock.
     pub device: String,
-    /// What has to be added to it to get the node's monotonic clock, nanoseconds.
+    /// Monotonic clock minus the card's clock, nanoseconds.
     pub offset_ns: i64,
-    /// Parts in 10^9 that the monotonic clock gains on it.
+    /// Drift of the monotonic clock against the card's clock, parts in 10^9.
     pub drift_ppb: i64,
-    /// How far off the offset may be, nanoseconds.
+    /// Largest error of the offset, nanoseconds.
     pub error_ns: u64,
 }
 
-/// A clock that can be read: a card's, by its device.
+/// A clock that can be read, for example that of a card.
 #[derive(Debug)]
 pub(super) struct Clock {
     id: ClockId,
-    /// The device, or what else it is.
+    /// Device of the clock, or another name.
     name: String,
-    /// Open as long as the clock is read.
+    /// The device, which stays open while the clock is used.
     _device: Option<File>,
 }
 
 impl Clock {
-    /// The clock behind `/dev/ptpN`.
+    /// Opens the clock `/dev/ptpN`.
     pub(super) fn open(number: u32) -> io::Result<Self> {
         let name = format!("/dev/ptp{number}");
         let device = File::open(&name)?;
-        // FD_TO_CLOCKID of linux/posix-timers.h: a clock by the descriptor of its device.
+        // FD_TO_CLOCKID of linux/posix-timers.h: the clock of the device with this descriptor.
         let id = ClockId::from_raw((!device.as_raw_fd() << 3) | 3);
         Ok(Self { id, name, _device: Some(device) })
     }
 
-    /// Reads it between two looks at the monotonic clock.
+    /// Reads the clock between two readings of the monotonic clock.
     pub(super) fn read(&self) -> io::Result<Reading> {
         let mut best: Option<Reading> = None;
         for _ in 0..TRIES {
@@ -76,7 +76,7 @@ fn nanoseconds(clock: ClockId) -> io::Result<u64> {
     Ok(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// Reads a card's clock over and over and tells the datapath; stopped on drop.
+/// Reads a card's clock at intervals, and publishes its relation to the datapath. Dropping it stops the thread.
 #[derive(Debug)]
 pub(super) struct Keeper {
     state: Arc<State>,
@@ -86,7 +86,7 @@ pub(super) struct Keeper {
 #[derive(Debug)]
 struct State {
     stop: AtomicBool,
-    /// The relation in force, or why there is none.
+    /// The current relation, or why there is none.
     latest: Mutex<Result<CardClock, String>>,
 }
 
@@ -101,7 +101,7 @@ impl Keeper {
         Ok(Self { state, thread: Some(thread) })
     }
 
-    /// The relation in force, or why there is none.
+    /// Returns the current relation, or why there is none.
     pub(super) fn latest(&self) -> Result<CardClock, String> {
         self.state.latest.lock().expect("no panic under the lock").clone()
     }
@@ -126,7 +126,7 @@ fn keep(clock: &Clock, maps: &Maps, state: &State) {
                 maps.clock().publish(relation);
                 (Ok(shown), PERIOD)
             }
-            // What was published before stays in force until it is too old.
+            // The relation that was published before stays valid until it is too old.
             Err(reason) => (Err(reason), FIRST_PERIOD),
         };
         *state.latest.lock().expect("no panic under the lock") = latest;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::receive_timestamps::tracker::Unusable;
 
-    /// Another clock of this machine in the card's place.
+    /// Returns another clock of this machine in place of a card's.
     fn stand_in(id: ClockId) -> Clock {
         Clock { id, name: "stand-in".to_owned(), _device: None }
     }
@@ -170,7 +170,7 @@ mod tests {
         let reason = observe(&clock, &mut tracker).expect_err("its drift is not known");
         assert_eq!(reason, Unusable::First.to_string());
         std::thread::sleep(FIRST_PERIOD);
-        // A machine that is busy elsewhere may take longer over a reading than is allowed.
+        // On a busy machine, a reading may take longer than is allowed.
         let (relation, shown) = loop {
             match observe(&clock, &mut tracker) {
                 Ok(found) => break found,

@@ -1,5 +1,5 @@
-//! Where T2 and T4 come from: the card's receive timestamps where the driver hands them to XDP and its clock can be
-//! compared with ours, the clock of the program otherwise.
+//! The source of T2 and T4. If the driver gives receive timestamps to XDP programs, and the card's clock can be
+//! compared with the monotonic clock, the card's timestamps are used. Otherwise the program reads the clock.
 
 use std::io;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::error::Error;
 use crate::ethtool;
 use crate::loader::AttachMode;
 use crate::maps::Maps;
+use crate::netdev::Netdev;
 use crate::netlink::Interface;
 
 mod card;
 mod clock;
-mod netdev;
 mod tracker;
 
 pub use clock::CardClock;
@@ -23,62 +23,64 @@ pub use clock::CardClock;
 use card::{StampingOn, TimestampingInfo};
 use clock::{Clock, Keeper};
 
-/// Whose clock T2 and T4 are read from.
+/// The clock from which T2 and T4 are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimestampSource {
-    /// The card's, as the frame comes off the wire.
+    /// The card's clock, when the frame arrives from the wire.
     Hardware,
-    /// The monotonic clock, when the XDP program sees the frame.
+    /// The monotonic clock, when the XDP program receives the frame.
     Software,
 }
 
-/// Packets by where their receive timestamp came from, since the node came up.
+/// Number of packets by the source of their receive timestamp, since the node came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampedPackets {
-    /// The card's.
+    /// Packets with a timestamp of the card.
     pub hardware: u64,
-    /// Software's: the driver had none for the packet.
+    /// Packets with a software timestamp: the driver had none for the packet.
     pub absent: u64,
-    /// Software's: it was not known how the card's clock relates to ours.
+    /// Packets with a software timestamp: the relation between the card's clock and the monotonic clock was not
+    /// known.
     pub clock_unknown: u64,
-    /// Software's: the card's lay in the future.
+    /// Packets with a software timestamp: the card's timestamp was in the future.
     pub in_future: u64,
-    /// Software's: the card's was too old.
+    /// Packets with a software timestamp: the card's timestamp was too old.
     pub too_old: u64,
 }
 
-/// Receive timestamps, for people.
+/// Information about receive timestamps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveTimestamps {
-    /// Whose clock they are from at present.
+    /// The clock that is used now.
     pub source: TimestampSource,
-    /// Why they are not the card's.
+    /// Why the card's clock is not used, if so.
     pub reason: Option<String>,
-    /// The card's clock.
+    /// The card's clock, if it is used.
     pub clock: Option<CardClock>,
-    /// Counts while the driver is asked for timestamps, else none.
+    /// Counters. `None` if the programs do not read timestamps from the driver.
     pub packets: Option<StampedPackets>,
 }
 
-/// What there is to choose from.
+/// The features of driver and card.
 struct Offer<C> {
-    /// Whether the driver hands timestamps to XDP programs, or why that is not known.
+    /// Whether the driver gives timestamps to XDP programs, or why that is not known.
     metadata: Result<bool, String>,
-    /// The card's clock, or why there is none to compare ours with.
+    /// The card's clock, or why there is none that can be compared.
     clock: Result<C, String>,
 }
 
-/// What was chosen.
+/// The selected source.
 #[derive(Debug)]
 enum Choice<C> {
-    /// The program's clock, for this reason.
+    /// The monotonic clock, for this reason.
     Software(String),
-    /// The driver is asked. Its stamps are used if there is a clock.
+    /// The program reads timestamps from the driver. They are used if there is a clock.
     Ask(Result<C, String>),
 }
 
-/// Chooses by what the options ask for. The error is why that cannot be.
+/// Selects the source by the options. The error is the reason why hardware timestamps, which the options require,
+/// are not possible.
 fn choose<C>(
     wanted: Option<bool>,
     attach: AttachMode,
@@ -90,18 +92,18 @@ fn choose<C>(
     let demanded = wanted == Some(true);
     let software = |reason: String| if demanded { Err(reason) } else { Ok(Choice::Software(reason)) };
     if attach == AttachMode::Generic {
-        return software("in generic mode the kernel does not ask the driver for them".to_owned());
+        return software("in generic mode, XDP programs cannot read them from the driver".to_owned());
     }
     let Offer { metadata, clock } = offer();
     match (metadata, clock) {
         (Err(reason), _) => software(reason),
-        (Ok(false), _) => software("the driver hands no receive timestamps to XDP programs".to_owned()),
+        (Ok(false), _) => software("the driver gives no receive timestamps to XDP programs".to_owned()),
         (Ok(true), Err(reason)) if !demanded => software(reason),
         (Ok(true), clock) => Ok(Choice::Ask(clock)),
     }
 }
 
-/// How a node is going to get its receive timestamps. Nothing has been changed at the card.
+/// The source from which a node will read its receive timestamps. The card's settings are not changed yet.
 #[derive(Debug)]
 pub(crate) struct Plan(Choice<Card>);
 
@@ -114,7 +116,7 @@ struct Card {
 }
 
 impl Plan {
-    /// For a node on `interface`, which is in the calling thread's network namespace.
+    /// Makes the plan for a node on `interface`, which is in the calling thread's network namespace.
     ///
     /// # Errors
     /// [`Error::NoHardwareTimestamps`].
@@ -124,9 +126,9 @@ impl Plan {
         interface: &Interface,
     ) -> Result<Self, Error> {
         let offer = || Offer {
-            metadata: netdev::offers_timestamps(interface.index).map_err(|error| {
-                format!("the kernel does not say what the driver hands to XDP programs: {error}")
-            }),
+            metadata: Netdev::open().and_then(|netdev| netdev.offers_timestamps(interface.index)).map_err(
+                |error| format!("cannot read from the kernel what the driver gives to XDP programs: {error}"),
+            ),
             clock: Card::of(&interface.name),
         };
         choose(wanted, attach, offer)
@@ -134,17 +136,17 @@ impl Plan {
             .map_err(|reason| Error::NoHardwareTimestamps { interface: interface.name.clone(), reason })
     }
 
-    /// Whether the program has to be bound to the device.
+    /// Returns whether the program must be bound to the device.
     pub(crate) fn asks_driver(&self) -> bool {
         matches!(self.0, Choice::Ask(_))
     }
 
-    /// The program's clock after all.
+    /// Changes the plan to software timestamps.
     pub(crate) fn give_up(&mut self, reason: String) {
         self.0 = Choice::Software(reason);
     }
 
-    /// Starts to compare the card's clock with ours.
+    /// Starts to compare the card's clock with the monotonic clock.
     pub(crate) fn start(self, maps: &Arc<Maps>) -> Stamping {
         let asks_driver = self.asks_driver();
         let card = match self.0 {
@@ -158,12 +160,13 @@ impl Plan {
 }
 
 impl Card {
-    /// The card behind the interface with this name.
+    /// Finds the card of the interface with this name.
     fn of(name: &str) -> Result<Self, String> {
-        let failed = |error: io::Error| format!("the driver does not say which clock the card has: {error}");
+        let failed =
+            |error: io::Error| format!("cannot read from the driver which clock the card has: {error}");
         let interface = ethtool::Interface::new(name).map_err(failed)?;
         let info = TimestampingInfo::of(&interface).map_err(failed)?;
-        let number = info.clock().ok_or("the card has no clock (PTP) that ours could be compared with")?;
+        let number = info.clock().ok_or("the card has no clock (PTP) to compare with the machine's clock")?;
         let clock = Clock::open(number);
         let clock =
             clock.map_err(|error| format!("the card's clock /dev/ptp{number} cannot be opened: {error}"))?;
@@ -176,7 +179,7 @@ impl Card {
     }
 }
 
-/// Where a running node's receive timestamps come from. Dropping it leaves the card as it was.
+/// The source of a running node's receive timestamps. Dropping it restores the card's settings.
 #[derive(Debug)]
 pub(crate) struct Stamping {
     asks_driver: bool,

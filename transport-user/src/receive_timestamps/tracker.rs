@@ -1,40 +1,40 @@
-//! From readings of two clocks to the relation the datapath converts stamps by.
+//! Computes the relation of two clocks from their readings. The datapath converts timestamps by this relation.
 
 use std::collections::VecDeque;
 
 use transport_common::hardware_clock::{LARGEST_DRIFT, LARGEST_ERROR_NANOS, Relation};
 
-/// Both clocks at one instant, nanoseconds.
+/// A reading of both clocks at the same instant, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     /// The card's clock.
     pub(super) stamp: u64,
     /// The monotonic clock.
     pub(super) time: u64,
-    /// How far off `time` may be, to either side.
+    /// Largest error of `time`, in either direction.
     pub(super) error: u64,
 }
 
-/// Readings over which the drift is taken.
+/// Number of readings over which the drift is computed.
 const READINGS: usize = 8;
-/// Shortest span over which it is taken, nanoseconds: with two readings at their worst, 2 us off, it is then known to 50
-/// parts in a million, and the first relation to 10 us after 200 ms.
+/// Shortest span over which the drift is computed, nanoseconds. With an error of 2 us in both readings, the drift
+/// is then known to 50 parts in a million, and the first relation to 10 us after 200 ms.
 const SHORTEST_SPAN: u64 = 40_000_000;
 
 /// Why a reading gives no relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unusable {
-    /// Reading it takes too long.
+    /// The reading takes too long.
     #[error(
-        "the card's clock can be read to {0} ns only, more than the {LARGEST_ERROR_NANOS} ns a delay may be off: the \
-         bus or the virtual machine is too slow"
+        "the card's clock can be read to {0} ns only, and at most {LARGEST_ERROR_NANOS} ns are allowed: the bus or the \
+         virtual machine is too slow"
     )]
     Uncertain(u64),
-    /// The first reading, at the start or after a jump.
-    #[error("the card's clock has been read once: its drift is not known yet")]
+    /// This is the first reading, at the start or after a jump.
+    #[error("the card's clock has been read only once: its drift is not known yet")]
     First,
-    /// It does not run like a clock.
-    #[error("the card's clock is off by more than 1 in 1000: is it being set?")]
+    /// The drift of the clock is too large.
+    #[error("the card's clock drifts by more than 1 in 1000: check whether a program sets it")]
     Drifts,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Tracker {
 }
 
 impl Tracker {
-    /// Takes a reading in, made after all the others.
+    /// Adds a reading, and returns the relation. Readings must be added in the order in which they were made.
     pub(super) fn observe(&mut self, reading: Reading) -> Result<Relation, Unusable> {
         if reading.error > LARGEST_ERROR_NANOS {
             return Err(Unusable::Uncertain(reading.error));
@@ -78,7 +78,8 @@ impl Tracker {
         Ok(Relation { stamp: reading.stamp, time: reading.time, drift: self.drift })
     }
 
-    /// Whether the card's clock was set between two readings: the drift known so far does not lead from one to the other.
+    /// Returns whether the card's clock was set between two readings: their difference does not match the known
+    /// drift.
     fn has_jumped(&self, last: &Reading, reading: &Reading) -> bool {
         let stamps = i128::from(reading.stamp) - i128::from(last.stamp);
         let expected = stamps + ((stamps * i128::from(self.drift)) >> 32);
@@ -97,7 +98,8 @@ mod tests {
     /// Nanoseconds between readings.
     const PERIOD: u64 = 200_000_000;
 
-    /// A card's clock that shows `start` when the monotonic one shows 1 s and gains `ppb` parts in 10^9.
+    /// Returns the time of a card's clock that shows `start` when the monotonic clock shows 1 s, and that is
+    /// faster by `ppb` parts in 10^9.
     fn card(start: u64, ppb: i64, time: u64) -> u64 {
         let passed = i128::from(time) - 1_000_000_000;
         (i128::from(start) + passed + passed * i128::from(ppb) / 1_000_000_000) as u64
@@ -108,8 +110,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the clocks show and however they drift: a stamp of a frame that arrives before the next reading is
-        /// converted to within the readings' error and what an eighth of it grows to.
+        /// For all clocks and all drifts: the timestamp of a frame that arrives before the next reading is
+        /// converted with at most the error of the readings, plus the growth of an eighth of it.
         #[test]
         fn stamps_are_converted_to_within_the_readings_error(
             start in 1u64 << 32..1 << 62, ppb in -500_000i64..500_000,

@@ -1,4 +1,4 @@
-//! The file of a trace, as it is written.
+//! Writes the file of a trace.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -6,29 +6,29 @@ use std::path::PathBuf;
 
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
-use transport_common::tape::file::{ChunkHead, Head, chunk};
+use transport_common::tape::file::{ChunkHead, ChunkKind, Head};
 
 use crate::error::Error;
 
-/// Bytes written at once.
+/// Size of the write buffer, bytes.
 const BUFFER: usize = 1 << 20;
 
-/// A trace's file.
+/// The file of a trace.
 #[derive(Debug)]
 pub(super) struct TraceFile {
     path: PathBuf,
     to: BufWriter<File>,
-    /// Bytes so far.
+    /// Size so far, bytes.
     pub(super) bytes: u64,
 }
 
 impl TraceFile {
-    /// A new file with its head.
+    /// Creates a new file and writes its head.
     pub(super) fn create(path: PathBuf) -> Result<Self, Error> {
         let failed = |source: io::Error, file| {
             let hint = match source.kind() {
                 io::ErrorKind::AlreadyExists => "Name a new file, or remove this one",
-                io::ErrorKind::NotFound => "Make the directory first",
+                io::ErrorKind::NotFound => "Create the directory first",
                 _ => "Name a file that this node may write",
             };
             Error::TraceFile { file, hint, source }
@@ -39,26 +39,26 @@ impl TraceFile {
         };
         let mut this = Self { path, to: BufWriter::with_capacity(BUFFER, file), bytes: 0 };
         this.write(&[&Head::THIS.to_bytes()])?;
-        // From now on whoever looks sees a trace, one without an end.
+        // From now on, a reader sees a trace without an end.
         this.to.flush().map_err(|source| this.failed(source))?;
         Ok(this)
     }
 
-    /// Removes the file: there is no trace.
+    /// Removes the file, if no trace is recorded.
     pub(super) fn discard(self) {
         let (path, to) = (self.path, self.to);
-        drop(to.into_parts()); // what it has buffered goes nowhere
+        drop(to.into_parts()); // discards the buffer
         if let Err(error) = std::fs::remove_file(&path) {
-            tracing::warn!(%error, "cannot remove {}, which holds no trace", path.display());
+            tracing::warn!(%error, "cannot remove {}, which has no trace", path.display());
         }
     }
 
-    /// A run, as its tape is.
+    /// Writes a recorded run.
     pub(super) fn run(&mut self, tape: &[u8]) -> Result<(), Error> {
-        self.chunk(chunk::RUN, &[tape])
+        self.chunk(ChunkKind::RUN, &[tape])
     }
 
-    /// A connection as it is now.
+    /// Writes the current state of a connection.
     pub(super) fn connection(
         &mut self,
         slot: usize,
@@ -67,21 +67,21 @@ impl TraceFile {
     ) -> Result<(), Error> {
         let mut head = [0; 8];
         head[..4].copy_from_slice(&(slot as u32).to_le_bytes());
-        self.chunk(chunk::CONNECTION, &[&head, bytes_of_entry(entry), bytemuck::bytes_of(settings)])
+        self.chunk(ChunkKind::CONNECTION, &[&head, bytes_of_entry(entry), bytemuck::bytes_of(settings)])
     }
 
-    /// So many runs were lost since the begin.
+    /// Writes the number of lost runs since the begin.
     pub(super) fn lost(&mut self, lost: u64) -> Result<(), Error> {
-        self.chunk(chunk::LOST, &[&lost.to_le_bytes()])
+        self.chunk(ChunkKind::LOST, &[&lost.to_le_bytes()])
     }
 
-    /// The end.
+    /// Writes the end of the trace.
     pub(super) fn end(&mut self, runs: u64, lost: u64) -> Result<(), Error> {
-        self.chunk(chunk::END, &[&runs.to_le_bytes(), &lost.to_le_bytes()])?;
+        self.chunk(ChunkKind::END, &[&runs.to_le_bytes(), &lost.to_le_bytes()])?;
         self.to.flush().map_err(|source| self.failed(source))
     }
 
-    fn chunk(&mut self, kind: u32, parts: &[&[u8]]) -> Result<(), Error> {
+    fn chunk(&mut self, kind: ChunkKind, parts: &[&[u8]]) -> Result<(), Error> {
         let bytes = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
         self.write(&[&ChunkHead { kind, bytes }.to_bytes()])?;
         self.write(parts)
@@ -96,12 +96,12 @@ impl TraceFile {
     }
 
     fn failed(&self, source: io::Error) -> Error {
-        let hint = "What was written until then stays: make room, or name a file elsewhere";
+        let hint = "The part that was written stays. Free some space, or name a file elsewhere";
         Error::TraceFile { file: self.path.clone(), hint, source }
     }
 }
 
-/// The bytes of a connection.
+/// Returns the bytes of a connection.
 fn bytes_of_entry(entry: &Entry) -> &[u8] {
     bytemuck::bytes_of(entry)
 }
@@ -119,7 +119,7 @@ mod tests {
         assert!(refused.contains("Name a new file"), "{refused}");
         assert_eq!(std::fs::read(&path).expect("the file"), b"mine");
         let nowhere = TraceFile::create(directory.path().join("no/where")).expect_err("no directory");
-        assert!(nowhere.to_string().contains("Make the directory"), "{nowhere}");
+        assert!(nowhere.to_string().contains("Create the directory"), "{nowhere}");
     }
 
     #[test]
@@ -142,11 +142,11 @@ mod tests {
         let (head, rest) = bytes.split_first_chunk::<{ Head::LEN }>().expect("a head");
         assert_eq!(Head::from_bytes(head), Some(Head::THIS));
         let (run, rest) = rest.split_first_chunk::<{ ChunkHead::LEN }>().expect("a chunk");
-        assert_eq!(ChunkHead::from_bytes(*run), ChunkHead { kind: chunk::RUN, bytes: 3 });
+        assert_eq!(ChunkHead::from_bytes(*run), ChunkHead { kind: ChunkKind::RUN, bytes: 3 });
         let (end, rest) = rest[3..].split_first_chunk::<{ ChunkHead::LEN }>().expect("a chunk");
         assert_eq!(
             (ChunkHead::from_bytes(*end), rest.len()),
-            (ChunkHead { kind: chunk::END, bytes: 16 }, 16)
+            (ChunkHead { kind: ChunkKind::END, bytes: 16 }, 16)
         );
     }
 }

@@ -1,7 +1,7 @@
-//! Taking a trace: every run of the datapath, written to a file, from which its decisions can be made again.
+//! Records a trace: every run of the datapath is written to a file, from which a replay can repeat its decisions.
 //!
-//! The recording programs take the place of the plain ones while the trace lasts; a thread writes what they leave in a
-//! ring. The layout of the file is [`transport_common::tape::file`]'s.
+//! While a trace is recorded, the recording programs replace the plain ones. They write to a ring, and a thread
+//! copies the ring to the file. [`transport_common::tape::file`] defines the layout of the file.
 
 mod file;
 mod taker;
@@ -20,31 +20,31 @@ use crate::shared::Shared;
 use file::TraceFile;
 use taker::Taker;
 
-/// What a trace is to hold.
+/// The options of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceOptions {
-    /// The file to write. It must not be there yet.
+    /// The file to write. It must not exist yet.
     pub file: PathBuf,
-    /// Ends after so many runs of the datapath; each is a packet received or a turn of the engine.
+    /// Limit: number of runs of the datapath. A run is a received packet or a service of the engine.
     pub runs: Option<u64>,
-    /// Ends after so long.
+    /// Limit: time.
     pub duration: Option<Duration>,
 }
 
-/// What a trace holds.
+/// The content of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceReport {
-    /// Runs of the datapath in it.
+    /// Number of recorded runs of the datapath.
     pub runs: u64,
-    /// Runs that are missing, because the ring was full.
+    /// Number of runs that are missing because the ring was full.
     pub lost: u64,
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     pub bytes: u64,
-    /// Milliseconds since it began.
+    /// Milliseconds since the trace began.
     pub elapsed_ms: u64,
 }
 
-/// How far a trace is, for those who watch.
+/// The progress of a trace.
 #[derive(Debug, Default)]
 struct Progress {
     runs: AtomicU64,
@@ -54,7 +54,7 @@ struct Progress {
     done: AtomicBool,
 }
 
-/// A trace that is being taken. Dropping it ends it; the file is complete then.
+/// A trace that is being recorded. Dropping it ends the trace and completes the file.
 #[derive(Debug)]
 pub struct Tracing {
     progress: Arc<Progress>,
@@ -76,7 +76,7 @@ impl Tracing {
         Ok(Self { progress, since: Instant::now(), thread: Some(thread) })
     }
 
-    /// What the trace holds so far.
+    /// Returns the content of the trace so far.
     pub fn report(&self) -> TraceReport {
         TraceReport {
             runs: self.progress.runs.load(Relaxed),
@@ -86,12 +86,12 @@ impl Tracing {
         }
     }
 
-    /// Whether a limit was reached, or the trace failed: [`Tracing::stop`] says which.
+    /// Returns whether a limit was reached or the trace failed. [`Tracing::stop`] returns which of them.
     pub fn is_done(&self) -> bool {
         self.progress.done.load(Relaxed)
     }
 
-    /// Ends the trace, and says what it holds. Takes some milliseconds.
+    /// Ends the trace, and returns its content. Takes some milliseconds.
     ///
     /// # Errors
     /// [`Error::TraceFile`], [`Error::System`].
@@ -110,7 +110,7 @@ impl Tracing {
 impl Drop for Tracing {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            tracing::warn!(%error, "the trace is not complete");
+            tracing::warn!(%error, "the file of the trace is not complete");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that takes a trace.
+//! The thread that records a trace.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, TryLockError, Weak};
@@ -12,19 +12,19 @@ use crate::error::Error;
 use crate::loader::Attachment;
 use crate::maps::{Maps, TraceRing};
 
-/// How often the ring is emptied when it was found empty.
+/// Time between two polls of an empty ring.
 const LOOK: Duration = Duration::from_micros(200);
-/// How long a program that was replaced may still run.
+/// Longest time for which a replaced program may still run.
 const GRACE: Duration = Duration::from_millis(20);
-/// A connection is told so often at the begin: a run of two steps of which one falls before and one behind it cannot be
-/// made again, so that whoever reads the trace may have to wait for the next time.
+/// Number of times that a connection is written at the begin. If a run has one step before and one step after such
+/// a copy, a replay cannot repeat the run and has to wait for the next copy.
 const TOLD_AT_FIRST: u32 = 12;
-/// How long between two of these.
+/// Time between two of these copies.
 const AT_FIRST: Duration = Duration::from_millis(1);
-/// How long between two later ones, which serve for comparison.
+/// Time between two later copies, with which a replay compares its result.
 const LATER: Duration = Duration::from_secs(1);
 
-/// Of a connection slot: which connection was told, how often, and when next.
+/// The copies of a connection slot: which connection was written, how often, and when it is written next.
 #[derive(Clone, Copy, Default)]
 struct Told {
     generation: u32,
@@ -32,7 +32,7 @@ struct Told {
     next: Option<Instant>,
 }
 
-/// Takes a trace.
+/// Records a trace.
 pub(super) struct Taker {
     maps: Arc<Maps>,
     attachment: Weak<Mutex<Attachment>>,
@@ -45,7 +45,7 @@ pub(super) struct Taker {
 }
 
 impl Taker {
-    /// Creates the file and puts the recording programs in place.
+    /// Creates the file and attaches the recording programs.
     pub(super) fn begin(
         options: TraceOptions,
         maps: Arc<Maps>,
@@ -67,7 +67,7 @@ impl Taker {
                 }
             };
             std::thread::sleep(GRACE);
-            while ring.next().is_some() {} // of a trace before
+            while ring.next().is_some() {} // discards the rest of an earlier trace
             drop(ring);
             let lost_before = maps.trace_lost()?;
             let end = options.duration.map(|duration| Instant::now() + duration);
@@ -76,11 +76,11 @@ impl Taker {
         }
     }
 
-    /// Until a limit is reached or somebody says so; then the plain programs are back.
+    /// Records until a limit is reached or the trace is stopped. Then attaches the plain programs again.
     pub(super) fn run(mut self) -> Result<(), Error> {
         let maps = Arc::clone(&self.maps);
         let outcome = lock(&maps).and_then(|mut ring| self.take(&mut ring));
-        // A node that went down has no programs any more.
+        // If the node has gone down, there are no programs any more.
         let plain = self
             .attachment
             .upgrade()
@@ -113,14 +113,14 @@ impl Taker {
                 std::thread::sleep(LOOK);
             }
         }
-        // Once more at the end, so that the tables are compared as well.
+        // The connections are written once more at the end, so that a replay can compare the tables.
         self.told.iter_mut().for_each(|told| told.next = None);
         self.tell_connections()
     }
 
-    /// Writes what is in the ring; whether there was something.
+    /// Writes the content of the ring to the file. Returns whether there was any.
     fn drain(&mut self, ring: &mut TraceRing) -> Result<bool, Error> {
-        /// Other things are due as well, even if the ring never gets empty.
+        /// Largest number of runs per call, so that the other work is done even if the ring never becomes empty.
         const AT_ONCE: u64 = 4096;
         let mut runs = 0;
         while runs < AT_ONCE
@@ -133,7 +133,7 @@ impl Taker {
         Ok(runs != 0)
     }
 
-    /// After a loss all connections are told anew.
+    /// Checks for lost runs. After a loss, all connections are written again.
     fn look_for_losses(&mut self) -> Result<u64, Error> {
         let lost = self.maps.trace_lost()? - self.lost_before;
         if self.progress.lost.swap(lost, Relaxed) != lost {
@@ -143,7 +143,7 @@ impl Taker {
         Ok(lost)
     }
 
-    /// Writes the connections whose time it is.
+    /// Writes the connections that are due.
     fn tell_connections(&mut self) -> Result<(), Error> {
         let now = Instant::now();
         for slot in 0..CONNECTIONS {
@@ -169,7 +169,7 @@ impl Taker {
     }
 }
 
-/// The ring, for one trace at a time.
+/// Locks the ring for one trace.
 fn lock(maps: &Maps) -> Result<std::sync::MutexGuard<'_, TraceRing>, Error> {
     match maps.trace.try_lock() {
         Ok(ring) => Ok(ring),

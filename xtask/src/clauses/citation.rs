@@ -1,4 +1,4 @@
-//! How the sources cite `docs/spec`. The grammar, as CONTRIBUTING.md tells it to people:
+//! How the sources cite `docs/spec`. CONTRIBUTING.md describes the same grammar:
 //!
 //! | citation | what it means |
 //! | --- | --- |
@@ -19,7 +19,7 @@ pub(super) enum Citation {
     Section(String),
     /// Decisions, first to last.
     Decisions { first: u32, last: u32 },
-    /// Begins like a citation and is none.
+    /// Text that begins like a citation but is none.
     Malformed(String),
 }
 
@@ -36,14 +36,14 @@ impl fmt::Display for Citation {
     }
 }
 
-/// Every citation in a text with its line, counted from 1.
+/// Returns every citation in a text with its line, counted from 1.
 pub(super) fn in_text(text: &str) -> impl Iterator<Item = (usize, Citation)> {
     text.lines()
         .enumerate()
         .flat_map(|(index, line)| in_line(line).into_iter().map(move |citation| (index + 1, citation)))
 }
 
-/// Every citation in a line, from left to right.
+/// Returns every citation in a line, from left to right.
 pub(super) fn in_line(line: &str) -> Vec<Citation> {
     let mut found = vec![];
     let mut rest = line;
@@ -65,7 +65,7 @@ pub(super) fn in_line(line: &str) -> Vec<Citation> {
     found
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct Cursor<'a>(&'a str);
 
 impl Cursor<'_> {
@@ -75,7 +75,7 @@ impl Cursor<'_> {
         true
     }
 
-    /// The digits that come next; none of them is an empty text.
+    /// Takes the digits that follow; returns an empty text if there are none.
     fn digits(&mut self) -> String {
         let end = self.0.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.0.len());
         let (digits, rest) = self.0.split_at(end);
@@ -83,7 +83,7 @@ impl Cursor<'_> {
         digits.to_owned()
     }
 
-    /// A number after `prefix`, or nothing taken.
+    /// Takes `prefix` and a number after it, and returns the number. Takes nothing if they do not follow.
     fn number_after(&mut self, prefix: &str) -> Option<String> {
         let rest = self.0.strip_prefix(prefix)?;
         rest.starts_with(|c: char| c.is_ascii_digit()).then(|| {

@@ -1,5 +1,5 @@
-//! The generated page: clause, code, test. It names files and items and no line numbers, so that it stays true
-//! when lines move.
+//! The generated page: clause, code, test. It names files and items but no line numbers, so that it stays
+//! correct when lines move.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,11 +52,11 @@ impl Places {
     }
 }
 
-/// Every citation that counts.
+/// Every citation in code and tests.
 #[derive(Default)]
 struct Citations<'a> {
     ids: BTreeMap<&'a Id, Places>,
-    /// By the number of the section, such as `9.1.2`.
+    /// Citations of whole sections, by the number of the section, such as `9.1.2`.
     sections: BTreeMap<Vec<u32>, Places>,
 }
 
@@ -93,13 +93,13 @@ impl<'a> Citations<'a> {
         self.ids.get(id).is_some_and(|places| !places.tests.is_empty())
     }
 
-    /// The ids among `ids` that nobody cites.
+    /// Returns the ids among `ids` that neither code nor tests cite.
     fn uncited<'b>(&self, ids: &[&'b Id]) -> Vec<&'b Id> {
         ids.iter().copied().filter(|id| !self.in_code(id) && !self.in_tests(id)).collect()
     }
 }
 
-/// The page.
+/// Returns the text of the page.
 pub(super) fn page(inventory: &Inventory, sources: &[Source]) -> String {
     let citations = Citations::collect(inventory, sources);
     let sections = inventory.sections();
@@ -182,7 +182,7 @@ fn whole_sections(page: &mut String, citations: &Citations<'_>) -> std::fmt::Res
     Ok(())
 }
 
-/// A section of the specification, or the subject of a page of decisions.
+/// Returns the title of a section of the specification, or of a page of decisions.
 fn title(definition: &Definition) -> String {
     let page = &definition.page;
     match page.strip_prefix("decisions-").and_then(|rest| rest.strip_suffix(".md")) {
@@ -197,7 +197,7 @@ fn link_to(id: &Id, inventory: &Inventory) -> String {
     format!("[{text}]({page}#{text})")
 }
 
-/// The places, those of one file together.
+/// Returns a list of the places, grouped by file.
 fn list(places: &BTreeSet<Place>) -> String {
     let mut files: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
     for place in places {
@@ -212,7 +212,7 @@ fn list(places: &BTreeSet<Place>) -> String {
     files.into_iter().map(of_file).collect::<Vec<_>>().join("<br>")
 }
 
-/// A path as short as it is still clear: without `src`, and without the end of a Rust file.
+/// Returns a short form of a path: without `src`, and without the extension of a Rust file.
 fn shown(path: &Path) -> String {
     let parts: Vec<String> =
         path.iter().map(|part| part.to_string_lossy().into_owned()).filter(|part| part != "src").collect();

@@ -1,4 +1,4 @@
-//! The definitions: which ids exist, on which page.
+//! The definitions: which ids exist, and on which page.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,10 +13,10 @@ use super::{
     citation::{self, Citation},
 };
 
-/// How a page marks the definition of an id.
+/// The text that marks the definition of an id on a page.
 const ANCHOR: &str = "<a id=\"";
 
-/// One id; the order is that of the specification.
+/// One id. Ids have the order of the specification.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Id {
     /// A requirement: its section, and its number there.
@@ -26,7 +26,7 @@ pub(super) enum Id {
 }
 
 impl Id {
-    /// As the sources write it.
+    /// Returns the id as the sources write it.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Requirement(section, number) => {
@@ -52,12 +52,12 @@ fn numbers(section: &str) -> Option<Vec<u32>> {
     section.split('.').map(|part| part.parse().ok()).collect()
 }
 
-/// What is known of an id.
+/// The place where an id is defined.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Definition {
     /// Name of the page, in the directory of the pages.
     pub(super) page: String,
-    /// The heading it stands under.
+    /// The heading of its section on that page.
     pub(super) heading: String,
 }
 
@@ -69,7 +69,7 @@ impl Inventory {
     /// Reads the pages in `directory`.
     ///
     /// # Errors
-    /// If there are none, or two define one id.
+    /// If there are none, or if two pages define the same id.
     pub(super) fn read(directory: &Path) -> Result<Self> {
         let mut pages: Vec<PathBuf> = fs::read_dir(directory)
             .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
@@ -89,7 +89,7 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Takes up what a page defines.
+    /// Adds the ids that a page defines.
     pub(super) fn add(&mut self, page: &str, text: &str) -> Result<()> {
         let mut heading = String::new();
         for line in text.lines() {
@@ -109,22 +109,22 @@ impl Inventory {
                 _ => None,
             };
             let Some(defined) = defined else {
-                bail!("{page}: `{id}` is no id: write F-<section>-<n> or D-<nn>");
+                bail!("{page}: `{id}` is not an id: write F-<section>-<n> or D-<nn>");
             };
             let definition = Definition { page: page.to_owned(), heading: heading.clone() };
             if let Some(other) = self.0.insert(defined, definition) {
-                bail!("{page} defines {id}, which {} defines too", other.page);
+                bail!("{page} and {} both define {id}: remove one of the definitions", other.page);
             }
         }
         Ok(())
     }
 
-    /// Every id with its definition, in the order of the specification.
+    /// Returns every id with its definition, in the order of the specification.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Id, &Definition)> {
         self.0.iter()
     }
 
-    /// The ids that a citation means; why it means none.
+    /// Returns the ids that a citation means, or the reason why it is wrong.
     pub(super) fn resolve(&self, citation: &Citation) -> Result<Vec<&Id>, String> {
         match citation {
             Citation::Requirements { section, first, last } => {
@@ -150,7 +150,7 @@ impl Inventory {
         ids.map(|id| self.0.get_key_value(&id).map(|(known, _)| known).ok_or(id)).collect()
     }
 
-    /// For a message: the numbers that a section has.
+    /// Returns, for a message, the numbers that a section has.
     fn what_has(&self, section: &[u32]) -> String {
         let last = self.0.keys().filter_map(|id| match id {
             Id::Requirement(of, number) if of == section => Some(*number),
@@ -162,7 +162,7 @@ impl Inventory {
         }
     }
 
-    /// The ids for the tables: those under one heading, or on one page of decisions.
+    /// Returns the ids for each table: those under one heading, or on one page of decisions.
     pub(super) fn sections(&self) -> Vec<(&Definition, Vec<&Id>)> {
         let mut sections: Vec<(&Definition, Vec<&Id>)> = vec![];
         let mut place: HashMap<(&str, &str), usize> = HashMap::new();
@@ -179,7 +179,7 @@ impl Inventory {
 }
 
 impl Id {
-    /// Whether it belongs to a section or to one below it.
+    /// Returns whether the id belongs to a section or to a section below it.
     fn is_in(&self, section: &[u32]) -> bool {
         matches!(self, Self::Requirement(of, _) if of.starts_with(section))
     }

@@ -1,11 +1,11 @@
-//! Which item of a Rust source a line belongs to. Read from the layout that `cargo fmt` gives, which the lints
-//! enforce: an item ends with a closing brace that stands as far to the right as its first line.
+//! Finds the item of a Rust source to which a line belongs. It relies on the layout of `cargo fmt`, which the
+//! lints enforce: an item ends with a closing brace that has the same indentation as its first line.
 
-/// What opens an item, after visibility and qualifiers.
+/// The keywords that open an item, after visibility and qualifiers.
 const KEYWORDS: [&str; 11] =
     ["fn", "struct", "enum", "union", "trait", "impl", "mod", "const", "static", "type", "macro_rules!"];
 
-/// What may stand before the keyword.
+/// The words that may precede the keyword.
 const QUALIFIERS: [&str; 6] = ["pub", "async", "unsafe", "extern", "default", "const"];
 
 /// The item that a line belongs to.
@@ -13,23 +13,24 @@ const QUALIFIERS: [&str; 6] = ["pub", "async", "unsafe", "extern", "default", "c
 pub(super) struct Item {
     /// Its path inside the file, such as `TransmitWindow::gate`; empty for the file itself.
     pub(super) name: String,
-    /// Whether it is a test or lies in a module of tests.
+    /// Whether it is a test or is in a module of tests.
     pub(super) is_test: bool,
 }
 
 struct Open {
     indent: usize,
-    /// `None` for what gives no name to the items inside, such as a module.
+    /// `None` for an item that gives no name to the items inside, such as a module.
     name: Option<String>,
     is_test: bool,
 }
 
-/// For each line of `text`, the item it belongs to: documentation and attributes to what follows them.
+/// Returns, for each line of `text`, the item to which it belongs. Documentation and attributes belong to the
+/// item that follows.
 pub(super) fn of_lines(text: &str) -> Vec<Item> {
     let lines: Vec<&str> = text.lines().collect();
     let mut open: Vec<Open> = vec![];
     let mut items = vec![];
-    let mut waiting = 0; // comments and attributes whose item has not come yet
+    let mut waiting = 0; // comments and attributes whose item has not been read yet
     let mut test_is_announced = false;
     for line in &lines {
         let content = line.trim_start();
@@ -40,7 +41,7 @@ pub(super) fn of_lines(text: &str) -> Vec<Item> {
             test_is_announced |= ["#[test]", "#[cfg(test)]"].contains(&content);
             continue;
         }
-        // A comment that ends before a blank line speaks of what is around it.
+        // A comment that ends before a blank line belongs to the item around it.
         if content.is_empty() {
             items.extend(std::iter::repeat_n(current(&open), waiting));
             waiting = 0;
@@ -59,7 +60,7 @@ pub(super) fn of_lines(text: &str) -> Vec<Item> {
             open.push(Open { indent, name, is_test });
         }
         items.extend(std::iter::repeat_n(current(&open), waiting + 1));
-        // An item of one line is over with it.
+        // An item of one line ends with that line.
         if content.ends_with(';') || (content.ends_with('}') && opening(content).is_some()) {
             open.retain(|item| item.indent < indent);
         }
@@ -70,13 +71,13 @@ pub(super) fn of_lines(text: &str) -> Vec<Item> {
     items
 }
 
-/// The innermost item that is open. A function inside a function is named after the outer one alone.
+/// Returns the innermost open item. A function inside a function has only the name of the outer function.
 fn current(open: &[Open]) -> Item {
     let names: Vec<&str> = open.iter().filter_map(|item| item.name.as_deref()).take(2).collect();
     Item { name: names.join("::"), is_test: open.last().is_some_and(|item| item.is_test) }
 }
 
-/// Keyword and name of the item that a line opens.
+/// Returns keyword and name of the item that a line opens.
 fn opening(line: &str) -> Option<(&'static str, String)> {
     let mut rest = line;
     loop {
@@ -107,7 +108,7 @@ fn identifier(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
-/// The type that an `impl` is for, without its parameters.
+/// Returns the type that an `impl` is for, without its parameters.
 fn implemented(rest: &str) -> String {
     let mut rest = rest;
     if rest.starts_with('<') {

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use self::{citation::Citation, inventory::Inventory, sources::Source};
 use crate::shell::Progress;
 
-/// Where the pages with the definitions lie, seen from the root of the repository.
+/// The directory of the pages with the definitions, relative to the root of the repository.
 const SPEC: &str = "docs/spec";
 
 /// The generated page, in [`SPEC`].
@@ -22,9 +22,9 @@ const COVERAGE: &str = "coverage.md";
 
 /// A citation and its place.
 struct Cited<'a> {
-    /// The file, seen from the root of the repository.
+    /// The file, relative to the root of the repository.
     path: &'a Path,
-    /// Counted from 1.
+    /// The line, counted from 1.
     line: usize,
     citation: Citation,
 }
@@ -42,7 +42,7 @@ impl fmt::Display for Unresolved<'_> {
     }
 }
 
-/// What the definitions and the sources under `root` say.
+/// The definitions and the sources of a repository.
 struct Clauses {
     inventory: Inventory,
     sources: Vec<Source>,
@@ -63,7 +63,7 @@ impl Clauses {
         })
     }
 
-    /// Every citation of an id that does not exist.
+    /// Returns every citation of an id that does not exist.
     fn unresolved(&self) -> Vec<Unresolved<'_>> {
         self.cited()
             .filter_map(|cited| {
@@ -74,7 +74,7 @@ impl Clauses {
     }
 }
 
-/// Fails, naming each place, if a citation leads nowhere or the generated page is out of date.
+/// Fails if a cited id does not exist or the generated page is out of date. The error names each such citation.
 ///
 /// # Errors
 /// Also if a file cannot be read.
@@ -106,7 +106,7 @@ fn read_resolved(root: &Path) -> Result<Clauses> {
     let unresolved: Vec<String> = clauses.unresolved().iter().map(ToString::to_string).collect();
     match unresolved.len() {
         0 => Ok(clauses),
-        count => bail!("{count} of the ids cited do not exist in {SPEC}:\n  {}", unresolved.join("\n  ")),
+        count => bail!("{count} citations are wrong, see {SPEC} for the ids:\n  {}", unresolved.join("\n  ")),
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
         assert!(error.contains("core/src/lib.rs:3: F-9.1.2-7"), "{error}");
         assert!(!error.contains("lib.rs:1"), "{error}");
         let progress = Progress::start();
-        assert!(write(&repository.0, &progress).is_err(), "no table is made of citations that lead nowhere");
+        assert!(write(&repository.0, &progress).is_err(), "a wrong citation must prevent the table");
     }
 
     #[test]

@@ -9,25 +9,25 @@ use anyhow::{Context, Result};
 
 use super::SPEC;
 
-/// What citations are looked for in, by the end of the name.
+/// The extensions of the files in which citations are searched.
 const EXTENSIONS: [&str; 9] = ["c", "cc", "h", "md", "p4", "py", "rs", "sh", "toml"];
 
-/// Not read: the ids in the tests of this check are made up.
+/// A directory that is not read, because the ids in the tests of this check are invented.
 const OWN: &str = "xtask/src/clauses";
 
-/// What a file is to the table of clauses.
+/// The role of a file in the table of clauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Code,
     Test,
-    /// Documentation; it is checked, and is no evidence.
+    /// Documentation. Its citations are checked, but do not count in the table.
     Document,
 }
 
 /// One file.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Seen from the root of the repository.
+    /// Relative to the root of the repository.
     pub(crate) path: PathBuf,
     pub(crate) kind: Kind,
     pub(crate) text: String,
@@ -40,10 +40,10 @@ impl Source {
     }
 }
 
-/// Every file of the repository that may cite an id, in the order of their paths.
+/// Returns every file of the repository that may cite an id, in the order of the paths.
 ///
 /// # Errors
-/// If one cannot be read.
+/// If a file cannot be read.
 pub(crate) fn read(root: &Path) -> Result<Vec<Source>> {
     let mut paths = vec![];
     collect(root, &mut paths).with_context(|| format!("cannot list the files in {}", root.display()))?;
@@ -66,7 +66,7 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if entry.file_type()?.is_dir() {
-            // What builds leave behind, marked as cargo does, and what is no source, such as `.git`.
+            // Skips build directories, which cargo marks, and directories that contain no sources, such as `.git`.
             if !name.starts_with('.') && name != "target" && !path.join("CACHEDIR.TAG").is_file() {
                 collect(&path, paths)?;
             }
@@ -77,7 +77,8 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tests stand in a directory or a file named after them; those inside a source file are found by their module.
+/// Returns the role of a file. Tests are in a directory or a file with a name for tests. Tests inside a source
+/// file are found by their module.
 fn kind(path: &Path) -> Kind {
     if path.starts_with(SPEC) || path.extension().is_some_and(|it| it == "md") {
         return Kind::Document;

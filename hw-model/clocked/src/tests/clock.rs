@@ -1,8 +1,8 @@
-//! The clock: registered state, idle cycles.
+//! Tests of the clock: state in registers, and skipped idle cycles.
 
 use crate::{Block, Clock, Cycle};
 
-/// Two counters that swap their values: each must see what the other held before the edge.
+/// Two counters that swap their values. Each must see what the other held before the edge.
 struct Swap(u32, u32);
 
 impl Block for Swap {

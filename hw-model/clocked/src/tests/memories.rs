@@ -1,4 +1,4 @@
-//! Memories of several ports against plain arrays.
+//! Memories with several ports, compared with plain arrays.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ const FOUR: Ports = Ports { reads: 4, writes: 4 };
 type Reads = Vec<Option<usize>>;
 type Writes = Vec<Option<(usize, u64)>>;
 
-/// The accesses of a cycle through four ports each way; writes carry distinct addresses.
+/// The accesses of a cycle through four read and four write ports. The addresses of the writes are distinct.
 fn legal_cycle() -> impl Strategy<Value = (Reads, Writes)> {
     let reads = prop::collection::vec(prop::option::of(0..DEPTH), 4);
     let addresses = Just((0..DEPTH).collect::<Vec<_>>()).prop_shuffle();
@@ -51,7 +51,7 @@ proptest! {
         }
     }
 
-    /// What is delivered is what a memory without latency would answer in the cycle of delivery.
+    /// A lookup delivers what a memory without latency would return in the cycle of the delivery.
     #[test]
     fn a_lookup_sees_all_writes_up_to_its_delivery(
         latency in 1..8usize,
@@ -99,7 +99,8 @@ fn more_accesses_than_ports_are_refused() {
     assert_eq!(banked.cycle(&[Some(1)], &[]), Ok(vec![Some(0)]), "a refused cycle changes nothing");
 }
 
-/// An update that starts from a lookup less than a lookup's time after another one must not undo it.
+/// Two lookups of one address are less than one lookup latency apart. The update after the second must not undo
+/// the update after the first.
 #[test]
 fn without_bypass_an_update_would_be_lost() {
     let mut store = ContextStore::new(DEPTH, 1, 2, &0u32);

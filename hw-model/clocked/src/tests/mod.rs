@@ -1,4 +1,4 @@
-//! The elements against slow oracles.
+//! The elements, compared with slow reference implementations.
 
 mod clock;
 mod memories;

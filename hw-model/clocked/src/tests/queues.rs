@@ -1,4 +1,4 @@
-//! Queues, lines, dividers and timers.
+//! Queues, delay lines, dividers and timers.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -53,7 +53,7 @@ proptest! {
             divider.commit(None);
         }
         let Some(&Quotient { value, tag: 7 }) = divider.output() else { panic!("the result is due") };
-        // The least value whose product reaches the dividend.
+        // The quotient is the least value whose product with the divisor reaches the dividend.
         let product = u128::from(value) * u128::from(divisor);
         if divisor == 0 {
             prop_assert_eq!(value, u64::MAX);
@@ -64,8 +64,9 @@ proptest! {
         prop_assert!(divider.is_empty());
     }
 
-    /// Against a map searched in full; idle cycles are passed over as far as the bank allows. Some expiries are rounded
-    /// up, so that timers set far ahead and shortly before expire in one cycle: in the order in which they were set.
+    /// Compares the timers with a map that is searched in full. Idle cycles are skipped as far as the bank allows.
+    /// Some expiries are rounded up, so that timers set long before and shortly before expire in the same cycle.
+    /// They must expire in the order in which they were set.
     #[test]
     fn timers_expire_in_order_and_on_time(
         mut sets in prop::collection::vec(
@@ -93,7 +94,7 @@ proptest! {
                 now = now.max(event);
             }
             let mut due: Vec<_> = armed.extract_if(.., |_, (expiry, _)| *expiry <= now).collect();
-            // The more are left to be set, the earlier was this one.
+            // A larger number of timers left to set means that this timer was set earlier.
             due.sort_by_key(|(_, (expiry, left))| (*expiry, Reverse(*left)));
             expected.extend(due.into_iter().map(|(id, (expiry, _))| (expiry, id)));
         }

@@ -1,4 +1,4 @@
-//! Bitmaps against a search bit by bit.
+//! Bitmaps, compared with a bit-by-bit search.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn agrees_for_all_heads<const WORDS: usize>(bitmap: &RingBitmap<WORDS>) {
     }
 }
 
-/// The example of Tonic, appendix C: 5 comes before the head, although part [4..8) has the head's side too.
+/// The example of Tonic, appendix C: bit 5 is before the head 6, although both are in the same part [4..8).
 #[test]
 fn the_papers_example() {
     assert_eq!(bitmap::<1>(&[5, 30]).find_first(6), Some(30));

@@ -1,4 +1,4 @@
-//! Text and VCD of a few cycles.
+//! Text and VCD traces of a few cycles.
 
 use std::io::BufReader;
 
@@ -50,7 +50,7 @@ fn text_has_a_line_for_each_valid_port() {
     );
 }
 
-/// Read back by a parser: what the wires hold in each cycle.
+/// A parser reads the dump back and checks what the wires hold in each cycle.
 #[test]
 fn vcd_holds_the_same() {
     let mut dump = Vec::new();
@@ -85,7 +85,7 @@ fn vcd_holds_the_same() {
         }
     }
     history.push((u64::MAX, values));
-    // Each entry: what held up to that time. The select of cycle 0 ends at cycle 1, which was passed over.
+    // Each entry holds the values up to that time. The select of cycle 0 ends at cycle 1, which was skipped.
     let times: Vec<_> = history.iter().map(|(time, _)| *time).collect();
     assert_eq!(times, [0, 0, 10_000, 20_000, 30_000, 40_000, 40_000, u64::MAX]);
     let held: Vec<_> = history[2..].iter().map(|(_, values)| *values).collect();

@@ -1,4 +1,4 @@
-//! What a connection costs on the chip.
+//! The on-chip memory that a connection needs.
 
 use anyhow::Result;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
@@ -10,33 +10,34 @@ use crate::Parameters;
 
 use super::common::{MILLION, experiment};
 
-/// Bits of an entry's tag: the CID (24), the state (2), a write under way (1), two pending counters (16 each).
+/// Bits of an entry's tag: the CID (24), the state (2), a write in progress (1), two pending counters (16 each).
 const TAG_BITS: u64 = 24 + 2 + 1 + 2 * 16;
-/// Bits of a command in the miss queue: a fixed format of 32 bytes, an assumption, and the link to the next one.
+/// Bits of a command in the miss queue: a fixed format of 32 bytes (an assumption). The link to the next command
+/// comes on top.
 const COMMAND_BITS: u64 = 8 * 32;
 
-/// Memory on the chip, bytes.
+/// On-chip memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OnChipBytes {
     /// The cached contexts.
     pub contexts: u64,
     /// Tags of the entries.
     pub tags: u64,
-    /// The CID lookup: a hash table of CID and index, half full.
+    /// The CID lookup: a half-full hash table of CIDs and entry indices.
     pub lookup: u64,
     /// The miss queues.
     pub miss_queues: u64,
 }
 
 impl OnChipBytes {
-    /// All of it.
+    /// Returns the sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.contexts + self.tags + self.lookup + self.miss_queues
     }
 }
 
-/// What a cache takes on the chip.
+/// Returns the on-chip memory of a cache.
 #[must_use]
 pub const fn on_chip_bytes(parameters: &Parameters) -> OnChipBytes {
     let index = u32::BITS - (parameters.entries - 1).leading_zeros();
@@ -50,19 +51,19 @@ pub const fn on_chip_bytes(parameters: &Parameters) -> OnChipBytes {
     }
 }
 
-/// `cache-bytes`: on-chip memory of a connection.
+/// Runs `cache-bytes`: the on-chip memory per connection.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn bytes(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     progress(0, 1);
     let base = Parameters { connections: MILLION, seed: options.seed, ..Parameters::default() };
     let mut report = experiment(
         "cache-bytes",
         "What does a connection cost in on-chip memory?",
-        "Bytes of the cached contexts, which are the connection contexts of the datapath, and of what the cache needs \
-         to find them. The tables of a context (packets, transactions, requests, responses) are buffers of the \
-         engines beside the cache and not in it.",
+        "Bytes of the cached contexts, and of the memory that the cache needs to find them. The contexts are the \
+         connection contexts of the datapath. The tables of a context (packets, transactions, requests, \
+         responses) are buffers of the engines beside the cache. They are not in the cache.",
         options,
         &base,
     );

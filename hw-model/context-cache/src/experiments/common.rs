@@ -1,4 +1,4 @@
-//! What the experiments have in common.
+//! Common parts of the experiments.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::parameters::Parameters;
 
 use super::load::Outcome;
 
-/// The clock to which cycles are converted.
+/// The clock rate that converts cycles to time.
 pub(super) const GIGAHERTZ: f64 = 1.0;
 
 /// A million connections.
@@ -20,7 +20,7 @@ pub(super) fn limit(options: &Options) -> Cycle {
     options.limit_us.map_or(Cycle::NEVER, |us| Cycle(us.saturating_mul((GIGAHERTZ * 1000.0) as u64)))
 }
 
-/// Millions a second out of as many a cycle.
+/// Converts a number per cycle to millions per second.
 pub(super) fn mega(per_cycle: Option<f64>) -> Option<f64> {
     per_cycle.map(|per_cycle| per_cycle * GIGAHERTZ * 1000.0)
 }
@@ -29,7 +29,7 @@ pub(super) fn percent(part: Option<f64>) -> Option<f64> {
     part.map(|part| part * 100.0)
 }
 
-/// What all of them tell of a run.
+/// Returns the report of a run that all experiments share.
 pub(super) fn case(name: impl Into<String>, outcome: &Outcome) -> Case {
     let of = &outcome.statistics;
     Case::new(name)
@@ -58,7 +58,7 @@ pub(super) fn settings(parameters: &Parameters) -> BTreeMap<&'static str, String
     .into()
 }
 
-/// An experiment without numbers yet.
+/// Returns an experiment report without results.
 pub(super) fn experiment(
     name: &'static str,
     title: &'static str,

@@ -1,4 +1,4 @@
-//! How often the context is in the cache.
+//! The hit rate of the cache.
 
 use anyhow::Result;
 use lab_report::{Bound, Experiment, Figure, Look, Verdict};
@@ -9,24 +9,25 @@ use crate::{Eviction, Parameters};
 use super::common::{MILLION, case, experiment, limit, mega, percent};
 use super::load::{IndependentReferences, Load, measure};
 
-/// One command in so many cycles: the memory is not the bottleneck, so that no entry waits for it.
+/// Cycles per command. The memory is not the bottleneck at this rate, so no entry waits for it.
 const UNHURRIED: u64 = 100;
 
 fn parameters(options: &Options) -> Parameters {
     Parameters { connections: MILLION, seed: options.seed, ..Parameters::default() }
 }
 
-/// `cache-resident`: as many connections as fit, and more.
+/// Runs `cache-resident`: as many connections as fit, and more.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn resident(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let base = parameters(options);
     let mut report = experiment(
         "cache-resident",
         "Is every command a hit when the connections fit?",
-        "Commands for connections chosen at random, as many as the cache takes, behind a warm-up. One run has as \
-         many connections as the eviction threshold allows.",
+        "Commands for connections that are chosen at random, counted after a warm-up. One run has exactly as many \
+         connections as the eviction threshold allows, and as many commands as the cache takes. The other runs \
+         have one command in 100 cycles.",
         options,
         &base,
     );
@@ -45,7 +46,7 @@ pub fn resident(options: &Options, progress: Progress<'_>) -> Result<Experiment>
             report.verdicts.push(Verdict::of(&case, "misses", Bound::AtMost(0.0)));
             report.verdicts.push(Verdict::of(&case, "hits", Bound::AtLeast(100.0)));
             report.verdicts.push(Verdict::of(&case, "99 of 100", Bound::AtMost(6.0)));
-            // A second command of one connection in the next cycle is rare, and costs a cycle.
+            // Two commands of one connection in adjacent cycles are rare. The second one waits for one cycle.
             report.verdicts.push(Verdict::of(&case, "throughput", Bound::AtLeast(999.0)));
         }
         report.cases.push(case);
@@ -66,17 +67,17 @@ pub fn resident(options: &Options, progress: Progress<'_>) -> Result<Experiment>
     Ok(report)
 }
 
-/// `cache-uniform`: a million connections, none more popular than another.
+/// Runs `cache-uniform`: a million connections that are all equally popular.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn uniform(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let base = parameters(options);
     let mut report = experiment(
         "cache-uniform",
         "What does a cache of 4096 entries do for a million connections?",
-        "Commands for a million connections, all equally popular: there is nothing a cache could know. One command \
-         in 100 cycles, and as many as the cache takes.",
+        "Commands for a million connections that are all equally popular, so no policy can predict the next one. \
+         The load is one command in 100 cycles, or as many commands as the cache takes (saturated).",
         options,
         &base,
     );
@@ -90,7 +91,7 @@ pub fn uniform(options: &Options, progress: Progress<'_>) -> Result<Experiment> 
         let parameters = Parameters { eviction, ..base.clone() };
         let load = Load { skew: 0.0, interval, work: 0, commands: 400_000 };
         let case = case(name, &measure(&parameters, load, limit(options))?);
-        // 4096 entries are 0.41 % of a million; the standard error of 400 000 commands is 0.01 %.
+        // 4096 entries are 0.41 % of a million. The standard error of 400 000 commands is 0.01 %.
         report.verdicts.push(Verdict::of(&case, "hits", Bound::AtLeast(0.37)));
         report.verdicts.push(Verdict::of(&case, "hits", Bound::AtMost(0.44)));
         report.cases.push(case);
@@ -99,17 +100,18 @@ pub fn uniform(options: &Options, progress: Progress<'_>) -> Result<Experiment> 
     Ok(report)
 }
 
-/// `cache-skew`: hit rate and throughput over the exponent of Zipf's law.
+/// Runs `cache-skew`: hit rate and throughput over the exponent of Zipf's law.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn skew(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let base = parameters(options);
     let mut report = experiment(
         "cache-skew",
         "How much does popularity help?",
-        "Commands for a million connections whose popularity falls as Zipf's law says. Hit rates: one command in 100 \
-         cycles; beside them the hit rate of independent references. Throughput: as many as the cache takes.",
+        "Commands for a million connections whose popularity follows Zipf's law. The hit rates are measured with \
+         one command in 100 cycles, and compared with the theory of independent references. The throughput is \
+         measured with as many commands as the cache takes.",
         options,
         &base,
     );

@@ -1,4 +1,4 @@
-//! Many initiators push to one target, solicited or not.
+//! Incast: many initiators push to one target, with or without solicitation.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,43 +19,44 @@ use crate::{CacheInput, Command, ContextCache, Parameters, Source};
 
 use super::common::{experiment, limit};
 
-/// Initiators push to a target whose messages go through a context cache.
+/// An incast. The messages of the target go through a context cache. Times are in cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incast {
-    /// Initiators, a connection each.
+    /// Number of initiators. Each has one connection.
     pub initiators: u32,
-    /// Pushes of each, all at once.
+    /// Number of pushes of each initiator. All start at cycle 0.
     pub pushes: u32,
     /// Bytes of a push.
     pub bytes: u32,
-    /// Pushes are solicited.
+    /// True if pushes are solicited.
     pub solicited: bool,
-    /// Bytes the target grants at once.
+    /// Maximum number of bytes that are granted and not placed.
     pub room: u64,
-    /// Cycles of a message from end to end
+    /// Minimum number of cycles of a message from end to end.
     pub one_way: u64,
-    /// and up to so many more at random, which changes their order.
+    /// Maximum random addition to `one_way`, in cycles. It changes the order of messages.
     pub spread: u64,
-    /// Bytes the target's ULP places in a cycle.
+    /// Bytes that the target's ULP places per cycle.
     pub bytes_per_cycle: u32,
     /// The target's cache.
     pub cache: Parameters,
 }
 
-/// What came of it.
+/// The result of an [`Incast`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncastOutcome {
     /// Cycles until the last push was complete for its initiator's ULP.
     pub cycles: u64,
-    /// Pushes complete.
+    /// Number of completed pushes.
     pub complete: u64,
-    /// Most bytes that were sent and not placed: in the network and in the target's buffer.
+    /// The largest number of bytes that were sent and not placed. They are in the network or in the target's
+    /// buffer.
     pub peak_bytes: u64,
-    /// Commands the target's cache processed.
+    /// Commands that the target's cache processed.
     pub commands: u64,
 }
 
-/// What happens at a time.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     ToTarget(u32),
@@ -63,7 +64,7 @@ enum Event {
     Placed { connection: u32, rsn: u32 },
 }
 
-/// What a command of the target's cache is about.
+/// The subject of a command in the target's cache.
 #[derive(Clone, Copy, Debug)]
 enum Tag {
     Message(Message),
@@ -77,7 +78,7 @@ struct World<'a> {
     targets: Vec<Target>,
     pool: GrantPool,
     random: SmallRng,
-    /// Time, order of entry, what, and the message if it is one.
+    /// Time, order of entry, and event. The order of entry is also the index of its message in `messages`.
     events: BinaryHeap<Reverse<(Cycle, u64, Event)>>,
     messages: Vec<Option<Message>>,
     network: VecDeque<Command<Tag>>,
@@ -98,7 +99,7 @@ impl World<'_> {
         self.incast.one_way + self.random.random_range(0..=self.incast.spread)
     }
 
-    /// Sends what the ends of a connection have to say, and asks the ULP.
+    /// Sends the messages of both ends of a connection, passes requests to the ULP, and counts completions.
     fn poll(&mut self, connection: u32) {
         let now = self.clock.now();
         let of = connection as usize;
@@ -158,7 +159,7 @@ impl World<'_> {
         }
         self.poll(connection);
         if source == Source::Ulp && self.incast.solicited {
-            // The room given back is for any connection, in turn from this one on.
+            // Any connection may use the returned space. The others are tried in order, starting after this one.
             let all = self.incast.initiators;
             for other in (1..all).map(|step| (connection + step) % all) {
                 self.targets[other as usize].grant(&mut self.pool);
@@ -189,7 +190,7 @@ impl World<'_> {
         if output.accepted.network {
             self.network.pop_front();
         }
-        // The sliding window sends again what was dropped.
+        // The sliding window retransmits what was dropped.
         self.network.extend(output.dropped);
         if let Some(processed) = output.processed {
             self.outcome.commands += 1;
@@ -204,15 +205,15 @@ impl World<'_> {
 }
 
 impl Incast {
-    /// Runs until all pushes are complete, or `limit`.
+    /// Runs until all pushes are complete, or until the cycle `limit`.
     ///
     /// # Errors
-    /// Impossible parameters of the cache; a push larger than the room; as many initiators as the cache knows no
-    /// connections for.
+    /// Returns an error if a cache parameter is out of range, a push is larger than `room`, `initiators` is 0 or
+    /// more than the cache's connections, or `bytes_per_cycle` is 0.
     pub fn run(&self, limit: Cycle) -> Result<IncastOutcome> {
         if self.initiators == 0 || self.initiators > self.cache.connections || self.bytes_per_cycle == 0 {
             bail!(
-                "{} initiators and {} bytes a cycle: one at least, and {} connections at most",
+                "{} initiators and {} bytes per cycle are impossible: set 1 or more of each, {} initiators at most",
                 self.initiators,
                 self.bytes_per_cycle,
                 self.cache.connections
@@ -249,18 +250,18 @@ impl Incast {
     }
 }
 
-/// `cache-push`: what solicited push does for a target, and what it costs.
+/// Runs `cache-push`: the benefit of solicited push for a target, and its cost.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn push(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let cache = Parameters { seed: options.seed, ..Parameters::default() };
     let mut report = experiment(
         "cache-push",
         "What does asking before pushing do for the target?",
-        "Initiators push 16 times 4 KiB each to one target, all at once; the network takes 5 us and up to 0.5 us more, \
-         the target's ULP places 25 B in a cycle (200 Gb/s). A solicited push waits for a grant, and the target grants \
-         1 MB at once. Every message of the target goes through its context cache.",
+        "Each initiator pushes 16 times 4 KiB to one target. All pushes start at the same time. The network takes \
+         5.0 to 5.5 us. The target's ULP places 25 B per cycle (200 Gb/s). A solicited push waits for a grant, \
+         and at most 1 MB is granted and not placed. Every message of the target goes through its context cache.",
         options,
         &cache,
     );
@@ -306,7 +307,7 @@ pub fn push(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
                 report.verdicts.push(Verdict::of(&case, "most bytes", Bound::AtMost(1000.0)));
             }
             if initiators == 1024 {
-                // Room for a megabyte is more than the 10.5 us of a round trip at 25 B a cycle.
+                // The space of 1 MB is more than the ULP places in a round trip of 10.5 us at 25 B per cycle.
                 report.verdicts.push(Verdict::of(&case, "placing busy", Bound::AtLeast(95.0)));
             }
             report.cases.push(case);

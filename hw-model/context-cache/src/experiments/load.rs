@@ -1,4 +1,4 @@
-//! A cache under a random load, measured.
+//! Measures a cache under a random load.
 
 use std::collections::VecDeque;
 
@@ -11,48 +11,48 @@ use transport_common::ids::Cid;
 
 use crate::{CacheInput, Command, ContextCache, Counter, ParameterError, Parameters, Statistics};
 
-/// What a cache is given: transactions of the ULP, which wait when the cache does not take them, so that nothing is
+/// The load of a cache: transactions of the ULP. They wait when the cache does not accept them, so nothing is
 /// dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Exponent of the Zipf distribution of the commands over the connections; 0: uniform.
+    /// Exponent of the Zipf distribution of the commands over the connections. 0 means uniform.
     pub skew: f64,
-    /// Cycles from one command to the next; 1: as many as the cache takes.
+    /// Cycles from one command to the next. 1 means as many commands as the cache takes.
     pub interval: u64,
-    /// Cycles for which a command's work keeps its entry from eviction.
+    /// Cycles for which a command's work protects its entry from eviction.
     pub work: u64,
-    /// Commands counted, behind those that warm the cache up.
+    /// Number of commands that are counted after the warm-up.
     pub commands: u64,
 }
 
-/// What came of it.
+/// The result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Cycles counted.
+    /// Number of measured cycles.
     pub cycles: u64,
-    /// What the cache counted in them.
+    /// The cache's counters over these cycles.
     pub statistics: Statistics,
-    /// Cycles from acceptance to processing: the median
+    /// Median of the cycles from acceptance to processing.
     pub median: u64,
-    /// and that of 99 of 100.
+    /// 99th percentile of the cycles from acceptance to processing.
     pub percentile_99: u64,
 }
 
 impl Outcome {
-    /// Part of the commands that hit.
+    /// Returns the share of commands that hit, 0 to 1.
     #[must_use]
     pub fn hit_rate(&self) -> Option<f64> {
         self.statistics.hit_rate()
     }
 
-    /// Commands processed in a cycle; `None` if nothing was counted.
+    /// Returns the commands processed per cycle, or `None` if no cycles were measured.
     #[must_use]
     pub fn throughput(&self) -> Option<f64> {
         (self.cycles > 0).then(|| self.statistics.processed as f64 / self.cycles as f64)
     }
 }
 
-/// Which connection comes next.
+/// The distribution of commands over connections.
 enum Popularity {
     Uniform(u32),
     Zipf(Zipf<f64>),
@@ -74,7 +74,7 @@ impl Popularity {
     }
 }
 
-/// Latencies from here on are counted as this one.
+/// Longer latencies are counted as `LONGEST - 1` cycles.
 const LONGEST: usize = 1 << 20;
 
 struct Run {
@@ -131,12 +131,12 @@ impl Run {
     }
 }
 
-/// Warms a cache up, then counts. `limit` bounds all cycles.
+/// Warms up a cache, then measures it. The whole run ends at cycle `limit` at the latest.
 ///
-/// Warm is a cache that has been filled four times over, or has processed forty commands for each of its entries.
+/// The warm-up ends when the cache has read four contexts or processed 40 commands for each of its entries.
 ///
 /// # Errors
-/// A parameter that describes no hardware.
+/// Returns an error if a parameter is out of range.
 pub fn measure(parameters: &Parameters, load: Load, limit: Cycle) -> Result<Outcome, ParameterError> {
     let cache = ContextCache::new(parameters, ())?;
     let mut run = Run {
@@ -170,15 +170,15 @@ pub fn measure(parameters: &Parameters, load: Load, limit: Cycle) -> Result<Outc
     })
 }
 
-/// Popularities of connections, for what theory says of a cache.
+/// The popularities of connections, for the theory of a cache under independent references.
 #[derive(Clone, Debug)]
 pub struct IndependentReferences {
-    /// The part of each connection in all commands.
+    /// The share of each connection in all commands.
     shares: Vec<f64>,
 }
 
 impl IndependentReferences {
-    /// Connections whose popularity falls with the exponent `skew` of Zipf's law.
+    /// Creates connections whose popularity follows Zipf's law with the exponent `skew`.
     #[must_use]
     pub fn new(connections: u32, skew: f64) -> Self {
         let mut shares: Vec<f64> = (1..=connections).map(|rank| f64::from(rank).powf(-skew)).collect();
@@ -187,9 +187,9 @@ impl IndependentReferences {
         Self { shares }
     }
 
-    /// The hit rate of random and of FIFO replacement when every command's connection is chosen independently of
-    /// the others: both the same. The characteristic time T solves sum of p T / (1 + p T) = entries (Gelenbe 1973;
-    /// Fricker, Robert, Roberts 2012).
+    /// Returns the hit rate when every command chooses its connection independently. It is the same for random and
+    /// FIFO replacement. The characteristic time T solves sum of p T / (1 + p T) = entries (Gelenbe 1973; Fricker,
+    /// Robert, Roberts 2012).
     #[must_use]
     pub fn hit_rate(&self, entries: u32) -> f64 {
         let entries = f64::from(entries);
@@ -198,7 +198,7 @@ impl IndependentReferences {
         }
         let inside = |share: f64, time: f64| share * time / (1.0 + share * time);
         let occupied = |time: f64| self.shares.iter().map(|share| inside(*share, time)).sum::<f64>();
-        // From a time too short to fill the cache: each connection is in it for its share of the time at most.
+        // `entries` is a time too short to fill the cache, because p T / (1 + p T) < p T and the shares sum to 1.
         let (mut low, mut high) = (0.0, entries);
         while occupied(high) < entries {
             high *= 4.0;

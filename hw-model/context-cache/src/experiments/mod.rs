@@ -1,4 +1,8 @@
-//! Experiments with the cache.
+//! Experiments with the cache: hit rate, throughput, latency, on-chip memory and solicited push.
+//!
+//! [`ALL`] lists the experiments. `tiercel model experiment cache-skew` runs one of them. Times are in cycles of 1
+//! ns (1 GHz). [`measure`] runs a cache under a [`Load`] and returns an [`Outcome`]. [`Incast`] runs many
+//! initiators against one target. `docs/model/context-cache.md` describes the results.
 
 mod bytes;
 mod common;
@@ -15,7 +19,7 @@ pub use incast::{Incast, IncastOutcome, push};
 pub use load::{IndependentReferences, Load, Outcome, measure};
 pub use throughput::{latency, work};
 
-/// What can be asked for here.
+/// All experiments of this crate.
 pub const ALL: &[Named] = &[
     Named {
         name: "cache-resident",

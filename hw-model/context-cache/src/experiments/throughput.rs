@@ -1,4 +1,4 @@
-//! How many commands the cache takes.
+//! The throughput of the cache.
 
 use anyhow::Result;
 use lab_report::{Bound, Experiment, Figure, Look, Verdict};
@@ -9,9 +9,11 @@ use crate::{MemoryParameters, Parameters};
 use super::common::{MILLION, case, experiment, limit, mega, percent};
 use super::load::{Load, Outcome, measure};
 
-/// The most commands a cycle that pipeline and memory can carry at the hit rate that was measured. A miss is five
-/// passes through the pipeline: first, read completion, second, eviction, write completion; and a read and a write.
-/// The policy evicts no more entries at once than it is to keep free, so these limit the misses too.
+/// Returns the most commands per cycle that pipeline and memory can carry at the measured hit rate.
+///
+/// A miss needs five passes through the pipeline: first pass, read completion, second pass, eviction, write
+/// completion. It also needs a read and a write of the memory. The policy evicts at most as many entries at once
+/// as it has to keep free, so this number limits the misses too.
 fn bound(parameters: &Parameters, outcome: &Outcome) -> f64 {
     let of = &outcome.statistics;
     let per_command = |count: u64| count as f64 / of.processed as f64;
@@ -31,21 +33,21 @@ fn bound(parameters: &Parameters, outcome: &Outcome) -> f64 {
     1.0 / limits.into_iter().fold(0.0, f64::max)
 }
 
-/// Bytes a cycle of the fast memory.
+/// Bytes per cycle of the fast memory.
 const FAST: u32 = 200;
 
-/// `cache-latency`: hit rate and throughput over the latency of the memory.
+/// Runs `cache-latency`: hit rate and throughput over the latency of the memory.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn latency(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let base = Parameters { connections: MILLION, seed: options.seed, ..Parameters::default() };
     let mut report = experiment(
         "cache-latency",
         "What does the memory's latency cost?",
-        "As many commands as the cache takes, for a million connections, over the latency of the off-chip memory. A \
-         memory of 25 B/cycle with 64 requests outstanding is one DRAM channel; a fast one of 200 B/cycle shows what the \
-         limit of outstanding requests does, and the number of entries kept free.",
+        "As many commands as the cache takes, for a million connections, over the latency of the off-chip memory. \
+         A memory of 25 B/cycle with 64 outstanding requests is one DRAM channel. A fast memory of 200 B/cycle \
+         shows the effect of the limit of outstanding requests and of the number of entries that are kept free.",
         options,
         &base,
     );
@@ -103,18 +105,18 @@ pub fn latency(options: &Options, progress: Progress<'_>) -> Result<Experiment> 
     Ok(report)
 }
 
-/// `cache-work`: throughput over the time for which a command keeps its entry.
+/// Runs `cache-work`: throughput over the time for which a command keeps its entry.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn work(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let base = Parameters { connections: MILLION, seed: options.seed, ..Parameters::default() };
     let mut report = experiment(
         "cache-work",
         "How long may work be pending?",
-        "A command in 100 cycles (a packet of 2.5 kB at 200 Gb/s and 1 GHz), for a million connections, all equally \
-         popular. Each keeps its connection in the cache until its work is done, as an unacknowledged packet does. \
-         When more connections have work than there are entries, the cache waits for them.",
+        "One command in 100 cycles (a packet of 2.5 kB at 200 Gb/s and 1 GHz), for a million connections that are \
+         all equally popular. Each command keeps its connection in the cache until its work is done, as an \
+         unacknowledged packet does. When more connections have work than the cache has entries, commands wait.",
         options,
         &base,
     );
@@ -124,12 +126,12 @@ pub fn work(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let mut least = f64::INFINITY;
     for (done, work) in times.into_iter().enumerate() {
         progress(done, times.len());
-        // When entries are short they become free in rounds, one in the time that work takes. Ten rounds are counted,
-        // with up to a part of one more at an end.
+        // When entries are scarce, they become free in rounds. A round takes as long as the work. The measurement
+        // covers ten rounds, and up to a part of one more at an end.
         let commands = 10 * u64::from(base.entries);
         let load = Load { skew: 0.0, interval, work, commands };
         let outcome = measure(&base, load, limit(options))?;
-        // Little's law: entries = rate x time. The entry is also taken while its context is read and written.
+        // Little's law: entries = rate x time. The entry is also occupied while its context is read and written.
         let memory = 2 * base.off_chip.latency + base.off_chip.jitter;
         let expected = (f64::from(base.entries) / (work + memory) as f64).min(1.0 / interval as f64);
         least = least.min(outcome.throughput().unwrap_or(0.0) / expected);

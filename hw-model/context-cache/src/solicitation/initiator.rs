@@ -1,4 +1,4 @@
-//! The end that requests.
+//! The initiator: the end that sends requests.
 
 use std::collections::VecDeque;
 
@@ -7,27 +7,27 @@ use transport_common::ids::{Psn, Rsn};
 use super::message::{Ack, Body, Message, Numbers, Packet, SolicitationError, Ssn, Window};
 use super::reorder::Reorder;
 
-/// What the ULP asks for.
+/// A request of the ULP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Write bytes at the target.
+    /// Writes bytes at the target.
     Push {
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// Read bytes from the target.
+    /// Reads bytes from the target.
     Pull {
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
 }
 
-/// What the ULP is told, in the order of its requests.
+/// The completion of a request. The ULP receives completions in the order of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The request.
     pub rsn: Rsn,
-    /// `pullResp`; else `pushCmpl`.
+    /// True for `pullResp`, false for `pushCmpl`.
     pub pull: bool,
 }
 
@@ -37,11 +37,11 @@ struct Transaction {
     complete: bool,
 }
 
-/// A push whose data has not left.
+/// A push whose data is not sent yet.
 #[derive(Clone, Copy, Debug)]
 struct Push {
     bytes: u32,
-    /// Leaves by itself, or has its grant.
+    /// True if the push is unsolicited or has its grant.
     may_leave: bool,
     solicited: Option<Ssn>,
 }
@@ -54,9 +54,9 @@ pub struct Initiator {
     next_ssn: Ssn,
     next: Numbers,
     transactions: Reorder<Transaction>,
-    /// Pushes whose data is to leave, in RSN order.
+    /// Pushes whose data is not sent yet, in RSN order.
     pushes: VecDeque<(Rsn, Push)>,
-    /// Data packets sent and not acknowledged, in PSN order.
+    /// Requests of the data packets that are sent and not acknowledged, in PSN order.
     in_flight: VecDeque<Rsn>,
     acknowledged: Psn,
     /// The target's data window.
@@ -65,8 +65,8 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Pushes of at least `solicit_from` bytes are solicited; `None`: no push is. `own` and `peer` are the first
-    /// packet numbers of both ends, `rsn` and `ssn` count from 0.
+    /// Creates an initiator. Pushes of at least `solicit_from` bytes are solicited. With `None` no push is
+    /// solicited. `own` and `peer` are the first packet numbers of both ends. RSN and SSN count from 0.
     #[must_use]
     pub fn new(solicit_from: Option<u32>, own: Numbers, peer: Numbers) -> Self {
         Self {
@@ -83,12 +83,12 @@ impl Initiator {
         }
     }
 
-    /// The next message to send.
+    /// Returns the next message to send.
     pub fn poll(&mut self) -> Option<Message> {
         self.out.pop_front()
     }
 
-    /// The next completion, in RSN order.
+    /// Returns the next completion, in RSN order.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         let rsn = Rsn(self.transactions.base());
         let transaction = self.transactions.take_if(|of| of.complete)?;
@@ -108,10 +108,10 @@ impl Initiator {
         self.out.push_back(Message::Packet(Packet { psn, rsn, body }));
     }
 
-    /// A request of the ULP: the number it gets.
+    /// Accepts a request of the ULP and returns its RSN.
     ///
     /// # Errors
-    /// [`SolicitationError::OutOfWindow`]: too many are open.
+    /// Returns [`SolicitationError::OutOfWindow`] if too many requests are open.
     pub fn submit(&mut self, request: Request) -> Result<Rsn, SolicitationError> {
         let rsn = self.next_rsn;
         let pull = matches!(request, Request::Pull { .. });
@@ -132,7 +132,7 @@ impl Initiator {
         Ok(rsn)
     }
 
-    /// Data leaves in RSN order, whatever the order of the grants.
+    /// Sends data in RSN order, whatever the order of the grants.
     fn send_data(&mut self) {
         while let Some((rsn, push)) = self.pushes.pop_front_if(|(_, push)| push.may_leave) {
             let bytes = push.bytes;
@@ -146,10 +146,10 @@ impl Initiator {
         }
     }
 
-    /// A message of the target.
+    /// Processes a message of the target.
     ///
     /// # Errors
-    /// What does not belong to the connection; nothing has changed then.
+    /// Returns an error for a message that does not belong to the connection. The state does not change then.
     pub fn receive(&mut self, message: Message) -> Result<(), SolicitationError> {
         let packet = match message {
             Message::Ack(ack) => {

@@ -1,51 +1,51 @@
-//! What travels between the two ends.
+//! The messages between the two ends.
 
 use transport_common::ids::{Psn, Rsn};
 
-/// Solicited sequence number: counts the solicited pushes of a connection.
+/// Solicited sequence number. It counts the solicited pushes of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ssn(pub u32);
 
-/// A sliding window of a direction.
+/// One of the two sliding windows of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Window {
-    /// Of requests.
+    /// The window of requests.
     Request,
-    /// Of data and of grants.
+    /// The window of data and grants.
     Data,
 }
 
-/// What a packet says.
+/// The content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// `pushSlctdReq`: may so many bytes be sent?
+    /// `pushSlctdReq`: asks to send this many bytes.
     PushSolicitedRequest {
-        /// Its place among the solicited pushes.
+        /// Its number among the solicited pushes.
         ssn: Ssn,
         /// Bytes to be sent.
         bytes: u32,
     },
-    /// `pullReq`: send so many bytes.
+    /// `pullReq`: asks the target to send this many bytes.
     PullRequest {
-        /// Bytes wanted.
+        /// Bytes requested.
         bytes: u32,
     },
-    /// `pushGrnt`: the bytes may be sent.
+    /// `pushGrnt`: allows the initiator to send the bytes.
     PushGrant {
-        /// Of the request.
+        /// The SSN of the request.
         ssn: Ssn,
     },
-    /// `pushSlctdData`
+    /// `pushSlctdData`: the data of a solicited push.
     PushSolicitedData {
         /// Bytes sent.
         bytes: u32,
     },
-    /// `pushUnslctdData`
+    /// `pushUnslctdData`: the data of an unsolicited push.
     PushUnsolicitedData {
         /// Bytes sent.
         bytes: u32,
     },
-    /// `pullData`
+    /// `pullData`: the data of a pull.
     PullData {
         /// Bytes sent.
         bytes: u32,
@@ -53,7 +53,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// The window that the packet is in.
+    /// Returns the window that the packet is in.
     #[must_use]
     pub const fn window(&self) -> Window {
         match self {
@@ -66,70 +66,71 @@ impl Body {
 /// A packet that a sliding window delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Its number in its window.
+    /// The number of the packet in its window.
     pub psn: Psn,
-    /// The request it belongs to.
+    /// The request that the packet belongs to.
     pub rsn: Rsn,
-    /// What it says.
+    /// The content.
     pub body: Body,
 }
 
-/// An acknowledgement: all packets before these numbers are received and, where they have data, placed. Not in any
-/// window.
+/// An acknowledgement. All packets before these numbers are received. If they carry data, the data is placed. An
+/// acknowledgement is in no window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// Of the request window.
+    /// The number for the request window.
     pub request: Psn,
-    /// Of the data window.
+    /// The number for the data window.
     pub data: Psn,
 }
 
-/// What one end sends to the other.
+/// A message from one end to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// In a window.
+    /// A packet in a window.
     Packet(Packet),
-    /// Not in a window.
+    /// An acknowledgement, which is in no window.
     Ack(Ack),
 }
 
-/// First numbers of the two windows of a direction.
+/// The first packet numbers of the two windows of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// Of the request window.
+    /// The first number of the request window.
     pub request: Psn,
-    /// Of the data window.
+    /// The first number of the data window.
     pub data: Psn,
 }
 
 /// A message that does not belong to the connection, or a request that cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SolicitationError {
-    /// Twice, or too far ahead.
-    #[error("number {number} is not one of the {window} from {base} on that may come")]
+    /// The number was received before, or it is too far ahead.
+    #[error("number {number} is a duplicate or not in the window of {window} numbers from {base} on")]
     OutOfWindow {
         /// The number.
         number: u32,
-        /// The first that may come.
+        /// The first number in the window.
         base: u32,
-        /// How many may come.
+        /// The size of the window.
         window: u32,
     },
-    /// The other end sends such packets, not this one.
-    #[error("{0:?} comes from the wrong side")]
+    /// Only the other side of a connection sends such packets.
+    #[error("{0:?} comes from the wrong side of the connection")]
     WrongSide(Body),
-    /// A grant without request.
-    #[error("request {0:?} waits for no grant")]
+    /// A grant for which no request waits.
+    #[error("request {0:?} does not wait for a grant")]
     NotSolicited(Rsn),
-    /// More than all of the target's room.
-    #[error("{bytes} bytes can never be granted: the target has room for {limit}")]
+    /// A push that is larger than all of the target's space.
+    #[error("{bytes} bytes can never be granted: the target has space for {limit} bytes")]
     TooLarge {
         /// Bytes of the push.
         bytes: u32,
-        /// Bytes of the room.
+        /// Bytes of the target's space.
         limit: u64,
     },
-    /// The ULP acknowledges what it was not asked, or not in order.
-    #[error("the ULP acknowledges {0:?} out of turn")]
+    /// The ULP acknowledged a request that is not the oldest one it was given, or pull data came for a request
+    /// that is not an open pull.
+    #[error("request {0:?} is not the one whose turn it is, or is not open")]
     OutOfTurn(Rsn),
 }

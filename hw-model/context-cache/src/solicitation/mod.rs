@@ -1,17 +1,24 @@
-//! Solicited push: the option of asking before data is sent (patent, figures 5 and 6).
+//! Solicited push: the initiator asks before it sends data (patent, figures 5 and 6).
 //!
-//! The initiator sends a push request and no data. The target grants it when it has room for the data; only then
-//! does the data leave. So many initiators that push to one target do not overrun it. Requests have request
-//! sequence numbers (RSN), solicited ones solicited sequence numbers (SSN) besides; packets have sequence numbers
-//! (PSN) in a request and a data window. Grants may arrive in any order: data leaves in that of the RSN, the
-//! target's ULP sees requests in that order, and so does the initiator's ULP their completions.
+//! The initiator sends a push request without data. The target grants it when it has space for the data. Only then
+//! the initiator sends the data. So many initiators can push to one target without overrunning it.
 //!
-//! [`Initiator`] and [`Target`] are the two ends of a connection, without time and without I/O: messages in,
-//! messages out. The sliding windows below them are taken to deliver every packet once; they may reorder. Falcon
-//! has no solicited push, so this is the patent's protocol and none of the datapath's.
+//! Each request has a request sequence number (RSN). A solicited push also has a solicited sequence number (SSN).
+//! Packets have packet sequence numbers (PSN) in a request window and a data window. Grants may arrive in any
+//! order. The initiator sends data in RSN order. The target's ULP sees the requests in RSN order, and the
+//! initiator's ULP sees the completions in RSN order.
 //!
-//! Where the patent is silent: a target grants in the order of the SSN; its room is shared by its connections
-//! ([`GrantPool`]); a request is acknowledged when it is received, a pull and data when the ULP has acknowledged.
+//! [`Initiator`] and [`Target`] are the two ends of a connection. They have no clock and no I/O: they take
+//! messages and return messages. The model assumes that the sliding windows below them deliver every packet once.
+//! The windows may reorder packets. Falcon has no solicited push. This is the patent's protocol, and the datapath
+//! does not use it.
+//!
+//! Where the patent is silent:
+//!
+//! - A target grants in SSN order.
+//! - The connections of a target share its space ([`GrantPool`]).
+//! - A push request is acknowledged when it is received. A pull request and data are acknowledged when the ULP has
+//!   acknowledged them.
 
 mod initiator;
 mod message;

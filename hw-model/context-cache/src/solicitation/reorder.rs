@@ -1,13 +1,13 @@
-//! Things that come in any order and go in that of their numbers.
+//! A reorder buffer: values come in any order and leave in the order of their numbers.
 
 use std::collections::VecDeque;
 
 use super::message::SolicitationError;
 
-/// Numbers ahead of the base that are kept.
+/// How many numbers from the base on the buffer accepts.
 pub(super) const WINDOW: u32 = 1024;
 
-/// Keeps what comes early. Numbers wrap at 2^32.
+/// Keeps values that come early. Numbers wrap at 2^32.
 #[derive(Clone, Debug)]
 pub(super) struct Reorder<T> {
     base: u32,
@@ -19,7 +19,7 @@ impl<T> Reorder<T> {
         Self { base, kept: VecDeque::new() }
     }
 
-    /// The first number that has not gone.
+    /// Returns the first number that has not left.
     pub(super) const fn base(&self) -> u32 {
         self.base
     }
@@ -45,12 +45,12 @@ impl<T> Reorder<T> {
         self.kept.get_mut(number.wrapping_sub(self.base) as usize)?.as_mut()
     }
 
-    /// What is next, if it is here.
+    /// Returns the next value, if it has come.
     pub(super) fn first(&self) -> Option<&T> {
         self.kept.front()?.as_ref()
     }
 
-    /// Takes what is next, if it is here and `may` go.
+    /// Takes the next value, if it has come and `may` allows it to leave.
     pub(super) fn take_if(&mut self, may: impl FnOnce(&T) -> bool) -> Option<T> {
         if !self.first().is_some_and(may) {
             return None;

@@ -1,4 +1,4 @@
-//! The end that answers.
+//! The target: the end that answers requests.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use transport_common::ids::{Psn, Rsn};
 use super::message::{Ack, Body, Message, Numbers, Packet, SolicitationError, Ssn};
 use super::reorder::Reorder;
 
-/// Room for solicited data, shared by the connections of a target.
+/// The space for solicited data. All connections of a target share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GrantPool {
     limit: u64,
@@ -15,13 +15,13 @@ pub struct GrantPool {
 }
 
 impl GrantPool {
-    /// Room for `limit` bytes.
+    /// Creates a pool for `limit` bytes.
     #[must_use]
     pub const fn new(limit: u64) -> Self {
         Self { limit, granted: 0 }
     }
 
-    /// Bytes granted and not placed.
+    /// Returns the bytes that are granted and not placed yet.
     #[must_use]
     pub const fn granted(&self) -> u64 {
         self.granted
@@ -36,26 +36,26 @@ impl GrantPool {
     }
 }
 
-/// What the target's ULP is asked, in RSN order.
+/// A request for the target's ULP. The ULP receives requests in RSN order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UlpRequest {
-    /// `pushReq`: place the data.
+    /// `pushReq`: the ULP has to place the data.
     Place {
         /// The request.
         rsn: Rsn,
-        /// Bytes.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// Give the data.
+    /// The ULP has to supply the data.
     Give {
         /// The request.
         rsn: Rsn,
-        /// Bytes.
+        /// Number of bytes.
         bytes: u32,
     },
 }
 
-/// A request whose data is here, or that needs none.
+/// A request whose data has arrived, or that needs no data.
 #[derive(Clone, Copy, Debug)]
 struct Ready {
     bytes: u32,
@@ -68,19 +68,19 @@ struct Ready {
 #[derive(Clone, Debug)]
 pub struct Target {
     next_data: Psn,
-    /// Solicited pushes that are not granted, by SSN.
+    /// Solicited pushes that are not granted yet, by SSN.
     asking: Reorder<(Rsn, u32)>,
     ready: Reorder<Ready>,
-    /// Given to the ULP and not acknowledged by it.
+    /// Requests that the ULP was given and has not acknowledged.
     at_ulp: VecDeque<(Rsn, Ready)>,
-    /// Packets received; true if they may be acknowledged.
+    /// Received packets of the request window. True if the packet may be acknowledged.
     requests: Reorder<bool>,
     data: Reorder<bool>,
     out: VecDeque<Message>,
 }
 
 impl Target {
-    /// `own` and `peer` are the first packet numbers of both ends.
+    /// Creates a target. `own` and `peer` are the first packet numbers of both ends.
     #[must_use]
     pub const fn new(own: Numbers, peer: Numbers) -> Self {
         Self {
@@ -94,12 +94,12 @@ impl Target {
         }
     }
 
-    /// The next message to send.
+    /// Returns the next message to send.
     pub fn poll(&mut self) -> Option<Message> {
         self.out.pop_front()
     }
 
-    /// The next request for the ULP.
+    /// Returns the next request for the ULP.
     pub fn poll_ulp(&mut self) -> Option<UlpRequest> {
         let rsn = Rsn(self.ready.base());
         let ready = self.ready.take_if(|_| true)?;
@@ -114,7 +114,8 @@ impl Target {
         self.out.push_back(Message::Packet(Packet { psn, rsn, body }));
     }
 
-    /// Grants as many pushes as there is room for, in SSN order. To be called when others have given room back.
+    /// Grants as many pushes as the pool has space for, in SSN order. The caller calls this when another
+    /// connection has returned space to the pool.
     pub fn grant(&mut self, pool: &mut GrantPool) {
         loop {
             let ssn = Ssn(self.asking.base());
@@ -123,10 +124,11 @@ impl Target {
         }
     }
 
-    /// A message of the initiator.
+    /// Processes a message of the initiator.
     ///
     /// # Errors
-    /// What does not belong to the connection, or asks for more than there ever is room for.
+    /// Returns an error for a message that does not belong to the connection, or that asks for more than the whole
+    /// pool.
     pub fn receive(&mut self, message: Message, pool: &mut GrantPool) -> Result<(), SolicitationError> {
         let Message::Packet(Packet { psn, rsn, body }) = message else { return Ok(()) };
         let ready = |bytes, pull, solicited| Ready { bytes, pull, solicited, psn };
@@ -157,10 +159,10 @@ impl Target {
         Ok(())
     }
 
-    /// `ULP-ACK`: the data is placed, or may be pulled.
+    /// Processes a `ULP-ACK`: the ULP has placed the data, or the data may be pulled.
     ///
     /// # Errors
-    /// [`SolicitationError::OutOfTurn`]: this is not the oldest request given to the ULP.
+    /// Returns [`SolicitationError::OutOfTurn`] if this is not the oldest request that the ULP was given.
     pub fn ulp_ack(&mut self, rsn: Rsn, pool: &mut GrantPool) -> Result<(), SolicitationError> {
         let oldest = self.at_ulp.pop_front_if(|(of, _)| *of == rsn);
         let (_, ready) = oldest.ok_or(SolicitationError::OutOfTurn(rsn))?;

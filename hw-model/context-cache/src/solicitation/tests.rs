@@ -1,4 +1,4 @@
-//! The patent's sequences, and any others.
+//! Tests the message sequences of the patent's figures, and random ones.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use super::{
     Target, UlpRequest,
 };
 
-/// First numbers in figure 6.
+/// The first packet numbers in figure 6.
 const INITIATOR: Numbers = Numbers { request: Psn(0), data: Psn(200) };
 const TARGET: Numbers = Numbers { request: Psn(0), data: Psn(1000) };
 
@@ -52,7 +52,8 @@ fn figure_5_a_solicited_push() {
     assert_eq!(initiator.poll_completion(), Some(Completion { rsn: Rsn(0), pull: false }));
 }
 
-/// Push, pull, push, push; the first three of them solicited where they can be; the grants change places.
+/// The requests are push, pull, push, push. The first two pushes are solicited, the last one is not. The grants
+/// arrive in the reverse order.
 #[test]
 fn figure_6_ordered_transactions() {
     let (mut initiator, mut target) = pair(1000);
@@ -71,7 +72,7 @@ fn figure_6_ordered_transactions() {
         packet(1, 1, Body::PullRequest { bytes: 3000 }),
         packet(2, 2, Body::PushSolicitedRequest { ssn: Ssn(1), bytes: 2000 }),
     ];
-    assert_eq!(requests, expected, "there is no request for the unsolicited push");
+    assert_eq!(requests, expected, "an unsolicited push sends no request");
     for request in requests {
         target.receive(request, &mut pool).expect("new");
     }
@@ -80,7 +81,10 @@ fn figure_6_ordered_transactions() {
     let grant = |psn, rsn, ssn| packet(psn, rsn, Body::PushGrant { ssn: Ssn(ssn) });
     assert_eq!(grants, [grant(1000, 0, 0), grant(1001, 2, 1)]);
     initiator.receive(grants[1]).expect("asked for");
-    assert!(!sent(|| initiator.poll()).iter().any(|of| matches!(of, Message::Packet(_))), "0 comes first");
+    assert!(
+        !sent(|| initiator.poll()).iter().any(|of| matches!(of, Message::Packet(_))),
+        "data of request 0 has to leave first"
+    );
     initiator.receive(grants[0]).expect("asked for");
     let data: Vec<_> = sent(|| initiator.poll())
         .into_iter()
@@ -133,8 +137,8 @@ fn what_does_not_belong_is_refused() {
 }
 
 proptest! {
-    /// Whatever the network does to the order: both ULPs see the requests in order, each once, and no more is granted
-    /// than there is room for.
+    /// The network may reorder messages in any way. Both ULPs see each request once and in order, and the target
+    /// never grants more than its space.
     #[test]
     fn any_order_of_messages_gives_one_order_of_requests(
         requests in prop::collection::vec((any::<bool>(), 1..3_000u32), 1..40),

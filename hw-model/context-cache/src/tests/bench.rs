@@ -1,4 +1,4 @@
-//! Drives a cache, with the checker beside it.
+//! Drives a cache and runs the checker in every cycle.
 
 use std::collections::VecDeque;
 
@@ -11,18 +11,18 @@ use crate::{CacheInput, CacheOutput, Command, ContextCache, Counter, Flush, Flus
 
 use super::checker::{Checker, Log};
 
-/// Chances in 256 that an input that is free is given something in a cycle.
+/// A random load. The numbers are chances in 256 that a free input is used in a cycle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) ulp: u8,
     pub(super) network: u8,
     pub(super) result: u8,
     pub(super) flush: u8,
-    /// That a command has work, which takes up to so many cycles.
+    /// The chance in 256 that a command has work, and the maximum cycles of that work.
     pub(super) work: (u8, u64),
 }
 
-/// A cache with what surrounds it: the logic that updates contexts, and the engines that report work done.
+/// A cache with its environment: the logic that updates contexts, and the engines that report work done.
 pub(super) struct Bench {
     pub(super) clock: Clock<ContextCache<Log, u32>>,
     pub(super) checker: Checker,
@@ -34,7 +34,7 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(parameters: &Parameters) -> Self {
-        let cache = ContextCache::new(parameters, Log::default()).expect("possible parameters");
+        let cache = ContextCache::new(parameters, Log::default()).expect("valid parameters");
         Self {
             clock: Clock::new(cache),
             checker: Checker::new(parameters),
@@ -49,7 +49,7 @@ impl Bench {
         self.clock.block()
     }
 
-    /// All work is done now.
+    /// Makes all work end now.
     pub(super) fn finish_work(&mut self) {
         self.work.iter_mut().for_each(|(at, ..)| *at = Cycle::ZERO);
     }
@@ -59,7 +59,7 @@ impl Bench {
         Some(self.work.swap_remove(due).1)
     }
 
-    /// A cycle. `work` is how long that of the command processed in it takes.
+    /// Runs one cycle. `work` is the duration of the work of the command whose processing begins in this cycle.
     pub(super) fn cycle(
         &mut self,
         input: CacheInput<Log, u32>,
@@ -85,7 +85,7 @@ impl Bench {
         Ok(output)
     }
 
-    /// Gives nothing more until nothing is under way, for `limit` cycles at most.
+    /// Runs without new input until nothing is in progress, for `limit` cycles at most.
     pub(super) fn drain(&mut self, limit: u64) -> Result<(), String> {
         for _ in 0..limit {
             self.cycle(CacheInput::default(), 0)?;
@@ -96,7 +96,7 @@ impl Bench {
         Err(format!("not done after {limit} cycles: {:?}", self.checker))
     }
 
-    /// Runs for `cycles` under a random load, then until all is done.
+    /// Runs for `cycles` cycles under a random load, then until everything is done.
     pub(super) fn run(&mut self, seed: u64, cycles: u64, load: &Load) -> Result<(), String> {
         let mut random = StdRng::seed_from_u64(seed);
         let connections = self.cache().parameters().connections;

@@ -1,5 +1,5 @@
-//! Watches a cache from outside and knows what it must do: of each connection the state, the one memory operation,
-//! the work pending, the order of its ULP, and what its context must be.
+//! A reference model that watches a cache from outside. For each connection it knows the expected state, the one
+//! memory operation, the pending work, the order of ULP commands, and the expected context.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::{
     Processed, Source, State, Transition,
 };
 
-/// A context that remembers all that was ever done to it, as a hash, and the last result.
+/// A context that keeps a hash of all its updates, and the last result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Log {
     pub(super) history: u64,
@@ -23,7 +23,7 @@ impl Log {
         self.history = (self.history ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 
-    /// The context behind a command.
+    /// Returns the context after a command.
     pub(super) fn after(mut self, command: &Command<u32>) -> Self {
         self.add(command.tag.into());
         self
@@ -39,15 +39,16 @@ impl Context for Log {
     }
 }
 
-/// A command without work.
+/// Returns a command without work.
 pub(super) const fn command(cid: u32, tag: u32) -> Command<u32> {
     Command { cid: Cid(cid), pending: None, tag }
 }
 
 type Cache = ContextCache<Log, u32>;
 
-/// The arrows of figure 9, and those the text adds: a flush or a result may go from `Invalid` to `Evicting`, a flush
-/// that installs to `Valid`, and a command turns `Evicting` back to `Allocated`.
+/// The arrows of figure 9, and those that the patent's text adds. A flush or a result may go from `Invalid` to
+/// `Evicting`. A flush that installs may go from `Invalid` to `Valid`. A command turns `Evicting` back to
+/// `Allocated`.
 const ARROWS: [(State, State); 7] = [
     (State::Invalid, State::Allocated),
     (State::Invalid, State::Evicting),
@@ -61,7 +62,7 @@ const ARROWS: [(State, State); 7] = [
 #[derive(Debug)]
 pub(super) struct Checker {
     parameters: Parameters,
-    /// By tag, what was accepted and is neither processed nor dropped.
+    /// Accepted commands that are neither processed nor dropped, by tag.
     open: BTreeMap<u32, (Cid, Source, Cycle)>,
     ulp: BTreeMap<Cid, VecDeque<u32>>,
     results: BTreeMap<Cid, VecDeque<u32>>,
@@ -69,10 +70,11 @@ pub(super) struct Checker {
     contexts: BTreeMap<Cid, Log>,
     pending: BTreeMap<Cid, u32>,
     states: BTreeMap<Cid, (u32, State)>,
-    /// Requested and not complete; whether the memory has taken it.
+    /// Memory operations that are requested and not complete. The flag is true if the memory has taken the
+    /// request.
     memory: BTreeMap<Cid, (Operation, bool)>,
     issued: Vec<(Cycle, Cid, Event)>,
-    /// Arcs taken, and whether what happened had to wait.
+    /// The arcs that were taken, and whether the work had to wait.
     pub(super) reached: BTreeSet<(State, Event, State, bool)>,
     pub(super) processed: u64,
     pub(super) dropped: u64,
@@ -103,7 +105,7 @@ impl Checker {
         }
     }
 
-    /// Does not insist on the distance between commands of a connection.
+    /// Allows commands of one connection in adjacent cycles.
     pub(super) const fn allow_adjacent(&mut self) {
         self.parameters.command_cycles = 1;
     }
@@ -112,7 +114,7 @@ impl Checker {
         self.contexts.get(&cid).copied().unwrap_or_default()
     }
 
-    /// What must hold of the cycle's inputs and outputs; `cache` is as it was in the cycle.
+    /// Checks the inputs and outputs of a cycle. `cache` is in the state before the clock edge.
     pub(super) fn cycle(
         &mut self,
         now: Cycle,
@@ -173,7 +175,7 @@ impl Checker {
             ensure(first == Some(command.tag), || format!("{now}: {processed:?} overtakes {first:?}"))?;
         }
         let hit = *accepted + self.parameters.lookup_cycles as u64;
-        ensure(!first_pass || hit == now, || format!("{now}: {processed:?} takes its time"))?;
+        ensure(!first_pass || hit == now, || format!("{now}: {processed:?} is later than a hit"))?;
         let (found, expected) = (*cache.context(*entry), self.expected(cid));
         ensure(found == expected, || {
             format!("{now}: {cid:?} has lost an update: {found:?}, not {expected:?}")
@@ -241,7 +243,7 @@ impl Checker {
             ensure(!shared, || format!("{now}: {transition:?}: entry taken twice"))?;
             self.states.insert(cid, (entry, to));
         }
-        // No arc: waiting for an entry, a victim that is not idle any more, a packet dropped.
+        // These take no arc: work that waits for an entry, an eviction that is refused, a dropped packet.
         let stays = from == to && (to == State::Invalid || event == Event::Evict || dropped);
         if !stays {
             self.reached.insert((from, event, to, waits));
@@ -265,7 +267,7 @@ impl Checker {
         Ok(())
     }
 
-    /// What must hold when all is done: nothing is lost, and cache and memory together hold every context.
+    /// Checks the end of a run: nothing is lost, and cache and memory together hold every expected context.
     pub(super) fn end(&self, cache: &Cache) -> Verdict {
         ensure(self.open.is_empty(), || format!("never processed: {:?}", self.open))?;
         ensure(self.memory.is_empty(), || format!("never completed: {:?}", self.memory))?;

@@ -1,4 +1,4 @@
-//! The experiments that are short keep their promises; of the long ones, what they are made of.
+//! Tests the short experiments as a whole, and the parts of the long ones.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ fn a_resident_set_hits_and_nothing_else() {
     let outcome = measure(&small(56), load, NEVER).expect("possible");
     assert_eq!((outcome.hit_rate(), outcome.percentile_99), (Some(1.0), 6));
     assert_eq!((outcome.statistics.misses, outcome.statistics.memory_writes), (0, 0));
-    // One in 56 follows a command of its own connection and waits a cycle.
+    // One command in 56 follows a command of its own connection and waits for one cycle.
     let throughput = outcome.throughput().expect("commands");
     assert!((0.97..0.99).contains(&throughput), "{throughput}");
 }
 
-/// Random and FIFO replacement do what theory says, at any skew.
+/// Random and FIFO replacement have the hit rate of the theory at any skew.
 #[test]
 fn hit_rates_are_those_of_independent_references() {
     for skew in [0.0, 0.7, 1.1] {
@@ -34,13 +34,13 @@ fn hit_rates_are_those_of_independent_references() {
             let parameters = Parameters { eviction, ..small(2_000) };
             let load = Load { skew, interval: 100, work: 0, commands: 20_000 };
             let rate = measure(&parameters, load, NEVER).expect("possible").hit_rate().expect("commands");
-            // The standard error is 0.004 at most; a context is away while it is read.
+            // The standard error is 0.004 at most. A context is not available while it is read.
             assert!((rate - expected).abs() < 0.02, "{skew} {eviction:?}: {rate}, not {expected}");
         }
     }
 }
 
-/// Against a cache without cycles: a map, and a victim at random.
+/// Compares the theory with a simple cache without cycles that replaces a random entry.
 #[test]
 fn the_theory_is_that_of_a_plain_random_cache() {
     use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -69,7 +69,7 @@ fn work_keeps_entries_and_holds_the_cache_up() {
     let load = Load { skew: 0.0, interval: 10, work: 6_400, commands: 3_000 };
     let outcome = measure(&small(10_000), load, NEVER).expect("possible");
     let per_entry = outcome.throughput().expect("commands") / 64.0;
-    // An entry is taken for the work, the read and the write of its context, and the pipeline between them.
+    // An entry is occupied for the work, the read and the write of its context, and the pipeline between them.
     assert!((1.0 / 7_100.0..1.0 / 6_800.0).contains(&per_entry), "{}", 1.0 / per_entry);
     assert!(outcome.statistics.waits_for_entry > 1_000);
 }
@@ -123,7 +123,7 @@ fn short_experiments_keep_their_promises() {
     for (run, name) in [(bytes as model_experiment::Run, "cache-bytes"), (push, "cache-push")] {
         let mut last = (0, 0);
         let report = run(&Options::default(), &mut |done, all| {
-            assert!(done <= all && done >= last.0, "progress goes on");
+            assert!(done <= all && done >= last.0, "progress never goes back");
             last = (done, all);
         })
         .expect("possible");

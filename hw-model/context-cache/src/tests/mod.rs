@@ -1,4 +1,4 @@
-//! The cache against a slow oracle, and by hand.
+//! Tests the cache against a slow reference model, and against numbers calculated by hand.
 
 mod bench;
 mod checker;

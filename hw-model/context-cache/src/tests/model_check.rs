@@ -1,4 +1,4 @@
-//! Random inputs for random caches, everything watched.
+//! Runs random caches with random inputs under the checker.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{ARCS, CacheInput, Event, Eviction, MemoryParameters, Parameters, Sta
 
 use super::{Bench, Load, command};
 
-/// Everything is scarce, so that everything happens.
+/// Parameters where every resource is scarce, so that every transition happens.
 fn small() -> Parameters {
     let memory = MemoryParameters { latency: 12, jitter: 9, outstanding: 3, bytes_per_cycle: 512 };
     Parameters {
@@ -69,8 +69,8 @@ fn loads() -> impl Strategy<Value = Load> {
 }
 
 proptest! {
-    /// Never two memory operations for one connection, never an eviction with work pending, the ULP in order, no
-    /// update lost, everything processed in the end: see the checker.
+    /// The checker verifies: a connection never has two memory operations, no entry with pending work is evicted,
+    /// ULP commands stay in order, no update is lost, and everything is processed in the end.
     #[test]
     fn any_cache_under_any_load_keeps_its_promises(parameters in caches(), load in loads(), seed: u64) {
         let mut bench = Bench::new(&parameters);
@@ -84,7 +84,7 @@ proptest! {
         prop_assert_eq!(statistics.not_pending, 0);
     }
 
-    /// The promise on which idle cycles are passed over.
+    /// Skipping idle cycles must not change any output.
     #[test]
     fn passing_over_idle_cycles_changes_nothing(
         mut at in prop::collection::vec((0..3_000u64, 0..8u32, any::<bool>()), 1..30),
@@ -102,14 +102,15 @@ proptest! {
                 let given = due.then(|| command(*cid, *tag));
                 let (ulp, network) = if *ulp { (given, None) } else { (None, given) };
                 let output = bench.cycle(CacheInput { ulp, network, ..CacheInput::default() }, 0);
-                let output = output.expect("it keeps its promises");
+                let output = output.expect("the checker finds no error");
                 if output.accepted.ulp || output.accepted.network {
                     left.next();
                 }
                 if output.processed.is_some() || output.transition.is_some() || output.issued.is_some() {
                     seen.push((now, output));
                 }
-                // The update of what was processed is an input of the next cycle.
+                // The update of a processed command is an input of the next cycle, so that cycle must not be
+                // skipped.
                 if skip && output.processed.is_none() {
                     bench.clock.skip_idle(left.peek().map_or(Cycle::ZERO, |next| Cycle(next.0.0)));
                 }
@@ -129,20 +130,20 @@ fn all_transitions_are_reached() {
     for seed in 0..40 {
         let mut bench = Bench::new(&Parameters { seed, ..small() });
         let load = Load { ulp: 40, network: 40, result: 12, flush: 12, work: (80, 60) };
-        bench.run(seed, 1_500, &load).expect("it keeps its promises");
+        bench.run(seed, 1_500, &load).expect("the checker finds no error");
         reached.append(&mut bench.checker.reached);
     }
     let taken: BTreeSet<_> = reached.iter().map(|(from, event, to, _)| (*from, *event, *to)).collect();
     let all: BTreeSet<_> = ARCS.iter().map(|arc| (arc.from, arc.event, arc.to)).collect();
-    assert_eq!(taken, all, "not reached, or not in the table");
-    // Those that depend on more than the state, both ways.
+    assert_eq!(taken, all, "a transition was not reached, or is not in the table");
+    // Transitions that depend on more than the state: both cases must be reached.
     use Event::{Command, FlushThrough};
     for (event, waits) in [(Command, true), (Command, false), (FlushThrough, true), (FlushThrough, false)] {
         assert!(reached.contains(&(State::Valid, event, State::Valid, waits)), "{event:?} {waits}");
     }
 }
 
-/// The checker sees what the every-other-cycle rule is for: without it an update is lost.
+/// The checker detects the hazard that the every-other-cycle rule avoids: without the rule an update is lost.
 #[test]
 fn commands_of_a_connection_in_adjacent_cycles_would_lose_an_update() {
     let load = Load { ulp: 200, network: 200, result: 0, flush: 0, work: (0, 0) };

@@ -1,4 +1,4 @@
-//! Impossible parameters.
+//! Tests the checks of the parameters.
 
 use crate::{ContextCache, MemoryParameters, ParameterError, Parameters};
 

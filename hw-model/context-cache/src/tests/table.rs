@@ -1,4 +1,4 @@
-//! The state machine's table.
+//! Tests the table of the state machine.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ fn every_state_and_event_is_in_the_table_or_cannot_happen() {
         assert_eq!(arc.from.after(arc.event), Some(arc.to));
         assert!(in_table.insert((arc.from, arc.event)), "{arc}: twice");
     }
-    // What is missing: completions of operations that are not under way, and evictions of what is not valid.
+    // Not in the table: completions of operations that are not in progress, and evictions of entries that are not
+    // valid.
     for state in State::ALL {
         for event in Event::ALL {
             let impossible = match event {

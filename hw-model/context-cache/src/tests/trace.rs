@@ -1,4 +1,4 @@
-//! The outputs as text.
+//! Tests the text trace of the outputs.
 
 use clocked::trace::TextTrace;
 
@@ -17,7 +17,7 @@ fn a_miss_as_text() {
     let mut input = CacheInput { network: Some(command(3, 0)), ..CacheInput::default() };
     for _ in 0..40 {
         let now = bench.clock.now();
-        let output = bench.cycle(std::mem::take(&mut input), 0).expect("it keeps its promises");
+        let output = bench.cycle(std::mem::take(&mut input), 0).expect("the checker finds no error");
         trace.record(now, &output).expect("memory");
     }
     let flush = Flush { cid: Cid(3), context: Log::default(), mode: FlushMode::Install };

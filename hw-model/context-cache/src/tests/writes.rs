@@ -1,4 +1,4 @@
-//! Flushes by software, results of the rate update engine.
+//! Tests flushes by software and results of the rate update engine.
 
 use transport_common::ids::Cid;
 
@@ -12,13 +12,13 @@ fn bench() -> Bench {
     Bench::new(&Parameters { connections: 16, ..Parameters::default() })
 }
 
-/// Gives a flush or a result and waits until the flush status register says it is complete: the states the
-/// connection's entry was in.
+/// Gives a flush or a result, runs 1500 cycles until it is complete, and returns the states of the connection's
+/// entry.
 fn states(bench: &mut Bench, mut input: CacheInput<Log, u32>) -> Vec<Option<State>> {
     let cid = input.flush.map(|flush| flush.cid).or(input.result.map(|(cid, _)| cid)).expect("one of them");
     let mut states = Vec::new();
     for _ in 0..1_500 {
-        let output = bench.cycle(input, 0).expect("it keeps its promises");
+        let output = bench.cycle(input, 0).expect("the checker finds no error");
         assert!(output.accepted.flush || output.accepted.result || !states.is_empty(), "at once");
         input = CacheInput::default();
         let state = bench.cache().entry(cid).map(|entry| entry.state);
@@ -85,7 +85,7 @@ fn writes_are_stalled_while_the_context_is_on_its_way() {
     let input = CacheInput { result: Some((Cid(1), 4)), ..flush(1, FlushMode::Through) };
     bench.cycle(input, 0).expect("accepted");
     for _ in 0..20 {
-        let output = bench.cycle(CacheInput::default(), 0).expect("it keeps its promises");
+        let output = bench.cycle(CacheInput::default(), 0).expect("the checker finds no error");
         assert!(output.flush_busy);
     }
     assert_eq!(bench.cache().entry(Cid(1)).map(|of| of.state), Some(State::Allocated));

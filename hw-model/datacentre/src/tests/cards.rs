@@ -1,4 +1,4 @@
-//! The model of the card, to the picosecond.
+//! Tests the model of the card, exact to the picosecond.
 
 use fabric_model::{ByteCount, Egress, FlowHash, Port, Rate, Span, Time};
 
@@ -42,12 +42,12 @@ fn an_engine_as_fast_as_the_wire_fills_it() {
         complete(plan).flow(0).completions()[0].expect("complete").0
     };
     let wire = 1_000 * rate(100).time_of(FRAME).0;
-    // An acknowledgement in ten asks for nothing of the engine, so that the wire alone counts.
+    // Acknowledgements need no service of the engine, so only the wire limits the rate.
     for turn in [0, 20, 200] {
         let time = time_for_1000_packets(turn);
         assert!((wire..wire + wire / 500).contains(&time), "turn of {turn} ns: {time} ps, wire {wire} ps");
     }
-    // A turn of twice the time of a frame halves the rate.
+    // An engine service of twice the time of a frame halves the rate.
     let time = time_for_1000_packets(2 * wire / 1_000_000);
     assert!((2 * wire - wire / 100..2 * wire + wire / 20).contains(&time), "{time} ps, wire {wire} ps");
 }
@@ -70,11 +70,17 @@ fn a_slow_ulp_is_waited_for_and_its_buffer_never_exceeded() {
     assert!((taken..taken + taken / 10).contains(&slow), "{slow} ps at 25 Gb/s, {taken} ps of them data");
     assert!(fast < slow / 2, "the other host's ULP is not slow");
     let stats = data_centre.host_stats()[1];
-    assert!(stats.buffer_peak <= 32 * FRAME && stats.buffer_peak > 16 * FRAME, "a window at most: {stats:?}");
+    assert!(
+        stats.buffer_peak <= 32 * FRAME && stats.buffer_peak > 16 * FRAME,
+        "at most one window: {stats:?}"
+    );
     assert_eq!(stats.overflowed, 0);
     let record = data_centre.record();
     let seen = record.buffers[0].iter().max().copied().unwrap_or_default();
-    assert!((stats.buffer_peak - 2 * FRAME..=stats.buffer_peak).contains(&seen), "a sample each microsecond");
+    assert!(
+        (stats.buffer_peak - 2 * FRAME..=stats.buffer_peak).contains(&seen),
+        "a sample every microsecond comes close to the peak"
+    );
 }
 
 #[test]
@@ -101,7 +107,7 @@ fn a_host_with_many_connections_has_several_cards_on_one_wire() {
     let stats = data_centre.fabric_stats();
     assert_eq!(stats.towards[0].delivered, 600);
     assert_eq!(data_centre.host_stats()[0].received, 600);
-    // Two wires bring the data, one takes it.
+    // Two wires bring the data, and one takes it.
     let last = data_centre.flows().iter().filter_map(|flow| flow.completions()[0]).max();
     let wire = 600 * rate(100).time_of(FRAME).0;
     assert!(last.is_some_and(|last| last.0 > wire && last.0 < wire + wire / 10), "{last:?}, wire {wire}");

@@ -1,4 +1,4 @@
-//! Go-back-N, and beside it Falcon on the same losses.
+//! Tests go-back-N, and compares it with Falcon on the same losses.
 
 use fabric_model::{FabricConfig, Rate, Span, Time};
 
@@ -39,18 +39,18 @@ fn without_loss_it_runs_at_line_rate() {
 
 #[test]
 fn one_loss_costs_a_round_trip_of_packets() {
-    // The link is down while one packet, and no other, is offered to it.
+    // The link is down while exactly one packet is offered to it.
     let down = "rate=100Gbps,delay=1us,queue=1MiB,down=100us-100.2us";
     let outcome = go_back_n(&format!("{};1:{down}", "rate=100Gbps,delay=1us"));
     assert_eq!((outcome.naks, outcome.timeouts), (1, 0));
     assert_eq!(outcome.sent, PACKETS + outcome.discarded + 1);
-    // 4 us of cable and switch, 0.27 us a packet.
+    // The round trip is 4 us of cables and links, and a packet takes 0.27 us.
     assert!((15..20).contains(&outcome.discarded), "{outcome:?}");
 }
 
 #[test]
 fn what_no_nak_repairs_a_timeout_does() {
-    // The last packets are lost, so that nothing comes out of order.
+    // The last packets are lost, so no packet comes out of order.
     let line = Rate::from_bits_per_second(100_000_000_000).expect("not zero");
     let end = PACKETS * line.time_of(FRAME).0;
     let from = Span(end - Span::from_micros(2).0);

@@ -1,4 +1,4 @@
-//! What applications write arrives, and what is seen of it is true.
+//! Tests that all written data arrives, and that the samples are correct.
 
 use fabric_model::{Egress, Port, Rate, Span, Time, Topology};
 
@@ -6,7 +6,7 @@ use super::{FRAME, SEGMENT, build, complete, micros, star, write};
 use crate::{FlowPlan, Message, Plan};
 use transport_common::units::Fcwnd;
 
-/// Flows of all kinds over a lossy leaf-spine.
+/// Returns flows of all kinds over a lossy leaf-spine network.
 fn busy(seed: u64) -> Plan {
     let fabric = format!(
         "seed={seed},loss=5%,rate=100Gbps,delay=1us,queue=256KiB,hops=1;\
@@ -66,7 +66,7 @@ fn messages_wait_for_their_time_and_complete_in_their_order() {
     let data_centre = complete(plan);
     let completions: Vec<Time> = data_centre.flow(0).completions().iter().flatten().copied().collect();
     assert!(completions[0] > micros(80), "1 MB at 100 Gb/s");
-    assert!(completions[1] >= completions[0] && completions[1] < micros(120), "behind the first");
+    assert!(completions[1] >= completions[0] && completions[1] < micros(120), "after the first");
     assert!(completions[2] > micros(500) && completions[2] < micros(510), "alone, a round trip");
 }
 
@@ -81,7 +81,7 @@ fn nothing_is_posted_once_a_flow_has_ended() {
     data_centre.run_until(micros(1_000));
     let received: Vec<u64> = data_centre.record().flows[0].iter().map(|sample| sample.received).collect();
     assert!(received[2] > 1_000_000, "line rate until then: {received:?}");
-    // What stood in the send queue then still leaves.
+    // Requests that were in the send queue at that time are still sent.
     assert!(received[20] <= received[2] + 256 * SEGMENT && received[20] == received[10]);
     assert!(!data_centre.flow(0).is_complete());
 }
@@ -89,7 +89,8 @@ fn nothing_is_posted_once_a_flow_has_ended() {
 #[test]
 fn samples_agree_with_the_arithmetic_of_a_bottleneck() {
     for fcwnd in [40, 48, 64] {
-        // Through 25 Gb/s the queue holds what the path does not. An eighth of the window is for answers.
+        // At 25 Gb/s the queue holds the part of the window that the path does not. One eighth of the window is
+        // reserved for responses.
         let window = fcwnd - fcwnd / 8;
         let mut plan = star(2, "rate=25Gbps,delay=1us,queue=1MiB");
         let mut flow = write(0, 1, u64::MAX);
@@ -109,8 +110,9 @@ fn samples_agree_with_the_arithmetic_of_a_bottleneck() {
             (packets / possible - 1.0).abs() < 0.01,
             "{packets} packets in 500 us of {possible} possible"
         );
-        // A packet that asks for its ACK, every tenth, leaves when the ACK of an earlier such packet opens the window. So
-        // many are between the two, and by Little's law its delay is their number over the rate.
+        // Every tenth packet requests an ACK. Such a packet leaves when the ACK of an earlier such packet opens
+        // the window. `ahead` packets are between the two. By Little's law the delay is their number over the
+        // rate.
         let ahead = window - window % acknowledged_at_once;
         let packet = rate.time_of(FRAME).0 as f64;
         let little = ahead as f64 * packet;

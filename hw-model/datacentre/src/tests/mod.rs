@@ -1,4 +1,4 @@
-//! Data centres from outside: what crosses them, and when.
+//! Tests data centres through their public interface.
 
 mod cards;
 mod comparison;
@@ -20,12 +20,12 @@ fn micros(micros: u64) -> Time {
     Time::ZERO + Span::from_micros(micros)
 }
 
-/// Hosts at one switch, whose links are as `fabric` says.
+/// Returns a plan with hosts at one switch and the links that `fabric` describes.
 fn star(hosts: u16, fabric: &str) -> Plan {
     Plan::new(Topology::star(hosts), fabric.parse().expect("valid"))
 }
 
-/// A flow of one message, at once.
+/// Returns a flow with one message at time 0.
 fn write(source: u16, destination: u16, bytes: u64) -> FlowPlan {
     FlowPlan::new(source, destination, vec![Message { at: Time::ZERO, bytes }])
 }
@@ -34,7 +34,7 @@ fn build(plan: Plan) -> DataCentre {
     DataCentre::new(plan).expect("the ports exist")
 }
 
-/// Runs all flows to their end, and the fabric to rest.
+/// Runs all flows to their end, and 2 ms more so that the fabric becomes idle.
 fn complete(plan: Plan) -> DataCentre {
     let mut data_centre = build(plan);
     assert!(data_centre.run_to_completion(micros(1_000_000)), "not complete");

@@ -1,4 +1,4 @@
-//! Patterns of traffic, and a large data centre.
+//! Tests the traffic patterns, and a large data centre.
 
 use fabric_model::Topology;
 

@@ -1,4 +1,4 @@
-//! Flow control: hosts that are paused and let go on.
+//! Flow control: the fabric pauses and resumes hosts.
 
 use crate::flow_control::{self, FlowControl, IngressMemory};
 use crate::time::Time;
@@ -7,15 +7,15 @@ use crate::topology::Egress;
 use super::{Fabric, Flight, Port, Subject};
 
 impl Fabric {
-    /// From now on switches pause hosts. The frames that do so are delivered as others are, see
-    /// [`pauses`](crate::pauses): to obey them is the hosts' part. Between switches there is no flow control, nor on
-    /// links that trim.
+    /// Enables flow control: from now on switches pause hosts. The fabric delivers the control frames like other
+    /// frames (see [`pauses`](crate::pauses)). The hosts have to obey them. There is no flow control between
+    /// switches or on links that trim.
     pub fn set_flow_control(&mut self, config: FlowControl) {
         let memory = |_| IngressMemory::new(config, self.topology.hosts());
         self.ingress = (0..self.topology.switches()).map(memory).collect();
     }
 
-    /// Flow control: a frame is in the memory of the switch at its host until its departure.
+    /// Counts a frame in the memory of its host's switch until the frame's departure.
     pub(super) fn store(&mut self, egress: Egress, now: Time, ingress: Port, departure: Time, bytes: u64) {
         let switch = self.topology.switch_of(ingress);
         if self.topology.start_of(egress) != switch {
@@ -36,8 +36,8 @@ impl Fabric {
         }
     }
 
-    /// Tells a host to pause or to go on. The frame goes before all that wait; what it takes of the wire's time is left
-    /// out.
+    /// Sends a frame that tells a host to pause or to resume. It goes before all frames that wait. The model
+    /// ignores the wire time that it takes from other frames.
     fn control(&mut self, now: Time, port: Port, pauses: bool) {
         let (frame, link) = (flow_control::frame(pauses), &mut self.links[port.index()]);
         let due = link.control(now, frame.len() as u64);

@@ -1,4 +1,4 @@
-//! The shared memory of a switch against a model that adds up everything each time.
+//! Tests the shared memory of a switch against a slow model that adds up everything each time.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::{Fabric, Port, Time, Topology};
 
 const A: Port = Port(0);
 
-/// `count` frames of 1000 bytes to `to` at once; how many found room.
+/// Sends `count` frames of 1000 bytes to `to` at once. Returns the number of frames that were stored.
 fn fill(fabric: &mut Fabric, now: u64, to: Port, count: u64) -> u64 {
     let before = fabric.stats().towards[usize::from(to.0)].buffer_dropped;
     (0..count).for_each(|number| fabric.offer(Time(now), A, numbered(A, to, number, 966)));
@@ -30,7 +30,7 @@ fn queues_share_and_give_back() {
     assert_eq!(fill(&mut fabric, 0, Port(1), 20), 5, "the fifth finds 5 of 9 free, a sixth would find 4");
     assert_eq!(fill(&mut fabric, 0, Port(2), 20), 2);
     assert_eq!(fill(&mut fabric, 0, Port(3), 20), 1);
-    // A frame has left each queue: 5 are used, 4 of them by the first.
+    // One frame has left each queue. 5 frames are stored, 4 of them in the first queue.
     assert_eq!(fill(&mut fabric, 8_000_000, Port(1), 20), 0);
     assert_eq!(fill(&mut fabric, 16_000_000, Port(1), 20), 2, "3 are used, all by itself");
     drain(&mut fabric);
@@ -76,7 +76,7 @@ fn each_switch_has_its_own() {
 }
 
 proptest! {
-    /// All departures kept and added up for every frame.
+    /// Compares the memory with a slow model that keeps all departures and adds them up for every frame.
     #[test]
     fn it_agrees_with_a_slow_one(
         bytes in 1_000u64..60_000, numerator in 1u32..9, denominator in 1u32..9,

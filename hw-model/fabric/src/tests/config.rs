@@ -1,4 +1,4 @@
-//! The text form: read, written, refused.
+//! Tests reading, writing and rejecting the text form.
 
 use core::num::NonZeroU32;
 
@@ -68,7 +68,7 @@ fn sections_stand_for_themselves() {
     assert_eq!(
         Fabric::new(2, config).map(|_| ()),
         Err(ConfigError::NoSuchPort { port: 3, last: 1 }),
-        "a section for a port that is not there is not silently ignored"
+        "a section for a port that does not exist is an error"
     );
 }
 
@@ -91,9 +91,9 @@ fn what_is_wrong_is_named() {
         ("burst=1%", "burst: `1%` must be three probabilities, as in 0.1%/25%/100%"),
         ("down=2ms-1ms", "down: `2ms-1ms` ends before it begins"),
         ("ecn_mark=never", "ecn_mark: `never` must be one of ect always"),
-        ("loss=1%;delay=1us", "section `delay=1us` must begin with a port number of its own and a colon"),
-        ("loss=1%;1:;1:", "section `1:` must begin with a port number of its own and a colon"),
-        (";trunks:;trunks:", "section `trunks:` must begin with a port number of its own and a colon"),
+        ("loss=1%;delay=1us", "section `delay=1us` must begin with a port number that no other section has"),
+        ("loss=1%;1:;1:", "section `1:` must begin with a port number that no other section has"),
+        (";trunks:;trunks:", "section `trunks:` must begin with a port number that no other section has"),
         (
             ";switches:buffer=1B;switches:buffer=1B",
             "section `switches:buffer=1B` must begin with a port number",

@@ -1,4 +1,4 @@
-//! What the seed decides: how often, and that it decides the same again.
+//! Tests the decisions of the seed: their frequency, and that they repeat.
 
 use super::{A, B, address, drain, fabric, internet_checksum, ipv6, number_of, numbered, numbers, run};
 use crate::{LinkStats, Port, Time};
@@ -9,7 +9,7 @@ fn towards_b(config: &str) -> LinkStats {
     run(config, FRAMES, 1_000).0.stats().towards[1].clone()
 }
 
-/// Within five standard deviations of a binomial distribution.
+/// Asserts that `count` is within five standard deviations of a binomial distribution.
 fn assert_share(count: u64, of: u64, probability: f64, what: &str) {
     let mean = of as f64 * probability;
     let bound = 5.0 * (mean * (1.0 - probability)).sqrt();
@@ -72,7 +72,7 @@ fn the_same_seed_gives_the_same_bytes_at_the_same_times() {
     assert_ne!(first.1, other.1);
 }
 
-/// Which frames came how often with which flips, whatever the order.
+/// Returns all delivered frames, sorted, so that their order does not matter.
 fn fates(config: &str, count: u64, gap: u64) -> Vec<Vec<u8>> {
     let (_, deliveries) = run(config, count, gap);
     let mut frames: Vec<_> = deliveries.into_iter().map(|delivery| delivery.frame).collect();
@@ -94,7 +94,7 @@ fn decisions_do_not_depend_on_time_or_on_one_another() {
         numbers.dedup();
         numbers
     };
-    // No corruption here: it may hit the number itself.
+    // This configuration has no corruption, because corruption may change the number in a frame.
     let lossy = survivors("seed=5,loss=5%");
     assert_eq!(lossy, survivors("seed=5,loss=5%,duplicate=50%,reorder=20%,jitter=1us,hops=2"));
 }
@@ -107,7 +107,8 @@ fn decisions_do_not_depend_on_other_traffic() {
     let third = Port(2);
     for number in 0..2_000 {
         let now = Time(number * 1_000);
-        // Another sender to the same host, the way back, and housekeeping in between.
+        // Other traffic between these frames: another sender to the same host, the reverse direction, and
+        // housekeeping.
         shared.offer(now, third, numbered(third, B, number, 200));
         shared.offer(now, B, numbered(B, A, number, 300));
         let mut arp = [address(B), address(A)].concat();
@@ -121,7 +122,7 @@ fn decisions_do_not_depend_on_other_traffic() {
     let ours: Vec<_> = deliveries.iter().filter(|d| d.port == B && is_ours(&d.frame)).collect();
     let mut ours: Vec<_> = ours.iter().map(|delivery| number_of(&delivery.frame)).collect();
     let mut alone = alone;
-    // The order within this burst of offers without polls is the same too, but not what is claimed here.
+    // The order is the same too, but this test does not check it.
     ours.sort_unstable();
     alone.sort_unstable();
     assert_eq!(ours, alone);
@@ -186,7 +187,7 @@ fn the_smallest_frames_have_nothing_to_corrupt() {
     fabric.offer(Time::ZERO, A, bare.clone());
     assert_eq!(fabric.stats().runts, 1);
     fabric.offer(Time::ZERO, A, [&bare[..], &[0x12, 0x34]].concat());
-    // Sixteen bits can hold no more than sixteen flips; an IPv4 header has more.
+    // The Ethernet frame has no bits to flip after its header. The IPv4 frame has more than 255.
     fabric.offer(Time::ZERO, A, numbered(A, B, 0, 0));
     let frames = drain(&mut fabric);
     assert_eq!(frames.len(), 3, "one housekeeping frame, one frame twice");

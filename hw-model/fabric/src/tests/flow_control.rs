@@ -1,4 +1,4 @@
-//! Priority flow control: when hosts are paused, and the frames that say so.
+//! Tests priority flow control: when hosts are paused, and the control frames.
 
 use super::{drain, fabric, numbered};
 use crate::{Alpha, ByteCount, Fabric, FlowControl, PauseThreshold, Port, Time, pauses};
@@ -7,14 +7,14 @@ const A: Port = Port(0);
 const B: Port = Port(1);
 const C: Port = Port(2);
 
-/// 1 Gb/s and 1 us; a frame of 1000 bytes takes 8 us.
+/// Returns a fabric with flow control. Its links have 1 Gb/s and 1 us, so a frame of 1000 bytes takes 8 us.
 fn controlled(threshold: PauseThreshold) -> Fabric {
     let mut fabric = fabric(3, "rate=1Gbps,delay=1us,queue=1MiB");
     fabric.set_flow_control(FlowControl { threshold, hysteresis: ByteCount(2_000) });
     fabric
 }
 
-/// An alpha of 1 over 10,000 bytes that are not headroom.
+/// Returns a fabric with a dynamic threshold: an alpha of 1, and 10,000 bytes that are not headroom.
 fn dynamic() -> Fabric {
     let (buffer, headroom) = (ByteCount(12_000), ByteCount(2_000));
     controlled(PauseThreshold::Dynamic { buffer, headroom, alpha: Alpha::default() })
@@ -25,15 +25,15 @@ fn fill(fabric: &mut Fabric, from: Port, count: u64) {
     (0..count).for_each(|number| fabric.offer(Time::ZERO, from, numbered(from, C, number, 966)));
 }
 
-/// The frames of flow control: when, to whom, and whether they pause.
+/// Returns the control frames: the time in nanoseconds, the port, and true for a pause.
 fn control(fabric: &mut Fabric) -> Vec<(u64, Port, bool)> {
     let delivered = drain(fabric);
     let said = delivered.iter().filter_map(|of| Some((of.time, of.port, pauses(&of.frame)?)));
     said.map(|(time, port, pauses)| (time.0 / 1_000, port, pauses)).collect()
 }
 
-/// Alone a host may hold half of the 10,000 bytes. It pauses at the sixth frame
-/// and goes on when 2000 bytes are below the threshold: 3 held, 7 free.
+/// A single host may hold half of the 10,000 bytes. It is paused at the sixth frame. It resumes when its bytes are
+/// 2000 below the threshold: 4 frames held, 6 frames free.
 #[test]
 fn a_host_is_paused_and_goes_on() {
     let mut fabric = dynamic();
@@ -41,19 +41,19 @@ fn a_host_is_paused_and_goes_on() {
     assert_eq!(control(&mut fabric), []);
     let mut fabric = dynamic();
     fill(&mut fabric, A, 7);
-    // 60 bytes take 480 ns. Nothing else is on the wire to A.
+    // A control frame of 60 bytes takes 480 ns. Nothing else is on the wire to A.
     let said = control(&mut fabric);
     assert_eq!(said, [(1_480, A, true), (3 * 8_000 + 1_480, A, false)]);
     let towards = &fabric.stats().towards[0];
     assert_eq!((towards.offered, towards.delivered, towards.in_flight), (2, 2, 0));
 }
 
-/// The memory is shared: what one holds lowers the other's threshold. Each is told by itself.
+/// The memory is shared: the bytes of one host lower the threshold of the other. Each host is paused on its own.
 #[test]
 fn hosts_share_the_memory() {
     let mut fabric = dynamic();
     fill(&mut fabric, A, 4);
-    // With 4 of A and 3 of B 3 are free; the fourth finds 2.
+    // With 4 frames of A and 3 of B, 3 frames are free. With the fourth frame of B, 2 are free.
     fill(&mut fabric, B, 3);
     let mut other = dynamic();
     fill(&mut other, A, 4);
@@ -62,11 +62,11 @@ fn hosts_share_the_memory() {
     let said = control(&mut other);
     assert_eq!(said.first().map(|(_, port, pauses)| (*port, *pauses)), Some((B, true)));
     assert!(said.iter().all(|(_, port, _)| *port == B), "{said:?}");
-    assert_eq!(said.len(), 2, "and goes on");
+    assert_eq!(said.len(), 2, "a pause and a resumption");
 }
 
-/// With a static threshold each host is judged alone: two that hold as much as is allowed pause nobody, and one more frame
-/// of one pauses that one, until it holds two frames less than that.
+/// A static threshold applies to each host alone. Two hosts that hold exactly the threshold are not paused. One
+/// more frame of one host pauses that host, until it holds two frames less than the threshold.
 #[test]
 fn a_static_threshold_looks_at_one_host() {
     let threshold = PauseThreshold::Static(ByteCount(4_000));
@@ -77,11 +77,11 @@ fn a_static_threshold_looks_at_one_host() {
     let mut fabric = controlled(threshold);
     fill(&mut fabric, A, 5);
     fill(&mut fabric, B, 4);
-    // A's frames were first: with three of five gone it goes on.
+    // A's frames were first. A resumes when three of its five frames have left.
     assert_eq!(control(&mut fabric), [(1_480, A, true), (3 * 8_000 + 1_480, A, false)]);
 }
 
-/// A pause goes before the frames that wait for the same host, behind the one on the wire.
+/// A pause goes before the frames that wait for the same host, and after the one on the wire.
 #[test]
 fn a_pause_does_not_wait() {
     let mut fabric = dynamic();

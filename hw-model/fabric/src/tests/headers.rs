@@ -1,11 +1,11 @@
-//! Rewritten headers against a checksum summed anew.
+//! Tests rewritten headers against a recomputed checksum.
 
 use proptest::prelude::*;
 
 use super::{A, B, drain, ethernet, fabric, internet_checksum, ipv4, ipv6};
 use crate::Time;
 
-/// What arrives of one frame.
+/// Sends one frame and returns what arrives.
 fn pass(config: &str, frame: Vec<u8>) -> Option<Vec<u8>> {
     let mut fabric = fabric(2, config);
     fabric.offer(Time::ZERO, A, frame);
@@ -14,7 +14,7 @@ fn pass(config: &str, frame: Vec<u8>) -> Option<Vec<u8>> {
     delivery.map(|delivery| delivery.frame)
 }
 
-/// A threshold of zero: every frame finds the queue above it.
+/// Sends one frame with a threshold of zero, so that the queue is always above it.
 fn marked(mark: &str, frame: Vec<u8>) -> Vec<u8> {
     pass(&format!("ecn=0,ecn_mark={mark}"), frame).expect("nothing drops it")
 }

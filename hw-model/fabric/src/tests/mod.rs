@@ -1,4 +1,4 @@
-//! The fabric from outside: frames in, frames and counters out.
+//! Tests the fabric through its public interface.
 
 mod buffer;
 mod config;
@@ -17,7 +17,7 @@ use super::{Delivery, Fabric, Port, Time};
 const A: Port = Port(0);
 const B: Port = Port(1);
 
-/// The address of the host at `port`.
+/// Returns the address of the host at `port`.
 fn address(port: Port) -> [u8; 6] {
     [2, 0, 0, 0, 0, port.0 as u8 + 1]
 }
@@ -33,7 +33,7 @@ fn ethernet(from: Port, to: Port, ethertype: u16, payload: &[u8]) -> Vec<u8> {
     [&address(to)[..], &address(from), &ethertype.to_be_bytes(), payload].concat()
 }
 
-/// The slow oracle: RFC 1071 over the whole header, which is zero if the checksum is right.
+/// A slow reference: RFC 1071 over the whole header. The result is zero if the checksum is right.
 fn internet_checksum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
     let mut sum: u32 = words.sum();
@@ -43,7 +43,7 @@ fn internet_checksum(header: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// An IPv4 frame with a right header checksum.
+/// Returns an IPv4 frame with a correct header checksum.
 fn ipv4(from: Port, to: Port, tos: u8, ttl: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let [high, low] = (20 + payload.len() as u16).to_be_bytes();
     let hosts = (from.0 as u8 + 1, to.0 as u8 + 1);
@@ -61,7 +61,7 @@ fn ipv6(from: Port, to: Port, class: u8, hop_limit: u8, next_header: u8, payload
     ethernet(from, to, 0x86dd, &[&header, payload].concat())
 }
 
-/// A UDP frame that carries its number in its last eight bytes.
+/// Returns a UDP frame that carries its number in its last eight bytes.
 fn numbered(from: Port, to: Port, number: u64, payload: usize) -> Vec<u8> {
     let mut bytes = vec![0xa5; payload.max(16)];
     let at = bytes.len() - 8;
@@ -73,7 +73,7 @@ fn number_of(frame: &[u8]) -> u64 {
     u64::from_be_bytes(*frame.last_chunk().expect("a numbered frame"))
 }
 
-/// All that arrives until the fabric is empty.
+/// Returns all frames that arrive until the fabric is empty.
 fn drain(fabric: &mut Fabric) -> Vec<Delivery> {
     let mut all = Vec::new();
     while let Some(time) = fabric.next_event() {
@@ -84,7 +84,7 @@ fn drain(fabric: &mut Fabric) -> Vec<Delivery> {
     all
 }
 
-/// `count` numbered frames from A to B, one every `gap` picoseconds, and all that arrives.
+/// Sends `count` numbered frames from A to B, one every `gap` picoseconds. Returns the fabric and all deliveries.
 fn run(config: &str, count: u64, gap: u64) -> (Fabric, Vec<Delivery>) {
     let mut fabric = fabric(2, config);
     let mut all = Vec::new();

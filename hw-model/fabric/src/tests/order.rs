@@ -1,4 +1,4 @@
-//! Delay, jitter and reordering.
+//! Tests delay, jitter and reordering.
 
 use super::{A, B, drain, ethernet, fabric, number_of, numbered, numbers, run};
 use crate::{Span, Time};
@@ -34,7 +34,8 @@ fn a_held_frame_follows_the_frames_that_were_to_overtake_it() {
         let mut highest = 0;
         for (position, number) in order.iter().enumerate() {
             if *number < highest {
-                // Only frames that were not held themselves count as overtaking.
+                // The count includes frames that were held themselves. They do not count as overtaking in the
+                // model, so the count is limited to `distance`.
                 let overtakers = order[..position].iter().rev().take(40).filter(|other| *other > number);
                 distances[overtakers.count().min(distance)] += 1;
             }
@@ -69,7 +70,7 @@ fn who_comes_after_the_time_is_up_overtakes_nobody() {
     (1..20).for_each(|number| fabric.offer(Time::ZERO, A, numbered(A, B, number, 64)));
     let deliveries = drain(&mut fabric);
     assert_eq!(numbers(&deliveries), (0..20).collect::<Vec<_>>());
-    assert_eq!(deliveries[0].time, Time::ZERO + Span::from_micros(1), "at its own time");
+    assert_eq!(deliveries[0].time, Time::ZERO + Span::from_micros(1), "at the end of its hold time");
 }
 
 #[test]

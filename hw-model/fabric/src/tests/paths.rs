@@ -1,4 +1,4 @@
-//! Several switches: which way frames take, and what befalls them on it.
+//! Tests fabrics with several switches: the paths of frames, and the impairments on them.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ fn fabric(topology: Topology, config: &str) -> Fabric {
     fabric
 }
 
-/// A UDP frame over IPv4 of the flow with this source port.
+/// Returns a UDP frame over IPv4 of the flow with this source port.
 fn datagram(from: Port, to: Port, source_port: u16, payload: usize) -> Vec<u8> {
     let ports = [source_port.to_be_bytes(), FALCON_PORT.to_be_bytes()].concat();
     ipv4(from, to, 0b10, 64, UDP, &[&ports[..], &vec![0; payload.max(4)]].concat())
@@ -89,7 +89,7 @@ fn the_hash_of_a_frame_is_that_of_its_flow() {
     assert_eq!(FlowHash::of(&frame), flow);
     let frame = labelled(Port(0), Port(1), 0xf_ffff);
     assert_eq!(FlowHash::of(&frame), FlowHash::ipv6([0xfd; 16], [0xfe; 16], UDP, 0xf_ffff));
-    // The ports of a fragment or behind options are not where they would be.
+    // In a fragment, or after options, the ports are not at their usual offset.
     let portless = FlowHash::ipv4([10, 7, 0, 1], [10, 7, 0, 2], UDP, [0, 0]);
     let changed = |offset: usize, byte: u8| {
         let mut frame = datagram(Port(0), Port(1), 50_000, 100);
@@ -119,7 +119,7 @@ fn each_switch_takes_a_hop_and_each_link_its_time() {
     let near = fabric.poll(Time(8_968_000)).expect("the neighbour at the same switch");
     assert_eq!((near.time, near.port, near.frame[22]), (Time(8_968_000), Port(1), 63));
     let far = drain(&mut fabric).remove(0);
-    // Up and down: twice 10 us and 0.7968 us; then 1 us and 7.968 us.
+    // The frame takes two trunks of 10 us and 0.7968 us each, and then the last link of 1 us and 7.968 us.
     assert_eq!((far.time, far.port, far.frame[22]), (Time(30_561_600), Port(5), 61));
     assert_eq!(internet_checksum(&far.frame[14..34]), 0);
     let stats = fabric.stats();
@@ -210,6 +210,6 @@ proptest! {
             assert_eq!(delivered, seen.len() as u64);
             (stats, seen)
         };
-        prop_assert_eq!(run(), run(), "one seed, one course");
+        prop_assert_eq!(run(), run(), "one seed gives one result");
     }
 }

@@ -1,4 +1,4 @@
-//! What holds for all configurations and all sequences of events.
+//! Tests properties that hold for all configurations and all sequences of events.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{A, B, Fabric, address, fabric, numbered};
 use crate::{FabricStats, Impairments, Port, Time};
 
-/// What a driver may do to a fabric.
+/// An action of a driver.
 #[derive(Clone, Debug)]
 enum Action {
     Offer { from: u16, to: u16, payload: usize },
@@ -63,7 +63,7 @@ proptest! {
         };
         for action in actions {
             match action {
-                // Port 3 is nobody's address: flooded.
+                // No host has the address of port 3, so the frame is flooded.
                 Action::Offer { from, to, payload } => {
                     fabric.offer(now, Port(from), numbered(Port(from), Port(to), 0, payload));
                 }
@@ -74,7 +74,7 @@ proptest! {
                     fabric.set_impairments(Port(port), CONFIGS[which].parse().expect("valid"));
                 }
             }
-            // Deliver what is due before the clock moves on, as every driver does.
+            // Every driver takes due deliveries before its clock advances.
             if matches!(action, Action::Advance(_)) {
                 poll(&mut fabric, now, &mut delivered);
             }
@@ -88,7 +88,7 @@ proptest! {
         prop_assert!(fabric.stats().towards.iter().all(|link| link.in_flight == 0));
     }
 
-    /// A queue that keeps a list of its frames and looks at all of them each time.
+    /// Compares the queue with a slow one that keeps a list of its frames and visits all of them each time.
     #[test]
     fn the_queue_agrees_with_a_slow_one(
         rate in 1_000_000u64..400_000_000_000, queue in 100u64..20_000,

@@ -1,9 +1,9 @@
-//! Rate, queue, marks and outages to the picosecond.
+//! Tests rate, queue, marks and outages, exact to the picosecond.
 
 use super::{A, B, drain, fabric, numbered, numbers, run};
 use crate::{Rate, Span, Time};
 
-/// Length on the wire of a numbered frame with this payload.
+/// Returns the length of a numbered frame with this payload.
 const fn length(payload: u64) -> u64 {
     14 + 20 + payload
 }
@@ -32,7 +32,7 @@ fn an_idle_link_begins_at_once() {
 
 #[test]
 fn the_queue_drops_what_it_cannot_hold_and_fills_again() {
-    // Room for exactly four frames of 1000 bytes, each 8 us long.
+    // The queue has space for exactly four frames of 1000 bytes. Each takes 8 us.
     let mut fabric = fabric(2, "rate=1Gbps,queue=4000B");
     let mut number = 0;
     let mut offer = |fabric: &mut super::Fabric, now: u64| {

@@ -1,4 +1,4 @@
-//! Forwarding among many hosts.
+//! Tests forwarding among many hosts.
 
 use super::{A, B, Fabric, address, drain, fabric, numbered};
 use crate::{Port, Time};
@@ -18,7 +18,7 @@ fn addresses_are_learned_and_the_unknown_is_flooded() {
     broadcast[..6].fill(0xff);
     fabric.offer(Time::ZERO, A, broadcast);
     assert_eq!(ports(&mut fabric), [1, 2, 3]);
-    // B moves to the last port, as a host does that is plugged in elsewhere.
+    // B moves to the last port, like a host that is plugged in elsewhere.
     fabric.learn(address(B), Port(3));
     fabric.offer(Time::ZERO, A, numbered(A, B, 4, 64));
     assert_eq!(ports(&mut fabric), [3]);

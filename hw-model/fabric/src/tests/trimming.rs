@@ -1,18 +1,19 @@
-//! Trimming: what is cut, what overtakes what, and when each bit leaves.
+//! Tests trimming: which frames are cut, which overtake, and when each bit leaves.
 
 use proptest::prelude::*;
 
 use super::{A, B, drain, ethernet, fabric, internet_checksum, ipv6, numbered, run};
 use crate::{Delivery, Fabric, Probability, Time, is_trimmed};
 
-/// A frame of 1000 bytes, 8 us long at 1 Gb/s, with its number in the first bytes of its payload too.
+/// Returns a frame of 1000 bytes, which takes 8 us at 1 Gb/s. It has its number also in the first byte of its
+/// payload.
 fn frame(number: u8) -> Vec<u8> {
     let mut frame = numbered(A, B, number.into(), 966);
     frame[34] = number;
     frame
 }
 
-/// Number, length and instant of arrival in nanoseconds.
+/// Returns the number, the length and the arrival time in nanoseconds of each frame.
 fn arrivals(fabric: &mut Fabric) -> Vec<(u8, usize, u64)> {
     let row = |delivery: &Delivery| (delivery.frame[34], delivery.frame.len(), delivery.time.0 / 1_000);
     drain(fabric).iter().map(row).collect()
@@ -20,7 +21,7 @@ fn arrivals(fabric: &mut Fabric) -> Vec<(u8, usize, u64)> {
 
 #[test]
 fn what_does_not_fit_is_cut_and_overtakes_what_waits() {
-    // Room for two frames: one on the wire, one behind it.
+    // The queue has space for two frames: one on the wire, and one that waits.
     let mut fabric = fabric(2, "rate=1Gbps,queue=2000B,trim=64B");
     (0..2).for_each(|number| fabric.offer(Time::ZERO, A, frame(number)));
     fabric.offer(Time(1_000), A, frame(2));
@@ -70,7 +71,7 @@ fn data_has_its_turn_after_ten_headers() {
 
 #[test]
 fn headers_without_room_are_dropped() {
-    // Behind the frame on the wire there is room for one of data and for two headers.
+    // In addition to the frame on the wire, there is space for one data frame and for two headers.
     let mut fabric = fabric(2, "rate=1Gbps,queue=2000B,trim=64B,header_queue=128B");
     (0..6).for_each(|number| fabric.offer(Time::ZERO, A, frame(number)));
     assert_eq!(arrivals(&mut fabric).len(), 4);
@@ -111,12 +112,16 @@ fn switching_it_off_empties_both_queues_first() {
     let arrived = arrivals(&mut fabric);
     let times: Vec<_> = arrived.iter().map(|row| row.2).collect();
     assert_eq!(times, [8_000, 8_512, 16_512, 24_512]);
-    assert_eq!((arrived[3].0, fabric.stats().towards[1].queue_dropped), (3, 1), "the last found no room");
+    assert_eq!(
+        (arrived[3].0, fabric.stats().towards[1].queue_dropped),
+        (3, 1),
+        "there was no space for the last one"
+    );
 }
 
 #[test]
 fn the_other_impairments_decide_as_they_did() {
-    // A queue that is never full: with trimming or without, the same frames at the same times.
+    // The queue is never full, so the same frames arrive at the same times with and without trimming.
     let config =
         "seed=5,loss=5%,duplicate=2%,corrupt=3%,reorder=5%,delay=3us,jitter=1us,rate=10Gbps,queue=1MiB";
     let trimming = format!("{config},trim=54B");
@@ -124,8 +129,8 @@ fn the_other_impairments_decide_as_they_did() {
 }
 
 proptest! {
-    /// Whatever comes when: nothing vanishes, the wire carries one frame at a time and does not idle while frames
-    /// wait, and both kinds leave in the order in which they came to their queue.
+    /// For any arrivals: no frame vanishes, the wire carries one frame at a time, the wire is not idle while
+    /// frames wait, and the data frames keep their order.
     #[test]
     fn the_wire_is_shared_by_the_rules(
         seed: u64, queue in 0u64..8_000, header_queue in 0u64..400,

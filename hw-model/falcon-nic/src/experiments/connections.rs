@@ -1,4 +1,4 @@
-//! Connections and the cache.
+//! The effect of more connections than the cache holds.
 
 use anyhow::Result;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
@@ -13,16 +13,17 @@ use super::{SHORT, cycles, experiment, per_microsecond};
 const ACTIVE: [usize; 6] = [8, 16, 32, 64, 128, 256];
 const ENTRIES: [u32; 4] = [16, 32, 64, 512];
 
-/// `nic-connections`: operations and stalls over active connections, for caches of several sizes.
+/// Runs `nic-connections`: operations and stalls over active connections, for caches of several sizes.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn connections(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let base = Parameters::default();
     let mut report = experiment(
         ("nic-connections", "What do more connections than the cache holds cost?"),
-        "64-byte WRITEs of a peer at 200 Gb/s over active connections, for caches of several sizes in front of one DRAM \
-         channel. The datapath's tables have 256 connections: caches are small to match, as it is the ratio that counts.",
+        "64-byte WRITEs of a peer at 200 Gb/s over the number of active connections, for caches of several sizes \
+         in front of one DRAM channel. The datapath's tables have 256 connections. The caches are small too, \
+         because only the ratio matters.",
         options,
         &base,
     );

@@ -1,4 +1,4 @@
-//! A card beside a peer that takes no time: what reaches the card is what the line carries.
+//! A card connected to a peer that takes no time. So only the line limits the frames that reach the card.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -8,27 +8,23 @@ use anyhow::Result;
 use clocked::Cycle;
 use host_nic::HostNic;
 use transport_common::datapath::Verdict;
-use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::timing_wheel;
 use transport_common::units::Picoseconds;
 
 use crate::testbed::{self, Traffic};
 use crate::{FalconNic, Parameters, Statistics};
 
-/// Propagation delay between the two, picoseconds.
+/// Propagation delay between the two in picoseconds.
 const DELAY: u64 = 1_000_000;
-/// Turns without a packet that the peer may have in a cycle: more than there are connections.
+/// Maximum number of turns without a packet that the peer makes per cycle. It is more than the number of
+/// connections.
 const IDLE_TURNS: u32 = 1024;
-/// Work requests a connection keeps outstanding.
+/// Number of work requests that a connection keeps outstanding.
 const DEPTH: u32 = 128;
-const REGION: Region = Region {
-    offset: 0,
-    length: 24 << 20,
-    key: 1,
-    access: access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC,
-};
+const REGION: Region = Region { offset: 0, length: 24 << 20, key: 1, access: AccessFlags::all() };
 
-/// Who asks for what.
+/// The direction and kind of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The peer WRITEs to the card.
@@ -41,7 +37,7 @@ pub(super) enum Kind {
     ReadOut,
 }
 
-/// What a run is.
+/// The load of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) kind: Kind,
@@ -53,12 +49,12 @@ pub(super) struct Load {
     pub(super) cycles: u64,
 }
 
-/// What came of it.
+/// The result of a run.
 pub(super) struct Outcome {
     pub(super) statistics: Statistics,
-    /// Operations that completed.
+    /// Number of completed operations.
     pub(super) completed: u64,
-    /// Part of its time for which the line in carried frames.
+    /// Share of the time for which the incoming line carried frames.
     pub(super) line_in: f64,
     /// Wall-clock seconds.
     pub(super) seconds: f64,
@@ -68,9 +64,9 @@ struct Bench {
     card: FalconNic,
     peer: HostNic,
     load: Load,
-    /// On the way to the peer, by arrival.
+    /// Frames in transit to the peer, by arrival.
     to_peer: VecDeque<(Picoseconds, Vec<u8>)>,
-    /// What the peer answered, for the line.
+    /// Immediate replies of the peer that wait for the line.
     answers: VecDeque<Vec<u8>>,
     line_free: u64,
     line_busy: u64,
@@ -82,12 +78,12 @@ struct Bench {
 impl Bench {
     fn work(&mut self, slot: usize) -> WorkRequest {
         self.posted += 1;
-        // Places that differ, within the region.
+        // Different offsets within the region.
         let place = (self.posted % 1024) * 4096 + slot as u64 * 64;
         let write = matches!(self.load.kind, Kind::WriteIn | Kind::WriteOut);
         WorkRequest {
-            opcode: if write { opcode::WRITE } else { opcode::READ },
-            flags: flag::SIGNALED,
+            opcode: if write { Verb::WRITE } else { Verb::READ },
+            flags: WorkFlags::SIGNALED,
             length: self.load.length,
             local_offset: place,
             remote_address: (8 << 20) + place,
@@ -96,7 +92,7 @@ impl Bench {
         }
     }
 
-    /// The application's turn at one connection.
+    /// Lets the application poll completions and post work for one connection, a different one in each cycle.
     fn apply(&mut self) {
         let slot = self.next_slot;
         self.next_slot = (slot + 1) % self.load.connections;
@@ -112,7 +108,8 @@ impl Bench {
             self.completed += 1;
         }
         loop {
-            // What an application sees: a run may have the connection itself at the moment.
+            // This uses the queue's counters, as an application does. A run may have the connection itself at this
+            // time.
             let outstanding = {
                 let host = self.card.host();
                 let queues = if active { host.queue_pair(slot) } else { self.peer.queue_pair(slot) };
@@ -131,9 +128,9 @@ impl Bench {
         }
     }
 
-    /// What the peer does in a cycle: it takes no time, but its line does. A frame begins where the one before ended,
-    /// which is seldom at a cycle's begin: else the line would stand still to the next, at 200 Gb/s for a tenth of the
-    /// time with short frames.
+    /// Runs the peer for one cycle. The peer takes no time, but its line does. A frame begins where the previous
+    /// one ended, which is rarely at the start of a cycle. If frames began only at the start of a cycle, the line
+    /// would be idle for a tenth of the time with short frames at 200 Gb/s.
     fn serve_peer(&mut self, now: Picoseconds) {
         let end = now.0 + self.card.pipeline().parameters().period;
         while self.to_peer.front().is_some_and(|(at, _)| at.0 <= now.0) {
@@ -171,10 +168,10 @@ impl Bench {
     }
 }
 
-/// Runs it.
+/// Runs a load and returns the result.
 ///
 /// # Errors
-/// Parameters that describe no hardware.
+/// Returns an error if a parameter is out of range.
 pub(super) fn measure(parameters: &Parameters, load: Load) -> Result<Outcome> {
     let card = FalconNic::new(testbed::host_config(1), parameters.clone())?;
     let mut peer = HostNic::new(testbed::host_config(0));

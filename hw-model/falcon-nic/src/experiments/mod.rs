@@ -1,4 +1,7 @@
-//! Experiments with the card.
+//! Experiments with the card: cycles per event, the first block to saturate, and the effect of a small cache.
+//!
+//! [`ALL`] lists them. `tiercel model experiment nic-pipeline` runs one of them. Each run simulates 100,000 cycles
+//! of 1 ns, unless `--limit` gives a shorter time. `docs/model/falcon-nic.md` describes the results.
 
 mod connections;
 mod load;
@@ -21,7 +24,7 @@ pub use connections::connections;
 pub use pipeline::pipeline;
 pub use rate::rate;
 
-/// What can be asked for here.
+/// All experiments of this crate.
 pub const ALL: &[Named] = &[
     Named {
         name: "nic-pipeline",
@@ -40,13 +43,13 @@ pub const ALL: &[Named] = &[
     },
 ];
 
-/// Cycles of a run, unless a limit is given.
+/// Cycles of a run without a limit.
 const CYCLES: u64 = 100_000;
-/// Part of the time from which on a block is always busy.
+/// Utilisation from which on a block counts as always busy.
 const BUSY: f64 = 0.95;
-/// Bytes of user data of a long operation: with its headers it fits an MTU of 1500.
+/// Bytes of user data of a long operation. With its headers it fits an MTU of 1500.
 const LONG: u32 = 1024;
-/// Bytes of a short one.
+/// Bytes of user data of a short operation.
 const SHORT: u32 = 64;
 
 fn cycles(options: &Options, parameters: &Parameters) -> u64 {
@@ -54,7 +57,7 @@ fn cycles(options: &Options, parameters: &Parameters) -> u64 {
     CYCLES.min(limit.unwrap_or(CYCLES)).max(1)
 }
 
-/// Swift inline, in every ACK's step.
+/// Returns connections with inline Swift, which runs in the step of every ACK.
 fn swift() -> Traffic {
     Traffic { settings: Settings::SWIFT, ..Traffic::CONSTANT }
 }
@@ -63,12 +66,12 @@ fn gigabits(rate: u64) -> Option<Rate> {
     Rate::from_bits_per_second(rate * 1_000_000_000)
 }
 
-/// Operations a microsecond, which is millions a second.
+/// Returns operations per microsecond, which is millions per second.
 fn per_microsecond(completed: u64, cycles: u64, parameters: &Parameters) -> f64 {
     completed as f64 / (cycles as f64 * parameters.period as f64 / 1e6)
 }
 
-/// What is told of an event.
+/// Returns the report of an event.
 fn event_case(name: String, of: &EventStatistics) -> Case {
     of.case(name).with("headroom of one connection", of.headroom_of_connection, "cycles")
 }
@@ -91,7 +94,7 @@ fn settings(parameters: &Parameters) -> BTreeMap<&'static str, String> {
     .into()
 }
 
-/// An experiment without numbers yet.
+/// Returns an experiment report without results.
 fn experiment(
     (name, title): (&'static str, &'static str),
     description: &str,

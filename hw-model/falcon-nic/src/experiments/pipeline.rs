@@ -1,4 +1,4 @@
-//! What an event takes.
+//! The cycles of each kind of event.
 
 use anyhow::Result;
 use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict};
@@ -14,19 +14,20 @@ use super::{BUSY, LONG, SHORT, cycles, event_case, experiment, swift};
 /// Connections that share the line.
 const CONNECTIONS: usize = 64;
 
-/// `nic-pipeline`: cycles of every kind of event.
+/// Runs `nic-pipeline`: the cycles of every kind of event.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn pipeline(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let parameters = Parameters::default();
     let mut report = experiment(
         ("nic-pipeline", "What does an event take in the card?"),
-        "A card at 1 GHz and 200 Gb/s with 64 connections beside a peer that takes no time. Cycles are counted from the \
-         arrival of the frame's last bit, or the begin of the turn, to the verdict. The headroom is the worst frame's \
-         budget, the cycles the line gives it, less those for which its busiest block took nothing else. Below 0, a line \
-         full of such frames would be too much for the block; a few of them are not, as long as the block is not busy all \
-         the time and nothing is dropped, which is what is promised.",
+        "A card at 1 GHz and 200 Gb/s with 64 connections to a peer that takes no time. Cycles are counted from \
+         the arrival of the frame's last bit, or from the start of the turn, to the verdict. A turn is one \
+         service of the engine. The budget of a frame is the number of cycles that the line gives it. The \
+         headroom is the smallest difference of a frame's budget and the cycles for which its busiest block took \
+         nothing else. Below 0, the block cannot carry a line full of such frames. It can still carry a few of \
+         them. The verdicts check that no block is busy all the time and that no frame is dropped.",
         options,
         &parameters,
     );
@@ -57,7 +58,8 @@ pub fn pipeline(options: &Options, progress: Progress<'_>) -> Result<Experiment>
         events += statistics.finished();
         evaluated += statistics.cycles;
         seconds += outcome.seconds;
-        // READs of the peer ask for eight times what the line out carries: those that wait for it fill the receive buffer.
+        // The peer's READs request eight times what the outgoing line carries. The waiting requests fill the
+        // receive buffer.
         if kind != Kind::ReadIn {
             dropped += statistics.overruns;
         }

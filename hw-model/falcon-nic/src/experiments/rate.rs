@@ -1,4 +1,4 @@
-//! Which block breaks first.
+//! The first block to saturate when the rate rises.
 
 use anyhow::{Context, Result};
 use lab_report::{Case, Experiment, Figure, Look, Verdict};
@@ -12,35 +12,37 @@ use super::{BUSY, LONG, SHORT, cycles, experiment, gigabits, per_microsecond};
 
 /// Connections that share the line.
 const CONNECTIONS: usize = 64;
-/// Rate from which the others are foretold, Gb/s.
+/// The rate in Gb/s at which the first block to saturate is predicted.
 const FORETOLD_AT: u64 = 100;
-/// Lines of a figure that has room for their names, and percents within which two are one.
+/// Maximum number of lines in a figure.
 const SHOWN: usize = 4;
+/// Two lines that differ by less than this many percent are drawn as one.
 const ALIKE: f64 = 2.0;
-/// Blocks are equally busy up to this part.
+/// Blocks whose utilisation differs by less than this share count as equally busy.
 const TIE: f64 = 0.02;
 const RATES: [u64; 9] = [25, 50, 100, 150, 200, 300, 400, 600, 800];
 
-/// What the line carried, Gb/s; that of the direction the data takes.
+/// Returns the rate in Gb/s that the line carried in the direction of the data.
 fn carried(kind: Kind, rate: u64, outcome: &Outcome) -> f64 {
     let out = outcome.statistics.block(Block::Line).utilisation;
     let part = if matches!(kind, Kind::WriteIn | Kind::ReadOut) { outcome.line_in } else { out };
     part * rate as f64
 }
 
-/// `nic-rate`: utilisation of the blocks over the rate.
+/// Runs `nic-rate`: the utilisation of the blocks over the rate.
 ///
 /// # Errors
-/// None with the parameters used.
+/// Returns no error with the parameters that it uses.
 pub fn rate(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let base = Parameters::default();
     let mut report = experiment(
         ("nic-rate", "Which block of the card breaks first when the rate rises?"),
-        "The line is kept full at rising rates. The block with the highest utilisation at 100 Gb/s is foretold to be the \
-         first to break, at the rate at which it would be busy all the time. The card breaks where frames are dropped \
-         because the receive buffer is full, or the line is not kept busy. Long frames need the width of the bus at any rate, so that the \
-         foretelling must hold; with short ones it is judged where a block is always busy in the end. Where none is, the \
-         card breaks as more frames are under way than it has contexts for, which no utilisation tells.",
+        "The line is kept full at rising rates. The block with the highest utilisation at 100 Gb/s is predicted \
+         (foretold) to break first, at the rate at which it would be busy all the time. The card breaks when \
+         frames are dropped because the receive buffer is full, or when the line is not kept busy. With long \
+         frames the width of the bus is the limit at any rate, so the prediction must hold. With short frames the \
+         prediction is checked only if a block is always busy when the card breaks. Otherwise the card breaks \
+         because it has more frames in flight than contexts, which no utilisation shows.",
         options,
         &base,
     );

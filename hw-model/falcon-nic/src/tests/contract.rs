@@ -1,4 +1,4 @@
-//! The card keeps what every platform promises, and so does the frame on the host behind it.
+//! Tests that the card and the frame on a shared host fulfil the contract of every platform.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -57,9 +57,9 @@ fn a_frame_on_a_shared_host_keeps_the_contract() {
 fn the_card_in_cycles_keeps_the_contract() {
     let mut run = Coroutine::new(|blocks, _| contract::check(&mut InCycles(Host::new(), blocks)));
     let mut waits = 0;
-    // Every block serves at once; what it is asked is counted by other tests.
+    // Every block serves its request at once here. Other tests check the cycles.
     while let CoroutineResult::Yield(_) = run.resume(SECOND) {
         waits += 1;
     }
-    assert!(waits > 0, "the card asks its blocks");
+    assert!(waits > 0, "the card sends requests to its blocks");
 }

@@ -1,4 +1,4 @@
-//! Two cards move everything to its end over fabrics that lose and reorder, whatever the parameters.
+//! Tests that two cards complete all operations over fabrics that lose and reorder frames, for several parameters.
 
 use super::mix;
 use super::*;
@@ -43,8 +43,8 @@ fn a_seed_decides_every_cycle() {
     assert!(run() == run());
 }
 
-/// Every queue holds one frame, few frames are in flight, and the cache has fewer entries than there are connections: if
-/// blocks could wait for one another in a ring, they would.
+/// Every queue holds one frame, few frames are in flight, and the cache has fewer entries than there are
+/// connections. If a circular wait between blocks were possible, it would happen here.
 #[test]
 fn the_smallest_card_does_not_lock_up() {
     let cache = context_cache::Parameters {

@@ -1,4 +1,5 @@
-//! The experiments, each for a moment: all that they do is done. What they promise needs the whole time.
+//! Runs each experiment for a short time, to execute all of its code. The verdicts need the whole time and are not
+//! checked.
 
 use model_experiment::Options;
 

@@ -1,42 +1,37 @@
-//! All operations at once, in both directions, and what must be there at the end.
+//! Runs all kinds of operations in both directions at the same time, and checks the result.
 
 use clocked::Cycle;
 use fabric_model::{Fabric, Port};
 use host_nic::testbed::{LONGEST_SEGMENT, mac};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use transport_common::queues::{CELLS, ReceiveRequest, Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, CELLS, ReceiveRequest, Region, Verb, WorkFlags, WorkRequest};
 
 use super::super::testbed::{self, Traffic};
 use super::super::*;
 
-/// Operations each end of a connection asks for; as many as fit the areas below.
+/// Maximum number of operations of each end of a connection. As many fit into the areas below.
 const MOST: usize = 64;
-/// Bytes between two operations' places.
+/// Bytes between the buffers of two operations.
 const PLACE: usize = 4096;
 /// Bytes of an area.
 const AREA: u64 = 4 << 20;
-/// Never written.
+/// The area that the operations read from. It is never written.
 const SOURCE: u64 = 0;
 const WRITTEN: u64 = AREA;
 const READ: u64 = 2 * AREA;
 const SENT: u64 = 3 * AREA;
 const COUNTERS: u64 = 4 * AREA;
-/// Never registered: what a SEND is copied into is no region.
-const REGION: Region = Region {
-    offset: 0,
-    length: 5 * AREA,
-    key: 1,
-    access: access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC,
-};
+/// The region for all operations.
+const REGION: Region = Region { offset: 0, length: 5 * AREA, key: 1, access: AccessFlags::all() };
 
-/// An operation, and where its outcome is to be found.
+/// An operation, and the place of its result.
 struct Operation {
     side: usize,
     work: WorkRequest,
-    /// Of a SEND: where it is received.
+    /// For a SEND: the address of its receive buffer.
     received: u64,
-    /// Of an atomic: the original value.
+    /// For an atomic operation: the expected original value.
     original: u64,
 }
 
@@ -44,7 +39,7 @@ const fn place(slot: usize, number: usize) -> u64 {
     ((slot * MOST + number) * PLACE) as u64
 }
 
-/// What both ends of `connections` ask for.
+/// Returns the operations of both ends of `connections` connections.
 fn plan(seed: u64, connections: usize, count: usize) -> Vec<(usize, Vec<Operation>)> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut all = vec![];
@@ -55,7 +50,7 @@ fn plan(seed: u64, connections: usize, count: usize) -> Vec<(usize, Vec<Operatio
                 let length = random.random_range(1..=LONGEST_SEGMENT);
                 let from = SOURCE + random.random_range(0..AREA - PLACE as u64);
                 let mut work = WorkRequest {
-                    flags: flag::SIGNALED,
+                    flags: WorkFlags::SIGNALED,
                     length,
                     local_offset: from,
                     rkey: REGION.key,
@@ -66,27 +61,27 @@ fn plan(seed: u64, connections: usize, count: usize) -> Vec<(usize, Vec<Operatio
                 let (mut received, mut original) = (0, 0);
                 match number % 5 {
                     0 => {
-                        work.opcode = opcode::WRITE;
+                        work.opcode = Verb::WRITE;
                         work.remote_address = WRITTEN + place(slot, number);
                     }
                     1 => {
-                        work.opcode = opcode::READ;
+                        work.opcode = Verb::READ;
                         work.remote_address = from;
                         work.local_offset = READ + place(slot, number);
                     }
                     2 => {
-                        work.opcode = opcode::SEND_ONLY;
+                        work.opcode = Verb::SEND_ONLY;
                         received = SENT + place(slot, sends);
                         sends += 1;
                     }
                     3 => {
-                        work.opcode = opcode::FETCH_ADD;
+                        work.opcode = Verb::FETCH_ADD;
                         work.swap_or_add = number as u64 + 1;
                         original = sum;
                         sum += work.swap_or_add;
                     }
                     _ => {
-                        work.opcode = opcode::COMPARE_SWAP;
+                        work.opcode = Verb::COMPARE_SWAP;
                         (work.compare, work.swap_or_add) = (swapped, number as u64);
                         original = swapped;
                         swapped = number as u64;
@@ -129,7 +124,7 @@ fn prepare(joined: &Joined, seed: u64, connections: usize, plan: &[(usize, Vec<O
     }
 }
 
-/// Every byte is right, everything completed once, and nothing is left over.
+/// Checks that every byte is right, every operation completed once, and nothing is left over.
 fn check(joined: &Joined, connections: usize, plan: &[(usize, Vec<Operation>)]) {
     for (slot, operations) in plan {
         for (number, operation) in operations.iter().enumerate() {
@@ -137,13 +132,13 @@ fn check(joined: &Joined, connections: usize, plan: &[(usize, Vec<Operation>)]) 
             let work = &operation.work;
             let bytes = |at: u64| at as usize..at as usize + work.length as usize;
             let (sent, came) = match work.opcode {
-                opcode::WRITE => {
+                Verb::WRITE => {
                     (&mine.memory()[bytes(work.local_offset)], &peer.memory()[bytes(work.remote_address)])
                 }
-                opcode::READ => {
+                Verb::READ => {
                     (&peer.memory()[bytes(work.remote_address)], &mine.memory()[bytes(work.local_offset)])
                 }
-                opcode::SEND_ONLY => {
+                Verb::SEND_ONLY => {
                     (&mine.memory()[bytes(work.local_offset)], &peer.memory()[bytes(operation.received)])
                 }
                 _ => {
@@ -156,12 +151,12 @@ fn check(joined: &Joined, connections: usize, plan: &[(usize, Vec<Operation>)]) 
                     continue;
                 }
             };
-            assert_eq!(sent, came, "connection {slot}, operation {number}, opcode {}", work.opcode);
+            assert_eq!(sent, came, "connection {slot}, operation {number}, opcode {}", work.opcode.0);
         }
     }
     let sends = |slot: usize, side: usize| {
         let of = plan.iter().filter(|(of, _)| *of == slot).flat_map(|(_, operations)| operations);
-        of.filter(|operation| operation.side != side && operation.work.opcode == opcode::SEND_ONLY).count()
+        of.filter(|operation| operation.side != side && operation.work.opcode == Verb::SEND_ONLY).count()
     };
     for side in 0..2 {
         let mut host = joined.card(side).host_mut();
@@ -188,7 +183,7 @@ fn check(joined: &Joined, connections: usize, plan: &[(usize, Vec<Operation>)]) 
     }
 }
 
-/// Runs the mix to its end and checks it; the cards afterwards.
+/// Runs the mix to its end, checks it, and returns the cards.
 pub(super) fn run(
     parameters: &Parameters,
     fabric: &str,

@@ -1,4 +1,4 @@
-//! The card in cycles.
+//! Tests the card in cycles.
 
 mod contract;
 mod end_to_end;
@@ -9,12 +9,12 @@ mod same;
 
 use fabric_model::{Fabric, Port};
 use host_nic::testbed::mac;
-use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 
 use super::testbed::{self, Traffic};
 use super::*;
 
-/// Two cards with so many connections between them, on a fabric.
+/// Returns two cards with `connections` connections between them, on a fabric.
 fn pair(parameters: &Parameters, connections: usize, traffic: Traffic, fabric: &str) -> Joined {
     let mut fabric = Fabric::new(2, fabric.parse().expect("a configuration")).expect("two ports");
     let cards = (0..2).map(|side| {
@@ -27,19 +27,14 @@ fn pair(parameters: &Parameters, connections: usize, traffic: Traffic, fabric: &
     Joined::new(cards, fabric)
 }
 
-/// The whole memory of a card but its end, for everything.
-const REGION: Region = Region {
-    offset: 0,
-    length: 16 << 20,
-    key: 1,
-    access: access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC,
-};
+/// A region for all operations. It is the first half of a card's memory.
+const REGION: Region = Region { offset: 0, length: 16 << 20, key: 1, access: AccessFlags::all() };
 
-/// A WRITE of memory at `from` to `to`.
+/// Returns a WRITE of memory at `from` to `to`.
 fn write(from: u64, to: u64, length: u32) -> WorkRequest {
     WorkRequest {
-        opcode: opcode::WRITE,
-        flags: flag::SIGNALED,
+        opcode: Verb::WRITE,
+        flags: WorkFlags::SIGNALED,
         length,
         local_offset: from,
         remote_address: to,

@@ -1,9 +1,9 @@
-//! One WRITE, its cycles counted by hand.
+//! Compares one WRITE with cycles counted by hand.
 
 use clocked::Cycle;
 
 use super::*;
-use transport_common::queues::opcode;
+use transport_common::queues::Verb;
 use transport_common::wire::ack::AckHeader;
 use transport_common::wire::psp::Psp;
 
@@ -17,12 +17,12 @@ fn a_write_takes_the_cycles_of_the_blocks_it_visits() {
     while pair.step(Cycle(1_000_000)) {}
     assert_eq!(pair.card(1).host().memory()[4095..4161], [&[0][..], &[0xa5; 64], &[0]].concat());
     let done = pair.card(0).host_mut().poll_completion(0).expect("it was acknowledged");
-    assert_eq!((done.opcode, done.status), (opcode::WRITE, 0));
+    assert_eq!((done.opcode, done.status), (Verb::WRITE, 0));
 
     let statistics = pair.card_mut(1).statistics();
     let write = statistics.event(Event::WriteReceived).expect("it came");
-    // Ethernet 14, IPv4 20, UDP 8, PSP, Falcon, BTH 12, RETH 16, data 64: between 128 and 192 bytes, three beats of the
-    // bus.
+    // Ethernet 14, IPv4 20, UDP 8, PSP, Falcon, BTH 12, RETH 16, data 64: between 128 and 192 bytes, which is
+    // three cycles of the bus.
     let latency = |block: Block| parameters.latency[block as usize];
     let moved = 3;
     let way_in = (latency(Block::Parser) + moved - 1)
@@ -41,7 +41,7 @@ fn a_write_takes_the_cycles_of_the_blocks_it_visits() {
     assert_eq!(statistics.cache.hits, 0, "there is no second step");
     assert_eq!(pair.card(1).pipeline().unfinished() + pair.card(0).pipeline().unfinished(), 0);
 
-    // The next WRITE finds the context in the cache: a hit, and faster by what the miss took.
+    // The next WRITE finds the context in the cache. It is a hit, and faster by the cycles of the miss.
     pair.card(0).host_mut().post(0, super::write(0, 4096, 64)).expect("the queue is empty");
     while pair.step(Cycle(2_000_000)) {}
     pair.card(0).host_mut().poll_completion(0).expect("it was acknowledged");

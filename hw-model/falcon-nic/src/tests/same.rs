@@ -1,4 +1,4 @@
-//! The card in cycles and the plain one do the same: bytes, contexts, counters.
+//! Tests that the card in cycles and the plain card produce the same bytes, contexts and counters.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use clocked::Cycle;
 use host_nic::{FrameAtHand, HostNic};
 use transport_common::connection::State;
 use transport_common::datapath::Verdict;
-use transport_common::queues::{ReceiveRequest, WorkRequest, opcode};
+use transport_common::queues::{ReceiveRequest, Verb, WorkRequest};
 use transport_common::units::Picoseconds;
 
 use super::super::testbed::{self, Traffic};
@@ -15,13 +15,13 @@ use super::*;
 
 const CONNECTIONS: usize = 12;
 
-/// The card in cycles, the plain one beside it, and the peer of both.
+/// The card in cycles, the plain card, and the common peer of both.
 struct Beside {
     card: Rc<RefCell<HostNic>>,
     pipeline: Pipeline<LiveFrame>,
     plain: HostNic,
     peer: HostNic,
-    /// Of every so many frames to the peer one is lost; 0: none.
+    /// Every n-th frame to the peer is lost. With 0 none is lost.
     loses: u64,
     to_peer: u64,
 }
@@ -56,7 +56,8 @@ impl Beside {
         core::iter::from_fn(|| self.pipeline.take_finished()).collect()
     }
 
-    /// Frames of the peer, all in flight at once; then the same to the plain card, one after the other.
+    /// Gives frames of the peer to the card in cycles, all in flight at once. Then gives the same frames to the
+    /// plain card, one after the other, and compares the two.
     fn receive(&mut self, frames: Vec<Vec<u8>>) {
         let at = self.pipeline.now();
         let arrival = self.pipeline.time_of(at);
@@ -68,7 +69,8 @@ impl Beside {
         let mut finished = self.finish();
         assert_eq!(finished.len(), frames.len());
         for frame in frames {
-            // Each is of another connection, whose CID says which of those that finished it is: all read the clock once.
+            // Each frame is of another connection, so its UDP source port identifies the finished run. All runs
+            // read the clock once.
             let place = finished.iter().position(|of| {
                 self.plain.set_readings(of.readings.iter().copied());
                 of.readings.len() == 1 && of.offered == at && same_connection(&of.backend.frame.bytes, &frame)
@@ -84,7 +86,7 @@ impl Beside {
         self.compare();
     }
 
-    /// A frame for the peer.
+    /// Gives a frame to the peer, unless it is lost.
     fn answer(&mut self, frame: Vec<u8>) {
         self.to_peer += 1;
         if self.loses == 0 || !self.to_peer.is_multiple_of(self.loses) {
@@ -92,12 +94,12 @@ impl Beside {
         }
     }
 
-    /// A turn of both.
+    /// Makes one turn on both cards and compares them.
     fn turn(&mut self, look_at_wheel: bool) {
         self.offer(Task::Turn { look_at_wheel }, FrameAtHand::of_the_engine(), self.pipeline.now());
         let of = self.finish().pop().expect("it finished");
         self.plain.set_readings(of.readings);
-        // The plain card looks at the wheel in every eighth frame.
+        // The plain card polls the timing wheel in every eighth frame.
         self.plain.set_frames(if look_at_wheel { 7 } else { 0 });
         match self.plain.engine_frame() {
             None => assert!(of.idle),
@@ -123,20 +125,21 @@ impl Beside {
     }
 }
 
-/// Where a Falcon header's CID stands in a frame without tag over IPv4, after one byte of version.
+/// Returns true if two untagged frames over IPv4 have the same UDP source port.
 fn same_connection(a: &[u8], b: &[u8]) -> bool {
-    // The UDP source port is the connection's own in both directions.
+    // Each connection has its own UDP source port, the same in both directions.
     a[34..36] == b[34..36]
 }
 
-/// Frames of different connections are in flight together: what one does is nothing to the others.
+/// Frames of different connections are in flight at the same time and do not affect one another.
 #[test]
 fn the_card_in_cycles_and_the_plain_one_do_the_same_with_frames_in_flight_together() {
     let statistics = play(false);
     assert!(statistics.receives_in_flight_peak > 4, "frames were in flight together");
 }
 
-/// Which receive cell a held request gets, and how many are in use, is the same for one frame after the other only.
+/// The receive cell of a held request, and the number of cells in use, are the same only for one frame after the
+/// other. So this test has one frame in flight.
 #[test]
 fn the_card_in_cycles_and_the_plain_one_do_the_same_when_frames_are_lost() {
     let statistics = play(true);
@@ -144,22 +147,23 @@ fn the_card_in_cycles_and_the_plain_one_do_the_same_when_frames_are_lost() {
     assert!(statistics.event(Event::SentAgain).is_some(), "responses were lost too");
 }
 
-/// Everything a peer asks for, on both cards; every fifteenth of its frames is lost, or none.
+/// Plays all operations of a peer on both cards. If `lossy`, every fifteenth frame of the peer and every eleventh
+/// frame to the peer is lost.
 fn play(lossy: bool) -> Statistics {
     let card = Rc::new(RefCell::new(end(1)));
     let pipeline = Pipeline::new(Parameters::default()).expect("possible");
     let mut beside =
         Beside { card, pipeline, plain: end(1), peer: end(0), loses: if lossy { 11 } else { 0 }, to_peer: 0 };
-    let kinds = [opcode::WRITE, opcode::READ, opcode::SEND_ONLY, opcode::FETCH_ADD];
+    let kinds = [Verb::WRITE, Verb::READ, Verb::SEND_ONLY, Verb::FETCH_ADD];
     for slot in 0..CONNECTIONS {
         for number in 0..12_u64 {
             let opcode = kinds[(slot + number as usize) % kinds.len()];
-            let length = if opcode == opcode::FETCH_ADD { 8 } else { 100 * number as u32 + 1 };
+            let length = if opcode == Verb::FETCH_ADD { 8 } else { 100 * number as u32 + 1 };
             let from = number * 4096;
             let to = (8 << 20) + (slot as u64 * 16 + number) * 4096;
             let work = match opcode {
-                opcode::READ => write(to, from, length),
-                opcode::FETCH_ADD => write(to, (12 << 20) + slot as u64 * 8, length),
+                Verb::READ => write(to, from, length),
+                Verb::FETCH_ADD => write(to, (12 << 20) + slot as u64 * 8, length),
                 _ => write(from, to, length),
             };
             beside.peer.post(slot, WorkRequest { opcode, swap_or_add: 3, ..work }).expect("there is room");

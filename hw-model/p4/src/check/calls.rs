@@ -1,4 +1,4 @@
-//! Calls: of actions, tables, registers and controls.
+//! Checks calls of actions, tables, registers and controls.
 
 use super::Checker;
 use super::scope::Symbol;
@@ -8,7 +8,7 @@ use crate::ir::{Apply, Arm, NodeKind, Op};
 use crate::syntax::{Action, Direction, Expression, ExpressionKind, Name, Parameter, UnaryOperator};
 
 impl<'p> Checker<'p> {
-    /// A call as a statement.
+    /// Checks a call that is a statement.
     pub(super) fn call(&mut self, call: &'p Expression<'p>) -> Result<()> {
         let ExpressionKind::Call(callee, arguments) = &call.kind else {
             return fail(call.at, ErrorKind::NotConstant);
@@ -106,7 +106,7 @@ impl<'p> Checker<'p> {
         self.push(NodeKind::Write { register, index, value }, method.at)
     }
 
-    /// `table.apply().hit` or `.miss`, as a whole condition.
+    /// Checks `table.apply().hit` or `.miss` as a whole condition. Returns `None` for any other condition.
     pub(super) fn table_test(&mut self, condition: &'p Expression<'p>) -> Result<Option<Operand>> {
         let (inner, negated) = match &condition.kind {
             ExpressionKind::Unary(UnaryOperator::Not, inner) => (&**inner, true),
@@ -135,7 +135,7 @@ impl<'p> Checker<'p> {
         self.calculate((Op::Not, 1, 0), &[hit], Type::Bool, test.at).map(Some)
     }
 
-    /// Tables and controls are applied by a control's `apply` block only, not by its actions.
+    /// Checks that the place is in a control's `apply` block. Actions cannot apply tables and controls.
     pub(super) fn check_is_apply(&self, at: At) -> Result<()> {
         if self.own_base == 0 {
             return Ok(());
@@ -144,7 +144,7 @@ impl<'p> Checker<'p> {
         fail(at, ErrorKind::Excluded { what, instead })
     }
 
-    /// A lookup and its actions; tells whether an entry matched.
+    /// Makes a lookup and its actions. Returns the value that tells whether an entry matched.
     fn apply_table(&mut self, index: usize, at: At) -> Result<Operand> {
         self.check_is_apply(at)?;
         let live = self.live_tables[index].clone();
@@ -177,7 +177,7 @@ impl<'p> Checker<'p> {
         Ok(Operand { ty: Type::Bool, value: Value::Slot(hit) })
     }
 
-    /// An action as an arm of a table: its parameters come from the entry.
+    /// Makes an action into an arm of a table. Its parameters come from the entry.
     pub(super) fn arm(&mut self, action: &'p Action<'p>) -> Result<Arm> {
         self.used.insert(action.name.at);
         let outside = core::mem::take(&mut self.nodes);
@@ -195,7 +195,7 @@ impl<'p> Checker<'p> {
         Ok(Arm { parameters, body })
     }
 
-    /// Puts something with parameters in place of its call: values in, work, values out.
+    /// Inlines a call: copies the inputs in, does the work, and copies the outputs out.
     pub(super) fn within_call(
         &mut self,
         (name, parameters, arguments): (&Name<'p>, &'p [Parameter<'p>], &'p [Expression<'p>]),
@@ -244,7 +244,7 @@ impl<'p> Checker<'p> {
         Ok(())
     }
 
-    /// An output has a value in all its parts.
+    /// Checks that all parts of an output have a value.
     pub(super) fn check_outputs(&self, parameter: &Parameter<'p>, place: Place) -> Result<()> {
         for slot in (place.slot..).take(self.slots_of(place.ty)) {
             if !self.is_set(slot) {

@@ -1,4 +1,4 @@
-//! Declarations, controls and what they are made of.
+//! Checks declarations, controls and their parts.
 
 use super::Checker;
 use super::scope::{LiveInstance, Symbol};
@@ -11,11 +11,11 @@ use crate::syntax::{
     Parameter, TypeKind, TypeRef,
 };
 
-/// The control to be run, and where it is named.
+/// The control to run, and the position of its name.
 type Main<'p> = (&'p Control<'p>, At);
 
 impl<'p> Checker<'p> {
-    /// A declaration of the program; the control to be run if it is `main`.
+    /// Checks a declaration of the program. Returns the control to run if the declaration is `main`.
     pub(super) fn declare(&mut self, declaration: &'p Declaration<'p>) -> Result<Option<Main<'p>>> {
         match declaration {
             Declaration::Constant(constant) => self.constant(constant)?,
@@ -85,7 +85,7 @@ impl<'p> Checker<'p> {
         Ok(())
     }
 
-    /// The one extern there is, as v1model declares it.
+    /// Checks the only known extern, `register`, as v1model declares it.
     fn check_register(name: Name<'p>, parameter: Option<Name<'p>>, methods: &'p [Method<'p>]) -> Result<()> {
         let is_index = |parameter: &Parameter<'p>, direction| {
             let TypeKind::Fixed { signed: false, width } = &parameter.ty.kind else { return false };
@@ -154,7 +154,7 @@ impl<'p> Checker<'p> {
         Ok((control, *at))
     }
 
-    /// Puts the control in place that is run; its parameters are the program's inputs and outputs.
+    /// Inlines the control to run. Its parameters are the program's inputs and outputs.
     pub(super) fn entry(&mut self, control: &'p Control<'p>, at: At) -> Result<Vec<Field>> {
         let (declared, _) = self.find(control.name.text, at)?;
         self.used.insert(control.name.at);
@@ -193,7 +193,7 @@ impl<'p> Checker<'p> {
         })
     }
 
-    /// The control behind the parameters.
+    /// Inlines the locals and the body of a control, after its parameters.
     fn control_body(&mut self, control: &'p Control<'p>) -> Result<()> {
         for local in &control.locals {
             self.count_step(control.name.at)?;
@@ -272,7 +272,7 @@ impl<'p> Checker<'p> {
         Ok(())
     }
 
-    /// Puts an instance of a control in place of its call.
+    /// Inlines an instance of a control.
     pub(super) fn apply_control(
         &mut self,
         index: usize,
@@ -294,7 +294,7 @@ impl<'p> Checker<'p> {
         result
     }
 
-    /// Checks what nothing calls: it has to make sense all the same.
+    /// Checks actions and controls that are never called. They have to be correct too.
     pub(super) fn check_unused(&mut self, declarations: &'p [Declaration<'p>]) -> Result<()> {
         for declaration in declarations {
             match declaration {
@@ -311,7 +311,7 @@ impl<'p> Checker<'p> {
         Ok(())
     }
 
-    /// Checks an action without a call, as if everything it reads were assigned.
+    /// Checks an action without a call, as if every variable that it reads were assigned.
     fn check_alone(&mut self, action: &'p Action<'p>, levels: usize, declared: usize) -> Result<()> {
         let assume_set = core::mem::replace(&mut self.assume_set, true);
         let outside = core::mem::take(&mut self.nodes);

@@ -1,4 +1,4 @@
-//! Expressions: types after the standard's rules, and the steps that calculate them.
+//! Checks expressions by the standard's type rules, and makes the steps that calculate them.
 
 use super::Checker;
 use super::scope::Symbol;
@@ -9,7 +9,7 @@ use crate::limits::MAX_WIDTH;
 use crate::syntax::{BinaryOperator, Expression, ExpressionKind, Name, UnaryOperator};
 
 impl<'p> Checker<'p> {
-    /// An expression where a value of a type is needed: a number without a width becomes one of that type.
+    /// Checks an expression where a value of a type is needed. A number without a width gets that type.
     pub(super) fn expression_of(&mut self, expression: &'p Expression<'p>, ty: Type) -> Result<Operand> {
         let operand = self.expression(expression)?;
         self.convert(operand, ty, expression.at)
@@ -75,7 +75,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// A constant or variable.
+    /// Checks the name of a constant or variable.
     fn value_of(&mut self, expression: &'p Expression<'p>) -> Result<Operand> {
         if let ExpressionKind::Name(name) = expression.kind
             && let Symbol::Constant(operand) = self.find(name, expression.at)?.1
@@ -90,7 +90,7 @@ impl<'p> Checker<'p> {
         Ok(Operand { ty: place.ty, value })
     }
 
-    /// A variable, a field of one, or a slice.
+    /// Checks a place: a variable, a field of one, or a slice.
     pub(super) fn place(&mut self, expression: &'p Expression<'p>) -> Result<Place> {
         self.deeper(expression.at, |checker| checker.place_inside(expression))
     }
@@ -130,7 +130,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// Upper and lower bit of a slice.
+    /// Returns the upper and lower bit of a slice.
     fn bounds(&mut self, ty: Type, high: &'p Expression<'p>, low: &'p Expression<'p>) -> Result<(u32, u32)> {
         let at = high.at;
         if !ty.is_fixed() {
@@ -154,7 +154,7 @@ impl<'p> Checker<'p> {
         };
         match (operator, operand.value) {
             (UnaryOperator::Minus, Value::Integer(value)) => {
-                // The least number has no opposite; no literal is as small.
+                // The smallest number cannot be negated, but no literal is that small.
                 return match value.checked_neg() {
                     Some(value) => Ok(Operand { ty, value: Value::Integer(value) }),
                     None => fail(at, ErrorKind::IntegerOverflow),
@@ -225,7 +225,7 @@ impl<'p> Checker<'p> {
         self.calculate((op, ty.width(), 0), &operands, result, at)
     }
 
-    /// Shifts may go beyond the width, and by a known number or an unsigned one.
+    /// Checks a shift. The distance is a known number or an unsigned value, and may be larger than the width.
     fn shift(&mut self, operator: BinaryOperator, left: Operand, right: Operand, at: At) -> Result<Operand> {
         let ty = left.ty;
         let to_left = operator == BinaryOperator::ShiftLeft;

@@ -1,4 +1,4 @@
-//! What types are called, and the slots that values take.
+//! The names of types, and the slots of values.
 
 use super::Checker;
 use super::types::Type;
@@ -18,7 +18,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// Number of slots a value takes.
+    /// Returns the number of slots of a value.
     pub(super) fn slots_of(&self, ty: Type) -> usize {
         match ty {
             Type::Structure(index) => self.structures[index].slots,
@@ -49,7 +49,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// The type of something that is kept: not `int`, whose numbers exist at compile time only.
+    /// Returns the type of a stored value. It is never `int`, because such numbers exist only at compile time.
     pub(super) fn resolve_kept(&mut self, ty: &'p TypeRef<'p>) -> Result<Type> {
         match self.resolve(ty)? {
             Type::Integer => fail(
@@ -63,7 +63,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// Room for a variable: consecutive slots, named after it.
+    /// Allocates consecutive slots for a variable, and names them after it.
     pub(super) fn allocate(&mut self, ty: Type, name: &str, at: At) -> Result<Slot> {
         if self.widths.len() + self.slots_of(ty) > MAX_SLOTS {
             return fail(at, ErrorKind::TooLarge { what: "values at once", limit: MAX_SLOTS });

@@ -1,8 +1,8 @@
-//! From syntax to steps: names, types, widths, constants; whether every value is assigned before it is read; actions
-//! and controls put in place of their calls.
+//! The checker: it turns the syntax tree into steps. It checks names, types, widths and constants, and that every
+//! value is assigned before it is read. It inlines actions and controls.
 //!
-//! Everything is declared before it is used, so nothing can call itself, and the program that results has the size
-//! of what its calls add up to.
+//! Every name is declared before it is used, so recursion is impossible. The size of the resulting program is the
+//! sum of its calls.
 
 mod calls;
 mod controls;
@@ -24,28 +24,29 @@ use super::syntax::Declaration;
 use scope::{LiveInstance, LiveTable, Scope};
 use types::{Operand, Structure, Type, Value};
 
-/// What a source says, checked and made into steps.
+/// The state of the checker.
 pub(super) struct Checker<'p> {
-    /// Where each line begins.
+    /// The position where each line begins.
     line_starts: Vec<At>,
     structures: Vec<Structure<'p>>,
     match_kinds: HashSet<&'p str>,
     global: Scope<'p>,
     locals: Vec<Scope<'p>>,
-    /// Scopes below this one are seen as they were at `horizon`, when what is being put in place was declared.
+    /// In scopes below this one, only names declared before `horizon` are visible. `horizon` is the declaration of
+    /// the action or control that is being inlined.
     own_base: usize,
     horizon: usize,
-    /// The same for the names outside of controls.
+    /// The horizon for names outside of controls.
     global_horizon: usize,
-    /// Counts declarations.
+    /// Number of declarations so far.
     sequence: usize,
     widths: Vec<u32>,
-    /// Empty for intermediate results.
+    /// The name of each slot. Empty for intermediate results.
     names: Vec<String>,
     constants: HashMap<u128, Slot>,
-    /// Slots that have a value on every way to here.
+    /// Slots that have a value on every path to here, one bit each.
     set: Vec<u64>,
-    /// Check an action by itself, without knowing what is assigned when it is called.
+    /// True while an action is checked without a call. Then every slot counts as assigned.
     assume_set: bool,
     nodes: Vec<Node>,
     steps: usize,
@@ -55,9 +56,9 @@ pub(super) struct Checker<'p> {
     registers: Vec<Register>,
     live_tables: Vec<LiveTable<'p>>,
     live_instances: Vec<LiveInstance<'p>>,
-    /// Declarations of actions and controls that were put in place, by their position.
+    /// Positions of the declarations of actions and controls that were inlined.
     used: HashSet<At>,
-    /// Names of the instances around.
+    /// Names of the enclosing instances.
     path: String,
 }
 
@@ -112,7 +113,7 @@ impl Checker<'_> {
         self.line_starts.partition_point(|start| *start <= at) as u32
     }
 
-    /// A new value.
+    /// Allocates a slot for a new value.
     fn slot(&mut self, width: u32, name: &str, at: At) -> Result<Slot> {
         let number = self.widths.len();
         if number >= MAX_SLOTS {
@@ -134,14 +135,14 @@ impl Checker<'_> {
         self.set[usize::from(slot) / 64] |= 1 << (slot % 64);
     }
 
-    /// What is set on both of two ways.
+    /// Keeps only the slots that are set on both of two paths.
     fn set_on_both(&mut self, other: &[u64]) {
         for (index, word) in self.set.iter_mut().enumerate() {
             *word &= other.get(index).copied().unwrap_or(0);
         }
     }
 
-    /// The slot of a value, reading it.
+    /// Returns the slot of a value, for reading.
     fn read(&mut self, operand: &Operand, at: At) -> Result<Slot> {
         match operand.value {
             Value::Slot(slot) if self.is_set(slot) => Ok(slot),
@@ -175,7 +176,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// One level deeper: within a call, statement or expression.
+    /// Enters one level: a call, statement or expression.
     fn deeper<T>(&mut self, at: At, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.count_step(at)?;
         if self.depth >= MAX_CALL_DEPTH {
@@ -187,7 +188,8 @@ impl Checker<'_> {
         result
     }
 
-    /// A calculation: now if all is known, else as a step. `width` as in [`Op::apply`].
+    /// Makes an operation. If all operands are known, it is calculated now. Otherwise it becomes a step. `width`
+    /// is as in [`Op::apply`].
     fn calculate(
         &mut self,
         (op, width, immediate): (Op, u32, u32),
@@ -218,7 +220,8 @@ impl Checker<'_> {
         Ok(Operand { ty, value: Value::Slot(result) })
     }
 
-    /// Moves a value into a variable's slot: by giving the slot to the step that made it, if that was the last one.
+    /// Moves a value into a variable's slot. If the last step made the value, that step gets the slot as its
+    /// result.
     fn store(&mut self, operand: &Operand, slot: Slot, at: At) -> Result<()> {
         let from = self.read(operand, at)?;
         self.mark_set(slot);

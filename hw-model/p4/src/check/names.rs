@@ -1,4 +1,4 @@
-//! Declares names, and finds what they stand for.
+//! Declares names and finds their symbols.
 
 use super::Checker;
 use super::scope::{Scope, Symbol};
@@ -7,8 +7,8 @@ use crate::error::{At, ErrorKind, Result, fail};
 use crate::syntax::Name;
 
 impl<'p> Checker<'p> {
-    /// Finds a name, and when it was declared. What is being put in place sees the scopes around it as they were when
-    /// it was declared.
+    /// Finds the symbol of a name, and when it was declared. Inlined actions and controls see the scopes around
+    /// them as they were at their own declaration.
     pub(super) fn find(&self, name: &str, at: At) -> Result<(usize, Symbol<'p>)> {
         for (level, scope) in self.locals.iter().enumerate().rev() {
             if let Some((declared, symbol)) = scope.get(name)
@@ -40,7 +40,8 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// Does something with the scopes that a declaration saw: the first `levels` local ones, as of `declared`.
+    /// Runs a function with the scopes that a declaration saw: the first `levels` local ones, at the time
+    /// `declared`.
     pub(super) fn within<T>(
         &mut self,
         levels: usize,

@@ -1,4 +1,4 @@
-//! Numbers that are known when the program is compiled.
+//! Numbers that are known at compile time.
 
 use super::Checker;
 use super::types::{Operand, Type, Value};
@@ -7,8 +7,8 @@ use crate::ir::{mask, signed};
 use crate::syntax::{BinaryOperator as Op, Expression};
 
 impl<'p> Checker<'p> {
-    /// A number with the type that is asked of it. What does not fit is refused: the standard would cut it, with a
-    /// warning.
+    /// Returns a number with the required type. A number that does not fit is an error here. The standard would
+    /// truncate it with a warning.
     pub(super) fn fit(&self, value: i128, ty: Type, at: At) -> Result<Operand> {
         let fits = match ty {
             Type::Bit(width) => value >= 0 && value as u128 <= mask(width),
@@ -28,7 +28,7 @@ impl<'p> Checker<'p> {
         Ok(Operand { ty, value: Value::Known(value as u128 & mask(ty.width())) })
     }
 
-    /// A value known when compiled, of a type.
+    /// Returns a value of a type that is known at compile time.
     pub(super) fn known(&mut self, expression: &'p Expression<'p>, ty: Type) -> Result<Operand> {
         let operand = self.expression_of(expression, ty)?;
         match operand.value {
@@ -37,7 +37,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// The bits of [`Self::known`].
+    /// Returns the bits of [`Self::known`].
     pub(super) fn known_bits(&mut self, expression: &'p Expression<'p>, ty: Type) -> Result<u128> {
         match self.known(expression, ty)?.value {
             Value::Known(value) => Ok(value),
@@ -45,7 +45,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// A number of any type, known when compiled.
+    /// Returns a number of any type that is known at compile time.
     pub(super) fn known_number(&mut self, expression: &'p Expression<'p>) -> Result<i128> {
         let operand = self.expression(expression)?;
         match self.number_of(&operand) {
@@ -54,7 +54,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// The number that an operand is, if it is known.
+    /// Returns the number of an operand, if it is known.
     pub(super) fn number_of(&self, operand: &Operand) -> Option<i128> {
         match (operand.ty, operand.value) {
             (_, Value::Integer(value)) => Some(value),
@@ -64,7 +64,7 @@ impl<'p> Checker<'p> {
         }
     }
 
-    /// Calculates with numbers without a width.
+    /// Calculates an operation on numbers without a width.
     pub(super) fn integers(&self, operator: Op, left: i128, right: i128, at: At) -> Result<Operand> {
         let truth = |value: bool| Ok(Operand { ty: Type::Bool, value: Value::Known(value.into()) });
         let is_shift = matches!(operator, Op::ShiftLeft | Op::ShiftRight);

@@ -1,4 +1,4 @@
-//! Names and what they stand for.
+//! Names and their symbols.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ pub(super) enum Symbol<'p> {
     Constant(Operand),
     Type(Type),
     Variable(Place),
-    /// An action, and how many local scopes it sees.
+    /// An action, and the number of local scopes that it sees.
     Action(&'p Action<'p>, usize),
     /// An index of [`Checker::live_tables`](super::Checker::live_tables).
     Table(usize),
@@ -24,10 +24,10 @@ pub(super) enum Symbol<'p> {
     Instance(usize),
 }
 
-/// Symbols and when each was declared.
+/// Symbols, and the time of each declaration.
 pub(super) type Scope<'p> = HashMap<&'p str, (usize, Symbol<'p>)>;
 
-/// A table of a control that is being put in place.
+/// A table of a control that is being inlined.
 #[derive(Clone, Debug)]
 pub(super) struct LiveTable<'p> {
     pub(super) table: &'p Table<'p>,
@@ -35,7 +35,7 @@ pub(super) struct LiveTable<'p> {
     /// Its number in the program.
     pub(super) number: u16,
     pub(super) key_types: Vec<Type>,
-    /// Its actions, when each was declared, and how many local scopes it sees.
+    /// Its actions, the time of each declaration, and the number of local scopes that each sees.
     pub(super) actions: Vec<(&'p Action<'p>, usize, usize)>,
     pub(super) is_applied: bool,
 }

@@ -1,4 +1,4 @@
-//! Statements.
+//! Checks statements.
 
 use super::Checker;
 use super::scope::{Scope, Symbol};
@@ -8,7 +8,7 @@ use crate::ir::{Node, NodeKind, Op, Slot, Step};
 use crate::syntax::{Constant, Expression, Statement, Variable};
 
 impl<'p> Checker<'p> {
-    /// Statements in a scope of their own.
+    /// Checks statements in their own scope.
     pub(super) fn block(&mut self, statements: &'p [Statement<'p>]) -> Result<()> {
         self.locals.push(Scope::default());
         let result = statements.iter().try_for_each(|statement| self.statement(statement));
@@ -44,7 +44,7 @@ impl<'p> Checker<'p> {
     pub(super) fn variable(&mut self, variable: &'p Variable<'p>) -> Result<()> {
         let ty = self.resolve_kept(&variable.ty)?;
         let at = variable.name.at;
-        // The value does not see the name.
+        // The name is not visible in its own initial value.
         let value = match &variable.value {
             Some(value) => Some(self.expression_of(value, ty)?),
             None => None,
@@ -64,7 +64,7 @@ impl<'p> Checker<'p> {
         self.assign(place, value, target.at)
     }
 
-    /// A place that may be written.
+    /// Returns a place that may be written.
     pub(super) fn writable(&mut self, target: &'p Expression<'p>) -> Result<Place> {
         let place = self.place(target)?;
         if !place.is_writable {
@@ -108,7 +108,7 @@ impl<'p> Checker<'p> {
         let before = self.set.clone();
         let then = self.branch(Some(then))?;
         let after_then = core::mem::replace(&mut self.set, before);
-        // Slots that the first branch made are not set on the second.
+        // Slots that the first branch allocated are not set in the second branch.
         self.set.resize(after_then.len(), 0);
         let otherwise = self.branch(otherwise)?;
         self.set_on_both(&after_then);

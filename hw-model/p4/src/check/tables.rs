@@ -1,4 +1,4 @@
-//! Tables: key, actions, entries.
+//! Checks tables: key, actions and entries.
 
 use super::Checker;
 use super::scope::{LiveTable, Symbol};
@@ -9,7 +9,7 @@ use crate::limits::{MAX_ALL_ENTRIES, MAX_ENTRIES, MAX_TABLES, MAX_WIDTH};
 use crate::lookup::Lookup;
 use crate::syntax::{Action, ActionCall, Direction, Keyset, Table};
 
-/// Kinds and widths of a key's fields, and their types.
+/// The kinds and widths of a key's fields, and their types.
 type Key = (Vec<(MatchKind, u32)>, Vec<Type>);
 
 impl<'p> Checker<'p> {
@@ -103,7 +103,8 @@ impl<'p> Checker<'p> {
         Ok(())
     }
 
-    /// Kinds, widths and types of the key's fields. The steps that a field takes are made where the table is applied.
+    /// Returns the kinds, widths and types of the key's fields. The steps that calculate a field are made where
+    /// the table is applied.
     fn key(&mut self, table: &'p Table<'p>) -> Result<Key> {
         let (mut keys, mut types) = (Vec::new(), Vec::new());
         if table.keys.is_empty() {

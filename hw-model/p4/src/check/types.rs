@@ -1,11 +1,11 @@
-//! Types and values.
+//! Types and values of expressions.
 
 use crate::ir::Slot;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Bool,
-    /// A number without a width, known when compiled.
+    /// A number without a width, known at compile time.
     Integer,
     Bit(u32),
     Int(u32),
@@ -14,7 +14,7 @@ pub(super) enum Type {
 }
 
 impl Type {
-    /// Bits of a number or truth value.
+    /// Returns the bits of a number or `bool`.
     pub(super) const fn width(self) -> u32 {
         match self {
             Self::Bit(width) | Self::Int(width) => width,
@@ -37,9 +37,9 @@ pub(super) struct Structure<'p> {
     pub(super) name: &'p str,
     /// Name, type, and the first of its slots behind the structure's first.
     pub(super) fields: Vec<(&'p str, Type, usize)>,
-    /// Slots of all fields.
+    /// Number of slots of all fields.
     pub(super) slots: usize,
-    /// 1 without structures within.
+    /// Levels of nesting. 1 for a structure without structures in it.
     pub(super) depth: usize,
 }
 
@@ -52,19 +52,19 @@ pub(super) enum Value {
     Structure(Slot),
 }
 
-/// What an expression stands for.
+/// The value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Operand {
     pub(super) ty: Type,
     pub(super) value: Value,
 }
 
-/// Where a value can be kept.
+/// A place that holds a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) ty: Type,
     pub(super) slot: Slot,
     pub(super) is_writable: bool,
-    /// Upper and lower bit, if only these are meant; then `ty` is theirs.
+    /// Upper and lower bit if the place is a slice. Then `ty` is the type of the slice.
     pub(super) slice: Option<(u32, u32)>,
 }

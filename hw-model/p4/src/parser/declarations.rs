@@ -1,4 +1,4 @@
-//! Declarations: types, constants, externs, actions, controls, packages and instances.
+//! Parses declarations: types, constants, externs, actions, controls, packages and instances.
 
 use super::Parser;
 use crate::error::Result;
@@ -37,7 +37,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A name that is one of a type from here on.
+    /// Parses a name. From here on it is the name of a type.
     fn type_name(&mut self, expected: &'static str) -> Result<Name<'s>> {
         let name = self.name(expected)?;
         self.types.insert(name.text);

@@ -1,13 +1,13 @@
-//! Expressions and types.
+//! Parses expressions and types.
 
 use super::Parser;
 use crate::error::{ErrorKind, Result, fail};
 use crate::lexer::{Number, Token, number};
 use crate::syntax::{BinaryOperator as Op, Expression, ExpressionKind, TypeKind, TypeRef, UnaryOperator};
 
-/// Binds looser than every operator.
+/// The binding strength below every operator.
 const LOOSEST: u32 = 1;
-/// Binds as the prefix operators and casts do.
+/// The binding strength of prefix operators and casts.
 const PREFIX: u32 = 11;
 
 impl<'s> Parser<'s> {
@@ -19,7 +19,7 @@ impl<'s> Parser<'s> {
             self.expect(Token::Colon, "`:` between the two values of `?`")?;
             let no = self.binary(LOOSEST)?;
             if self.peek().token == Token::Question {
-                // Front ends differ in which `?` they take first.
+                // Front ends differ in how they group nested `?`.
                 let (what, instead) = ("a choice after `:`", "put it into parentheses");
                 return fail(self.peek().at, ErrorKind::Excluded { what, instead });
             }
@@ -32,8 +32,8 @@ impl<'s> Parser<'s> {
         Ok(expression)
     }
 
-    /// The operator ahead, its strength and its number of tokens. Strengths are those of the standard: `|`, `^` and
-    /// `&` bind tighter than comparisons.
+    /// Returns the next operator, its binding strength and its number of tokens. The strengths are those of the
+    /// standard: `|`, `^` and `&` bind tighter than comparisons.
     fn operator(&self) -> Result<Option<(Op, u32, usize)>> {
         let next = self.peek();
         let shift = |token: Token| {
@@ -146,7 +146,7 @@ impl<'s> Parser<'s> {
         Ok(expression)
     }
 
-    /// Arguments and the closing parenthesis.
+    /// Parses arguments and the closing parenthesis.
     pub(super) fn arguments(&mut self) -> Result<Vec<Expression<'s>>> {
         let mut arguments = Vec::new();
         if self.take(Token::CloseRound) {
@@ -183,7 +183,7 @@ impl<'s> Parser<'s> {
         Ok(Expression { at: next.at, kind })
     }
 
-    /// Whether a type begins there.
+    /// Returns true if a type begins at this token.
     pub(super) fn is_type(&self, distance: usize) -> bool {
         let word = self.ahead(distance);
         word.token == Token::Word
@@ -234,7 +234,7 @@ impl<'s> Parser<'s> {
         Ok(TypeRef { at: next.at, kind })
     }
 
-    /// A number, or an expression in parentheses.
+    /// Parses a width: a number, or an expression in parentheses.
     fn width(&mut self) -> Result<Expression<'s>> {
         match self.peek().token {
             Token::Number | Token::OpenRound => self.primary(),

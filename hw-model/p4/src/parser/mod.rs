@@ -1,7 +1,7 @@
-//! From tokens to syntax, by recursive descent after the standard's grammar.
+//! The parser: recursive descent after the standard's grammar.
 //!
-//! What the standard has and this subset lacks is refused by name, with what to write instead: loops, division,
-//! parsers, functions, `return`, `exit`, `switch`.
+//! Constructs of the standard that are not in this subset (loops, division, parsers, functions, `return`, `exit`,
+//! `switch`) give an error that names them and says what to write instead.
 
 mod declarations;
 mod expressions;
@@ -61,7 +61,7 @@ const RESERVED: [&str; 42] = [
     "void",
 ];
 
-/// P4 that is not of this subset, by the word it begins with.
+/// Constructs that are not in this subset: first word, name, and what to write instead.
 const EXCLUDED: [(&str, &str, &str); 17] = [
     ("for", "a loop", "write the steps one after the other; a program has a fixed size"),
     ("while", "a loop", "write the steps one after the other; a program has a fixed size"),
@@ -77,7 +77,7 @@ const EXCLUDED: [(&str, &str, &str); 17] = [
     ("header_union", "a header union", "declare a struct of the headers"),
     ("varbit", "a variable width", "use `bit<W>` of the largest width"),
     ("tuple", "a tuple", "declare a struct"),
-    ("string", "a text", "texts stand in annotations only"),
+    ("string", "a text", "use texts only in annotations"),
     ("value_set", "a value set", "use a table"),
     ("void", "a function", "declare an action with `out` parameters"),
 ];
@@ -86,11 +86,11 @@ pub(super) struct Parser<'s> {
     tokens: Vec<Placed<'s>>,
     next: usize,
     depth: u32,
-    /// Names of types: what tells a cast from a parenthesis.
+    /// Names of types. They distinguish a cast from an expression in parentheses.
     types: HashSet<&'s str>,
 }
 
-/// Reads a whole source.
+/// Parses a whole source.
 pub(super) fn parse(source: &str) -> Result<Vec<Declaration<'_>>> {
     let mut parser = Parser { tokens: tokens(source)?, next: 0, depth: 0, types: HashSet::new() };
     let mut declarations = Vec::new();
@@ -103,7 +103,7 @@ pub(super) fn parse(source: &str) -> Result<Vec<Declaration<'_>>> {
 }
 
 impl<'s> Parser<'s> {
-    /// A token ahead; behind the last there is always another [`Token::End`].
+    /// Returns a token ahead of the current one. After the last token it is always [`Token::End`].
     fn ahead(&self, distance: usize) -> Placed<'s> {
         let end = Placed { token: Token::End, text: "", at: 0 };
         self.tokens.get(self.next + distance).or(self.tokens.last()).copied().unwrap_or(end)
@@ -125,7 +125,7 @@ impl<'s> Parser<'s> {
         is_there
     }
 
-    /// Whether the next token is this word.
+    /// Returns true if the next token is this word.
     fn is_word(&self, word: &str) -> bool {
         let next = self.peek();
         next.token == Token::Word && next.text == word
@@ -173,7 +173,7 @@ impl<'s> Parser<'s> {
         Ok(Name { text: next.text, at: next.at })
     }
 
-    /// One level deeper, until [`Self::leave`].
+    /// Enters one level of nesting, until [`Self::leave`].
     fn enter(&mut self) -> Result<()> {
         self.depth += 1;
         if self.depth > MAX_DEPTH { fail(self.peek().at, ErrorKind::TooDeep) } else { Ok(()) }
@@ -183,7 +183,7 @@ impl<'s> Parser<'s> {
         self.depth -= levels;
     }
 
-    /// Annotations change nothing here.
+    /// Skips annotations. They have no effect in this subset.
     fn annotations(&mut self) -> Result<()> {
         while self.take(Token::At) {
             self.expect_annotation_name()?;

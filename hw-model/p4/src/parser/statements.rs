@@ -1,4 +1,4 @@
-//! Statements.
+//! Parses statements.
 
 use super::Parser;
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::lexer::Token;
 use crate::syntax::{Constant, ExpressionKind, Statement, Variable};
 
 impl<'s> Parser<'s> {
-    /// `{` statements `}`
+    /// Parses `{` statements `}`.
     pub(super) fn block(&mut self) -> Result<Vec<Statement<'s>>> {
         self.expect(Token::OpenCurly, "`{`")?;
         self.enter()?;

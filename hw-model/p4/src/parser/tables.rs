@@ -1,4 +1,4 @@
-//! Tables.
+//! Parses tables.
 
 use super::Parser;
 use crate::error::{ErrorKind, Result, fail};
@@ -98,7 +98,7 @@ impl<'s> Parser<'s> {
             let at = self.peek().at;
             if self.is_word("const") || self.is_word("priority") {
                 let what = "a property of a single entry";
-                let instead = "write `const entries`, in the order in which they are to match";
+                let instead = "write `const entries`, in the order of their priority";
                 return fail(at, ErrorKind::Excluded { what, instead });
             }
             let keys = self.keysets()?;
@@ -114,7 +114,7 @@ impl<'s> Parser<'s> {
         Ok(entries)
     }
 
-    /// One match, or several in parentheses. `(a) &&& m` and `(a, b)` begin alike.
+    /// Parses one match, or several in parentheses. `(a) &&& m` and `(a, b)` begin in the same way.
     fn keysets(&mut self) -> Result<Vec<Keyset<'s>>> {
         if self.peek().token != Token::OpenRound || !self.is_tuple() {
             return Ok(vec![self.keyset()?]);
@@ -130,7 +130,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Whether the parenthesis ahead holds matches: what stands behind it is the entry's colon.
+    /// Returns true if the next parenthesis contains matches. Then the entry's colon comes after it.
     fn is_tuple(&self) -> bool {
         let mut level = 0u32;
         for distance in 0.. {

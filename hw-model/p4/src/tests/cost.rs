@@ -1,4 +1,4 @@
-//! What the report says of programs that can be counted by hand.
+//! Tests the report with programs whose cost can be counted by hand.
 
 use super::{Program, source};
 use crate::{Operation, Report};
@@ -27,7 +27,7 @@ fn depth_is_the_longest_chain() {
     assert_eq!(report.operations_by_stage, [2, 1, 1]);
 }
 
-/// Both sides are calculated while the condition is; then one is selected.
+/// Both branches and the condition are calculated in parallel. Then one branch is selected.
 #[test]
 fn a_branch_is_a_selection() {
     let report = report("", "bit<8> c = a; if (a > b) { c = a + 1; } else { c = b - 1; } y = (bit<16>) c;");
@@ -58,7 +58,7 @@ fn a_table_is_a_lookup_and_a_selection_of_its_actions() {
     assert_eq!((table.entries, table.key_bits, table.match_bits, table.data_bits), (1, 16, 32, 9));
 }
 
-/// A register is written when the condition is known, not before.
+/// A register write waits until its condition is known.
 #[test]
 fn writes_wait_for_conditions() {
     let report = report("register<bit<8>>(4) cells;", "if (a > b) { cells.write(1, a); } y = 0;");

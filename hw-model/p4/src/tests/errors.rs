@@ -1,8 +1,8 @@
-//! Programs that are refused: where, and that the text says what to do.
+//! Tests programs with errors: the position, and that the message says what to do.
 
 use super::{PRELUDE, Program, source};
 
-/// The message for a program that is not accepted; its place lies within the source.
+/// Returns the error message for a program, and asserts that its position is within the source.
 fn refused(locals: &str, body: &str) -> String {
     let source = source("in bit<8> a, in int<8> s, out bit<8> y", locals, body);
     let error = Program::compile(&source).err().unwrap_or_else(|| panic!("accepted: {body}"));
@@ -33,15 +33,15 @@ fn loops_division_and_the_like_are_no_part_of_it() {
         ("switch (a) { 1: { y = 1; } }", "`switch`"),
     ] {
         let message = refused_body(body);
-        assert!(message.starts_with(&format!("{what} is no part of this subset: ")), "{body}: {message}");
+        assert!(message.starts_with(&format!("{what} is not part of this subset: ")), "{body}: {message}");
     }
     let enumeration = Program::compile("enum bit<2> e { A = 1 }").unwrap_err();
-    assert!(enumeration.to_string().contains("an enumeration is no part"), "{enumeration}");
+    assert!(enumeration.to_string().contains("an enumeration is not part"), "{enumeration}");
     let directive = Program::compile("#include <core.p4>").unwrap_err();
     assert!(directive.to_string().contains("preprocessor"), "{directive}");
 }
 
-/// Nothing can call itself: names are known after their declaration only.
+/// Recursion is impossible, because a name is known only after its declaration.
 #[test]
 fn recursion_has_no_name_to_call() {
     let itself = refused("action act() { act(); }", "y = 1;");
@@ -88,8 +88,8 @@ fn types_are_not_mixed() {
         ),
         ("y = a << -1;", "`<<` does not work on -1: it needs a distance of 0 or more"),
         ("y = ~1;", "`~` does not work on int: it needs bit<W> or int<W>"),
-        ("y = a[8:1];", "[8:1] is no slice of bit<8>: the upper bit comes first, and bits count from 0"),
-        ("y = a[1:2];", "[1:2] is no slice of bit<8>: the upper bit comes first, and bits count from 0"),
+        ("y = a[8:1];", "[8:1] is not a slice of bit<8>: write the upper bit first, and count bits from 0"),
+        ("y = a[1:2];", "[1:2] is not a slice of bit<8>: write the upper bit first, and count bits from 0"),
         ("bit<129> w; y = 1;", "129 is not a width: use 1 to 128 bits"),
         ("bit<0> w; y = 1;", "0 is not a width: use 1 to 128 bits"),
         ("bit<(a)> w; y = 1;", "this must be known when the program is compiled: use numbers and constants"),
@@ -104,11 +104,11 @@ fn types_are_not_mixed() {
 
 #[test]
 fn every_value_is_assigned_before_it_is_read() {
-    let read = "`v` may have no value here: assign it on every way to this line";
+    let read = "`v` may have no value here: assign it on every path to this line";
     assert_eq!(refused_body("bit<8> v; y = v;"), read);
     assert_eq!(refused_body("bit<8> v; if (a > 1) { v = 1; } y = v;"), read);
     assert_eq!(refused_body("bit<8> v; v[3:0] = 1; y = 1;"), read);
-    let out = "the `out` parameter `y` may have no value at the end: assign it on every way through";
+    let out = "the `out` parameter `y` may have no value at the end: assign it on every path";
     assert_eq!(refused_body("if (a > 1) { y = 1; }"), out);
     let table = "action one() { y = 1; } action two() { }
         table t { key = { a : exact; } actions = { one; two; } default_action = two(); }";
@@ -153,7 +153,7 @@ fn tables_make_sense() {
     assert!(entry("exact", "1 &&& 3 : set(1);").starts_with("an exact match is one value"));
     assert!(entry("exact", "1 : set(1); 1 : set(2);").starts_with("an entry above matches the same"));
     assert!(entry("exact", "(1, 2) : set(1);").starts_with("give one match for each field"));
-    assert!(entry("lpm", "1 &&& 0x81 : set(1);").starts_with("a prefix is"));
+    assert!(entry("lpm", "1 &&& 0x81 : set(1);").starts_with("an lpm match is"));
     assert!(entry("range", "3 .. 1 : set(1);").starts_with("a range is"));
     assert!(entry("ternary", "1 .. 3 : set(1);").starts_with("a ternary match is"));
     assert!(entry("exact", "300 : set(1);").starts_with("300 does not fit"));

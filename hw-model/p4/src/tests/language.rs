@@ -61,7 +61,7 @@ Engine(Test()) main;";
     assert_eq!(outputs, [12, 3, 77, 0xc3]);
 }
 
-/// Arguments are values: what the action does to the variable does not change its parameter.
+/// Arguments are passed by value: a change of the variable in the action does not change the parameter.
 #[test]
 fn parameters_are_copied_in_and_out() {
     let locals = "\
@@ -110,7 +110,7 @@ y = v;";
     }
 }
 
-/// A name means what it meant where the action was declared.
+/// A name in an action has the meaning that it had at the action's declaration.
 #[test]
 fn actions_see_the_scope_of_their_declaration() {
     let locals = "const bit<8> N = 1; action act(out bit<8> r) { r = N; }";

@@ -1,4 +1,4 @@
-//! The language by small programs.
+//! Tests the language with small programs.
 
 mod cost;
 mod errors;
@@ -9,7 +9,7 @@ mod tables;
 
 use super::{Machine, Program};
 
-/// What every program of these tests begins with.
+/// The start of every test program.
 const PRELUDE: &str = "\
 match_kind { exact, ternary, lpm, range }
 extern register<T> {
@@ -19,7 +19,7 @@ extern register<T> {
 }
 ";
 
-/// A program of one control.
+/// Returns the source of a program with one control.
 fn source(parameters: &str, locals: &str, body: &str) -> String {
     format!(
         "{PRELUDE}control Block({parameters});\npackage Engine(Block block);\n\
@@ -44,7 +44,7 @@ fn get(machine: &Machine, name: &str) -> u128 {
     machine.get(machine.program().field(name).expect("a field of that name"))
 }
 
-/// Sets inputs, runs once, reads the output `y`.
+/// Sets inputs, runs the machine once, and returns the output `y`.
 fn run(machine: &mut Machine, inputs: &[(&str, u128)]) -> u128 {
     for (name, value) in inputs {
         set(machine, name, *value);
@@ -53,7 +53,7 @@ fn run(machine: &mut Machine, inputs: &[(&str, u128)]) -> u128 {
     get(machine, "y")
 }
 
-/// The value of an expression over `a` and `b`, of 8 bits each.
+/// Returns the value of an expression over `a` and `b`, which have 8 bits each.
 fn value(ty: &str, expression: &str, a: u128, b: u128) -> u128 {
     let mut machine =
         machine(&format!("in bit<8> a, in bit<8> b, out {ty} y"), "", &format!("y = {expression};"));

@@ -1,17 +1,17 @@
-//! Every operator, width and sign against arithmetic that is written another way.
+//! Tests every operator, width and sign against an independent implementation of the arithmetic.
 
 use proptest::prelude::*;
 
 use super::{Machine, machine, run};
 
-/// Two values of a type with the operator between them.
+/// Returns a machine that applies an operator to two values of a type.
 fn binary(signed: bool, width: u32, operator: &str, result: &str) -> Machine {
     let ty = if signed { format!("int<{width}>") } else { format!("bit<{width}>") };
     let result = if result.is_empty() { &ty } else { result };
     machine(&format!("in {ty} a, in {ty} b, out {result} y"), "", &format!("y = a {operator} b;"))
 }
 
-/// The value as a number.
+/// Returns the value as a signed or unsigned number.
 fn number(value: u128, signed: bool, width: u32) -> i128 {
     let negative = signed && value >> (width - 1) & 1 == 1;
     if negative { value as i128 - (1 << width) } else { value as i128 }
@@ -41,7 +41,7 @@ fn expected(operator: &str, a: i128, b: i128, signed: bool, width: u32) -> i128 
 const ARITHMETIC: [&str; 8] = ["+", "-", "*", "&", "|", "^", "|+|", "|-|"];
 const COMPARISONS: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
 
-/// All pairs of 4 bits.
+/// Tests all pairs of 4-bit values.
 #[test]
 fn small_numbers_exhaustively() {
     for signed in [false, true] {
@@ -122,7 +122,7 @@ proptest! {
         prop_assert_eq!(run(&mut machine, &[("a", a), ("b", b)]), wanted as u128 & all);
     }
 
-    /// What is known when compiled is calculated as what is not.
+    /// A calculation at compile time gives the same result as at run time.
     #[test]
     fn constants_equal_variables(operator in prop::sample::select(ARITHMETIC.to_vec()), a: u8, b: u8) {
         let body = format!("bit<8> v = {a}; if (x == 1) {{ v = {a}; }} y = v {operator} 8w{b}; z = 8w{a} {operator} 8w{b};");

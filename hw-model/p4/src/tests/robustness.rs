@@ -1,10 +1,10 @@
-//! No source makes the compiler or a machine panic.
+//! Tests that no source makes the compiler or a machine panic.
 
 use proptest::prelude::*;
 
 use super::{Machine, PRELUDE, Program, source};
 
-/// A program with some of everything.
+/// Returns a program that uses most constructs.
 fn sample() -> String {
     let locals = "\
 const int SHIFT = 3;
@@ -47,7 +47,7 @@ fn the_sample_is_a_program() {
     assert!(compile_and_run(&sample()));
 }
 
-/// Words that a program is made of.
+/// Words of P4 programs.
 const WORDS: [&str; 70] = [
     "control",
     "apply",
@@ -142,7 +142,7 @@ proptest! {
         let _ = Program::compile(&format!("{PRELUDE}{words}"));
     }
 
-    /// The sample with words removed, doubled, swapped and replaced.
+    /// Compiles the sample with words removed, doubled, swapped and replaced.
     #[test]
     fn mutated_program(changes in prop::collection::vec((0usize..400, 0u8..4, prop::sample::select(WORDS.to_vec())), 1..6)) {
         let sample = sample();
@@ -185,7 +185,7 @@ fn deep_programs_are_refused() {
     }
 }
 
-/// Chains of calls, which no nesting of the source shows.
+/// Chains of calls are deep although the source is not nested.
 #[test]
 fn chains_of_calls_are_limited() {
     let actions: String = (1..10_000).map(|n| format!("action a{n}() {{ a{}(); }}\n", n - 1)).collect();

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{Machine, machine, run};
 use crate::{ChangeError, Match, MatchFault};
 
-/// A table of one key that sets `y`.
+/// Returns a machine with a table of one key that sets `y`.
 fn table(key: &str, width: u32, entries: &str) -> Machine {
     let locals = format!(
         "action set(bit<8> v) {{ y = v; }}
@@ -98,7 +98,7 @@ fn entries_come_and_go_at_run_time() {
     assert_eq!(all(&mut machine, [1, 2, 3]), [6, 6, 6]);
 }
 
-/// Instances have tables and registers of their own.
+/// Each instance has its own tables and registers.
 #[test]
 fn instances_are_named_by_their_path() {
     let source = "\
@@ -127,7 +127,7 @@ Engine(Test()) main;";
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Random prefixes against a search of all.
+    /// Compares lookups of random prefixes with a search of all entries.
     #[test]
     fn longest_prefix_is_found(prefixes in prop::collection::hash_map((any::<u8>(), 0u32..=8), any::<u8>(), 0..20)) {
         let mut machine = machine(

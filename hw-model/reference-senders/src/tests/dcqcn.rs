@@ -1,4 +1,4 @@
-//! The paper's state machines, by hand.
+//! The state machines of the DCQCN paper, checked with values computed by hand.
 
 use fabric_model::Span;
 
@@ -6,7 +6,7 @@ use crate::{CongestionPoint, Dcqcn, NotificationPoint, ReactionPoint, Red};
 
 use super::at;
 
-/// Gb/s, to a bit a second.
+/// The rate and the target in Gb/s, rounded to one bit per second.
 fn rates(point: &ReactionPoint) -> (f64, f64) {
     let giga = |rate: f64| rate.round() / 1e9;
     (giga(point.rate()), giga(point.target()))
@@ -21,7 +21,7 @@ fn cuts_and_recovers() {
     assert_eq!((rates(&point), point.alpha()), ((20.0, 40.0), 1.0), "alpha starts as 1: halved");
     point.on_notification(at(1));
     assert_eq!(rates(&point), (10.0, 20.0));
-    // Fast recovery: four times half of the way.
+    // Fast recovery: four steps, each half of the way.
     assert_eq!(point.timer(), Some(at(56)));
     let expected = [15.0, 17.5, 18.75, 19.375];
     for (step, rate) in (1..).zip(expected) {
@@ -30,7 +30,7 @@ fn cuts_and_recovers() {
     }
     let alpha = (255.0f64 / 256.0).powi(4);
     assert!((point.alpha() - alpha).abs() < 1e-12);
-    // The fifth time the stage has reached F: R_AI is added first. (20.04 + 19.375) / 2.
+    // At the fifth step the stage has reached F, so R_AI is added first: (20.04 + 19.375) / 2.
     point.on_timer(at(1 + 55 * 5));
     assert_eq!(rates(&point), (19.707_5, 20.04));
     // A cut by alpha / 2.

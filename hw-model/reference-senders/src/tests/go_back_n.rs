@@ -1,4 +1,4 @@
-//! Go-back-N, by hand.
+//! Go-back-N, checked with values computed by hand.
 
 use fabric_model::Span;
 
@@ -26,7 +26,7 @@ fn goes_back_on_a_negative_acknowledgment_and_on_a_timeout() {
     sender.on_ack(at(130), 6);
     assert_eq!(sender.timer(), None);
     sender.on_ack(at(131), 90);
-    assert_eq!(sent(&mut sender, 140)[0], (6, false), "what was never sent is not acknowledged");
+    assert_eq!(sent(&mut sender, 140)[0], (6, false), "an acknowledgment of a segment never sent is ignored");
 }
 
 #[test]

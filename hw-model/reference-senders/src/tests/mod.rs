@@ -1,4 +1,5 @@
-//! Examples worked by hand from the RFCs and the paper, and properties against slow oracles.
+//! Examples from the RFCs and the paper, worked by hand, and properties checked with slow reference
+//! implementations.
 
 mod dcqcn;
 mod go_back_n;
@@ -10,14 +11,14 @@ use fabric_model::{Span, Time};
 
 use super::TimeoutBounds;
 
-/// One second at first, then 200 ms to a minute.
+/// One second before the first measurement, then 200 ms to one minute.
 const TIMEOUT: TimeoutBounds = TimeoutBounds {
     initial: Span::from_millis(1_000),
     min: Span::from_millis(200),
     max: Span::from_millis(60_000),
 };
 
-/// Microseconds from the beginning.
+/// The time `micros` microseconds after the beginning.
 fn at(micros: u64) -> Time {
     Time::ZERO + Span::from_micros(micros)
 }

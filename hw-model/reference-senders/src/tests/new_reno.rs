@@ -1,4 +1,4 @@
-//! RFC 6582 and RFC 5681, by hand.
+//! RFC 6582 and RFC 5681, checked with values computed by hand.
 
 use fabric_model::{Span, Time};
 
@@ -8,7 +8,7 @@ use super::TIMEOUT;
 
 const SEGMENT: u64 = 1_000;
 
-/// A sender, and an instant that goes on a microsecond an event.
+/// A sender, and a clock that advances by one microsecond per acknowledgment.
 struct Session {
     sender: NewRenoSender,
     now: Time,
@@ -25,7 +25,7 @@ impl Session {
         Self { sender: NewRenoSender::new(config), now: Time::ZERO }
     }
 
-    /// The segments that are sent now; retransmissions are negative, less one.
+    /// Returns the segments that are sent now. A retransmission of segment n is shown as -n - 1.
     fn sent(&mut self) -> Vec<i64> {
         let now = self.now;
         let number = |sequence: u64| (sequence / SEGMENT) as i64;
@@ -34,13 +34,13 @@ impl Session {
             .collect()
     }
 
-    /// An acknowledgment of all before a segment.
+    /// Acknowledges all segments before `next`.
     fn ack(&mut self, next: u64) -> Option<LossEvent> {
         self.now = self.now + Span::from_micros(1);
         self.sender.on_ack(self.now, next * SEGMENT, Some(Span::from_micros(10)))
     }
 
-    /// Duplicates until `count` of them have come; what was sent on each.
+    /// Sends `count` duplicate acknowledgments. Returns the segments sent after each.
     fn duplicates(&mut self, next: u64, count: usize) -> Vec<Vec<i64>> {
         let mut sent = vec![];
         for _ in 0..count {
@@ -50,13 +50,13 @@ impl Session {
         sent
     }
 
-    /// cwnd and ssthresh in segments.
+    /// Returns cwnd and ssthresh in segments.
     fn windows(&self) -> (u64, u64) {
         (self.sender.cwnd() / SEGMENT, self.sender.ssthresh() / SEGMENT)
     }
 }
 
-/// Two losses in one window: segments 1 and 4 of 0 to 9.
+/// Two losses in one window: segments 1 and 4 of segments 0 to 9.
 #[test]
 fn two_losses_in_a_window() {
     let mut session = Session::new(8);
@@ -65,30 +65,32 @@ fn two_losses_in_a_window() {
     assert_eq!((session.sent(), session.windows().0), (vec![8, 9], 9), "slow start");
     // RFC 3042: segments 2 and 3 have arrived.
     assert_eq!(session.duplicates(1, 2), [[10], [11]]);
-    // Nine in flight, and two by limited transmit that do not count: half of 9 segments, whole ones: 4.
+    // Nine segments are in flight. Two more were sent by limited transmit and do not count. Half of 9 is 4 whole
+    // segments.
     assert_eq!(session.ack(1), Some(LossEvent::FastRetransmit));
     assert_eq!(session.windows(), (4 + 3, 4));
     assert_eq!(session.sent(), [-2], "segment 1");
-    // Six more, of 6 to 11: cwnd is 13, and 1 + 13 lets 12 and 13 out.
+    // Six more duplicates, caused by segments 6 to 11: cwnd is 13, and 1 + 13 allows segments 12 and 13.
     assert_eq!(session.duplicates(1, 6), [vec![], vec![], vec![], vec![], vec![12], vec![13]]);
-    // The retransmission has arrived: a partial acknowledgment of 3 segments. 13 - 3 + 1.
+    // The retransmission has arrived and causes a partial acknowledgment of 3 segments: 13 - 3 + 1.
     session.ack(4);
     assert_eq!(session.windows(), (11, 4));
-    assert_eq!(session.sent(), [-5, 14], "segment 4, and what the window allows");
-    assert_eq!(session.duplicates(4, 2), [[15], [16]], "of 12 and 13");
+    assert_eq!(session.sent(), [-5, 14], "segment 4, and the segment that the window allows");
+    assert_eq!(session.duplicates(4, 2), [[15], [16]], "duplicates caused by 12 and 13");
     assert!(session.sender.in_fast_recovery());
-    // All up to 13: full. Three are in flight, and min(4, 3 + 1) is 4.
+    // A full acknowledgment, of all segments up to 13. Three are in flight, and min(4, 3 + 1) is 4.
     session.ack(14);
     assert_eq!((session.windows(), session.sender.in_fast_recovery()), ((4, 4), false));
     assert_eq!(session.sent(), [17]);
-    // Congestion avoidance: four segments acknowledged make a fifth.
+    // Congestion avoidance: after four acknowledged segments the window grows to five.
     session.ack(16);
     assert_eq!(session.windows(), (4, 4));
     session.ack(18);
     assert_eq!(session.windows(), (5, 4));
 }
 
-/// RFC 6582, 3.2, step 2: duplicates that cover no more than "recover" start nothing, here behind a timeout.
+/// RFC 6582, 3.2, step 2: duplicates that cover no more than "recover" do not start a fast retransmit. Here they
+/// come after a timeout.
 #[test]
 fn a_timeout_and_duplicates_behind_it() {
     let mut session = Session::new(4);
@@ -100,11 +102,11 @@ fn a_timeout_and_duplicates_behind_it() {
     assert_eq!(session.sender.on_timer(session.now), None, "too early");
     session.now = due;
     assert_eq!(session.sender.on_timer(due), Some(LossEvent::Timeout));
-    // Five in flight: half is 2.
+    // Five segments are in flight: half is 2.
     assert_eq!(session.windows(), (1, 2));
     assert_eq!(session.sent(), [-3], "segment 2");
     assert_eq!(session.sender.timer(), Some(due + Span::from_millis(400)));
-    // Again: ssthresh is held constant (RFC 5681, 3.1).
+    // A second timeout of the same segment: ssthresh is held constant (RFC 5681, 3.1).
     session.now = due + Span::from_millis(400);
     session.sender.on_timer(session.now);
     assert_eq!((session.windows(), session.sent()), ((1, 2), vec![-3]));
@@ -114,7 +116,8 @@ fn a_timeout_and_duplicates_behind_it() {
     assert_eq!(sent, [vec![-6], vec![-7], vec![], vec![]], "limited transmit, no fast retransmit");
     session.ack(7);
     assert_eq!(session.sent(), [7, 8, 9]);
-    // Now they cover more than "recover", which is 6: but the acknowledgment must be behind it.
+    // "Recover" is 6. The acknowledgment must cover more than that, so the duplicates of 8 start a fast
+    // retransmit.
     session.ack(8);
     session.sent();
     session.duplicates(8, 2);
@@ -129,8 +132,8 @@ fn the_timer_runs_while_something_is_in_flight() {
     assert_eq!(session.sender.timer(), Some(Time::ZERO + Span::from_millis(1_000)));
     session.ack(2);
     assert_eq!(session.sender.timer(), None);
-    assert_eq!(session.ack(1), None, "old");
-    assert_eq!(session.ack(50), None, "of what was never sent");
+    assert_eq!(session.ack(1), None, "an old acknowledgment");
+    assert_eq!(session.ack(50), None, "an acknowledgment of data never sent");
     assert_eq!(session.sender.unacknowledged(), 2 * SEGMENT);
 }
 

@@ -1,4 +1,4 @@
-//! RFC 5681, 4.2, and RFC 7323, 4.3.
+//! The receiver: RFC 5681, 4.2, and RFC 7323, 4.3.
 
 use std::collections::BTreeSet;
 
@@ -34,19 +34,19 @@ fn out_of_order_and_filling_are_acknowledged_at_once() {
     assert_eq!(
         receiver.on_segment(at(1), 2, 12),
         Some(TcpAck { next: 1, echo: 10 }),
-        "with what was delayed"
+        "acknowledges the delayed segment too"
     );
     assert_eq!(receiver.on_segment(at(2), 4, 14), Some(TcpAck { next: 1, echo: 10 }));
     assert_eq!(receiver.on_segment(at(3), 1, 15), Some(TcpAck { next: 3, echo: 15 }));
     assert_eq!(receiver.on_segment(at(4), 3, 16), Some(TcpAck { next: 5, echo: 16 }));
     assert_eq!(receiver.on_segment(at(5), 3, 17), Some(TcpAck { next: 5, echo: 17 }), "a duplicate");
     assert_eq!((receiver.delivered(), receiver.duplicates()), (5, 1));
-    assert_eq!(receiver.on_segment(at(6), 133, 18).map(|ack| ack.next), Some(5), "no room for it");
+    assert_eq!(receiver.on_segment(at(6), 133, 18).map(|ack| ack.next), Some(5), "beyond the window");
     assert_eq!(receiver.delivered(), 5);
 }
 
 proptest! {
-    /// Whatever arrives in whatever order: the acknowledgment is the first segment that is missing.
+    /// For segments in any order, the acknowledgment is the first segment that is missing.
     #[test]
     fn the_first_missing_segment(segments in prop::collection::vec(0u64..60, 1..200)) {
         let mut receiver = TcpReceiver::new(None, 128);

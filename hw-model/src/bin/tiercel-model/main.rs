@@ -1,4 +1,4 @@
-//! `tiercel-model`, reached as `tiercel model`: the hardware model at the command line.
+//! The command line of the hardware models: `tiercel-model`, started as `tiercel model`.
 
 mod output;
 mod replay;
@@ -18,9 +18,9 @@ use model_experiment::{Named, Options, SEED};
 use output::{prepare, tell};
 
 /// How long all experiments take.
-const ALL_TAKE: &str = "which take some 12 minutes on two cores";
+const ALL_TAKE: &str = "which take about 12 minutes on two cores";
 
-/// The network card in cycles: experiments with the hardware model.
+/// Run experiments with the hardware models: network cards, simulated in cycles.
 #[derive(Debug, Parser)]
 #[command(
     name = "tiercel model",
@@ -40,18 +40,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make experiments and say what is promised of them, and whether it was kept.
+    /// Run experiments. Each reports what it promises and whether the promise was kept.
     #[command(after_help = "\
 Examples:
-  tiercel model experiment                         what there is
+  tiercel model experiment                         list the experiments
   tiercel model experiment tonic-hardware
   tiercel model experiment --all --out target/model
   tiercel model experiment tonic-rate-limiter --json | jq .experiments[0].details
 
 Exit codes:
-  0 every promise was kept  1 one was not, or an experiment could not be made  2 wrong usage")]
+  0 every promise was kept  1 a promise was not kept, or an experiment failed  2 wrong usage")]
     Experiment(Experiments),
-    /// Replay a trace of the real datapath in the blocks of the card: the same decisions, and what they take in cycles.
+    /// Replay a trace of the real datapath in the blocks of the card: compare the decisions and count the cycles.
     #[command(after_help = "\
 Examples:
   tiercel trace --out run.trace --runs 1000000
@@ -59,29 +59,30 @@ Examples:
   tiercel model replay run.trace --rate 400Gbps --out target/replay --json
 
 Exit codes:
-  0 nothing differs and the card keeps up  1 something differs, the card does not keep up, or the trace cannot be read
+  0 nothing differs and the card keeps up
+  1 a decision differs, the card does not keep up, or the trace cannot be read
   2 wrong usage")]
     Replay(replay::Replay),
 }
 
 #[derive(Debug, Args)]
 struct Experiments {
-    /// Which ones; without a name they are listed.
+    /// Experiments to run. Without a name, the experiments are listed.
     #[arg(value_name = "NAME", value_parser = named)]
     names: Vec<&'static Named>,
-    /// All there are: some 12 minutes on two cores.
+    /// Run all experiments. This takes about 12 minutes on two cores.
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Also write report.html and the pictures there.
+    /// Also write report.html and the plots to this directory.
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     #[arg(long, default_value_t = SEED)]
     seed: u64,
-    /// Simulate at most this long in one run, in simulated microseconds: to look at a long run's beginning.
+    /// End each run at this simulated time, in microseconds. Use it to see only the beginning of a long run.
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
@@ -89,7 +90,7 @@ struct Experiments {
 fn named(name: &str) -> Result<&'static Named, String> {
     experiments::find(name).ok_or_else(|| {
         let known: Vec<_> = experiments::all().map(|named| named.name).collect();
-        format!("there is no such experiment; there are {}", known.join(", "))
+        format!("there is no such experiment: choose from {}", known.join(", "))
     })
 }
 
@@ -101,7 +102,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // A reader that has seen enough is no error.
+        // The reader of the output closed the pipe. That is not an error.
         Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_closed) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -114,7 +115,7 @@ fn is_closed(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
 
-/// False when a promise was not kept, which the tables then say.
+/// Runs the `experiment` command. Returns false if a promise was not kept; the printed tables say which.
 fn experiment(arguments: &Experiments) -> Result<bool> {
     let names = if arguments.all { experiments::all().collect() } else { arguments.names.clone() };
     if names.is_empty() {
@@ -125,9 +126,9 @@ fn experiment(arguments: &Experiments) -> Result<bool> {
     prepare(directory)?;
     if arguments.all {
         let what = if arguments.json {
-            "JSON of all comes at the end"
+            "the JSON of all is printed at the end"
         } else {
-            "each result comes when it is there"
+            "each result is printed when it is ready"
         };
         eprintln!("{} experiments, {ALL_TAKE}; {what}", names.len());
     }
@@ -145,7 +146,7 @@ fn experiment(arguments: &Experiments) -> Result<bool> {
         eprintln!("{} ({} of {of}): {kept}, {:.0} s", named.name, number + 1, since.elapsed().as_secs_f64());
         report.experiments.extend(made.experiments);
         if let Some(directory) = directory {
-            // What is there stays, whatever becomes of the rest.
+            // Write after each experiment, so that its results remain if a later experiment fails.
             report.write(directory)?;
         }
     }
@@ -153,7 +154,7 @@ fn experiment(arguments: &Experiments) -> Result<bool> {
         return tell(&report, true, None);
     }
     if let Some(directory) = directory {
-        writeln!(io::stdout(), "\n{} shows the course of each.", directory.join("report.html").display())?;
+        writeln!(io::stdout(), "\n{} shows the tables and plots.", directory.join("report.html").display())?;
     }
     Ok(report.holds())
 }
@@ -176,7 +177,7 @@ fn list(output: &mut impl Write, json: bool) -> Result<()> {
 
 fn make(named: &Named, options: &Options) -> Result<lab_report::Experiment> {
     let style = ProgressStyle::with_template("{msg:<28} {wide_bar} {pos:>4}/{len:<4} {eta:>4}")?;
-    // Drawn on the standard error stream, and not at all when that is no terminal.
+    // The bar is drawn on the standard error stream. It is not drawn if that is not a terminal.
     let bar = ProgressBar::new(1).with_style(style).with_message(named.name);
     let made = (named.run)(options, &mut |done, all| {
         bar.set_length(all as u64);
@@ -185,7 +186,7 @@ fn make(named: &Named, options: &Options) -> Result<lab_report::Experiment> {
     bar.finish_and_clear();
     let made = made.with_context(|| format!("experiment {}", named.name))?;
     if made.name != named.name {
-        bail!("experiment {} calls itself {}", named.name, made.name);
+        bail!("experiment {} reports under another name: {}", named.name, made.name);
     }
     Ok(made)
 }

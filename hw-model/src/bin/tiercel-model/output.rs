@@ -1,4 +1,4 @@
-//! Where results go: the standard output, and a directory if one is named.
+//! Output of results: to the standard output, and to a directory if the user names one.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use lab_report::Report;
 
-/// Makes the directory before the work, so that none is lost for a misspelt path.
+/// Creates the directory before the experiments run, so that a wrong path fails early and no work is lost.
 pub(crate) fn prepare(directory: Option<&Path>) -> Result<()> {
     let Some(directory) = directory else { return Ok(()) };
     std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))
+        .with_context(|| format!("cannot create the directory {}", directory.display()))
 }
 
-/// Prints the report, and writes its page and pictures into the directory; false when a promise was not kept.
+/// Prints the report, and writes its page and plots into the directory. Returns false if a promise was not kept.
 pub(crate) fn tell(report: &Report, json: bool, directory: Option<&Path>) -> Result<bool> {
     let mut output = io::stdout().lock();
     if json {
@@ -25,7 +25,7 @@ pub(crate) fn tell(report: &Report, json: bool, directory: Option<&Path>) -> Res
     if let Some(directory) = directory {
         let page = report.write(directory)?;
         if !json {
-            writeln!(output, "\n{} and the plots beside it show the course of each.", page.display())?;
+            writeln!(output, "\n{} and the plots in its directory show the results.", page.display())?;
         }
     }
     Ok(report.holds())

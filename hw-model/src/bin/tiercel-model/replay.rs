@@ -1,4 +1,4 @@
-//! `tiercel model replay`.
+//! The command `tiercel model replay`.
 
 use std::path::PathBuf;
 
@@ -12,38 +12,39 @@ use trace_replay::Request;
 
 use crate::output;
 
-/// `replay`.
+/// The arguments of `replay`.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// The trace, as `tiercel trace` took it.
+    /// The trace, as written by `tiercel trace`.
     trace: PathBuf,
-    /// Clock of the card.
+    /// Clock frequency of the card.
     #[arg(long, value_name = "FREQUENCY", default_value = "1GHz", value_parser = period)]
     clock: Period,
-    /// Rate of its lines, in and out.
+    /// Line rate of the card, in each direction.
     #[arg(long, value_name = "RATE", default_value = "200Gbps")]
     rate: Rate,
-    /// Connections that the card's cache holds.
+    /// Number of connections that the card's cache holds.
     #[arg(long, value_name = "N")]
     cache: Option<u32>,
-    /// Only the first events in cycles; the decisions of all are compared.
+    /// Simulate only the first N events in cycles. The decisions of all events are compared.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Also write report.html and the pictures there.
+    /// Also write report.html and the plots to this directory.
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
 
-/// A clock's, picoseconds.
+/// The period of a clock, in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Period(u64);
 
-/// The period of a frequency such as `1GHz` or `312.5MHz`.
+/// Returns the period of a frequency such as `1GHz` or `312.5MHz`.
 fn period(text: &str) -> Result<Period, String> {
-    let says = || format!("\"{text}\" is no frequency of 1 MHz to 1 THz: write it like 1GHz or 312.5MHz");
+    let says =
+        || format!("\"{text}\" is not a frequency from 1 MHz to 1 THz: write it like 1GHz or 312.5MHz");
     let (number, scale) = match (text.strip_suffix("GHz"), text.strip_suffix("MHz")) {
         (Some(number), _) => (number, 1000.0),
         (_, Some(number)) => (number, 1.0),
@@ -55,12 +56,14 @@ fn period(text: &str) -> Result<Period, String> {
     }
     let picoseconds = 1_000_000.0 / megahertz;
     if (picoseconds - picoseconds.round()).abs() > 1e-6 * picoseconds {
-        return Err(format!("a cycle of {text} is no whole number of picoseconds: take one near it that is"));
+        return Err(format!(
+            "the period of {text} is not a whole number of picoseconds: choose another frequency"
+        ));
     }
     Ok(Period(picoseconds.round() as u64))
 }
 
-/// False when something that was promised does not hold, which the tables then say.
+/// Runs the `replay` command. Returns false if a promise does not hold; the printed tables say which.
 pub(crate) fn replay(arguments: &Replay) -> Result<bool> {
     output::prepare(arguments.out.as_deref())?;
     let mut parameters =

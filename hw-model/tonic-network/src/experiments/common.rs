@@ -1,4 +1,4 @@
-//! What the experiments have in common.
+//! Common parts of the experiments.
 
 use fabric_model::{Rate, Span};
 use lab_report::{Case, Experiment};
@@ -9,22 +9,25 @@ use crate::drops::DropPattern;
 use crate::scenario::{ACK_DELAY, BUFFER, Outcome, SEGMENT, Scenario, TCP_WINDOW};
 use crate::sender::SenderLog;
 
-/// The experiments' names, and what each answers.
+/// The names of the experiments, and the question of each.
 pub(super) const LIST: [(&str, &str); 6] = [
-    ("tonic-new-reno", "Does Tonic's NewReno lose and recover as the RFCs' does?"),
-    ("tonic-new-reno-flows", "Do 200 NewReno flows on Tonics share a link as with the RFCs' sender?"),
-    ("tonic-new-reno-ns3", "Does NewReno on Tonic behave as in ns-3?"),
-    ("tonic-dcqcn", "Do two DCQCN flows on Tonics take the rates of the paper's reaction point?"),
+    ("tonic-new-reno", "Does Tonic's NewReno detect and repair losses like a sender written from the RFCs?"),
+    (
+        "tonic-new-reno-flows",
+        "Do 200 NewReno flows on Tonics share a link like senders written from the RFCs?",
+    ),
+    ("tonic-new-reno-ns3", "Does NewReno on Tonic behave like NewReno in ns-3?"),
+    ("tonic-dcqcn", "Do two DCQCN flows on Tonics get the rates of the paper's reaction point?"),
     ("tonic-dcqcn-flows", "How evenly do 200 DCQCN flows on Tonics share a link?"),
-    ("tonic-network-delivery", "Does every protocol deliver every segment over a bad fabric?"),
+    ("tonic-network-delivery", "Does every protocol deliver every segment over an impaired fabric?"),
 ];
 
-/// The time to simulate: what the question needs, or less if the options say so.
+/// Returns the time to simulate: the time that the question needs, or less if the options say so.
 pub(super) fn time(options: &Options, needed: Span) -> Span {
     options.limit_us.map_or(needed, |limit| needed.min(Span::from_micros(limit)))
 }
 
-/// The settings of section 6.2.1: 10 Gb/s and 10 us.
+/// Returns the settings of section 6.2.1: 10 Gb/s and 10 us.
 pub(super) fn tcp(hosts: u16, flows: u16, seed: u64) -> Scenario {
     Scenario {
         hosts,
@@ -44,7 +47,7 @@ pub(super) fn tcp(hosts: u16, flows: u16, seed: u64) -> Scenario {
     }
 }
 
-/// An experiment of the list without results yet.
+/// Returns an experiment of the list, without results yet.
 pub(super) fn experiment(name: &str, scenario: &Scenario, time: Span, description: &str) -> Experiment {
     let listed = LIST.iter().find(|(listed, _)| *listed == name);
     let (name, title) = *listed.expect("it is in the list");
@@ -62,13 +65,13 @@ pub(super) fn experiment(name: &str, scenario: &Scenario, time: Span, descriptio
     Experiment { settings: settings.into(), ..Experiment::in_cycles(name, title, description, scenario.seed) }
 }
 
-/// What TCP adds to the settings.
+/// Adds the settings of TCP.
 pub(super) fn tcp_settings(experiment: &mut Experiment) {
     experiment.settings.insert("window at most", format!("{TCP_WINDOW} segments"));
     experiment.settings.insert("acknowledgments", format!("every second segment, or after {ACK_DELAY}"));
 }
 
-/// The numbers of runs' flows taken together, Mb/s.
+/// Returns the numbers of the flows of all runs together. Throughputs are in Mb/s.
 pub(super) fn case(name: impl Into<String>, outcomes: &[Outcome]) -> Case {
     let rates: Vec<_> = outcomes.iter().flat_map(Outcome::megabits).collect();
     let mean = lab_report::mean(rates.iter().copied());
@@ -93,7 +96,7 @@ pub(super) fn case(name: impl Into<String>, outcomes: &[Outcome]) -> Case {
         .with("cycles computed", all(|outcome| outcome.cycles) / 1e6, "million")
 }
 
-/// The part of values up to each of them.
+/// Returns the distribution function of values: for each value, the fraction of values up to it.
 pub(super) fn distribution(values: &[f64]) -> Vec<[f64; 2]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -101,7 +104,7 @@ pub(super) fn distribution(values: &[f64]) -> Vec<[f64; 2]> {
     sorted.iter().enumerate().map(|(rank, value)| [*value, (rank + 1) as f64 / count]).collect()
 }
 
-/// What each host's log has by flow, for every flow of the runs.
+/// Returns a count per flow from the hosts' logs, for every flow of the runs.
 pub(super) fn by_flow(outcomes: &[Outcome], counts: fn(&SenderLog) -> &[u64]) -> Vec<f64> {
     let logs = outcomes.iter().flat_map(|outcome| &outcome.logs);
     logs.flat_map(counts).map(|count| *count as f64).collect()

@@ -1,8 +1,9 @@
-//! How far two runs are from one another.
+//! Distances between two runs.
 
 use fabric_model::{Span, Time};
 
-/// The largest distance between the distribution functions of two samples; 1 if one of them is empty.
+/// Returns the largest distance between the distribution functions of two samples. Returns 1 if one of them is
+/// empty.
 #[must_use]
 pub fn kolmogorov_smirnov(a: &[f64], b: &[f64]) -> f64 {
     if a.is_empty() || b.is_empty() {
@@ -20,8 +21,8 @@ pub fn kolmogorov_smirnov(a: &[f64], b: &[f64]) -> f64 {
     a.iter().chain(&b).map(|value| (below(&a, *value) - below(&b, *value)).abs()).fold(0.0, f64::max)
 }
 
-/// A line that keeps its value from each point to the next, as its mean in each of the bins that fit in between zero
-/// and `end`. Before the first point it has the value `first`.
+/// Returns the mean of a step function in each of the bins that fit between zero and `end`. The function keeps its
+/// value from each point to the next. Before the first point its value is `first`.
 #[must_use]
 pub fn binned_mean(points: &[(Time, f64)], first: f64, bin: Span, end: Time) -> Vec<f64> {
     let mut bins = vec![];
@@ -40,7 +41,8 @@ pub fn binned_mean(points: &[(Time, f64)], first: f64, bin: Span, end: Time) -> 
     bins
 }
 
-/// The root of the mean of the squared differences; as many as the shorter one has; none of nothing.
+/// Returns the root mean square of the differences, over the length of the shorter slice. Returns `None` if a
+/// slice is empty.
 #[must_use]
 pub fn root_mean_square(a: &[f64], b: &[f64]) -> Option<f64> {
     lab_report::mean(a.iter().zip(b).map(|(a, b)| (a - b).powi(2))).map(f64::sqrt)

@@ -1,4 +1,4 @@
-//! DCQCN: two flows that come to one rate (section 6.2.2, figure 4).
+//! DCQCN: two flows that converge to one rate (section 6.2.2, figure 4).
 
 use std::slice;
 
@@ -17,7 +17,8 @@ use super::dcqcn_setting::{NUDGE, SHARE, distance, line, scenario, settings, tra
 
 const STEPS: u64 = 50;
 
-/// R_C of the reference's reaction point, told what the watched flow of a log was told and sent, at the same instants.
+/// Returns R_C of the reference's reaction point when it gets the notifications and transmissions of the log's
+/// watched flow at the same times.
 #[must_use]
 pub fn replayed(parameters: Dcqcn, log: &SenderLog) -> Vec<(Time, f64)> {
     let mut point = ReactionPoint::new(parameters);
@@ -42,7 +43,7 @@ pub fn replayed(parameters: Dcqcn, log: &SenderLog) -> Vec<(Time, f64)> {
     rates
 }
 
-/// Two hosts, a flow each.
+/// Runs the experiment: two hosts send one flow each.
 pub(super) fn pair(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let scenario = scenario(1, options.seed);
     let time = time(options, Span::from_millis(1_000));
@@ -65,12 +66,13 @@ pub(super) fn pair(options: &Options, progress: Progress<'_>) -> Result<Experime
         "tonic-dcqcn",
         &scenario,
         time,
-        "Two hosts send one flow each to a third, both at line rate from the beginning. The rate is R_C of the first \
-         flow, averaged over a millisecond. \"Same notifications\" is the reference's reaction point that is told at the \
-         same instants what Tonic's first flow was told and sent: what the rate control alone makes of them. Free runs \
-         have each its own notifications, and part by chance: the reference beside itself, its answers up to a \
-         nanosecond late, parts as far. So sets of free runs are compared, which differ in marks and in answers up to \
-         a nanosecond late: the mean of Tonic's with that of the reference's, beside another set of the reference's.",
+        "Two hosts send one flow each to a third, both at line rate from the beginning. The rate is R_C of \
+         the first flow, averaged over one millisecond. For \"same notifications\", the reference's reaction \
+         point gets the notifications and transmissions of Tonic's first flow at the same times. This \
+         compares the rate control alone. Each free run has its own notifications, and free runs diverge by \
+         chance. Two runs of the reference diverge as much if answers are up to one nanosecond late. So sets \
+         of free runs are compared that differ in marks and in answers up to one nanosecond late: the mean \
+         of Tonic's set with that of the reference's, and with that of another set of the reference.",
     );
     settings(&mut experiment);
     let end = Time::ZERO + time;
@@ -79,7 +81,7 @@ pub(super) fn pair(options: &Options, progress: Progress<'_>) -> Result<Experime
     let same_trace = trace(&same, end);
     let names = [Senders::Tonic.name(), Senders::Reference.name(), "reference, answers up to 1 ns late"];
     for (number, name) in names.into_iter().enumerate() {
-        // The second half: the paper's figure shows convergence long before.
+        // Only the second half counts. In the paper's figure the rates converge long before.
         let settled = &traces[number][traces[number].len() / 2..];
         let farthest = settled.iter().map(|rate| (rate - 20.0).abs()).reduce(f64::max);
         let apart = distance(&traces[number], &traces[1]).filter(|_| number != 1);

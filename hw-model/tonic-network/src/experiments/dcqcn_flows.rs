@@ -15,21 +15,21 @@ use super::compare::kolmogorov_smirnov;
 use super::dcqcn_setting::{LINE, scenario, settings};
 
 const FLOWS: u16 = 100;
-/// Ports of the switch.
+/// The number of ports of the switch.
 const PORTS: u16 = 3;
-/// The static thresholds of the switch of ns3-rdma: 20 of its cells of 1030 B, and on again 2 below. Two hosts are paused
-/// before the queue is as long as marking needs to hold flows down.
+/// The static thresholds of the switch of ns3-rdma: 20 of its cells of 1030 B, and 2 cells less for the restart.
+/// Both hosts are paused before the queue is long enough for marking to slow the flows down.
 const EARLY: FlowControl = FlowControl {
     threshold: PauseThreshold::Static(ByteCount(20 * 1_030)),
     hysteresis: ByteCount(2 * 1_030),
 };
 const STEPS: u64 = 20;
 const FARTHEST: &str = "farthest from 200 Mb/s";
-/// Of the run that shows the queue, and how often it is looked at.
+/// The simulated time of the run that shows the queue. `QUEUE_STEPS` is the number of samples.
 const QUEUE_TIME: Span = Span::from_millis(20);
 const QUEUE_STEPS: u64 = 400;
 
-/// What a run's rate limiters and switch are set to.
+/// The settings of a run's rate limiters and switch.
 #[derive(Clone, Copy)]
 struct Setting {
     name: &'static str,
@@ -38,9 +38,10 @@ struct Setting {
     flow_control: Option<FlowControl>,
 }
 
-/// The defaults of the simulator that the paper used, on a switch that pauses hosts before it marks much; then cases in
-/// which marking comes first: the DCQCN paper's parameters, also on a switch that drops, and the simulator's; and those
-/// with a least rate that is each flow's share, so that limiters never bind.
+/// Returns all settings. In the first two, the switch pauses hosts before it marks many segments: the defaults of
+/// the simulator that the paper used, and the parameters of the DCQCN paper. In the next three, marking comes
+/// first: the parameters of the DCQCN paper, the same on a switch that drops, and the simulator's. In the last
+/// one, the lowest rate is each flow's share, so that rate limiters never limit a flow.
 fn all() -> [Setting; 6] {
     let line = LINE as f64;
     let dynamic = Some(dynamic_flow_control(PORTS));
@@ -65,7 +66,7 @@ fn set(seed: u64, setting: &Setting) -> Scenario {
     Scenario { watched: None, red: Some(red), dcqcn, flow_control, ..scenario(FLOWS, seed) }
 }
 
-/// A run's case.
+/// Returns the case of a run.
 fn judged(name: String, outcome: &Outcome) -> Case {
     let farthest = outcome.megabits().into_iter().map(|rate| (rate - 200.0).abs()).reduce(f64::max);
     let notifications: f64 = by_flow(slice::from_ref(outcome), |log| &log.notifications).iter().sum();
@@ -76,13 +77,13 @@ fn judged(name: String, outcome: &Outcome) -> Case {
         .with("hosts paused", outcome.pauses as f64, "times")
 }
 
-/// Bytes in the queue during the first 20 ms, in KB by milliseconds.
+/// Returns the length of the queue over time, in KB over milliseconds.
 fn queue(outcome: &Outcome) -> Vec<[f64; 2]> {
     let point = |(time, bytes): &(Time, u64)| [time.0 as f64 / 1e9, *bytes as f64 / 1e3];
     outcome.queue.iter().map(point).collect()
 }
 
-/// 100 flows of each of two hosts to a third.
+/// Runs the experiment: two hosts send 100 flows each to a third.
 pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let time = time(options, Span::from_millis(1_000));
     let settings_of_runs = all();
@@ -100,12 +101,13 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
         "tonic-dcqcn-flows",
         &set(options.seed, early),
         time,
-        "Two hosts send 100 flows each to a third, all at line rate from the beginning; the switch pauses hosts before its \
-         buffer is full. What is promised is promised of a switch with the static thresholds of the simulator the \
-         paper used: hosts are paused before many segments are marked, rate limiters do not bind, and flows get what \
-         taking turns gives them. On dynamic thresholds marking comes first: rate limiters bind, marks decide what a \
-         flow gets, and flows are up to 26 Mb/s off, under both kinds of senders. The paper prints 203 Mb/s for each \
-         flow, more than 40 Gb/s divided by 200: unexplained.",
+        "Two hosts send 100 flows each to a third, all at line rate from the beginning. The switch pauses \
+         hosts before its buffer is full. The promises hold for a switch with the static thresholds of the \
+         simulator that the paper used. There, hosts are paused before many segments are marked, rate \
+         limiters do not limit the flows, and each flow gets its round-robin share. With dynamic thresholds \
+         marking comes first. Then rate limiters limit the flows, and the marks decide the share of a flow. \
+         Flows deviate by up to 26 Mb/s with both kinds of senders. The paper prints 203 Mb/s for each flow, \
+         which is more than 40 Gb/s divided by 200. This is unexplained.",
     );
     settings(&mut experiment);
     experiment
@@ -127,9 +129,9 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
             let outcome = run(setting, senders, time, STEPS)?;
             let name = format!("{}, {}", senders.name(), setting.name);
             let rates = outcome.megabits();
-            // One entry of the legend is enough for the dashed lines: each is next to its Tonic's.
+            // One legend entry is enough for all dashed lines, because each is next to the line of its Tonic.
             let shown = if senders == Senders::Tonic { &name } else { senders.name() };
-            // The others would lie on one of these.
+            // The lines of the other settings would cover one of these.
             if [early, paper, simulator].iter().any(|drawn| drawn.name == setting.name) {
                 shares = shares.line(look, shown, distribution(&rates));
             }
@@ -164,7 +166,7 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
         verdict("Tonic, least rate 200 Mb/s: farthest flow from 200 Mb/s", farthest(Senders::Tonic, floor)),
         verdict("reference, least rate 200 Mb/s: the same", farthest(Senders::Reference, floor)),
         Verdict::new(
-            "dropped under flow control on dynamic thresholds",
+            "dropped with flow control on dynamic thresholds",
             value(Senders::Tonic, paper, "dropped by the switch"),
             "",
             Bound::AtMost(0.0),

@@ -1,7 +1,8 @@
-//! DCQCN: two flows in many free runs, judged by their means.
+//! DCQCN: two flows in many free runs, compared by their means.
 //!
-//! The queue marks one segment in hundreds, and a mark more or less moves a rate for tens of milliseconds: two runs of
-//! one sender part as soon as anything differs. What senders can be held to is what they do on average.
+//! The queue marks one segment in hundreds. One mark more or less changes a rate for tens of milliseconds. Two
+//! runs of the same sender therefore diverge as soon as anything differs. Only the averages of senders can be
+//! compared.
 
 use anyhow::Result;
 use fabric_model::{Span, Time};
@@ -11,27 +12,29 @@ use crate::scenario::{Scenario, Senders};
 
 use super::dcqcn_setting::{NUDGE, SHARE, distance, line, scenario, trace};
 
-/// Runs of a set. Single runs differ by some 10 %, so that the means of two sets of one sender differ by a fifth of that.
+/// The number of runs in a set. Single runs differ by about 10 %, so the means of two sets of one sender differ by
+/// a fifth of that.
 const RUNS: u64 = 24;
-/// Steps of all runs of the three sets.
+/// The number of steps of all runs of the three sets.
 pub(super) const STEPS: u64 = 3 * RUNS * PARTS;
-/// Steps of a run: as long as those of the single runs.
+/// The number of steps of a run. A step is as long as a step of the single runs.
 const PARTS: u64 = 20;
-/// Of a run, at most: long enough for rates to settle, and to wander several times.
+/// The longest simulated time of a run. Rates settle and vary several times in it.
 const TIME: Span = Span::from_millis(400);
-/// How far the means of two sets of one sender may differ, for the comparison to say anything: half of the promise.
+/// The largest distance between the means of two sets of one sender for which the comparison is meaningful: half
+/// of the promise.
 const YARDSTICK: f64 = 2.5;
-/// By how much more single runs may differ than those of one sender do, percent of a share.
+/// The largest amount by which single runs may differ more than the runs of one sender do, in percent of a share.
 const MARGIN: f64 = 1.0;
 
-/// R_C of the first flow in the runs of a set: means of a millisecond, Gb/s.
+/// R_C of the first flow in the runs of a set: means over one millisecond, in Gb/s.
 struct Set {
     name: &'static str,
     traces: Vec<Vec<f64>>,
 }
 
 impl Set {
-    /// A value of every millisecond, of what all runs have in it.
+    /// Returns a value per millisecond, computed from the rates of all runs in it.
     fn each(&self, value: impl Fn(&[f64]) -> f64) -> Vec<f64> {
         let length = self.traces.iter().map(Vec::len).min().unwrap_or(0);
         let column = |at| self.traces.iter().map(|trace| trace[at]).collect::<Vec<f64>>();
@@ -42,7 +45,7 @@ impl Set {
         self.each(|values| moments(values).0)
     }
 
-    /// The mean less and plus a standard deviation of single runs.
+    /// Returns the mean minus and plus one standard deviation of single runs.
     fn band(&self) -> [Vec<f64>; 2] {
         [-1.0, 1.0].map(|sign| {
             self.each(|values| {
@@ -52,21 +55,22 @@ impl Set {
         })
     }
 
-    /// Distances of each run from each of another set.
+    /// Returns the distances of each run from each run of another set.
     fn distances(&self, other: &Self) -> Vec<f64> {
         let pairs = self.traces.iter().flat_map(|a| other.traces.iter().map(move |b| (a, b)));
         pairs.filter_map(|(a, b)| distance(a, b)).collect()
     }
 }
 
-/// Mean and standard deviation.
+/// Returns the mean and the standard deviation.
 fn moments(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     (mean, (squares / values.len() as f64).sqrt())
 }
 
-/// Runs with seeds that follow each other, which decide marks and by how much, up to a nanosecond, answers are late.
+/// Runs a set with consecutive seeds. A seed decides the marks, and the delay of each answer, up to one
+/// nanosecond.
 fn set(name: &'static str, senders: Senders, first: u64, time: Span, step: &mut dyn FnMut()) -> Result<Set> {
     let run = |seed| -> Result<Vec<f64>> {
         let scenario = Scenario { processing: NUDGE, ..scenario(1, seed) };
@@ -76,7 +80,7 @@ fn set(name: &'static str, senders: Senders, first: u64, time: Span, step: &mut 
     Ok(Set { name, traces: (first..first + RUNS).map(run).collect::<Result<_>>()? })
 }
 
-/// Adds what free runs show to the experiment, which runs for `time`; `step` is told of each step.
+/// Adds the results of free runs to the experiment, which runs for `time`. Calls `step` after each step.
 pub(super) fn add(experiment: &mut Experiment, time: Span, step: &mut dyn FnMut()) -> Result<()> {
     let (time, seed) = (time.min(TIME), experiment.seed);
     let tonic = set("Tonic, free runs", Senders::Tonic, seed, time, step)?;
@@ -109,13 +113,13 @@ pub(super) fn add(experiment: &mut Experiment, time: Span, step: &mut dyn FnMut(
         ),
         Verdict::new("the same, other seeds", apart(0, 2), SHARE, Bound::AtMost(5.0)),
         Verdict::new(
-            "the same of the reference beside itself, other seeds: the yardstick",
+            "the same of two sets of the reference with different seeds, for comparison",
             apart(1, 2),
             SHARE,
             Bound::AtMost(YARDSTICK),
         ),
         Verdict::new(
-            "single free runs differ from the reference's by more than those among themselves, on average",
+            "single free runs: mean distance from the reference's, minus that of the reference's among themselves",
             beyond,
             SHARE,
             Bound::AtMost(MARGIN),
@@ -130,8 +134,8 @@ pub(super) fn add(experiment: &mut Experiment, time: Span, step: &mut dyn FnMut(
     );
     experiment.figures.push(
         figure
-            .lines(Look::Faint, "Tonic, a deviation off", tonic.band().map(|edge| line(&edge)))
-            .lines(Look::Faint, "reference, likewise", reference.band().map(|edge| line(&edge)))
+            .lines(Look::Faint, "Tonic, one deviation off", tonic.band().map(|edge| line(&edge)))
+            .lines(Look::Faint, "reference, one deviation off", reference.band().map(|edge| line(&edge)))
             .line(Look::Main, "Tonic", line(&means[0]))
             .line(Look::Reference, "reference", line(&means[1])),
     );

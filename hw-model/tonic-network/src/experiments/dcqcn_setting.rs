@@ -1,4 +1,4 @@
-//! The setting of the DCQCN experiments, and how their rates are compared.
+//! The settings of the DCQCN experiments, and the comparison of their rates.
 
 use fabric_model::{Rate, Span, Time};
 use lab_report::Experiment;
@@ -10,26 +10,26 @@ use super::common::tcp;
 use super::compare::{binned_mean, root_mean_square};
 
 pub(super) const LINE: u64 = 40_000_000_000;
-/// What a rate is averaged over.
+/// The time over which a rate is averaged.
 const BIN: Span = Span::from_millis(1);
-/// What figures show of it.
+/// The time that figures show.
 const SHOWN: Span = Span::from_millis(200);
-/// How late answers are at most in runs that are to differ by luck alone.
+/// The longest delay of answers in runs that must differ only by chance.
 pub(super) const NUDGE: Span = Span::from_nanos(1);
 
 pub(super) const SHARE: &str = "% of 20 Gb/s";
 
-/// A rate as means of a millisecond, Gb/s.
+/// Returns a rate as means over one millisecond, in Gb/s.
 pub(super) fn trace(rates: &[(Time, f64)], end: Time) -> Vec<f64> {
     binned_mean(rates, LINE as f64, BIN, end).into_iter().map(|rate| rate / 1e9).collect()
 }
 
-/// How far two such rates are from one another, percent of a flow's share.
+/// Returns the root mean square distance of two such rates, in percent of a flow's share.
 pub(super) fn distance(a: &[f64], b: &[f64]) -> Option<f64> {
     root_mean_square(a, b).map(|rms| 100.0 * rms / 20.0)
 }
 
-/// The part of such a rate that figures show, over milliseconds.
+/// Returns the part of such a rate that figures show, over milliseconds.
 pub(super) fn line(trace: &[f64]) -> Vec<[f64; 2]> {
     let shown = trace.iter().take((SHOWN.0 / BIN.0) as usize).enumerate();
     shown.map(|(bin, rate)| [bin as f64 * BIN.0 as f64 / 1e9, *rate]).collect()

@@ -18,13 +18,13 @@ use super::common::{experiment, tcp, time};
 
 const HOSTS: u16 = 2;
 const FLOWS: u16 = 4;
-/// Of each flow.
+/// The number of segments of each flow.
 const SEGMENTS: u32 = 2_000;
-/// What is left of a frame that is trimmed: all its fields.
+/// The bytes that remain of a trimmed frame. They include all its fields.
 const CUT: ByteCount = ByteCount(MIN_FRAME as u64);
 /// The queue of a switch that trims.
 const SHORT: ByteCount = ByteCount(30_000);
-/// A stall ends there.
+/// The simulated time at which a stalled run ends.
 const LIMIT: Span = Span::from_millis(120_000);
 const STEP: Span = Span::from_millis(10);
 
@@ -32,7 +32,7 @@ fn percent(percent: u32) -> Probability {
     Probability::from_parts_per_billion(percent * 10_000_000).unwrap_or(Probability::ALWAYS)
 }
 
-/// What befalls frames, by name.
+/// Returns the impairments of the paths, with their names.
 fn paths() -> [(&'static str, Impairments); 4] {
     let clean = Impairments::default();
     let late = Impairments { reorder: percent(5), reorder_hold: Span::from_micros(20), ..clean.clone() };
@@ -44,7 +44,7 @@ fn paths() -> [(&'static str, Impairments); 4] {
     ]
 }
 
-/// Where and how long.
+/// The path, the seed and the longest time of a run.
 #[derive(Clone, Copy)]
 struct Setting<'a> {
     path: (&'a str, &'a Impairments),
@@ -52,7 +52,7 @@ struct Setting<'a> {
     limit: Span,
 }
 
-/// A protocol on a path: its case, and whether all was delivered.
+/// Runs a protocol on a path. Returns its case, and whether all segments were delivered.
 fn deliver<P: Look + Copy + 'static>(
     protocol: P,
     answer: Answer,
@@ -102,7 +102,7 @@ fn deliver<P: Look + Copy + 'static>(
     Ok((case, arrived == wanted))
 }
 
-/// Six protocols on four paths.
+/// Runs the experiment: six protocols on four paths.
 pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let bits = 10_000_000_000;
     let tcp_settings = Tcp::new(CLOCK);
@@ -112,8 +112,9 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
         "tonic-network-delivery",
         &tcp(HOSTS, FLOWS, options.seed),
         limit,
-        "Two Tonics send four flows of 2000 segments each to a third host; frames are lost, held back and \
-         trimmed by the switch in both directions; what is trimmed counts as lost for all but NDP. Simulated until everything is there.",
+        "Two Tonics send four flows of 2000 segments each to a third host. The switch drops, delays and \
+         trims frames in both directions. A trimmed segment counts as lost, except for NDP. A run ends when \
+         all segments have arrived.",
     );
     let mut all = true;
     let paths = paths();

@@ -1,13 +1,16 @@
-//! Experiments with Tonics on the network, as section 6.2 of the paper has them.
+//! Experiments with Tonics on a network, after section 6.2 of the paper. `tiercel model experiment NAME` runs
+//! them.
 //!
 //! | name | question |
 //! |---|---|
-//! | `tonic-new-reno` | does Tonic's NewReno lose and recover as the RFCs' does? |
-//! | `tonic-new-reno-flows` | do 200 flows share a link as with the RFCs' sender? |
-//! | `tonic-new-reno-ns3` | and as with ns-3's? |
-//! | `tonic-dcqcn` | do two flows take the rates of the paper's reaction point? |
-//! | `tonic-dcqcn-flows` | how evenly do 200 flows share a link? |
-//! | `tonic-network-delivery` | does every protocol deliver every segment over a bad fabric? |
+//! | `tonic-new-reno` | does Tonic's NewReno detect and repair losses like a sender written from the RFCs? |
+//! | `tonic-new-reno-flows` | do 200 NewReno flows share a link as with a sender written from the RFCs? |
+//! | `tonic-new-reno-ns3` | does Tonic's NewReno behave like that of ns-3? |
+//! | `tonic-dcqcn` | do two flows get the rates of the reaction point in the DCQCN paper? |
+//! | `tonic-dcqcn-flows` | how evenly do 200 DCQCN flows share a link? |
+//! | `tonic-network-delivery` | does every protocol deliver every segment over an impaired fabric? |
+//!
+//! [`ALL`] lists them. `docs/model/tonic-network.md` describes the results.
 
 mod common;
 mod compare;
@@ -27,7 +30,7 @@ use model_experiment::{Named, Run};
 
 use common::LIST;
 
-/// All of them.
+/// All experiments of this crate.
 pub const ALL: &[Named] = &[
     named(0, new_reno::single),
     named(1, new_reno_flows::run),

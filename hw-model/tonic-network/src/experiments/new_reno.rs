@@ -13,28 +13,28 @@ use crate::sender::{Loss, LossKind};
 
 use super::common::{case, experiment, tcp, tcp_settings, time};
 
-/// One segment in a thousand.
+/// The loss probability: one segment in a thousand.
 const LOSS: Probability = match Probability::from_parts_per_billion(1_000_000) {
     Some(loss) => loss,
     None => Probability::NEVER,
 };
-/// More than are sent in a second.
+/// The number of segments in the drop pattern. More than are sent in a second.
 const SEGMENTS: u32 = 2_000_000;
 const STEPS: u64 = 50;
-/// What the figures show of the beginning.
+/// The time from the beginning that the figures show.
 const SHOWN: Span = Span::from_millis(20);
 
-/// What the receiver's card drops of one flow.
+/// Returns the segments of the flow that the receiver's card drops.
 fn drops(seed: u64) -> DropPattern {
     DropPattern::random(seed, 0, SEGMENTS, LOSS)
 }
 
-/// Whether two loss episodes are the same but for the instant.
+/// Returns true if two loss episodes are the same except for their time.
 fn same(a: &Loss, b: &Loss) -> bool {
     (a.kind, a.segment, a.ssthresh) == (b.kind, b.segment, b.ssthresh)
 }
 
-/// One flow from one host to another whose card drops segments at random.
+/// Runs the experiment: one flow from one host to another, whose card drops segments at random.
 pub(super) fn single(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let drops = drops(options.seed);
     let scenario = Scenario { drops, watched: Some(0), outstanding: 64, ..tcp(1, 1, options.seed) };
@@ -52,9 +52,9 @@ pub(super) fn single(options: &Options, progress: Progress<'_>) -> Result<Experi
         "tonic-new-reno",
         &scenario,
         time,
-        "One flow; the receiver's card drops one segment in a thousand, the same transmissions of the same segments \
-         under both senders. N is such that the card's queues hold a whole window: else what is in flight is limited \
-         by them, not by the congestion window.",
+        "One flow. The receiver's card drops one segment in a thousand, the same transmissions of the same \
+         segments for both senders. N is large enough for the card's queues to hold a whole window. With a \
+         smaller N, these queues and not the congestion window would limit the segments in flight.",
     );
     tcp_settings(&mut experiment);
     experiment.settings.insert("segments lost", LOSS.to_string());
@@ -67,11 +67,11 @@ pub(super) fn single(options: &Options, progress: Progress<'_>) -> Result<Experi
     }
     let (ours, theirs) = (&tonic.logs[0].losses, &reference.logs[0].losses);
     let equal = ours.iter().zip(theirs).take_while(|(a, b)| same(a, b)).count();
-    // The run ends in the middle of something.
+    // One of the runs may end within a loss episode, so one may have one episode more.
     let whole = equal == ours.len().min(theirs.len()) && ours.len().abs_diff(theirs.len()) <= 1;
     let rates = [tonic, reference].map(|outcome| outcome.megabits()[0]);
     experiment.verdicts = vec![
-        Verdict::claim("all loss episodes are the same: how noticed, which segment, which ssthresh", whole),
+        Verdict::claim("all loss episodes are the same: cause of detection, segment and ssthresh", whole),
         Verdict::new("loss episodes compared", equal as f64, "", Bound::AtLeast(100.0)),
         Verdict::new(
             "throughput differs by",
@@ -89,7 +89,7 @@ pub(super) fn single(options: &Options, progress: Progress<'_>) -> Result<Experi
     Ok(experiment)
 }
 
-/// Of a line that keeps its value from point to point: its points up to `end`, in milliseconds.
+/// Returns the corners of a step function up to `end`, over milliseconds.
 pub(super) fn steps(points: &[(Time, f64)], end: Time) -> Vec<[f64; 2]> {
     let milliseconds = |time: Time| time.0 as f64 / 1e9;
     let shown = points.iter().take_while(|(time, _)| *time <= end);
@@ -105,7 +105,7 @@ fn figures(tonic: &Outcome, reference: &Outcome) -> Vec<Figure> {
     let cwnd = Figure::new("cwnd", "Congestion window, one segment in a thousand lost", "ms", "segments")
         .line(Look::Main, "Tonic", steps(&tonic.logs[0].windows, end))
         .line(Look::Reference, "reference", steps(&reference.logs[0].windows, end));
-    // Around the first episode with more than one retransmission in 100 us, or the first at all.
+    // The time around the first loss episode: from 20 us before it to 100 us after it.
     let first = tonic.logs[0].losses.first().map_or(0, |loss| loss.picoseconds);
     let (from, to) = (first.saturating_sub(20_000_000), first + 100_000_000);
     let sent = |outcome: &Outcome, again: bool| -> Vec<[f64; 2]> {
@@ -119,7 +119,7 @@ fn figures(tonic: &Outcome, reference: &Outcome) -> Vec<Figure> {
     for (name, outcome) in [("Tonic, again", tonic), ("reference, again", reference)] {
         let again = sent(outcome, true);
         if !again.is_empty() {
-            // A retransmission is a peak downwards from where the line was.
+            // A retransmission is drawn as a short vertical line at its segment.
             let spikes = again.iter().flat_map(|[x, y]| [[*x, *y], [*x, y + 1.5], [*x, f64::NAN]]);
             sequence = sequence.line(Look::Main, name, spikes.collect());
         }
@@ -128,7 +128,7 @@ fn figures(tonic: &Outcome, reference: &Outcome) -> Vec<Figure> {
         let losses = outcome.logs[0].losses.iter().take(100);
         losses.enumerate().map(|(number, loss)| [number as f64, loss.ssthresh as f64]).collect()
     };
-    let ssthresh = Figure::new("ssthresh", "Slow start threshold behind each loss", "episode", "segments")
+    let ssthresh = Figure::new("ssthresh", "Slow start threshold after each loss", "episode", "segments")
         .line(Look::Main, "Tonic", episodes(tonic))
         .line(Look::Reference, "reference", episodes(reference));
     vec![cwnd, sequence, ssthresh]

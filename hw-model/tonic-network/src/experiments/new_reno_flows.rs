@@ -12,25 +12,26 @@ use crate::scenario::{Outcome, SEGMENT, Scenario, Senders};
 use super::common::{by_flow, case, distribution, experiment, tcp, tcp_settings, time};
 use super::compare::kolmogorov_smirnov;
 
-/// Runs of each kind of senders, with seeds that follow each other: a single one is a single draw.
+/// The number of runs of each kind of senders, with consecutive seeds. A single run is only one random draw.
 const RUNS: u64 = 5;
 const STEPS: u64 = 20;
 const FLOWS: u16 = 100;
-/// What Ethernet allows (IEEE 802.3).
+/// The clock tolerance of Ethernet (IEEE 802.3), in parts per million.
 const CLOCK_TOLERANCE: u32 = 100;
-/// Of the runs with equal clocks.
+/// The simulated time of the runs with equal clocks.
 const EQUAL_CLOCKS_TIME: Span = Span::from_millis(1_000);
 const DISTANCE: &str = "Kolmogorov-Smirnov distance from the reference";
 
-/// The settings of the runs: clocks as real ones are, and receivers that take up to a segment's time to answer (the
-/// remedy of Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992, section 3.3).
+/// Returns the settings of the runs. Clocks deviate like real ones. Receivers take up to the time of one segment
+/// to answer (the remedy of Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992,
+/// section 3.3).
 fn scenario(seed: u64) -> Scenario {
     let equal = equal_clocks(seed);
     let processing = equal.rate.time_of(SEGMENT.into());
     Scenario { clock_tolerance: CLOCK_TOLERANCE, processing, ..equal }
 }
 
-/// The same with clocks that are equal to the last picosecond.
+/// Returns the settings with clocks that are equal to the picosecond, and with receivers that answer immediately.
 fn equal_clocks(seed: u64) -> Scenario {
     Scenario { spread: Span::from_millis(10), ..tcp(2, FLOWS, seed) }
 }
@@ -39,7 +40,7 @@ fn throughputs(outcomes: &[Outcome]) -> Vec<f64> {
     outcomes.iter().flat_map(Outcome::megabits).collect()
 }
 
-/// The mean of the flows of the host that has less, and of the one that has more.
+/// Returns the mean throughput of the flows of the host that has less, and of the host that has more.
 fn by_host(outcome: &Outcome) -> [f64; 2] {
     let rates = outcome.megabits();
     let (first, second) = rates.split_at(FLOWS.into());
@@ -47,7 +48,7 @@ fn by_host(outcome: &Outcome) -> [f64; 2] {
     [first.min(second), first.max(second)]
 }
 
-/// 100 flows of each of two hosts to a third.
+/// Runs the experiment: two hosts send 100 flows each to a third.
 pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let time = time(options, Span::from_millis(5_000));
     let all = (3 * RUNS + 2) * STEPS;
@@ -71,10 +72,10 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
         "tonic-new-reno-flows",
         &scenario(options.seed),
         time,
-        "Two hosts send 100 flows each to a third over one switch. Losses are those of its full buffer alone. \
-         Throughputs are those of all flows of five runs with seeds that follow each other. Beside them stand five more \
-         runs of the reference, the yardstick of what luck alone does, and a shorter run with clocks that are equal, \
-         where one host takes the link.",
+        "Two hosts send 100 flows each to a third over one switch. Segments are lost only when its buffer is \
+         full. Throughputs are those of all flows of five runs with consecutive seeds. Five more runs of the \
+         reference show how much chance alone changes. In a shorter run all clocks are equal, and one host \
+         takes the link.",
     );
     tcp_settings(&mut experiment);
     experiment.settings.insert("runs, each with a seed of its own", RUNS.to_string());

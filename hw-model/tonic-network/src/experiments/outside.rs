@@ -1,4 +1,5 @@
-//! NewReno in ns-3, an outside reference: data made with `hw-model/tonic-network/ns3`, kept in `hw-model/tonic-network/data`.
+//! NewReno in ns-3, an external reference. The program in `hw-model/tonic-network/ns3` made the data in
+//! `hw-model/tonic-network/data`.
 
 use std::slice;
 use std::str::FromStr;
@@ -17,13 +18,13 @@ use super::new_reno;
 
 /// The rows of a run with one flow, see `hw-model/tonic-network/ns3/new-reno.cc`.
 const SINGLE: &str = include_str!("../../data/ns3-new-reno-single.csv");
-/// What is lost in that run.
+/// The segments lost in that run.
 const DROPS: &str = include_str!("../../data/ns3-drops.txt");
-/// What the data covers.
+/// The time that the data covers.
 const TIME: Span = Span::from_millis(200);
 const STEPS: u64 = 20;
 
-/// ns-3's loss episodes, ssthresh in segments, and its congestion window.
+/// The loss episodes of ns-3 with ssthresh in segments, and its congestion window.
 struct Single {
     losses: Vec<(Loss, f64)>,
     windows: Vec<(Time, f64)>,
@@ -67,7 +68,7 @@ fn parse(text: &str) -> Result<Single> {
     Ok(single)
 }
 
-/// Tonic against ns-3's record: what is lost there is lost here, whatever the options say.
+/// Compares Tonic with the data of ns-3. The same segments are lost as there, independently of the options.
 pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let record = parse(SINGLE).context("hw-model/tonic-network/data/ns3-new-reno-single.csv")?;
     let drops = DropPattern::parse(0, DROPS).context("hw-model/tonic-network/data/ns3-drops.txt")?;
@@ -85,11 +86,12 @@ pub(super) fn run(options: &Options, progress: Progress<'_>) -> Result<Experimen
         "tonic-new-reno-ns3",
         &scenario,
         time,
-        "One NewReno flow on a Tonic, beside one of the reference sender and one in ns-3 3.37, whose receivers' cards drop \
-         the same transmissions of the same segments. ns-3 is no copy of the RFCs: in congestion avoidance it grows the \
-         window by an acknowledgment rather than by what it covers, so half as fast with delayed acknowledgments, which \
-         makes for a window smaller by the square root of two; and it retransmits at once when the first segment behind \
-         \"recover\" is lost, where RFC 6582 (3.2, step 2) waits for the timer.",
+        "One NewReno flow on a Tonic, one of the reference sender and one in ns-3 3.37. The receivers' cards \
+         drop the same transmissions of the same segments. ns-3 differs from the RFCs in two points. In \
+         congestion avoidance it grows the window per acknowledgment and not by the segments that it covers. \
+         With delayed acknowledgments it grows half as fast, so the window is smaller by the square root of \
+         two. If the first segment after \"recover\" is lost, ns-3 retransmits it immediately. RFC 6582 \
+         (3.2, step 2) waits for the timer.",
     );
     tcp_settings(&mut experiment);
     let (ours, references) = (&outcome.logs[0].losses, &reference.logs[0].losses);

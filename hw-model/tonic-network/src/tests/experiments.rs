@@ -1,4 +1,4 @@
-//! The comparisons by hand, and the experiments in small.
+//! The comparisons, checked with values computed by hand, and short runs of the experiments.
 
 use fabric_model::{Span, Time};
 use model_experiment::Options;
@@ -12,7 +12,7 @@ fn distances() {
     let ks = kolmogorov_smirnov;
     assert_eq!(ks(&[1.0, 2.0, 3.0, 4.0], &[4.0, 3.0, 2.0, 1.0]), 0.0);
     assert_eq!(ks(&[1.0, 2.0], &[3.0, 4.0]), 1.0);
-    // At 2 three quarters against a quarter.
+    // At 2 the distribution functions are three quarters and one quarter.
     assert_eq!(ks(&[1.0, 2.0, 2.0, 5.0], &[2.0, 5.0, 6.0, 7.0]), 0.5);
     assert_eq!(ks(&[], &[1.0]), 1.0);
     assert_eq!(root_mean_square(&[1.0, 2.0, 9.0], &[4.0, 6.0]), Some(12.5f64.sqrt()));
@@ -24,11 +24,12 @@ fn bins() {
     let at = |micros| Time::ZERO + Span::from_micros(micros);
     let points = [(at(5), 4.0), (at(20), 8.0), (at(25), 0.0)];
     let bins = binned_mean(&points, 2.0, Span::from_micros(10), at(45));
-    // Half 2 and half 4; 4; half 8 and half 0; 0. The last half bin is left out.
+    // The bins are: half 2 and half 4; 4; half 8 and half 0; 0. The last half bin is omitted.
     assert_eq!(bins, [3.0, 4.0, 4.0, 0.0]);
 }
 
-/// The reaction point by itself: at line rate until it is told; then what the paper's equations say.
+/// The reaction point alone: it stays at line rate until a notification. Then it follows the equations of the
+/// paper.
 #[test]
 fn a_log_is_replayed() {
     let at = |micros| Time::ZERO + Span::from_micros(micros);
@@ -38,7 +39,8 @@ fn a_log_is_replayed() {
     assert_eq!(replayed(parameters, &log), [(at(1), 40e9)]);
     log.notified = vec![at(10), at(100)];
     let rates = replayed(parameters, &log);
-    // Alpha is 1: halved; half of the way back after 55 us; halved again but for what alpha has lost, once.
+    // Alpha is 1, so the rate is halved. After 55 us it goes half of the way back. Then it is cut by alpha / 2,
+    // and alpha has decayed once.
     let alpha = 255.0 / 256.0;
     let expected = [
         (at(1), 40e9),
@@ -54,7 +56,8 @@ fn a_log_is_replayed() {
     }
 }
 
-/// Each runs for a fraction of its time, comes to its end and is written as JSON; the promises need the whole time.
+/// Each experiment runs for a fraction of its time, ends and can be written as JSON. The promises need the whole
+/// time.
 #[test]
 fn every_experiment_in_small() {
     for named in ALL {

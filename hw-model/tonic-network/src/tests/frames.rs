@@ -1,4 +1,4 @@
-//! What goes over the fabric, and what is lost on the way.
+//! The format of frames, and drop patterns.
 
 use fabric_model::Probability;
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ fn a_random_pattern_has_its_probability_and_its_seed() {
     let tenth = Probability::from_parts_per_billion(100_000_000).expect("below 1");
     let pattern = DropPattern::random(5, 0, 100_000, tenth);
     let lost = pattern.of(0).count();
-    // Expected 10,000 with a deviation of 95; and a tenth of these twice.
+    // About 10,000 are expected, with a deviation of 95. A tenth of these are lost twice.
     assert!((9_600..10_400).contains(&lost), "{lost}");
     let twice = pattern.of(0).filter(|(_, times)| *times >= 2).count();
     assert!((880..1_120).contains(&twice), "{twice}");

@@ -1,4 +1,4 @@
-//! Frames, drops, and whole networks for a few milliseconds.
+//! Tests of frames, drop patterns, and whole networks for a few milliseconds.
 
 mod experiments;
 mod frames;

@@ -33,8 +33,8 @@ fn log(network: &TonicNetwork) -> SenderLog {
     network.sender(0).expect("host 0 sends").log().clone()
 }
 
-/// Cycle 2 generates, cycle 12 transmits and lasts until 130 ns; the frame takes 800 ns, the cable 2.5 us, and both
-/// once more behind the switch.
+/// Cycle 2 generates. Cycle 12 transmits and lasts until 130 ns. The frame takes 800 ns and the cable 2.5 us, both
+/// again after the switch.
 #[test]
 fn a_lone_segment_takes_its_time() {
     let scenario = Scenario { spread: Span::ZERO, ..scenario(1, 1, 10, 10) };
@@ -51,7 +51,7 @@ fn a_lone_segment_takes_its_time() {
     assert_eq!((network.delivered(1, 0, 0), network.delivered(9, 9, 9)), (0, 0));
 }
 
-/// Time in one go or in small pieces, once or again: the same.
+/// The result is the same if the network runs in one call or in small steps, and if the run is repeated.
 #[test]
 fn how_time_is_cut_changes_nothing() {
     let new_reno =
@@ -83,7 +83,7 @@ fn how_time_is_cut_changes_nothing() {
     }
 }
 
-/// One loss, two in a window, and one whose retransmission is lost, too: the same for both senders.
+/// One loss, two losses in a window, and a loss whose retransmission is lost too: both senders behave the same.
 #[test]
 fn both_senders_see_the_same_losses() {
     let drops = DropPattern::none().with(0, 50, 1).with(0, 220, 1).with(0, 223, 1).with(0, 600, 2);
@@ -100,7 +100,8 @@ fn both_senders_see_the_same_losses() {
     assert_eq!(kinds, [fast(50), fast(220), fast(600), (LossKind::Timeout, 600)]);
 }
 
-/// Two flows at line rate fill the queue; notifications bring them below what the link takes, without a loss.
+/// Two flows at line rate fill the queue. Notifications reduce their rates below the rate of the link, without a
+/// loss.
 #[test]
 fn dcqcn_notifies_and_loses_nothing() {
     for senders in Senders::BOTH {
@@ -108,7 +109,7 @@ fn dcqcn_notifies_and_loses_nothing() {
         let network = scenario.dcqcn(senders).expect("a network");
         let outcome = scenario.run(network, Span::from_millis(4), 4, |_| {});
         let sum: f64 = outcome.megabits().iter().sum();
-        // The way back is long: 40 Mb/s in 55 us.
+        // The rates recover slowly: 40 Mb/s per 55 us.
         assert!((10_000.0..39_000.0).contains(&sum), "{senders:?}: {sum}");
         assert_eq!(outcome.dropped, 0);
         assert!(outcome.logs[0].notifications[0] > 0 && outcome.marked.0 > 0);
@@ -116,7 +117,7 @@ fn dcqcn_notifies_and_loses_nothing() {
     }
 }
 
-/// A rate limiter that holds a flow to its share leaves the rest of the link free.
+/// A rate limiter that limits a flow to its share leaves the rest of the link free.
 #[test]
 fn an_unmarked_flow_keeps_the_line_rate() {
     for senders in Senders::BOTH {
@@ -128,8 +129,8 @@ fn an_unmarked_flow_keeps_the_line_rate() {
     }
 }
 
-/// Two hosts at line rate fill 5.5 MB in a millisecond. A switch that pauses them drops nothing, the link stays busy, and
-/// flows get equal parts; one that does not drops.
+/// Two hosts at line rate fill 5.5 MB in about a millisecond. A switch that pauses them drops nothing, the link
+/// stays busy, and flows get equal shares. A switch that does not pause them drops frames.
 #[test]
 fn flow_control_drops_nothing() {
     for senders in Senders::BOTH {
@@ -150,7 +151,8 @@ fn flow_control_drops_nothing() {
     }
 }
 
-/// A frame's time is off by a part in ten thousand at most, twice, and by another part with another seed.
+/// The time of a frame deviates by at most one part in ten thousand, on each of two cables. With another seed the
+/// deviation differs.
 #[test]
 fn clocks_differ_within_their_tolerance() {
     let arrival = |clock_tolerance, seed| {
@@ -169,22 +171,22 @@ fn clocks_differ_within_their_tolerance() {
     assert!(off.iter().any(|other| *other != off[0]), "{off:?}");
 }
 
-/// An answer is late by up to the time given, and never before another.
+/// An answer is late by up to the given time, and never overtakes another.
 #[test]
 fn receivers_take_their_time() {
     let first_ack = |processing| {
         let scenario = Scenario { spread: Span::ZERO, processing, ..scenario(1, 1, 10, 10) };
         let mut network = scenario.new_reno(Senders::Reference).expect("a network");
         network.run(millis(1));
-        // The initial window is four segments; the first acknowledgment lets the fifth out.
+        // The initial window is four segments. The first acknowledgment allows the fifth.
         log(&network).transmissions[4].0
     };
     let (prompt, late) = (first_ack(Span::ZERO), first_ack(Span::from_nanos(800)));
     assert!(late > prompt && late.0 <= prompt.0 + 800_000, "{prompt:?} {late:?}");
 }
 
-/// A loss close behind a fast recovery, when more than the window is in flight: ssthresh is half of that (RFC 5681,
-/// equation 4), under both senders. Losses of one in a hundred come to this now and then.
+/// A loss shortly after a fast recovery, when more than the window is in flight: with both senders, ssthresh is
+/// half of the data in flight (RFC 5681, equation 4). With a loss of one in a hundred this happens now and then.
 #[test]
 fn frequent_losses_are_the_same() {
     let loss = Probability::from_parts_per_billion(10_000_000).expect("not above one");

@@ -1,4 +1,4 @@
-//! Merge in the credit engine: the contexts behind a cycle, and who is ready to transmit.
+//! Merge in the credit engine: the contexts after a cycle, and the flows that are ready to transmit.
 
 use clocked::Cycle;
 
@@ -8,21 +8,22 @@ use crate::protocol::Credit;
 use super::rate;
 use super::{CreditContext, CreditEngine, CreditNext, Limits};
 
-/// Modules that begin divisions, by the place of their dividers.
+/// The modules that begin divisions, by the index of their divider.
 const TRANSMIT: usize = 0;
 const ENQUEUE: usize = 1;
 
-/// The modules' ports.
+/// The write ports of the modules. `UPDATED` is the first of two.
 const PROCESSED: usize = 0;
 const ENQUEUED: usize = 1;
 const UPDATED: usize = 2;
 const EXPIRED: usize = 4;
 
-/// A flow that lacks credit: the bytes, and its rate.
+/// A flow that lacks credit, the bytes that it lacks, and its rate.
 type Lack = (FlowId, u32, u32);
 
-/// Provides for a flow that is neither ready nor waiting: it becomes ready, and this is true; or it begins to wait,
-/// and what it lacks is written to `lack`; or it rests, if it has nothing to send or waits for tokens.
+/// Decides what happens to a flow that is neither ready nor waiting. If it has credit, it becomes ready and the
+/// result is true. If its rate will give it the credit, it begins to wait, and `lack` is set to what it lacks. If
+/// it has nothing to send or needs tokens, nothing changes.
 #[inline(always)]
 fn settle(
     now: Cycle,
@@ -45,7 +46,7 @@ fn settle(
 }
 
 impl CreditEngine {
-    /// The clock edge that ends cycle `now`.
+    /// Performs the clock edge that ends cycle `now`.
     #[inline(always)]
     pub(crate) fn commit(&mut self, now: Cycle, next: &CreditNext) {
         let mut lacks = [None; 2];
@@ -53,13 +54,15 @@ impl CreditEngine {
         if self.limits.scheme == Credit::Rate {
             self.set_timers(now, next.expired.is_some(), lacks);
         }
-        // What is transmitted with the queue empty and the link ready goes straight to the pins.
+        // If the queue is empty and the link is ready, a transmitted segment goes straight to the pins.
         let queued = next.transmitted.filter(|_| !next.link_ready || !self.output_queue.is_empty());
-        self.output_queue.commit(next.link_ready, queued).expect("nothing is issued without room");
+        self.output_queue
+            .commit(next.link_ready, queued)
+            .expect("nothing is issued without space in the queue");
     }
 
-    /// The contexts behind the cycle, and who is ready then: in the order in which flows enter the set, the one
-    /// just processed, then those that a new address, tokens and a timer have made ready.
+    /// Updates the contexts and the ready-to-transmit set. Flows enter the set in this order: the flow just
+    /// processed, then those that a new address, tokens and a timer have made ready.
     #[inline(always)]
     fn schedule(&mut self, now: Cycle, next: &CreditNext, lacks: &mut [Option<Lack>; 2]) {
         let limits = self.limits;
@@ -108,7 +111,7 @@ impl CreditEngine {
             && let Some(context) = contexts.word(PROCESSED)
         {
             let ready = settle(now, flow, context, &limits, &mut lacks[TRANSMIT]).then_some(flow);
-            // As in the data delivery engine: straight back if no other flow is in lookup.
+            // As in the data delivery engine, the flow goes straight back if no other flow is in lookup.
             if self.lookup.is_none() && next.may_go_back {
                 straight_back = ready;
             } else {
@@ -124,14 +127,15 @@ impl CreditEngine {
         for (i, update) in next.updates.into_iter().enumerate() {
             let Some(update) = update else { continue };
             let Some(context) = contexts.word(UPDATED + i) else { continue };
-            // Under the rate scheme a flow with an address is ready or waiting already.
+            // Under the rate scheme, a flow with an address is already ready or waiting. So nothing is lacking
+            // here.
             let flow = update.flow;
             entering[UPDATED + i] = settle(now, flow, context, &limits, &mut None).then_some(flow);
         }
         if let Some(flow) = next.expired
             && let Some(context) = contexts.word(EXPIRED)
         {
-            // The timer says that the credit is there; Transmit looks again.
+            // The timer says that the credit is available. Transmit checks it again.
             context.waiting = false;
             context.ready = true;
             entering[EXPIRED] = Some(flow);
@@ -143,7 +147,7 @@ impl CreditEngine {
         self.lookup = next.selected;
     }
 
-    /// Begins divisions, and sets timers to the results of those that are complete.
+    /// Begins divisions, and sets timers to the results of the divisions that are complete.
     #[inline(always)]
     fn set_timers(&mut self, now: Cycle, taken: bool, lacks: [Option<Lack>; 2]) {
         let [transmit, enqueue] = lacks;
@@ -151,7 +155,7 @@ impl CreditEngine {
         self.timers.commit(now, taken, set.into_iter().flatten());
     }
 
-    /// Begins a division if a flow lacks credit. The timer that is to be set to the result that is complete.
+    /// Begins a division if a flow lacks credit. Returns the timer to set if a division is complete.
     #[inline(always)]
     fn divide(&mut self, now: Cycle, divider: usize, lack: Option<Lack>) -> Option<(u32, Cycle)> {
         let result = self.dividers[divider].output().copied();

@@ -1,4 +1,4 @@
-//! The credit engine: when a segment leaves (section 3.3).
+//! The credit engine: decides when a segment leaves (section 3.3).
 
 mod merge;
 mod rate;
@@ -11,20 +11,20 @@ use super::protocol::{Credit, Initial};
 use clocked::{Cycle, DelayLine, Fifo, Memory, Timers};
 use rate::{Amount, credit_at};
 
-/// What the credit engine keeps of a flow, besides its ring buffer.
+/// The context of a flow in the credit engine, without its ring buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CreditContext {
-    /// The oldest entry of the ring buffer.
+    /// The index of the oldest entry in the ring buffer.
     head: u8,
-    /// Entries of the ring buffer.
+    /// The number of entries in the ring buffer.
     count: u8,
-    /// The flow is ready to transmit: in the set or on its way from there through Transmit.
+    /// True if the flow is ready to transmit: it is in the set, or on its way from there through Transmit.
     ready: bool,
-    /// The flow waits for credit: its timer runs or is being computed.
+    /// True if the flow waits for credit: its timer runs or is being computed.
     waiting: bool,
     /// Bytes per [`RATE_CYCLES`](super::parameters::RATE_CYCLES).
     rate: u32,
-    /// Credit as it was at `since`.
+    /// The credit at cycle `since`.
     credit: Amount,
     since: Cycle,
 }
@@ -41,24 +41,24 @@ impl CreditContext {
     };
 }
 
-/// What the engine finds in a cycle: what stands on its outputs, and what it takes over at the clock edge.
+/// The results of a cycle: the outputs of the engine, and the changes that it takes over at the clock edge.
 pub(super) struct CreditNext {
     pub(super) enqueue: Option<SegmentAddress>,
     updates: [Option<CreditUpdate>; 2],
     pub(super) selected: Option<FlowId>,
-    /// The flow in processing,
+    /// The flow in processing.
     processed: Option<FlowId>,
-    /// and what of it is transmitted.
+    /// The segment of this flow that is transmitted, if any.
     pub(super) transmitted: Option<SegmentAddress>,
-    /// At the pins: behind the output queue.
+    /// The segment at the output pins, after the output queue.
     pub(super) pins: Option<SegmentAddress>,
     expired: Option<FlowId>,
-    /// There is a place in the output queue for one that goes straight back to processing.
+    /// True if the output queue has space for a flow that goes straight back to processing.
     may_go_back: bool,
     link_ready: bool,
 }
 
-/// How much credit there can be, and how much is needed.
+/// The largest possible credit, and the credit that a segment needs.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     scheme: Credit,
@@ -67,7 +67,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// A flow's credit at `now`. Under the window scheme, where the window limits, always that of a segment.
+    /// Returns a flow's credit at `now`. Under the window scheme the window is the limit, so the credit is always
+    /// that of one segment.
     #[inline(always)]
     fn credit(&self, now: Cycle, context: &CreditContext) -> Amount {
         match self.scheme {
@@ -77,33 +78,33 @@ impl Limits {
         }
     }
 
-    /// The credit of so many tokens.
+    /// Returns the credit of `count` tokens.
     const fn tokens(&self, count: u16) -> Amount {
         self.segment.times(count)
     }
 }
 
-/// The engine. Its state is `Self`.
+/// The engine. `Self` is its state.
 pub(super) struct CreditEngine {
     limits: Limits,
     outstanding: u8,
     quanta: Box<[u32]>,
-    /// Touched by Enqueue, Transmit, parameters from Incoming and from Periodic Updates, timers.
+    /// Enqueue, Transmit, the parameters from Incoming and from Periodic Updates, and the timers use the contexts.
     contexts: Memory<CreditContext, 5, 5>,
-    /// The entry `i` of flow `f` is at `f * outstanding + i`. Written by Enqueue and read by Transmit.
+    /// Entry `i` of flow `f` is at `f * outstanding + i`. Enqueue writes it, Transmit reads it.
     rings: Memory<(Segment, bool), 1, 1>,
     ready_set: Fifo<FlowId>,
     lookup: Option<FlowId>,
     processing: Option<FlowId>,
     output_queue: Fifo<SegmentAddress>,
-    /// The dividers of Transmit and of Enqueue, one for each quantum in step: the flow that will have credit, and
-    /// when.
+    /// The dividers of Transmit and of Enqueue. Each stands for one divider per quantum, all in step. An entry is
+    /// the flow that will have credit, and the cycle in which it will have it.
     dividers: [DelayLine<(FlowId, Cycle)>; 2],
     timers: Timers<{ MAX_FLOWS as usize }>,
 }
 
 impl CreditEngine {
-    /// Bytes of a flow's context.
+    /// The size of a flow's context in bytes.
     pub(super) const CONTEXT_BYTES: usize = size_of::<CreditContext>();
 
     pub(super) fn new(scheme: Credit, parameters: &Parameters) -> Self {
@@ -128,7 +129,7 @@ impl CreditEngine {
         }
     }
 
-    /// The logic of a cycle. `link_ready`: the link takes a segment in this cycle.
+    /// Computes the logic of a cycle. `link_ready` is true if the link takes a segment in this cycle.
     #[inline(always)]
     pub(super) fn evaluate(
         &self,
@@ -137,7 +138,7 @@ impl CreditEngine {
         updates: [Option<CreditUpdate>; 2],
         link_ready: bool,
     ) -> CreditNext {
-        // Those in lookup and in processing have their places in the output queue.
+        // The flows in lookup and in processing have reserved space in the output queue.
         let taken = usize::from(self.lookup.is_some()) + usize::from(self.processing.is_some());
         let room = self.output_queue.room().saturating_sub(taken);
         let selected = self.ready_set.head().copied().filter(|_| room > 0);
@@ -155,8 +156,8 @@ impl CreditEngine {
         }
     }
 
-    /// The Transmit module: the oldest address of a flow that has the credit. It may lack it here if its rate
-    /// was lowered since it became ready.
+    /// The Transmit module. Returns the oldest address of the flow if the flow has the credit. It can lack the
+    /// credit if its rate was lowered since it became ready.
     #[inline(always)]
     fn transmit(&self, now: Cycle, flow: FlowId) -> Option<SegmentAddress> {
         let context = self.contexts.read_ports().read(flow.index()).expect("the only reader in this phase");
@@ -169,7 +170,7 @@ impl CreditEngine {
         Some(SegmentAddress { flow, segment, retransmission })
     }
 
-    /// The first cycle from `now` on in which something happens without an input.
+    /// Returns the first cycle from `now` on in which something happens without an input.
     pub(super) fn next_event(&self, now: Cycle) -> Option<Cycle> {
         let busy = self.lookup.is_some()
             || self.processing.is_some()
@@ -179,7 +180,7 @@ impl CreditEngine {
         if busy { Some(now) } else { self.timers.next_event(now) }
     }
 
-    /// A flow is added. It may send a segment at once.
+    /// Adds a flow. It starts with the credit of its initial tokens, or of one segment in the other schemes.
     pub(super) fn open<S>(&mut self, now: Cycle, flow: FlowId, initial: &Initial<S>) {
         let credit = match self.limits.scheme {
             Credit::Token => self.limits.tokens(initial.tokens),

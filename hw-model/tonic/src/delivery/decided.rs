@@ -1,4 +1,4 @@
-//! What user logic decided of a flow, and what others have to know of it.
+//! The decisions of user logic for a flow, and the parts of them that other modules need.
 
 use clocked::RingBitmap;
 
@@ -11,41 +11,41 @@ use super::incoming::Acknowledged;
 
 pub(super) type State<P, const WORDS: usize> = <P as Protocol>::State<Plain<WORDS>>;
 
-/// Parameters on their way to the credit engine.
+/// New parameters of a flow, in flight to the credit engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CreditUpdate {
     pub(crate) flow: FlowId,
     /// The new rate.
     pub(crate) rate: Option<u32>,
-    /// Tokens to add.
+    /// The number of tokens to add.
     pub(crate) tokens: u16,
 }
 
-/// What the programmable stage of Incoming saw and decided, for traces.
+/// A record of what the programmable stage of Incoming saw and decided, for traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncomingRecord {
     /// The packet.
     pub packet: ControlPacket,
-    /// Start of the window before this packet.
+    /// The start of the window before this packet.
     pub window_start_before: Segment,
-    /// Size of the window before this packet.
+    /// The size of the window before this packet.
     pub window_size_before: u32,
-    /// The next new segment, as seen.
+    /// The next new segment, as the stage saw it.
     pub next_new_seen: Segment,
-    /// Segments newly acknowledged.
+    /// The number of segments newly acknowledged.
     pub newly_acked: u32,
-    /// One of them by the selective acknowledgment.
+    /// True if the selective acknowledgment is new: it then acknowledges one of these segments.
     pub newly_selective: bool,
-    /// The segments marked for retransmission: the first, and one behind the last.
+    /// The segments marked for retransmission: the first one, and the one after the last.
     pub mark: Option<(Segment, Segment)>,
-    /// The retransmission timer was started anew.
+    /// True if the retransmission timer was restarted.
     pub reset_timer: bool,
-    /// Size of the window from now on.
+    /// The size of the window from now on.
     pub window_size_after: u32,
 }
 
 impl IncomingRecord {
-    /// Its fields in the order in which traces and the published data have them.
+    /// Returns the fields in the order that traces and the published data use.
     pub(crate) fn fields(&self) -> [u64; 9] {
         [
             self.packet.flow.0.into(),
@@ -61,14 +61,14 @@ impl IncomingRecord {
     }
 }
 
-/// What user logic changes of a flow.
+/// The changes of user logic to a flow.
 pub(super) struct UserUpdate<P: Protocol, const WORDS: usize> {
     pub(super) flow: FlowId,
     pub(super) decision: Decision<Plain<WORDS>>,
     pub(super) state: State<P, WORDS>,
 }
 
-/// The window size user logic asks for, as far as the bitmaps reach.
+/// Returns the window size that user logic asks for, capped at the size of the bitmaps.
 pub(super) fn capped<const WORDS: usize>(size: Value) -> u32 {
     size.0.min(RingBitmap::<WORDS>::BITS.into()) as u32
 }
@@ -93,7 +93,7 @@ pub(super) fn record<const WORDS: usize>(
     }
 }
 
-/// What the credit engine has to know of a decision.
+/// Returns the part of a decision that the credit engine needs.
 #[inline(always)]
 pub(super) fn credit_update<P: Protocol, const WORDS: usize>(
     update: &UserUpdate<P, WORDS>,

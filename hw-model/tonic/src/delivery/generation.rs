@@ -1,15 +1,15 @@
-//! Segment Generation: lost segments first, new segments next (section 3.2.3).
+//! Segment Generation: first lost segments, then new segments (section 3.2.3).
 
 use crate::packet::{FlowId, SegmentAddress};
 
 use super::context::Window;
 
-/// What Segment Generation decides for the flow in its turn. Whether the flow can send more is decided behind it, of
-/// the merged state.
+/// The result of Segment Generation for the flow in processing. Merge decides later, from the merged state,
+/// whether the flow can send more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Generation {
     pub(crate) flow: FlowId,
-    /// The address, if there is anything to send.
+    /// The address. `None` if there is nothing to send.
     pub(crate) address: Option<SegmentAddress>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn generate<const WORDS: usize>(flow: FlowId, window: &Window<WORDS>)
     Generation { flow, address }
 }
 
-/// What Segment Generation writes of the window.
+/// Performs the writes of Segment Generation to the window.
 #[inline(always)]
 pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, address: &SegmentAddress) {
     window.total_sent += 1;
@@ -35,7 +35,7 @@ pub(crate) fn apply<const WORDS: usize>(window: &mut Window<WORDS>, address: &Se
     let bit = address.segment.0;
     window.marked.clear(bit);
     let [low, high] = &mut window.retransmissions;
-    // Two bits a segment that count up to 3 and stay there.
+    // Two bits per segment count up to 3 and stay there.
     if !low.get(bit) {
         low.set(bit);
     } else if !high.get(bit) {

@@ -1,4 +1,4 @@
-//! Incoming: the fixed stage and what the programmable stage sees (section 3.2.3).
+//! Incoming: the fixed stage, and the inputs of the programmable stage (section 3.2.3).
 
 use clocked::{Cycle, RingBitmap};
 use transport_common::bitmap::Bitmap128;
@@ -10,29 +10,30 @@ use crate::protocol::{Incoming, Periodic, View};
 
 use super::context::{Schedule, Window};
 
-/// What the fixed stage found: the register between the two stages.
+/// The result of the fixed stage: the register between the two stages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledged {
     pub(crate) packet: ControlPacket,
-    /// Start of the window before this packet,
+    /// The start of the window before this packet.
     pub(crate) old_start: Segment,
-    /// and behind it.
+    /// The start of the window after this packet.
     pub(crate) new_start: Segment,
-    /// Size of the window before this packet.
+    /// The size of the window before this packet.
     pub(crate) size: u32,
-    /// The selective acknowledgment, if it is inside the window and beyond `new_start`.
+    /// The selective acknowledgment, if it is inside the window and after `new_start`.
     pub(crate) selective: Option<Segment>,
-    /// It was not known.
+    /// True if the segment of the selective acknowledgment was not known to have arrived.
     pub(crate) newly_selective: bool,
-    /// The bitmap, as far as it lies inside the window: bit 0 is `new_start`, which cannot have arrived.
+    /// The part of the bitmap that is inside the window. Bit 0 belongs to `new_start`, which cannot have arrived.
     pub(crate) bitmap: [u64; 2],
-    /// Segments that were not known to have arrived.
+    /// The number of segments that were not known to have arrived.
     pub(crate) newly_acked: u32,
 }
 
-/// The fixed stage. An acknowledgment of what was never sent acknowledges nothing, and neither does one that says of
-/// the new window start that it has arrived: if it had, the window would start behind it. Believed, it would never be
-/// sent again. The published hardware also drops a selective acknowledgment beyond the window's size.
+/// The fixed stage. An acknowledgment of a segment that was never sent is ignored. An acknowledgment that says
+/// that the new window start has arrived is ignored too: if it had arrived, the window would start after it. If
+/// Tonic accepted such an acknowledgment, the segment would never be sent again. The published hardware also drops
+/// a selective acknowledgment beyond the window's size.
 #[inline(always)]
 pub(crate) fn acknowledge<const WORDS: usize>(
     window: &Window<WORDS>,
@@ -50,7 +51,7 @@ pub(crate) fn acknowledge<const WORDS: usize>(
         acknowledges && window.is_in_flight(*segment) && offset > advance && in_reach
     });
     let newly_selective = selective.is_some_and(|segment| !window.acked.get(segment.0));
-    // Those passed over, but for the ones that were acknowledged selectively before.
+    // The segments that the window start passes and that were acknowledged selectively before.
     let known = match window.acked.is_empty() {
         true => 0,
         false => RingBitmap::range(window.start.0, advance).and(&window.acked).count(),
@@ -76,18 +77,19 @@ pub(crate) fn acknowledge<const WORDS: usize>(
     }
 }
 
-/// The lowest `length` bits but the first, which is the window's start.
+/// Returns the lowest `length` bits without the first one, which belongs to the window's start.
 #[inline(always)]
 const fn inside(bits: [u64; 2], length: u32) -> [u64; 2] {
     let mask = Bitmap128::low_mask(length);
     [bits[0] & mask.low & !1, bits[1] & mask.high]
 }
 
-/// What the fixed stage writes: the window moves, the bits it leaves behind are cleared for their next use.
+/// Performs the writes of the fixed stage: moves the window, and clears the bits that it leaves for their next
+/// use.
 ///
-/// The published hardware keeps marks in its other memory, which this stage does not write: they stay until the next
-/// generation, or until the programmable stage finds their segments acknowledged. And it forgets selective
-/// acknowledgments beyond the window's size.
+/// The published hardware keeps marks in its other memory, which this stage does not write. They stay until the
+/// next generation, or until the programmable stage finds that their segments are acknowledged. The published
+/// hardware also forgets selective acknowledgments beyond the window's size.
 #[inline(always)]
 pub(crate) fn apply<const WORDS: usize>(
     window: &mut Window<WORDS>,
@@ -120,7 +122,7 @@ pub(crate) fn apply<const WORDS: usize>(
     }
 }
 
-/// A flow's fixed state as user logic sees it.
+/// Returns the fixed state of a flow as user logic sees it.
 #[inline(always)]
 pub(crate) fn view<const WORDS: usize>(
     now: Cycle,
@@ -141,7 +143,7 @@ pub(crate) fn view<const WORDS: usize>(
     }
 }
 
-/// What the programmable stage of Incoming gets.
+/// Returns the input of the programmable stage of Incoming.
 #[inline(always)]
 pub(crate) fn incoming<const WORDS: usize>(
     now: Cycle,
@@ -166,7 +168,7 @@ pub(crate) fn incoming<const WORDS: usize>(
     }
 }
 
-/// What Periodic Updates gets.
+/// Returns the input of Periodic Updates.
 #[inline(always)]
 pub(crate) fn periodic<const WORDS: usize>(
     now: Cycle,

@@ -1,14 +1,14 @@
-//! Merge: what several modules do to a flow in one cycle becomes one state (section 3.4).
+//! Merge: combines the changes of several modules to a flow in one cycle into one state (section 3.4).
 //!
 //! | variable | written by | rule |
 //! |---|---|---|
-//! | outstanding | Segment Generation, Segment Transmitted | together they leave it as it is |
-//! | window, its bitmaps | Incoming (fixed) | moves last: what it leaves behind is cleared |
-//! | idle, active | Segment Generation, Incoming, Periodic Updates | of the window as all of the cycle leave it |
-//! | marks | Incoming, Periodic Updates, Segment Generation | new marks, less the segment generated |
+//! | outstanding | Segment Generation, Segment Transmitted | if both occur, the value does not change |
+//! | window, its bitmaps | Incoming (fixed) | the window moves last; the bits that it leaves are cleared |
+//! | idle, active | Segment Generation, Incoming, Periodic Updates | decided from the window after all changes of the cycle |
+//! | marks | Incoming, Periodic Updates, Segment Generation | the new marks, without the segment generated |
 //! | window size, timer period | Incoming, Periodic Updates | acknowledgment and timeout exclude each other |
-//! | retransmission timer | Segment Transmitted, Incoming, Periodic Updates | a reset counts, else an expiry, else a start |
-//! | user state | Incoming, Periodic Updates | as the user says ([`Protocol::merge`]) |
+//! | retransmission timer | Segment Transmitted, Incoming, Periodic Updates | a reset wins, then an expiry, then a start |
+//! | user state | Incoming, Periodic Updates | as the user decides ([`Protocol::merge`]) |
 
 use clocked::{Cycle, RingBitmap, WritePorts};
 
@@ -21,7 +21,7 @@ use super::context::{Schedule, Window};
 use super::decided::{State, UserUpdate, capped};
 use super::{DeliveryEngine, DeliveryNext, generation, incoming};
 
-/// Marks what the decision says.
+/// Marks the segments that the decision names.
 #[inline(always)]
 fn mark<const WORDS: usize>(window: &mut Window<WORDS>, decision: &Decision<Plain<WORDS>>) {
     if decision.mark {
@@ -30,9 +30,9 @@ fn mark<const WORDS: usize>(window: &mut Window<WORDS>, decision: &Decision<Plai
     }
 }
 
-/// Marks segments from `from` up to and without `to`, as far as they were generated and are not acknowledged.
+/// Marks the segments from `from` up to, but not including, `to` that were generated and are not acknowledged.
 fn mark_between<const WORDS: usize>(window: &mut Window<WORDS>, from: Segment, to: Segment) {
-    // Offsets from the window's start; what lies before it counts as the start.
+    // Offsets from the window's start. A segment before the start counts as the start.
     let (from, to) = (from.after(window.start) as i32, to.after(window.start) as i32);
     let in_flight = window.in_flight() as i32;
     let (from, to) = (from.max(0), to.min(in_flight));
@@ -42,20 +42,20 @@ fn mark_between<const WORDS: usize>(window: &mut Window<WORDS>, from: Segment, t
     }
 }
 
-/// The modules' write ports: those of the windows are used by Segment Generation, Periodic Updates, and Incoming's
-/// programmable and fixed stage,
+/// The write port of Segment Generation. Each module has its own port. The ports of the windows belong to Segment
+/// Generation, Periodic Updates, and Incoming's programmable and fixed stage.
 const GENERATION: usize = 0;
 const PERIODIC: usize = 1;
 const INCOMING: usize = 2;
 const FIXED: usize = 3;
-/// and in the schedules Segment Transmitted takes the place of the last.
+/// In the schedules, Segment Transmitted has the port that the fixed stage has in the windows.
 const TRANSMITTED: usize = 3;
 
 type Windows<'a, const WORDS: usize> = WritePorts<'a, Window<WORDS>, 4>;
 type Schedules<'a> = WritePorts<'a, Schedule, 4>;
 
 impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
-    /// The clock edge that ends cycle `now`.
+    /// Performs the clock edge that ends cycle `now`.
     #[inline(always)]
     pub(crate) fn commit(&mut self, now: Cycle, next: &DeliveryNext<P, WORDS>) {
         let incoming = next.incoming.as_ref();
@@ -77,9 +77,10 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let timer = merge_events(now, &mut schedules, &mut windows, next, self.rules);
         self.no_timer_before = self.no_timer_before.min(timer);
 
-        // The flow just processed goes straight back to processing if it can send more, what the packets of this
-        // cycle have acknowledged included, and no other flow is in lookup; else it waits its turn in the set. Behind
-        // it: what a transmission, a packet and a timeout have made active.
+        // The flow just processed goes straight back to processing if it can send more and no other flow is in
+        // lookup. This takes into account what the packets of this cycle have acknowledged. Otherwise the flow
+        // enters the active set. After it, the flows enter that a transmission, a packet and a timeout have made
+        // active.
         let mut straight_back = None;
         let mut entering = [None; 4];
         if let Some(generation) = &next.generation
@@ -119,7 +120,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let merged = match (periodic, incoming) {
             (Some(periodic), Some(incoming)) if periodic.flow == incoming.flow => {
                 let before = self.users.peek(periodic.flow.index());
-                // Copies: see `TonicNext`.
+                // The states are copied: see `TonicNext`.
                 let states = (incoming.state, periodic.state);
                 Some(self.protocol.merge::<Plain<WORDS>>(before, &states.0, &states.1))
             }
@@ -134,7 +135,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
             self.no_timer_before = self.no_timer_before.min(due);
         };
         if let Some(merged) = merged {
-            // Both are of one flow: one word.
+            // Both updates are of one flow, so only one word is written.
             write(0, &merged);
             return;
         }
@@ -147,7 +148,8 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
     }
 }
 
-/// True if the flow of a port is to enter the active set: it can send and is not in it.
+/// Marks the flow of a port as active, if it can send and is not active yet. Returns true if the flow must enter
+/// the active set.
 #[inline(always)]
 fn activates(schedules: &mut Schedules<'_>, port: usize) -> bool {
     let Some(schedule) = schedules.word(port) else { return false };
@@ -184,7 +186,8 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
     {
         match rules {
             Rules::Paper => {}
-            // The event's marks stand, less the place of the segment generated, or of the window's end if none was.
+            // The marks of the event stay, without the bit of the generated segment. If no segment was generated,
+            // the bit at the window's end is cleared.
             Rules::Published if has_marks => {
                 let end = window.start.plus(window.size);
                 window.marked.clear(generation.address.map_or(end, |address| address.segment).0);
@@ -197,7 +200,7 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
             generation::apply(window, address);
         }
     }
-    // The generation has chosen by the former window size and start.
+    // Segment Generation used the former window size and start.
     let mut resize = |port, update: Option<&UserUpdate<P, WORDS>>| {
         if let Some(update) = update
             && let Some(window) = windows.word(port)
@@ -214,15 +217,15 @@ fn merge_windows<P: Protocol, const WORDS: usize>(
     }
 }
 
-/// What bounds the addresses of a flow that wait for credit.
+/// The limits for the addresses of a flow that wait for credit.
 struct Limits {
     rules: Rules,
     stop_at: u8,
     restart_below: u8,
 }
 
-/// Counts outstanding addresses, and finds whether the flow just processed can send more: of its merged window. True
-/// if the transmission has restarted its flow.
+/// Counts the outstanding addresses, and decides from the merged window whether the flow just processed can send
+/// more. Returns true if the transmission has restarted its flow.
 #[inline(always)]
 fn merge_counts<P: Protocol, const WORDS: usize>(
     schedules: &mut Schedules<'_>,
@@ -235,8 +238,8 @@ fn merge_counts<P: Protocol, const WORDS: usize>(
         && let (Some(schedule), Some(window)) = (schedules.word(GENERATION), windows.word(GENERATION))
     {
         schedule.idle = window.is_idle(limits.rules);
-        // The published hardware counts an address even if the window shrank while the flow waited for its turn and
-        // there is none. That one is never given back.
+        // The published hardware counts an address even if there is none, because the window shrank while the flow
+        // waited. It never takes this count back.
         let counts = generation.address.is_some() || limits.rules == Rules::Published;
         generated = counts.then_some(generation.flow);
         if counts && generated != next.decrement {
@@ -255,7 +258,8 @@ fn merge_counts<P: Protocol, const WORDS: usize>(
     }
 }
 
-/// Sets timers, and whether flows with an event have something to send. The earliest expiry among those set.
+/// Sets the timers, and updates whether flows with an event have something to send. Returns the earliest expiry
+/// among the timers set.
 #[inline(always)]
 fn merge_events<P: Protocol, const WORDS: usize>(
     now: Cycle,
@@ -291,7 +295,8 @@ fn merge_events<P: Protocol, const WORDS: usize>(
     earliest
 }
 
-/// Sets a flow's timer behind a packet or a timeout: when the timer expires, if it was started.
+/// Sets a flow's timer after a packet or a timeout. Returns when the timer expires if it was started, and
+/// otherwise [`Cycle::NEVER`].
 #[inline(always)]
 fn after_event<const WORDS: usize>(
     now: Cycle,

@@ -1,4 +1,4 @@
-//! The data delivery engine: which segment next (section 3.2).
+//! The data delivery engine: decides which segment is next (section 3.2).
 
 mod context;
 mod decided;
@@ -21,7 +21,7 @@ use decided::{State, UserUpdate};
 use generation::Generation;
 use incoming::Acknowledged;
 
-/// What the engine finds in a cycle: what stands on its outputs, and what it takes over at the clock edge.
+/// The results of a cycle: the outputs of the engine, and the changes that it takes over at the clock edge.
 pub(super) struct DeliveryNext<P: Protocol, const WORDS: usize> {
     packet: Option<ControlPacket>,
     pub(super) selected: Option<FlowId>,
@@ -30,24 +30,24 @@ pub(super) struct DeliveryNext<P: Protocol, const WORDS: usize> {
     acknowledged: Option<Acknowledged>,
     incoming: Option<UserUpdate<P, WORDS>>,
     pub(super) record: Option<IncomingRecord>,
-    /// With: the retransmission timer has expired.
+    /// The flag is true if the retransmission timer has expired.
     periodic: Option<(UserUpdate<P, WORDS>, bool)>,
-    /// The retransmission timer of a finished flow expired.
+    /// The finished flow whose retransmission timer expired.
     timer_off: Option<FlowId>,
 }
 
 impl<P: Protocol, const WORDS: usize> DeliveryNext<P, WORDS> {
-    /// The segment address generated.
+    /// Returns the segment address that was generated.
     pub(super) fn generated(&self) -> Option<SegmentAddress> {
         self.generation.as_ref()?.address
     }
 
-    /// The flow whose retransmission timer fires.
+    /// Returns the flow whose retransmission timer fires.
     pub(super) fn timeout(&self) -> Option<FlowId> {
         self.periodic.as_ref().filter(|(_, expired)| *expired).map(|(update, _)| update.flow)
     }
 
-    /// Parameters for the credit engine, from Incoming and from Periodic Updates.
+    /// Returns new parameters for the credit engine, from Incoming and from Periodic Updates.
     #[inline(always)]
     pub(super) fn credit_updates(&self) -> [Option<CreditUpdate>; 2] {
         let periodic = self.periodic.as_ref().map(|(update, _)| update);
@@ -55,32 +55,33 @@ impl<P: Protocol, const WORDS: usize> DeliveryNext<P, WORDS> {
     }
 }
 
-/// The engine. Its state is `Self`.
+/// The engine. `Self` is its state.
 pub(super) struct DeliveryEngine<P: Protocol, const WORDS: usize> {
     protocol: P,
     rules: Rules,
     flows: u16,
     stop_at: u8,
     restart_below: u8,
-    /// Four modules touch each of the two groups of fixed state, and each has a read and a write port there.
+    /// Four modules use each of the two groups of fixed state. Each module has a read and a write port there.
     windows: Memory<Window<WORDS>, 4, 4>,
     schedules: Memory<Schedule, 4, 4>,
-    /// The user state has the programmable stage of Incoming and Periodic Updates.
+    /// The programmable stage of Incoming and Periodic Updates use the user state.
     users: Memory<State<P, WORDS>, 2, 2>,
     active_set: Fifo<FlowId>,
-    /// Context lookup and processing behind the selection from the active set.
+    /// The flow in context lookup, the stage after the selection from the active set. `processing` is the next
+    /// stage.
     lookup: Option<FlowId>,
     processing: Option<FlowId>,
     packets: DelayLine<ControlPacket>,
     acknowledged: Option<Acknowledged>,
-    /// No timer, neither the retransmission timers nor those of the user, expires before this cycle.
+    /// No retransmission timer and no user timer expires before this cycle.
     no_timer_before: Cycle,
-    /// When `no_timer_before` was found by a look at all timers.
+    /// The cycle of the last search through all timers, which set `no_timer_before`.
     looked_at_timers: Cycle,
 }
 
 impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
-    /// Bytes of a flow's contexts.
+    /// The size of a flow's contexts in bytes.
     pub(super) const CONTEXT_BYTES: usize =
         size_of::<Window<WORDS>>() + size_of::<Schedule>() + size_of::<State<P, WORDS>>();
 
@@ -106,7 +107,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         }
     }
 
-    /// The logic of a cycle. `transmitted` is a flow of which the credit engine has sent a segment.
+    /// Computes the logic of a cycle. `transmitted` is the flow of which the credit engine has sent a segment.
     #[inline(always)]
     pub(super) fn evaluate(
         &self,
@@ -117,7 +118,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         let mut windows = self.windows.read_ports();
         let mut schedules = self.schedules.read_ports();
         let mut users = self.users.read_ports();
-        let read = "each module has a port of its own";
+        let read = "each module has its own port";
 
         let generation = self.processing.map(|flow| {
             let window = windows.read(flow.index()).expect(read);
@@ -158,14 +159,15 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         }
     }
 
-    /// The flow whose turn it is in Periodic Updates: each once in as many cycles as there are flows. The phase
-    /// is that of the published hardware, which does not matter otherwise.
+    /// Returns the flow that Periodic Updates visits in cycle `now`. It visits each flow once in as many cycles as
+    /// there are flows. The phase is that of the published hardware. It has no other meaning.
     const fn visited(&self, now: Cycle) -> FlowId {
         let flows = self.flows as u64;
         FlowId(((now.0 + flows - 3 % flows) % flows) as u16)
     }
 
-    /// Periodic Updates. A packet of the flow in either stage of Incoming postpones a timeout (section 3.4).
+    /// Performs Periodic Updates. A packet of the flow in either stage of Incoming postpones a timeout (section
+    /// 3.4).
     #[inline(always)]
     fn visit<'a>(
         &'a self,
@@ -193,7 +195,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         (Some((UserUpdate { flow, decision, state }, expired)), None)
     }
 
-    /// The first cycle from `now` on in which something happens without a packet or a transmission.
+    /// Returns the first cycle from `now` on in which something happens without a packet or a transmission.
     pub(super) fn next_event(&self, now: Cycle) -> Option<Cycle> {
         let busy = self.lookup.is_some()
             || self.processing.is_some()
@@ -209,7 +211,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         if self.no_timer_before > now {
             return Some(self.no_timer_before);
         }
-        // The first visit of a flow at or after its timer's expiry.
+        // The first visit of a flow at or after the expiry of its timer.
         let flows = u64::from(self.flows);
         let visit = |flow: usize| {
             let earliest = self.expiry(flow).max(now).0;
@@ -220,7 +222,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         armed.map(visit).min()
     }
 
-    /// The first cycle in which Periodic Updates has something to do for a flow.
+    /// Returns the first cycle in which Periodic Updates has something to do for a flow.
     fn expiry(&self, flow: usize) -> Cycle {
         let schedule = self.schedules.peek(flow);
         if !schedule.open {
@@ -229,25 +231,26 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         schedule.timer.min(Cycle(self.protocol.due::<Plain<WORDS>>(self.users.peek(flow)).0))
     }
 
-    /// It is time to look at all timers again: some may expire, and the last look is a round of visits ago.
+    /// Returns true if all timers must be searched again: a timer may expire, and the last search was at least one
+    /// round of visits ago.
     #[inline(always)]
     fn timer_bound_is_old(&self, now: Cycle) -> bool {
         self.no_timer_before <= now && now - self.looked_at_timers >= self.flows.into()
     }
 
-    /// Looks at all timers.
+    /// Searches all timers for the earliest expiry.
     fn raise_timer_bound(&mut self, now: Cycle) {
         let earliest = (0..usize::from(self.flows)).map(|flow| self.expiry(flow)).min();
         self.no_timer_before = earliest.unwrap_or(Cycle::NEVER);
         self.looked_at_timers = now;
     }
 
-    /// How a flow starts.
+    /// Returns the initial state of a flow.
     pub(super) fn initial(&self, first: Segment) -> Initial<State<P, WORDS>> {
         self.protocol.initial::<Plain<WORDS>>(Value(first.0.into()))
     }
 
-    /// A flow is added, with its window as given. False if there is one with this number.
+    /// Adds a flow with the given window. Returns false if there is a flow with this number already.
     pub(super) fn open(
         &mut self,
         now: Cycle,
@@ -267,7 +270,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         true
     }
 
-    /// A flow has data up to `end`. False if there is no such flow.
+    /// Sets the end of a flow's data to `end`. Returns false if there is no such flow.
     pub(super) fn supply(&mut self, flow: FlowId, end: Option<Segment>) -> bool {
         let open = self.schedules.peek(flow.index()).open;
         if open {
@@ -277,7 +280,7 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         open
     }
 
-    /// A flow is removed. False if it is in use: it has segments to send, or some that wait for credit.
+    /// Removes a flow. Returns false if it is in use: it has segments to send, or segments that wait for credit.
     pub(super) fn close(&mut self, flow: FlowId) -> bool {
         let schedule = self.schedules.poke(flow.index());
         let free = !schedule.active && schedule.outstanding == 0;
@@ -288,14 +291,14 @@ impl<P: Protocol, const WORDS: usize> DeliveryEngine<P, WORDS> {
         free
     }
 
-    /// Puts a flow into the active set if it has something to send, from outside.
+    /// Puts a flow into the active set, between two cycles, if it has something to send.
     fn wake(&mut self, flow: FlowId) {
         let idle = self.windows.peek(flow.index()).is_idle(self.rules);
         let schedule = self.schedules.poke(flow.index());
         schedule.idle = idle;
         if !idle && !schedule.stopped && !schedule.active {
             schedule.active = true;
-            self.active_set.commit(false, [flow]).expect("the set has room for every flow");
+            self.active_set.commit(false, [flow]).expect("the set has space for every flow");
         }
     }
 

@@ -1,13 +1,13 @@
-//! What is claimed of an experiment.
+//! The claims about an experiment.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that is to hold.
+/// A claim about the results of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// In words.
+    /// The claim in words.
     pub claim: String,
-    /// It holds.
+    /// True if it holds.
     pub holds: bool,
 }
 
@@ -17,5 +17,5 @@ impl Claim {
     }
 }
 
-/// How far a long experiment is: steps done, and all of them.
+/// A function that is called with the progress of a long experiment: the steps done, and all steps.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);

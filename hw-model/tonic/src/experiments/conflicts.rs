@@ -1,4 +1,4 @@
-//! Events of one flow in one cycle (section 3.4).
+//! Several events of one flow in one cycle (section 3.4).
 
 use clocked::{Clock, Cycle};
 use serde::{Deserialize, Serialize};
@@ -8,25 +8,25 @@ use crate::{ControlPacket, FlowId, Frequency, Kind, Parameters, Segment, Tonic, 
 
 use super::claim::Claim;
 
-/// An acknowledgment that comes so many cycles before the timer would fire.
+/// A run in which an acknowledgment arrives shortly before the timer would fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeoutRace {
-    /// From the acknowledgment at the input pins to the cycle in which the timer would fire.
+    /// The cycles from the acknowledgment at the input pins to the cycle in which the timer would fire.
     pub cycles_before: u64,
-    /// A part of Incoming had the acknowledgment in that cycle.
+    /// True if a stage of Incoming held the acknowledgment in that cycle.
     pub is_in_incoming: bool,
-    /// The timer fired.
+    /// True if the timer fired.
     pub fires: bool,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflicts {
-    /// Acknowledgment against timeout.
+    /// The runs with an acknowledgment shortly before a timeout.
     pub races: Vec<TimeoutRace>,
-    /// Cycles in which a segment of the flow was generated and another transmitted.
+    /// The number of cycles in which a segment of the flow was generated and another was transmitted.
     pub generated_and_transmitted: u64,
-    /// Those in which the number of outstanding addresses stayed.
+    /// The number of these cycles in which the number of outstanding addresses did not change.
     pub count_stayed: u64,
 }
 
@@ -40,7 +40,7 @@ fn clock(initial_window: u16) -> Clock<Tonic<NewReno>> {
     clock
 }
 
-/// The first timeout up to `end`, if an acknowledgment comes in cycle `at`.
+/// Returns the cycle of the first timeout before `end`, if an acknowledgment arrives in cycle `at`.
 fn first_timeout(at: Option<Cycle>, end: Cycle) -> Option<Cycle> {
     let mut clock = clock(1);
     while clock.now() < end {
@@ -84,11 +84,11 @@ pub(super) fn run() -> (Vec<Claim>, Conflicts) {
     }
     let claims = vec![
         Claim::new(
-            "an acknowledgment in either part of Incoming beats the timeout, and so does one before",
+            "an acknowledgment in either stage of Incoming prevents the timeout, and so does an earlier one",
             races.iter().all(|race| race.fires == (race.cycles_before < 2)),
         ),
         Claim::new(
-            "generation and transmission in one cycle leave the number of outstanding addresses",
+            "generation and transmission in one cycle do not change the number of outstanding addresses",
             generated_and_transmitted > 0 && count_stayed == generated_and_transmitted,
         ),
     ];

@@ -1,4 +1,4 @@
-//! Every protocol on a bad path.
+//! Every protocol on clean and impaired paths.
 
 use clocked::Cycle;
 use fabric_model::Probability;
@@ -9,26 +9,26 @@ use crate::{Answer, FlowId, Frequency, Parameters, Path, Protocol, Receiver, Seg
 
 use super::claim::{Claim, Progress};
 
-/// A protocol on a path.
+/// A run of a protocol on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryRow {
-    /// The protocol.
+    /// The name of the protocol.
     pub protocol: String,
-    /// The path.
+    /// The name of the path.
     pub path: String,
-    /// Segments to be delivered, of all flows.
+    /// The number of segments to deliver, of all flows.
     pub segments: u64,
-    /// Those that arrived.
+    /// The number of segments that arrived.
     pub delivered: u64,
-    /// Segments that left Tonic.
+    /// The number of segments that left Tonic.
     pub transmitted: u64,
-    /// Those that arrived a second time, or more often.
+    /// The number of segments that arrived again.
     pub duplicates: u64,
-    /// Until all was there.
+    /// The cycles until all segments had arrived.
     pub cycles: u64,
 }
 
-/// Eight protocols on four paths.
+/// The runs of eight protocols on four paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The runs.
@@ -40,7 +40,7 @@ const FLOWS: u16 = 4;
 const SEGMENTS: u32 = 5_000;
 /// Eight protocols on four paths.
 const RUNS: usize = 32;
-/// 10 us there and back.
+/// The delay in each direction: a round trip of 10 us.
 const DELAY: u64 = 500;
 
 const fn percent(percent: u32) -> Probability {
@@ -50,7 +50,8 @@ const fn percent(percent: u32) -> Probability {
     }
 }
 
-/// The paths by name. Trimming is for protocols that know it; others take it for loss.
+/// Returns the paths with their names. Only NDP knows trimming. For other protocols, [`deliver`] replaces the loss
+/// of a path that trims by its probability of trimming.
 fn paths(seed: u64) -> [(&'static str, Path); 4] {
     let path = Path { delay: DELAY, return_delay: DELAY, link_cycles: 12, seed, ..Path::default() };
     [
@@ -75,7 +76,7 @@ fn deliver<P: Protocol>(protocol: P, answer: Answer, name: &str, path: Path) -> 
         testbed.tonic_mut().open(Cycle::ZERO, FlowId(flow), Segment(0), Some(SEGMENTS)).expect("a new flow");
     }
     let segments = u64::from(FLOWS) * u64::from(SEGMENTS);
-    // An hour of the model's time: a stall ends there.
+    // An hour of simulated time. A stalled run ends there.
     testbed.run(Cycle(360_000_000_000), |testbed| testbed.receiver().delivered() == segments);
     DeliveryRow {
         protocol: P::NAME.to_owned(),
@@ -89,7 +90,7 @@ fn deliver<P: Protocol>(protocol: P, answer: Answer, name: &str, path: Path) -> 
 }
 
 pub(super) fn run(seed: u64, progress: Progress<'_>) -> (Vec<Claim>, Delivery) {
-    // Timeouts for a data center: a millisecond instead of the 200 of a wide area.
+    // Timeouts for a data center: 1 ms instead of the 200 ms for a wide area network.
     let tcp = Tcp { initial_rto: 100_000, min_rto: 100_000, ..Tcp::new(CLOCK) };
     let rate = 100_000_000_000;
     let swift = SwiftWindow::new(CLOCK, rate, 1_500);
@@ -112,7 +113,7 @@ pub(super) fn run(seed: u64, progress: Progress<'_>) -> (Vec<Claim>, Delivery) {
             rows.iter().all(|row| row.delivered == row.segments),
         ),
         Claim::new(
-            "on the clean path none is sent twice",
+            "on the clean path no segment is sent twice",
             rows.iter().filter(|row| row.path == "clean").all(|row| row.transmitted == row.segments),
         ),
     ];

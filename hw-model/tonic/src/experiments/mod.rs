@@ -1,14 +1,17 @@
-//! Experiments with Tonic: each a function with a serialisable result, and what is claimed of it.
+//! Experiments with Tonic. Each returns results that can be serialised, and claims about them.
 //!
 //! | name | question |
 //! |---|---|
-//! | `tonic-hardware` | does the model take the published hardware's steps? |
-//! | `tonic-saturation` | how many segments a second, with how many flows and outstanding addresses? |
-//! | `tonic-rate-limiter` | how precise is a rate of integers? |
-//! | `tonic-conflicts` | what becomes of events of one flow in one cycle? |
+//! | `tonic-hardware` | does the model behave like the published hardware in every cycle? |
+//! | `tonic-saturation` | how many segments per second, with how many flows and outstanding addresses? |
+//! | `tonic-rate-limiter` | how precise is a rate limiter with integers? |
+//! | `tonic-conflicts` | what happens when several events of one flow occur in one cycle? |
 //! | `tonic-protocols` | what does a protocol cost, and does it fit? |
 //! | `tonic-delivery` | does every protocol deliver every segment? |
 //! | `tonic-speed` | how fast is the model itself? |
+//!
+//! `tiercel model experiment NAME` runs one from the command line, [`run()`] from a program. [`ALL`] lists them in
+//! the form of the common report. `docs/model/tonic.md` describes the results.
 
 mod claim;
 mod conflicts;
@@ -33,7 +36,7 @@ pub use speed::{Speed, SpeedRow};
 pub use tables::ALL;
 pub use trace::record;
 
-/// Names of the experiments.
+/// The names of the experiments.
 pub const NAMES: [&str; 7] = [
     "tonic-hardware",
     "tonic-saturation",
@@ -44,7 +47,7 @@ pub const NAMES: [&str; 7] = [
     "tonic-speed",
 ];
 
-/// An experiment's result.
+/// The result of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Results {
@@ -64,32 +67,33 @@ pub enum Results {
     Speed(Speed),
 }
 
-/// What an experiment found.
+/// The report of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Its name.
+    /// The name of the experiment.
     pub experiment: String,
-    /// What is claimed, and whether it holds.
+    /// The claims, and whether they hold.
     pub claims: Vec<Claim>,
     /// The numbers.
     pub results: Results,
 }
 
-/// Why an experiment could not be made.
+/// The reason why an experiment failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
-    /// No such name.
-    #[error("there is no experiment `{0}`; there are {known}", known = NAMES.join(", "))]
+    /// There is no experiment with this name.
+    #[error("there is no experiment `{0}`: choose from {known}", known = NAMES.join(", "))]
     Unknown(String),
-    /// The data to compare with is not usable.
+    /// The data for the comparison cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
 }
 
-/// Makes an experiment. `seed` is that of the impaired paths; nothing else is random.
+/// Runs an experiment. `seed` is the seed of the impaired paths. Nothing else is random.
 ///
 /// # Errors
-/// [`ExperimentError::Unknown`].
+/// Returns [`ExperimentError::Unknown`] if there is no experiment `name`, or [`ExperimentError::Data`] if the data
+/// that comes with the model cannot be used.
 pub fn run(name: &str, seed: u64, progress: Progress<'_>) -> Result<Report, ExperimentError> {
     let (claims, results) = match name {
         "tonic-hardware" => hardware(published::OPEN_SET)?,
@@ -104,15 +108,15 @@ pub fn run(name: &str, seed: u64, progress: Progress<'_>) -> Result<Report, Expe
     Ok(Report { experiment: name.to_owned(), claims, results })
 }
 
-/// What was found as one of the results there are.
+/// Converts the results of an experiment to [`Results`].
 fn wrap<T>((claims, found): (Vec<Claim>, T), results: fn(T) -> Results) -> (Vec<Claim>, Results) {
     (claims, results(found))
 }
 
-/// Compares with a file of measured data, given as its text.
+/// Compares the model with the text of a file of measured data.
 ///
 /// # Errors
-/// [`ExperimentError::Data`].
+/// Returns [`ExperimentError::Data`] if the data cannot be used.
 pub fn compare_with(text: &str) -> Result<Report, ExperimentError> {
     let (claims, results) = hardware(text)?;
     Ok(Report { experiment: NAMES[0].to_owned(), claims, results })
@@ -121,19 +125,19 @@ pub fn compare_with(text: &str) -> Result<Report, ExperimentError> {
 fn hardware(text: &str) -> Result<(Vec<Claim>, Results), ExperimentError> {
     let comparison = published::compare(&Data::parse(text)?)?;
     let claims = vec![
-        Claim::new("every latency and every event of a lone segment is the hardware's", {
+        Claim::new("every latency and every event of a single segment equals the hardware's", {
             let equal = comparison.latency.cycles.values().all(|(model, data)| model == data);
             equal && comparison.latency.difference.is_none()
         }),
         Claim::new(
-            "one, two and four flows send as many segments as the hardware, in its order and its cycles",
+            "one, two and four flows send as many segments as the hardware, in the same order and cycles",
             comparison
                 .rates
                 .iter()
                 .all(|run| run.digest_equal && run.segments.values().all(|(model, data)| model == data)),
         ),
         Claim::new(
-            "every row of every trace is the hardware's, in its cycle",
+            "every row of every trace equals the hardware's, in the same cycle",
             comparison.traces.iter().all(|trace| trace.digest_equal && trace.difference.is_none()),
         ),
     ];

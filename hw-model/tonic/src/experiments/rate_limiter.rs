@@ -1,4 +1,4 @@
-//! How precise a rate of integers is (section 4, appendix B).
+//! The precision of a rate limiter with integers (section 4, appendix B).
 
 use clocked::Cycle;
 use serde::{Deserialize, Serialize};
@@ -8,37 +8,37 @@ use crate::{Answer, FlowId, Frequency, Parameters, Path, RATE_CYCLES, Receiver, 
 
 use super::claim::{Claim, Progress};
 
-/// One flow at one rate.
+/// A run of one flow at one rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateRow {
-    /// The rate asked for.
+    /// The requested rate.
     pub bits_per_second: u64,
-    /// Bytes of a segment.
+    /// The bytes of a segment.
     pub segment_bytes: u32,
-    /// Segments sent.
+    /// The number of segments sent.
     pub segments: u64,
-    /// From the first to the last.
+    /// The cycles from the first to the last segment.
     pub cycles: u64,
-    /// The rate from the first to the last.
+    /// The rate from the first to the last segment.
     pub achieved_bits_per_second: f64,
-    /// Cycles between two segments, the least but for the first gap.
+    /// The fewest cycles between two segments, without the first gap.
     pub shortest_gap: u64,
-    /// The most.
+    /// The most cycles between two segments, without the first gap.
     pub longest_gap: u64,
-    /// The most bytes the flow was ahead of its rate when a segment left.
+    /// The most bytes by which the flow was ahead of its rate when a segment left.
     pub early_bytes: f64,
-    /// The most bytes it was behind.
+    /// The most bytes by which the flow was behind its rate when a segment left.
     pub late_bytes: f64,
-    /// A segment and what the rate gives in the finest quantum that represents it.
+    /// The bound: one segment, and the bytes that the rate gives in the finest quantum that represents it.
     pub bound_bytes: f64,
 }
 
-/// Rates from 1.56 Mb/s to 100 Gb/s.
+/// The runs, with rates from 1.56 Mb/s to 100 Gb/s.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateLimiter {
-    /// The quanta of the default parameters, cycles.
+    /// The quanta of the default parameters, in cycles.
     pub quanta: Vec<u32>,
-    /// By rate, with these quanta.
+    /// The runs with these quanta, by rate.
     pub rates: Vec<RateRow>,
     /// 20 Gb/s with the single quantum of appendix B.
     pub single_precision: RateRow,
@@ -46,7 +46,7 @@ pub struct RateLimiter {
 
 const CLOCK: Frequency = Frequency { hertz: 100_000_000 };
 
-/// Sends `segments` segments at a rate that does not change.
+/// Sends `segments` segments at a constant rate.
 pub(super) fn measure(bits_per_second: u64, parameters: &Parameters, segments: usize) -> RateRow {
     let protocol = Irn { bdp_cap: 128, ..Irn::new(CLOCK, bits_per_second) };
     let tonic = Tonic::<_, 2>::new(protocol, parameters).expect("hardware that exists");
@@ -88,7 +88,7 @@ pub(super) fn measure(bits_per_second: u64, parameters: &Parameters, segments: u
 }
 
 pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, RateLimiter) {
-    // Doubling from the least rate, the most, and some that no quantum represents exactly.
+    // Rates that double from the lowest, the highest rate, and some that no quantum represents exactly.
     let mut rates: Vec<u64> = (0..16).map(|doubling| 1_562_500 << doubling).collect();
     rates.extend([3_333_333, 123_456_789, 800_000_001, 1_234_567_890, 7_777_777_777, 20_000_000_000]);
     rates.extend([33_333_333_333, 66_666_666_666, 99_999_999_999, 100_000_000_000]);
@@ -107,7 +107,7 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, RateLimiter) {
     let twenty = rows.iter().find(|row| row.bits_per_second == 20_000_000_000);
     let claims = vec![
         Claim::new(
-            "from 1.56 Mb/s to 100 Gb/s a flow is less than a segment and a quantum off its rate",
+            "from 1.56 Mb/s to 100 Gb/s a flow deviates from its rate by less than a segment and a quantum",
             rows.iter().all(|row| row.early_bytes < row.bound_bytes && row.late_bytes < row.bound_bytes),
         ),
         Claim::new(
@@ -115,7 +115,7 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, RateLimiter) {
             twenty.is_some_and(|row| (row.shortest_gap, row.longest_gap) == (60, 60)),
         ),
         Claim::new(
-            "with a single precision of a thousand cycles they wait a thousand",
+            "with a single quantum of a thousand cycles these segments wait at least a thousand cycles",
             single_precision.shortest_gap >= 1_000,
         ),
     ];

@@ -1,4 +1,4 @@
-//! Segments a second.
+//! The number of segments per second.
 
 use clocked::Cycle;
 use serde::{Deserialize, Serialize};
@@ -8,53 +8,53 @@ use crate::{Answer, FlowId, Frequency, Parameters, Path, Receiver, Rules, Segmen
 
 use super::claim::{Claim, Progress};
 
-/// Flows that always have something to send.
+/// A run of flows that always have something to send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SaturationRow {
     /// The rule about N.
     pub rules: Rules,
     /// N.
     pub outstanding: u8,
-    /// Flows.
+    /// The number of flows.
     pub flows: u16,
-    /// Cycles counted, from the first transmission on.
+    /// The number of cycles counted, from the first transmission on.
     pub cycles: u64,
-    /// Segments transmitted in them.
+    /// The number of segments transmitted in these cycles.
     pub segments: u64,
-    /// Those of the flow with the fewest
+    /// The segments of the flow that sent the fewest.
     pub fewest: u64,
-    /// and with the most.
+    /// The segments of the flow that sent the most.
     pub most: u64,
 }
 
-/// One DCQCN flow without congestion.
+/// A run of one DCQCN flow without congestion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateLimitedRow {
-    /// The rate the limiter is set to, bits a second.
+    /// The rate of the rate limiter, in bits per second.
     pub bits_per_second: u64,
-    /// Bytes of a segment.
+    /// The bytes of a segment.
     pub segment_bytes: u32,
-    /// Cycles counted, from the first transmission on.
+    /// The number of cycles counted, from the first transmission on.
     pub cycles: u64,
-    /// Segments transmitted in them.
+    /// The number of segments transmitted in these cycles.
     pub segments: u64,
-    /// Segments a second at the clock's frequency.
+    /// The segments per second at the clock's frequency.
     pub segments_per_second: f64,
 }
 
 /// All runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
-    /// Cycles a second.
+    /// The cycles per second.
     pub hertz: u64,
-    /// By window.
+    /// The runs limited by the window.
     pub rows: Vec<SaturationRow>,
-    /// By rate.
+    /// The runs limited by a rate.
     pub rate_limited: Vec<RateLimitedRow>,
 }
 
 const CLOCK: Frequency = Frequency { hertz: 100_000_000 };
-/// From a flow's start to its first segment at the pins.
+/// The cycles from a flow's start to its first segment at the pins.
 const FIRST: u64 = 12;
 
 fn saturated(rules: Rules, outstanding: u8, flows: u16, cycles: u64) -> SaturationRow {
@@ -119,7 +119,7 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Saturation) {
         rows.push(saturated(rules, n, flows, 210_000));
     }
     progress(steps - 2, steps);
-    // At the line rate, and with the limiter at a segment a cycle.
+    // At the line rate, and with the rate limiter at one segment per cycle.
     let rate_limited =
         vec![rate_limited(100_000_000_000, 2_000_000), rate_limited(102_400_000_000, 1_000_000)];
     progress(steps, steps);
@@ -132,7 +132,7 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Saturation) {
     let ideal = line.cycles as f64 * 125.0 / f64::from(line.segment_bytes);
     let claims = vec![
         Claim::new(
-            "with N = 32 one flow sends a segment a cycle, under either rule",
+            "with N = 32 one flow sends one segment per cycle, under either rule",
             every_cycle(Rules::Paper, 32, 1) && every_cycle(Rules::Published, 32, 1),
         ),
         Claim::new(
@@ -142,19 +142,19 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Saturation) {
                 && row(Rules::Published, 16, 1).is_some_and(|row| row.segments == row.cycles / 21 * 11),
         ),
         Claim::new(
-            "1024 and 2048 flows share a segment a cycle evenly",
+            "1024 and 2048 flows share one segment per cycle evenly",
             [1024, 2048].into_iter().all(|flows| {
                 every_cycle(Rules::Paper, 16, flows)
                     && row(Rules::Paper, 16, flows).is_some_and(|row| row.most - row.fewest <= 2)
             }),
         ),
         Claim::new(
-            "a DCQCN flow of 128-byte segments at 100 Gb/s sends 97.66 million a second: all the rate allows \
-             (97.65625 million), less a segment",
+            "a DCQCN flow of 128-byte segments at 100 Gb/s sends 97.66 million per second: all that the rate \
+             allows (97.65625 million), within one segment",
             line.segments as f64 + 1.0 >= ideal && (line.segments_per_second / 1e4).round() >= 9_766.0,
         ),
         Claim::new(
-            "and Tonic would sustain more: a segment a cycle, less a burst at the start",
+            "Tonic can sustain more: one segment per cycle, within one burst at the start",
             rate_limited[1].segments + 16 >= rate_limited[1].cycles,
         ),
     ];

@@ -1,4 +1,4 @@
-//! How fast the model is, next to an empty loop over the same state.
+//! The speed of the model, compared with an empty loop over the same state.
 
 use core::hint::black_box;
 use std::collections::VecDeque;
@@ -14,39 +14,39 @@ use crate::{
 
 use super::claim::{Claim, Progress};
 
-/// A thousand flows that all have something to do.
+/// A run with a thousand active flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpeedRow {
     /// The protocol.
     pub protocol: String,
-    /// Active flows.
+    /// The number of active flows.
     pub flows: u16,
-    /// Cycles computed; none was idle.
+    /// The number of cycles computed. None of them was idle.
     pub cycles: u64,
-    /// Segments transmitted in them.
+    /// The number of segments transmitted in these cycles.
     pub segments: u64,
-    /// Cycles computed in a second of this machine's time.
+    /// The number of cycles computed per second of real time.
     pub cycles_per_second: f64,
 }
 
 /// All runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
-    /// The model.
+    /// The runs of the model.
     pub rows: Vec<SpeedRow>,
-    /// Bytes of a flow's contexts with the first protocol.
+    /// The bytes of a flow's contexts with the first protocol.
     pub context_bytes: usize,
-    /// Cycles a second of a loop that does nothing but change a word in the contexts of as many flows as a cycle
+    /// The cycles per second of a loop that only changes one word in the contexts of as many flows as a cycle
     /// touches.
     pub empty_loop_cycles_per_second: f64,
 }
 
 const CLOCK: Frequency = Frequency { hertz: 100_000_000 };
 const FLOWS: u16 = 1024;
-/// From a segment at the output pins to its acknowledgment at the input pins.
+/// The cycles from a segment at the output pins to its acknowledgment at the input pins.
 const ROUND_TRIP: usize = 30;
 
-/// Packets a segment is answered with.
+/// A function that returns the packet that answers a segment.
 type Answer = fn(SegmentAddress, Cycle) -> ControlPacket;
 
 fn acknowledge(address: SegmentAddress, now: Cycle) -> ControlPacket {
@@ -61,10 +61,10 @@ fn acknowledge(address: SegmentAddress, now: Cycle) -> ControlPacket {
     }
 }
 
-/// A pull that acknowledges too, in place of two packets.
+/// Answers a segment with either an acknowledgment or a pull. A real receiver sends both.
 fn pull(address: SegmentAddress, now: Cycle) -> ControlPacket {
     let packet = acknowledge(address, now);
-    // Every other packet acknowledges all so far, the others pull for two.
+    // Even segments are answered by an acknowledgment of all segments so far, odd segments by a pull for two.
     match address.segment.0 % 2 {
         0 => packet,
         _ => ControlPacket { kind: Kind::Pull, data: packet.cumulative.0, ..packet },
@@ -92,8 +92,8 @@ fn measure<P: Protocol>(protocol: P, segment_bytes: u32, cycles: u64, answer: An
     SpeedRow { protocol: P::NAME.to_owned(), flows: FLOWS, cycles, segments, cycles_per_second }
 }
 
-/// A segment's generation, its way into and out of the credit engine, its decrement, and the two stages of its
-/// acknowledgment each belong to another flow, one after the other.
+/// Measures the empty loop. In each cycle six stages of a segment belong to six different flows: its generation,
+/// its way into and out of the credit engine, its decrement, and the two stages of its acknowledgment.
 fn empty_loop(context_bytes: usize, cycles: u64) -> f64 {
     let words = context_bytes.div_ceil(8);
     let mut contexts = vec![0u64; words * usize::from(FLOWS)];
@@ -116,7 +116,7 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Speed) {
     progress(0, 4);
     let mut rows = vec![measure(NewReno(tcp), 1_500, cycles, acknowledge)];
     progress(1, 4);
-    // Each flow at a thousandth of the line rate: the limiter has to do with every segment.
+    // Each flow sends at a thousandth of the line rate, so the rate limiter handles every segment.
     rows.push(measure(RoceDcqcn::new(CLOCK, 97_656_250, 128), 128, cycles, acknowledge));
     progress(2, 4);
     rows.push(measure(Ndp::new(CLOCK), 1_500, cycles, pull));
@@ -126,7 +126,7 @@ pub(super) fn run(progress: Progress<'_>) -> (Vec<Claim>, Speed) {
     progress(4, 4);
     let claims = vec![
         Claim::new(
-            "at least 5 million cycles a second with 1024 active flows, under each of the protocols",
+            "at least 5 million cycles per second with 1024 active flows, with each of the protocols",
             rows.iter().all(|row| row.cycles_per_second >= 5e6),
         ),
         Claim::new("every flow is active in every cycle", rows[0].segments + 12 >= cycles),

@@ -1,4 +1,4 @@
-//! The results as tables and figures of the common report.
+//! The conversion of the results to tables and figures of the common report.
 
 use anyhow::Result;
 use lab_report::{Case, Experiment, Figure, Look, Verdict};
@@ -8,23 +8,23 @@ use super::{Conflicts, Delivery, NAMES, RateLimiter, RateRow, Results, Saturatio
 use crate::published::Comparison;
 use crate::report::{Cost, ProtocolReport};
 
-/// Tonic's experiments.
+/// All experiments of this crate.
 pub const ALL: &[Named] = &[
-    named::<0>("Does the model take the published hardware's steps?"),
-    named::<1>("How many segments a second, with how many flows and outstanding addresses?"),
-    named::<2>("How precise is a rate of integers?"),
-    named::<3>("What becomes of events of one flow in one cycle?"),
+    named::<0>("Does the model behave like the published hardware in every cycle?"),
+    named::<1>("How many segments per second, with how many flows and outstanding addresses?"),
+    named::<2>("How precise is a rate limiter with integers?"),
+    named::<3>("What happens when several events of one flow occur in one cycle?"),
     named::<4>("What does a protocol cost, and does it fit?"),
     named::<5>("Does every protocol deliver every segment?"),
     named::<6>("How fast is the model itself?"),
 ];
 
-/// The one at this place of [`NAMES`].
+/// Returns the experiment at index `PLACE` of [`NAMES`].
 const fn named<const PLACE: usize>(question: &'static str) -> Named {
     Named { name: NAMES[PLACE], question, run: |options, progress| common(PLACE, options, progress) }
 }
 
-/// One of them in the common form.
+/// Runs the experiment at index `place` and converts its report to the common form.
 fn common(place: usize, options: &Options, progress: Progress<'_>) -> Result<Experiment> {
     let named = ALL[place];
     let report = run(named.name, options.seed, progress)?;
@@ -38,28 +38,28 @@ fn common(place: usize, options: &Options, progress: Progress<'_>) -> Result<Exp
     })
 }
 
-/// What was done, in a sentence or two.
+/// Describes the experiment in one or two sentences.
 const fn description(results: &Results) -> &'static str {
     match results {
         Results::Hardware(_) => {
-            "The model in its published mode beside data measured of the published hardware: a lone segment, three \
-             loads, two traces stamped with cycles."
+            "The model in its published mode, compared with data measured on the published hardware: a \
+             single segment, three loads, two traces with the cycle of each event."
         }
         Results::Saturation(_) => "Flows that always have something to send, at 100 MHz.",
         Results::RateLimiter(_) => {
-            "One flow at each rate, with rates as integers in several precisions, and at 20 Gb/s with a single one."
+            "One flow at each rate. Rates are integers with several quanta, and at 20 Gb/s also with a single quantum."
         }
-        Results::Conflicts(_) => "Events of one flow put into the same cycle.",
+        Results::Conflicts(_) => "Several events of one flow occur in the same cycle.",
         Results::Protocols(_) => {
-            "User logic run on numbers that count what is done to them. A call of the datapath's own code is one \
-             operation and one level."
+            "User logic runs on numbers that count the operations on them. A call of the datapath's own code \
+             is one operation and one level."
         }
-        Results::Delivery(_) => "Each protocol moves whole flows over clean and impaired paths.",
-        Results::Speed(_) => "A thousand flows that all have something to do in every cycle.",
+        Results::Delivery(_) => "Each protocol sends whole flows over clean and impaired paths.",
+        Results::Speed(_) => "A thousand flows are active in every cycle.",
     }
 }
 
-/// A row for each run.
+/// Returns a case per run.
 fn cases(results: &Results) -> Vec<Case> {
     match results {
         Results::Hardware(comparison) => hardware(comparison),
@@ -72,7 +72,7 @@ fn cases(results: &Results) -> Vec<Case> {
     }
 }
 
-/// What is better seen than read.
+/// Returns the figures.
 fn figures(results: &Results) -> Vec<Figure> {
     match results {
         Results::RateLimiter(limiter) => vec![precision(limiter)],
@@ -119,7 +119,7 @@ fn saturated(saturation: &Saturation) -> Vec<Case> {
     rows.chain(limited).collect()
 }
 
-/// How far a rate is off, part of it.
+/// Returns the relative error of a rate.
 fn error(row: &RateRow) -> f64 {
     (row.achieved_bits_per_second / row.bits_per_second as f64 - 1.0).abs()
 }

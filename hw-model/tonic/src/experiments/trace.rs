@@ -1,4 +1,4 @@
-//! A short run as text and as VCD.
+//! A trace of a short run, as text and as VCD.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use clocked::trace::{TextTrace, VcdTrace};
 use crate::protocols::{NewReno, Tcp};
 use crate::{Answer, FlowId, Frequency, Parameters, Path, Receiver, Segment, Testbed, Tonic, TonicOutput};
 
-/// Writes what two NewReno flows do in the first `cycles` cycles, each event as a line of `text` and as a change of
-/// the wires of `vcd`.
+/// Writes the events of two NewReno flows in the first `cycles` cycles. Each event is a line of `text` and a
+/// change of wires in `vcd`.
 ///
 /// # Errors
-/// Those of the sinks.
+/// Returns the errors of the sinks.
 pub fn record(cycles: u64, text: impl Write, vcd: impl Write) -> io::Result<()> {
     let clock = Frequency::default();
     let protocol = NewReno(Tcp { initial_window: 10, ..Tcp::new(clock) });

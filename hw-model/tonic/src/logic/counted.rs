@@ -1,7 +1,7 @@
-//! Numbers that count the operations they pass through.
+//! Numbers that count the operations applied to them.
 //!
-//! The counts are those of the user logic as written, before any synthesis: an operation is a box in its data
-//! flow graph. Constant shifts, bit selections and operations on constants alone are wires and cost nothing.
+//! The counts are those of the user logic as written, before any synthesis. An operation is a node of its data
+//! flow graph. Constant shifts, bit selections and operations on constants only are wires and cost nothing.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -22,14 +22,14 @@ pub enum Operation {
     Multiply,
     /// Comparison.
     Compare,
-    /// And, or, not of two wires.
+    /// And, or, not of wires.
     Gate,
     /// Multiplexer.
     Choose,
     /// Look-up, count, search or rotation of a bitmap.
     Bitmap,
-    /// A function of `transport-common`. It computes with plain numbers, which nothing counts: whatever it does inside
-    /// is this one operation.
+    /// A function of `transport-common`. It computes with plain numbers, which are not counted. The whole function
+    /// is one operation.
     Core,
 }
 
@@ -38,7 +38,8 @@ impl Operation {
     pub const ALL: [Self; 7] =
         [Self::Add, Self::Multiply, Self::Compare, Self::Gate, Self::Choose, Self::Bitmap, Self::Core];
 
-    /// Levels the operation adds to a path. A bitmap operation is a tree: seven levels reduce 128 bits by pairs.
+    /// Returns how many levels the operation adds to a path. A bitmap operation is a tree: seven levels reduce 128
+    /// bits in pairs.
     #[must_use]
     pub const fn levels(self) -> u32 {
         match self {
@@ -48,14 +49,15 @@ impl Operation {
     }
 }
 
-/// Where operations are counted. The one place with a cell: an instrument, no part of the model.
+/// The counters of the operations. This is the only place with interior mutability. It is an instrument and not
+/// part of the model.
 #[derive(Debug, Default)]
 pub struct Tape {
     counts: [Cell<u32>; Operation::ALL.len()],
 }
 
 impl Tape {
-    /// Operations of a kind so far.
+    /// Returns the number of operations of a kind so far.
     pub fn count(&self, operation: Operation) -> u32 {
         self.counts[operation as usize].get()
     }
@@ -65,35 +67,35 @@ impl Tape {
         count.set(count.get() + 1);
     }
 
-    /// An input: a value at depth 0.
+    /// Returns an input: a number at depth 0.
     pub fn input(&self, value: u64) -> Counted<'_, u64> {
         Counted { value, depth: 0, tape: Some(self) }
     }
 
-    /// An input wire: a value at depth 0.
+    /// Returns an input wire: a truth value at depth 0.
     pub fn flag(&self, value: bool) -> Counted<'_, bool> {
         Counted { value, depth: 0, tape: Some(self) }
     }
 
-    /// An input bitmap at depth 0.
+    /// Returns an input bitmap at depth 0.
     pub fn bitmap(&self, value: RingBitmap<2>) -> Counted<'_, RingBitmap<2>> {
         Counted { value, depth: 0, tape: Some(self) }
     }
 }
 
-/// A value and the number of levels on the longest path to it.
+/// A value, and the number of levels on the longest path to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'t, T> {
     /// The value.
     pub value: T,
-    /// Levels on the longest path from an input.
+    /// The number of levels on the longest path from an input.
     pub depth: u32,
     /// `None` for a constant.
     tape: Option<&'t Tape>,
 }
 
 impl<'t, T> Counted<'t, T> {
-    /// The result of an operation on `self` and others, given by depth and tape.
+    /// Returns the result of an operation on `self` and other operands, which are given by depth and tape.
     fn after<U>(self, operation: Operation, others: &[(u32, Option<&'t Tape>)], value: U) -> Counted<'t, U> {
         let depth = others.iter().map(|other| other.0).fold(self.depth, u32::max);
         let tape = others.iter().fold(self.tape, |tape, other| tape.or(other.1));
@@ -101,7 +103,7 @@ impl<'t, T> Counted<'t, T> {
         Counted { value, depth: depth + tape.map_or(0, |_| operation.levels()), tape }
     }
 
-    /// The same path with another value: wires.
+    /// Returns another value with the same path. Wires cost nothing.
     fn wire<U>(self, value: U) -> Counted<'t, U> {
         Counted { value, depth: self.depth, tape: self.tape }
     }
@@ -111,7 +113,7 @@ impl<'t, T> Counted<'t, T> {
     }
 }
 
-/// Counted numbers, with a window of 128 segments.
+/// The logic on counted numbers, with a window of 128 segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Counting<'t>(PhantomData<&'t Tape>);
 

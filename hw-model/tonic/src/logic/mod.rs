@@ -1,12 +1,13 @@
-//! The arithmetic user logic is written in.
+//! The arithmetic in which user logic is written.
 //!
-//! User logic is generic over [`Logic`]. It cannot look at a value, so it cannot branch or loop on one: each
-//! conditional is a multiplexer ([`Flag::choose`]), as in hardware, and a function has the same operations in the
-//! same order for every input. That is what makes it bounded, and what lets the same text be run on [`Plain`]
-//! numbers and measured on [`Counting`] ones.
+//! User logic is generic over [`Logic`]. It cannot read a value, so it cannot branch or loop on one. Each
+//! conditional is a multiplexer ([`Flag::choose`]), as in hardware. A function performs the same operations in the
+//! same order for every input, and is therefore bounded. The same source text runs on [`Plain`] numbers, and on
+//! [`Counting`] numbers that measure its cost.
 //!
-//! Words have 64 bits and wrap. Segment ids are 32 bits of them, times 48. Operands are what a hardware designer
-//! would choose: the width is declared where a value is kept, in [`user_state!`](crate::user_state).
+//! Words have 64 bits and wrap. A segment id uses 32 of these bits, a time uses 48. In hardware, operands have the
+//! widths that the designer chooses. Here a width is declared where a value is stored, in
+//! [`user_state!`](crate::user_state).
 
 mod counted;
 mod plain;
@@ -26,33 +27,33 @@ pub trait Logic: Copy + Debug {
     /// A read-only bitmap over the window.
     type Bitmap: Bitmap<Word = Self::Word, Flag = Self::Flag>;
 
-    /// A constant.
+    /// Returns a constant.
     fn word(value: u64) -> Self::Word {
         Self::Word::constant(value)
     }
 
-    /// A function of `transport-common`, as a box: it gets the inputs as numbers and gives numbers. This is how user
-    /// logic runs the very code of the datapath. That code does look at its inputs; it is bounded by its own rules, as
-    /// the kernel's verifier checks.
+    /// Runs a function of `transport-common` as a box: it takes the inputs as numbers and returns numbers. In this
+    /// way user logic runs the code of the datapath itself. That code does read its inputs. It is bounded by its
+    /// own rules, which the kernel's verifier checks.
     fn core<const I: usize, const O: usize>(
         inputs: [Self::Word; I],
         function: impl FnOnce([u64; I]) -> [u64; O],
     ) -> [Self::Word; O];
 }
 
-/// A truth value: a wire.
+/// A truth value, which is a wire.
 pub trait Flag: Copy + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> {
-    /// The numbers it goes with.
+    /// The type of numbers in the same logic.
     type Word: Copy;
 
-    /// A constant.
+    /// Returns a constant.
     fn constant(value: bool) -> Self;
 
-    /// A multiplexer.
+    /// Returns `then` if the flag is set, and `otherwise` if not. This is a multiplexer.
     #[must_use]
     fn choose(self, then: Self::Word, otherwise: Self::Word) -> Self::Word;
 
-    /// The flag as 0 or 1. Costs nothing.
+    /// Returns the flag as 0 or 1. Costs nothing.
     fn word(self) -> Self::Word;
 }
 
@@ -66,112 +67,112 @@ pub trait Word:
     + Shl<u32, Output = Self>
     + Shr<u32, Output = Self>
 {
-    /// The truth values it goes with.
+    /// The type of truth values in the same logic.
     type Flag: Flag<Word = Self>;
 
-    /// A constant.
+    /// Returns a constant.
     fn constant(value: u64) -> Self;
 
-    /// Equal.
+    /// Returns whether both are equal.
     fn is(self, other: Self) -> Self::Flag;
 
-    /// Less, as unsigned numbers.
+    /// Returns whether this is less than `other`, as unsigned numbers.
     fn below(self, other: Self) -> Self::Flag;
 
-    /// The lowest `width` bits. Costs nothing.
+    /// Returns the lowest `width` bits. Costs nothing.
     #[must_use]
     fn low(self, width: u32) -> Self;
 
-    /// Bit `index`. Costs nothing.
+    /// Returns bit `index`. Costs nothing.
     fn bit(self, index: u32) -> Self::Flag;
 
-    /// The lowest bit: the inverse of [`Flag::word`]. Costs nothing.
+    /// Returns the lowest bit: the inverse of [`Flag::word`]. Costs nothing.
     fn is_set(self) -> Self::Flag {
         self.bit(0)
     }
 
-    /// Less or equal, as unsigned numbers.
+    /// Returns whether this is less than or equal to `other`, as unsigned numbers.
     fn at_most(self, other: Self) -> Self::Flag {
         !other.below(self)
     }
 
-    /// The lesser.
+    /// Returns the smaller of both.
     #[must_use]
     fn min(self, other: Self) -> Self {
         self.below(other).choose(self, other)
     }
 
-    /// The greater.
+    /// Returns the greater of both.
     #[must_use]
     fn max(self, other: Self) -> Self {
         self.below(other).choose(other, self)
     }
 
-    /// How far this segment id is from `base`, modulo 2^32.
+    /// Returns the distance of this segment id from `base`, modulo 2^32.
     #[must_use]
     fn offset_from(self, base: Self) -> Self {
         (self - base).low(32)
     }
 
-    /// This segment id follows `other`: by 1 to 2^31 - 1 segments, modulo 2^32.
+    /// Returns whether this segment id follows `other` by 1 to 2^31 - 1 segments, modulo 2^32.
     fn follows(self, other: Self) -> Self::Flag {
         let distance = self.offset_from(other);
         !distance.bit(31) & !distance.is(Self::constant(0))
     }
 
-    /// The segment id `count` behind this one, modulo 2^32.
+    /// Returns the segment id `count` after this one, modulo 2^32.
     #[must_use]
     fn segments_on(self, count: Self) -> Self {
         (self + count).low(32)
     }
 
-    /// The later of two segment ids that are less than 2^31 apart.
+    /// Returns the later of two segment ids that are less than 2^31 apart.
     #[must_use]
     fn later_segment(self, other: Self) -> Self {
         self.offset_from(other).bit(31).choose(other, self)
     }
 }
 
-/// A bitmap over the window, by segment id. Read-only: the fixed functions alone change it.
+/// A bitmap over the window, indexed by segment id. User logic only reads it. Only the fixed functions change it.
 pub trait Bitmap: Copy + Debug {
-    /// The numbers it goes with.
+    /// The type of numbers in the same logic.
     type Word: Copy;
-    /// The truth values it goes with.
+    /// The type of truth values in the same logic.
     type Flag: Copy;
 
-    /// The bit of a segment.
+    /// Returns the bit of a segment.
     fn get(self, segment: Self::Word) -> Self::Flag;
 
-    /// Bits set among the `length` segments from `first` on.
+    /// Returns how many bits are set among the `length` segments from `first` on.
     fn count(self, first: Self::Word, length: Self::Word) -> Self::Word;
 
-    /// How many set bits there are among the `length` segments from `first` on before the first clear one.
+    /// Returns how many set bits come before the first clear one, among the `length` segments from `first` on.
     fn first_clear(self, first: Self::Word, length: Self::Word) -> Self::Word;
 
-    /// How many set bits there are at the end of the `length` segments from `first` on, behind the last clear one.
+    /// Returns how many set bits come after the last clear one, among the `length` segments from `first` on.
     fn last_clear(self, first: Self::Word, length: Self::Word) -> Self::Word;
 
-    /// The 128 bits from segment `first` on, the first in bit 0 of the first word.
+    /// Returns the 128 bits from segment `first` on. Its bit is bit 0 of the first word.
     fn words_from(self, first: Self::Word) -> [Self::Word; 2];
 }
 
-/// What user logic keeps of a flow, in fields of fixed width.
+/// The state that user logic keeps of a flow, in fields of fixed width.
 pub trait UserState<L: Logic>: Copy + Debug {
-    /// Bits of each field.
+    /// The width of each field in bits.
     const WIDTHS: &'static [u32];
 
-    /// Field by field.
+    /// Creates a state. `word` returns the value of the field with a given index.
     fn from_words(word: impl FnMut(usize) -> L::Word) -> Self;
 
-    /// Field `index`.
+    /// Returns field `index`.
     fn word(&self, index: usize) -> L::Word;
 
-    /// The state as it is kept: each field in its width.
+    /// Returns the state as it is stored: each field cut to its width.
     #[must_use]
     fn truncated(&self) -> Self;
 }
 
-/// Bytes of a state whose fields have `widths` bits, packed.
+/// Returns the size in bytes of a packed state whose fields have `widths` bits.
 #[must_use]
 pub const fn packed_bytes(widths: &[u32]) -> usize {
     let (mut bits, mut index) = (0, 0);
@@ -182,7 +183,19 @@ pub const fn packed_bytes(widths: &[u32]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Defines a struct that implements [`UserState`]: fields with their width in bits.
+/// Defines a struct that implements [`UserState`]. Each field has its width in bits.
+///
+/// ```
+/// tonic_model::user_state!(
+///     /// A counter of 8 bits and a flag.
+///     pub struct Example {
+///         counter: 8,
+///         flag: 1,
+///     }
+/// );
+/// use tonic_model::logic::{Plain, UserState, packed_bytes};
+/// assert_eq!(packed_bytes(<Example<Plain<2>> as UserState<Plain<2>>>::WIDTHS), 2);
+/// ```
 #[macro_export]
 macro_rules! user_state {
     ($(#[$meta:meta])* $vis:vis struct $name:ident {

@@ -1,4 +1,4 @@
-//! Numbers as they are: what the model computes with.
+//! Plain numbers, with which the model computes.
 
 use core::ops::{Add, Mul, Shl, Shr, Sub};
 
@@ -6,7 +6,7 @@ use clocked::RingBitmap;
 
 use super::{Bitmap, Flag, Logic, Word};
 
-/// Plain numbers, with a window of `64 * WORDS` segments.
+/// The logic on plain numbers, with a window of `64 * WORDS` segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<const WORDS: usize>;
 
@@ -29,7 +29,7 @@ impl<const WORDS: usize> Logic for Plain<WORDS> {
 pub struct Value(pub u64);
 
 impl Value {
-    /// The number as a segment id.
+    /// Returns the number as a segment id.
     #[inline(always)]
     #[must_use]
     pub const fn segment(self) -> u32 {
@@ -153,7 +153,7 @@ impl<const WORDS: usize> Bitmap for RingBitmap<WORDS> {
         let length = length.0.min(Self::BITS.into()) as u32;
         let end = first.segment().wrapping_add(length);
         let clear = Self::range(first.segment(), length).and_not(&self);
-        // From the end backwards: the segment before the end is the first to be looked at.
+        // Search backwards from the end. The segment before the end comes first.
         let last = clear.find_last(end).map(|last| end.wrapping_sub(last).wrapping_sub(1) % Self::BITS);
         Value(last.unwrap_or(length).into())
     }

@@ -1,4 +1,4 @@
-//! The fabric window of Swift as the datapath computes it, for user logic: the fixed-point function of
+//! The fabric window of Swift, computed by the datapath's own code, for user logic: the fixed-point function of
 //! `transport-common` as one box, and the conversion between cycles and ticks.
 
 use transport_common::congestion::algorithm::EngineState;
@@ -13,24 +13,24 @@ use crate::logic::{Flag, Logic, Word};
 use crate::parameters::{Frequency, RATE_CYCLES};
 use crate::protocol::{Decision, Incoming, View};
 
-/// Configuration of a fabric window.
+/// The configuration of a fabric window.
 #[derive(Clone, Copy, Debug)]
 pub struct SwiftWindow {
-    /// Parameters of Swift, as a connection of the datapath has them.
+    /// The parameters of Swift, in the datapath's form for a connection.
     pub parameters: Prepared,
-    /// The fabric window at first, packets.
+    /// The initial fabric window, in packets.
     pub initial_window: u16,
-    /// The retransmission timeout before the first measurement, cycles.
+    /// The retransmission timeout before the first measurement, in cycles.
     pub initial_rto: u64,
-    /// Line rate, bytes per [`RATE_CYCLES`].
+    /// The line rate, in bytes per [`RATE_CYCLES`].
     pub rate: u32,
-    /// Bytes of a segment.
+    /// The bytes of a segment.
     pub segment_bytes: u32,
-    /// Tonic's clock.
+    /// The frequency of Tonic's clock.
     pub clock: Frequency,
 }
 
-/// What user logic keeps of it: fcwnd (21 bits), its time marker, smoothed delay and RTT (24 bits each).
+/// The part that user logic keeps: fcwnd (21 bits), its time marker, the smoothed delay and RTT (24 bits each).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<L: Logic> {
     pub(super) fcwnd: L::Word,
@@ -39,25 +39,25 @@ pub(super) struct Held<L: Logic> {
     pub(super) rtt: L::Word,
 }
 
-/// What an event makes of it.
+/// The result of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steered<L: Logic> {
     pub(super) held: Held<L>,
-    /// Segments that may be in flight (D-28).
+    /// The number of segments that may be in flight (D-28).
     pub(super) window: L::Word,
-    /// Line rate, or a segment in each inter-packet gap.
+    /// The line rate, or one segment per inter-packet gap.
     pub(super) rate: L::Word,
-    /// Retransmission timeout, cycles.
+    /// The retransmission timeout, in cycles.
     pub(super) timeout: L::Word,
 }
 
 impl<L: Logic> Steered<L> {
-    /// With a window of `most` segments at most.
+    /// Limits the window to `most` segments.
     pub(super) fn capped(self, most: u32) -> Self {
         Self { window: self.window.min(L::word(most.into())), ..self }
     }
 
-    /// Window, pace and timeout, if the event applies; everything else stays as it is.
+    /// Returns a decision that sets window, pace and timeout if the event applies. It changes nothing else.
     pub(super) fn decision(&self, flow: &View<L>, applies: L::Flag) -> Decision<L> {
         Decision {
             window_size: applies.choose(self.window, flow.window_size),
@@ -70,7 +70,7 @@ impl<L: Logic> Steered<L> {
 }
 
 impl SwiftWindow {
-    /// Swift with the defaults of D-78; a first window of 32 segments, a first timeout of 1 ms.
+    /// Returns Swift with the defaults of D-78, an initial window of 32 segments and an initial timeout of 1 ms.
     #[must_use]
     pub const fn new(clock: Frequency, bits_per_second: u64, segment_bytes: u32) -> Self {
         Self {
@@ -83,20 +83,21 @@ impl SwiftWindow {
         }
     }
 
-    /// At first. Nothing was measured yet.
+    /// Returns the initial state, before any measurement.
     pub(super) fn initial<L: Logic>(&self) -> Held<L> {
         let zero = L::word(0);
         let fcwnd = L::word(Fcwnd::from_packets(self.initial_window.into()).0.into());
         Held { fcwnd, marker: zero, delay: zero, rtt: zero }
     }
 
-    /// The instant of a cycle, in the datapath's ticks. A 64-bit count of picoseconds wraps, the ticks with it.
+    /// Returns the time of a cycle in the datapath's ticks. The 64-bit count of picoseconds wraps, and the ticks
+    /// with it.
     pub(super) const fn ticks(&self, cycle: u64) -> FalconTime {
         Picoseconds(cycle.wrapping_mul(self.clock.period_ps())).ticks()
     }
 
-    /// Behind an acknowledgment, whose data is the cycle in which its segment was sent; as before behind other packets.
-    /// `shows_loss`: its bitmap shows loss by the out-of-order distance.
+    /// Returns the state after an acknowledgment, whose data is the cycle in which its segment was sent. Other
+    /// packets do not change the state. `shows_loss` says that its bitmap shows loss by the out-of-order distance.
     pub(super) fn acknowledged<L: Logic>(
         &self,
         input: &Incoming<L>,
@@ -116,7 +117,7 @@ impl SwiftWindow {
         Steered { held, ..steered }
     }
 
-    /// Behind the `count`-th timeout in a row, at least 1.
+    /// Returns the state after the `count`-th timeout in a row. `count` is at least 1.
     pub(super) fn timed_out<L: Logic>(&self, now: L::Word, held: &Held<L>, count: L::Word) -> Steered<L> {
         self.steered(held, [now, now, L::word(0), L::word(0), count])
     }
@@ -127,8 +128,8 @@ impl SwiftWindow {
         Steered { held: Held { fcwnd, marker, delay, rtt }, window, rate, timeout }
     }
 
-    /// The box. The receiver answers at once (T2 = T3), so the fabric's delay is the round trip; NIC window and path
-    /// are not Tonic's.
+    /// The box. The receiver answers immediately (T2 = T3), so the fabric delay is the round-trip time. Tonic has
+    /// no NIC window and no choice of paths.
     fn run(&self, [fcwnd, marker, delay, rtt, now, echo, acked, lost, count]: [u64; 9]) -> [u64; 7] {
         let sent = now.wrapping_sub(now.wrapping_sub(echo) & u64::from(u32::MAX));
         let time = |cycle| NicTime::from_falcon_time(self.ticks(cycle));
@@ -161,7 +162,7 @@ impl SwiftWindow {
         ]
     }
 
-    /// The rate of a segment in each gap of so many 512 ns (D-63); line rate without a gap.
+    /// Returns the rate of one segment per gap of `gap` times 512 ns (D-63), or the line rate if there is no gap.
     fn paced(&self, gap: u32) -> u64 {
         let cycles = self.clock.cycles(u64::from(gap) * 512);
         let paced = (u64::from(self.segment_bytes) * RATE_CYCLES).checked_div(cycles);

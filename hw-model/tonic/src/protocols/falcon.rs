@@ -1,22 +1,23 @@
-//! Falcon's packet delivery (section 9) under its fabric window (section 10.3), as far as Tonic's interface carries it.
+//! Falcon's packet delivery (section 9) with its fabric window (section 10.3), as far as Tonic's interface allows
+//! it.
 //!
-//! The functions of the datapath are called: the transmit window shows what the acknowledged bitmap tells to be lost
-//! by the out-of-order distance (F-9.1.4-1, D-36), Swift steers the window, the pace and the timeout. The receiver is
-//! the datapath's receive window; its bitmap is in each acknowledgment.
+//! It calls the functions of the datapath. The transmit window finds the packets that the bitmap of acknowledged
+//! packets shows to be lost by the out-of-order distance (F-9.1.4-1, D-36). Swift controls the window, the pace
+//! and the timeout. The receiver is the datapath's receive window. Its bitmap is in each acknowledgment.
 //!
-//! What does not fit. The datapath keeps of each packet when its last copy left, its attempts and more, 16 bytes a
-//! packet: 2048 bytes for 128 packets, where table 4 allows 340; the times alone are 512. And no function of the user
-//! runs when a segment leaves, so nothing could write them. In their place:
-//! - The last copy of a packet must be an RTT old before another is sent (F-9.1.4-2, D-37). An original that is shown to
-//!   be lost left before the packet whose acknowledgment shows it, so it is. Copies are remembered by rounds: a round
-//!   lasts an RTT at least, and what was sent again before it began, below `round_end`, may be sent again: a lost copy
-//!   is followed at most an RTT too late. How long a copy waits for credit in the ring of N is not seen, and by so much
-//!   it may be younger than an RTT.
-//! - One timer a flow, not one a packet (F-9.1.5): it expires an RTO after the last progress, and all that is missing is
-//!   sent again.
-//! - A timeout is no more than that: when attempts are exhausted the datapath ends the connection by a Resync (D-46),
-//!   which is beyond a sender that knows segments only. Pull Requests, responses and RNR are transactions, not segments:
-//!   there is one window.
+//! Not everything fits. The datapath keeps 16 bytes per packet: when its last copy left, its attempts and more.
+//! That is 2048 bytes for 128 packets. Table 4 allows 340 bytes, and the times alone are 512. No user function
+//! runs when a segment leaves, so nothing could write the times. This module does the following instead:
+//! - The last copy of a packet must be one RTT old before the next is sent (F-9.1.4-2, D-37). This holds for an
+//!   original: it left before the packet whose acknowledgment shows its loss. Copies are tracked by rounds. A
+//!   round lasts at least one RTT. When the next begins, packets sent again before this round (below `round_end`)
+//!   may be sent again. So a lost copy is replaced at most one RTT late. User logic does not see how long a copy
+//!   waits for credit in the ring of N. By this time, a copy may be younger than an RTT.
+//! - There is one timer per flow, not one per packet (F-9.1.5). It expires one RTO after the last progress. Then
+//!   all missing packets are sent again.
+//! - A timeout has no other effect. When the attempts are exhausted, the datapath ends the connection by a Resync
+//!   (D-46). A sender that knows only segments cannot do this. Pull Requests, responses and RNR are transactions,
+//!   not segments. So there is one window.
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::ids::Psn;
@@ -28,7 +29,7 @@ use crate::protocol::{Credit, Decision, Incoming, Initial, Periodic, Protocol};
 
 use super::fabric_window::{Held, SwiftWindow};
 
-/// Packets the transmit window holds (F-9.2.1-2).
+/// The number of packets in the transmit window (F-9.2.1-2).
 const WINDOW: u32 = Bitmap128::WIDTH;
 
 /// Falcon.
@@ -36,28 +37,28 @@ const WINDOW: u32 = Bitmap128::WIDTH;
 pub struct Falcon {
     /// The fabric window.
     pub swift: SwiftWindow,
-    /// Out-of-order distance of early retransmission (F-9.1.4-1).
+    /// The out-of-order distance of early retransmission (F-9.1.4-1).
     pub ooo_threshold: u8,
 }
 
 crate::user_state!(
-    /// State of Falcon.
+    /// The state of Falcon.
     pub struct FalconState {
-        /// Fabric window, 2^-10 packets.
+        /// Fabric window, in 2^-10 packets.
         fcwnd: 21,
-        /// When it may fall again counts from here, ticks.
+        /// The time from which the wait for the next decrease of the fabric window counts, in ticks.
         marker: 24,
-        /// Smoothed delay, ticks.
+        /// Smoothed delay, in ticks.
         delay: 24,
-        /// Smoothed round-trip time, ticks.
+        /// Smoothed round-trip time, in ticks.
         rtt: 24,
         /// Timeouts in a row, up to 7.
         timeouts: 3,
-        /// One behind the highest segment sent again.
+        /// One after the highest segment sent again.
         high_rxt: 32,
-        /// When the round of retransmissions began, ticks.
+        /// When the round of retransmissions began, in ticks.
         round: 32,
-        /// What `high_rxt` was then.
+        /// The value of `high_rxt` when the round began.
         round_end: 32,
     }
 );
@@ -69,17 +70,19 @@ impl<L: Logic> FalconState<L> {
 }
 
 impl Falcon {
-    /// The defaults of the datapath: an out-of-order distance of 3.
+    /// Returns Falcon with the default of the datapath: an out-of-order distance of 3.
     #[must_use]
     pub const fn new(swift: SwiftWindow) -> Self {
         Self { swift, ooo_threshold: 3 }
     }
 
-    /// The box: what is to be sent again, from one offset in the window to another, 0 and 0 for nothing; where `high_rxt`
-    /// and `round_end` lie then, when the round began, and whether the bitmap shows loss.
+    /// The box. Returns the packets to send again (from one offset in the window up to another; equal if there are
+    /// none), the new offsets of `high_rxt` and `round_end`, when the round began, and whether the bitmap shows
+    /// loss.
     ///
-    /// The inputs are the window's length, the bitmaps of what is acknowledged and of what is marked, `high_rxt` and
-    /// `round_end` as offsets, when the round began, the cycle at hand and the one in which the segment was sent.
+    /// The inputs are the window's length, the bitmaps of acknowledged and of marked packets, the offsets of
+    /// `high_rxt` and `round_end`, when the round began, the current cycle and the cycle in which the segment was
+    /// sent.
     fn lost(&self, inputs: [u64; 10]) -> [u64; 6] {
         let [length, a0, a1, m0, m1, high, end, round, now, sent] = inputs;
         let acknowledged = Bitmap128::from_words([a0, a1]);
@@ -96,7 +99,7 @@ impl Falcon {
             let top = fresh.top().into();
             return [high, top, top, end, round, shown];
         }
-        // The age of what was sent again before the round, by the round trip of this acknowledgment (D-37).
+        // Compare the age of the round with the round-trip time of this acknowledgment (D-37).
         let rtt = (now.wrapping_sub(sent) & u64::from(u32::MAX)).min(now);
         let (now, since) = (self.swift.ticks(now), self.swift.ticks(now - rtt));
         if since.reached(FalconTime(round as u32)) {

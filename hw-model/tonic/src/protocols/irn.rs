@@ -1,10 +1,11 @@
-//! IRN (Mittal et al., "Revisiting network support for RDMA", SIGCOMM 2018): selective retransmission and a cap
-//! on what is in flight, for RDMA without a lossless network.
+//! IRN (Mittal et al., "Revisiting network support for RDMA", SIGCOMM 2018): selective retransmission and a cap on
+//! the segments in flight, for RDMA without a lossless network.
 //!
-//! A negative acknowledgment carries a cumulative acknowledgment and the segment that came out of order. It begins
-//! loss recovery: the segment at the cumulative acknowledgment is sent again, then every other one below the
-//! highest that is known to have arrived; new segments follow when none of these is left. Recovery ends when what
-//! was sent before it is acknowledged. The flow sends at line rate; IRN needs no congestion control.
+//! A negative acknowledgment carries a cumulative acknowledgment and the segment that arrived out of order. It
+//! begins loss recovery. The segment at the cumulative acknowledgment is sent again, then all other missing
+//! segments below the highest one that is known to have arrived. New segments follow after these. Recovery ends
+//! when all segments sent before it are acknowledged. The flow sends at line rate. IRN needs no congestion
+//! control.
 
 use crate::logic::{Flag, Logic, Word};
 use crate::parameters::Frequency;
@@ -13,20 +14,21 @@ use crate::protocol::{Credit, Decision, Incoming, Initial, Periodic, Protocol};
 /// IRN.
 #[derive(Clone, Copy, Debug)]
 pub struct Irn {
-    /// BDP-FC: segments in flight at most.
+    /// BDP-FC: the largest number of segments in flight.
     pub bdp_cap: u16,
-    /// Timeout with few segments in flight, cycles.
+    /// The timeout with at most `few` segments in flight, in cycles.
     pub rto_low: u64,
-    /// Timeout with more, cycles.
+    /// The timeout with more segments in flight, in cycles.
     pub rto_high: u64,
-    /// So many segments are few.
+    /// The largest number of segments in flight for which `rto_low` applies.
     pub few: u16,
-    /// Line rate, bytes per [`RATE_CYCLES`](crate::RATE_CYCLES).
+    /// The line rate, in bytes per [`RATE_CYCLES`](crate::RATE_CYCLES).
     pub rate: u32,
 }
 
 impl Irn {
-    /// The paper's: a cap of 110 segments, timeouts of 100 us for up to 3 in flight and 320 us for more.
+    /// Returns the configuration of the paper: a cap of 110 segments, a timeout of 100 us for up to 3 segments in
+    /// flight and of 320 us for more.
     #[must_use]
     pub const fn new(clock: Frequency, bits_per_second: u64) -> Self {
         Self {
@@ -40,17 +42,18 @@ impl Irn {
 }
 
 crate::user_state!(
-    /// State of IRN.
+    /// The state of IRN.
     pub struct IrnState {
-        /// Loss recovery.
+        /// Set during loss recovery.
         in_recovery: 1,
-        /// The low timeout has passed with many segments in flight: the rest of the high one runs.
+        /// Set if the low timeout has passed with many segments in flight. The rest of the high timeout then runs.
         extended: 1,
-        /// One behind the recovery sequence.
+        /// One after the recovery sequence.
         recovery: 32,
         /// The next segment to consider for retransmission.
         next_lost: 32,
-        /// The highest segment known to have arrived; one before the window if none is beyond its start.
+        /// The highest segment known to have arrived. The one before the window if none after its start has
+        /// arrived.
         highest: 32,
     }
 );
@@ -85,7 +88,7 @@ impl Protocol for Irn {
         let enters = input.is_nack & !was_in_recovery;
         let in_recovery = enters | was_in_recovery;
         let next_lost = enters.choose(start, state.next_lost.later_segment(start));
-        // Enough to mark: what has arrived is not marked.
+        // The whole range can be marked, because segments that have arrived are not marked.
         let lost = in_recovery & highest.follows(next_lost);
 
         let progress = !input.newly_acked.is(L::word(0));
@@ -113,7 +116,7 @@ impl Protocol for Irn {
         let start = flow.window_start;
         let many = L::word(self.few.into()).below(flow.in_flight());
         let extends = many & !state.extended.is_set();
-        // A timeout begins loss recovery, or begins it again from the window's start.
+        // A timeout begins loss recovery, or restarts it from the window's start.
         let behind = start.segments_on(one).later_segment(state.highest);
         let next = IrnState {
             in_recovery: extends.choose(state.in_recovery, one),

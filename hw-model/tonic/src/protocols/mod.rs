@@ -1,4 +1,9 @@
-//! Transport protocols as user logic (section 6.1.1), each as its specification says.
+//! Eight transport protocols as user logic (section 6.1.1), each written from its specification: TCP [`Reno`],
+//! [`NewReno`] and [`Sack`], [`Ndp`], RoCEv2 with DCQCN ([`RoceDcqcn`]), [`Irn`], [`Swift`] and [`Falcon`].
+//!
+//! The value of a protocol is its configuration. Its file names the specification. [`Tcp`] and [`SwiftWindow`] are
+//! the parts that several protocols share. [`Tonic::new`](crate::Tonic::new) takes a protocol. The costs of the
+//! protocols are in [`report`](crate::report) and in `docs/model/tonic.md`.
 
 mod fabric_window;
 mod falcon;

@@ -1,27 +1,28 @@
 //! NDP's sender (Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
-//! performance", SIGCOMM 2017): a first window at line rate, then a segment for each pull of the receiver.
+//! performance", SIGCOMM 2017): a first window at line rate, then one segment per pull of the receiver.
 //!
-//! A trimmed packet's header is answered by a negative acknowledgment: the segment is marked and goes out with
-//! one of the next pulls. Pulls carry a counter, so a lost or late one is made up for by the next. Segments of
-//! which nothing is heard are sent again, without a pull, when the timer expires. Return-to-sender is not modelled.
+//! The receiver answers the header of a trimmed packet with a negative acknowledgment. The sender marks the
+//! segment and sends it again with one of the next pulls. Pulls carry a counter, so the next pull replaces a lost
+//! or late one. When the timer expires, unacknowledged segments are sent again without a pull. Return-to-sender is
+//! not modelled.
 
 use crate::logic::{Bitmap, Flag, Logic, Word};
 use crate::parameters::Frequency;
 use crate::protocol::{Credit, Decision, Incoming, Initial, Periodic, Protocol};
 
-/// NDP. In the data of a negative acknowledgment is the trimmed segment, in that of a pull its counter.
+/// NDP. The data of a negative acknowledgment is the trimmed segment. The data of a pull is its counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Ndp {
     /// Segments sent before the first pull.
     pub initial_window: u16,
-    /// Segments the sender keeps track of.
+    /// The window of segments that the sender keeps track of.
     pub window: u16,
     /// Retransmission timeout, cycles.
     pub rto: u64,
 }
 
 impl Ndp {
-    /// The paper's: a first window of 30 packets, a timeout of 1 ms.
+    /// Returns the configuration of the paper: a first window of 30 packets, a timeout of 1 ms.
     #[must_use]
     pub const fn new(clock: Frequency) -> Self {
         Self { initial_window: 30, window: 128, rto: clock.cycles(1_000_000) }
@@ -29,7 +30,7 @@ impl Ndp {
 }
 
 crate::user_state!(
-    /// State of NDP.
+    /// The state of NDP.
     pub struct NdpState {
         /// The highest pull counter seen.
         pulls: 32,
@@ -68,7 +69,7 @@ impl Protocol for Ndp {
         let decision = Decision {
             mark: input.timer_expired,
             mark_to: flow.next_new,
-            // With nothing in flight it is pulls that were lost: one segment asks for more.
+            // If nothing is in flight, pulls were lost. One segment makes the receiver send more.
             tokens: missing.max(L::word(1)),
             reset_timer: input.timer_expired,
             ..Decision::keep(flow)

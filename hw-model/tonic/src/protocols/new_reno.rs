@@ -10,9 +10,9 @@ use super::tcp::{RoundTrip, Tcp};
 pub struct NewReno(pub Tcp);
 
 crate::user_state!(
-    /// State of NewReno. Windows in segments.
+    /// The state of NewReno. Windows are in segments.
     pub struct NewRenoState {
-        /// Congestion window, inflated during fast recovery.
+        /// Congestion window. It is inflated during fast recovery.
         cwnd: 16,
         /// Slow start threshold.
         ssthresh: 16,
@@ -20,15 +20,15 @@ crate::user_state!(
         acked_count: 16,
         /// Duplicate acknowledgments in a row, up to 3.
         dup_acks: 2,
-        /// Segments in flight when the first of these duplicates came.
+        /// Segments in flight when the first of these duplicates arrived.
         flight_before: 16,
-        /// Fast recovery.
+        /// Set during fast recovery.
         in_recovery: 1,
-        /// A partial acknowledgment has come in this fast recovery.
+        /// Set if a partial acknowledgment has arrived in this fast recovery.
         had_partial: 1,
-        /// The timer has expired and nothing was acknowledged since.
+        /// Set if the timer has expired and nothing was acknowledged since.
         timed_out: 1,
-        /// One behind the highest segment sent when fast recovery or a timeout began: the RFC's "recover" plus 1.
+        /// One after the highest segment sent when fast recovery or a timeout began: the RFC's "recover" plus 1.
         recover: 32,
         /// See RFC 6298.
         smoothed_rtt: 35,
@@ -38,8 +38,9 @@ crate::user_state!(
 );
 
 impl<L: Logic> NewRenoState<L> {
-    /// What counts of the segments in flight while duplicates come: those sent since, beyond the congestion window, were
-    /// sent by limited transmit. More than the window can be in flight without it, behind a fast recovery.
+    /// Returns how many segments in flight count while duplicates arrive. Segments sent since then, beyond the
+    /// congestion window, were sent by limited transmit. After a fast recovery, more than the window can be in
+    /// flight without it.
     fn counted(&self) -> L::Word {
         self.flight_before.max(self.cwnd)
     }
@@ -54,7 +55,7 @@ impl Protocol for NewReno {
         let state = NewRenoState {
             cwnd: L::word(self.0.initial_window.into()),
             ssthresh: L::word(self.0.initial_ssthresh.into()),
-            // RFC 6582, 3.2, step 1: the initial sequence number, that before the first segment.
+            // RFC 6582, 3.2, step 1: the initial sequence number, which is the one before the first segment.
             recover: first,
             ..NewRenoState::from_words(|_| L::word(0))
         };
@@ -77,10 +78,10 @@ impl Protocol for NewReno {
 
         let counted = (state.dup_acks + one).min(three);
         let dup_acks = new.choose(zero, duplicate.choose(counted, state.dup_acks));
-        // Step 2: the third duplicate, if more than "recover" is covered (section 4: ack - 1 > recover).
+        // Step 2: the third duplicate, if it covers more than "recover" (section 4: ack - 1 > recover).
         let third = duplicate & state.dup_acks.is(L::word(2));
         let enters = third & !was_in_recovery & flow.window_start.follows(state.recover);
-        // Step 3: a full acknowledgment covers all up to and including "recover".
+        // Step 3: a full acknowledgment covers all segments up to and including "recover".
         let partial = new & was_in_recovery & state.recover.follows(flow.window_start);
         let full = new & was_in_recovery & !partial;
         let in_recovery = enters | (was_in_recovery & !full);
@@ -89,7 +90,7 @@ impl Protocol for NewReno {
         let ssthresh = enters.choose(self.0.half_flight(flow, state.counted()), state.ssthresh);
         let (grown, count) = self.0.grown::<L>(state.cwnd, ssthresh, state.acked_count, input.newly_acked);
         let exit = ssthresh.min(flow.in_flight().max(one) + one);
-        // Partial: deflated by what is acknowledged, and a segment added back; never below one segment.
+        // Partial: deflate by the acknowledged segments and add one segment back, but keep at least one segment.
         let acked = flow.window_start.offset_from(input.old_window_start);
         let deflated = state.cwnd.below(acked + one).choose(one, state.cwnd + one - acked);
         let on_new = partial.choose(deflated, full.choose(exit, grown));
@@ -118,7 +119,7 @@ impl Protocol for NewReno {
             mark_to: flow.window_start.segments_on(one),
             window_size: (cwnd + limited_transmit).min(L::word(self.0.max_window.into())),
             timer_period: new.choose(timeout, flow.timer_period),
-            // Step 3: in fast recovery the first partial acknowledgment alone restarts the timer.
+            // Step 3: in fast recovery only the first partial acknowledgment restarts the timer.
             reset_timer: new & !(partial & had_partial),
             ..Decision::keep(flow)
         };

@@ -10,9 +10,9 @@ use super::tcp::{RoundTrip, Tcp};
 pub struct Reno(pub Tcp);
 
 crate::user_state!(
-    /// State of Reno. Windows in segments.
+    /// The state of Reno. Windows are in segments.
     pub struct RenoState {
-        /// Congestion window, inflated during fast recovery.
+        /// Congestion window. It is inflated during fast recovery.
         cwnd: 16,
         /// Slow start threshold.
         ssthresh: 16,
@@ -20,9 +20,9 @@ crate::user_state!(
         acked_count: 16,
         /// Duplicate acknowledgments in a row, up to 3.
         dup_acks: 2,
-        /// Fast recovery.
+        /// Set during fast recovery.
         in_recovery: 1,
-        /// The timer has expired and nothing was acknowledged since.
+        /// Set if the timer has expired and nothing was acknowledged since.
         timed_out: 1,
         /// See RFC 6298.
         smoothed_rtt: 35,
@@ -51,7 +51,7 @@ impl Protocol for Reno {
         let (zero, one, three) = (L::word(0), L::word(1), L::word(3));
         let flow = &input.flow;
         let new = flow.window_start.follows(input.old_window_start);
-        // RFC 5681, 2: the acknowledgment number is the greatest so far, and data is outstanding.
+        // RFC 5681, 2: the acknowledgment number is the greatest received so far, and data is outstanding.
         let repeats = input.cumulative.is(flow.window_start) & flow.next_new.follows(flow.window_start);
         let duplicate = input.is_ack & !new & repeats;
         let was_in_recovery = state.in_recovery.is_set();
@@ -62,12 +62,13 @@ impl Protocol for Reno {
         let in_recovery = third | (was_in_recovery & !new);
 
         let ssthresh = third.choose(self.0.half_flight(flow, state.cwnd), state.ssthresh);
-        // RFC 5681, 3.2: inflated by what has left the network, deflated by the next acknowledgment of new data.
+        // RFC 5681, 3.2: a segment that has left the network inflates the window. An acknowledgment of new data
+        // deflates it.
         let (grown, count) = self.0.grown::<L>(state.cwnd, ssthresh, state.acked_count, input.newly_acked);
         let on_new = was_in_recovery.choose(ssthresh, grown);
         let inflated = (duplicate & was_in_recovery).choose(state.cwnd + one, state.cwnd);
         let cwnd = new.choose(on_new, third.choose(ssthresh + three, inflated));
-        // RFC 3042: the first two duplicates each let a new segment out.
+        // RFC 3042: each of the first two duplicates allows one new segment.
         let limited_transmit = in_recovery.choose(zero, dup_acks.min(L::word(2)));
 
         let round_trip = RoundTrip { smoothed: state.smoothed_rtt, variation: state.rtt_variation };
@@ -96,7 +97,7 @@ impl Protocol for Reno {
     fn periodic<L: Logic>(&self, input: &Periodic<L>, state: &RenoState<L>) -> (Decision<L>, RenoState<L>) {
         let (zero, one) = (L::word(0), L::word(1));
         let flow = &input.flow;
-        // RFC 5681, 3.1: not again for a segment that was resent by the timer.
+        // RFC 5681, 3.1: ssthresh is not halved again for a segment that the timer has already sent again.
         let halved = self.0.half_flight(flow, state.cwnd);
         let next = RenoState {
             cwnd: one,

@@ -6,15 +6,15 @@ use crate::logic::{Flag, Logic, UserState, Word};
 use crate::parameters::Frequency;
 use crate::protocol::{Credit, Decision, Incoming, Initial, Periodic, Protocol};
 
-/// Bits behind the binary point of alpha.
+/// The number of fraction bits of alpha.
 const ALPHA_BITS: u32 = 20;
 /// Alpha's gain g is 2^-8.
 const GAIN_BITS: u32 = 8;
 
-/// RoCEv2 with DCQCN. Rates in bytes per [`RATE_CYCLES`](crate::RATE_CYCLES), times in cycles.
+/// RoCEv2 with DCQCN. Rates are in bytes per [`RATE_CYCLES`](crate::RATE_CYCLES), times in cycles.
 #[derive(Clone, Copy, Debug)]
 pub struct RoceDcqcn {
-    /// Segments the sender keeps track of.
+    /// The window of segments that the sender keeps track of.
     pub window: u16,
     /// Retransmission timeout.
     pub rto: u64,
@@ -26,18 +26,18 @@ pub struct RoceDcqcn {
     pub additive_increase: u32,
     /// Hyper increase R_HAI.
     pub hyper_increase: u32,
-    /// Alpha decays when no notification came for so long (K).
+    /// Alpha decays if no notification comes for this time (K).
     pub alpha_timer: u64,
     /// Time between increases (T).
     pub increase_timer: u64,
     /// Segments between increases (B).
     pub increase_segments: u32,
-    /// Increases by fast recovery (F).
+    /// Fast recovery ends when the count of increases by time or by segments reaches this value (F).
     pub fast_recovery: u8,
 }
 
 impl RoceDcqcn {
-    /// The default parameters: K = T = 55 us, B = 10 MB, F = 5, R_AI = 40 Mb/s, R_HAI = 400 Mb/s.
+    /// Returns the default parameters: K = T = 55 us, B = 10 MB, F = 5, R_AI = 40 Mb/s, R_HAI = 400 Mb/s.
     #[must_use]
     pub const fn new(clock: Frequency, bits_per_second: u64, segment_bytes: u32) -> Self {
         Self {
@@ -56,9 +56,9 @@ impl RoceDcqcn {
 }
 
 crate::user_state!(
-    /// State of DCQCN; go-back-N needs none.
+    /// The state of DCQCN. Go-back-N needs no state.
     pub struct DcqcnState {
-        /// A notification has come: the rate is controlled.
+        /// Set after the first notification. The rate is then controlled.
         limited: 1,
         /// Current rate R_C.
         rate: 29,
@@ -66,11 +66,11 @@ crate::user_state!(
         target: 29,
         /// Congestion estimate, a fraction.
         alpha: 21,
-        /// When alpha decays next.
+        /// The cycle in which alpha decays next.
         alpha_due: 48,
-        /// When the rate is increased next by time.
+        /// The cycle of the next increase by time.
         increase_due: 48,
-        /// `total_sent` at the last increase by segments, low bits.
+        /// The low bits of `total_sent` at the last increase by segments.
         counted_from: 32,
         /// Increases by time since the last notification.
         time_stage: 8,
@@ -80,7 +80,7 @@ crate::user_state!(
 );
 
 impl RoceDcqcn {
-    /// The rates behind an increase, at the stages reached with it.
+    /// Returns the target and the current rate after an increase, with the stages that it reaches.
     fn increased<L: Logic>(&self, state: &DcqcnState<L>) -> (L::Word, L::Word) {
         let fast = L::word(self.fast_recovery.into());
         let (low, high) =
@@ -113,7 +113,7 @@ impl Protocol for RoceDcqcn {
     fn incoming<L: Logic>(&self, input: &Incoming<L>, state: &DcqcnState<L>) -> (Decision<L>, DcqcnState<L>) {
         let zero = L::word(0);
         let flow = &input.flow;
-        // The byte counter, in segments.
+        // The byte counter, counted in segments.
         let segments = L::word(self.increase_segments.into());
         let sent = (flow.total_sent - state.counted_from).low(32);
         let counted = state.limited.is_set() & segments.at_most(sent);
@@ -137,7 +137,7 @@ impl Protocol for RoceDcqcn {
             segment_stage: cnp.choose(zero, stage),
         };
         let decision = Decision {
-            // Go back to the segment the receiver expects.
+            // Go back to the segment that the receiver expects.
             mark: input.is_nack,
             mark_to: flow.next_new,
             reset_timer: flow.window_start.follows(input.old_window_start) | input.is_nack,

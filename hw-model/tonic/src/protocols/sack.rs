@@ -1,6 +1,6 @@
-//! TCP with selective acknowledgment: RFC 6675 on top of RFC 5681 and RFC 6298. With segments of full size IsLost
-//! (RFC 6675, 4) is: three with higher numbers were acknowledged selectively. All segments below the third highest
-//! of these, the frontier, are lost.
+//! TCP with selective acknowledgment: RFC 6675 on top of RFC 5681 and RFC 6298. All segments have full size, so a
+//! segment is lost (IsLost; RFC 6675, 4) if three higher ones were acknowledged selectively: if it is missing
+//! below the third highest of these, the frontier.
 
 use crate::logic::{Bitmap, Flag, Logic, UserState, Word};
 use crate::protocol::{Credit, Decision, Incoming, Initial, Periodic, Protocol, View};
@@ -12,7 +12,7 @@ use super::tcp::{RoundTrip, Tcp};
 pub struct Sack(pub Tcp);
 
 crate::user_state!(
-    /// State of TCP with selective acknowledgment. Windows in segments.
+    /// The state of TCP with selective acknowledgment. Windows are in segments.
     pub struct SackState {
         /// Congestion window.
         cwnd: 16,
@@ -22,17 +22,17 @@ crate::user_state!(
         acked_count: 16,
         /// Duplicate acknowledgments in a row, up to 3.
         dup_acks: 2,
-        /// Loss recovery.
+        /// Set during loss recovery.
         in_recovery: 1,
-        /// The rescue retransmission of this loss recovery was made (RescueRxt).
+        /// Set if the rescue retransmission of this loss recovery was made (RescueRxt).
         rescued: 1,
-        /// The timer has expired and nothing was acknowledged since.
+        /// Set if the timer has expired and nothing was acknowledged since.
         timed_out: 1,
-        /// One behind RecoveryPoint.
+        /// One after RecoveryPoint.
         recovery_point: 32,
-        /// One behind HighRxt.
+        /// One after HighRxt.
         high_rxt: 32,
-        /// The three highest segments acknowledged selectively; one before the window if there is none.
+        /// The highest of the three highest segments acknowledged selectively. The one before the window if none.
         highest: 32,
         /// See `highest`.
         second: 32,
@@ -45,7 +45,7 @@ crate::user_state!(
     }
 );
 
-/// Segments not acknowledged selectively among the `length` from `first` on.
+/// Returns how many of the `length` segments from `first` on are not acknowledged selectively.
 fn missing<L: Logic>(flow: &View<L>, first: L::Word, length: L::Word) -> L::Word {
     length - flow.acked.count(first, length)
 }
@@ -82,7 +82,7 @@ impl Protocol for Sack {
         let counted = (state.dup_acks + one).min(three);
         let dup_acks = new.choose(zero, duplicate.choose(counted, state.dup_acks));
 
-        // The three highest, with the new one put in its place.
+        // The three highest segments, with the new one inserted.
         let before = (start - one).low(32);
         let held = [state.highest, state.second, state.third].map(|held| held.later_segment(before));
         let found = input.newly_selective.choose(input.selective, before);
@@ -93,13 +93,13 @@ impl Protocol for Sack {
         // All missing segments before the frontier are lost.
         let frontier = third.is(before).choose(start, third);
 
-        // Loss recovery begins, but not before the recovery point of the last one or of a timeout is passed.
+        // Loss recovery begins only after the recovery point of the previous one, or of a timeout, is passed.
         let passed = !state.recovery_point.follows(start);
         let lost = dup_acks.is(three) | frontier.follows(start);
         let enters = duplicate & lost & passed;
         let in_recovery = enters | (state.in_recovery.is_set() & !passed);
 
-        // HighData counts what the window has let out, generated yet or not.
+        // HighData counts the segments that the window has allowed, even if they are not generated yet.
         let let_out = input.old_window_start.segments_on(flow.window_size).later_segment(next_new);
         let let_out = let_out.offset_from(next_new).min(flow.data_left);
         let high_data = next_new.segments_on(let_out);
@@ -109,20 +109,20 @@ impl Protocol for Sack {
         let grows = new & !in_recovery & !state.in_recovery.is_set();
         let cwnd = enters.choose(halved, grows.choose(grown, state.cwnd));
 
-        // SetPipe: missing and not lost, and missing and retransmitted.
+        // SetPipe: segments that are missing and not lost, and segments that are missing and retransmitted.
         let high_rxt = enters.choose(start, state.high_rxt.later_segment(start));
         let flying = missing(flow, frontier, high_data.offset_from(frontier));
         let pipe = flying + missing(flow, start, high_rxt.offset_from(start));
         let may_send = pipe.below(cwnd).choose(cwnd - pipe, zero).max(enters.word());
-        // NextSeg (1): lost segments that were not retransmitted, so many from the first one on as may be sent. If
-        // some of these have arrived, the next acknowledgment makes up for it.
+        // NextSeg (1): lost segments that were not retransmitted, from the first one on, as many as may be sent.
+        // If some of these have arrived, the next acknowledgment compensates.
         let end = frontier.later_segment(high_rxt);
         let from = high_rxt.segments_on(flow.acked.first_clear(high_rxt, end.offset_from(high_rxt)));
         let left = end.offset_from(from);
         let run = may_send.min(left);
         let exhausted = run.is(left);
         let rest = exhausted.choose(may_send - missing(flow, from, run), zero);
-        // NextSeg (2): new segments, as far as there are any and the receiver's window reaches.
+        // NextSeg (2): new segments, as far as they are available and inside the receiver's window.
         let reach = max_window - high_data.offset_from(start);
         let new_data = rest.min(reach.min(flow.data_left - let_out));
         // NextSeg (3): missing segments below the highest, lost or not.
@@ -131,13 +131,13 @@ impl Protocol for Sack {
         let skip = flow.acked.first_clear(end, below);
         let run_3 = rest.is(zero).choose(zero, below.min(skip + rest));
         let to = exhausted.choose(end.segments_on(run_3), from.segments_on(run));
-        // NextSeg (4): once in a loss recovery, the last missing segment.
+        // NextSeg (4): once per loss recovery, the last missing segment.
         let nothing = left.is(zero) & new_data.is(zero) & (run_3.is(zero) | skip.is(below));
         let rescues = in_recovery & !may_send.is(zero) & nothing & !state.rescued.is_set();
         let last = (next_new - one - flow.acked.last_clear(start, flow.in_flight())).low(32);
 
-        // Outside loss recovery what was acknowledged selectively has left the network (RFC 6675, 5, step 3),
-        // except behind a timeout, when the window counts retransmissions.
+        // Outside loss recovery, segments acknowledged selectively have left the network (RFC 6675, 5, step 3).
+        // After a timeout this does not apply, because the window then counts retransmissions.
         let arrived = passed.choose(flow.acked.count(start, flow.in_flight()), zero);
         let window = in_recovery.choose(high_data.offset_from(start) + new_data, cwnd + arrived);
 
@@ -175,7 +175,8 @@ impl Protocol for Sack {
         let (zero, one) = (L::word(0), L::word(1));
         let flow = &input.flow;
         let halved = self.0.half_flight(flow, state.cwnd);
-        // RFC 6675, 5.1: a timeout ends loss recovery; none begins before all sent so far is acknowledged.
+        // RFC 6675, 5.1: a timeout ends loss recovery. None begins before all segments sent so far are
+        // acknowledged.
         let next = SackState {
             cwnd: one,
             ssthresh: state.timed_out.is_set().choose(state.ssthresh, halved),

@@ -1,9 +1,10 @@
-//! Swift (Kumar et al., "Swift: Delay is simple and effective for congestion control in the datacenter", SIGCOMM 2020)
-//! as Falcon has it (section 10.3), with selective acknowledgment.
+//! Swift (Kumar et al., "Swift: Delay is simple and effective for congestion control in the datacenter", SIGCOMM
+//! 2020) in Falcon's form (section 10.3), with selective acknowledgment.
 //!
-//! The fixed-point function of the datapath decides the window and, below one segment, the pace. The receiver echoes
-//! the cycle in which a segment was sent: the round trip is the delay. A segment is lost when three with higher numbers
-//! were acknowledged selectively; it is sent again once, and if that is lost too when the timer expires.
+//! The fixed-point function of the datapath decides the window and, for a window below one segment, the pace. The
+//! receiver echoes the cycle in which a segment was sent, so the delay is the round-trip time. A missing segment
+//! counts as lost when a segment at least three higher was acknowledged selectively. It is sent again once. If
+//! this copy is lost too, it is sent again when the timer expires.
 
 use crate::logic::{Flag, Logic, Word};
 use crate::protocol::{Credit, Decision, Incoming, Initial, Periodic, Protocol};
@@ -15,21 +16,22 @@ use super::fabric_window::{Held, SwiftWindow};
 pub struct Swift(pub SwiftWindow);
 
 crate::user_state!(
-    /// State of Swift.
+    /// The state of Swift.
     pub struct SwiftState {
-        /// Fabric window, 2^-10 packets.
+        /// Fabric window, in 2^-10 packets.
         fcwnd: 21,
-        /// When it may fall again counts from here, ticks.
+        /// The time from which the wait for the next decrease of the fabric window counts, in ticks.
         marker: 24,
-        /// Smoothed delay, ticks.
+        /// Smoothed delay, in ticks.
         delay: 24,
-        /// Smoothed round-trip time, ticks.
+        /// Smoothed round-trip time, in ticks.
         rtt: 24,
         /// Timeouts in a row, up to 7.
         timeouts: 3,
-        /// One behind the highest segment sent again.
+        /// One after the highest segment sent again.
         high_rxt: 32,
-        /// The highest segment known to have arrived; one before the window if none is beyond its start.
+        /// The highest segment known to have arrived. The one before the window if none after its start has
+        /// arrived.
         highest: 32,
     }
 );
@@ -61,7 +63,7 @@ impl Protocol for Swift {
         let held = state.highest.later_segment((start - one).low(32));
         let highest = input.has_selective.choose(held.later_segment(input.selective), held);
         let from = state.high_rxt.later_segment(start);
-        // All missing segments below the third highest that can have arrived.
+        // All missing segments that are at least three below the highest one that has arrived.
         let to = (highest - L::word(2)).low(32);
         let lost = to.follows(from);
 

@@ -1,4 +1,4 @@
-//! What the TCP variants share: configuration, window growth (RFC 5681), retransmission timer (RFC 6298).
+//! The common parts of the TCP variants: configuration, window growth (RFC 5681), retransmission timer (RFC 6298).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use crate::logic::{Flag, Logic, Word};
 use crate::parameters::Frequency;
 use crate::protocol::{Decision, Incoming, Periodic, View};
 
-/// Configuration of a TCP variant. Windows in segments, times in cycles.
+/// The configuration of a TCP variant. Windows are in segments, times in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tcp {
     /// Initial window (RFC 5681, 3.1).
     pub initial_window: u16,
     /// Initial slow start threshold.
     pub initial_ssthresh: u16,
-    /// The receiver's window: more is never sent.
+    /// The receiver's window. The sender never sends more.
     pub max_window: u16,
     /// Retransmission timeout before the first measurement, at most 2^47 (RFC 6298, 2.1).
     pub initial_rto: u64,
@@ -24,7 +24,8 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// As the paper's experiments have it (section 6.2.1): a minimum timeout of 200 ms, Linux's default.
+    /// Returns the configuration of the paper's experiments (section 6.2.1): a minimum timeout of 200 ms, the
+    /// default of Linux.
     #[must_use]
     pub const fn new(clock: Frequency) -> Self {
         Self {
@@ -37,15 +38,15 @@ impl Tcp {
         }
     }
 
-    /// Half of what is in flight, two segments at least (RFC 5681, equation 4). What is in flight beyond `counted` was
-    /// sent by limited transmit and does not count.
+    /// Returns half of the segments in flight, at least two (RFC 5681, equation 4). Segments in flight beyond
+    /// `counted` were sent by limited transmit and do not count.
     pub(super) fn half_flight<L: Logic>(&self, flow: &View<L>, counted: L::Word) -> L::Word {
         (flow.in_flight().min(counted) >> 1).max(L::word(2))
     }
 
-    /// The congestion window and the count of acknowledged segments behind an acknowledgment of `newly_acked`
-    /// segments: a segment an acknowledgment in slow start, a segment a window in congestion avoidance
-    /// (RFC 5681, 3.1).
+    /// Returns the congestion window and the count of acknowledged segments after an acknowledgment of
+    /// `newly_acked` segments. The window grows by one segment per acknowledgment in slow start, and by one
+    /// segment per window in congestion avoidance (RFC 5681, 3.1).
     pub(super) fn grown<L: Logic>(
         &self,
         cwnd: L::Word,
@@ -61,12 +62,13 @@ impl Tcp {
         (grown.min(L::word(self.max_window.into())), count)
     }
 
-    /// The timeout after another expiry: doubled (RFC 6298, 5.5).
+    /// Returns the timeout after another expiry: it is doubled (RFC 6298, 5.5).
     fn backed_off<L: Logic>(&self, period: L::Word) -> L::Word {
         (period << 1).min(L::word(self.max_rto))
     }
 
-    /// At an expiry all that is outstanding is sent again as the window opens, from one segment on.
+    /// Returns the decision at an expiry: all outstanding segments are marked. They are sent again as the window
+    /// grows from one segment.
     pub(super) fn at_expiry<L: Logic>(&self, input: &Periodic<L>) -> Decision<L> {
         let flow = &input.flow;
         Decision {
@@ -79,18 +81,18 @@ impl Tcp {
     }
 }
 
-/// A round-trip time estimate (RFC 6298, 2). The receiver echoes in each acknowledgment the cycle in which the
-/// segment was sent, as the timestamps of RFC 7323 do, so that retransmissions are not ambiguous.
+/// A round-trip time estimate (RFC 6298, 2). Each acknowledgment echoes the cycle in which the segment was sent,
+/// like the timestamps of RFC 7323. Retransmissions are therefore not ambiguous.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrip<L: Logic> {
-    /// Smoothed round-trip time, eighths of a cycle; 0 before the first measurement.
+    /// The smoothed round-trip time, in eighths of a cycle. 0 before the first measurement.
     pub(super) smoothed: L::Word,
-    /// Variation, quarters of a cycle.
+    /// The variation, in quarters of a cycle.
     pub(super) variation: L::Word,
 }
 
 impl<L: Logic> RoundTrip<L> {
-    /// The estimate and the timeout behind an acknowledgment.
+    /// Returns the estimate and the timeout after an acknowledgment.
     pub(super) fn sampled(&self, input: &Incoming<L>, tcp: &Tcp) -> (Self, L::Word) {
         let sample = (input.flow.now - input.data).low(32);
         let first = self.smoothed.is(L::word(0));

@@ -1,4 +1,4 @@
-//! The comparison.
+//! The comparison of the model with the data.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -12,20 +12,20 @@ use super::data::{Data, DataError, Latency, RateRun, Selective, Trace};
 use super::run::{Events, Setup, run};
 use super::user_logic::{PublishedNewReno, Replay};
 
-/// Where model and data first differ.
+/// The first difference between model and data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// What was compared.
+    /// The list that was compared.
     pub of: String,
-    /// Rows that are equal before it.
+    /// The number of equal rows before the difference.
     pub equal_rows: usize,
-    /// The model's next row.
+    /// The next row of the model, if there is one.
     pub model: Option<String>,
-    /// The data's.
+    /// The next row of the data, if there is one.
     pub data: Option<String>,
 }
 
-/// Two lists, row by row.
+/// Compares two lists row by row.
 fn difference<T: PartialEq + Debug>(of: &str, model: &[T], data: &[T]) -> Option<Difference> {
     let equal_rows = model.iter().zip(data).take_while(|(model, data)| model == data).count();
     let row = |list: &[T]| list.get(equal_rows).map(|row| format!("{row:?}"));
@@ -33,31 +33,31 @@ fn difference<T: PartialEq + Debug>(of: &str, model: &[T], data: &[T]) -> Option
     (model.is_some() || data.is_some()).then(|| Difference { of: of.to_owned(), equal_rows, model, data })
 }
 
-/// Latencies.
+/// The comparison of latencies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyComparison {
-    /// Cycles between two events, in the model and in the data.
+    /// The cycles between two events, in the model and in the data.
     pub cycles: BTreeMap<String, (u64, u64)>,
     /// The first event that differs.
     pub difference: Option<Difference>,
 }
 
-/// A run's rates.
+/// The comparison of the rates of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateComparison {
-    /// Flows.
+    /// The number of flows.
     pub flows: u16,
     /// N.
     pub n: u8,
-    /// Length of the run.
+    /// The length of the run in cycles.
     pub cycles: u64,
-    /// Segments by flow, in the model and in the data.
+    /// The segments by flow, in the model and in the data.
     pub segments: BTreeMap<u16, (u64, u64)>,
-    /// Every transmission is equal in cycle, flow and segment.
+    /// True if every transmission is equal in cycle, flow and segment.
     pub digest_equal: bool,
 }
 
-/// Who decided in the model's run of a trace.
+/// The user logic in the model's run of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserLogic {
@@ -67,18 +67,18 @@ pub enum UserLogic {
     Published,
 }
 
-/// A trace.
+/// The comparison of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceComparison {
-    /// Its name.
+    /// The name of the trace.
     pub name: String,
-    /// Who decided.
+    /// The user logic in the model's run.
     pub user_logic: UserLogic,
-    /// Transmissions in the data.
+    /// The number of transmissions in the data.
     pub transmissions: usize,
-    /// Rows of the programmable stage in the data.
+    /// The number of rows of the programmable stage in the data.
     pub user_rows: usize,
-    /// Every transmission is equal in cycle, flow and segment.
+    /// True if every transmission is equal in cycle, flow and segment.
     pub digest_equal: bool,
     /// The first row of generated segments, transmitted segments, user logic or timeouts that differs.
     pub difference: Option<Difference>,
@@ -87,16 +87,16 @@ pub struct TraceComparison {
 /// The whole comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// One lone segment.
+    /// The latencies of a single segment.
     pub latency: LatencyComparison,
-    /// Runs without loss.
+    /// The runs without loss.
     pub rates: Vec<RateComparison>,
-    /// Traces.
+    /// The traces.
     pub traces: Vec<TraceComparison>,
 }
 
 impl Comparison {
-    /// Nothing differs.
+    /// Returns true if nothing differs.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         let pair = |(model, data): &(u64, u64)| model == data;
@@ -110,7 +110,7 @@ impl Comparison {
 /// Compares the model with measured data.
 ///
 /// # Errors
-/// Data with parameters no hardware has.
+/// Returns an error if the data has parameters that describe no possible hardware.
 pub fn compare(data: &Data) -> Result<Comparison, DataError> {
     let mut rates = Vec::new();
     for of in &data.rates.runs {
@@ -120,10 +120,11 @@ pub fn compare(data: &Data) -> Result<Comparison, DataError> {
     Ok(Comparison { latency: compare_latency(&data.latency)?, rates, traces })
 }
 
-/// Compares traces: each with the recorded decisions, and one of the user logic that is known here with that too.
+/// Compares traces. Each is compared with the recorded decisions. A trace of the hardware's NewReno is also
+/// compared with that NewReno.
 ///
 /// # Errors
-/// A trace with parameters no hardware has.
+/// Returns an error if a trace has parameters that describe no possible hardware.
 pub fn compare_traces(traces: &[Trace]) -> Result<Vec<TraceComparison>, DataError> {
     let mut compared = Vec::new();
     for trace in traces {
@@ -135,7 +136,7 @@ pub fn compare_traces(traces: &[Trace]) -> Result<Vec<TraceComparison>, DataErro
     Ok(compared)
 }
 
-/// The hardware's NewReno of the runs that do not say otherwise.
+/// The hardware's NewReno in the runs that give no other parameters.
 const fn new_reno(window: u32) -> PublishedNewReno {
     PublishedNewReno { window, ssthresh: 60, rto: 1_000_000 }
 }
@@ -175,7 +176,7 @@ fn compare_latency(latency: &Latency) -> Result<LatencyComparison, DataError> {
     Ok(LatencyComparison { cycles: cycles.collect(), difference: difference("event", &model, &data) })
 }
 
-/// The events of a cycle by the data's names.
+/// Returns the events of a cycle with the names used in the data.
 fn named(now: Cycle, output: &TonicOutput) -> Vec<(u64, String, u16, Option<u32>)> {
     let acked = output.incoming.map(|record| record.packet.flow);
     let flow = |name: &str, flow: Option<FlowId>| flow.map(|flow| (now.0, name.to_owned(), flow.0, None));
@@ -191,7 +192,7 @@ fn named(now: Cycle, output: &TonicOutput) -> Vec<(u64, String, u16, Option<u32>
         segment("credit_enqueue", output.credit_enqueue),
         segment("credit_transmit", output.credit_transmit),
         segment("transmit", output.transmit),
-        // The pins are two registers and the fixed stage before the programmable stage.
+        // Two registers and the fixed stage are between the pins and the programmable stage.
         acked.map(|flow| (now.0 - 3, "ack_at_pin".to_owned(), flow.0, None)),
     ];
     events.into_iter().flatten().collect()
@@ -237,12 +238,13 @@ impl Trace {
         }
     }
 
-    /// Cycle and flow of each timeout.
+    /// Returns the cycle and the flow of each timeout.
     fn timeout_cycles(&self) -> Vec<(u64, u64)> {
         self.timeout.iter().map(|row| (row[0], row[1])).collect()
     }
 
-    /// `columns`: how many of a `user` row are compared; `model`: the model's rows.
+    /// Compares the events of a run with the trace. `model` holds the model's `user` rows. The first `columns`
+    /// columns of each `user` row are compared.
     fn compared<S>(
         &self,
         user_logic: UserLogic,
@@ -269,22 +271,22 @@ impl Trace {
     }
 }
 
-/// Inputs and outputs of the programmable stage, as the data has them: newly acknowledged are those of the cumulative
-/// acknowledgment.
+/// Returns the inputs and outputs of the programmable stage in the form of the data. There, only segments of the
+/// cumulative acknowledgment count as newly acknowledged.
 fn user_row(now: Cycle, record: &IncomingRecord) -> Vec<u64> {
     let newly_acked = record.newly_acked - u32::from(record.newly_selective);
     let record = IncomingRecord { newly_acked, ..*record };
     [now.0].into_iter().chain(record.fields()).collect()
 }
 
-/// The core alone: the k-th acknowledgment of a flow is decided as the data says.
+/// Compares the core alone: the data gives the decision for the k-th acknowledgment of a flow.
 fn compare_recorded(trace: &Trace) -> Result<TraceComparison, DataError> {
     let mut decisions: BTreeMap<u64, VecDeque<u32>> = BTreeMap::new();
     for row in &trace.user {
         let decision = Replay::encode(row[7] != 0, row[8] != 0, row[9] as u32);
         decisions.entry(row[1]).or_default().push_back(decision);
     }
-    // Acknowledgments of the last cycles have no row: they are not processed within the run.
+    // Acknowledgments of the last cycles have no row, because they are not processed within the run.
     let next = |flow: u16| decisions.get_mut(&flow.into()).and_then(VecDeque::pop_front).unwrap_or_default();
     let protocol = Replay { window: trace.initial_window, rto: trace.rto };
     let events: Events<()> = run(&trace.setup(), protocol, next, |_, _| None)?;
@@ -293,13 +295,14 @@ fn compare_recorded(trace: &Trace) -> Result<TraceComparison, DataError> {
     Ok(trace.compared(UserLogic::Recorded, &events, &model, 10))
 }
 
-/// The user logic too: every row of the programmable stage, its state included.
+/// Compares the user logic too: every row of the programmable stage, including its state.
 fn compare_published(trace: &Trace) -> Result<TraceComparison, DataError> {
     let protocol =
         PublishedNewReno { window: trace.initial_window, ssthresh: trace.initial_ssthresh, rto: trace.rto };
     let state = |tonic: &Tonic<PublishedNewReno>, flow| {
         let state = tonic.status(flow)?.user;
-        // The hardware's flag for a timeout, the fifth, stays 0: the data has no timeout with this user logic.
+        // The fifth value, the hardware's flag for a timeout, stays 0: the data has no timeout with this user
+        // logic.
         Some(vec![
             state.cwnd.0,
             state.dup_acks.0,

@@ -1,4 +1,4 @@
-//! The data's form. See `hw-model/tonic/data/README.md`.
+//! The form of the data. See `hw-model/tonic/data/README.md`.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use crate::{FlowError, ParameterError};
 /// A file of measured data.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Data {
-    /// One lone segment.
+    /// The latencies of a single segment.
     pub latency: Latency,
-    /// Runs without loss.
+    /// The runs without loss.
     pub rates: Rates,
-    /// Runs of which every event is known.
+    /// The runs of which every event is known.
     pub traces: Vec<Trace>,
 }
 
 /// One flow with a window of 1.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Latency {
-    /// Cycle, event, flow, segment.
+    /// The events: cycle, name, flow, segment.
     pub events: Vec<(u64, String, u16, Option<u32>)>,
-    /// Cycles between two events.
+    /// The cycles between two events.
     pub differences: BTreeMap<String, u64>,
 }
 
@@ -31,24 +31,24 @@ pub struct Latency {
 pub struct Rates {
     /// The runs.
     pub runs: Vec<RateRun>,
-    /// The first transmit cycles of the run with one flow.
+    /// The first cycles with a transmission in the run with one flow.
     pub one_flow_first_transmit_cycles: Vec<u64>,
 }
 
 /// A run without loss.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RateRun {
-    /// Flows, numbered from 1.
+    /// The number of flows. Flows are numbered from 1.
     pub flows: u16,
     /// N.
     pub n: u8,
-    /// Initial window and congestion window.
+    /// The initial window and congestion window.
     pub window: u32,
-    /// Cycles from a segment at the output pins to its acknowledgment at the input pins.
+    /// The cycles from a segment at the output pins to its acknowledgment at the input pins.
     pub ack_delay: u64,
-    /// Length of the run.
+    /// The length of the run in cycles.
     pub cycles: u64,
-    /// Segments transmitted, by flow.
+    /// The number of segments transmitted, by flow.
     pub segments: BTreeMap<u16, u64>,
     /// SHA-256 of the lines `cycle,flow,segment`.
     pub digest: String,
@@ -57,40 +57,40 @@ pub struct RateRun {
 /// A run with all its events.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Trace {
-    /// Its name.
+    /// The name of the trace.
     pub name: String,
-    /// The user logic it was made with.
+    /// The name of the user logic of the run.
     pub protocol: String,
-    /// Flows, numbered from 1.
+    /// The number of flows. Flows are numbered from 1.
     pub flows: u16,
     /// N.
     pub n: u8,
-    /// Flow ids of the hardware.
+    /// The number of flow ids of the hardware.
     pub max_flows: u16,
-    /// Cycles from a segment at the output pins to its acknowledgment at the input pins.
+    /// The cycles from a segment at the output pins to its acknowledgment at the input pins.
     pub ack_delay: u64,
-    /// Length of the run.
+    /// The length of the run in cycles.
     pub cycles: u64,
-    /// Initial window.
+    /// The initial window.
     pub initial_window: u32,
-    /// Initial slow start threshold.
+    /// The initial slow start threshold.
     pub initial_ssthresh: u64,
-    /// Length of the retransmission timer, cycles.
+    /// The length of the retransmission timer, in cycles.
     pub rto: u64,
-    /// Flow, segment, k: the k-th transmission of the segment is lost.
+    /// The losses: flow, segment, k. The k-th transmission of the segment is lost.
     pub loss: Vec<(u16, u32, u32)>,
-    /// What acknowledgments say selectively.
+    /// What acknowledgments acknowledge selectively.
     #[serde(default)]
     pub selective: Selective,
-    /// Cycle, flow, segment, is a retransmission, lost.
+    /// The transmissions: cycle, flow, segment, is a retransmission, is lost.
     pub transmit: Vec<(u64, u16, u32, u8, u8)>,
-    /// Cycle, flow, segment, is a retransmission.
+    /// The generated segments: cycle, flow, segment, is a retransmission.
     pub generate: Vec<(u64, u16, u32, u8)>,
-    /// The programmable stage, see the data's columns.
+    /// The rows of the programmable stage. The data names their columns.
     pub user: Vec<Vec<u64>>,
-    /// Timeouts: cycle, flow, and more that is not compared.
+    /// The timeouts: cycle, flow, and more that is not compared.
     pub timeout: Vec<Vec<u64>>,
-    /// About the whole run.
+    /// The summary of the whole run.
     pub summary: Summary,
 }
 
@@ -103,36 +103,37 @@ pub enum Selective {
     None,
     /// The segment received.
     Received,
-    /// The lowest segment not received, which contradicts the cumulative acknowledgment: the hardware ignores it.
+    /// The lowest segment not received. This contradicts the cumulative acknowledgment, and the hardware ignores
+    /// it.
     WindowStart,
 }
 
-/// About a whole run.
+/// The summary of a whole run.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Summary {
-    /// As [`RateRun::digest`].
+    /// The same as [`RateRun::digest`].
     pub digest: String,
 }
 
-/// Data that cannot be compared with.
+/// Data with which the model cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// Not the form of the data: foreign, or cut off.
+    /// The text does not have the form of the data: it is something else, or it is cut off.
     #[error("this is not measured data of Tonic, or it is cut off: {0}")]
     Form(#[from] serde_json::Error),
-    /// A row with too few numbers.
-    #[error("trace {trace}: a row of `{list}` has {columns} columns, {needed} at least are needed")]
+    /// A row has too few columns.
+    #[error("trace {trace}: a row of `{list}` has {columns} columns, at least {needed} are needed")]
     Columns {
         /// The trace.
         trace: String,
-        /// The list the row is in.
+        /// The list of the row.
         list: &'static str,
-        /// Its columns.
+        /// The number of its columns.
         columns: usize,
-        /// Those that are needed.
+        /// The number of columns needed.
         needed: usize,
     },
-    /// Parameters no hardware has.
+    /// The parameters describe no possible hardware.
     #[error("{of}: {error}")]
     Parameters {
         /// The run.
@@ -140,7 +141,7 @@ pub enum DataError {
         /// What is wrong.
         error: ParameterError,
     },
-    /// More flows than flow ids.
+    /// There are more flows than flow ids.
     #[error("{of}: {error}")]
     Flows {
         /// The run.
@@ -151,10 +152,10 @@ pub enum DataError {
 }
 
 impl Data {
-    /// Reads a file of measured data.
+    /// Parses the text of a file of measured data.
     ///
     /// # Errors
-    /// [`DataError::Form`], [`DataError::Columns`].
+    /// Returns [`DataError::Form`] or [`DataError::Columns`].
     pub fn parse(text: &str) -> Result<Self, DataError> {
         let data: Self = serde_json::from_str(text)?;
         data.traces.iter().try_for_each(Trace::check)?;
@@ -163,17 +164,17 @@ impl Data {
 }
 
 impl Trace {
-    /// Reads a list of traces.
+    /// Parses the text of a list of traces.
     ///
     /// # Errors
-    /// [`DataError::Form`], [`DataError::Columns`].
+    /// Returns [`DataError::Form`] or [`DataError::Columns`].
     pub fn parse_list(text: &str) -> Result<Vec<Self>, DataError> {
         let traces: Vec<Self> = serde_json::from_str(text)?;
         traces.iter().try_for_each(Self::check)?;
         Ok(traces)
     }
 
-    /// Rows have the columns that are compared.
+    /// Checks that the rows have the columns that are compared.
     fn check(&self) -> Result<(), DataError> {
         for (list, rows, needed) in [("user", &self.user, 10), ("timeout", &self.timeout, 2)] {
             if let Some(row) = rows.iter().find(|row| row.len() < needed) {

@@ -1,4 +1,4 @@
-//! Re-enacts a run: the hardware's parameters, and the receiver the data was measured with.
+//! Repeats a run of the hardware, with its parameters and with the receiver of the measurement.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use crate::{
 
 use super::data::{DataError, Selective};
 
-/// A run's parameters.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) name: String,
@@ -22,7 +22,7 @@ pub(super) struct Setup {
     pub(super) max_flows: u16,
     pub(super) ack_delay: u64,
     pub(super) cycles: u64,
-    /// Flow, segment, k: the k-th transmission of the segment is lost.
+    /// The losses: flow, segment, k. The k-th transmission of the segment is lost.
     pub(super) loss: Vec<(u16, u32, u32)>,
     pub(super) selective: Selective,
 }
@@ -38,9 +38,9 @@ struct Answer {
 struct Receiver<'a> {
     setup: &'a Setup,
     transmissions: BTreeMap<(u16, u32), u32>,
-    /// By flow: the lowest segment not received, and those received beyond it.
+    /// By flow: the lowest segment not received, and the segments received after it.
     received: BTreeMap<u16, (u32, Vec<u32>)>,
-    /// With the cycle in which they arrive.
+    /// The answers in flight, with the cycle in which they arrive.
     under_way: VecDeque<(Cycle, Answer)>,
 }
 
@@ -69,14 +69,14 @@ impl Receiver<'_> {
     }
 }
 
-/// What happened in a run.
+/// The events of a run.
 pub(super) struct Events<S> {
-    /// By cycle; the user state is that behind the cycle, of the flow a packet was processed for.
+    /// The events by cycle. The user state is that after the cycle, of the flow for which a packet was processed.
     pub(super) cycles: Vec<(Cycle, TonicOutput, Option<S>)>,
 }
 
-/// Runs a protocol under a setup. `data` is what the next packet of a flow carries for user logic, `state` what
-/// is to be kept of the user state behind a packet.
+/// Runs a protocol with a setup. `data` returns the data for user logic in the next packet of a flow. `state`
+/// returns what to keep of the user state after a packet.
 pub(super) fn run<P: Protocol, S>(
     setup: &Setup,
     protocol: P,
@@ -126,7 +126,7 @@ pub(super) fn run<P: Protocol, S>(
 }
 
 impl<S> Events<S> {
-    /// Cycle, flow, segment, is a retransmission: of what `of` finds in each cycle.
+    /// Returns a row for each address that `of` finds in a cycle: cycle, flow, segment, is a retransmission.
     pub(super) fn rows(
         &self,
         of: impl Fn(&TonicOutput) -> Option<SegmentAddress>,
@@ -138,14 +138,14 @@ impl<S> Events<S> {
         self.cycles.iter().filter_map(row).collect()
     }
 
-    /// SHA-256 of the lines `cycle,flow,segment`, in hex.
+    /// Returns the SHA-256 of the lines `cycle,flow,segment`, in hexadecimal.
     pub(super) fn digest(&self) -> String {
         let mut hash = Sha256::new();
         for (cycle, flow, segment, _) in self.rows(|output| output.transmit) {
             hash.update(format!("{cycle},{flow},{segment}\n"));
         }
         hash.finalize().iter().fold(String::new(), |mut hex, byte| {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(hex, "{byte:02x}");
             hex
         })

@@ -1,12 +1,12 @@
-//! The user logic of the traces: the hardware's own NewReno, slips included, and one that replays decisions.
+//! The user logic of the traces: the hardware's own NewReno with its errors, and a logic that replays decisions.
 //!
-//! These exist to compare the core with the data; they are no protocols to use.
+//! They serve only for the comparison of the core with the data. Do not use them as protocols.
 
 use crate::logic::{Flag, Logic, UserState, Word};
 use crate::protocol::{Credit, Decision, Incoming, Initial, Periodic, Protocol};
 
 crate::user_state!(
-    /// State of the published NewReno. Windows in segments.
+    /// The state of the published NewReno. Windows are in segments.
     pub(super) struct PublishedState {
         cwnd: 8,
         dup_acks: 8,
@@ -18,7 +18,7 @@ crate::user_state!(
     }
 );
 
-/// What the published hardware computes on an acknowledgment, from the description of the data (`nreno_1`).
+/// The computation of the published hardware on an acknowledgment, from the description of the data (`nreno_1`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PublishedNewReno {
     pub(super) window: u32,
@@ -26,7 +26,8 @@ pub(super) struct PublishedNewReno {
     pub(super) rto: u64,
 }
 
-/// What a firing timer does in the published hardware: the window shrinks to its first segment, which is marked.
+/// Returns the decision of the published hardware when a timer fires: the window shrinks to its first segment,
+/// which is marked.
 fn on_timeout<L: Logic>(input: &Periodic<L>) -> Decision<L> {
     let one = L::word(1);
     Decision {
@@ -113,13 +114,13 @@ impl Protocol for PublishedNewReno {
 }
 
 crate::user_state!(
-    /// Nothing is kept: the decision comes in with the packet.
+    /// An empty state: the decision arrives with the packet.
     pub(super) struct Stateless {
         nothing: 1,
     }
 );
 
-/// Decides what the packet says: see [`Replay::encode`].
+/// User logic that takes its decision from the packet: see [`Replay::encode`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replay {
     pub(super) window: u32,
@@ -127,7 +128,7 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// A decision as a packet's data: mark the segment, reset the timer, the window size from now on.
+    /// Encodes a decision as the data of a packet: mark the segment, reset the timer, the window size from now on.
     pub(super) const fn encode(mark: bool, reset_timer: bool, window: u32) -> u32 {
         mark as u32 | (reset_timer as u32) << 1 | window << 2
     }

@@ -30,7 +30,7 @@ fn clock<P: Protocol>(protocol: P, flows: u16) -> Clock<Tonic<P>> {
     clock
 }
 
-/// Steps to `end`; `packet` comes in in the cycle given with it. Idle cycles are not passed over.
+/// Steps to `end`. The packet arrives in the cycle given with it. Idle cycles are not skipped.
 fn run<P: Protocol>(
     clock: &mut Clock<Tonic<P>>,
     end: u64,
@@ -45,7 +45,7 @@ fn run<P: Protocol>(
     outputs
 }
 
-/// A timer of 1000 cycles, and a flow that is looked at in every eighth cycle.
+/// A timer of 1000 cycles, and a flow that Periodic Updates visits in every eighth cycle.
 fn short_timer() -> NewReno {
     let tcp = Tcp { initial_window: 1, initial_rto: 1_000, min_rto: 1_000, ..Tcp::new(CLOCK) };
     NewReno(tcp)
@@ -55,7 +55,8 @@ fn timeout(outputs: &[(Cycle, TonicOutput)]) -> Option<Cycle> {
     outputs.iter().find(|(_, output)| output.timeout.is_some()).map(|(now, _)| *now)
 }
 
-/// Cycle 19 is the first segment's decrement; the first look at the flow behind the timer's expiry finds it.
+/// The decrement of the first segment is in cycle 19. The first visit of the flow after the timer's expiry finds
+/// it.
 #[test]
 fn a_timeout_is_found_at_the_next_look() {
     let mut clock = clock(short_timer(), 8);
@@ -64,13 +65,13 @@ fn a_timeout_is_found_at_the_next_look() {
     assert_eq!(fired.0 % 8, (u64::from(FLOW.0) + 3) % 8, "the phase of the hardware");
 }
 
-/// An acknowledgment in either part of Incoming in the cycle in which the timer would fire: it does not fire, and
-/// the acknowledgment restarts it.
+/// If an acknowledgment is in either stage of Incoming in the cycle in which the timer would fire, the timer does
+/// not fire. The acknowledgment restarts it.
 #[test]
 fn an_acknowledgment_beats_a_timeout() {
     let fired =
         timeout(&run(&mut clock(short_timer(), 8), 2_000, (0, None))).expect("nothing is acknowledged");
-    // At the pins 2 cycles before the fixed stage and 3 before the programmable one.
+    // The pins are 2 cycles before the fixed stage and 3 cycles before the programmable stage.
     for (at_pins, beats) in [(4, true), (3, true), (2, true), (1, false), (0, false)] {
         let at = fired.0 - at_pins;
         let mut clock = clock(short_timer(), 8);
@@ -85,7 +86,7 @@ fn an_acknowledgment_beats_a_timeout() {
     }
 }
 
-/// A duplicate acknowledgment beats a timeout too, but does not restart the timer: the next look finds it.
+/// A duplicate acknowledgment postpones a timeout too. It does not restart the timer, so the next visit finds it.
 #[test]
 fn a_timeout_is_put_off_by_a_packet_that_acknowledges_nothing() {
     let fired =
@@ -95,8 +96,8 @@ fn a_timeout_is_put_off_by_a_packet_that_acknowledges_nothing() {
     assert_eq!(timeout(&outputs), Some(fired + 8));
 }
 
-/// What says of the window's new start that it has arrived contradicts itself: the window would start behind it. It is
-/// not believed, for a segment that counts as arrived is never sent again.
+/// An acknowledgment that says that the window's new start has arrived contradicts itself: the window would start
+/// after it. This part is ignored, because a segment that counts as arrived is never sent again.
 #[test]
 fn the_window_start_is_not_acknowledged_selectively() {
     let selective = ControlPacket { selective: Some(Segment(1)), ..ack(1, 0) };
@@ -105,15 +106,15 @@ fn the_window_start_is_not_acknowledged_selectively() {
         let mut clock = clock(fixed_window(8), 8);
         let outputs = run(&mut clock, 60, (40, Some(packet)));
         let record = outputs.iter().find_map(|(_, output)| output.incoming).expect("it was processed");
-        assert_eq!(record.newly_acked, 1 + arrived, "segment 0, and what the bitmap says of segment 3");
+        assert_eq!(record.newly_acked, 1 + arrived, "segment 0, and segment 3 if the bitmap has it");
         let outputs = run(&mut clock, 80, (60, Some(ack(2, 0))));
         let record = outputs.iter().find_map(|(_, output)| output.incoming).expect("it was processed");
         assert_eq!(record.newly_acked, 1, "segment 1 arrives only now");
     }
 }
 
-/// In the cycles in which a segment is generated and another of the flow leaves the credit engine, the number of
-/// outstanding addresses stays.
+/// In a cycle in which a segment is generated and another segment of the flow leaves the credit engine, the number
+/// of outstanding addresses does not change.
 #[test]
 fn generation_and_transmission_leave_the_count() {
     let mut clock = clock(fixed_window(128), 8);
@@ -129,8 +130,8 @@ fn generation_and_transmission_leave_the_count() {
     assert!(both > 10, "{both} cycles with both");
 }
 
-/// What a packet changes of the user state counts, else what the timers change: a notification in the cycle in
-/// which the rate would be increased and alpha would decay sets both timers anew.
+/// A change of the user state by a packet wins over a change by the timers. A notification in the cycle in which
+/// the rate would be increased and alpha would decay restarts both timers.
 #[test]
 fn packet_and_user_timers_are_merged() {
     type L = Plain<2>;

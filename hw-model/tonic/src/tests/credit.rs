@@ -8,7 +8,7 @@ use crate::{Answer, ControlPacket, FlowId, Kind, Parameters, Path, Segment, Toni
 
 use super::{CLOCK, fixed_window, testbed};
 
-/// Cycles in which a flow at so many bits a second transmits.
+/// Returns the cycles in which a flow with this rate, in bits per second, transmits.
 fn transmit_cycles(bits_per_second: u64, parameters: &Parameters, cycles: u64) -> Vec<u64> {
     let protocol = Irn { bdp_cap: 128, ..Irn::new(CLOCK, bits_per_second) };
     let path = Path::default();
@@ -24,18 +24,18 @@ fn gaps(cycles: &[u64]) -> Vec<u64> {
     cycles.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// 25 bytes a cycle, 1500 bytes. The paper's appendix B says 8 cycles: an erratum.
+/// 1500 bytes at 25 bytes per cycle take 60 cycles. The paper's appendix B says 8 cycles, which is an erratum.
 #[test]
 fn twenty_gigabits_are_a_segment_every_60_cycles() {
     let sent = transmit_cycles(20_000_000_000, &Parameters::default(), 100_000);
-    // The first segment leaves 12 cycles behind the flow's start, whose credit shortens the first gap. Of each gap
-    // three cycles are the way from the timer to the pins.
+    // The first segment leaves 12 cycles after the flow's start. The credit of the start shortens the first gap.
+    // Each gap includes three cycles from the timer to the pins.
     let gaps = gaps(&sent);
     assert_eq!(gaps[0], 60 - 12 + 3);
     assert!(gaps[1..].iter().all(|gap| *gap == 60), "{gaps:?}");
 }
 
-/// A single representation, per thousand cycles, waits a thousand.
+/// With a single quantum of a thousand cycles, a flow waits a thousand cycles.
 #[test]
 fn a_single_coarse_precision_waits_its_quantum() {
     let parameters = Parameters { quanta: vec![1_000], burst_bytes: 1_500, ..Parameters::default() };
@@ -43,7 +43,8 @@ fn a_single_coarse_precision_waits_its_quantum() {
     assert!(gaps.iter().all(|gap| *gap == 1_003), "{gaps:?}");
 }
 
-/// DCQCN at 40 Gb/s, 1000 bytes in 20 cycles; a notification halves that, from when the credit engine knows.
+/// DCQCN at 40 Gb/s sends 1000 bytes in 20 cycles. A notification halves the rate as soon as the credit engine
+/// gets it.
 #[test]
 fn a_new_rate_counts_from_when_it_arrives() {
     let parameters = Parameters { segment_bytes: 1_000, ..Parameters::default() };
@@ -66,7 +67,7 @@ fn a_new_rate_counts_from_when_it_arrives() {
     let (before, after): (Vec<u64>, Vec<u64>) = sent.iter().partition(|now| **now < 2_010);
     assert!(gaps(&before)[1..].iter().all(|gap| *gap == 20), "{before:?}");
     let after = gaps(&after);
-    // The wait that was under way ends at the old time, but the credit gained in it is less.
+    // The current wait ends at the old time, but the credit gained in it is smaller.
     assert!(after[0] >= 20 && after[0] <= 60, "{after:?}");
     assert!(after.len() > 70 && after[1..].iter().all(|gap| *gap == 40), "{after:?}");
 }
@@ -74,7 +75,8 @@ fn a_new_rate_counts_from_when_it_arrives() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// At any moment: what was sent is what the rate allows, less than a segment and a quantum's worth off.
+    /// At any time, the bytes sent differ from what the rate allows by less than a segment and the bytes of a
+    /// quantum.
     #[test]
     fn rates_are_kept(
         rate in prop_oneof![1_562_500..100_000_000u64, 100_000_000..100_000_000_000u64],
@@ -82,13 +84,13 @@ proptest! {
     ) {
         let parameters =
             Parameters { segment_bytes, burst_bytes: 8 * segment_bytes, outstanding: 32, ..Parameters::default() };
-        // A link as fast as the clock cannot be saturated by shorter segments.
+        // Shorter segments cannot saturate a link that is as fast as the clock.
         prop_assume!(u64::from(segment_bytes) * 800_000_000 > rate);
         let cycles = (u64::from(segment_bytes) * 8 * 200 * CLOCK.hertz / rate).max(2_000);
         let sent = transmit_cycles(rate, &parameters, cycles);
         for (count, now) in sent.iter().enumerate() {
-            // In 2^-20 bytes: what the rate has given, with the segment it starts with and the quantum of its
-            // representation, and what was sent.
+            // All in 2^-20 bytes: the credit that the rate has given, the bytes sent, the segment with whose
+            // credit the flow starts, and the quantum of the representation.
             let allowed = |now: u64| u128::from(now) * u128::from(rate) * (1 << 20) / (8 * u128::from(CLOCK.hertz));
             let bytes = ((count as u128 + 1) * u128::from(segment_bytes)) << 20;
             let segment = u128::from(segment_bytes) << 20;
@@ -100,16 +102,17 @@ proptest! {
     }
 }
 
-/// A flow whose rate no representation can tell from nothing still sends.
+/// A flow still sends if its rate is 0 in every representation.
 #[test]
 fn slower_than_the_coarsest_precision() {
     let sent = transmit_cycles(500_000, &Parameters::default(), 10_000_000);
     let gaps = gaps(&sent);
-    // 1500 bytes at 500 kb/s take 2.4 million cycles; the timer looks after each of at most 1500 times 512.
+    // 1500 bytes at 500 kb/s take 2.4 million cycles. The timer checks the credit at least every 1500 times 512
+    // cycles.
     assert!(gaps.len() >= 3 && gaps.iter().all(|gap| (2_300_000..3_200_000).contains(gap)), "{gaps:?}");
 }
 
-/// A segment for each token, and no more.
+/// One segment is sent per token, and no more.
 #[test]
 fn tokens_are_spent_once() {
     let path = Path { return_delay: 5_000, ..Path::default() };
@@ -121,8 +124,8 @@ fn tokens_are_spent_once() {
     assert_eq!(testbed.transmitted(), 20, "one for each pull");
 }
 
-/// The link takes a segment every other cycle: nothing vanishes, where the published hardware loses segments
-/// because its direct re-issue ignores a queue that is nearly full.
+/// The link does not take a segment in every cycle, and no segment is lost. The published hardware loses segments
+/// here, because its direct re-issue ignores a queue that is nearly full.
 #[test]
 fn nothing_is_lost_when_the_link_pauses() {
     for link_cycles in [2, 3, 17] {

@@ -1,4 +1,4 @@
-//! Each experiment is made, and its claims hold.
+//! Runs each experiment. Its claims must hold.
 
 use std::io::BufReader;
 
@@ -6,7 +6,7 @@ use model_experiment::SEED;
 
 use crate::experiments::{ExperimentError, NAMES, Report, Results, compare_with, record, run};
 
-/// The experiment, with the claims held to; that of the model's own speed is for a bench.
+/// Runs an experiment and checks its claims. The experiment about the model's own speed is not run here.
 fn holds(name: &str) -> Report {
     let mut last = (0, 0);
     let report = run(name, SEED, &mut |done, all| {
@@ -33,7 +33,7 @@ fn hardware() {
 #[test]
 fn saturation() {
     let Results::Saturation(saturation) = holds(NAMES[1]).results else { panic!("another result") };
-    // 100 Gb/s of 128-byte segments, and the credit that the flow had when the first one left.
+    // 100 Gb/s of 128-byte segments, and the credit that the flow had when the first segment left.
     let row = &saturation.rate_limited[0];
     let ideal = row.cycles * 125 / 128;
     assert!((ideal..ideal + 16).contains(&row.segments), "{row:?}");
@@ -69,12 +69,12 @@ fn delivery() {
 fn an_unknown_name_is_refused() {
     let error = run("tonic-flight", SEED, &mut |_, _| {}).expect_err("no such experiment");
     assert!(
-        error.to_string().starts_with("there is no experiment `tonic-flight`; there are tonic-hardware, ")
+        error.to_string().starts_with("there is no experiment `tonic-flight`: choose from tonic-hardware, ")
     );
     assert!(matches!(compare_with("{}"), Err(ExperimentError::Data(_))));
 }
 
-/// The first lines are those of the data's latencies, and the dump is one a viewer reads.
+/// The first lines equal the latencies of the data, and a viewer can read the dump.
 #[test]
 fn a_run_as_text_and_as_vcd() {
     let (mut text, mut dump) = (Vec::new(), Vec::new());

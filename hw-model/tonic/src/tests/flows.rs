@@ -1,4 +1,4 @@
-//! Flows come, get data, and go.
+//! Flows are added, get data, and are removed.
 
 use std::collections::VecDeque;
 
@@ -23,16 +23,16 @@ fn a_flow_sends_what_it_has_and_stops() {
     while let Some((_, output)) = testbed.step(Cycle(100_000_000)) {
         order.extend(output.transmit.map(|address| address.segment));
     }
-    // Across the end of the numbers, each once and in order.
+    // The segment numbers wrap. Each segment is sent once and in order.
     let expected: Vec<_> = (0..100).map(|count| Segment(u32::MAX - 50).plus(count)).collect();
     assert_eq!(order, expected);
     assert_eq!(testbed.receiver().next(FlowId(0)), Segment(49));
     let status = testbed.clock().block().status(FlowId(0)).expect("it is open");
     assert_eq!((status.timer, status.outstanding), (None, 0), "nothing is left to wait for");
     assert_eq!(status.window_start, status.next_new);
-    assert!(testbed.clock().evaluated() < 2_000, "idle cycles are passed over");
+    assert!(testbed.clock().evaluated() < 2_000, "idle cycles are skipped");
 
-    // More data wakes it.
+    // More data makes the flow active again.
     testbed.tonic_mut().supply(FlowId(0), Some(7)).expect("it is open");
     testbed.run(Cycle(200_000_000), |_| false);
     assert_eq!(testbed.receiver().next(FlowId(0)), Segment(56));
@@ -51,7 +51,7 @@ fn flows_that_cannot_be() {
     open(tonic, FLOW, Some(2)).expect("a new flow");
     assert_eq!(open(tonic, FLOW, None), Err(FlowError::InUse(FLOW)));
     assert_eq!(tonic.close(FLOW), Err(FlowError::Busy(FLOW)));
-    // Behind its two segments: they have left, their acknowledgments are not awaited.
+    // Both segments have left. A flow can be removed before they are acknowledged.
     for _ in 0..30 {
         clock.step(&TonicInput::IDLE);
     }
@@ -62,7 +62,7 @@ fn flows_that_cannot_be() {
     assert_eq!(open(&mut tonic, FlowId(1023), None), Err(FlowError::OutOfRange(FlowId(1023))));
 }
 
-/// Packets of flows that do not exist, and acknowledgments of what was never sent, change nothing.
+/// Packets of flows that do not exist, and acknowledgments of segments that were never sent, change nothing.
 #[test]
 fn packets_for_nobody() {
     let mut clock = Clock::new(Tonic::<_>::new(fixed_window(4), &Parameters::default()).expect("exists"));
@@ -91,10 +91,14 @@ fn packets_for_nobody() {
     assert_eq!(step(FLOW, Kind::Ack, 0, Some(4)), (Segment(0), 0, 1), "not sent yet");
     assert_eq!(step(FLOW, Kind::Pull, 3, Some(2)), (Segment(0), 0, 1), "a pull acknowledges nothing");
     assert_eq!(step(FLOW, Kind::Ack, 1, Some(3)), (Segment(1), 1, 1));
-    assert_eq!(step(FLOW, Kind::Nack, 4, None), (Segment(4), 0, 1), "nor is the bit left behind");
+    assert_eq!(
+        step(FLOW, Kind::Nack, 4, None),
+        (Segment(4), 0, 1),
+        "and the bit of the selective acknowledgment is not kept"
+    );
 }
 
-/// A run in which idle cycles are passed over, and again with the same packets and every cycle computed.
+/// A run with skipped idle cycles equals a run with the same packets in which every cycle is computed.
 #[test]
 fn passing_over_idle_cycles_changes_nothing() {
     let end = Cycle(400_000);
@@ -104,14 +108,14 @@ fn passing_over_idle_cycles_changes_nothing() {
     let mut testbed = testbed(protocol, &parameters, Answer::Ndp, path, (2, Segment(0), Some(70)));
     let (mut expected, mut packets) = (Vec::new(), Vec::new());
     while let Some((now, output)) = testbed.step(end) {
-        // Three cycles from the pins to the programmable stage.
+        // A packet takes three cycles from the pins to the programmable stage.
         packets.extend(output.incoming.map(|record| (Cycle(now.0 - 3), record.packet)));
         if output != TonicOutput::default() {
             expected.push((now, output));
         }
     }
     let skipped = end.0 - testbed.clock().evaluated();
-    assert!(expected.len() > 500 && skipped > 350_000, "{skipped} of {end} cycles passed over");
+    assert!(expected.len() > 500 && skipped > 350_000, "{skipped} of {end} cycles skipped");
 
     let mut clock = Clock::new(Tonic::<_>::new(protocol, &parameters).expect("hardware that exists"));
     for flow in [0, 1] {
@@ -142,5 +146,5 @@ fn the_largest_hardware() {
         testbed.tonic_mut().open(Cycle::ZERO, FlowId(flow), Segment(0), None).expect("a new flow");
     }
     testbed.run(Cycle(500_000), |_| false);
-    assert_eq!(testbed.transmitted(), 3 * 256, "a full window each, and nothing acknowledged yet");
+    assert_eq!(testbed.transmitted(), 3 * 256, "a full window per flow, and nothing is acknowledged yet");
 }

@@ -1,4 +1,4 @@
-//! Each protocol under loss, reordering, trimming: every segment arrives, nothing stalls.
+//! Each protocol under loss, reordering and trimming: every segment arrives, and no flow stalls.
 
 use clocked::Cycle;
 use fabric_model::Probability;
@@ -14,12 +14,12 @@ use super::{CLOCK, testbed};
 const FLOWS: u16 = 3;
 const SEGMENTS: u32 = 300;
 
-/// Timeouts in the proportion to this path that real ones have to a network.
+/// Timeouts that have the same proportion to this path as real timeouts to a real network.
 fn tcp() -> Tcp {
     Tcp { initial_rto: 20_000, min_rto: 5_000, max_rto: 200_000, ..Tcp::new(CLOCK) }
 }
 
-/// A timeout of 50 us at least, and a window of a tenth of a segment at least.
+/// A timeout of at least 50 us, and a window of at least a tenth of a segment.
 fn swift_window() -> SwiftWindow {
     let parameters = congestion::parameters::Parameters {
         min_fcwnd: Fcwnd(102),
@@ -52,13 +52,13 @@ fn path() -> impl Strategy<Value = Path> {
     )
 }
 
-/// Runs until all has arrived and is acknowledged, and holds every cycle to what must always be.
+/// Runs until all segments have arrived and are acknowledged. Checks the invariants in every cycle.
 fn delivers<P: Protocol>(protocol: P, answer: Answer, path: Path, first: u32) {
     let parameters = Parameters { flows: 16, segment_bytes: 1_000, ..Parameters::default() };
     delivers_on(&parameters, protocol, answer, path, first);
 }
 
-/// The same on any hardware.
+/// The same for any hardware parameters.
 fn delivers_on<P: Protocol>(parameters: &Parameters, protocol: P, answer: Answer, path: Path, first: u32) {
     let all = (FLOWS, Segment(first), Some(SEGMENTS));
     let mut testbed = testbed(protocol, parameters, answer, path, all);
@@ -76,7 +76,7 @@ fn delivers_on<P: Protocol>(parameters: &Parameters, protocol: P, answer: Answer
             let status = status(&testbed, address.flow.0);
             assert!(status.outstanding <= parameters.outstanding);
             assert!(status.next_new.after(status.window_start) <= 128);
-            // What is generated was not acknowledged cumulatively before the fixed stage of this cycle.
+            // A generated segment was not acknowledged cumulatively before the fixed stage of this cycle.
             assert!(end.after(address.segment) <= SEGMENTS);
         }
         let next = testbed.receiver();
@@ -89,7 +89,7 @@ fn delivers_on<P: Protocol>(parameters: &Parameters, protocol: P, answer: Answer
         assert_eq!(testbed.receiver().next(FlowId(flow)), end);
     }
     assert_eq!(testbed.receiver().delivered(), u64::from(FLOWS) * u64::from(SEGMENTS));
-    // What is under way comes to rest, and with it the timers.
+    // Everything in flight arrives, and then the timers are off.
     testbed.run(testbed.clock().now() + 100_000_000, |_| false);
     for flow in 0..FLOWS {
         let status = status(&testbed, flow);
@@ -98,7 +98,8 @@ fn delivers_on<P: Protocol>(parameters: &Parameters, protocol: P, answer: Answer
     }
 }
 
-/// Under the paper's rules: with the published hardware's a flow can stall, see [`Rules::Published`].
+/// The rules are those of the paper. Under those of the published hardware a flow can stall, see
+/// [`Rules::Published`].
 fn hardware() -> impl Strategy<Value = Parameters> {
     let latency = || 1..20usize;
     let latencies = (latency(), latency(), latency(), latency());
@@ -121,7 +122,7 @@ fn hardware() -> impl Strategy<Value = Parameters> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever the latencies, the queue and N: no rule of scheduling depends on them.
+    /// No rule of scheduling depends on the latencies, the output queue or N.
     #[test]
     fn any_hardware(parameters in hardware(), path in path(), first: u32) {
         delivers_on(&parameters, NewReno(tcp()), Answer::Cumulative, path, first);

@@ -30,7 +30,7 @@ proptest! {
         prop_assert_eq!(Bitmap::get(bitmap, from), bits.contains(&(first % 128)));
     }
 
-    /// Serial numbers against the signed difference.
+    /// Compares the order of segment ids with the sign of their difference.
     #[test]
     fn segments_follow_one_another_modulo_32_bits(a: u32, distance in -(1i32 << 30)..(1 << 30)) {
         let b = a.wrapping_add_signed(distance);
@@ -52,7 +52,7 @@ proptest! {
     }
 }
 
-/// A function in either arithmetic: 2 additions, a comparison, a multiplexer, on a path of 3.
+/// A function in both arithmetics: 2 additions, a comparison and a multiplexer, with a longest path of 3.
 fn sample<L: Logic>(a: L::Word, b: L::Word) -> L::Word {
     let sum = a + b + L::word(1);
     sum.below(L::word(10)).choose(sum << 1, a)

@@ -1,4 +1,4 @@
-//! Tonic from outside: packets in, segment addresses out.
+//! Tests of Tonic at its pins: packets go in, segment addresses come out.
 
 mod conflicts;
 mod credit;
@@ -19,7 +19,7 @@ use super::{Answer, FlowId, Frequency, Parameters, Path, Protocol, Receiver, Seg
 
 const CLOCK: Frequency = Frequency { hertz: 100_000_000 };
 
-/// A Tonic on a path, with flows 0 to `flows` - 1 that begin with segment `first` and have `segments` each.
+/// Returns a Tonic on a path. Flows 0 to `flows` - 1 start with segment `first` and have `segments` segments each.
 fn testbed<P: Protocol>(
     protocol: P,
     parameters: &Parameters,
@@ -36,7 +36,8 @@ fn testbed<P: Protocol>(
     testbed
 }
 
-/// A NewReno that starts with a window of `window` segments and stays there, as slow start begins beyond it.
+/// Returns a NewReno whose window starts at `window` segments and stays there, because this is also the largest
+/// window.
 fn fixed_window(window: u16) -> NewReno {
     NewReno(Tcp { initial_window: window, max_window: window, ..Tcp::new(CLOCK) })
 }

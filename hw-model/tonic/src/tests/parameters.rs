@@ -43,8 +43,8 @@ fn what_it_cannot_be() {
     assert_eq!(error(|p| p.latencies = latencies), Some(Error::Latency(latencies)));
     assert_eq!(
         error(|p| p.outstanding = 65).expect("too many").to_string(),
-        "65 outstanding segments a flow: there are 1 to 64, and under the published rules, which keep 7 of them \
-         free, 8 at least"
+        "65 outstanding segments per flow: choose 1 to 64, and at least 8 under the published rules, which restart \
+         a flow only when 7 are free"
     );
 }
 
@@ -56,12 +56,12 @@ fn time_and_rates() {
     // 100 Gb/s are 125 bytes in 10 ns.
     assert_eq!(CLOCK.rate(100_000_000_000), 125 << 20);
     assert_eq!(CLOCK.bits_per_second(125 << 20), 100_000_000_000);
-    // The least rate the coarsest representation can tell from nothing.
+    // The lowest rate that is not 0 in the coarsest representation.
     assert_eq!(CLOCK.rate(1_562_500), (1 << 20) / 512);
 }
 
 crate::user_state!(
-    /// As much as table 4 allows with tokens.
+    /// The largest state that table 4 allows with tokens.
     struct FullState {
         field: 2048,
     }
@@ -87,7 +87,7 @@ impl Protocol for Full {
     }
 }
 
-/// Table 4. A byte more does not compile: see [`Tonic::new`].
+/// The limits of table 4. One byte more does not compile: see [`Tonic::new`].
 #[test]
 fn user_state_up_to_the_limit() {
     let limits = [Credit::Window, Credit::Rate, Credit::Token].map(Credit::user_state_limit);

@@ -1,4 +1,4 @@
-//! The hardware's data.
+//! The comparison with the data of the hardware.
 
 use crate::published::{Data, DataError, OPEN_SET, Trace, UserLogic, compare, compare_traces};
 
@@ -53,8 +53,8 @@ fn traces_are_cycle_exact() {
 /// Further traces of the hardware, see `data/README.md`.
 const TRACES: &str = include_str!("../../data/tonic-traces.json");
 
-/// Several events of a flow in one cycle, losses, timeouts, selective acknowledgments, a window that shrinks while its
-/// flow waits to be processed.
+/// Several events of a flow in one cycle, losses, timeouts, selective acknowledgments, a window that shrinks while
+/// its flow waits to be processed.
 #[test]
 fn further_traces_are_cycle_exact() {
     let traces = Trace::parse_list(TRACES).expect("the data is well-formed");
@@ -66,7 +66,7 @@ fn further_traces_are_cycle_exact() {
     assert!(differ.is_empty(), "{} differ: {differ:#?}", differ.len());
 }
 
-/// The comparison sees what it is to see.
+/// The comparison finds differences.
 #[test]
 fn a_difference_is_found() {
     let mut data = open_set();
@@ -82,7 +82,7 @@ fn a_difference_is_found() {
     assert!(!comparison.is_equal());
     let found = |i: usize| comparison.traces[i].difference.as_ref().expect("a difference");
     assert_eq!((found(3).of.as_str(), found(3).equal_rows), ("transmit", 40));
-    // A smaller window: a segment is missing where the recorded decision is replayed.
+    // With a smaller window, a segment is missing in the run that replays the recorded decisions.
     assert_eq!(found(0).of, "generate");
     assert_eq!((found(1).of.as_str(), found(1).equal_rows), ("user", 20));
     assert_eq!((found(4).of.as_str(), found(4).equal_rows), ("timeout", 0));
@@ -100,7 +100,7 @@ fn foreign_and_truncated_data_is_refused() {
     let error = Data::parse(&data.to_string()).expect_err("a short row");
     assert_eq!(
         error.to_string(),
-        "trace lossless_two_flows: a row of `user` has 3 columns, 10 at least are needed"
+        "trace lossless_two_flows: a row of `user` has 3 columns, at least 10 are needed"
     );
     let mut data = open_set();
     data.traces[0].n = 7;

@@ -1,4 +1,4 @@
-//! The protocols fit the hardware, and run in either arithmetic alike.
+//! The protocols fit the hardware, and give the same results in both arithmetics.
 
 use clocked::RingBitmap;
 use proptest::prelude::*;
@@ -17,11 +17,12 @@ fn every_protocol_fits() {
     assert_eq!(names, ["reno", "new_reno", "sack", "ndp", "roce_dcqcn", "irn", "swift", "falcon"]);
     for report in reports {
         assert!(report.lines < 200 && report.code_lines < report.lines, "{}", report.name);
-        // Table 3: less than 30 bytes in the paper; here with round-trip time estimation and longer counters.
+        // In table 3 of the paper it is less than 30 bytes. Here it includes round-trip estimation and longer
+        // counters.
         assert!(report.state_bytes <= 36 && report.state_bytes < report.state_limit, "{}", report.name);
         assert!(report.incoming.depth <= report.incoming.total + 6 * 11, "{}", report.name);
         assert!(report.incoming.depth > 0 && report.periodic.depth > 0, "{}", report.name);
-        // Only what calls the datapath's code has operations that nothing counts.
+        // Only protocols that call the datapath's code have operations that are not counted.
         let boxes = [&report.incoming, &report.periodic].map(|cost| cost.operations[&Operation::Core]);
         let expected = match report.name.as_str() {
             "swift" => [1, 1],
@@ -32,7 +33,7 @@ fn every_protocol_fits() {
     }
 }
 
-/// Random inputs for both arithmetics: 20 words, 8 flags, a bitmap.
+/// Random inputs for both arithmetics: 20 words, 8 flags and a bitmap.
 #[derive(Clone, Debug)]
 struct Inputs {
     words: Vec<u64>,
@@ -119,7 +120,7 @@ fn numbers<L: Logic, S: UserState<L>>(
     numbers
 }
 
-/// Both functions of a protocol, in one arithmetic.
+/// Runs both functions of a protocol in one arithmetic.
 fn run<L: Logic, P: Protocol>(
     protocol: &P,
     inputs: &Inputs,

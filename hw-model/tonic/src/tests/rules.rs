@@ -6,7 +6,7 @@ use crate::{Answer, FlowId, Parameters, Path, Rules, Segment};
 
 use super::{fixed_window, testbed};
 
-/// Segments a flow transmits in so many cycles, by flow.
+/// Returns the number of segments that each flow transmits in a number of cycles.
 fn transmitted(parameters: &Parameters, flows: u16, window: u16, cycles: u64) -> Vec<u64> {
     let all = (flows, Segment(0), None);
     let mut testbed = testbed(fixed_window(window), parameters, Answer::Cumulative, Path::default(), all);
@@ -19,14 +19,14 @@ fn transmitted(parameters: &Parameters, flows: u16, window: u16, cycles: u64) ->
     count
 }
 
-/// Generation to decrement is 17 cycles, and a flow that stopped is selected, looked up and processed again: 16
-/// segments every 20 cycles.
+/// From generation to decrement it is 17 cycles. A stopped flow is then selected, looked up and processed again.
+/// So the flow sends 16 segments every 20 cycles.
 #[test]
 fn one_flow_sends_n_segments_a_loop() {
     let parameters = Parameters::default();
     assert_eq!(parameters.outstanding, 16);
     assert_eq!(transmitted(&parameters, 1, 128, 12 + 20 * 500), [16 * 500]);
-    // With an address more than the loop has cycles it never stops.
+    // With more addresses than the loop has cycles, the flow never stops.
     let parameters = Parameters { outstanding: 18, ..Parameters::default() };
     assert_eq!(transmitted(&parameters, 1, 128, 12 + 10_000), [10_000]);
 }
@@ -47,7 +47,7 @@ fn with_n_32_one_flow_sends_a_segment_a_cycle_under_either_rule() {
     }
 }
 
-/// Flows take turns: what a thousand flows send in a thousand cycles differs by one segment.
+/// Flows are served in round-robin order: the numbers of segments that they send differ by at most two.
 #[test]
 fn flows_share_the_cycles() {
     let parameters = Parameters { flows: 2048, ..Parameters::default() };
@@ -59,7 +59,8 @@ fn flows_share_the_cycles() {
     }
 }
 
-/// The window holds, under the paper's rule as under the hardware's.
+/// A flow never exceeds its window. It reaches N outstanding addresses under the paper's rule, and N-5 under the
+/// hardware's rule, but not more.
 #[test]
 fn outstanding_addresses_never_exceed_n() {
     for (rules, limit) in [(Rules::Paper, 16), (Rules::Published, 11)] {

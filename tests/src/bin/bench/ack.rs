@@ -1,5 +1,6 @@
-//! What congestion control in the datapath adds to the handling of an ACK: the same acknowledgements through the same
-//! program, with constant windows and with Swift in turn, and the kernel's own count of the time in it.
+//! Measures what congestion control in the datapath adds to the handling of an ACK. The same acknowledgements
+//! go through the same program, with constant windows and with Swift in turn. The kernel counts the time in the
+//! program.
 
 use anyhow::{Result, ensure};
 use host_nic::{HostConfig, HostNic, node_config};
@@ -10,51 +11,51 @@ use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, Entry, Initial, Parameters, Path};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Spi};
-use transport_common::queues::{QueuePair, Region, WorkRequest, access, flag, opcode};
+use transport_common::queues::{AccessFlags, QueuePair, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::units::{Fcwnd, Picoseconds, Ticks};
 
 use crate::cost::{self, Cost};
 
-/// Target: what Swift may add to an ACK, nanoseconds.
+/// Target: the time that Swift may add to an ACK, nanoseconds.
 pub(crate) const MOST_ADDED: f64 = 80.0;
-/// Packets that one pass acknowledges, each by a BACK of its own.
+/// Number of packets that one pass acknowledges, each by a BACK of its own.
 const PACKETS: usize = 64;
-/// Passes with constant windows and with Swift, in turn.
+/// Number of passes with constant windows and with Swift, in turn.
 const PASSES: usize = 150;
 const SLOT: usize = 5;
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
-/// Where the PSP IV, T1 and T2 of a BACK stand in an IPv4 frame.
+/// Offsets of the PSP IV, T1 and T2 of a BACK in an IPv4 frame.
 const IV: usize = 14 + 20 + 8 + 8;
 const T1: usize = 14 + 20 + 8 + 24 + 16;
 const T2: usize = T1 + 4;
-/// RTT and time at the peer that the acknowledgements show, ticks: 20 us and 1 us.
+/// RTT and time at the peer in the acknowledgements, ticks: 20 us and 1 us.
 const RTT: u32 = 153;
 const HELD: u32 = 8;
 
-/// Time to handle an ACK that acknowledges one packet, nanoseconds, the kernel's two looks at the clock included.
+/// Time to handle an ACK that acknowledges one packet, nanoseconds, including the kernel's two reads of the clock.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct AckHandling {
     /// With constant windows.
     pub(crate) constant_ns: f64,
     /// With Swift in the datapath.
     pub(crate) swift_ns: f64,
-    /// What Swift adds: median over the passes.
+    /// Time that Swift adds, median over the passes.
     pub(crate) added_ns: f64,
-    /// Swift by constant, median over the passes.
+    /// Time with Swift divided by time with constant windows, median over the passes.
     pub(crate) ratio: f64,
     pub(crate) target_ns: f64,
     pub(crate) meets_target: bool,
 }
 
-/// A connection with packets under way, and their acknowledgements.
+/// A connection with packets in flight, and their acknowledgements.
 struct Scene {
     entry: Box<Entry>,
     queues: Box<QueuePair>,
     acknowledgements: Vec<Vec<u8>>,
 }
 
-/// Measures on the machine at hand.
+/// Measures on this machine.
 pub(crate) fn measure(pair: &Pair) -> Result<AckHandling> {
     let scene = Scene::new()?;
     pair.a.run(|| {
@@ -87,10 +88,10 @@ impl Scene {
             nic.set_time(Picoseconds(1 << 40));
             nic
         });
-        b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
-        let work = WorkRequest { opcode: opcode::WRITE, length: 64, rkey: 1, ..WorkRequest::default() };
+        b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
+        let work = WorkRequest { opcode: Verb::WRITE, length: 64, rkey: 1, ..WorkRequest::default() };
         for n in 0..PACKETS {
-            let flags = if n + 1 == PACKETS { flag::SIGNALED } else { 0 };
+            let flags = if n + 1 == PACKETS { WorkFlags::SIGNALED } else { WorkFlags::empty() };
             a.post(SLOT, WorkRequest { flags, ..work })?;
         }
         let mut frames = Vec::new();
@@ -106,16 +107,16 @@ impl Scene {
             ensure!(verdict == Verdict::Transmit, "a packet with AR was not acknowledged at once");
             acknowledgements.push(acknowledgement);
         }
-        // SAFETY: integers in cells and atomics that nobody writes at this time.
+        // SAFETY: the memory holds integers in cells and atomics, and nobody writes it at this time.
         let queues = unsafe { Box::new(std::ptr::read(a.queue_pair(SLOT))) };
         Ok(Self { entry: Box::new(*a.entry(SLOT)), queues, acknowledgements })
     }
 
-    /// All acknowledgements, one after the other, from the same beginning.
+    /// Processes all acknowledgements, one after the other, from the same initial state.
     fn pass(&self, kernel: &mut Kernel, settings: Settings) -> Result<Cost> {
         kernel.set_entry(SLOT, &self.entry)?;
         let queues = kernel.queue_pair(SLOT);
-        // SAFETY: as above, and the programs do not run meanwhile.
+        // SAFETY: as above, and the programs do not run during this access.
         unsafe { std::ptr::copy_nonoverlapping(&*self.queues, queues, 1) };
         queues.start_settings(settings);
         let wire = kernel.wire_id()?;
@@ -131,7 +132,7 @@ impl Scene {
     }
 }
 
-/// The acknowledgement as if it came now, of a packet sent one RTT ago.
+/// Returns the acknowledgement as if it arrived now, for a packet sent one RTT ago.
 fn fresh(acknowledgement: &[u8]) -> Vec<u8> {
     let now = Picoseconds::from_nanos(Kernel::now());
     let mut frame = acknowledgement.to_vec();
@@ -169,7 +170,7 @@ fn parameters(side: usize) -> Parameters {
             ack_coalescing: Ticks(61),
             transaction_timeout: Ticks(7_000_000),
             max_segment: 1024,
-            // The clock of the machine is far ahead of the one the packets were sent by.
+            // The clock of the machine is far ahead of the clock in the packets.
             replay_margin: u64::MAX / 4,
             ..Config::default()
         },

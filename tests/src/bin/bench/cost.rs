@@ -1,4 +1,4 @@
-//! What the programs cost: the kernel's own count of their runs and of the time in them.
+//! The cost of the programs: the kernel's own count of their runs and of the time in them.
 
 use anyhow::{Context, Result};
 use aya::programs::loaded_programs;
@@ -9,19 +9,19 @@ use tiercel_tests::Host;
 /// Time in one host's program.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Cost {
-    /// Runs of the program for each operation; at the sender the engine's idle runs are among them.
+    /// Runs of the program per operation. At the sender they include the engine's idle runs.
     pub(crate) runs_per_operation: f64,
-    /// Of a run on average, the kernel's two looks at the clock included.
+    /// Mean time of a run, including the kernel's two reads of the clock.
     pub(crate) nanoseconds_per_run: f64,
     pub(crate) nanoseconds_per_operation: f64,
 }
 
-/// Runs `work`, which returns how many operations it did, and says what they cost in each of the programs.
+/// Runs `work`, which returns the number of its operations, and returns their cost in each of the programs.
 ///
-/// The kernel counts only meanwhile; a counting that somebody else has switched on goes on.
+/// The kernel counts only during this call. If another process has enabled the count, it continues.
 pub(crate) fn of(programs: [u32; 2], work: impl FnOnce() -> Result<u64>) -> Result<[Cost; 2]> {
     let counting =
-        enable_stats(Stats::RunTime).context("cannot have the kernel count the runs of BPF programs")?;
+        enable_stats(Stats::RunTime).context("the kernel cannot count the runs of BPF programs")?;
     let before = [Runs::of(programs[0])?, Runs::of(programs[1])?];
     let operations = work()?;
     let after = [Runs::of(programs[0])?, Runs::of(programs[1])?];
@@ -29,7 +29,7 @@ pub(crate) fn of(programs: [u32; 2], work: impl FnOnce() -> Result<u64>) -> Resu
     Ok([0, 1].map(|n| after[n].cost_since(before[n], operations)))
 }
 
-/// The XDP program attached to a host's interface.
+/// Returns the XDP program attached to a host's interface.
 pub(crate) fn attached(host: &Host) -> Result<u32> {
     let links = host.command("ip", ["-json", "link", "show", "dev", Host::INTERFACE])?;
     let links: serde_json::Value = serde_json::from_str(&links)?;
@@ -45,7 +45,7 @@ struct Runs {
 
 impl Runs {
     fn of(program: u32) -> Result<Self> {
-        // Programs of others may go while we look.
+        // Programs of other processes may disappear during the search.
         let info = loaded_programs().flatten().find(|info| info.id() == program);
         let info = info.with_context(|| format!("BPF program {program} is gone"))?;
         Ok(Self { count: info.run_count(), nanoseconds: u64::try_from(info.run_time().as_nanos())? })

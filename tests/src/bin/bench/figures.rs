@@ -1,16 +1,16 @@
-//! What is measured, and against what. The names are those of the JSON report and do not change.
+//! The figures, and what they are compared with. The names are those of the JSON report and do not change.
 
 /// Bytes of a small operation.
 pub(crate) const SMALL: u32 = 64;
-/// Bytes of a large one.
+/// Bytes of a large operation.
 pub(crate) const MESSAGE: u32 = 1 << 20;
 
 /// How a figure is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// As many small operations as go: million operations per second.
+    /// As many small operations as possible: million operations per second.
     Rate,
-    /// As many large operations as go: gigabits of user data per second.
+    /// As many large operations as possible: gigabits of user data per second.
     Throughput,
     /// One small operation at a time: microseconds until the application sees it complete, median.
     Latency,
@@ -25,13 +25,13 @@ impl Measure {
         }
     }
 
-    /// Whether a measured value is at least as good as the target.
+    /// Returns whether a measured value is at least as good as the target.
     pub(crate) fn meets(self, value: f64, target: f64) -> bool {
         if self == Self::Latency { value <= target } else { value >= target }
     }
 }
 
-/// What the raw engine does, see `layout::kind`.
+/// The work of the raw engine, see `layout::kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RawVerb {
     Bounce,
@@ -60,17 +60,17 @@ const fn raw(name: &'static str, title: &'static str, measure: Measure, verb: Ra
     RawFigure { name, title, measure, verb }
 }
 
-/// What an application asks for.
+/// The operation of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum Operation {
     Write,
     Read,
     Send,
     FetchAdd,
 }
 
-impl Verb {
-    /// The raw operation that moves the same data the same way, with as many bytes as the measure has.
+impl Operation {
+    /// Returns the raw operation that moves the same amount of data in the same direction.
     fn raw(self, measure: Measure) -> RawVerb {
         match (measure, self) {
             (Measure::Rate | Measure::Latency, _) => RawVerb::Bounce,
@@ -86,15 +86,15 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) measure: Measure,
-    pub(crate) verb: Verb,
-    /// What was promised, in the measure's unit.
+    pub(crate) operation: Operation,
+    /// The target, in the measure's unit.
     pub(crate) target: Option<f64>,
 }
 
 impl Figure {
-    /// Index in [`RAW`] of the figure it is compared with.
+    /// Returns the index in [`RAW`] of the figure with which it is compared.
     pub(crate) fn limit(&self) -> usize {
-        let verb = self.verb.raw(self.measure);
+        let verb = self.operation.raw(self.measure);
         RAW.iter()
             .position(|raw| (raw.measure, raw.verb) == (self.measure, verb))
             .expect("each figure has its raw limit")
@@ -103,27 +103,27 @@ impl Figure {
 
 /// All figures of Tiercel.
 pub(crate) const FIGURES: [Figure; 11] = [
-    figure("write_64_rate", "64 B WRITE", Measure::Rate, Verb::Write, Some(1.0)),
-    figure("read_64_rate", "64 B READ", Measure::Rate, Verb::Read, None),
-    figure("send_64_rate", "64 B SEND", Measure::Rate, Verb::Send, None),
-    figure("fetch_add_rate", "fetch-add", Measure::Rate, Verb::FetchAdd, None),
-    figure("write_1mib_throughput", "1 MiB WRITE", Measure::Throughput, Verb::Write, Some(10.0)),
-    figure("read_1mib_throughput", "1 MiB READ", Measure::Throughput, Verb::Read, None),
-    figure("send_1mib_throughput", "1 MiB SEND", Measure::Throughput, Verb::Send, None),
-    figure("write_64_latency", "64 B WRITE", Measure::Latency, Verb::Write, None),
-    figure("read_64_latency", "64 B READ", Measure::Latency, Verb::Read, Some(3.0)),
-    figure("send_64_latency", "64 B SEND", Measure::Latency, Verb::Send, None),
-    figure("fetch_add_latency", "fetch-add", Measure::Latency, Verb::FetchAdd, None),
+    figure("write_64_rate", "64 B WRITE", Measure::Rate, Operation::Write, Some(1.0)),
+    figure("read_64_rate", "64 B READ", Measure::Rate, Operation::Read, None),
+    figure("send_64_rate", "64 B SEND", Measure::Rate, Operation::Send, None),
+    figure("fetch_add_rate", "fetch-add", Measure::Rate, Operation::FetchAdd, None),
+    figure("write_1mib_throughput", "1 MiB WRITE", Measure::Throughput, Operation::Write, Some(10.0)),
+    figure("read_1mib_throughput", "1 MiB READ", Measure::Throughput, Operation::Read, None),
+    figure("send_1mib_throughput", "1 MiB SEND", Measure::Throughput, Operation::Send, None),
+    figure("write_64_latency", "64 B WRITE", Measure::Latency, Operation::Write, None),
+    figure("read_64_latency", "64 B READ", Measure::Latency, Operation::Read, Some(3.0)),
+    figure("send_64_latency", "64 B SEND", Measure::Latency, Operation::Send, None),
+    figure("fetch_add_latency", "fetch-add", Measure::Latency, Operation::FetchAdd, None),
 ];
 
 const fn figure(
     name: &'static str,
     title: &'static str,
     measure: Measure,
-    verb: Verb,
+    operation: Operation,
     target: Option<f64>,
 ) -> Figure {
-    Figure { name, title, measure, verb, target }
+    Figure { name, title, measure, operation, target }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The machine measured on: what it is, how busy others keep it, and its CPUs.
+//! The machine: its type, how busy other processes keep it, and its CPUs.
 
 use std::fs;
 use std::thread;
@@ -11,27 +11,27 @@ use serde::Serialize;
 pub(crate) const APPLICATION_CPU: usize = 0;
 /// The busy engine's CPU.
 pub(crate) const ENGINE_CPU: usize = 1;
-/// How long the CPUs are watched before the first measurement.
+/// The time for which the CPUs are observed before the first measurement.
 const WATCHED: Duration = Duration::from_millis(300);
-/// Part of the CPUs' time that others may take before figures are worth a warning.
+/// Share of the CPUs' time that other processes may take. Above it, the bench warns.
 const QUIET: f64 = 0.05;
 
-/// What it is, and what it was doing.
+/// The machine and its load.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) kernel: String,
     pub(crate) processor: String,
     pub(crate) cpus: usize,
-    /// Part of all CPUs' time in use before the bench began, 0 to 1.
+    /// Share of all CPUs' time in use before the bench began, 0 to 1.
     pub(crate) busy_before: f64,
     /// Load average of the last minute.
     pub(crate) load_average_before: f64,
-    /// The same at the end; our own two threads are in it.
+    /// The same at the end. It includes the bench's own two threads.
     pub(crate) load_average_after: f64,
 }
 
 impl Machine {
-    /// Watches the CPUs for a moment.
+    /// Observes the CPUs for a moment.
     pub(crate) fn look() -> Result<Self> {
         let before = CpuTime::now()?;
         thread::sleep(WATCHED);
@@ -46,13 +46,13 @@ impl Machine {
         })
     }
 
-    /// To be called when all is measured.
+    /// Reads the load again. Must be called after all measurements.
     pub(crate) fn look_again(&mut self) -> Result<()> {
         self.load_average_after = load_average()?;
         Ok(())
     }
 
-    /// Whether others took part of the machine.
+    /// Returns whether other processes used the machine.
     pub(crate) fn was_busy(&self) -> bool {
         self.busy_before > QUIET
     }
@@ -85,7 +85,8 @@ impl CpuTime {
         Self::parse(&read("/proc/stat")?).context("/proc/stat does not start with the sum over all CPUs")
     }
 
-    /// Reads `cpu  user nice system idle iowait irq softirq steal …`; the guests' times after that are in user's.
+    /// Parses `cpu  user nice system idle iowait irq softirq steal …`. The guests' times after that are
+    /// included in user's.
     fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let times: Vec<u64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
@@ -98,15 +99,16 @@ impl CpuTime {
     }
 }
 
-/// Whether the bench has its two CPUs.
+/// Checks that the machine has the two CPUs that the bench needs.
 ///
 /// # Errors
-/// Says that it has not.
+/// If it has only one.
 pub(crate) fn check_cpus() -> Result<()> {
     let cpus = thread::available_parallelism()?.get();
     ensure!(
         cpus > ENGINE_CPU,
-        "the bench needs two CPUs, one for the application and one for the engine; there is one"
+        "the bench needs two CPUs, one for the application and one for the engine, but there is only one; use a \
+         machine with two"
     );
     Ok(())
 }
@@ -117,7 +119,7 @@ pub(crate) fn pin(cpu: usize) -> Result<()> {
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the CPU is within the set's 1024.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: 0 is the calling thread; the set is as long as it says.
+    // SAFETY: 0 is the calling thread, and the length is that of the set.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     ensure!(result == 0, "cannot bind a thread to CPU {cpu}: {}", std::io::Error::last_os_error());
     Ok(())

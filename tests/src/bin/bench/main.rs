@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: Tiercel beside the raw limit of the same machine, in one run.
+//! `cargo xtask bench`: measures Tiercel and the raw limit of the same machine in one run.
 
 mod ack;
 mod cost;
@@ -32,7 +32,7 @@ use crate::run::Ran;
 use crate::series::{Latencies, latencies};
 use crate::tiercel::Tiercel;
 
-/// Of the JSON report.
+/// Version of the JSON report.
 const VERSION: u32 = 1;
 
 fn main() -> ExitCode {
@@ -48,12 +48,16 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     // SAFETY: a system call without arguments.
     let root = unsafe { libc::geteuid() } == 0;
-    ensure!(root, "this needs root: it makes network namespaces and loads XDP programs; run it with sudo");
+    ensure!(
+        root,
+        "this needs root, because it makes network namespaces and loads XDP programs; run it with sudo"
+    );
     machine::check_cpus()?;
     let mut machine = Machine::look()?;
     let warning = machine.was_busy().then(|| {
         format!(
-            "warning: others use {:.0} % of the CPUs (load average {:.1}): the figures will be low and unsteady",
+            "warning: other processes use {:.0} % of the CPUs (load average {:.1}), so the figures will be low and \
+             will vary; stop them and repeat",
             machine.busy_before * 100.0,
             machine.load_average_before
         )
@@ -91,7 +95,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What is the same for all measurements.
+/// The common state of all measurements.
 struct Bench<'a> {
     options: &'a Options,
     duration: Duration,
@@ -106,21 +110,21 @@ impl<'a> Bench<'a> {
         let counted = each_round.iter().filter(|measure| has_cost(**measure)).count();
         let steps =
             options.rounds() as usize * each_round.len() + counted + options.wants_acknowledgement() as usize;
-        // indicatif draws on the standard error stream, and not at all when that is no terminal.
+        // indicatif draws on the standard error stream, and only if that is a terminal.
         let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
         let style = style.expect("the template is well-formed");
         let progress = ProgressBar::new(steps as u64).with_style(style);
         Self { options, duration: options.duration(), progress }
     }
 
-    /// All rounds, raw limit and Tiercel in turn on one cable, then what the programs cost; the raw limit, Tiercel with
-    /// and without checksum.
+    /// Runs all rounds, with raw limit and Tiercel in turn on one cable. Then measures the cost of the
+    /// programs. Returns the raw limit, Tiercel with and without checksum.
     fn rounds(&self, rounds: u32) -> Result<([Measured; 3], Option<AckHandling>)> {
         let mut raw = Measured::new(RAW.len());
         let mut tiercel = [true, false].map(|checksum| (checksum, Measured::new(FIGURES.len())));
         let mut pair = Pair::direct().context("cannot set up two hosts and the cable between them")?;
         for round in 0..rounds {
-            // Counting the costs slows what is measured, so it comes after all that is timed.
+            // The count of the costs slows the programs down, so it comes after all timed measurements.
             let last = round + 1 == rounds;
             self.raw(&pair, &mut raw, last)?;
             for (checksum, measured) in &mut tiercel {
@@ -136,7 +140,8 @@ impl<'a> Bench<'a> {
         Ok(([raw, checksum, no_checksum], acknowledgement))
     }
 
-    /// One round of the raw limit. Its engine does not adapt the batch: it is given the one that Tiercel's would choose.
+    /// Runs one round of the raw limit. Its engine does not adapt the batch, so it gets the batch that
+    /// Tiercel's engine would choose.
     fn raw(&self, pair: &Pair, measured: &mut Measured, costs: bool) -> Result<()> {
         for (latency, batch) in [(false, EngineOptions::LOADED_BATCH), (true, EngineOptions::IDLE_BATCH)] {
             let raw = Raw::up(pair, self.options.batch.unwrap_or(batch))?;
@@ -158,9 +163,9 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// One round of Tiercel.
+    /// Runs one round of Tiercel.
     fn tiercel(&self, pair: Pair, checksum: bool, measured: &mut Measured, costs: bool) -> Result<Pair> {
-        let tiercel = Tiercel::up(pair, self.options.batch, checksum)?;
+        let tiercel = Tiercel::up(pair, self.options, checksum)?;
         let subject = if checksum { "checksum" } else { "no checksum" };
         let wanted = |figure: &Figure| self.options.wants(figure);
         for (figure, series) in FIGURES.iter().zip(&mut measured.series).filter(|(f, _)| wanted(f)) {
@@ -198,12 +203,13 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Whether a raw limit is that of a figure to be measured.
+/// Returns whether a raw limit belongs to a figure that is to be measured.
 fn wants_raw(options: &Options, n: usize) -> bool {
     FIGURES.iter().any(|figure| options.wants(figure) && figure.limit() == n)
 }
 
-/// Whether what the programs cost says anything: while single operations are awaited the engine idles.
+/// Returns whether the cost of the programs is meaningful. It is not for single operations, because then the
+/// engine idles.
 fn has_cost(measure: Measure) -> bool {
     measure != Measure::Latency
 }

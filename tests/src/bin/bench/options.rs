@@ -1,21 +1,23 @@
-//! What can be asked for on the command line.
+//! The options of the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use transport_user::Transmit;
 
 use crate::figures::{FIGURES, Figure};
 
-/// Name of what congestion control adds to an acknowledgement, which is no figure of an operation.
+/// Name of the time that congestion control adds to an acknowledgement. It is not a figure of an operation.
 const ACKNOWLEDGEMENT: &str = "acknowledgement";
 
-/// Measures Tiercel between two hosts joined by a veth at MTU 3498, and in the same run the raw limit of this machine:
-/// the same engine and the same cable without a protocol.
+/// Measures Tiercel between two hosts connected by a veth with MTU 3498, and in the same run the raw limit of
+/// this machine: the same engine and the same cable without a protocol.
 ///
-/// One busy engine on CPU 1, the application on CPU 0, a sleeping engine at the peer. Raw limit and Tiercel take turns;
-/// the figures are medians over the rounds. Never fails on a number. Needs root and two CPUs.
+/// There is one busy engine on CPU 1, the application on CPU 0, and a sleeping engine at the peer. Raw limit
+/// and Tiercel are measured in turn, and the figures are medians over the rounds. The bench never fails because
+/// of a number. It needs root and two CPUs.
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask bench",
@@ -28,11 +30,11 @@ const ACKNOWLEDGEMENT: &str = "acknowledgement";
   cargo xtask bench --only write_64_rate,read_64_latency"
 )]
 pub(crate) struct Options {
-    /// A first impression: fewer and shorter measurements
+    /// Make fewer and shorter measurements, for a first impression
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Rounds of raw limit and Tiercel in turn [default: 7, quick: 3]
+    /// Number of rounds of raw limit and Tiercel in turn [default: 7, quick: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
@@ -40,15 +42,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=60_000))]
     milliseconds: Option<u64>,
 
-    /// Frames the kernel hands an engine at a time [default: adapted to the load]
+    /// Number of frames that the kernel hands an engine at a time [default: adapted to the load]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) batch: Option<u32>,
 
-    /// Measure these figures alone, and the raw limits they are compared with
+    /// Have frames leave in this way, whatever the driver takes
+    #[arg(long, value_name = "WAY", value_parser = ["xdp_redirect", "stack"])]
+    transmit: Option<String>,
+
+    /// Measure only these figures, and the raw limits they are compared with
     #[arg(long, value_name = "FIGURE", value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
 
-    /// Write the report there as well, as JSON
+    /// Also write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -58,17 +64,22 @@ impl Options {
         self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
     }
 
-    /// Length of one measurement.
+    /// Returns the length of one measurement.
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_millis(self.milliseconds.unwrap_or(if self.quick { 50 } else { 200 }))
     }
 
-    /// Whether a figure is to be measured.
+    /// How frames are to leave, if not as the driver has it.
+    pub(crate) fn transmit(&self) -> Option<Transmit> {
+        self.transmit.as_deref().map(|way| way.parse().expect("one of the ways"))
+    }
+
+    /// Returns whether a figure is to be measured.
     pub(crate) fn wants(&self, figure: &Figure) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == figure.name)
     }
 
-    /// Whether the handling of an acknowledgement is.
+    /// Returns whether the handling of an acknowledgement is to be measured.
     pub(crate) fn wants_acknowledgement(&self) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == ACKNOWLEDGEMENT)
     }
@@ -89,6 +100,8 @@ mod tests {
         let full = Options::parse_from(["bench"]);
         let quick = Options::parse_from(["bench", "--quick"]);
         assert!(quick.rounds() < full.rounds() && quick.duration() < full.duration());
+        assert_eq!(full.transmit(), None);
+        assert_eq!(Options::parse_from(["bench", "--transmit", "stack"]).transmit(), Some(Transmit::Stack));
         let given = Options::parse_from(["bench", "--quick", "--rounds", "9"]);
         assert_eq!((given.rounds(), given.duration()), (9, quick.duration()));
     }

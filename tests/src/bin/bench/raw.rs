@@ -1,4 +1,5 @@
-//! The raw limit: the programs of `transport-ebpf/src/raw` on both ends of the cable, and an application in front.
+//! The raw limit: the programs of `transport-ebpf/src/raw` at both ends of the cable, and an application that
+//! uses them.
 
 use std::fmt;
 use std::io;
@@ -32,9 +33,10 @@ use layout::{
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tiercel-raw"));
 const PROGRAM: &str = "raw_wire";
 
-/// Operations under way at most: the protocol's windows, and less than the 256 frames a veth holds.
+/// The largest number of operations in flight: as many as the protocol's windows, and less than the 256 frames
+/// of a veth.
 const WINDOW: u64 = 128;
-/// Frames the engine is handed in one call, between which it can be stopped: some 30 ms.
+/// Number of frames that the engine gets in one call, some 30 ms. It can be stopped between two calls.
 const FRAMES: u32 = 1 << 18;
 
 const _: () = assert!(WINDOW.is_multiple_of(ACKNOWLEDGED_TOGETHER));
@@ -46,7 +48,7 @@ pub(crate) struct Raw {
     b: Shared,
     /// Programs of both ends, for their run times.
     pub(crate) programs: [u32; 2],
-    // Dropped in this order: A's programs and maps go with its engine.
+    // The fields are dropped in this order: A's programs and maps with its engine.
     _engine: Engine,
     _b: Ebpf,
 }
@@ -92,7 +94,7 @@ impl Raw {
         let start = Instant::now();
         let (completed, elapsed) = loop {
             let completed = page.completed.0.load(Acquire);
-            // Whole groups only: a peer acknowledges no other.
+            // Only whole groups are posted, because a peer acknowledges nothing else.
             let whole = completed - (completed - first) % ACKNOWLEDGED_TOGETHER;
             page.producer.0.store(whole + WINDOW, Release);
             let elapsed = start.elapsed();
@@ -119,14 +121,14 @@ impl Raw {
             let mut turns = 0u32;
             while page.completed.0.load(Acquire) != next {
                 turns += 1;
-                // Looking at the clock takes longer than looking at the counter.
+                // Reading the clock takes longer than reading the counter.
                 ensure!(turns & 0xffff != 0 || begin.elapsed() < duration + PATIENCE, "a frame was lost");
             }
             Ok(())
         })
     }
 
-    /// Waits for everything posted.
+    /// Waits until everything that was posted is complete.
     fn drain(&self) -> Result<()> {
         let page = self.a.page();
         let start = Instant::now();
@@ -140,7 +142,7 @@ impl Raw {
         }
     }
 
-    /// Whether the payloads were copied, and not only counted; then makes both ends different again.
+    /// Checks that the payloads were copied, and not only counted. Then makes both ends different again.
     fn check(&self, verb: RawVerb, operations: u64) -> Result<()> {
         let (from, to, before) = match verb {
             RawVerb::Bounce => return Ok(()),
@@ -149,17 +151,17 @@ impl Raw {
         };
         let touched = usize::try_from(operations)?.min(BUFFERS);
         let copied = (0..BUFFERS).filter(|n| to.holds(*n, from)).count();
-        ensure!(copied >= touched, "{touched} payloads were sent, {copied} arrived");
+        ensure!(copied >= touched, "{touched} payloads were sent, but {copied} arrived");
         to.fill(before);
         Ok(())
     }
 }
 
-/// What the sender's and the peer's payloads consist of.
+/// The bytes of which the sender's and the peer's payloads consist.
 const SENDER: u8 = 0x5a;
 const PEER: u8 = 0xc3;
 
-/// Loads the programs and attaches them to the host's interface. To be called inside the host.
+/// Loads the programs and attaches them to the host's interface. Must be called inside the host's namespace.
 fn attach() -> Result<(Ebpf, Shared, u32)> {
     let index = veth::interface_index(Host::INTERFACE)?;
     let mut object = EbpfLoader::new().load(OBJECT)?;
@@ -189,17 +191,17 @@ struct Shared {
 
 impl Shared {
     fn page(&self) -> &Page {
-        // SAFETY: the map's value is a Page, of atomics only; mappings begin on a page, so it is aligned.
+        // SAFETY: the map's value is a Page, which has only atomics. Mappings begin on a page, so it is aligned.
         unsafe { self.page.address.cast().as_ref() }
     }
 
-    /// Fills all payloads with one byte. Only while nothing is under way.
+    /// Fills all payloads with one byte. Must be called only while nothing is in flight.
     fn fill(&self, byte: u8) {
-        // SAFETY: the whole mapping, which nobody else touches now.
+        // SAFETY: this is the whole mapping, which nobody else accesses now.
         unsafe { self.buffers.address.as_ptr().write_bytes(byte, BUFFERS * BUFFER_BYTES) };
     }
 
-    /// Whether payload `n` consists of one byte. Only while nothing is under way.
+    /// Returns whether payload `n` consists of one byte. Must be called only while nothing is in flight.
     fn holds(&self, n: usize, byte: u8) -> bool {
         assert!(n < BUFFERS);
         // SAFETY: within the mapping by the assertion; nobody writes there now.
@@ -217,7 +219,7 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: memory that belongs to the value; its users take care of what is shared with the programs.
+// SAFETY: the memory belongs to the value. Its users take care of what is shared with the programs.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -233,7 +235,7 @@ impl Mapping {
         let Some(Map::Array(map)) = object.map(name) else { bail!("no array {name} in the object") };
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let fd = map.fd().as_fd().as_raw_fd();
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: the call makes a new mapping at an address that the kernel chooses.
         let address = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd, 0) };
         ensure!(address != libc::MAP_FAILED, "cannot map {name}: {}", io::Error::last_os_error());
         Ok(Self { address: NonNull::new(address.cast()).context("mapped at 0")?, bytes })
@@ -242,12 +244,13 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`; nothing borrows from it any more. A failure would leave it mapped, no more.
+        // SAFETY: `new` mapped this memory, and nothing borrows from it any more. After a failure it only stays
+        // mapped.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// The engine thread; stops when dropped.
+/// The engine thread. It stops when dropped.
 #[derive(Debug)]
 struct Engine {
     stop: Arc<AtomicBool>,
@@ -255,7 +258,7 @@ struct Engine {
 }
 
 impl Engine {
-    /// To be called inside the sender's host: the frames are of the thread's namespace.
+    /// Must be called inside the sender's host, because the frames belong to the thread's namespace.
     fn start(mut object: Ebpf, batch: u32) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -275,7 +278,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         let outcome = self.thread.take().map(JoinHandle::join);
-        // Whoever waited for the engine has failed already; this is the reason.
+        // The code that waited for the engine has failed already. This prints the reason.
         match outcome {
             Some(Ok(Err(error))) => eprintln!("the raw engine failed: {error:#}"),
             Some(Err(_)) => eprintln!("the raw engine panicked"),
@@ -284,7 +287,7 @@ impl Drop for Engine {
     }
 }
 
-/// Hands live frames to the program, as frames of the loopback device.
+/// Passes live frames to the program, as frames of the loopback device.
 fn hand_out(program: &Xdp, frames: u32, batch: u32) -> Result<()> {
     const LOOPBACK: u32 = 1;
     // `struct xdp_md`: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
@@ -302,7 +305,7 @@ fn hand_out(program: &Xdp, frames: u32, batch: u32) -> Result<()> {
         {
             Ok(())
         }
-        outcome => outcome.map(drop).context("handing frames to the raw engine"),
+        outcome => outcome.map(drop).context("cannot pass frames to the raw engine"),
     }
 }
 
@@ -312,7 +315,8 @@ mod tests {
     use crate::figures::RAW;
     use crate::series::latencies;
 
-    /// The verifier takes the programs, and each kind of operation completes and leaves the right bytes.
+    /// Checks that the verifier accepts the programs, and that each kind of operation completes and writes the
+    /// right bytes.
     #[test]
     #[ignore = "needs root: cargo xtask test"]
     fn the_raw_limit_can_be_measured() -> Result<()> {

@@ -1,4 +1,4 @@
-//! The report, as it is written in JSON. Names do not change; new ones may be added.
+//! The report as it is written in JSON. Names do not change; new ones may be added.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::figures::{FIGURES, Measure, RAW};
 use crate::machine::Machine;
 use crate::series::Series;
 
-/// Everything.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// Raised when a name goes or changes its meaning.
+    /// Raised when a name is removed or its meaning changes.
     pub(crate) version: u32,
     pub(crate) machine: Machine,
     pub(crate) setting: Setting,
@@ -21,20 +21,20 @@ pub(crate) struct Report {
     pub(crate) raw: BTreeMap<&'static str, Value>,
     /// Tiercel with UDP checksums (D-91).
     pub(crate) checksum: BTreeMap<&'static str, Compared>,
-    /// Tiercel without.
+    /// Tiercel without checksums.
     pub(crate) no_checksum: BTreeMap<&'static str, Compared>,
-    /// What congestion control adds to an ACK; none if single figures were asked for.
+    /// The time that congestion control adds to an ACK; none if only single figures are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) acknowledgement: Option<AckHandling>,
 }
 
-/// How it was measured.
+/// The settings of the measurement.
 #[derive(Debug, Serialize)]
 pub(crate) struct Setting {
     pub(crate) rounds: u32,
-    /// Of each measurement.
+    /// Length of each measurement.
     pub(crate) milliseconds: u64,
-    /// Frames an engine is handed at a time; none: adapted to the load.
+    /// Number of frames that an engine gets at a time; none if adapted to the load.
     pub(crate) batch: Option<u32>,
     pub(crate) mtu: u32,
     pub(crate) application_cpu: usize,
@@ -49,14 +49,14 @@ pub(crate) struct Value {
     #[serde(skip)]
     pub(crate) measure: Measure,
     pub(crate) unit: &'static str,
-    /// Over the rounds; of a latency, the median of the rounds' p50.
+    /// Median over the rounds; for a latency, the median of the rounds' p50.
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// Of a latency, over all operations of all rounds, microseconds.
+    /// Quantiles of a latency over all operations of all rounds, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) quantiles: Option<Quantiles>,
-    /// At the sender and at the peer, measured apart; none of latencies, during which the engine idles.
+    /// Cost at the sender and at the peer, measured separately; none for latencies, because then the engine idles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cost: Option<BothCosts>,
 }
@@ -77,14 +77,14 @@ pub(crate) struct BothCosts {
     pub(crate) peer: Cost,
 }
 
-/// One figure of Tiercel beside its limit and its target.
+/// One figure of Tiercel with its limit and its target.
 #[derive(Debug, Serialize)]
 pub(crate) struct Compared {
     #[serde(flatten)]
     pub(crate) value: Value,
-    /// Name of the raw figure it is compared with.
+    /// Name of the raw figure with which it is compared.
     pub(crate) raw: &'static str,
-    /// Figure by raw figure, median over the rounds' ratios.
+    /// Figure divided by raw figure, median over the rounds' ratios.
     pub(crate) ratio_to_raw: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<f64>,
@@ -92,7 +92,7 @@ pub(crate) struct Compared {
     pub(crate) meets_target: Option<bool>,
 }
 
-/// What was measured of one subject, in the order of its figures.
+/// The measurements of one subject, in the order of its figures.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) series: Vec<Series>,
@@ -125,7 +125,7 @@ impl Measured {
         }
     }
 
-    /// The figures of the raw limit that were measured.
+    /// Returns the measured figures of the raw limit.
     pub(crate) fn raw(&self) -> BTreeMap<&'static str, Value> {
         let measured = RAW.iter().enumerate().filter(|(n, _)| self.has(*n));
         measured.map(|(n, raw)| (raw.name, self.value(n, raw.title, raw.measure))).collect()
@@ -135,7 +135,7 @@ impl Measured {
         !self.series[n].values.is_empty()
     }
 
-    /// The figures of Tiercel beside the raw limit of the same rounds.
+    /// Returns the figures of Tiercel, compared with the raw limit of the same rounds.
     pub(crate) fn compared_with(&self, limits: &Self) -> BTreeMap<&'static str, Compared> {
         let compare = |(n, figure): (usize, &crate::figures::Figure)| {
             let value = self.value(n, figure.title, figure.measure);

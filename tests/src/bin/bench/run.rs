@@ -1,4 +1,4 @@
-//! What one measurement gives, and the loop of those that do one operation at a time.
+//! The result of one measurement, and the loop for measurements with one operation at a time.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use anyhow::Result;
 use crate::figures::Measure;
 use crate::series::{self, Latencies};
 
-/// How long something may take that takes microseconds, before it counts as lost.
+/// The time after which an operation counts as lost. Normally operations take microseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ran {
-    /// Operations complete within `elapsed`.
+    /// Number of operations that completed within `elapsed`.
     pub(crate) timed: u64,
-    /// Operations complete in all: those under way at the end are awaited, but not timed.
+    /// Total number of operations that completed. Those in progress at the end are awaited, but not timed.
     pub(crate) operations: u64,
     /// User data of an operation.
     pub(crate) bytes: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Does one operation after the other for a while.
+    /// Runs one operation after the other for a given time.
     pub(crate) fn one_at_a_time(
         duration: Duration,
         latencies: &mut Latencies,
@@ -38,7 +38,7 @@ impl Ran {
             operation()?;
             let end = Instant::now();
             series::record(&mut own, end - start)?;
-            // What came between the two looks at the clock is our own affair.
+            // Time between two measured operations does not count.
             start = Instant::now();
         }
         latencies.add(&own)?;
@@ -47,7 +47,7 @@ impl Ran {
         Ok(Self { timed: operations, operations, bytes: 0, elapsed: start - begin, median })
     }
 
-    /// The figure, in the unit of the measure.
+    /// Returns the figure, in the unit of the measure.
     pub(crate) fn value(&self, measure: Measure) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         match measure {

@@ -1,4 +1,4 @@
-//! A figure over the rounds.
+//! The values of a figure over the rounds.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use hdrhistogram::Histogram;
 /// Latencies in nanoseconds.
 pub(crate) type Latencies = Histogram<u64>;
 
-/// An empty histogram, to three significant digits; grows as needed.
+/// Returns an empty histogram with three significant digits. It grows as needed.
 pub(crate) fn latencies() -> Latencies {
     Histogram::new(3).expect("three digits are possible")
 }
 
-/// Notes one latency.
+/// Records one latency.
 pub(crate) fn record(latencies: &mut Latencies, latency: Duration) -> Result<()> {
-    // Not the saturating kind: that stops at the range the histogram has so far.
+    // Not `saturating_record`, which is limited to the current range of the histogram.
     Ok(latencies.record(u64::try_from(latency.as_nanos())?)?)
 }
 
-/// One figure, one value a round.
+/// One figure, with one value per round.
 #[derive(Debug)]
 pub(crate) struct Series {
-    /// In the unit of the figure.
+    /// Values in the unit of the figure.
     pub(crate) values: Vec<f64>,
     /// All latencies of all rounds; empty for rates.
     pub(crate) latencies: Latencies,
@@ -33,8 +33,8 @@ impl Series {
         Self { values: vec![], latencies: latencies() }
     }
 
-    /// Ratio of the figure to `other`, round by round, and of these the median: what slows the machine for a while
-    /// slows both.
+    /// Returns the median of the rounds' ratios of the figure to `other`. If the machine is slow for a while,
+    /// both are slow, so the ratio does not change.
     pub(crate) fn ratio_to(&self, other: &Self) -> f64 {
         median(self.values.iter().zip(&other.values).map(|(mine, theirs)| mine / theirs).collect())
     }
@@ -52,7 +52,7 @@ impl Series {
     }
 }
 
-/// The median; the mean of the middle two of an even number. At least one value.
+/// Returns the median, or the mean of the middle two of an even number. Needs at least one value.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

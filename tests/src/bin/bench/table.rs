@@ -1,4 +1,4 @@
-//! The report as people read it.
+//! The report as text.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -7,7 +7,7 @@ use crate::cost::Cost;
 use crate::figures::{FIGURES, Measure, RAW};
 use crate::report::{Compared, Report, Value};
 
-/// The whole report.
+/// Returns the whole report as text.
 pub(crate) fn show(report: &Report) -> String {
     let [with, without] = ["Tiercel with UDP checksums", "Tiercel without checksums"];
     let mut sections = vec![
@@ -16,7 +16,8 @@ pub(crate) fn show(report: &Report) -> String {
         (format!("{with} (D-91, the default)"), tiercel(report, true)),
         (without.to_owned(), tiercel(report, false)),
         (
-            "Time in the XDP programs, measured apart: counting makes each run longer".to_owned(),
+            "Time in the XDP programs, measured separately, because the count makes each run longer"
+                .to_owned(),
             costs(report),
         ),
     ];
@@ -29,7 +30,7 @@ pub(crate) fn show(report: &Report) -> String {
     told.map(|(title, body)| format!("\n{title}\n{}", indent(body))).collect()
 }
 
-/// A table whose first `left` columns are words and whose others are numbers; nothing if it has no rows.
+/// Returns a table, or nothing if it has no rows. The first `left` columns are words, and the others are numbers.
 fn table<const N: usize>(
     header: [&str; N],
     left: usize,
@@ -55,7 +56,7 @@ fn setting(report: &Report) -> String {
     format!(
         "machine  {}, {} CPUs, Linux {}\n\
          load     {:.1} before, {:.1} after; {:.0} % of the CPUs in use before\n\
-         rounds   {} of {} ms each figure, raw limit and Tiercel in turn; medians over the rounds\n\
+         rounds   {} of {} ms per figure, raw limit and Tiercel in turn; medians over the rounds\n\
          engine   busy on CPU {}, {}; application on CPU {}; the peer's engine sleeps; MTU {}",
         machine.processor,
         machine.cpus,
@@ -72,7 +73,7 @@ fn setting(report: &Report) -> String {
     )
 }
 
-/// Median, unit, range and quantiles.
+/// Returns median, unit, range and quantiles.
 fn numbers(value: &Value) -> [String; 5] {
     let quantile = |of: fn(&crate::report::Quantiles) -> f64| {
         value.quantiles.as_ref().map_or_else(String::new, |quantiles| format!("{:.2}", of(quantiles)))

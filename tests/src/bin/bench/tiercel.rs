@@ -1,4 +1,4 @@
-//! Tiercel on the same cable: work requests posted and completions polled, as an application in a hurry does.
+//! Tiercel on the same cable. The application posts work requests and polls for completions as fast as possible.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -6,53 +6,56 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tiercel_tests::Pair;
 use tiercel_tests::nodes::{Setup, TwoNodes};
-use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, WorkRequest, flag, opcode};
+use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest};
 use transport_user::{Access, EngineMode, EngineOptions, MemoryRegion, PostError, Tuning};
 
 use crate::cost;
-use crate::figures::{Figure, MESSAGE, Measure, SMALL, Verb};
+use crate::figures::{Figure, MESSAGE, Measure, Operation, SMALL};
 use crate::machine::{ENGINE_CPU, as_application};
+use crate::options::Options;
 use crate::run::{PATIENCE, Ran};
 use crate::series::Latencies;
 
-/// Of small operations, each of so many asks for a completion.
+/// Of small operations, every one with this number asks for a completion.
 const SIGNALED_EVERY: usize = 16;
-/// Completions taken at once.
+/// The number of completions taken at a time.
 const TAKEN: usize = 64;
 /// Bytes of an atomic.
 const WORD: u32 = 8;
-/// Offset, in both regions, of the fetch-adds' operand: behind the message.
+/// Offset, in both regions, of the fetch-adds' operand. It is after the message.
 const COUNTER: u64 = MESSAGE as u64;
-/// What the messages of both ends consist of.
+/// The bytes of which the messages of both ends consist.
 const LOCAL: u8 = 0x5a;
 const REMOTE: u8 = 0xc3;
 
-/// Where completions are taken to; made once, for clearing it takes longer than a look at an empty queue.
+/// Buffer for completions. It is made once, because clearing it takes longer than reading an empty queue.
 type Completions = [Completion; TAKEN];
 
-/// Two nodes with a connection between them and a region each; the engine of A is busy.
+/// Two nodes with a connection between them and one region each. The engine of A is busy.
 pub(crate) struct Tiercel {
     nodes: TwoNodes,
     local: MemoryRegion,
     remote: MemoryRegion,
-    /// Fetch-adds of 1 so far.
+    /// The number of fetch-adds of 1 so far.
     added: AtomicU64,
 }
 
 impl Tiercel {
-    pub(crate) fn up(pair: Pair, batch: Option<u32>, checksum: bool) -> Result<Self> {
+    pub(crate) fn up(pair: Pair, options: &Options, checksum: bool) -> Result<Self> {
         let engine_a = EngineOptions {
             mode: EngineMode::Busy,
             cpu: Some(ENGINE_CPU),
-            batch,
+            batch: options.batch,
             ..EngineOptions::default()
         };
-        // There is no third CPU: while the peer's engine looks for work it keeps one of the two from us.
+        // There is no third CPU. While the peer's engine looks for work, it occupies one of the two.
         let engine_b =
             EngineOptions { mode: EngineMode::Sleeping, spin: Duration::ZERO, ..EngineOptions::default() };
-        // No congestion control runs yet: the constant windows are the largest there are.
+        // No congestion control runs here. The constant windows have the largest possible size.
         let tuning = Tuning { fcwnd: 128.0, ncwnd: 128, ..Setup::CONSTANT };
-        let nodes = TwoNodes::up(pair, Setup { engine_a, engine_b, checksum, tuning, ..Setup::default() })?;
+        let transmit = options.transmit();
+        let setup = Setup { engine_a, engine_b, checksum, transmit, tuning, ..Setup::default() };
+        let nodes = TwoNodes::up(pair, setup)?;
         let bytes = (MESSAGE + WORD) as usize;
         let (local, remote) = (nodes.a.register(bytes, Access::ALL)?, nodes.b.register(bytes, Access::ALL)?);
         let tiercel = Self { nodes, local, remote, added: AtomicU64::new(0) };
@@ -62,7 +65,7 @@ impl Tiercel {
         Ok(tiercel)
     }
 
-    /// Takes the nodes down and gives the hosts back.
+    /// Takes the nodes down and returns the hosts.
     pub(crate) fn down(self) -> Pair {
         let TwoNodes { a, b, pair, .. } = self.nodes;
         a.down();
@@ -70,7 +73,7 @@ impl Tiercel {
         pair
     }
 
-    /// The wire programs of A and B.
+    /// Returns the wire programs of A and B.
     pub(crate) fn programs(&self) -> Result<[u32; 2]> {
         Ok([cost::attached(&self.nodes.pair.a)?, cost::attached(&self.nodes.pair.b)?])
     }
@@ -84,50 +87,51 @@ impl Tiercel {
     ) -> Result<Ran> {
         self.fill(&self.local, LOCAL)?;
         self.fill(&self.remote, REMOTE)?;
-        let verb = figure.verb;
+        let operation = figure.operation;
         let ran = as_application(|| match figure.measure {
-            Measure::Rate => self.many(&self.small(verb)?, SIGNALED_EVERY, duration),
-            Measure::Throughput => self.many(&self.message(verb)?, 1, duration),
-            Measure::Latency => self.one_at_a_time(verb, duration, latencies),
+            Measure::Rate => self.many(&self.small(operation)?, SIGNALED_EVERY, duration),
+            Measure::Throughput => self.many(&self.message(operation)?, 1, duration),
+            Measure::Latency => self.one_at_a_time(operation, duration, latencies),
         });
         let ran = ran.with_context(|| format!("{}, {}", figure.title, figure.measure.unit()))?;
         self.check(figure, ran.operations)?;
         Ok(ran)
     }
 
-    /// Small operations, of which the last asks for a completion.
-    fn small(&self, verb: Verb) -> Result<Vec<WorkRequest>> {
-        let mut list = vec![self.work(verb, 0, small_bytes(verb))?; SIGNALED_EVERY];
-        list[SIGNALED_EVERY - 1].flags = flag::SIGNALED;
+    /// Returns small operations, of which the last asks for a completion.
+    fn small(&self, operation: Operation) -> Result<Vec<WorkRequest>> {
+        let mut list = vec![self.work(operation, 0, small_bytes(operation))?; SIGNALED_EVERY];
+        list[SIGNALED_EVERY - 1].flags = WorkFlags::SIGNALED;
         Ok(list)
     }
 
-    /// The transactions of one large operation, of which the last asks for a completion: the connection is ordered.
-    fn message(&self, verb: Verb) -> Result<Vec<WorkRequest>> {
+    /// Returns the transactions of one large operation. Only the last asks for a completion, because the
+    /// connection is ordered.
+    fn message(&self, operation: Operation) -> Result<Vec<WorkRequest>> {
         let segment = self.nodes.at_a.max_segment();
         let count = MESSAGE.div_ceil(segment);
         let cut = |n: u32| {
             let at = n * segment;
-            let work = self.work(verb, at, segment.min(MESSAGE - at))?;
-            let opcode = match (verb, n) {
-                (Verb::Send, 0) => opcode::SEND_FIRST,
-                (Verb::Send, n) if n + 1 == count => opcode::SEND_LAST,
-                (Verb::Send, _) => opcode::SEND_MIDDLE,
+            let work = self.work(operation, at, segment.min(MESSAGE - at))?;
+            let opcode = match (operation, n) {
+                (Operation::Send, 0) => Verb::SEND_FIRST,
+                (Operation::Send, n) if n + 1 == count => Verb::SEND_LAST,
+                (Operation::Send, _) => Verb::SEND_MIDDLE,
                 _ => work.opcode,
             };
-            let flags = if n + 1 == count { flag::SIGNALED } else { 0 };
+            let flags = if n + 1 == count { WorkFlags::SIGNALED } else { WorkFlags::empty() };
             Ok(WorkRequest { opcode, flags, segment: n, ..work })
         };
         (0..count).map(cut).collect()
     }
 
-    /// One transaction at an offset that is the same at both ends.
-    fn work(&self, verb: Verb, at: u32, length: u32) -> Result<WorkRequest> {
-        let (opcode, offset) = match verb {
-            Verb::Write => (opcode::WRITE, at.into()),
-            Verb::Read => (opcode::READ, at.into()),
-            Verb::Send => (opcode::SEND_ONLY, at.into()),
-            Verb::FetchAdd => (opcode::FETCH_ADD, COUNTER),
+    /// Returns one transaction, at an offset that is the same at both ends.
+    fn work(&self, operation: Operation, at: u32, length: u32) -> Result<WorkRequest> {
+        let (opcode, offset) = match operation {
+            Operation::Write => (Verb::WRITE, at.into()),
+            Operation::Read => (Verb::READ, at.into()),
+            Operation::Send => (Verb::SEND_ONLY, at.into()),
+            Operation::FetchAdd => (Verb::FETCH_ADD, COUNTER),
         };
         Ok(WorkRequest {
             opcode,
@@ -140,7 +144,8 @@ impl Tiercel {
         })
     }
 
-    /// Keeps the send queue full with a list whose last request completes; `operations` is how many the list is.
+    /// Keeps the send queue full with a list whose last request completes. `operations` is the number of
+    /// operations in the list.
     fn many(&self, list: &[WorkRequest], operations: usize, duration: Duration) -> Result<Ran> {
         let mut completions = [Completion::default(); TAKEN];
         let (mut next, mut lists, mut completed) = (0, 0u64, 0u64);
@@ -156,7 +161,7 @@ impl Tiercel {
                 break (completed, elapsed);
             }
         };
-        // To the end of the list begun, and until all is complete.
+        // Continues to the end of the current list, and until everything is complete.
         let begun = lists + u64::from(next != 0);
         while completed < begun {
             if next != 0 && next != list.len() {
@@ -176,8 +181,14 @@ impl Tiercel {
         })
     }
 
-    fn one_at_a_time(&self, verb: Verb, duration: Duration, latencies: &mut Latencies) -> Result<Ran> {
-        let work = WorkRequest { flags: flag::SIGNALED, ..self.work(verb, 0, small_bytes(verb))? };
+    fn one_at_a_time(
+        &self,
+        operation: Operation,
+        duration: Duration,
+        latencies: &mut Latencies,
+    ) -> Result<Ran> {
+        let work =
+            WorkRequest { flags: WorkFlags::SIGNALED, ..self.work(operation, 0, small_bytes(operation))? };
         let mut completions = [Completion::default(); TAKEN];
         let begin = Instant::now();
         Ran::one_at_a_time(duration, latencies, || {
@@ -185,18 +196,18 @@ impl Tiercel {
             let mut turns = 0u32;
             while self.take(&mut completions)? == 0 {
                 turns += 1;
-                // Looking at the clock takes longer than looking at the queue.
+                // Reading the clock takes longer than reading the queue.
                 ensure!(
                     turns & 0xfff != 0 || begin.elapsed() < duration + PATIENCE,
-                    "an operation did not complete"
+                    "an operation did not complete in time"
                 );
             }
-            // The receive is replaced between two SENDs.
-            if verb == Verb::Send { self.replace_receives(&mut completions) } else { Ok(()) }
+            // A new receive is posted between two SENDs.
+            if operation == Operation::Send { self.replace_receives(&mut completions) } else { Ok(()) }
         })
     }
 
-    /// Posts as many as there is room for.
+    /// Posts as many requests as fit into the queue.
     fn post(&self, list: &[WorkRequest]) -> Result<usize> {
         match self.nodes.at_a.post_list(list) {
             Err(PostError::QueueFull) => Ok(0),
@@ -204,7 +215,7 @@ impl Tiercel {
         }
     }
 
-    /// Completions at A since the last look; B gets new receives for those used up.
+    /// Returns the number of completions at A since the last call. Posts new receives at B for those used.
     fn collect(&self, completions: &mut Completions) -> Result<u64> {
         self.replace_receives(completions)?;
         self.take(completions)
@@ -216,14 +227,14 @@ impl Tiercel {
         Ok(taken as u64)
     }
 
-    /// The part of B's application, played by the same thread.
+    /// Acts as B's application, in the same thread.
     fn replace_receives(&self, completions: &mut Completions) -> Result<()> {
         let taken = self.nodes.at_b.poll(completions);
         succeeded(&completions[..taken])?;
         (0..taken).try_for_each(|_| self.post_receive())
     }
 
-    /// All receives name one buffer: nobody looks at a message twice.
+    /// Posts a receive. All receives use one buffer, because no message is read twice.
     fn post_receive(&self) -> Result<()> {
         Ok(self.nodes.at_b.post_receive(&self.remote, 0, MESSAGE, 0)?)
     }
@@ -232,10 +243,10 @@ impl Tiercel {
         Ok(region.write(0, &vec![byte; MESSAGE as usize])?)
     }
 
-    /// Whether the operations did what they are for, and not only completed.
+    /// Checks that the operations had the right effect, and did not only complete.
     fn check(&self, figure: &Figure, operations: u64) -> Result<()> {
-        let (verb, name) = (figure.verb, figure.name);
-        if verb == Verb::FetchAdd {
+        let (operation, name) = (figure.operation, figure.name);
+        if operation == Operation::FetchAdd {
             let expected = self.added.fetch_add(operations, Relaxed) + operations;
             let mut counter = [0; WORD as usize];
             self.remote.read(COUNTER, &mut counter)?;
@@ -243,7 +254,8 @@ impl Tiercel {
             ensure!(counter == expected, "{name}: the counter is {counter} after {expected} fetch-adds of 1");
             return Ok(());
         }
-        let (region, byte) = if verb == Verb::Read { (&self.local, REMOTE) } else { (&self.remote, LOCAL) };
+        let (region, byte) =
+            if operation == Operation::Read { (&self.local, REMOTE) } else { (&self.remote, LOCAL) };
         let bytes = if figure.measure == Measure::Throughput { MESSAGE } else { SMALL };
         let mut arrived = vec![0; bytes as usize];
         region.read(0, &mut arrived)?;
@@ -253,8 +265,8 @@ impl Tiercel {
     }
 }
 
-fn small_bytes(verb: Verb) -> u32 {
-    if verb == Verb::FetchAdd { WORD } else { SMALL }
+fn small_bytes(operation: Operation) -> u32 {
+    if operation == Operation::FetchAdd { WORD } else { SMALL }
 }
 
 fn succeeded(completions: &[Completion]) -> Result<()> {

@@ -1,7 +1,7 @@
-//! The balance: every packet that a host sent, and every fault that the fabric injected, is found again in a counter
-//! with a name.
+//! The balance: a named counter accounts for every packet that a host sent, and for every fault that the fabric
+//! injected.
 //!
-//! Sender, fabric and receiver count on their own; the equations tie their counts together, one direction at a time.
+//! Sender, fabric and receiver count independently. The equations compare their counts, one direction at a time.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::report::Snapshot;
 /// Length of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// Counters that only a damaged packet moves.
+/// Counters that only damaged packets increment.
 const DAMAGE: [Counter; 10] = [
     Counter::DropUdpChecksum,
     Counter::DropIpv4Checksum,
@@ -30,14 +30,14 @@ const DAMAGE: [Counter; 10] = [
     Counter::DropFalconLength,
     Counter::DropPspHeader,
 ];
-/// Counters that damaged packets move, and the hosts' own network stacks as well: of these no more is ascribed to
-/// damage than the fabric's log shows.
+/// Counters that both damaged packets and the hosts' own network stacks increment. At most as many as the
+/// fabric's log shows count as damaged packets.
 const SHARED: [Counter; 2] = [Counter::PassProtocol, Counter::PassAddress];
-/// Counters of packets that came once too often, or too early.
+/// Counters of packets that arrived more than once, or too early.
 const REDUNDANT: [Counter; 4] =
     [Counter::DropOldDuplicate, Counter::DropDuplicate, Counter::DropOutOfWindow, Counter::DropResources];
-/// Counters of packets refused before their window was looked at. On a machine that stops for longer than the replay
-/// margin, packets may come too late.
+/// Counters of packets that were refused before the check of their window. If the machine stops for longer than
+/// the replay margin, packets may arrive too late.
 const REFUSED: [Counter; 5] = [
     Counter::DropReplay,
     Counter::DropSpi,
@@ -46,16 +46,16 @@ const REFUSED: [Counter; 5] = [
     Counter::DropNotAlive,
 ];
 
-/// What a flipped bit leads to.
+/// The consequence of a flipped bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
-    /// Moves this counter, by its name.
+    /// Increments the counter with this name.
     Counted(&'static str),
-    /// Stands where no checksum covers it and nothing depends on it: the packet is as good as new.
+    /// No checksum covers the bit and nothing depends on it: the packet is handled like an undamaged one.
     Harmless,
 }
 
-/// The equations of both directions.
+/// Returns the equations of both directions.
 pub(crate) fn of(end: &Snapshot, fabric: &LiveFabric) -> Vec<Equation> {
     let Some(statistics) = &end.fabric else { return Vec::new() };
     let [towards_a, towards_b] = &statistics.fabric.towards[..] else { return Vec::new() };
@@ -74,7 +74,7 @@ pub(crate) fn of(end: &Snapshot, fabric: &LiveFabric) -> Vec<Equation> {
         .left("frames of A missing at the fabric", missing[0])
         .left("frames of B", missing[1])
         .right("counted by the switch's sockets", statistics.overrun);
-    let undeliverable = Equation::new("Both: what the hosts did not take from the switch")
+    let undeliverable = Equation::new("Both: what the switch could not deliver to the hosts")
         .left("undeliverable frames", statistics.undeliverable)
         .right("expected", 0);
     equations.extend([kernel, undeliverable]);
@@ -109,7 +109,8 @@ impl Direction<'_> {
         self.receiver.counters[counter.name()]
     }
 
-    /// UDP frames that came to the link; all others are the hosts' housekeeping, which is spared.
+    /// Returns the number of UDP frames that arrived at the link. All other frames are the hosts' own traffic,
+    /// which the fabric does not impair.
     fn offered(&self) -> u64 {
         self.link.offered - self.link.spared
     }
@@ -118,19 +119,19 @@ impl Direction<'_> {
         self.link.delivered - self.link.spared
     }
 
-    /// ACKs and NACKs that arrived and were not refused.
+    /// Returns the number of ACKs and NACKs that arrived and were not refused.
     fn acks_arrived(&self) -> u64 {
         let refused: u64 = REFUSED.map(|counter| self.received(counter)).iter().sum();
         self.received(Counter::Received).saturating_sub(self.receiver.connections.packets_received + refused)
     }
 
-    /// Copies of reliable packets after the first.
+    /// Returns the number of copies of reliable packets after the first.
     fn copies(&self) -> u64 {
         let s = &self.sender.connections;
         s.retransmitted_early + s.retransmitted_timeout + s.resyncs_sent
     }
 
-    /// Frames by the way they left the sender.
+    /// Returns the numbers of frames by the way in which they left the sender.
     fn frames(&self) -> [(&'static str, u64); 2] {
         [Counter::SentByEngine, Counter::SentInReceivedFrame]
             .map(Counter::name)
@@ -141,13 +142,13 @@ impl Direction<'_> {
         self.frames().iter().map(|(_, n)| n).sum()
     }
 
-    /// Frames that left the sender and never came to the fabric.
+    /// Returns the number of frames that left the sender and never arrived at the fabric.
     fn missing(&self) -> u64 {
         self.frames_sent().saturating_sub(self.offered())
     }
 
-    /// Acknowledgements booked that did not fit into the frame at hand, each of which `reply_by_engine` counts: the
-    /// engine sent, and booked, another.
+    /// Returns the number of acknowledgements that were booked but did not fit into the frame.
+    /// `reply_by_engine` counts each. The engine sent, and booked, another one.
     fn unsent(&self) -> u64 {
         let s = &self.sender.connections;
         let booked = s.packets_sent + self.copies() + acks_sent(s);
@@ -184,10 +185,10 @@ impl Direction<'_> {
             .right_if_any("dropped by the full queue", l.queue_dropped)
             .right_if_any("out of hops", l.hop_limit_expired)
             .right_if_any("dropped by the link being down", l.link_down_dropped)
-            .right_if_any("under way", l.in_flight)
+            .right_if_any("in flight", l.in_flight)
     }
 
-    /// Each corrupted packet moved a counter.
+    /// Returns the equation that each corrupted packet incremented a counter.
     fn corrupted(&self, log: &[Corruption]) -> Equation {
         let [from, to] = self.names;
         let mut fates = BTreeMap::<_, u64>::new();
@@ -214,7 +215,7 @@ impl Direction<'_> {
             .right("refused as corrupted", caught)
     }
 
-    /// Each new packet was accepted once; all its other copies have a counter.
+    /// Returns the equation that each new packet was accepted once, and that all its other copies have a counter.
     fn accepted(&self, what: String) -> Equation {
         let mut equation = Equation::new(what)
             .left("arrived", self.receiver.connections.packets_received)
@@ -225,8 +226,9 @@ impl Direction<'_> {
         equation
     }
 
-    /// Each duplicate came on top of what would have arrived without it: a reliable packet dropped by name, or an
-    /// acknowledgement, which does no harm.
+    /// Returns the equation for duplicates. Each one arrived in addition to the packets that arrive without it.
+    /// It is either a reliable packet, which is dropped under a named counter, or an acknowledgement, which
+    /// does no harm.
     fn duplicated(&self, caught: u64) -> Equation {
         let [from, to] = self.names;
         let mut equation = Equation::new(format!("{from} → {to}: every duplicate, and every other copy"))
@@ -248,19 +250,19 @@ fn acks_sent(s: &Statistics) -> u64 {
     s.backs_sent + s.eacks_sent + s.nacks_sent
 }
 
-/// What the receiver makes of a packet in which one bit was flipped.
+/// Returns what the receiver does with a packet in which one bit was flipped.
 fn fate(corruption: &Corruption) -> Fate {
     let (header, flip) = (&corruption.header, corruption.flips[0]);
     let at = flip.offset - ETHERNET;
     let ipv6 = header[ETHERNET] >> 4 == 6;
     let network = if ipv6 { 40 } else { 20 };
     let counter = match (at, ipv6) {
-        // Version and header length, 4 and 5: the latter becomes 4 or 1, or 7 or 13, and so promises options, with which
-        // the checksum is wrong.
+        // Version and header length, 4 and 5. The length becomes 4 or 1, which is too short, or 7 or 13. The
+        // latter two announce options, and with these the checksum is wrong.
         (0, false) if !matches!(flip.bit, 1 | 3) => Counter::DropIpv4Header,
         (0..20, false) => Counter::DropIpv4Checksum,
         (0, true) if flip.bit >= 4 => Counter::DropIpv6Header,
-        // Traffic class, flow label, hop limit: outside of the pseudo header.
+        // Traffic class, flow label and hop limit are not in the pseudo header.
         (0..4 | 7, true) => return Fate::Harmless,
         // Longer than the frame, or shorter than UDP says.
         (4..6, true) if header[flip.offset] & 1 << flip.bit == 0 => Counter::DropIpv6Header,
@@ -278,7 +280,7 @@ fn fate(corruption: &Corruption) -> Fate {
     Fate::Counted(counter.name())
 }
 
-/// Whether the flip makes the UDP checksum at `at` zero, which says that there is none.
+/// Returns whether the flip makes the UDP checksum at `at` zero, which means that there is no checksum.
 fn is_last_one(header: &[u8], flip: BitFlip, at: usize) -> bool {
     let mut checksum = [header[at], header[at + 1]];
     checksum[flip.offset - at] ^= 1 << flip.bit;

@@ -1,7 +1,8 @@
-//! The file's three crossings of the fabric: there by WRITE, back by READ, there again by SEND.
+//! The file's three transfers through the fabric: to B by WRITE, back to A by READ, to B again by SEND.
 //!
-//! A file of any size moves in windows: one window is loaded into registered memory, crosses as many operations in
-//! parallel, and is taken out at the other end. Only the crossing is timed, not files and hashes.
+//! A file of any size moves in windows. One window is loaded into registered memory, crosses the fabric in
+//! several parallel operations, and is read out at the other end. Only the transfer is timed, not the work on
+//! files and hashes.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -17,13 +18,15 @@ use crate::measure::{Latencies, Progress};
 use crate::report::{Phase, Snapshot};
 use crate::rest;
 
-/// Bytes of registered memory a crossing uses at each end.
+/// Bytes of registered memory that a transfer uses at each end.
 const WINDOW: u64 = 64 << 20;
-/// Bytes of one operation; the library cuts it into some 20 transactions.
+/// Bytes of one operation. The library cuts it into some 20 transactions.
 pub(crate) const CHUNK: u64 = 64 << 10;
-/// Operations under way at once: more transactions than the send queue holds, so that it never runs dry.
+/// The number of parallel operations. They have more transactions than the send queue holds, so the queue is
+/// never empty.
 pub(crate) const PARALLEL: usize = 16;
-/// Receives posted ahead of the SENDs. More than are under way: none finds the queue empty.
+/// The number of receives posted ahead of the SENDs. There are more of them than SENDs in progress, so no SEND
+/// finds the queue empty.
 const RECEIVES: u64 = 4 * PARALLEL as u64;
 
 /// One window of the file.
@@ -33,17 +36,17 @@ struct Window {
     length: u64,
 }
 
-/// The windows of a file, in order.
+/// Returns the windows of a file, in order.
 fn windows(length: u64) -> impl Iterator<Item = Window> {
     pieces(length, WINDOW).map(|(offset, length)| Window { offset, length })
 }
 
-/// (offset, length) of the pieces of `length` bytes.
+/// Returns offset and length of the pieces of `length` bytes.
 fn pieces(length: u64, piece: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..length.div_ceil(piece)).map(move |n| (n * piece, piece.min(length - n * piece)))
 }
 
-/// A crossing in progress.
+/// A transfer in progress.
 struct Crossing<'a> {
     nodes: &'a TwoNodes,
     source: &'a Source,
@@ -55,7 +58,7 @@ struct Crossing<'a> {
     name: &'static str,
 }
 
-/// All three crossings. A phase is noted even if its hash is wrong.
+/// Performs all three transfers. A phase is recorded even if its hash is wrong.
 pub(crate) async fn cross(nodes: &TwoNodes, source: &Source, phases: &mut Vec<Phase>) -> Result<()> {
     let received = Copy::new()?;
     for verb in ["WRITE", "READ", "SEND"] {
@@ -69,7 +72,7 @@ pub(crate) async fn cross(nodes: &TwoNodes, source: &Source, phases: &mut Vec<Ph
         let phase = crossing.finish(digest).await?;
         let same = phase.sha256.as_ref() == Some(&source.sha256);
         phases.push(phase);
-        ensure!(same, "{verb}: what arrived is not what was sent: the hashes differ");
+        ensure!(same, "{verb}: the received file differs from the sent file: the hashes differ");
     }
     Ok(())
 }
@@ -88,7 +91,7 @@ impl<'a> Crossing<'a> {
         })
     }
 
-    /// A to B by WRITE; what arrives is kept in `received`. Returns the hash of what arrived.
+    /// Moves the file from A to B by WRITE, and keeps the received data in `received`. Returns their hash.
     async fn write(&mut self, received: &Copy) -> Result<Sha256> {
         let (local, remote) = (self.region(&self.nodes.a)?, self.region(&self.nodes.b)?);
         let mut digest = Sha256::new();
@@ -104,7 +107,7 @@ impl<'a> Crossing<'a> {
         Ok(digest)
     }
 
-    /// B to A by READ, of what B has received. Returns the hash of what arrived.
+    /// Moves the data that B has received to A by READ. Returns the hash of the data at A.
     async fn read(&mut self, received: &Copy) -> Result<Sha256> {
         let (local, remote) = (self.region(&self.nodes.a)?, self.region(&self.nodes.b)?);
         let mut digest = Sha256::new();
@@ -120,7 +123,7 @@ impl<'a> Crossing<'a> {
         Ok(digest)
     }
 
-    /// A to B by SEND. Returns the hash of what arrived.
+    /// Moves the file from A to B by SEND. Returns the hash of the received data.
     async fn send(&mut self) -> Result<Sha256> {
         let (local, remote) = (self.region(&self.nodes.a)?, self.region(&self.nodes.b)?);
         let mut digest = Sha256::new();
@@ -137,7 +140,7 @@ impl<'a> Crossing<'a> {
         Ok(digest)
     }
 
-    /// Memory for a window, zeroed: nothing of a crossing before can be taken for this one's.
+    /// Registers zeroed memory for a window, so that no data of an earlier transfer can count as data of this one.
     fn region(&self, node: &Node) -> Result<MemoryRegion> {
         Ok(node.register(self.source.length.min(WINDOW) as usize, Access::ALL)?)
     }
@@ -146,7 +149,7 @@ impl<'a> Crossing<'a> {
         load(region, window, |at, bytes| self.source.read(window.offset + at, bytes))
     }
 
-    /// Runs one operation a chunk, several at once, and times them.
+    /// Runs one operation per chunk, several in parallel, and measures their time.
     async fn operate<F, E>(&mut self, length: u64, operation: impl Fn(u64, u64) -> F) -> Result<()>
     where
         F: Future<Output = Result<(), E>>,
@@ -170,7 +173,7 @@ impl<'a> Crossing<'a> {
         Ok(())
     }
 
-    /// Waits for the last acknowledgements and sums up.
+    /// Waits for the last acknowledgements and summarises the phase.
     async fn finish(self, digest: Sha256) -> Result<Phase> {
         rest::settle(self.nodes).await;
         let latency = self.latencies.summary();
@@ -181,7 +184,7 @@ impl<'a> Crossing<'a> {
     }
 }
 
-/// Host B's part in SEND: posts receives and takes them as they complete, until `length` bytes have come.
+/// Host B's part in SEND: posts receives and takes their completions, until `length` bytes have arrived.
 async fn receive(nodes: &TwoNodes, region: &MemoryRegion, length: u64) -> Result<()> {
     let mut to_post = pieces(length, CHUNK);
     let mut post = || match to_post.next() {
@@ -195,7 +198,7 @@ async fn receive(nodes: &TwoNodes, region: &MemoryRegion, length: u64) -> Result
         let received = nodes.at_b.receive().await?;
         ensure!(
             (received.wr_id, u64::from(received.length)) == (at, length),
-            "a SEND of {} bytes came into the receive at {}, instead of one of {length} bytes at {at}",
+            "a SEND of {} bytes arrived in the receive at {}, instead of one of {length} bytes at {at}",
             received.length,
             received.wr_id
         );
@@ -204,7 +207,7 @@ async fn receive(nodes: &TwoNodes, region: &MemoryRegion, length: u64) -> Result
     Ok(())
 }
 
-/// Fills a window's registered memory, piece by piece.
+/// Writes a window into registered memory, piece by piece.
 fn load(
     region: &MemoryRegion,
     window: Window,
@@ -219,7 +222,7 @@ fn load(
     Ok(())
 }
 
-/// Takes a window out of registered memory, piece by piece.
+/// Reads a window from registered memory, piece by piece.
 fn unload(region: &MemoryRegion, window: Window, mut to: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
     let mut block = vec![0; CHUNK as usize];
     for (at, length) in pieces(window.length, CHUNK) {

@@ -1,4 +1,4 @@
-//! Sums that must agree, each summand with a name and from where it was counted.
+//! Sums that must agree. Each summand has a name and an independent source.
 
 use serde::Serialize;
 
@@ -37,13 +37,13 @@ impl Equation {
         self
     }
 
-    /// Adds what is rare, unless it did not occur.
+    /// Adds a rare summand to the right side, unless it is 0.
     #[must_use]
     pub(crate) fn right_if_any(self, name: impl Into<String>, value: u64) -> Self {
         if value == 0 { self } else { self.right(name, value) }
     }
 
-    /// Left minus right: 0 if the equation holds.
+    /// Returns left minus right: 0 if the equation holds.
     pub(crate) fn difference(&self) -> i128 {
         let sum = |terms: &[Term]| terms.iter().map(|term| i128::from(term.value)).sum::<i128>();
         sum(&self.left) - sum(&self.right)

@@ -1,4 +1,4 @@
-//! The file that is moved, and the copy of it that host B keeps.
+//! The file that is moved, and host B's copy of it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,11 +13,11 @@ use sha2::{Digest, Sha256};
 use crate::measure::Progress;
 use crate::options::Options;
 
-/// Bytes handled at a time when a file is made, hashed or copied.
+/// The number of bytes handled at a time when a file is made, hashed or copied.
 const BLOCK: usize = 1 << 20;
 const MIB: u64 = 1 << 20;
 
-/// A SHA-256 as people write it.
+/// Returns a SHA-256 in hexadecimal.
 pub(crate) fn hex(digest: Sha256) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -35,7 +35,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The file asked for; one of our own is made if it is not there yet.
+    /// Opens the given file. Without one, opens a generated file, and makes it if it does not exist yet.
     pub(crate) fn open(options: &Options) -> Result<Self> {
         let path = match &options.file {
             Some(path) => path.clone(),
@@ -43,9 +43,9 @@ impl Source {
         };
         let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
         let metadata = file.metadata()?;
-        ensure!(metadata.is_file(), "{} is no regular file", path.display());
+        ensure!(metadata.is_file(), "{} is not a regular file: choose another file", path.display());
         let length = metadata.len();
-        ensure!(length != 0, "{} is empty: choose a file with something to move", path.display());
+        ensure!(length != 0, "{} is empty: choose a file that is not empty", path.display());
         let mut source = Self { path, file, length, sha256: String::new() };
         source.sha256 = source.hash()?;
         Ok(source)
@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-/// What host B has received: a file without a name, gone with the program.
+/// The data that host B has received: a file without a name, which disappears when the program ends.
 #[derive(Debug)]
 pub(crate) struct Copy {
     file: File,
@@ -81,8 +81,7 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(crate) fn new() -> Result<Self> {
-        let file =
-            tempfile::tempfile_in(directory()?).context("cannot make a file for what host B receives")?;
+        let file = tempfile::tempfile_in(directory()?).context("cannot make a file for host B's copy")?;
         Ok(Self { file })
     }
 
@@ -95,23 +94,24 @@ impl Copy {
     }
 }
 
-/// Cargo's target directory, in which this program stands, so that files are kept on disk and cleaned with it.
+/// Returns a directory in cargo's target directory, which contains this program. So the files are on disk, and
+/// `cargo clean` removes them.
 fn directory() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let target = program.ancestors().nth(2).map(|target| target.join("demo"));
-    let directory = target.context("the program stands in no directory")?;
+    let directory = target.context("the program is not in cargo's target directory: start it with cargo")?;
     std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     Ok(directory)
 }
 
-/// The path of our own file of `mib` MiB; makes it the first time.
+/// Returns the path of the generated file of `mib` MiB, and makes the file the first time.
 fn generated(mib: u64) -> Result<PathBuf> {
     let directory = directory()?;
     let path = directory.join(format!("random-{mib}MiB"));
     if path.metadata().is_ok_and(|metadata| metadata.len() == mib * MIB) {
         return Ok(path);
     }
-    // Under its name only when it is whole.
+    // The file gets its name only when it is complete.
     let mut file = tempfile::NamedTempFile::new_in(&directory)?;
     generate(&mut file, mib).with_context(|| format!("cannot write to {}", Path::display(&directory)))?;
     file.persist(&path)?;

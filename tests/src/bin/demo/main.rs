@@ -1,4 +1,4 @@
-//! `cargo xtask run`: a file crosses a lossy fabric, and everything that happened is accounted for.
+//! `cargo xtask run`: moves a file through a lossy fabric and accounts for every packet.
 
 mod balance;
 mod bulk;
@@ -35,13 +35,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// The whole demonstration. False when something did not hold, which the table then says.
+/// Runs the whole demonstration. Returns false if a check failed; the table says which.
 fn run(options: &Options) -> Result<bool> {
     // SAFETY: a system call without arguments.
     let root = unsafe { libc::geteuid() } == 0;
-    ensure!(root, "this needs root: it makes network namespaces and loads XDP programs; run it with sudo");
+    ensure!(
+        root,
+        "this needs root, because it makes network namespaces and loads XDP programs; run it with sudo"
+    );
     options.check()?;
-    // Before the work, so that none is lost for a misspelt path.
+    // Opened before the work, so that a wrong path does not waste the work.
     let json = options
         .json
         .as_ref()
@@ -57,7 +60,7 @@ fn run(options: &Options) -> Result<bool> {
     let nodes = TwoNodes::up(pair, setup)?;
     let mut report = Report::new(&source, &fabric, &nodes)?;
     let crossing = runtime.block_on(bulk::cross(&nodes, &source, &mut report.phases));
-    // Also after a failure: what the counters say is then wanted most.
+    // Also after a failure, because then the counters are most useful.
     let stood_still = runtime.block_on(rest::settle(&nodes));
     report.conclude(&nodes, stood_still)?;
     if let Err(error) = crossing {
@@ -83,7 +86,8 @@ fn run(options: &Options) -> Result<bool> {
     Ok(report.holds())
 }
 
-/// On the direct link latency counts: a busy engine, if there is a CPU it can have to itself.
+/// Returns the engine for the direct link. There latency matters, so the engine is busy if it can have a CPU of
+/// its own.
 fn direct_engine() -> EngineOptions {
     match measure::cpus() {
         0 | 1 => EngineOptions::default(),

@@ -23,7 +23,7 @@ impl Latencies {
         Self { nanoseconds: Histogram::new(3).expect("three digits are possible") }
     }
 
-    /// Notes an operation that began then and ended now.
+    /// Records an operation that began at `start` and ended now.
     pub(crate) fn since(&mut self, start: Instant) {
         let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.note(nanoseconds);
@@ -54,7 +54,7 @@ pub(crate) struct Latency {
     pub(crate) p999_us: f64,
 }
 
-/// A progress bar on a terminal, nothing in a pipe.
+/// A progress bar. It appears only on a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -76,7 +76,7 @@ impl Progress {
     }
 
     fn new(name: &'static str, total: u64, template: &str) -> Self {
-        // indicatif draws on the standard error stream, and not at all when that is no terminal.
+        // indicatif draws on the standard error stream, and only if that is a terminal.
         let style = ProgressStyle::with_template(template).expect("the template is well-formed");
         let bar = ProgressBar::new(total).with_style(style).with_message(name);
         bar.enable_steady_tick(Duration::from_millis(200));

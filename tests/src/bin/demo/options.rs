@@ -1,4 +1,4 @@
-//! What can be asked for on the command line.
+//! The options of the command line.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use fabric_model::{FabricConfig, Impairments, Probability, Scope, Span};
 use tiercel_tests::nodes::Setup;
 use transport_user::Tuning;
 
-/// Moves a file between two hosts by Falcon, through a fabric that loses, reorders, duplicates and corrupts packets:
-/// by WRITE, back by READ, and by SEND. Compares hashes, then measures 64-byte operations on a direct link, and shows
-/// what happened to every packet.
+/// Moves a file between two hosts by Falcon, through a fabric that loses, reorders, duplicates and corrupts
+/// packets: by WRITE, back by READ, and by SEND. Compares hashes. Then measures 64-byte operations on a direct
+/// link, and shows what happened to every packet.
 ///
-/// The hosts are network namespaces, which vanish with the program. Needs root.
+/// The hosts are network namespaces, which are removed when the program ends. Needs root.
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask run",
@@ -26,84 +26,85 @@ use transport_user::Tuning;
 The exit code is 0 if all hashes agree, every pool is empty at the end and every packet is accounted for, else 1."
 )]
 pub(crate) struct Options {
-    /// The file to move, of any size; without it one of our own making
+    /// The file to move, of any size; without this option, a generated file
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Size of the file of our own making, in MiB
+    /// Size of the generated file, in MiB
     #[arg(long, value_name = "MiB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) size: u64,
 
-    /// Part of the packets that is lost, each way
+    /// Share of the packets that are lost, in each direction
     #[arg(long, value_name = "P", default_value = "1%")]
     pub(crate) loss: Probability,
 
-    /// Part of the packets that is overtaken by others
+    /// Share of the packets that are overtaken by others
     #[arg(long, value_name = "P", default_value = "1%")]
     pub(crate) reorder: Probability,
 
-    /// Part of the packets that arrives twice
+    /// Share of the packets that arrive twice
     #[arg(long, value_name = "P", default_value = "0.1%")]
     pub(crate) duplicate: Probability,
 
-    /// Part of the packets in which one bit is flipped
+    /// Share of the packets in which one bit is flipped
     #[arg(long, value_name = "P", default_value = "0.1%")]
     pub(crate) corrupt: Probability,
 
-    /// Whatever else the links do, such as delay=50us,jitter=5us,rate=1Gbps,queue=256KiB,burst=0.1%/25%/100%
+    /// Other settings of the links, such as delay=50us,jitter=5us,rate=1Gbps,queue=256KiB,burst=0.1%/25%/100%
     #[arg(long, value_name = "KEY=VALUE,...", default_value = "")]
     pub(crate) link: Impairments,
 
-    /// Decides which packets are hit
+    /// Seed; decides which packets are impaired
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Fabric window, in packets, 1 to 128: constant, for the demo runs without congestion control on purpose, so that
-    /// nothing but the fabric decides what is lost
+    /// Fabric window, in packets, 1 to 128. It is constant: the demo runs without congestion control on
+    /// purpose, so that only the fabric decides what is lost
     #[arg(long, value_name = "PACKETS", default_value_t = 64.0, value_parser = parse_window)]
     pub(crate) fcwnd: f64,
 
-    /// Retransmission timeout: above the time a full window takes through the fabric on a busy machine
+    /// Retransmission timeout; must exceed the time that a full window takes through the fabric on a busy machine
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     pub(crate) rto: Span,
 
-    /// IPv6 instead of IPv4
+    /// Use IPv6 instead of IPv4
     #[arg(long)]
     pub(crate) ipv6: bool,
 
-    /// 64-byte operations of each kind whose latency is measured on the direct link
+    /// Number of 64-byte operations of each kind whose latency is measured on the direct link
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) operations: u64,
 
-    /// Write the report there as well, as JSON
+    /// Also write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
 
-/// The sliding windows hold 128 packets.
+/// Parses a window in packets. The sliding windows hold 128 packets.
 fn parse_window(text: &str) -> Result<f64, String> {
-    let packets = text.parse().map_err(|_| format!("\"{text}\" is no number of packets"))?;
+    let packets = text.parse().map_err(|_| format!("\"{text}\" is not a number of packets"))?;
     if (1.0..=128.0).contains(&packets) { Ok(packets) } else { Err("a window has 1 to 128 packets".into()) }
 }
 
 impl Options {
-    /// What the types of the options do not say.
+    /// Checks what the types of the options cannot express.
     pub(crate) fn check(&self) -> Result<()> {
         let link = &self.link;
         let own = [link.loss, link.reorder, link.duplicate, link.corrupt] == [Probability::NEVER; 4];
         ensure!(
             own,
-            "--link: loss, reorder, duplicate and corrupt have options of their own, such as --loss"
+            "--link: loss, reorder, duplicate and corrupt cannot be set here; use --loss, --reorder, --duplicate \
+             or --corrupt"
         );
-        // Of two flips the checksum may not see the one for the other, and the balance could not tell.
+        // Two flips may cancel in the checksum, and the balance could not detect this.
         ensure!(
             link.corrupt_bits.get() == 1,
-            "--link: corrupt_bits must be 1, so that each corruption can be found"
+            "--link: corrupt_bits must be 1, so that each corruption can be found; leave it out"
         );
         Ok(())
     }
 
-    /// The fabric asked for. UDP alone is impaired, so that each injected fault is one for Falcon to deal with.
+    /// Returns the configuration of the fabric. It impairs only UDP, so that each injected fault affects Falcon.
     pub(crate) fn fabric(&self) -> FabricConfig {
         let (loss, reorder) = (self.loss, self.reorder);
         let (duplicate, corrupt) = (self.duplicate, self.corrupt);
@@ -112,7 +113,7 @@ impl Options {
         FabricConfig { seed: self.seed, common, ..FabricConfig::default() }
     }
 
-    /// Tuning of both ends of both connections.
+    /// Returns the tuning of both ends of both connections.
     pub(crate) fn tuning(&self) -> Tuning {
         Tuning { fcwnd: self.fcwnd, ncwnd: 128, rto: self.rto.into(), ..Setup::CONSTANT }
     }

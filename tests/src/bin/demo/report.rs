@@ -1,4 +1,4 @@
-//! What happened, in the form in which it is printed and written as JSON.
+//! The results, in the form in which they are printed and written as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,25 +26,25 @@ pub(crate) struct Report {
     pub(crate) bytes: u64,
     /// Its SHA-256.
     pub(crate) sha256: String,
-    /// What the fabric does, in its own words; the seed included.
+    /// The fabric's configuration as text, with the seed.
     pub(crate) fabric: String,
-    /// How the hosts are set up.
+    /// The setup of the hosts.
     pub(crate) hosts: Hosts,
-    /// What was done, in order.
+    /// The phases, in order.
     pub(crate) phases: Vec<Phase>,
-    /// What the fabric did.
+    /// The fabric's counters.
     pub(crate) fabric_statistics: Option<LiveStats>,
     /// Every counter of the two nodes on the fabric, and their connection's windows, at the end.
     pub(crate) nodes: Vec<NodeReport>,
-    /// Where each packet went.
+    /// The equations that account for each packet.
     pub(crate) balance: Vec<Equation>,
     /// What is left in pools, queues and windows.
     pub(crate) rest: Vec<Left>,
-    /// What went wrong, in sentences.
+    /// The failures, in sentences.
     pub(crate) failures: Vec<String>,
 }
 
-/// What the two hosts on the fabric have in common.
+/// The common settings of the two hosts on the fabric.
 #[derive(Debug, Serialize)]
 pub(crate) struct Hosts {
     /// Their addresses.
@@ -72,7 +72,7 @@ pub(crate) struct NodeReport {
 }
 
 impl Report {
-    /// Before the first phase.
+    /// Creates the report before the first phase.
     pub(crate) fn new(source: &Source, fabric: &FabricConfig, nodes: &TwoNodes) -> Result<Self> {
         let device = nodes.a.device();
         let connection = nodes.at_a.info()?;
@@ -99,11 +99,13 @@ impl Report {
         })
     }
 
-    /// After the last phase on the fabric: the counters as they stand now that everything has come to rest, if it
-    /// has.
+    /// Adds the final counters after the last phase on the fabric. `at_rest` says whether all packets have
+    /// arrived.
     pub(crate) fn conclude(&mut self, nodes: &TwoNodes, at_rest: bool) -> Result<()> {
         if !at_rest {
-            self.failures.push("the nodes on the fabric do not come to rest".to_owned());
+            self.failures.push(
+                "the nodes on the fabric still exchange packets or wait for acknowledgements".to_owned(),
+            );
         }
         let end = Snapshot::take(nodes)?;
         if let Some(fabric) = nodes.pair.fabric() {
@@ -118,7 +120,7 @@ impl Report {
         Ok(())
     }
 
-    /// Whether the run was a success.
+    /// Returns whether the run was a success.
     pub(crate) fn holds(&self) -> bool {
         self.failures.is_empty()
             && self.balance.iter().all(Equation::holds)
@@ -141,32 +143,32 @@ impl Snapshot {
     }
 }
 
-/// One thing that was done.
+/// One step of the demonstration.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Phase {
     /// The verb.
     pub(crate) name: &'static str,
     /// "fabric" or "direct".
     pub(crate) link: &'static str,
-    /// Operations whose time `seconds` is.
+    /// The number of operations in the time `seconds`.
     pub(crate) operations: u64,
-    /// User data they moved, bytes.
+    /// User data that they moved, bytes.
     pub(crate) bytes: u64,
-    /// Time they took, several at once.
+    /// Time that they took, several in parallel.
     pub(crate) seconds: f64,
     pub(crate) operations_per_second: f64,
     pub(crate) megabits_per_second: f64,
-    /// From the call to the completion; on the direct link with one operation at a time.
+    /// Latency from the call to the completion; on the direct link with one operation at a time.
     pub(crate) latency: Latency,
-    /// Of what arrived.
+    /// SHA-256 of the data that arrived.
     pub(crate) sha256: Option<String>,
-    /// What host A did.
+    /// The activity of host A.
     pub(crate) a: Activity,
-    /// What host B did.
+    /// The activity of host B.
     pub(crate) b: Activity,
 }
 
-/// What a node did in a phase.
+/// The activity of a node in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Activity {
     /// Reliable packets, first copies.
@@ -203,7 +205,7 @@ impl Activity {
 }
 
 impl Phase {
-    /// A phase between two snapshots; [`Self::measured`] adds its speed.
+    /// Creates a phase between two snapshots; [`Self::measured`] adds its speed.
     pub(crate) fn new(
         name: &'static str,
         link: &'static str,
@@ -226,7 +228,7 @@ impl Phase {
         }
     }
 
-    /// Notes that so many operations, which moved so many bytes, took so long.
+    /// Sets the number of operations, the bytes that they moved, and the time that they took.
     pub(crate) fn measured(&mut self, operations: u64, bytes: u64, time: Duration) {
         (self.operations, self.bytes, self.seconds) = (operations, bytes, time.as_secs_f64());
         self.operations_per_second = operations as f64 / self.seconds;

@@ -1,4 +1,4 @@
-//! Nothing is left: windows, queues and pools are empty when the work is done.
+//! Checks that windows, queues and pools are empty when the work is done.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use transport_user::{ConnectionInfo, Node, Pools};
 
 use crate::report::Snapshot;
 
-/// How long the last acknowledgements may take.
+/// The longest time for the last acknowledgements.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks; longer than any acknowledgement is delayed.
+/// The time between two checks. It is longer than the delay of any acknowledgement.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How much of something is left; all must be 0.
+/// The number of items left in a window, queue or pool. It must be 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Left {
     pub(crate) link: &'static str,
@@ -22,7 +22,8 @@ pub(crate) struct Left {
     pub(crate) value: u64,
 }
 
-/// Waits until no packet moves any more and nothing waits for an acknowledgement. False if that does not come.
+/// Waits until no packet is in flight and nothing waits for an acknowledgement. Returns false if this does not
+/// happen in time.
 pub(crate) async fn settle(nodes: &TwoNodes) -> bool {
     let counters = || Snapshot::take(nodes).ok().map(|s| (s.a.counters, s.b.counters, s.fabric));
     let start = Instant::now();
@@ -42,7 +43,7 @@ pub(crate) async fn settle(nodes: &TwoNodes) -> bool {
     false
 }
 
-/// Packets in a connection's windows, both sides.
+/// Returns the number of packets in a connection's windows, both sides.
 fn in_windows(info: &ConnectionInfo) -> u64 {
     windows(info).iter().map(|(_, value)| value).sum()
 }
@@ -54,13 +55,14 @@ fn windows(info: &ConnectionInfo) -> [(&'static str, u64); 6] {
         ("request window: unacknowledged", sent(request)),
         ("data window: unacknowledged", sent(data)),
         ("to retransmit", u64::from(request.to_retransmit + data.to_retransmit)),
-        ("request window: received beyond a hole", info.request_rx.received.into()),
+        ("request window: received beyond a gap", info.request_rx.received.into()),
         ("data window: received, not acknowledged", info.data_rx.received.into()),
         ("transactions", u64::from(info.next_rsn.wrapping_sub(info.base_rsn))),
     ]
 }
 
-/// What is in the windows, queues and pools of both nodes; memory and connections apart, which are still in use.
+/// Returns the contents of the windows, queues and pools of both nodes, except memory and connections, which
+/// are still in use.
 pub(crate) fn look(link: &'static str, nodes: &TwoNodes) -> Vec<Left> {
     let mut left = Vec::new();
     for (host, node, connection) in [("A", &nodes.a, &nodes.at_a), ("B", &nodes.b, &nodes.at_b)] {
@@ -85,7 +87,7 @@ pub(crate) fn look(link: &'static str, nodes: &TwoNodes) -> Vec<Left> {
     left
 }
 
-/// Closes both connections and looks whether all memory came back; then takes the nodes and their hosts down.
+/// Closes both connections and checks that all memory was given back. Then takes the nodes and their hosts down.
 pub(crate) fn close(nodes: TwoNodes) -> Vec<Left> {
     let link = if nodes.pair.fabric().is_some() { "fabric" } else { "direct" };
     let TwoNodes { at_a, at_b, a, b, pair: _hosts } = nodes;

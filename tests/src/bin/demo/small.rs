@@ -1,24 +1,24 @@
-//! 64-byte operations on the direct link: how long one takes, and how many a second.
+//! 64-byte operations on the direct link: the latency of one, and the rate per second.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tiercel_tests::nodes::TwoNodes;
-use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, WorkRequest, flag, opcode};
+use transport_common::queues::{Completion, RECEIVE_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest};
 use transport_user::{Access, Connection, MemoryRegion, PostError};
 
 use crate::measure::{Latencies, Latency, Progress};
 use crate::report::{Phase, Snapshot};
 
-/// Bytes of an operation, fetch-add apart, which has 8.
+/// Bytes of an operation, except fetch-add, which has 8.
 const BYTES: u32 = 64;
-/// Operations whose rate is measured, for each whose latency is.
+/// The number of operations in a measurement of the rate, per operation in a measurement of the latency.
 const RATE_FACTOR: u64 = 5;
-/// One in so many requests asks for a completion when the rate is measured.
+/// When the rate is measured, every request with this number asks for a completion.
 const SIGNAL_EVERY: u64 = 16;
-/// Without a completion for so long, none will come.
+/// After this time without a completion, the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receives kept posted for SENDs.
+/// The number of receives that are kept posted for SENDs.
 const RECEIVES: u64 = RECEIVE_QUEUE_DEPTH as u64;
 
 /// Measures WRITE, READ, SEND and fetch-add.
@@ -26,15 +26,15 @@ pub(crate) fn operations(nodes: &TwoNodes, samples: u64, phases: &mut Vec<Phase>
     let local = nodes.a.register(4096, Access::ALL)?;
     let remote = nodes.b.register(4096, Access::ALL)?;
     let verbs = [
-        ("WRITE", opcode::WRITE, BYTES),
-        ("READ", opcode::READ, BYTES),
-        ("SEND", opcode::SEND_ONLY, BYTES),
-        ("fetch-add", opcode::FETCH_ADD, 8),
+        ("WRITE", Verb::WRITE, BYTES),
+        ("READ", Verb::READ, BYTES),
+        ("SEND", Verb::SEND_ONLY, BYTES),
+        ("fetch-add", Verb::FETCH_ADD, 8),
     ];
     for (name, opcode, length) in verbs {
         let work = WorkRequest {
             opcode,
-            flags: flag::SIGNALED,
+            flags: WorkFlags::SIGNALED,
             length,
             local_offset: local.local_offset(0, length.into())?,
             rkey: remote.key().0,
@@ -52,7 +52,7 @@ pub(crate) fn operations(nodes: &TwoNodes, samples: u64, phases: &mut Vec<Phase>
     Ok(())
 }
 
-/// Latency with one operation at a time.
+/// Measures the latency with one operation at a time.
 fn latency(
     nodes: &TwoNodes,
     work: &WorkRequest,
@@ -60,7 +60,7 @@ fn latency(
     name: &'static str,
     samples: u64,
 ) -> Result<Latency> {
-    /// Operations between two looks at the progress bar.
+    /// Operations between two updates of the progress bar.
     const STRIDE: u64 = 1000;
     let progress = Progress::operations(name, samples);
     let mut latencies = Latencies::new();
@@ -70,7 +70,7 @@ fn latency(
         let start = Instant::now();
         nodes.at_a.post(*work)?;
         while completions(&nodes.at_a)? == 0 {
-            ensure!(start.elapsed() < PATIENCE, "an operation does not complete");
+            ensure!(start.elapsed() < PATIENCE, "an operation did not complete within {PATIENCE:?}");
         }
         latencies.since(start);
         if n % STRIDE == 0 {
@@ -81,9 +81,9 @@ fn latency(
     Ok(latencies.summary())
 }
 
-/// The time `operations` take, a multiple of [`SIGNAL_EVERY`], with the send queue kept full.
+/// Returns the time of `operations` operations, a multiple of [`SIGNAL_EVERY`], with the send queue kept full.
 fn rate(nodes: &TwoNodes, work: &WorkRequest, remote: &MemoryRegion, operations: u64) -> Result<Duration> {
-    let mut list = [WorkRequest { flags: 0, ..*work }; SIGNAL_EVERY as usize];
+    let mut list = [WorkRequest { flags: WorkFlags::empty(), ..*work }; SIGNAL_EVERY as usize];
     list[SIGNAL_EVERY as usize - 1] = *work;
     let mut receiver = Receiver::of(nodes, work, remote, operations);
     let (mut posted, mut completed) = (0, 0);
@@ -91,7 +91,7 @@ fn rate(nodes: &TwoNodes, work: &WorkRequest, remote: &MemoryRegion, operations:
     let mut progress = start;
     while completed < operations {
         receiver.turn()?;
-        // Up to the end of a batch, and no SEND without a receive.
+        // Posts at most up to the end of a batch, and no SEND without a receive.
         let room = (SIGNAL_EVERY - posted % SIGNAL_EVERY).min(operations - posted).min(receiver.room(posted));
         let from = (posted % SIGNAL_EVERY) as usize;
         match nodes.at_a.post_list(&list[from..from + room as usize]) {
@@ -104,18 +104,19 @@ fn rate(nodes: &TwoNodes, work: &WorkRequest, remote: &MemoryRegion, operations:
         if n != 0 {
             progress = Instant::now();
         }
-        ensure!(progress.elapsed() < PATIENCE, "operations do not complete");
+        ensure!(progress.elapsed() < PATIENCE, "no operation completed within {PATIENCE:?}");
     }
     let time = start.elapsed();
     receiver.finish()?;
     Ok(time)
 }
 
-/// Host B's part in SEND: posts a receive for each and takes them as they complete. For other verbs it has none.
+/// Host B's part in SEND: posts a receive for each SEND and takes the completions. For other verbs it does
+/// nothing.
 struct Receiver<'a> {
     connection: &'a Connection,
     region: &'a MemoryRegion,
-    /// Receives to post in all.
+    /// The total number of receives to post.
     expected: Option<u64>,
     posted: u64,
     received: u64,
@@ -123,11 +124,11 @@ struct Receiver<'a> {
 
 impl<'a> Receiver<'a> {
     fn of(nodes: &'a TwoNodes, work: &WorkRequest, region: &'a MemoryRegion, operations: u64) -> Self {
-        let expected = (work.opcode == opcode::SEND_ONLY).then_some(operations);
+        let expected = (work.opcode == Verb::SEND_ONLY).then_some(operations);
         Self { connection: &nodes.at_b, region, expected, posted: 0, received: 0 }
     }
 
-    /// How many operations may be posted after the first `sent`.
+    /// Returns how many operations may be posted after the first `sent`.
     fn room(&self, sent: u64) -> u64 {
         self.expected.map_or(u64::MAX, |_| self.posted - sent)
     }
@@ -147,13 +148,13 @@ impl<'a> Receiver<'a> {
         let start = Instant::now();
         while self.received < self.posted {
             self.turn()?;
-            ensure!(start.elapsed() < PATIENCE, "a receive does not complete");
+            ensure!(start.elapsed() < PATIENCE, "a receive did not complete within {PATIENCE:?}");
         }
         Ok(())
     }
 }
 
-/// Takes completions; returns how many.
+/// Takes completions and returns their number.
 fn completions(connection: &Connection) -> Result<u64> {
     let mut completions = [Completion::default(); 32];
     let n = connection.poll(&mut completions);

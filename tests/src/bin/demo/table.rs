@@ -1,4 +1,4 @@
-//! The report as people read it.
+//! The report as text.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::measure::Latency;
 use crate::report::{Activity, Phase, Report};
 use crate::rest::Left;
 
-/// The whole report.
+/// Returns the whole report as text.
 pub(crate) fn show(report: &Report) -> String {
     let mut text = String::new();
     let mut section = |title: &str, body: &str| {
@@ -22,7 +22,7 @@ pub(crate) fn show(report: &Report) -> String {
     section("Drops by cause, by the host that dropped", &drops(&report.phases));
     section("What the fabric did", &fabric(report));
     section("Windows and pools on the fabric, at the end", &windows(report));
-    section("Balance: sender, fabric and receiver count on their own", &balance(report));
+    section("Balance: sender, fabric and receiver count independently", &balance(report));
     section("What is left in windows, queues and pools", &rest(&report.rest));
     section("Verdict", &verdict(report));
     text
@@ -32,7 +32,7 @@ fn indent(body: &str) -> String {
     body.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A table whose first `left` columns are words and whose others are numbers.
+/// Returns a table. The first `left` columns are words, and the others are numbers.
 fn table<const N: usize>(
     header: [&str; N],
     left: usize,
@@ -56,7 +56,7 @@ fn setting(report: &Report) -> String {
     let bytes = report.bytes;
     let size = indicatif::BinaryBytes(bytes);
     format!(
-        "file     {size} ({bytes} bytes), SHA-256 {}\nhosts    A {a}, B {b}, MTU {}, {} bytes a transaction, {} engines\n\
+        "file     {size} ({bytes} bytes), SHA-256 {}\nhosts    A {a}, B {b}, MTU {}, {} bytes per transaction, {} engines\n\
          windows  fcwnd {}, ncwnd {}, RTO {} us\nfabric   {}",
         report.sha256,
         hosts.mtu,
@@ -88,8 +88,8 @@ fn speed(phases: &[Phase]) -> String {
         ]
     };
     let note = format!(
-        "fabric: operations of up to {} KiB, {} at once; files and hashes are not timed\n\
-         direct: operations of 64 bytes (fetch-add 8), latency one at a time, rate with a full send queue",
+        "fabric: operations of up to {} KiB, {} in parallel; the time for files and hashes is not included\n\
+         direct: operations of 64 bytes (fetch-add 8); latency with one at a time, rate with a full send queue",
         bulk::CHUNK >> 10,
         bulk::PARALLEL
     );
@@ -98,7 +98,7 @@ fn speed(phases: &[Phase]) -> String {
 
 fn packets(phases: &[Phase]) -> String {
     let header =
-        ["", "link", "host", "new", "again, early", "again, timeout", "Resyncs", "ACKs, NACKs", "held"];
+        ["", "link", "host", "new", "resent early", "resent by timeout", "Resyncs", "ACKs, NACKs", "held"];
     let row = |phase: &Phase, host: &str, activity: &Activity| {
         [
             phase.name.to_owned(),
@@ -207,7 +207,7 @@ fn balance(report: &Report) -> String {
 fn rest(rest: &[Left]) -> String {
     let left: Vec<_> = rest.iter().filter(|left| left.value != 0).collect();
     if left.is_empty() {
-        return format!("nothing: all of {} counts are 0", rest.len());
+        return format!("nothing: all {} counts are 0", rest.len());
     }
     let row = |left: &&Left| {
         [left.link.to_owned(), left.host.to_owned(), left.what.to_owned(), left.value.to_string()]
@@ -219,14 +219,14 @@ fn verdict(report: &Report) -> String {
     let mut lines = report.failures.clone();
     let bad = report.balance.iter().filter(|equation| !equation.holds()).count();
     if bad != 0 {
-        lines.push(format!("the balance does not hold: {bad} of its equations are off"));
+        lines.push(format!("the balance does not hold: {bad} of its equations are wrong"));
     }
     let left = report.rest.iter().filter(|left| left.value != 0).count();
     if left != 0 {
         lines.push(format!("{left} pools, queues or windows are not empty"));
     }
     if lines.is_empty() {
-        return "the file arrived whole three times, every packet is accounted for, nothing is left"
+        return "the file arrived intact three times, every packet is accounted for, nothing is left"
             .to_owned();
     }
     lines.into_iter().map(|line| format!("FAILED: {line}")).collect::<Vec<_>>().join("\n")

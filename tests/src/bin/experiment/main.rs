@@ -1,4 +1,4 @@
-//! `cargo xtask experiment`: what congestion control and loss recovery do, in numbers and pictures.
+//! `cargo xtask experiment`: shows congestion control and loss recovery in numbers and pictures.
 
 mod live;
 mod options;
@@ -27,10 +27,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// All experiments asked for. False when a promise was not kept, which the tables then say.
+/// Runs the selected experiments. Returns false if a promise was not kept; the tables say which.
 fn run(options: &Options) -> Result<bool> {
     options.check()?;
-    // Before the work, so that none is lost for a misspelt path.
+    // Opened before the work, so that a wrong path does not waste the work.
     let written = |path: &Path| format!("cannot write {}", path.display());
     fs::create_dir_all(&options.out).with_context(|| written(&options.out))?;
     let json = options.json.as_ref();
@@ -40,7 +40,7 @@ fn run(options: &Options) -> Result<bool> {
     let report = Report::new(experiments);
     let page = report.write(&options.out)?;
     print!("{}", lab_report::show(&report));
-    println!("\n{} and the plots beside it show the course of each.", page.display());
+    println!("\n{} and the plots in its directory show each experiment over time.", page.display());
     if let Some(file) = json {
         serde_json::to_writer(file, &report).context("cannot write the JSON report")?;
     }

@@ -1,4 +1,4 @@
-//! What can be asked for on the command line.
+//! The options of the command line.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::{Fcwnd, Ticks};
 use transport_user::congestion::{AlgorithmChoice, CongestionControl as Control, CongestionParameters};
 
-/// Runs experiments in a data centre on virtual time, whose hosts run the very datapath of the XDP programs, or on real
-/// packets; computes what was promised of them, and writes JSON, plots (SVG) and a report (HTML).
+/// Runs experiments in a data centre on virtual time, whose hosts run the same datapath as the XDP programs, or
+/// on real packets. Checks their promises, and writes JSON, plots (SVG) and a report (HTML).
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "cargo xtask experiment",
@@ -24,14 +24,14 @@ use transport_user::congestion::{AlgorithmChoice, CongestionControl as Control, 
   cargo xtask experiment incast --rate 200Gbps --json incast.json
   cargo xtask experiment --live single-flow --rate 200Mbps
 
-The exit code is 0 if everything promised holds, else 1."
+The exit code is 0 if all promises are kept, else 1."
 )]
 pub(crate) struct Options {
-    /// Which experiments; without a name, all
+    /// The experiments to run; without a name, all
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<Name>,
 
-    /// Decides everything that is random
+    /// Seed; decides everything that is random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ALGORITHM", default_value = "swift")]
     pub(crate) cc: CongestionControl,
 
-    /// Sets a parameter of congestion control by the specification's name; may be given several times
+    /// Set a parameter of congestion control by the specification's name; may be given several times
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
 
@@ -59,22 +59,23 @@ pub(crate) struct Options {
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
 
-    /// On real packets between hosts in network namespaces (needs root): all but permutation, with a base delay target of
-    /// 2 ms and a least retransmission timeout of 10 ms, for several flows 10 ms and 50 ms, unless set otherwise
+    /// Use real packets between hosts in network namespaces (needs root), for all experiments except
+    /// permutation. The base delay target is 2 ms and the least retransmission timeout 10 ms, for several flows
+    /// 10 ms and 50 ms, unless set otherwise
     #[arg(long)]
     pub(crate) live: bool,
 
-    /// Directory for plots and report, made if it is not there
+    /// Directory for plots and report, made if it does not exist
     #[arg(long, value_name = "DIR", default_value = "target/experiment")]
     pub(crate) out: PathBuf,
 
-    /// Write the report there as well, as JSON
+    /// Also write the report as JSON to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
 
-/// What real packets need of the parameters: the machine pauses a thread for a part of a millisecond often, and for
-/// several now and then.
+/// The parameters for real packets. The machine often pauses a thread for a part of a millisecond, and
+/// sometimes for several milliseconds.
 const LIVE: [&str; 2] = ["base_delay_target=2ms", "min_rto=10ms"];
 
 /// An experiment.
@@ -82,22 +83,24 @@ const LIVE: [&str; 2] = ["base_delay_target=2ms", "min_rto=10ms"];
 pub(crate) enum Name {
     /// One flow through a bottleneck: ramp and steady state
     SingleFlow,
-    /// 2, 8 and 64 flows share a bottleneck, and another one joins
+    /// 2, 8 and 64 flows share a bottleneck, and one more joins
     Fairness,
-    /// 5, 50 and 500 hosts write 1 MB each to one
+    /// 5, 50 and 500 hosts write 1 MB each to one host
     Incast,
-    /// Random loss from 0.01 % to 5 %, beside go-back-N
+    /// Random loss from 0.01 % to 5 %, compared with go-back-N
     Loss,
-    /// Flows that an unlucky hash has put on one of two paths
+    /// Flows that an unlucky hash puts on one of two paths
     Plb,
-    /// A ULP that takes data more slowly than it comes
+    /// A ULP that takes data more slowly than they arrive
     NicCongestion,
     /// Flows that pause and resume
     Idle,
     /// 256 hosts in pairs, over a fabric of leaf and spine switches
     Permutation,
-    /// Connections whose packets leave by the timing wheel, at gaps up to that of 800 kb/s
+    /// Connections whose packets the timing wheel paces, at gaps up to that of 800 kb/s
     Pacing,
+    /// Round trips of 5 us to 100 ms at 10 Mb/s to 100 Gb/s: profile auto beside profile datacenter
+    Paths,
 }
 
 /// A congestion control algorithm.
@@ -111,7 +114,7 @@ pub(crate) enum CongestionControl {
     Newreno,
     /// A fixed fabric window, `--fcwnd`; the NIC window follows the peer's buffer level
     Fixed,
-    /// No algorithm: both windows stay what they are at first
+    /// No algorithm: both windows keep their initial values
     Constant,
 }
 
@@ -123,28 +126,29 @@ fn fcwnd(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
-    /// Whether all that was set is in range.
+    /// Checks that all settings are in range.
     ///
     /// # Errors
-    /// The first parameter that is not.
+    /// The first parameter that is not in range.
     pub(crate) fn check(&self) -> Result<()> {
         self.prepared().map(|_| ())
     }
 
-    /// What is in force instead of D-78's defaults.
+    /// Returns the parameters: D-78's defaults with the changes of the options.
     fn human_parameters(&self) -> Result<CongestionParameters> {
         let mut parameters = CongestionParameters::DEFAULT;
         if self.cc == CongestionControl::Fixed {
             parameters.fixed_window = self.fcwnd;
         }
         for (name, value) in self.assignments() {
-            let value = value.context("--set takes NAME=VALUE")?;
+            let value = value.context("--set needs NAME=VALUE, such as base_delay_target=10us")?;
             parameters.set(name, value).map_err(|error| anyhow!("{name}: {error}"))?;
         }
         Ok(parameters)
     }
 
-    /// Names and values set, those first that real packets need. Of several for a name the last one counts.
+    /// Returns names and values set. Those that real packets need come first. If a name has several values, the
+    /// last one counts.
     fn assignments(&self) -> Vec<(&str, Option<&str>)> {
         let needed: &[&str] = if self.live { &LIVE } else { &[] };
         let all = needed.iter().copied().chain(self.set.iter().map(String::as_str));
@@ -158,13 +162,13 @@ impl Options {
         assignments
     }
 
-    /// These, with another rate and other parameters where none were asked for.
+    /// Returns these options with `rate` and `set` as defaults for what the command line does not set.
     pub(crate) fn with_defaults(&self, rate: Rate, set: &[&str]) -> Self {
         let set = set.iter().map(|text| (*text).to_owned()).chain(self.set.iter().cloned()).collect();
         Self { rate: Some(self.rate.unwrap_or(rate)), set, ..self.clone() }
     }
 
-    /// What differs from D-78's parameters, as people read it.
+    /// Returns the differences from D-78's parameters as text.
     pub(crate) fn changes(&self) -> String {
         let changes: Vec<String> = self
             .assignments()
@@ -178,7 +182,7 @@ impl Options {
         self.human_parameters()?.prepare().map_err(|error| anyhow!("{error}"))
     }
 
-    /// Rate of the bottleneck.
+    /// Returns the rate of the bottleneck.
     pub(crate) fn rate(&self) -> Rate {
         let bits = if self.live { 150_000_000 } else { 100_000_000_000 };
         self.rate.unwrap_or_else(|| Rate::from_bits_per_second(bits).expect("not zero"))
@@ -198,10 +202,10 @@ impl Options {
         }
     }
 
-    /// Congestion control of a live connection.
+    /// Returns the congestion control of a live connection.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// A setting that cannot be parsed.
     pub(crate) fn control(&self) -> Result<Control> {
         Ok(Control {
             algorithm: AlgorithmChoice::BuiltIn(self.algorithm_id()),
@@ -211,7 +215,7 @@ impl Options {
         })
     }
 
-    /// Parameters of the algorithm.
+    /// Returns the parameters of the algorithm.
     pub(crate) fn parameters(&self) -> Parameters {
         *self.prepared().unwrap_or_default().parameters()
     }
@@ -220,7 +224,7 @@ impl Options {
         Fcwnd((self.fcwnd * f64::from(1u32 << Fcwnd::FRACTION_BITS)).round() as u32)
     }
 
-    /// How connections are opened, with [checked](Self::check) options.
+    /// Returns how connections are opened, for [checked](Self::check) options.
     pub(crate) fn tuning(&self) -> Tuning {
         Tuning {
             fcwnd: self.initial_fcwnd(),
@@ -236,13 +240,13 @@ impl Options {
         }
     }
 
-    /// Those asked for, in the order of the list.
+    /// Returns the selected experiments, in the order of the list.
     pub(crate) fn experiments(&self) -> Vec<Name> {
         let asked = |name: &Name| self.names.is_empty() || self.names.contains(name);
         Name::value_variants().iter().copied().filter(asked).collect()
     }
 
-    /// Name of the algorithm.
+    /// Returns the name of the algorithm.
     pub(crate) fn algorithm(&self) -> String {
         self.cc.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
     }

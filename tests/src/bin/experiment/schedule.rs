@@ -1,25 +1,25 @@
-//! Whether paced packets left when they were due: the schedule that a connection promises, and what it made of it.
+//! Compares the departures of paced packets with the schedule of their connection.
 
 use lab_report::{Case, quantile};
 
 /// Nanoseconds in the unit of an inter-packet gap, a tick of the timing wheel (F-10.6.2.1-7).
 pub(crate) const GAP_UNIT: f64 = 512.0;
-/// Nanoseconds in a tick of Falcon's clock, by which departures are held.
+/// Nanoseconds in a tick of Falcon's clock. Departures are held until such a tick.
 pub(crate) const TICK: f64 = 131.072;
 
-/// Packets late by less than this, nanoseconds, are taken for such as waited.
+/// A packet that is late by less than this, nanoseconds, counts as one that waited.
 const DOUBTFUL: f64 = 10_000.0;
-/// So many packets behind one tell when it was booked.
+/// The number of following packets that show when a packet was booked.
 const FOLLOWING: usize = 32;
 
 /// A packet that left. Times are nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Departure {
-    /// When the datapath let it go: the time that stands in the packet.
+    /// When the datapath released it: the time in the packet.
     pub(crate) at: f64,
-    /// The gap behind the packet before, as in force at its departure.
+    /// The gap after the previous packet, as in effect at its departure.
     pub(crate) gap: f64,
-    /// When it came out of the cable, where somebody looked.
+    /// When it left the cable, if this was recorded.
     pub(crate) out: Option<f64>,
 }
 
@@ -29,7 +29,7 @@ struct Stretch {
     gaps: u32,
     /// The sum of the gaps wanted, nanoseconds.
     wanted: f64,
-    /// What it was.
+    /// The sum of the actual gaps, nanoseconds.
     taken: f64,
 }
 
@@ -46,7 +46,7 @@ impl Stretch {
         self.taken += other.taken;
     }
 
-    /// What was taken by what was wanted, less 1, percent.
+    /// Returns the actual time divided by the wanted time, minus 1, percent.
     fn error(self) -> Option<f64> {
         (self.wanted > 0.0).then(|| (self.taken / self.wanted - 1.0) * 100.0)
     }
@@ -57,35 +57,37 @@ impl Stretch {
     }
 }
 
-/// How departures of one or several connections compare to their schedules. Times are nanoseconds.
+/// Comparison of the departures of one or several connections with their schedules. Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timing {
     /// By how much each packet was late; below 0 for one that was early.
     pub(crate) late: Vec<f64>,
-    /// Distance of each packet from the one before, less the gap.
+    /// Distance of each packet from the previous one, minus the gap.
     pub(crate) off: Vec<f64>,
-    /// By how much each packet came late out of the cable.
+    /// By how much each packet left the cable late.
     out: Vec<f64>,
-    /// By how much the earliest packet was early for certain.
+    /// By how much the earliest packet was certainly early.
     early: f64,
-    /// Packets from which on the schedule counts anew.
+    /// Number of packets at which the schedule starts again.
     resumed: u64,
     /// From the first packets to the last.
     whole: Stretch,
-    /// Likewise, without the time before packets from which on the schedule counts anew.
+    /// The same, without the time before packets at which the schedule starts again.
     in_time: Stretch,
     /// Deviation of the mean gap of each connection, percent.
     rates: Vec<f64>,
 }
 
 impl Timing {
-    /// Adds the departures of a connection, in their order. The first one did not wait: the schedule begins with it.
+    /// Adds the departures of a connection, in their order. The first one did not wait: the schedule begins
+    /// with it.
     ///
-    /// A packet that waited is booked for when it was due although it left later, so that the next one is due a gap after
-    /// that (D-63). One that is late by a gap or more, and one that had no need to wait because the datapath came to it late
-    /// (its acknowledgement, or the engine's turn), is booked for when it left. Which of them waited is not in the packets.
-    /// So lateness goes by what followed: see [`resumes`]. Whether a packet was early goes by what is certain: no
-    /// packet is booked more than a gap before it left.
+    /// A packet that waited is booked for its due time although it left later, so that the next one is due a
+    /// gap after that (D-63). A packet that is late by a gap or more, and one that did not wait because the
+    /// datapath handled it late (its acknowledgement, or the engine's service, was late), is booked for its
+    /// departure. The packets do not show which waited. So the lateness is derived from the following packets:
+    /// see [`resumes`]. Whether a packet was early uses only what is certain: no packet is booked more than a
+    /// gap before it left.
     pub(crate) fn add(&mut self, departures: &[Departure]) {
         let Some(first) = departures.first() else { return };
         let (mut booked, mut certain) = (first.at, first.at);
@@ -112,43 +114,43 @@ impl Timing {
         self.rates.extend(whole.error());
     }
 
-    /// Packets behind the first of each connection.
+    /// Returns the number of packets after the first of each connection.
     pub(crate) fn packets(&self) -> usize {
         self.late.len()
     }
 
-    /// The mean gap, nanoseconds.
+    /// Returns the mean gap, nanoseconds.
     pub(crate) fn mean_gap(&self) -> Option<f64> {
         self.whole.mean()
     }
 
-    /// The mean gap without those before packets from which on the schedule counts anew, nanoseconds.
+    /// Returns the mean gap without those before packets at which the schedule starts again, nanoseconds.
     pub(crate) fn mean_gap_in_time(&self) -> Option<f64> {
         self.in_time.mean()
     }
 
-    /// Mean gap by the wanted one, less 1, percent.
+    /// Returns the mean gap divided by the wanted gap, minus 1, percent.
     pub(crate) fn rate_error(&self) -> Option<f64> {
         self.whole.error()
     }
 
-    /// By how much the earliest packet was early for certain; 0 if none was.
+    /// Returns by how much the earliest packet was certainly early; 0 if none was.
     pub(crate) fn earliest(&self) -> Option<f64> {
         (!self.late.is_empty()).then_some(self.early)
     }
 
-    /// A part of the lateness at the departure, microseconds.
+    /// Returns a quantile of the lateness at the departure, microseconds.
     pub(crate) fn late(&self, part: f64) -> Option<f64> {
         quantile(&self.late, part).map(|nanoseconds| nanoseconds / 1e3)
     }
 
-    /// The part of the packets from which on the schedule counts anew, percent.
+    /// Returns the share of the packets at which the schedule starts again, percent.
     pub(crate) fn resumed(&self) -> Option<f64> {
         let all = self.packets();
         (all > 0).then(|| self.resumed as f64 * 100.0 / all as f64)
     }
 
-    /// The table's row.
+    /// Returns the row of the table.
     pub(crate) fn case(&self, name: String) -> Case {
         let micros = |values: &[f64], part| quantile(values, part).map(|nanoseconds| nanoseconds / 1e3);
         let packets = self.packets() as f64;
@@ -179,8 +181,8 @@ impl Timing {
         case
     }
 
-    /// How many packets were at most so late: microseconds and percent, for an axis that is logarithmic. Those in time
-    /// stand at its beginning.
+    /// Returns the distribution of the lateness, as microseconds and percent, for a logarithmic axis. Packets
+    /// in time are at its beginning.
     pub(crate) fn distribution(&self, least: f64) -> Vec<[f64; 2]> {
         let mut late = self.late.clone();
         late.sort_by(f64::total_cmp);
@@ -189,11 +191,13 @@ impl Timing {
     }
 }
 
-/// When the schedule counts anew from the first of these departures, which was so late: from the time at which it must have
-/// been booked, by those that follow.
+/// Returns the start of a new schedule if it starts again at the first of these departures, which had this
+/// lateness. The start is the time for which that packet must have been booked, according to the packets that
+/// follow.
 ///
-/// It does if it was late by a gap; and if it was late by more than an engine takes to turn to it and none of the next ones
-/// made up for that, since one that is booked for when it was due leaves its lateness to nobody.
+/// The schedule starts again if the packet was late by a gap. It also does if the packet was late by more than
+/// an engine takes to service it and none of the next packets caught up, because a packet that is booked for
+/// its due time does not pass its lateness on.
 fn resumes(departures: &[Departure], late: f64) -> Option<f64> {
     let Departure { at, gap, .. } = *departures.first()?;
     if late < DOUBTFUL.min(gap) {
@@ -235,10 +239,10 @@ mod tests {
     #[test]
     fn one_that_is_early_is_told() {
         let timing = timing(100.0, &[0.0, 110.0, 197.0, 297.0]);
-        // The second was booked for 100: the third is due at 200, and the fourth a gap behind the third.
+        // The second was booked for 100, so the third is due at 200, and the fourth a gap after the third.
         assert_eq!(timing.late, [10.0, -3.0, 0.0]);
         assert_eq!(timing.earliest(), Some(3.0));
-        // However late one is, what follows leaves at most one gap earlier than a gap behind it.
+        // However late a packet is, the next one leaves at most one gap earlier than a gap after it.
         assert_eq!(super::tests::timing(100.0, &[0.0, 1000.0, 1000.0]).earliest(), Some(0.0));
         assert_eq!(super::tests::timing(100.0, &[0.0, 1000.0, 1000.0, 1099.0]).earliest(), Some(1.0));
     }
@@ -248,22 +252,23 @@ mod tests {
         let timing = timing(100.0, &[0.0, 200.0, 300.0, 400.0]);
         assert_eq!(timing.late, [100.0, 0.0, 0.0]);
         assert_eq!((timing.earliest(), timing.resumed()), (Some(0.0), Some(100.0 / 3.0)));
-        // What one slipped by is not made up for: 4 gaps for 3.
+        // The lateness of one packet is not caught up: 4 gaps for 3.
         assert!(timing.rate_error().is_some_and(|error| (error - 100.0 / 3.0).abs() < 1e-9));
     }
 
     #[test]
     fn what_followed_tells_who_had_not_waited() {
         let gap = 100_000.0;
-        // Late by 40 us, and the next one is on time: it had waited.
+        // The packet is late by 40 us, and the next one is in time, so it had waited.
         let waited = timing(gap, &[0.0, 140_000.0, 200_010.0, 300_020.0]);
         assert_eq!(waited.late, [40_000.0, 10.0, 20.0]);
         assert_eq!(waited.resumed(), Some(0.0));
-        // All that follow keep their distance from it: it had not.
+        // All following packets keep their distance from it, so it had not waited.
         let asked_late = timing(gap, &[0.0, 140_000.0, 240_010.0, 340_020.0]);
         assert_eq!(asked_late.late, [40_000.0, 10.0, 20.0]);
         assert_eq!(asked_late.earliest(), Some(0.0));
-        // Late by a gap and more, but what follows shows that it was due shortly before it left.
+        // The packet is late by more than a gap, but the following packets show that it was due shortly before
+        // it left.
         let slipped = timing(gap, &[0.0, 250_000.0, 349_000.0, 449_005.0]);
         assert_eq!(slipped.late, [150_000.0, 0.0, 5.0]);
         assert_eq!(slipped.mean_gap_in_time(), Some(199_005.0 / 2.0));

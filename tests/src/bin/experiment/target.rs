@@ -1,4 +1,5 @@
-//! The delay that Swift steers for, in floating point and from the text: what the engine is measured by.
+//! The target delay of Swift, in floating point and from the text of the specification. The engine is compared
+//! with it.
 
 use transport_common::congestion::parameters::Parameters;
 use transport_common::units::{Fcwnd, Ticks};
@@ -14,7 +15,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The target delay as these parameters have it.
+    /// Creates the target delay for these parameters.
     pub(crate) fn new(parameters: &Parameters) -> Self {
         let micros = |ticks: Ticks| f64::from(ticks.0) * 0.131_072;
         let packets = |window: Fcwnd| f64::from(window.0) / f64::from(1u32 << Fcwnd::FRACTION_BITS);
@@ -27,7 +28,8 @@ impl Target {
         }
     }
 
-    /// The target delay in microseconds of a flow with this window over so many switches (F-10.3.4-1, D-62).
+    /// Returns the target delay in microseconds of a flow with this window over this number of switches
+    /// (F-10.3.4-1, D-62).
     pub(crate) fn delay(&self, fcwnd: f64, hops: u32) -> f64 {
         let inverse_root = |window: f64| 1.0 / window.sqrt();
         let [least, most] = [self.min_flow_scaling_window, self.max_flow_scaling_window].map(inverse_root);
@@ -51,7 +53,7 @@ mod tests {
             max_flow_scaling_window: 256.0,
         };
         let near = |window, hops, expected: f64| (target.delay(window, hops) - expected).abs() < 1e-9;
-        // F-10.3.4-1: the whole adder at the smallest window and below, none at the largest and beyond.
+        // F-10.3.4-1: the whole increase at the smallest window and below, and none at the largest and above.
         assert!(near(0.1, 0, 125.0) && near(0.01, 0, 125.0));
         assert!(near(256.0, 3, 28.0) && near(1000.0, 0, 25.0));
         let alpha = 100.0 / (0.1f64.sqrt().recip() - 1.0 / 16.0);

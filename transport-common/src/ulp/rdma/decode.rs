@@ -1,6 +1,7 @@
 //! Operations: which headers make one, and the lengths that must agree (D-84).
 
-use super::{Aeth, AtomicEth, Bth, RdmaError, Reth, opcode};
+use super::UlpCode;
+use super::{Aeth, AtomicEth, Bth, Opcode, RdmaError, Reth};
 use crate::wire::cursor::Cursor;
 use crate::wire::field::{get_u32, get_u64};
 
@@ -85,7 +86,7 @@ pub enum RdmaResponse {
     /// The operation failed at the target.
     Failed {
         /// See [`UlpCode`](super::UlpCode).
-        code: u8,
+        code: UlpCode,
     },
 }
 
@@ -110,14 +111,14 @@ pub fn decode_push_after<C: Cursor>(
     payload_len: usize,
 ) -> Result<(RdmaPush, usize), RdmaError> {
     let (position, has_immediate) = match bth.opcode {
-        opcode::WRITE_ONLY => (None, false),
-        opcode::WRITE_ONLY_IMMEDIATE => (None, true),
-        opcode::SEND_FIRST => (Some(Position::First), false),
-        opcode::SEND_MIDDLE => (Some(Position::Middle), false),
-        opcode::SEND_LAST => (Some(Position::Last), false),
-        opcode::SEND_LAST_IMMEDIATE => (Some(Position::Last), true),
-        opcode::SEND_ONLY => (Some(Position::Only), false),
-        opcode::SEND_ONLY_IMMEDIATE => (Some(Position::Only), true),
+        Opcode::WRITE_ONLY => (None, false),
+        Opcode::WRITE_ONLY_IMMEDIATE => (None, true),
+        Opcode::SEND_FIRST => (Some(Position::First), false),
+        Opcode::SEND_MIDDLE => (Some(Position::Middle), false),
+        Opcode::SEND_LAST => (Some(Position::Last), false),
+        Opcode::SEND_LAST_IMMEDIATE => (Some(Position::Last), true),
+        Opcode::SEND_ONLY => (Some(Position::Only), false),
+        Opcode::SEND_ONLY_IMMEDIATE => (Some(Position::Only), true),
         _ => return Err(RdmaError::Opcode),
     };
     let fixed = if position.is_some() { SEND_HEADER_LEN } else { WRITE_HEADER_LEN };
@@ -166,8 +167,8 @@ pub fn decode_pull_after<C: Cursor>(
     request_length: u16,
 ) -> Result<RdmaPull, RdmaError> {
     let expected = match bth.opcode {
-        opcode::READ_REQUEST => READ_REQUEST_LEN,
-        opcode::COMPARE_SWAP | opcode::FETCH_ADD => ATOMIC_REQUEST_LEN,
+        Opcode::READ_REQUEST => READ_REQUEST_LEN,
+        Opcode::COMPARE_SWAP | Opcode::FETCH_ADD => ATOMIC_REQUEST_LEN,
         _ => return Err(RdmaError::Opcode),
     };
     if payload_len < expected {
@@ -176,7 +177,7 @@ pub fn decode_pull_after<C: Cursor>(
     if payload_len > expected {
         return Err(RdmaError::Length);
     }
-    if bth.opcode == opcode::READ_REQUEST {
+    if bth.opcode == Opcode::READ_REQUEST {
         let reth = Reth::decode(c)?;
         if request_length as u64 != RESPONSE_HEADER_LEN as u64 + reth.length as u64 {
             return Err(RdmaError::Length); // D-84: Request Length = 16 + length
@@ -187,7 +188,7 @@ pub fn decode_pull_after<C: Cursor>(
         return Err(RdmaError::Length); // D-84: Request Length = 24
     }
     let atomic = AtomicEth::decode(c)?;
-    if bth.opcode == opcode::COMPARE_SWAP {
+    if bth.opcode == Opcode::COMPARE_SWAP {
         Ok(RdmaPull::CompareSwap { atomic })
     } else {
         Ok(RdmaPull::FetchAdd { atomic })
@@ -217,8 +218,8 @@ pub fn decode_response_after<C: Cursor>(
     payload_len: usize,
 ) -> Result<(RdmaResponse, usize), RdmaError> {
     let atomic = match bth.opcode {
-        opcode::READ_RESPONSE_ONLY => false,
-        opcode::ATOMIC_ACKNOWLEDGE => true,
+        Opcode::READ_RESPONSE_ONLY => false,
+        Opcode::ATOMIC_ACKNOWLEDGE => true,
         _ => return Err(RdmaError::Opcode),
     };
     if let Some(code) = aeth.error_code() {

@@ -1,6 +1,6 @@
 //! InfiniBand's transport headers (D-84).
 
-use super::RdmaError;
+use super::{Opcode, RdmaError, UlpCode};
 use crate::ids::RKey;
 use crate::wire::cursor::Cursor;
 use crate::wire::field::{get_u8, get_u16, get_u32, get_u64, put_u8, put_u16, put_u32, put_u64};
@@ -10,8 +10,8 @@ const MASK_24: u32 = 0x00ff_ffff;
 /// Base transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
-    /// Operation, see [`opcode`](super::opcode).
-    pub opcode: u8,
+    /// Operation, see [`Opcode`].
+    pub opcode: Opcode,
     /// SE: the sender wants the receiver to be woken.
     pub solicited: bool,
     /// M: path migration state.
@@ -46,7 +46,7 @@ impl Bth {
 
     /// The header of a segment as this project sends it (D-84).
     #[inline(always)]
-    pub const fn new(opcode: u8, dest_qp: u32, segment: u32) -> Self {
+    pub const fn new(opcode: Opcode, dest_qp: u32, segment: u32) -> Self {
         Self {
             opcode,
             solicited: false,
@@ -75,7 +75,7 @@ impl Bth {
         }
         let psn = get_u32::<{ Self::PSN }, _>(&bytes);
         Ok(Self {
-            opcode: get_u8::<{ Self::OPCODE }, _>(&bytes),
+            opcode: Opcode(get_u8::<{ Self::OPCODE }, _>(&bytes)),
             solicited: flags & Self::SOLICITED != 0,
             migration: flags & Self::MIGRATION != 0,
             pkey: get_u16::<{ Self::PKEY }, _>(&bytes),
@@ -91,7 +91,7 @@ impl Bth {
         let solicited = if self.solicited { Self::SOLICITED } else { 0 };
         let migration = if self.migration { Self::MIGRATION } else { 0 };
         let ack_request = if self.ack_request { Self::ACK_REQUEST } else { 0 };
-        put_u8::<{ Self::OPCODE }, _>(out, self.opcode);
+        put_u8::<{ Self::OPCODE }, _>(out, self.opcode.0);
         put_u8::<{ Self::FLAGS }, _>(out, solicited | migration);
         put_u16::<{ Self::PKEY }, _>(out, self.pkey);
         put_u32::<{ Self::DEST_QP }, _>(out, self.dest_qp & MASK_24);
@@ -215,9 +215,9 @@ impl Aeth {
 
     /// The error code, 0 to 31, if the syndrome is that of an error.
     #[inline(always)]
-    pub const fn error_code(&self) -> Option<u8> {
+    pub const fn error_code(&self) -> Option<UlpCode> {
         if self.syndrome & !Self::CODE_MASK == Self::ERROR_BASE {
-            Some(self.syndrome & Self::CODE_MASK)
+            Some(UlpCode(self.syndrome & Self::CODE_MASK))
         } else {
             None
         }

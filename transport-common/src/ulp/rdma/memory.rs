@@ -1,5 +1,6 @@
 //! Registered memory: what a peer may name.
 
+use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
 /// Bytes of registered memory a node owns.
@@ -8,14 +9,19 @@ pub const MEMORY_BYTES: usize = 256 << 20;
 pub const MEMORY_GUARD: usize = 8192;
 /// Bytes of it that requests and regions may name.
 pub const USABLE_BYTES: u64 = (MEMORY_BYTES - MEMORY_GUARD) as u64;
-/// Access rights of a region ([`Region::access`]).
-pub mod access {
-    /// The peer may READ.
-    pub const REMOTE_READ: u32 = 1;
-    /// The peer may WRITE.
-    pub const REMOTE_WRITE: u32 = 2;
-    /// The peer may do atomics.
-    pub const REMOTE_ATOMIC: u32 = 4;
+
+bitflags! {
+    /// What a peer may do with a region.
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+    pub struct AccessFlags: u32 {
+        /// The peer may READ.
+        const REMOTE_READ = 1;
+        /// The peer may WRITE.
+        const REMOTE_WRITE = 2;
+        /// The peer may use atomics.
+        const REMOTE_ATOMIC = 4;
+    }
 }
 
 /// A registered memory region; a `key` of 0 marks a free entry.
@@ -28,16 +34,16 @@ pub struct Region {
     pub length: u64,
     /// R_Key.
     pub key: u32,
-    /// See [`access`].
-    pub access: u32,
+    /// What a peer may do with it.
+    pub access: AccessFlags,
 }
 
 impl Region {
     /// The memory offset of `[address, address + length)` if key, rights and bounds allow it. The table is untrusted:
     /// a region that reaches beyond the usable memory has no such part.
     #[inline(always)]
-    pub fn resolve(&self, key: u32, access: u32, address: u64, length: u32) -> Option<u64> {
-        if key == 0 || self.key != key || self.access & access != access {
+    pub fn resolve(&self, key: u32, access: AccessFlags, address: u64, length: u32) -> Option<u64> {
+        if key == 0 || self.key != key || !self.access.contains(access) {
             return None;
         }
         if address > self.length || self.length - address < length as u64 {
@@ -54,22 +60,26 @@ const _: () = assert!(size_of::<Region>() == 24);
 mod tests {
     use super::*;
 
-    const REGION: Region =
-        Region { offset: 4096, length: 100, key: 7, access: access::REMOTE_READ | access::REMOTE_WRITE };
+    const REGION: Region = Region {
+        offset: 4096,
+        length: 100,
+        key: 7,
+        access: AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE),
+    };
 
     #[test]
     fn region_resolves_only_inside_with_key_and_rights() {
-        assert_eq!(REGION.resolve(7, access::REMOTE_READ, 0, 100), Some(4096));
-        assert_eq!(REGION.resolve(7, access::REMOTE_READ, 100, 0), Some(4196));
-        assert_eq!(REGION.resolve(7, access::REMOTE_READ, 1, 100), None);
-        assert_eq!(REGION.resolve(7, access::REMOTE_READ, u64::MAX, 2), None);
-        assert_eq!(REGION.resolve(7, access::REMOTE_ATOMIC, 0, 8), None);
-        assert_eq!(REGION.resolve(8, access::REMOTE_READ, 0, 8), None);
-        assert_eq!(Region::default().resolve(0, access::REMOTE_READ, 0, 0), None);
+        assert_eq!(REGION.resolve(7, AccessFlags::REMOTE_READ, 0, 100), Some(4096));
+        assert_eq!(REGION.resolve(7, AccessFlags::REMOTE_READ, 100, 0), Some(4196));
+        assert_eq!(REGION.resolve(7, AccessFlags::REMOTE_READ, 1, 100), None);
+        assert_eq!(REGION.resolve(7, AccessFlags::REMOTE_READ, u64::MAX, 2), None);
+        assert_eq!(REGION.resolve(7, AccessFlags::REMOTE_ATOMIC, 0, 8), None);
+        assert_eq!(REGION.resolve(8, AccessFlags::REMOTE_READ, 0, 8), None);
+        assert_eq!(Region::default().resolve(0, AccessFlags::REMOTE_READ, 0, 0), None);
         let beyond = Region { offset: USABLE_BYTES - 10, ..REGION };
-        assert_eq!(beyond.resolve(7, access::REMOTE_READ, 0, 10), Some(USABLE_BYTES - 10));
-        assert_eq!(beyond.resolve(7, access::REMOTE_READ, 1, 10), None);
+        assert_eq!(beyond.resolve(7, AccessFlags::REMOTE_READ, 0, 10), Some(USABLE_BYTES - 10));
+        assert_eq!(beyond.resolve(7, AccessFlags::REMOTE_READ, 1, 10), None);
         let wraps = Region { offset: u64::MAX - 10, length: u64::MAX, ..REGION };
-        assert_eq!(wraps.resolve(7, access::REMOTE_READ, 0, 10), None);
+        assert_eq!(wraps.resolve(7, AccessFlags::REMOTE_READ, 0, 10), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The RDMA operation header: InfiniBand's transport headers, one self-contained segment a transaction (D-84).
 
 use crate::wire::Malformed;
+use bytemuck::{Pod, Zeroable};
 
 mod decode;
 mod headers;
@@ -16,54 +17,63 @@ pub use decode::{
     decode_push, decode_push_after, decode_response, decode_response_after,
 };
 pub use headers::{Aeth, AtomicEth, Bth, Reth};
-pub use memory::{MEMORY_BYTES, MEMORY_GUARD, Region, USABLE_BYTES, access};
+pub use memory::{AccessFlags, MEMORY_BYTES, MEMORY_GUARD, Region, USABLE_BYTES};
 pub use packet::{Extension, Operation, OperationKind, Payload, parse_operation};
 pub use requester::{
     AnswerVerdict, check_answer, is_pull, is_valid, label, request_payload, response_payload,
 };
-pub use responder::{Answer, AnswerKind, Place, PullVerdict, PushVerdict, Receives, Responder, place_flag};
-pub use verbs::{Completion, RECEIVE_QUEUE_DEPTH, ReceiveRequest, WorkRequest, flag, verb};
+pub use responder::{Answer, AnswerKind, Place, PlaceFlags, PullVerdict, PushVerdict, Receives, Responder};
+pub use verbs::{Completion, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Verb, WorkFlags, WorkRequest};
 
-/// BTH opcodes in use, InfiniBand's for reliable connections (D-84).
-pub mod opcode {
+/// Opcode of a BTH. The named ones are in use, InfiniBand's for reliable connections (D-84); a packet may carry any other.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct Opcode(pub u8);
+
+impl Opcode {
     /// First segment of a SEND.
-    pub const SEND_FIRST: u8 = 0x00;
+    pub const SEND_FIRST: Self = Self(0x00);
     /// A segment of a SEND between first and last.
-    pub const SEND_MIDDLE: u8 = 0x01;
+    pub const SEND_MIDDLE: Self = Self(0x01);
     /// Last segment of a SEND.
-    pub const SEND_LAST: u8 = 0x02;
+    pub const SEND_LAST: Self = Self(0x02);
     /// Last segment of a SEND, with immediate.
-    pub const SEND_LAST_IMMEDIATE: u8 = 0x03;
+    pub const SEND_LAST_IMMEDIATE: Self = Self(0x03);
     /// A SEND of one segment.
-    pub const SEND_ONLY: u8 = 0x04;
+    pub const SEND_ONLY: Self = Self(0x04);
     /// A SEND of one segment, with immediate.
-    pub const SEND_ONLY_IMMEDIATE: u8 = 0x05;
+    pub const SEND_ONLY_IMMEDIATE: Self = Self(0x05);
     /// A segment of a WRITE.
-    pub const WRITE_ONLY: u8 = 0x0a;
+    pub const WRITE_ONLY: Self = Self(0x0a);
     /// The last segment of a WRITE, with immediate.
-    pub const WRITE_ONLY_IMMEDIATE: u8 = 0x0b;
+    pub const WRITE_ONLY_IMMEDIATE: Self = Self(0x0b);
     /// A READ of one segment.
-    pub const READ_REQUEST: u8 = 0x0c;
+    pub const READ_REQUEST: Self = Self(0x0c);
     /// Answer to a READ.
-    pub const READ_RESPONSE_ONLY: u8 = 0x10;
+    pub const READ_RESPONSE_ONLY: Self = Self(0x10);
     /// Answer to an atomic.
-    pub const ATOMIC_ACKNOWLEDGE: u8 = 0x12;
+    pub const ATOMIC_ACKNOWLEDGE: Self = Self(0x12);
     /// Compare and swap.
-    pub const COMPARE_SWAP: u8 = 0x13;
+    pub const COMPARE_SWAP: Self = Self(0x13);
     /// Fetch and add.
-    pub const FETCH_ADD: u8 = 0x14;
+    pub const FETCH_ADD: Self = Self(0x14);
 }
 
-/// ULP codes of a failed operation: in a NACK, and behind [`Aeth::ERROR_BASE`] in an AETH (D-84).
-pub struct UlpCode;
+/// Why an RDMA operation failed: the ULP code of a NACK, and of an AETH behind [`Aeth::ERROR_BASE`] (D-84). Falcon itself
+/// passes any value on.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct UlpCode(pub u8);
 
 impl UlpCode {
+    /// No error.
+    pub const NONE: Self = Self(0);
     /// Bad opcode, lengths that disagree, misaligned atomic.
-    pub const INVALID_REQUEST: u8 = 1;
+    pub const INVALID_REQUEST: Self = Self(1);
     /// Unknown R_Key, out of bounds, no permission.
-    pub const ACCESS: u8 = 2;
+    pub const ACCESS: Self = Self(2);
     /// The target could not carry the operation out.
-    pub const OPERATIONAL: u8 = 3;
+    pub const OPERATIONAL: Self = Self(3);
 }
 
 /// Why a payload is no RDMA operation; a target answers each with [`UlpCode::INVALID_REQUEST`].

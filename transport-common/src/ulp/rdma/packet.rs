@@ -1,6 +1,7 @@
 //! The RDMA part of a packet, flat: as it was received, and as it is to be sent.
 
 use super::{Aeth, Bth, Position, RdmaPull, RdmaPush, RdmaResponse};
+use super::{Opcode, UlpCode};
 use crate::wire::PacketType;
 use crate::wire::cursor::Cursor;
 
@@ -44,7 +45,7 @@ pub struct Operation {
     /// 1: `immediate` is valid.
     pub has_immediate: u8,
     /// ULP code of an error response, or of an invalid request.
-    pub code: u8,
+    pub code: UlpCode,
     /// 0.
     pub reserved: u8,
     /// Bytes of ULP header before the data.
@@ -89,7 +90,7 @@ pub enum Extension {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
     /// BTH opcode.
-    pub bth_opcode: u8,
+    pub bth_opcode: Opcode,
     /// What follows the BTH.
     pub extension: Extension,
     /// 1: immediate data follows.
@@ -145,7 +146,7 @@ pub fn parse_operation<C: Cursor>(
     out.first = 0;
     out.last = 0;
     out.has_immediate = 0;
-    out.code = 0;
+    out.code = UlpCode::NONE;
     out.header = 0;
     out.length = 0;
     out.rkey = 0;

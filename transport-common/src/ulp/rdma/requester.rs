@@ -1,31 +1,33 @@
 //! The RDMA ULP at the initiator: work requests become packets, Pull Data is checked against what was asked for.
 
 use super::{
-    ATOMIC_RESPONSE_LEN, Aeth, Answer, AnswerKind, Extension, IMMEDIATE_LEN, Operation, OperationKind,
-    Payload, RESPONSE_HEADER_LEN, SEND_HEADER_LEN, USABLE_BYTES, WRITE_HEADER_LEN, WorkRequest, flag, opcode,
-    verb,
+    ATOMIC_RESPONSE_LEN, Aeth, Answer, AnswerKind, Extension, IMMEDIATE_LEN, Opcode, Operation,
+    OperationKind, Payload, RESPONSE_HEADER_LEN, SEND_HEADER_LEN, USABLE_BYTES, Verb, WRITE_HEADER_LEN,
+    WorkFlags, WorkRequest,
 };
 use crate::transaction::{Kind, Label};
 
 /// Whether an operation is a pull. An unknown one takes a push's turn, to be refused then.
 #[inline(always)]
-pub const fn is_pull(code: u8) -> bool {
-    matches!(code, verb::READ | verb::COMPARE_SWAP | verb::FETCH_ADD)
+pub const fn is_pull(code: Verb) -> bool {
+    matches!(code, Verb::READ | Verb::COMPARE_SWAP | Verb::FETCH_ADD)
 }
 
 /// What the transaction of a work request is called.
 #[inline(always)]
 pub const fn label(work: &WorkRequest) -> Label {
     let kind = if is_pull(work.opcode) { Kind::Pull } else { Kind::Push };
-    Label { kind, opcode: work.opcode, flags: work.flags, length: work.length }
+    Label { kind, opcode: work.opcode.0, flags: work.flags.bits(), length: work.length }
 }
 
 /// Whether a work request can be sent at all: a known operation on memory of this node, no longer than a segment.
 #[inline(always)]
 pub const fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
-    let atomic = matches!(work.opcode, verb::COMPARE_SWAP | verb::FETCH_ADD);
+    const FIRST: u8 = Verb::WRITE.0;
+    const LAST: u8 = Verb::SEND_LAST.0;
+    let atomic = matches!(work.opcode, Verb::COMPARE_SWAP | Verb::FETCH_ADD);
     let length = if atomic { 8 } else { work.length as u64 };
-    matches!(work.opcode, verb::WRITE..=verb::SEND_LAST)
+    matches!(work.opcode.0, FIRST..=LAST)
         && length <= max_segment as u64
         && (!atomic || work.remote_address & 7 == 0)
         && work.local_offset <= USABLE_BYTES
@@ -35,7 +37,7 @@ pub const fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
 /// The ULP part of a request packet; returns its Request Length (F-7.3-3, F-7.5-2).
 #[inline(always)]
 pub fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payload) -> u32 {
-    let immediate = work.flags & flag::IMMEDIATE != 0;
+    let immediate = work.flags.contains(WorkFlags::IMMEDIATE);
     out.segment = work.segment;
     out.dest_qp = dest_qp;
     out.rkey = work.rkey;
@@ -51,40 +53,40 @@ pub fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payload) -> u
     out.data_length = 0;
     out.resolve = 0;
     let header = match work.opcode {
-        verb::READ => {
-            out.bth_opcode = opcode::READ_REQUEST;
+        Verb::READ => {
+            out.bth_opcode = Opcode::READ_REQUEST;
             out.extension = Extension::Reth;
             out.has_immediate = 0;
             return RESPONSE_HEADER_LEN as u32 + work.length;
         }
-        verb::COMPARE_SWAP | verb::FETCH_ADD => {
-            let swap = work.opcode == verb::COMPARE_SWAP;
-            out.bth_opcode = if swap { opcode::COMPARE_SWAP } else { opcode::FETCH_ADD };
+        Verb::COMPARE_SWAP | Verb::FETCH_ADD => {
+            let swap = work.opcode == Verb::COMPARE_SWAP;
+            out.bth_opcode = if swap { Opcode::COMPARE_SWAP } else { Opcode::FETCH_ADD };
             out.extension = Extension::Atomic;
             out.has_immediate = 0;
             return ATOMIC_RESPONSE_LEN as u32;
         }
-        verb::WRITE => {
+        Verb::WRITE => {
             out.extension = Extension::Reth;
-            out.bth_opcode = if immediate { opcode::WRITE_ONLY_IMMEDIATE } else { opcode::WRITE_ONLY };
+            out.bth_opcode = if immediate { Opcode::WRITE_ONLY_IMMEDIATE } else { Opcode::WRITE_ONLY };
             WRITE_HEADER_LEN
         }
-        verb::SEND_FIRST => {
-            out.bth_opcode = opcode::SEND_FIRST;
+        Verb::SEND_FIRST => {
+            out.bth_opcode = Opcode::SEND_FIRST;
             out.has_immediate = 0;
             SEND_HEADER_LEN
         }
-        verb::SEND_MIDDLE => {
-            out.bth_opcode = opcode::SEND_MIDDLE;
+        Verb::SEND_MIDDLE => {
+            out.bth_opcode = Opcode::SEND_MIDDLE;
             out.has_immediate = 0;
             SEND_HEADER_LEN
         }
-        verb::SEND_LAST => {
-            out.bth_opcode = if immediate { opcode::SEND_LAST_IMMEDIATE } else { opcode::SEND_LAST };
+        Verb::SEND_LAST => {
+            out.bth_opcode = if immediate { Opcode::SEND_LAST_IMMEDIATE } else { Opcode::SEND_LAST };
             SEND_HEADER_LEN
         }
         _ => {
-            out.bth_opcode = if immediate { opcode::SEND_ONLY_IMMEDIATE } else { opcode::SEND_ONLY };
+            out.bth_opcode = if immediate { Opcode::SEND_ONLY_IMMEDIATE } else { Opcode::SEND_ONLY };
             SEND_HEADER_LEN
         }
     };
@@ -104,7 +106,7 @@ pub fn response_payload(answer: &Answer, dest_qp: u32, out: &mut Payload) {
     out.swap_or_add = answer.operand;
     out.has_immediate = 0;
     out.extension = Extension::Aeth;
-    out.bth_opcode = opcode::READ_RESPONSE_ONLY;
+    out.bth_opcode = Opcode::READ_RESPONSE_ONLY;
     out.syndrome = 0;
     out.data_length = 0;
     out.resolve = 0;
@@ -114,10 +116,10 @@ pub fn response_payload(answer: &Answer, dest_qp: u32, out: &mut Payload) {
             out.resolve = 1;
         }
         AnswerKind::Atomic => {
-            out.bth_opcode = opcode::ATOMIC_ACKNOWLEDGE;
+            out.bth_opcode = Opcode::ATOMIC_ACKNOWLEDGE;
             out.extension = Extension::AethValue;
         }
-        AnswerKind::Error => out.syndrome = Aeth::ERROR_BASE | answer.code,
+        AnswerKind::Error => out.syndrome = Aeth::ERROR_BASE | answer.code.0,
     }
 }
 
@@ -138,8 +140,8 @@ pub enum AnswerVerdict {
 /// Whether the answer `op` is one to `work`, a pull of `opcode` for `length` bytes (F-8.4.3.2-1..3, D-48). The work request
 /// is read from the application's memory once more: what it asked for is what was noted when it was sent.
 #[inline(always)]
-pub const fn check_answer(op: &Operation, code: u8, length: u32, work: &WorkRequest) -> AnswerVerdict {
-    let read = code == verb::READ;
+pub const fn check_answer(op: &Operation, code: Verb, length: u32, work: &WorkRequest) -> AnswerVerdict {
+    let read = matches!(code, Verb::READ);
     let end = work.local_offset.wrapping_add(op.length as u64);
     let in_bounds = work.local_offset <= USABLE_BYTES && end <= USABLE_BYTES;
     match op.kind {

@@ -1,11 +1,12 @@
 //! The RDMA ULP at the target: WRITE is placed, READ and atomics are answered, SEND consumes a posted receive.
 
 use super::{
-    Completion, Operation, OperationKind, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, USABLE_BYTES, UlpCode,
-    access, flag, verb,
+    AccessFlags, Completion, Operation, OperationKind, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region,
+    USABLE_BYTES, UlpCode, Verb, WorkFlags,
 };
 use crate::ids::Rsn;
 use crate::transaction::CompletionCode;
+use bitflags::bitflags;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// The application's side of the responder: receives it has posted, and where it hears of messages. What it writes is
@@ -21,14 +22,18 @@ pub trait Receives: Copy {
     fn received(&self, completion: Completion);
 }
 
-/// Bits of [`Place::flags`].
-pub mod place_flag {
-    /// It completes a posted receive.
-    pub const RECEIVES: u32 = 1;
-    /// The receive completion carries immediate data.
-    pub const IMMEDIATE: u32 = 2;
-    /// It is the last of what its receive waits for.
-    pub const LAST: u32 = 4;
+bitflags! {
+    /// What else the placement of a push does.
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+    pub struct PlaceFlags: u32 {
+        /// It completes a posted receive.
+        const RECEIVES = 1;
+        /// The receive completion carries immediate data.
+        const IMMEDIATE = 2;
+        /// It is the last segment that its receive waits for.
+        const LAST = 4;
+    }
 }
 
 /// Where the data of a push goes.
@@ -39,8 +44,8 @@ pub struct Place {
     pub memory_offset: u64,
     /// The posted receive it uses.
     pub receive: u32,
-    /// See [`place_flag`].
-    pub flags: u32,
+    /// What else the placement does.
+    pub flags: PlaceFlags,
     /// Bytes of the message so far.
     pub message_length: u32,
     /// 0.
@@ -55,9 +60,9 @@ pub enum PushVerdict {
     /// Its data is to be placed.
     Take = 0,
     /// Malformed, out of its place in a message, or larger than the receive it is for.
-    Invalid = UlpCode::INVALID_REQUEST,
+    Invalid = UlpCode::INVALID_REQUEST.0,
     /// It may not be placed there.
-    Access = UlpCode::ACCESS,
+    Access = UlpCode::ACCESS.0,
     /// No receive is posted (F-6.4-1).
     NotReady = u8::MAX,
 }
@@ -66,7 +71,7 @@ pub enum PushVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullVerdict {
     /// Its answer.
-    Answer(AnswerKind, u8),
+    Answer(AnswerKind, UlpCode),
     /// The answer is what an atomic finds at this offset in the node's memory.
     Execute(u64),
 }
@@ -97,7 +102,7 @@ pub struct Answer {
     /// What it says.
     pub kind: AnswerKind,
     /// ULP code of an error.
-    pub code: u8,
+    pub code: UlpCode,
     /// 0.
     pub reserved: [u8; 6],
 }
@@ -160,18 +165,19 @@ impl Responder {
         receives: impl Receives,
         place: &mut Place,
     ) -> PushVerdict {
-        let Some(memory_offset) = region.resolve(op.rkey, access::REMOTE_WRITE, op.address, op.length) else {
+        let Some(memory_offset) = region.resolve(op.rkey, AccessFlags::REMOTE_WRITE, op.address, op.length)
+        else {
             return PushVerdict::Access;
         };
         place.memory_offset = memory_offset;
         place.message_length = op.length;
-        place.flags = 0;
+        place.flags = PlaceFlags::empty();
         if op.has_immediate != 0 {
             if !self.is_ready(receives) {
                 return PushVerdict::NotReady;
             }
             place.receive = self.receive_next;
-            place.flags = place_flag::RECEIVES | place_flag::IMMEDIATE | place_flag::LAST;
+            place.flags = PlaceFlags::RECEIVES | PlaceFlags::IMMEDIATE | PlaceFlags::LAST;
             self.receive_next = self.receive_next.wrapping_add(1);
         }
         PushVerdict::Take
@@ -215,11 +221,11 @@ impl Responder {
             self.failed(rsn, place, receives);
             return PushVerdict::Invalid;
         }
-        place.flags = place_flag::RECEIVES;
+        place.flags = PlaceFlags::RECEIVES;
         if op.last != 0 {
-            place.flags |= place_flag::LAST;
+            place.flags |= PlaceFlags::LAST;
             if op.has_immediate != 0 {
-                place.flags |= place_flag::IMMEDIATE;
+                place.flags |= PlaceFlags::IMMEDIATE;
             }
         }
         PushVerdict::Take
@@ -235,22 +241,22 @@ impl Responder {
     /// The data of a push stands in memory: the application hears of it, if it completes a receive.
     #[inline(always)]
     pub fn placed(&self, op: &Operation, rsn: Rsn, place: &Place, receives: impl Receives) {
-        if place.flags & place_flag::LAST != 0 {
+        if place.flags.contains(PlaceFlags::LAST) {
             self.received(op, rsn, place, receives);
         }
     }
 
     #[inline(never)]
     fn received(&self, op: &Operation, rsn: Rsn, place: &Place, receives: impl Receives) {
-        let immediate = place.flags & place_flag::IMMEDIATE != 0;
+        let immediate = place.flags.contains(PlaceFlags::IMMEDIATE);
         let write = matches!(op.kind, OperationKind::Write);
         let completion = Completion {
             wr_id: receives.receive(place.receive).wr_id,
             length: place.message_length,
             immediate: if immediate { op.immediate } else { 0 },
             rsn: rsn.0,
-            opcode: if write { verb::RECEIVE_IMMEDIATE } else { verb::RECEIVE },
-            flags: if immediate { flag::IMMEDIATE } else { 0 },
+            opcode: if write { Verb::RECEIVE_IMMEDIATE } else { Verb::RECEIVE },
+            flags: if immediate { WorkFlags::IMMEDIATE } else { WorkFlags::empty() },
             ..Completion::default()
         };
         receives.consumed(self.receive_next);
@@ -265,7 +271,7 @@ impl Responder {
             length: place.message_length,
             rsn: rsn.0,
             status: CompletionCode::OperationError as u8,
-            opcode: verb::RECEIVE,
+            opcode: Verb::RECEIVE,
             ..Completion::default()
         };
         receives.consumed(self.receive_next);
@@ -276,14 +282,14 @@ impl Responder {
     #[inline(always)]
     pub fn admit_pull(&self, op: &Operation, region: &Region) -> PullVerdict {
         let read = matches!(op.kind, OperationKind::Read);
-        let rights = if read { access::REMOTE_READ } else { access::REMOTE_ATOMIC };
+        let rights = if read { AccessFlags::REMOTE_READ } else { AccessFlags::REMOTE_ATOMIC };
         let known = read || matches!(op.kind, OperationKind::CompareSwap | OperationKind::FetchAdd);
         if !known || op.length > self.max_answer {
             return PullVerdict::Answer(AnswerKind::Error, UlpCode::INVALID_REQUEST);
         }
         match region.resolve(op.rkey, rights, op.address, op.length) {
             None => PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS),
-            Some(_) if read => PullVerdict::Answer(AnswerKind::Read, 0),
+            Some(_) if read => PullVerdict::Answer(AnswerKind::Read, UlpCode::NONE),
             Some(offset) => PullVerdict::Execute(offset),
         }
     }

@@ -1,37 +1,47 @@
 //! What an application asks for and hears, in the words of verbs.
 
+use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
-/// Work request operation codes ([`WorkRequest::opcode`]).
-pub mod verb {
+/// The operation of a work request or of a completion. The application writes it, so that any value can occur; the
+/// engine refuses those without a name ([`is_valid`](super::is_valid)).
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct Verb(pub u8);
+
+impl Verb {
     /// RDMA WRITE, one segment.
-    pub const WRITE: u8 = 1;
+    pub const WRITE: Self = Self(1);
     /// RDMA READ, one segment.
-    pub const READ: u8 = 2;
+    pub const READ: Self = Self(2);
     /// Compare and swap of 8 bytes.
-    pub const COMPARE_SWAP: u8 = 3;
+    pub const COMPARE_SWAP: Self = Self(3);
     /// Fetch and add of 8 bytes.
-    pub const FETCH_ADD: u8 = 4;
+    pub const FETCH_ADD: Self = Self(4);
     /// SEND that fits one segment.
-    pub const SEND_ONLY: u8 = 5;
+    pub const SEND_ONLY: Self = Self(5);
     /// First segment of a longer SEND.
-    pub const SEND_FIRST: u8 = 6;
+    pub const SEND_FIRST: Self = Self(6);
     /// Neither first nor last segment of a SEND.
-    pub const SEND_MIDDLE: u8 = 7;
+    pub const SEND_MIDDLE: Self = Self(7);
     /// Last segment of a SEND.
-    pub const SEND_LAST: u8 = 8;
-    /// Completion of a posted receive ([`super::Completion`] only).
-    pub const RECEIVE: u8 = 9;
+    pub const SEND_LAST: Self = Self(8);
+    /// Completion of a posted receive ([`Completion`] only).
+    pub const RECEIVE: Self = Self(9);
     /// Receive completion raised by a WRITE with immediate.
-    pub const RECEIVE_IMMEDIATE: u8 = 10;
+    pub const RECEIVE_IMMEDIATE: Self = Self(10);
 }
 
-/// Bits of [`WorkRequest::flags`] and [`Completion::flags`].
-pub mod flag {
-    /// A completion is written also when the request succeeds.
-    pub const SIGNALED: u8 = 1;
-    /// The request (or completion) carries immediate data.
-    pub const IMMEDIATE: u8 = 2;
+bitflags! {
+    /// Flags of a work request and of its completion. The application writes them: unknown bits are ignored.
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+    pub struct WorkFlags: u8 {
+        /// A completion is written also when the request succeeds.
+        const SIGNALED = 1;
+        /// The request (or completion) carries immediate data.
+        const IMMEDIATE = 2;
+    }
 }
 
 /// Receives that may be posted at once on a connection.
@@ -41,10 +51,10 @@ pub const RECEIVE_QUEUE_DEPTH: usize = 256;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct WorkRequest {
-    /// What to do, see [`verb`].
-    pub opcode: u8,
-    /// See [`flag`].
-    pub flags: u8,
+    /// What to do, see [`Verb`].
+    pub opcode: Verb,
+    /// See [`WorkFlags`].
+    pub flags: WorkFlags,
     /// 0.
     pub reserved: u16,
     /// Bytes of user data, at most the connection's largest segment.
@@ -91,7 +101,7 @@ pub struct Completion {
     pub wr_id: u64,
     /// Bytes placed (READ, atomics, receives) or sent.
     pub length: u32,
-    /// Immediate data when [`flag::IMMEDIATE`] is set.
+    /// Immediate data when [`WorkFlags::IMMEDIATE`] is set.
     pub immediate: u32,
     /// RSN of the transaction (of its last segment for a receive).
     pub rsn: u32,
@@ -99,10 +109,10 @@ pub struct Completion {
     pub status: u8,
     /// The target ULP's code, for completions in error (F-7.8-7).
     pub ulp_code: u8,
-    /// See [`verb`].
-    pub opcode: u8,
-    /// See [`flag`].
-    pub flags: u8,
+    /// See [`Verb`].
+    pub opcode: Verb,
+    /// See [`WorkFlags`].
+    pub flags: WorkFlags,
     /// In the queue: counts completions from 1 on, modulo 2^32, and is written last, so that the application looks at
     /// the entry alone. 0 once taken.
     pub number: u32,

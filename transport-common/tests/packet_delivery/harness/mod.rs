@@ -1,5 +1,5 @@
-//! Two ends of a connection without a network or a kernel: the steps of [`Entry`] and what the datapath does between
-//! them. Packets are carried by hand, so a test decides what is lost, reordered or late.
+//! The two ends of a connection without a network or a kernel: the steps of [`Entry`], and the work of the
+//! datapath between them. The test carries each packet, so it decides what is lost, reordered or late.
 
 #![allow(
     dead_code,
@@ -17,7 +17,7 @@ use transport_common::connection::{
 use transport_common::datapath::Scratch;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::packet_delivery::{TxPacket, Window};
-use transport_common::queues::{QueuePair, WorkRequest, flag, opcode};
+use transport_common::queues::{QueuePair, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::{RequestState, Response, TargetRequest, Transaction};
 use transport_common::units::{Fcwnd, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
@@ -33,7 +33,7 @@ pub(crate) use wire::{Wire, back, nack};
 
 /// Bytes of a node's memory.
 pub(crate) const MEMORY: usize = 1 << 16;
-/// R_Key of the region that covers all of it.
+/// R_Key of the region that covers the whole memory.
 pub(crate) const RKEY: u32 = 1;
 /// Receive cells of a node.
 pub(crate) const CELLS: usize = 64;
@@ -49,22 +49,22 @@ pub(crate) const RESYNC: u8 = PacketType::Resync as u8;
 pub(crate) const NACK: u8 = PacketType::Nack as u8;
 pub(crate) const BACK: u8 = PacketType::Back as u8;
 pub(crate) const EACK: u8 = PacketType::Eack as u8;
-pub(crate) const RNR: u8 = NackCode::RNR;
-pub(crate) const CIE: u8 = NackCode::COMPLETE_IN_ERROR;
-pub(crate) const NO_RESOURCES: u8 = NackCode::INSUFFICIENT_RESOURCES;
+pub(crate) const RNR: NackCode = NackCode::RNR;
+pub(crate) const CIE: NackCode = NackCode::COMPLETE_IN_ERROR;
+pub(crate) const NO_RESOURCES: NackCode = NackCode::INSUFFICIENT_RESOURCES;
 
-/// The instant `micros` after the beginning, well clear of the clock's 0.
+/// Returns the instant `micros` after the start, which is well after 0 of the clock.
 pub(crate) fn at(micros: u64) -> Picoseconds {
     Picoseconds::from_nanos(1_000_000_000 + micros * 1000)
 }
 
-/// A closed entry, as the kernel's map holds it: zero bytes.
+/// Returns a closed entry as in the kernel's map: zero bytes.
 pub(crate) fn closed_entry() -> Box<Entry> {
     // SAFETY: plain integers; zero bytes are a valid closed connection.
     unsafe { Box::<Entry>::new_zeroed().assume_init() }
 }
 
-/// The same, built field by field.
+/// Returns the same value, built field by field.
 pub(crate) fn default_entry() -> Entry {
     Entry {
         connection: Connection::default(),
@@ -92,7 +92,8 @@ fn zeroed_scratch() -> Box<Scratch> {
     unsafe { Box::<Scratch>::new_zeroed().assume_init() }
 }
 
-/// Parameters of one end: CID 5 towards us, 10 towards the peer; no AR but on the last push of a burst.
+/// Returns the parameters of one end: CID 5 towards us, 10 towards the peer. Only the last push of a burst carries
+/// AR.
 pub(crate) fn parameters(ordered: bool, tx: Initial, rx: Initial) -> Parameters {
     Parameters {
         config: Config {
@@ -125,7 +126,7 @@ pub(crate) fn parameters(ordered: bool, tx: Initial, rx: Initial) -> Parameters 
     }
 }
 
-/// The other end's parameters.
+/// Returns the other end's parameters.
 pub(crate) fn mirrored(p: &Parameters) -> Parameters {
     let mut q = *p;
     (q.config.local_cid, q.config.peer_cid) = (p.config.peer_cid, p.config.local_cid);
@@ -139,11 +140,11 @@ pub(crate) fn initial(request_psn: u32, data_psn: u32, rsn: u32) -> Initial {
     Initial { request_psn: Psn(request_psn), data_psn: Psn(data_psn), rsn: Rsn(rsn) }
 }
 
-/// A signaled work request of `length` bytes between offset 0 here and offset `remote` there.
-pub(crate) fn work(code: u8, remote: u64, length: u32) -> WorkRequest {
+/// Returns a signaled work request of `length` bytes between offset 0 here and offset `remote` at the peer.
+pub(crate) fn work(code: Verb, remote: u64, length: u32) -> WorkRequest {
     WorkRequest {
         opcode: code,
-        flags: flag::SIGNALED,
+        flags: WorkFlags::SIGNALED,
         length,
         remote_address: remote,
         rkey: RKEY,
@@ -152,14 +153,14 @@ pub(crate) fn work(code: u8, remote: u64, length: u32) -> WorkRequest {
 }
 
 pub(crate) fn write(remote: u64, length: u32) -> WorkRequest {
-    work(opcode::WRITE, remote, length)
+    work(Verb::WRITE, remote, length)
 }
 
 pub(crate) fn read(remote: u64, length: u32) -> WorkRequest {
-    work(opcode::READ, remote, length)
+    work(Verb::READ, remote, length)
 }
 
-/// The packet at `psn` was booked and could not be built.
+/// Books that the packet at `psn` was booked but could not be built.
 pub(crate) fn not_sent(node: &mut Node, window: Window, psn: Psn) {
     let kind = if window == Window::Request { PULL_REQUEST } else { PUSH_DATA };
     let generation = node.entry.connection.generation;

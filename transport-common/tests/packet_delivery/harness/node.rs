@@ -1,4 +1,4 @@
-//! One end: the steps of [`Entry`] and what the datapath does between them.
+//! One end: the steps of [`Entry`], and the work of the datapath between them.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,8 @@ use transport_common::connection::{Entry, Parameters, Serviced, WorkDone, WorkKi
 use transport_common::counters::Counter;
 use transport_common::datapath::Scratch;
 use transport_common::queues::{
-    Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, access,
+    AccessFlags, Completion, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region, SEND_QUEUE_DEPTH,
+    WorkRequest,
 };
 use transport_common::transaction::{Held, NO_CELL, RequestFlags};
 use transport_common::ulp::rdma::{Aeth, Operation, UlpCode};
@@ -27,18 +28,18 @@ pub(crate) struct Node {
     pub(crate) s: Box<Scratch>,
     pub(crate) memory: Vec<u8>,
     pub(crate) regions: Vec<Region>,
-    /// True: the engine was asked to look at the connection.
+    /// True: the engine was asked to service the connection.
     pub(crate) wake: bool,
-    /// The step at hand is the engine's own.
+    /// True: the current step is one of the engine.
     at_engine: bool,
-    /// Times each kind of work was asked for.
+    /// How often each kind of work was requested.
     pub(crate) deliveries: [u32; 8],
-    /// RSNs of pushes and atomics handed to the ULP, in order.
+    /// RSNs of the pushes and atomics that were delivered to the ULP, in order.
     pub(crate) delivered: Vec<u32>,
     cells: Vec<Option<Wire>>,
     free_cells: usize,
     filed: Option<FalconTime>,
-    /// The event queues as the next step finds them.
+    /// The event queues as the next step sees them.
     pub(crate) event_queues: AdmissionView,
     /// Congestion events that entered a queue.
     pub(crate) events: Vec<Event>,
@@ -50,7 +51,7 @@ impl Node {
         p.check().expect("parameters in range");
         let mut entry = closed_entry();
         entry.open(p, 1);
-        let everything = access::REMOTE_READ | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+        let everything = AccessFlags::all();
         let queues = zeroed_queues(p.tx.rsn);
         queues.start_settings(p.settings);
         Self {
@@ -72,7 +73,7 @@ impl Node {
         }
     }
 
-    /// Takes `n` cells out of the pool, so that fewer are left.
+    /// Removes `n` cells from the pool, so that fewer are left.
     pub(crate) fn withhold_cells(&mut self, n: usize) {
         for cell in self.cells.iter_mut().filter(|c| c.is_none()).take(n) {
             *cell =
@@ -89,7 +90,7 @@ impl Node {
         self.counts[counter as usize]
     }
 
-    /// Posts a work request and rings the doorbell; returns its RSN.
+    /// Posts a work request and rings the doorbell. Returns its RSN.
     pub(crate) fn post(&mut self, work: WorkRequest) -> u32 {
         let rsn = self.queues.send_producer.load(Ordering::Relaxed);
         self.queues.send[rsn as usize % SEND_QUEUE_DEPTH].store(work);
@@ -107,7 +108,7 @@ impl Node {
         self.wake |= self.queues.receive_wanted.load(Ordering::Acquire) != 0;
     }
 
-    /// Takes all completions there are.
+    /// Takes all completions from the queue.
     pub(crate) fn completions(&mut self) -> Vec<Completion> {
         let mut out = Vec::new();
         let mut consumer = self.queues.completion_consumer.load(Ordering::Relaxed);
@@ -119,12 +120,12 @@ impl Node {
         out
     }
 
-    /// Takes all completions there are: RSN and status of each.
+    /// Takes all completions from the queue. Returns RSN and status of each.
     pub(crate) fn completed(&mut self) -> Vec<(u32, u8)> {
         self.completions().iter().map(|c| (c.rsn, c.status)).collect()
     }
 
-    /// A packet arrives; the answer that leaves in its frame, if any.
+    /// Receives a packet. Returns the reply in its frame, if there is one.
     pub(crate) fn receive(&mut self, wire: &Wire, now: Picoseconds) -> Option<Wire> {
         poison(&mut self.s);
         let input = &mut self.s.step.input;
@@ -138,7 +139,7 @@ impl Node {
         self.transmitted()
     }
 
-    /// What the datapath finds out before a step.
+    /// Fills in the input that the datapath prepares before a step.
     fn look(&mut self, rkey: u32) {
         let (region, used) = (self.region(rkey), CELLS - self.free_cells);
         let input = &mut self.s.step.input;
@@ -149,7 +150,7 @@ impl Node {
         input.event_queues = self.event_queues;
     }
 
-    /// The engine services the connection; the packet it sends, if any.
+    /// Lets the engine service the connection. Returns the packet that it sends, if there is one.
     pub(crate) fn turn(&mut self, now: Picoseconds) -> Option<Wire> {
         self.service(None, now)
     }
@@ -181,7 +182,7 @@ impl Node {
         self.transmitted()
     }
 
-    /// The held request stands in a frame again.
+    /// Puts the held request into a frame again.
     fn deliver(&mut self, held: &Held, now: Picoseconds) {
         let request = &held.request;
         let wire =
@@ -205,17 +206,17 @@ impl Node {
         self.settle();
     }
 
-    /// A result of an engine behind the queues comes with the engine's next turn.
+    /// Sets a result of a rate update engine, which the engine's next service applies.
     pub(crate) fn result(&mut self, outcome: Outcome, now: Picoseconds) -> Option<Wire> {
         self.service(Some(outcome), now)
     }
 
-    /// The deadline in the timing wheel.
+    /// Returns the deadline in the timing wheel.
     pub(crate) fn deadline(&self) -> Option<FalconTime> {
         self.filed
     }
 
-    /// Turns as long as the engine has a reason to: a doorbell, or a deadline that has come.
+    /// Services the connection as long as there is a reason: a doorbell, or a deadline that has passed.
     pub(crate) fn drain(&mut self, now: Picoseconds) -> Vec<Wire> {
         let mut sent = Vec::new();
         for _ in 0..10_000 {
@@ -224,7 +225,7 @@ impl Node {
             }
             sent.extend(self.turn(now));
         }
-        panic!("the engine finds no rest");
+        panic!("the engine never becomes idle");
     }
 
     fn region(&self, rkey: u32) -> Region {
@@ -247,13 +248,13 @@ impl Node {
         self.wake_if_asked();
     }
 
-    /// Only the engine can file a deadline with the wheel.
+    /// Files the deadline with the wheel. Only the engine can do this.
     fn wake_if_asked(&mut self) {
         let report = &self.s.step.output.report;
         self.wake |= report.wake != 0 || (report.file != 0 && !self.at_engine);
     }
 
-    /// What the step wants done, within its hold of the lock.
+    /// Does the work that the step requested, in its lock hold.
     fn carry_out(&mut self, wire: &Wire, now: Picoseconds) {
         let work = self.s.step.output.work;
         self.deliveries[work.kind as usize] += 1;
@@ -297,7 +298,7 @@ impl Node {
         self.entry.on_work_done(&mut self.s.step, &*self.queues, done, now);
     }
 
-    /// The packet the last step asked to send, as its receiver parses it.
+    /// Returns the packet that the last step asked to send, as its receiver parses it.
     fn transmitted(&mut self) -> Option<Wire> {
         let t = self.s.step.output.packet;
         if t.present == 0 {
@@ -307,9 +308,9 @@ impl Node {
         let mut ulp = t.ulp;
         if ulp.resolve != 0 {
             let region = self.region(ulp.rkey);
-            match region.resolve(ulp.rkey, access::REMOTE_READ, ulp.address, ulp.length) {
+            match region.resolve(ulp.rkey, AccessFlags::REMOTE_READ, ulp.address, ulp.length) {
                 Some(offset) => ulp.memory_offset = offset,
-                None => (ulp.data_length, ulp.syndrome) = (0, Aeth::ERROR_BASE | UlpCode::ACCESS),
+                None => (ulp.data_length, ulp.syndrome) = (0, Aeth::ERROR_BASE | UlpCode::ACCESS.0),
             }
         }
         if ulp.data_length != 0 {
@@ -321,9 +322,9 @@ impl Node {
     }
 }
 
-/// Fills the scratch with what no step may read: whatever it does read was written before by the same frame.
+/// Fills the parts of the scratch that no step may read before it has written them for the same frame.
 fn poison(s: &mut Scratch) {
-    const POISON: u8 = 1; // the one byte that is a value of every type in it
-    // SAFETY: integers, and enums of a byte with two variants at least.
+    const POISON: u8 = 1; // the only byte that is a valid value of every type in it
+    // SAFETY: only integers, and one-byte enums with at least two variants.
     unsafe { core::ptr::from_mut(s).write_bytes(POISON, 1) };
 }

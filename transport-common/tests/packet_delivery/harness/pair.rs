@@ -1,4 +1,4 @@
-//! Two nodes and a perfect network between them.
+//! Two nodes with a perfect network between them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -8,15 +8,15 @@ use transport_common::units::Picoseconds;
 
 use super::*;
 
-/// Two nodes; `a` and `b` are peers.
+/// Two nodes. `a` and `b` are peers.
 pub(crate) struct Pair {
     pub(crate) a: Node,
     pub(crate) b: Node,
 }
 
 impl Pair {
-    /// PSNs as in the flows of section 6.6: requests from 100, pushes of `a` from 300, what `b` sends in the data
-    /// window (its Pull Data) from 200; RSN 1 first.
+    /// Creates a pair with the PSNs of the flows of section 6.6: requests from 100, pushes of `a` from 300,
+    /// packets of `b` in the data window (its Pull Data) from 200. The first RSN is 1.
     pub(crate) fn new(ordered: bool) -> Self {
         Self::with(&parameters(ordered, initial(100, 300, 1), initial(100, 200, 1)))
     }
@@ -25,7 +25,7 @@ impl Pair {
         Self { a: Node::new(p), b: Node::new(&mirrored(p)) }
     }
 
-    /// Carries packets both ways, none lost, until both ends are quiet.
+    /// Carries packets both ways without loss, until both ends are idle.
     pub(crate) fn exchange(&mut self, now: Picoseconds) {
         for _ in 0..1000 {
             let mut from_a: VecDeque<Wire> = self.a.drain(now).into();
@@ -44,17 +44,18 @@ impl Pair {
                 }
             }
         }
-        panic!("the two ends find no rest");
+        panic!("the two ends never become idle");
     }
 
-    /// Lets time pass in steps of 10 us with nothing lost.
+    /// Lets time pass in steps of 10 us, without loss.
     pub(crate) fn run(&mut self, from_micros: u64, micros: u64) {
         for step in 0..=micros / 10 {
             self.exchange(at(from_micros + step * 10));
         }
     }
 
-    /// Every packet acknowledged, every transaction over, every cell and response slot given back.
+    /// Asserts that every packet is acknowledged, every transaction is complete, and every cell and response slot
+    /// is free.
     pub(crate) fn assert_idle(&self) {
         for node in [&self.a, &self.b] {
             let c = &node.entry.connection;
@@ -68,7 +69,7 @@ impl Pair {
             assert_eq!(c.target.response_head, c.target.response_tail);
             assert_eq!(c.target.held, 0);
             assert_eq!((c.initiator.open_pulls, c.initiator.released), (0, c.initiator.brsn));
-            assert_eq!(node.free_cells(), CELLS, "every cell is given back");
+            assert_eq!(node.free_cells(), CELLS, "every cell is free");
             assert!(
                 node.entry.tables.requests.iter().all(|r| r.state == RequestState::Free),
                 "every request is finished"

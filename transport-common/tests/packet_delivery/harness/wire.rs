@@ -1,15 +1,15 @@
-//! From a transmission to the packet its receiver parses, and packets made by hand.
+//! Conversion of an outgoing packet to the packet that its receiver parses, and packets made by hand.
 
 use transport_common::connection::Outgoing;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Acknowledgement, Window};
-use transport_common::ulp::rdma::{Aeth, Extension, Operation, OperationKind, Payload, opcode as bth};
+use transport_common::ulp::rdma::{Aeth, Extension, Opcode, Operation, OperationKind, Payload, UlpCode};
 use transport_common::units::Picoseconds;
 use transport_common::wire::packet::Packet;
 
 use super::*;
 
-/// A packet on its way: parsed, as the receiver's parser would leave it, and its data.
+/// A packet on its way: as the receiver's parser would return it, with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wire {
     pub(crate) packet: Packet,
@@ -18,12 +18,12 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Packet type, PSN, RSN.
+    /// Returns packet type, PSN, RSN.
     pub(crate) fn id(&self) -> (u8, u32, u32) {
         (self.packet.kind, self.packet.psn, self.packet.rsn)
     }
 
-    /// The data and the request base the packet acknowledges.
+    /// Returns the data and request base that the packet acknowledges.
     pub(crate) fn bases(&self) -> (u32, u32) {
         (self.packet.acknowledgement.data_base.0, self.packet.acknowledgement.request_base.0)
     }
@@ -33,7 +33,7 @@ impl Wire {
     }
 }
 
-/// What the parser makes of a transmission's bytes.
+/// Returns the result of the parser for the bytes of an outgoing packet.
 pub(super) fn parsed(t: &Outgoing, ulp: &Payload) -> (Packet, Operation) {
     let mut acknowledgement = Acknowledgement {
         data_base: Psn(t.data_base),
@@ -106,17 +106,17 @@ fn operation_of(u: &Payload) -> Operation {
     };
     out.kind = match (u.extension, u.bth_opcode) {
         (Extension::None, _) => OperationKind::None,
-        (Extension::Reth, bth::READ_REQUEST) => OperationKind::Read,
+        (Extension::Reth, Opcode::READ_REQUEST) => OperationKind::Read,
         (Extension::Reth, _) => OperationKind::Write,
-        (Extension::Atomic, bth::COMPARE_SWAP) => OperationKind::CompareSwap,
+        (Extension::Atomic, Opcode::COMPARE_SWAP) => OperationKind::CompareSwap,
         (Extension::Atomic, _) => OperationKind::FetchAdd,
         (Extension::Aeth, _) if u.syndrome != 0 => OperationKind::ErrorResponse,
         (Extension::Aeth, _) => OperationKind::ReadResponse,
         (Extension::AethValue, _) => OperationKind::AtomicResponse,
         (_, code) => {
-            let only = matches!(code, bth::SEND_ONLY | bth::SEND_ONLY_IMMEDIATE);
-            let last = matches!(code, bth::SEND_LAST | bth::SEND_LAST_IMMEDIATE);
-            out.first = (only || code == bth::SEND_FIRST) as u8;
+            let only = matches!(code, Opcode::SEND_ONLY | Opcode::SEND_ONLY_IMMEDIATE);
+            let last = matches!(code, Opcode::SEND_LAST | Opcode::SEND_LAST_IMMEDIATE);
+            out.first = (only || code == Opcode::SEND_FIRST) as u8;
             out.last = (only || last) as u8;
             OperationKind::Send
         }
@@ -126,13 +126,14 @@ fn operation_of(u: &Payload) -> Operation {
         OperationKind::CompareSwap | OperationKind::FetchAdd | OperationKind::AtomicResponse => {
             out.length = 8
         }
-        OperationKind::ErrorResponse => out.code = u.syndrome & !Aeth::ERROR_BASE,
+        OperationKind::ErrorResponse => out.code = UlpCode(u.syndrome & !Aeth::ERROR_BASE),
         _ => {}
     }
     out
 }
 
-/// A bare acknowledgement from `peer`'s side with the bases of its receive windows moved to `data`, `request`.
+/// Returns an acknowledgement from `peer`'s side, with the bases of its receive windows set to `data` and
+/// `request`.
 pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire {
     let c = &to.entry.connection;
     let packet = Packet {
@@ -154,8 +155,8 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
     Wire { packet, operation: Operation::default(), data: Vec::new() }
 }
 
-/// A NACK for `psn` with the bases as they are.
-pub(crate) fn nack(to: &Node, window: Window, psn: u32, code: u8, now: Picoseconds) -> Wire {
+/// Returns a NACK for `psn` with the current bases.
+pub(crate) fn nack(to: &Node, window: Window, psn: u32, code: NackCode, now: Picoseconds) -> Wire {
     let c = &to.entry.connection;
     let mut wire = back(to, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, now);
     wire.packet.kind = NACK;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 use transport_user::quantity::{parse_duration, parse_size, parse_u32, whole};
 
 use crate::connection_arguments::Conn;
@@ -15,33 +16,33 @@ use crate::verb_arguments::{AtomicCommand, DataArguments, Mr, PlaceArguments, Re
 /// Exit codes, shown by `--help`.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0 done  1 the node could not  2 wrong usage or request  3 an operation completed in error
-  4 no connection  5 a file could not be read, written or verified  6 no node answers
+  0 success  1 the node failed  2 wrong usage or invalid request  3 an operation completed in error
+  4 no connection, or it was lost  5 a file could not be read, written or verified  6 no node answers
 
 Environment:
-  TIERCEL_SOCKET  control socket of the node to talk to, unless --socket or --node name one";
+  TIERCEL_SOCKET  control socket of the node to talk to; --socket and --node take precedence";
 
-/// The Falcon transport on any Linux machine: runs a node, and talks to running ones.
+/// The Falcon transport on any Linux machine: runs a node, and sends commands to running nodes.
 #[derive(Debug, Parser)]
 #[command(name = "tiercel", version, max_term_width = 110, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// Control socket of the node to talk to.
+    /// Control socket of the node to talk to [default: /run/tiercel/NAME.sock].
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Name of the node to talk to; not needed where only one runs.
+    /// Name of the node to talk to [default: the only node that runs].
     #[arg(long, global = true, value_name = "NAME", conflicts_with = "socket")]
     pub(crate) node: Option<String>,
-    /// Print JSON with stable field names; a failure too, on stdout.
+    /// Print results and failures on stdout as JSON with stable field names.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Log more to stderr: -v what happens, -vv in detail.
+    /// Log more to stderr: -v for information, -vv for debugging, -vvv for everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a node in the foreground until Ctrl-C or `tiercel down`.
@@ -57,7 +58,7 @@ Examples:
   tiercel down
   tiercel --node veth0 down")]
     Down,
-    /// Show what a node is and how it fares.
+    /// Show the configuration and the state of a node.
     #[command(after_help = "\
 Examples:
   tiercel status
@@ -69,7 +70,7 @@ Examples:
   tiercel stats
   tiercel stats --all --json")]
     Stats {
-        /// Also those that are zero; `--json` always has them.
+        /// Also show counters that are zero; `--json` always shows them.
         #[arg(long)]
         all: bool,
     },
@@ -108,7 +109,7 @@ Examples:
         remote: Remote,
         #[command(flatten)]
         data: DataArguments,
-        /// Immediate data; consumes a receive the peer has posted.
+        /// Immediate data, 0 to 4294967295; consumes a receive that the peer has posted [default: none].
         #[arg(long, value_name = "N", value_parser = parse_u32)]
         immediate: Option<u32>,
     },
@@ -120,13 +121,13 @@ Examples:
     Read {
         #[command(flatten)]
         remote: Remote,
-        /// Bytes to read.
+        /// Bytes to read, such as 64 or 1MiB; at most 256 KiB without --out or --region.
         #[arg(long, value_name = "SIZE", value_parser = parse_size)]
         length: u64,
         #[command(flatten)]
         to: PlaceArguments,
     },
-    /// SEND a message into a receive the peer has posted.
+    /// SEND a message into a receive that the peer has posted.
     #[command(after_help = "\
 Examples:
   tiercel send 5 --data hello
@@ -137,11 +138,11 @@ Examples:
         cid: u32,
         #[command(flatten)]
         data: DataArguments,
-        /// Immediate data, given to the peer with the message.
+        /// Immediate data, 0 to 4294967295; the peer gets it with the message [default: none].
         #[arg(long, value_name = "N", value_parser = parse_u32)]
         immediate: Option<u32>,
     },
-    /// Receives: post some, list what arrived.
+    /// Receives: post receives, list the messages that arrived.
     #[command(
         subcommand,
         after_help = "\
@@ -150,7 +151,7 @@ Examples:
   tiercel recv list 5"
     )]
     Recv(Recv),
-    /// Atomic operations on 8 bytes of a peer's region.
+    /// Atomic operations on 8 aligned bytes of a peer's region.
     #[command(
         subcommand,
         after_help = "\
@@ -161,31 +162,32 @@ Examples:
     Atomic(AtomicCommand),
     /// Copy a file to or from the node at the other end of a connection.
     ///
-    /// One of the two places is `CID:` or `CID:NAME`. The peer keeps files in the directory of its `up --receive-dir`. The content
-    /// crosses by Falcon and is verified by SHA-256 end to end.
+    /// One of the two places is `CID:` or `CID:NAME`. The peer keeps files in the directory that its `up
+    /// --receive-dir` names. Falcon carries the content, and both ends verify it by SHA-256.
     #[command(after_help = "\
 Examples:
   tiercel cp image.bin 5:
   tiercel cp image.bin 5:renamed.bin --via write --overwrite
   tiercel cp 5:image.bin copy.bin --via read")]
     Cp {
-        /// Where from: a path, or CID:NAME.
+        /// The source: a path, or CID:NAME.
         #[arg(value_parser = parse_copy_place)]
         from: CopyPlace,
-        /// Where to: a path, `CID:` or `CID:NAME`.
+        /// The destination: a path, `CID:` (keeps the file's name) or `CID:NAME`.
         #[arg(value_parser = parse_copy_place)]
         to: CopyPlace,
-        /// How the content crosses.
+        /// The operation that carries the content.
         #[arg(long, value_enum, default_value = "send")]
         via: ViaArgument,
-        /// Replace a file of that name.
+        /// Replace the destination if it exists.
         #[arg(long)]
         overwrite: bool,
     },
-    /// Take a trace of all that the datapath does, for `tiercel model replay`.
+    /// Record a trace of every run of the datapath, for `tiercel model replay`.
     ///
-    /// While it lasts every packet takes longer. It says on stderr when recording begins. It ends at a limit or with Ctrl-C, and
-    /// comes back when the file is complete; `tiercel status` shows one that is being taken.
+    /// Every packet takes longer while a trace is recorded. The command reports on stderr when recording begins.
+    /// The trace ends at a limit or with Ctrl-C. The command returns when the file is complete. `tiercel status`
+    /// shows a trace that is being recorded.
     #[command(after_help = "\
 Examples:
   tiercel trace --out run.trace
@@ -193,20 +195,21 @@ Examples:
   tiercel trace --out run.trace --duration 2s --json
   tiercel model replay run.trace --clock 1GHz --rate 200Gbps")]
     Trace {
-        /// The file to write; it must not be there yet.
+        /// The file to write; it must not exist yet.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
-        /// End after so many runs of the datapath (packets received, services of the engine).
+        /// End after this number of runs of the datapath, from 1; a run is a received packet or a service of the
+        /// engine [default: no limit].
         #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
         runs: Option<u64>,
-        /// End after so long [default: 10s without --runs].
+        /// End after this time, such as 500ms or 2s [default: 10s without --runs, else no limit].
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         duration: Option<Duration>,
     },
-    /// Show what packets say: bytes in hexadecimal, or a pcap or pcapng file.
+    /// Show the fields of packets: from bytes in hexadecimal, or from a pcap or pcapng file.
     ///
-    /// A capture taken on a node's own interface holds no Falcon packet: the node takes and sends them in XDP, which comes before
-    /// the taps of tcpdump. Capture on the way, at a switch or a mirror port.
+    /// A capture on a node's own interface has no Falcon packets: the node receives and sends them in XDP, and
+    /// tcpdump does not see packets there. Capture between the nodes, at a switch or a mirror port.
     #[command(after_help = "\
 Examples:
   tiercel decode capture.pcap
@@ -214,17 +217,36 @@ Examples:
   tcpdump -xx -r capture.pcap -c 1 | tail -n +2 | tiercel decode --hex -
   tiercel decode --falcon --hex 10000005...")]
     Decode {
-        /// A capture file.
+        /// A capture file, pcap or pcapng.
         #[arg(required_unless_present = "hex", conflicts_with = "hex")]
         file: Option<PathBuf>,
-        /// Bytes in hexadecimal; `-` reads them from stdin.
+        /// One packet in hexadecimal; `-` reads it from stdin.
         #[arg(long, value_name = "BYTES")]
         hex: Option<String>,
         /// The bytes start at the Falcon header, not at the Ethernet header.
         #[arg(long, requires = "hex")]
         falcon: bool,
     },
-    /// The network card in cycles: experiments with the hardware model. Runs `tiercel-model`.
+    /// Print the completion script of a shell.
+    #[command(after_help = "\
+Examples:
+  tiercel completions bash > /etc/bash_completion.d/tiercel
+  tiercel completions zsh > /usr/local/share/zsh/site-functions/_tiercel
+  tiercel completions fish > ~/.config/fish/completions/tiercel.fish")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write the manual pages, one for each command.
+    #[command(after_help = "\
+Examples:
+  tiercel man /usr/local/share/man/man1
+  man tiercel-up")]
+    Man {
+        /// Directory for the pages; it is created if it does not exist.
+        directory: PathBuf,
+    },
+    /// Run experiments with the hardware model: the network card, cycle by cycle. Starts `tiercel-model`.
     #[command(
         disable_help_flag = true,
         after_help = "\
@@ -233,7 +255,7 @@ Examples:
   tiercel model experiment tonic-hardware --json"
     )]
     Model {
-        /// What `tiercel-model` is told.
+        /// The arguments of `tiercel-model`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },

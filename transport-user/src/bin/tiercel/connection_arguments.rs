@@ -1,4 +1,4 @@
-//! `conn`, and `--cc` and its like.
+//! The arguments of `conn`, and the options of congestion control.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use transport_user::quantity::{parse_duration, parse_u32, whole};
 
 use crate::values::{PeerAddress, parse_peer};
 
-/// `conn`.
+/// The subcommands of `conn`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Conn {
     /// List all connections.
@@ -29,18 +29,19 @@ Examples:
   tiercel conn connect '[fd00::2]:4792' --unordered
   tiercel conn connect 10.7.0.2 --cc dcqcn --placement kernel --profile rack")]
     Connect {
-        /// ADDRESS or ADDRESS:PORT.
+        /// ADDRESS or ADDRESS:PORT, for IPv6 `[ADDRESS]:PORT` [default port: 4792].
         #[arg(value_parser = parse_peer)]
         peer: PeerAddress,
-        /// Requests may complete in any order.
+        /// Requests may complete in any order [default: ordered].
         #[arg(long)]
         unordered: bool,
         #[command(flatten)]
         congestion: CongestionArguments,
     },
-    /// Show or change a connection's congestion control, while traffic flows.
+    /// Show or change the congestion control of a connection, while traffic flows.
     ///
-    /// Windows, timeout and smoothed delays go on from where they are, within the new limits. Without options it shows what is set.
+    /// The windows, the timeout and the smoothed delays keep their values, within the new limits. Without options,
+    /// the command shows the current settings. With options, a setting that no option names stays as it is.
     #[command(after_help = "\
 Examples:
   tiercel conn cc 5
@@ -55,21 +56,23 @@ Examples:
         #[command(flatten)]
         congestion: CongestionArguments,
     },
-    /// Watch a connection: windows, delays, goodput and retransmissions over time; with --json a line of JSON each time.
+    /// Watch a connection: windows, delays, goodput and retransmissions over time; with --json, one JSON object
+    /// per line.
     #[command(after_help = "\
 Examples:
   tiercel conn watch 5
   tiercel conn watch 5 --interval 100ms --count 50 --json | jq .fcwnd")]
     Watch(Watch),
-    /// Set a static connection back to its beginning, after its peer was started anew; what is outstanding completes in
-    /// error. The peer's packets look old to this end until then: it counts from the beginning.
+    /// Reset a static connection to its initial state, after its peer was restarted. Outstanding operations
+    /// complete in error. A restarted peer starts its sequence numbers again, so its packets look old to this end
+    /// until the reset.
     #[command(after_help = "Example:\n  tiercel conn reset 5")]
     Reset {
         /// Local CID.
         #[arg(value_parser = parse_u32)]
         cid: u32,
     },
-    /// Close a connection; what is outstanding completes in error.
+    /// Close a connection. Outstanding operations complete in error.
     #[command(after_help = "Example:\n  tiercel conn close 5")]
     Close {
         /// Local CID.
@@ -78,22 +81,24 @@ Examples:
     },
 }
 
-/// Congestion control by names; what is not named stays.
+/// Congestion control by names. A setting that is not named stays as it is.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CongestionArguments {
-    /// Algorithm: swift, dcqcn, newreno, fixed, or one that the node's own program brings along (`tiercel status`).
+    /// Algorithm: swift, dcqcn, newreno, fixed, or a custom algorithm of the node (`tiercel status` lists them),
+    /// which runs in user space only [default of a new connection: from the node file, else swift].
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
-    /// Where it runs: in the kernel, in the rate update engine in user space, or nowhere (constant windows).
+    /// Where the algorithm runs: in the kernel, in user space (rate update engine), or nowhere (constant windows)
+    /// [default of a new connection: from the node file, else kernel].
     #[arg(long, value_name = "PLACE", value_parser = PossibleValuesParser::new(Placement::ALL.map(Placement::name)))]
     pub(crate) placement: Option<String>,
-    /// All parameters from [profile.NAME] of the node file.
+    /// Take all parameters from [profile.NAME] of the node file [default: no profile].
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// One parameter, written as in the node file; may be repeated, comes after the profile.
+    /// Set one parameter, with its unit as in the node file; may be repeated; applied after --profile.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub(crate) set: Vec<(String, String)>,
-    /// Event queue, 0 to 3.
+    /// Event queue of the rate update engine, 0 to 3 [default of a new connection: from the node file, else 0].
     #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=3))]
     pub(crate) event_queue: Option<u32>,
 }
@@ -105,16 +110,16 @@ impl From<CongestionArguments> for CongestionChange {
     }
 }
 
-/// `conn watch`.
+/// The arguments of `conn watch`.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Watch {
     /// Local CID.
     #[arg(value_parser = parse_u32)]
     pub(crate) cid: u32,
-    /// Time between two lines, from 1 ms.
+    /// Time between two lines, from 1ms.
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Duration,
-    /// Lines; until Ctrl-C unless given.
+    /// Number of lines, from 1 [default: lines until Ctrl-C].
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::MAX))]
     pub(crate) count: Option<u64>,
 }
@@ -122,14 +127,14 @@ pub(crate) struct Watch {
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text)?;
     if interval < Duration::from_millis(1) {
-        Err("the shortest interval is 1ms".into())
+        Err("the interval is too short: write at least 1ms".into())
     } else {
         Ok(interval)
     }
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {
-    let wrong = || format!("\"{text}\" sets nothing: write NAME=VALUE, such as base_delay_target=40us");
+    let wrong = || format!("\"{text}\" is not a setting: write NAME=VALUE, such as base_delay_target=40us");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

@@ -1,4 +1,4 @@
-//! `decode`: packets to readable fields.
+//! `decode`: prints the fields of packets.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use transport_user::decode::{Capture, Decoded, decode_falcon, decode_frame, pars
 use crate::exit::Exit;
 use crate::output::{print, print_json};
 
-/// For who wonders where the packets are.
+/// The note for a capture without Falcon packets.
 const NO_FALCON: &str = "\
-note: no Falcon packet is in this file. A capture taken on a node's own interface holds none: the node takes and sends
-them in XDP, which comes before the taps of tcpdump. Capture on the way, at a switch or a mirror port.";
+note: this file has no Falcon packets. A capture on a node's own interface has none: the node receives and sends them in
+XDP, and tcpdump does not see packets there. Capture between the nodes, at a switch or a mirror port.";
 
 /// A frame of a capture.
 #[derive(Serialize)]
 struct CapturedFrame {
-    /// Its number in the file, from 1.
+    /// Number of the frame in the file, from 1.
     number: u64,
-    /// When it was captured, seconds since 1970.
+    /// Time of the capture, seconds since 1970.
     timestamp: Option<f64>,
     /// Bytes on the wire.
     original_length: u32,
@@ -36,7 +36,7 @@ pub(crate) fn decode(
     match (file, hex) {
         (Some(file), _) => decode_capture(&file, json),
         (None, Some(hex)) => decode_hex(hex, falcon, json),
-        (None, None) => Err(Exit::usage("name a capture file, or bytes with --hex")),
+        (None, None) => Err(Exit::usage("name a capture file, or give bytes with --hex")),
     }
 }
 
@@ -54,7 +54,7 @@ fn decode_hex(hex: String, falcon: bool, json: bool) -> Result<(), Exit> {
     let decoded = if falcon { decode_falcon(&bytes) } else { decode_frame(&bytes) };
     match json {
         true => print_json(&decoded),
-        // The error that ends it stands on stderr, once.
+        // The error is printed on stderr only.
         false => print(Decoded { error: None, ..decoded.clone() }.to_string().trim_end()),
     }
     match decoded.error {
@@ -63,7 +63,8 @@ fn decode_hex(hex: String, falcon: bool, json: bool) -> Result<(), Exit> {
     }
 }
 
-/// Malformed frames of a capture are shown as such; the capture itself may end in an error.
+/// Prints the frames of a capture. A malformed frame is shown with its error, and decoding goes on. An error of
+/// the capture file itself ends it.
 fn decode_capture(file: &Path, json: bool) -> Result<(), Exit> {
     let in_file = |error| Exit::file(format!("{}: {error}", file.display()));
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! How the program ends when something went wrong.
+//! How the program reports a failure: a text, an exit code, and JSON.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use transport_user::control::{ClientError, Failure, FailureKind, SocketError};
 
 use crate::output::print_json;
 
-/// What went wrong: a sentence for stderr, an exit code, and all of it for `--json`.
+/// A failure: a sentence for stderr, an exit code, and both for `--json`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
     kind: Kind,
@@ -17,7 +17,7 @@ pub(crate) struct Exit {
     codes: (Option<u8>, Option<u8>),
 }
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -63,22 +63,22 @@ impl Exit {
         Self { kind, text: text.to_string(), codes: (None, None) }
     }
 
-    /// The node could not do it.
+    /// Makes a failure of the node.
     pub(crate) fn node(text: impl ToString) -> Self {
         Self::new(Kind::Node, text)
     }
 
-    /// Wrong usage.
+    /// Makes a failure for a wrong command line.
     pub(crate) fn usage(text: impl ToString) -> Self {
         Self::new(Kind::Usage, text)
     }
 
-    /// A file could not be read, written or verified.
+    /// Makes a failure for a file that could not be read, written or verified.
     pub(crate) fn file(text: impl ToString) -> Self {
         Self::new(Kind::File, text)
     }
 
-    /// Prints the sentence, and for programs the rest.
+    /// Prints the sentence to stderr and, with `json`, the whole failure to stdout. Returns the exit code.
     pub(crate) fn report(self, json: bool) -> ExitCode {
         eprintln!("error: {}", self.text);
         if json {
@@ -127,7 +127,7 @@ impl From<SocketError> for Exit {
 
 impl From<ServeError> for Exit {
     fn from(error: ServeError) -> Self {
-        // A socket as well: not 6, for nobody was to answer there.
+        // This includes errors of the socket. They do not get exit code 6, because `up` asks no other node.
         Self::node(error)
     }
 }

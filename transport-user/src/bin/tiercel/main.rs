@@ -1,4 +1,4 @@
-//! `tiercel`: runs a node of the Falcon transport, and talks to running ones.
+//! `tiercel`: runs a node of the Falcon transport, and sends commands to running nodes.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -12,9 +12,11 @@ mod cli_tests;
 mod connection_arguments;
 mod decode;
 mod exit;
+mod generate;
 mod model;
 mod operate;
 mod output;
+mod service_manager;
 mod show;
 mod talk;
 mod trace;
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A command line that cannot be, or a request for help. Programs that ask for JSON get it here as well.
+/// Reports a command line that is wrong, or prints the requested help. With `--json`, the error is JSON as well.
 fn misused(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().any(|argument| argument == "--json");
     if !error.use_stderr() || !json {
@@ -55,12 +57,13 @@ fn misused(error: &clap::Error) -> ExitCode {
     Exit::usage(text.trim_start_matches("error: ").trim_end()).report(true)
 }
 
-/// Logs go to stderr: a running node's at once, a client's on request.
+/// Starts logging to stderr. A node logs information messages by default, a client only warnings.
 fn start_logging(cli: &Cli) {
-    let quiet = if matches!(cli.command, Command::Up(_)) { LevelFilter::INFO } else { LevelFilter::WARN };
-    let level = match cli.verbose {
-        0 => quiet,
-        1 => LevelFilter::INFO.max(quiet),
+    // A node says at once what others say on request.
+    let said = cli.verbose + u8::from(matches!(cli.command, Command::Up(_)));
+    let level = match said {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
@@ -94,6 +97,8 @@ async fn run(cli: Cli) -> Result<(), Exit> {
         }
         Command::Trace { out, runs, duration } => trace::trace(&node, &out, runs, duration, json).await,
         Command::Decode { file, hex, falcon } => decode::decode(file, hex, falcon, json),
+        Command::Completions { shell } => generate::completions(shell, json),
+        Command::Man { directory } => generate::manual(&directory, json),
         Command::Model { arguments } => Err(model::run(arguments, json)),
     }
 }

@@ -1,4 +1,5 @@
-//! `tiercel model`: the hardware model is a program of its own, so that a node carries none of it.
+//! `tiercel model`: starts `tiercel-model`. The hardware model is a separate program, so that `tiercel` does not
+//! contain it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -10,9 +11,10 @@ use crate::exit::Exit;
 
 const PROGRAM: &str = "tiercel-model";
 
-/// Becomes `tiercel-model`: the one beside this program, else the one on the search path. Returns only if there is none.
+/// Replaces this process by `tiercel-model`: by the program in the same directory, else by the one on the search
+/// path. Returns only if that fails.
 pub(crate) fn run(mut arguments: Vec<OsString>, json: bool) -> Exit {
-    // Where it stands before what `tiercel-model` is told, it is meant for it all the same.
+    // `--json` in front of the command `model` is also meant for `tiercel-model`.
     if json {
         arguments.push("--json".into());
     }
@@ -28,8 +30,8 @@ fn failed(program: &Path, error: &io::Error) -> Exit {
     let name = program.display();
     if error.kind() == io::ErrorKind::NotFound && program.as_os_str() == OsStr::new(PROGRAM) {
         return Exit::node(format!(
-            "{name} is neither beside this program nor on the search path; \
-             build it with `cargo build --release --package hw-model`"
+            "{name} is neither in the directory of this program nor on the search path: build it with \
+             `cargo build --release --package hw-model`"
         ));
     }
     Exit::node(format!("cannot run {name}: {error}"))

@@ -1,4 +1,4 @@
-//! `mr`, `write`, `read`, `send`, `recv`, `atomic` and `cp`.
+//! The commands `mr`, `write`, `read`, `send`, `recv`, `atomic` and `cp`.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub(crate) async fn send(
     Ok(())
 }
 
-/// The outcome of an operation in one line.
+/// Prints the outcome of an operation in one line.
 fn report(what: &str, completed: &Completed, json: bool) {
     if json {
         return print_json(completed);
@@ -92,7 +92,7 @@ pub(crate) async fn atomic(node: &Node, command: AtomicCommand, json: bool) -> R
         Some(false) => ", not swapped",
         None => "",
     };
-    print(format!("before: {}{swapped}: {}", answer.original, answer.completed.status_text));
+    print(format!("previous value: {}{swapped}: {}", answer.original, answer.completed.status_text));
     Ok(())
 }
 
@@ -179,7 +179,7 @@ pub(crate) async fn receives(node: &Node, command: Recv, json: bool) -> Result<(
         }
         print_json(&receives);
     } else if receives.is_empty() {
-        print("no receives: post some with `tiercel recv post CID`");
+        print("no receives: post receives with `tiercel recv post CID`");
     } else {
         print(table(
             &receives,
@@ -196,7 +196,7 @@ pub(crate) async fn receives(node: &Node, command: Recv, json: bool) -> Result<(
     Ok(())
 }
 
-/// Fetches the rest of a message of which the list has the beginning.
+/// Fetches the rest of a message. The list has only its beginning.
 async fn complete(node: &Node, cid: u32, receive: &mut Receive) -> Result<(), Exit> {
     let (Some(length), Some(Hex(message))) = (receive.bytes, &mut receive.hex) else { return Ok(()) };
     let length = u64::from(length).min(receive.length);
@@ -206,7 +206,7 @@ async fn complete(node: &Node, cid: u32, receive: &mut Receive) -> Result<(), Ex
             request::Message { cid, id: receive.id, offset, length: INLINE_LIMIT.min(length - offset) };
         let Some(Hex(bytes)) = node.ask(part).await?.hex.filter(|Hex(bytes)| !bytes.is_empty()) else {
             return Err(Exit::node(format!(
-                "the node gives no more of the message in receive {}",
+                "the node sent no more bytes of the message in receive {}: list the receives again",
                 receive.id
             )));
         };
@@ -215,7 +215,7 @@ async fn complete(node: &Node, cid: u32, receive: &mut Receive) -> Result<(), Ex
     Ok(())
 }
 
-/// The first bytes of a message, or why it failed.
+/// Returns the first bytes of a message, or the reason why the receive failed.
 fn beginning(receive: &Receive) -> String {
     match (receive.state, &receive.error, &receive.hex) {
         (ReceiveState::Failed, Some(error), _) => error.clone(),
@@ -247,12 +247,12 @@ pub(crate) async fn copy(
         rate(bytes, seconds),
     ));
     for path in removed {
-        print(format!("removed {}: left by a copy whose node was killed", path.display()));
+        print(format!("removed {}: an earlier copy left it, because its node was killed", path.display()));
     }
     Ok(())
 }
 
-/// Which way the copy goes: connection, direction, local file, name at the peer.
+/// Returns the connection, the direction, the local file and the name at the peer of a copy.
 fn direct(places: (CopyPlace, CopyPlace)) -> Result<(u32, CopyDirection, PathBuf, String), Exit> {
     match places {
         (CopyPlace::Local(file), CopyPlace::Peer { cid, name }) => {
@@ -267,10 +267,10 @@ fn direct(places: (CopyPlace, CopyPlace)) -> Result<(u32, CopyDirection, PathBuf
             Ok((cid, CopyDirection::FromPeer, absolute(&file)?, name))
         }
         (CopyPlace::Local(_), CopyPlace::Local(_)) => Err(Exit::usage(
-            "one of the two places must be at a peer: CID:[NAME], with a CID of `tiercel conn list`",
+            "both places are on this machine: write one as CID:[NAME], with a CID that `tiercel conn list` shows",
         )),
         (CopyPlace::Peer { .. }, CopyPlace::Peer { .. }) => {
-            Err(Exit::usage("one of the two places must be a path here"))
+            Err(Exit::usage("both places are at a peer: write one as a path on this machine"))
         }
     }
 }
@@ -278,16 +278,16 @@ fn direct(places: (CopyPlace, CopyPlace)) -> Result<(u32, CopyDirection, PathBuf
 fn file_name(file: &Path) -> Result<String, Exit> {
     let name = file.file_name().and_then(|name| name.to_str());
     name.map(str::to_owned).ok_or_else(|| {
-        Exit::usage(format!("{} has no name that could be kept: write CID:NAME", file.display()))
+        Exit::usage(format!("{} has no name that the copy can keep: write CID:NAME", file.display()))
     })
 }
 
-/// Where the bytes of an operation come from.
+/// Returns the source of the bytes of an operation.
 fn source(data: DataArguments) -> Result<Data, Exit> {
     let inline = |bytes: &[u8]| {
         if bytes.len() as u64 > INLINE_LIMIT {
             return Err(Exit::usage(format!(
-                "more than {INLINE_LIMIT} bytes must come from a file: use --file PATH"
+                "the data has more than {INLINE_LIMIT} bytes: write it to a file and use --file PATH"
             )));
         }
         Ok(Data::Hex(Hex(bytes.to_vec())))
@@ -309,15 +309,15 @@ fn source(data: DataArguments) -> Result<Data, Exit> {
             inline(&bytes)
         }
         Some(path) => Ok(Data::File(absolute(&path)?)),
-        None => Err(Exit::usage("name the data: --data, --hex, --file or --region")),
+        None => Err(Exit::usage("the data is missing: use --data, --hex, --file or --region")),
     }
 }
 
-/// Where the bytes of an operation go.
+/// Returns the destination of the bytes of an operation.
 fn place(to: &PlaceArguments, json: bool) -> Result<Place, Exit> {
     match (&to.out, to.region) {
         _ if to.raw && json => {
-            Err(Exit::usage("--raw prints the bytes as they are, --json prints them within JSON: choose one"))
+            Err(Exit::usage("--raw and --json exclude each other: --raw prints only the bytes; choose one"))
         }
         (Some(path), _) => Ok(Place::File(absolute(path)?)),
         (None, Some((rkey, offset))) => Ok(Place::Region { rkey, offset }),
@@ -325,7 +325,8 @@ fn place(to: &PlaceArguments, json: bool) -> Result<Place, Exit> {
     }
 }
 
-/// Bytes that were read, for people or as they are.
+/// Prints bytes that were read: as a hex dump, or with `raw` without conversion. `first` is the offset of the
+/// first byte.
 fn show_bytes(bytes: Option<Hex>, first: u64, raw: bool) -> Result<(), Exit> {
     let Hex(bytes) = bytes.unwrap_or_default();
     match raw {

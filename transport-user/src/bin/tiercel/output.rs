@@ -1,4 +1,4 @@
-//! What people read: tables, dumps, progress.
+//! Output for people: tables, dumps, progress.
 
 use std::io::{IsTerminal, Write};
 
@@ -10,7 +10,7 @@ use transport_user::control::Progress;
 
 use crate::exit::Exit;
 
-/// Prints a line; a reader that has left, such as `head`, ends the program without noise.
+/// Prints a line. If the reader of stdout has closed it, as `head` does, the program ends without an error.
 pub(crate) fn print(text: impl AsRef<str>) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{}", text.as_ref()).is_err() {
@@ -36,10 +36,10 @@ pub(crate) fn print_raw(bytes: &[u8]) -> Result<(), Exit> {
         .map_err(|error| Exit::file(format!("cannot write to stdout: {error}")))
 }
 
-/// A column of a table: its title, and how to take its cell out of a row.
+/// A column of a table: its title, and a function that returns its cell of a row.
 pub(crate) type Column<'c, T> = (&'c str, &'c dyn Fn(&T) -> String);
 
-/// A table of rows.
+/// Returns a table of rows as text.
 pub(crate) fn table<T>(rows: &[T], columns: &[Column<'_, T>]) -> String {
     let mut table = empty_table();
     table.set_header(columns.iter().map(|(title, _)| *title));
@@ -55,7 +55,8 @@ fn empty_table() -> Table {
     table
 }
 
-/// Names and values below one another, in the order in which they are added; nested fields get dotted names.
+/// A list of names and values, one per line, in the order in which they are added. Nested fields have dotted
+/// names.
 #[derive(Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
@@ -66,18 +67,18 @@ impl Fields {
         self
     }
 
-    /// Adds what of a value is not zero.
+    /// Adds those fields of a value that are not zero.
     pub(crate) fn add_counted(mut self, name: &str, value: &impl Serialize) -> Self {
         flatten(name, &counted(json(value)), &mut self.0);
         self
     }
 
-    /// All fields of a structure, but for those of these names.
+    /// Lists all fields of a structure, except for the fields named in `but`.
     pub(crate) fn of(value: &impl Serialize, but: &[&str]) -> Self {
         Self::of_json(json(value), but)
     }
 
-    /// All fields of a structure that are not zero, but for those of these names.
+    /// Lists all fields of a structure that are not zero, except for the fields named in `but`.
     pub(crate) fn of_counted(value: &impl Serialize, but: &[&str]) -> Self {
         Self::of_json(counted(json(value)), but)
     }
@@ -94,7 +95,7 @@ impl Fields {
         Self(rows)
     }
 
-    /// As people read them.
+    /// Returns the list as text.
     pub(crate) fn show(self) -> String {
         let mut table = empty_table();
         for (name, cell) in self.0 {
@@ -128,7 +129,7 @@ fn flatten(path: &str, value: &Value, rows: &mut Vec<(String, String)>) {
     }
 }
 
-/// A value as people read it.
+/// Returns the text of a value for people.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -139,7 +140,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Without what is zero, and what holds nothing else.
+/// Removes fields that are zero, and groups that have only such fields.
 fn counted(mut value: Value) -> Value {
     retain_counted(&mut value);
     value
@@ -153,7 +154,7 @@ fn retain_counted(value: &mut Value) {
     };
     match value {
         Value::Object(group) => group.retain(|_, value| counts(value)),
-        // Numbers keep their place in a list.
+        // Numbers in a list keep their index, so zeros stay.
         Value::Array(list) if list.iter().any(Value::is_object) => list.iter_mut().for_each(retain_counted),
         _ => {}
     }
@@ -167,17 +168,17 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Something that may not be there, as people read it.
+/// Returns the text of a value, or a dash if there is none.
 pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Bytes with the unit in which they read best.
+/// Returns a number of bytes with a suitable unit.
 pub(crate) fn size(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
 }
 
-/// Bytes in seconds as gigabits per second.
+/// Returns the rate in gigabits per second of a number of bytes in a number of seconds.
 pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
     if seconds <= 0.0 {
         return "-".to_owned();
@@ -185,7 +186,8 @@ pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
     format!("{:.2} Gb/s", bytes as f64 * 8.0 / seconds / 1e9)
 }
 
-/// Sixteen bytes a line: offset, hexadecimal, text.
+/// Returns a hex dump with sixteen bytes per line: offset, hexadecimal, text. `first` is the offset of the first
+/// byte.
 pub(crate) fn hex_dump(bytes: &[u8], first: u64) -> String {
     let line = |(index, line): (usize, &[u8])| {
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -196,16 +198,16 @@ pub(crate) fn hex_dump(bytes: &[u8], first: u64) -> String {
     bytes.chunks(16).enumerate().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A progress bar on a terminal, nothing in a pipe.
+/// A progress bar. It is shown on a terminal only.
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// Of bytes.
+    /// Makes a bar that counts bytes.
     pub(crate) fn new() -> Self {
         Self::shown("{bar:40} {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left")
     }
 
-    /// Of anything else.
+    /// Makes a bar that counts in another unit.
     pub(crate) fn counting(unit: &str) -> Self {
         Self::shown(&format!("{{bar:40}} {{human_pos}} of {{human_len}} {unit}  {{eta}} left"))
     }
@@ -228,7 +230,7 @@ impl Bar {
         self.0.set_position(progress.done);
     }
 
-    /// Says something on stderr, above the bar if there is one.
+    /// Prints a line on stderr, above the bar if there is one.
     pub(crate) fn say(&self, text: &str) {
         self.0.suspend(|| eprintln!("{text}"));
     }

@@ -1,4 +1,4 @@
-//! `down`, `status`, `stats` and `conn`: what a node is and has.
+//! The commands `down`, `status`, `stats` and `conn`.
 
 use transport_user::connection_manager::RegionAdvertisement;
 use transport_user::control::answer::{ListedConnection, NodeStatus, ShownConnection};
@@ -11,7 +11,7 @@ use crate::output::{Fields, or_dash, print, print_json, size, table};
 use crate::talk::Node;
 use crate::watch::watch;
 
-/// Events of the connection manager that `status` shows.
+/// Number of events of the connection manager that `status` shows.
 const LATEST_EVENTS: usize = 10;
 
 pub(crate) async fn down(node: &Node, json: bool) -> Result<(), Exit> {
@@ -38,6 +38,7 @@ fn print_status(status: &NodeStatus) {
         .add("uptime_s", &status.uptime_s)
         .add("device", &status.device)
         .add("attach", &status.attach)
+        .add("transmit", &status.transmit)
         .add("engine", &status.engine)
         .add("connection_manager", &status.connection_manager)
         .add("receive_timestamps", &status.receive_timestamps)
@@ -63,7 +64,7 @@ fn print_status(status: &NodeStatus) {
     }
 }
 
-/// Time of day of milliseconds since 1970, UTC.
+/// Returns the time of day, UTC, of a time in milliseconds since 1970.
 fn clock(time_ms: u64) -> String {
     let seconds = time_ms / 1000 % 86_400;
     format!("{:02}:{:02}:{:02}.{:03}Z", seconds / 3600, seconds / 60 % 60, seconds % 60, time_ms % 1000)
@@ -75,14 +76,14 @@ pub(crate) async fn stats(node: &Node, all: bool, json: bool) -> Result<(), Exit
         print_json(&stats);
         return Ok(());
     }
-    let delays = ["delays"]; // they have a table
+    let delays = ["delays"]; // a table shows them
     let fields = if all { Fields::of(&stats, &delays) } else { Fields::of_counted(&stats, &delays) };
     print(fields.show());
     print_delays(&stats.node.delays);
     Ok(())
 }
 
-/// The histograms of the four delays as percentiles.
+/// Prints the histograms of the four delays as percentiles.
 fn print_delays(delays: &DelayHistograms) {
     let named = [
         ("full", Some(&delays.full)),
@@ -136,7 +137,7 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
             let connection = node.ask(request::Reset { cid }).await?;
             match json {
                 true => print_json(&connection),
-                false => print(format!("connection {cid} is at its beginning")),
+                false => print(format!("connection {cid} is reset")),
             }
         }
         Conn::Close { cid } => {
@@ -156,7 +157,7 @@ fn connected(connection: &ShownConnection, json: bool) {
     }
     let info = &connection.info;
     print(format!(
-        "connection {} to {}: peer's CID {}, up to {} bytes a transaction, {}",
+        "connection {} to {}: peer's CID {}, up to {} bytes per transaction, {}",
         info.local_cid.0,
         info.peer_address,
         info.peer_cid.0,
@@ -171,7 +172,7 @@ fn list(connections: &[ListedConnection], json: bool) {
         return print_json(&connections);
     }
     if connections.is_empty() {
-        return print("no connections: make one with `tiercel conn connect ADDRESS`");
+        return print("no connections: open one with `tiercel conn connect ADDRESS`");
     }
     print(table(
         connections,
@@ -203,7 +204,7 @@ fn show(connection: &ShownConnection, json: bool) {
     if json {
         return print_json(connection);
     }
-    // `conn cc CID` shows the parameters, a table the session's regions.
+    // `conn cc CID` shows the parameters. A table shows the regions of the session.
     print(Fields::of(connection, &["session", "congestion.parameters"]).show());
     print_peer_regions(connection);
 }

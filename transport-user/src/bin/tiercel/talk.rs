@@ -1,4 +1,4 @@
-//! Finding the node, and asking it.
+//! Finds the socket of a node, and sends requests to it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use transport_user::control::{Call, Client, DIRECTORY, Progress, default_path, f
 
 use crate::exit::Exit;
 
-/// How long a node may take to go down.
+/// Longest time for a node to go down.
 const GOING_DOWN: Duration = Duration::from_secs(15);
-/// The control socket of the node to talk to, unless an option names one.
+/// Environment variable with the control socket of the node to talk to. Options take precedence.
 const ENVIRONMENT: &str = "TIERCEL_SOCKET";
 
-/// The node the user means: an option outranks the environment.
+/// The node that the user selected. An option takes precedence over the environment.
 #[derive(Debug)]
 pub(crate) struct Node {
     socket: Option<PathBuf>,
@@ -22,25 +22,25 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Of the options `--socket` and `--node`.
+    /// Makes the selection from the options `--socket` and `--node` and the environment.
     pub(crate) fn new(socket: Option<PathBuf>, name: Option<String>) -> Self {
         let environment = std::env::var_os(ENVIRONMENT).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self { socket, name, environment }
     }
 
-    /// Where a node that comes up listens: what an option says, `--name` among them; then the environment; then the name
-    /// that the node file or the interface gives it.
+    /// Returns the socket path for a node that comes up. In order of precedence: `--socket` or `--node`; `--name`;
+    /// the environment; the name from the node file or of the interface.
     pub(crate) fn own_socket(&self, named: Option<&str>, otherwise: &str) -> PathBuf {
         let option = self.by_option().or_else(|| named.map(default_path));
         option.or_else(|| self.environment.clone()).unwrap_or_else(|| default_path(otherwise))
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and returns the answer.
     pub(crate) async fn ask<C: Call>(&self, call: C) -> Result<C::Answer, Exit> {
         self.ask_with_progress(call, |_| ()).await
     }
 
-    /// Asks something that takes its time.
+    /// Sends a request that may take long, and passes its progress to `progress`.
     pub(crate) async fn ask_with_progress<C: Call>(
         &self,
         call: C,
@@ -62,7 +62,7 @@ impl Node {
         match tokio::time::timeout(GOING_DOWN, gone).await {
             Ok(()) => Ok(answer),
             Err(_) => Err(Exit::node(format!(
-                "the node still runs after {} s: see its own output",
+                "the node still runs after {} s: see its log on stderr for the reason",
                 GOING_DOWN.as_secs()
             ))),
         }
@@ -80,7 +80,7 @@ impl Node {
     }
 }
 
-/// The node opens files itself, so it needs their absolute paths.
+/// Returns the absolute path of a file. The node opens files itself, and its working directory may differ.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Exit> {
     std::path::absolute(path).map_err(|error| Exit::file(format!("{}: {error}", path.display())))
 }

@@ -1,4 +1,4 @@
-//! `trace`.
+//! `trace`: records a trace of the datapath.
 
 use std::path::Path;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::output::{Bar, print, print_json, size};
 use crate::talk::{Node, absolute};
 
-/// How long a trace is that has no other limit.
+/// Duration of a trace without any limit on the command line.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 pub(crate) async fn trace(
@@ -48,13 +48,13 @@ pub(crate) async fn trace(
                 _ = interrupt.recv() => {
                     if stopped {
                         return Err(Exit::node(format!(
-                            "{} is still being written: it is complete when `tiercel status` shows no trace",
+                            "{} is still being written: it is complete when `tiercel status` no longer shows a trace",
                             file.display()
                         )));
                     }
                     stopped = true;
-                    bar.say("stopping: what was recorded is being written");
-                    // Where it has ended by itself just now, there is nothing to stop.
+                    bar.say("stopping: the recorded runs are being written");
+                    // This fails if the trace has just ended by itself. Then there is nothing to stop.
                     let _ = node.ask(request::StopTrace {}).await;
                 }
             }
@@ -76,7 +76,7 @@ fn ended(traced: &Traced) -> String {
     };
     let lost = match report.lost {
         0 => "none lost".to_owned(),
-        lost => format!("{lost} lost: the trace has gaps, from which a replay recovers"),
+        lost => format!("{lost} lost: the trace has gaps, and a replay resumes after each of them"),
     };
     format!(
         "{how}: {} runs in {} ms, {lost}; {} in {}, complete",

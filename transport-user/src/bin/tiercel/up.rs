@@ -1,4 +1,4 @@
-//! `up`: a node in the foreground.
+//! `up`: runs a node in the foreground.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use transport_user::control::service::ServedNode;
 use transport_user::{AttachMode, EngineMode, EngineOptions, NodeOptions};
 
 use crate::exit::Exit;
+use crate::service_manager::{tell_ready, tell_stopping};
 use crate::talk::Node;
 use crate::up_arguments::Up;
 
@@ -18,26 +19,32 @@ pub(crate) async fn up(arguments: Up, node: Node) -> Result<(), Exit> {
     let receive_directory = receive_directory(arguments.receive_dir.as_deref())?;
     let section = &file.node;
     let socket = node.own_socket(arguments.name.as_deref(), &section.name);
-    // Signals count from now on, so that one during the start ends it cleanly as well.
+    // Signals are handled from here on, so that a signal during the start also ends the node cleanly.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Exit::node)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Exit::node)?;
     let options = node_options(&arguments, section);
     let served = ServedNode::start(&file, options, socket, receive_directory).await?;
+    tell_ready(served.node());
     let ended = tokio::select! {
-        lost = served.lost() => Err(Exit::node(lost)),
-        _ = interrupt.recv() => Ok("interrupted"),
-        _ = terminate.recv() => Ok("asked to terminate"),
-        () = served.down_requested() => Ok("asked to go down"),
+        lost = served.lost() => {
+            tell_stopping(&lost.to_string());
+            Err(Exit::node(lost))
+        }
+        _ = interrupt.recv() => Ok("going down: interrupted"),
+        _ = terminate.recv() => Ok("going down: terminated"),
+        () = served.down_requested() => Ok("going down: requested by a client"),
     };
     if let Ok(why) = ended {
         info!("{why}");
+        tell_stopping(why);
     }
     served.shut_down().await;
-    info!("down");
+    info!("the node is down");
     ended.map(drop)
 }
 
-/// The node file, or what the options say instead; options outrank the file.
+/// Returns the node file with the options applied, or a node file made of the options alone. An option takes
+/// precedence over the file.
 fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     let mut file = match (&arguments.config, &arguments.interface, arguments.address) {
         (Some(path), _, _) => NodeFile::load(path).map_err(Exit::usage)?,
@@ -50,7 +57,7 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     };
     let node = &mut file.node;
     if let Some(interface) = &arguments.interface {
-        // The interface's name is the node's, unless the file says otherwise.
+        // The node has the name of the interface, unless the file gives it another one.
         if node.name == node.interface {
             node.name.clone_from(interface);
         }
@@ -59,7 +66,7 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     if let Some(name) = &arguments.name {
         if !is_name(name) {
             return Err(Exit::usage(
-                "--name takes letters, digits, dots, dashes and underscores, no dot first",
+                "--name is not a name of a node: write 1 to 64 letters, digits, dots, dashes and underscores, no dot first",
             ));
         }
         node.name.clone_from(name);
@@ -71,7 +78,8 @@ fn node_file(arguments: &Up) -> Result<NodeFile, Exit> {
     Ok(file)
 }
 
-/// All that is wanted where there is no node file, and what of it is not there.
+/// Makes the error for missing options. It names all options that a node without a node file needs, and those that
+/// are missing.
 fn missing(interface: bool, address: bool) -> Exit {
     let missing: Vec<&str> = [("--interface IF", interface), ("--address IP", address)]
         .into_iter()
@@ -89,6 +97,7 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
     NodeOptions {
         attach: if arguments.generic { AttachMode::Generic } else { AttachMode::Native },
         force: arguments.force,
+        transmit: arguments.transmit,
         bpf_log: arguments.bpf_log,
         engine: EngineOptions {
             mode,

@@ -5,59 +5,72 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use transport_user::Transmit;
 use transport_user::quantity::{parse_duration, parse_u32, whole};
 
-/// `up`. What a node file says too, an option outranks.
+/// The arguments of `up`. An option takes precedence over the node file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Up {
-    /// Node file.
+    /// Node file (TOML). Without it, --interface and --address are required.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Interface to attach to.
+    /// Interface to attach to [default: from the node file].
     #[arg(long, value_name = "IF")]
     pub(crate) interface: Option<String>,
-    /// The node's own address, one of the interface's.
+    /// The node's IP address, one of the interface's addresses [default: from the node file].
     #[arg(long, value_name = "IP")]
     pub(crate) address: Option<IpAddr>,
-    /// Name of the node and its socket; the interface's name unless given.
+    /// Name of the node and of its socket: 1 to 64 letters, digits, dots, dashes and underscores, no dot first
+    /// [default: from the node file, else the interface's name].
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// IP MTU in bytes; the interface's unless given.
+    /// IP MTU in bytes, from 168 (IPv4) or 188 (IPv6) up to the interface's MTU; native mode needs an interface
+    /// with an MTU of at most 3498 [default: from the node file, else the interface's MTU].
     #[arg(long, value_name = "BYTES", value_parser = parse_u32)]
     pub(crate) mtu: Option<u32>,
-    /// TCP port of the connection manager.
+    /// TCP port of the connection manager, 1 to 65535 [default: from the node file, else 4792].
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub(crate) control_port: Option<u16>,
-    /// Engine: one CPU in full use, lowest latency.
+    /// The engine never sleeps: lowest latency, but it uses one CPU fully.
     #[arg(long, conflicts_with = "sleep")]
     pub(crate) busy: bool,
-    /// Engine: sleep when idle, woken by a doorbell (the default).
+    /// The engine sleeps when it is idle, and a doorbell wakes it (the default).
     #[arg(long)]
     pub(crate) sleep: bool,
-    /// CPU of the engine.
+    /// CPU that the engine is bound to, counted from 0 [default: not bound].
     #[arg(long, value_name = "N", value_parser = whole::<usize>(0..=u32::MAX.into()))]
     pub(crate) cpu: Option<usize>,
-    /// Frames the engine handles at a time: more is faster, fewer have less latency; adapted to the load unless given.
+    /// Frames that the engine handles at a time, 1 to 256: more give higher throughput, fewer give lower latency
+    /// [default: adapted to the load, 2 or 32].
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=256))]
     pub(crate) batch: Option<u32>,
-    /// How long a sleeping engine looks for more work before it sleeps.
+    /// Time for which a sleeping engine looks for more work before it sleeps again, 0s to 1s [default: 100us].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) spin: Option<Duration>,
-    /// Attach in generic (SKB) mode, for drivers without native XDP: slower.
+    /// Attach in generic (SKB) mode, for drivers without native XDP; this is slower.
     #[arg(long)]
     pub(crate) generic: bool,
-    /// The card's receive timestamps: true asks the driver for them and refuses to come up if it has none, false does not
-    /// ask; unless given, they are used where the driver has them and the card's clock can be compared with ours.
+    /// Receive timestamps of the network card: with true the node does not come up without them, with false it
+    /// does not use them [default: from the node file, else they are used if the driver has them and the card's
+    /// clock can be compared with the machine's].
     #[arg(long, value_name = "BOOL")]
     pub(crate) hardware_timestamps: Option<bool>,
-    /// Replace an XDP program that is attached already.
+    /// Have frames leave in this way, whatever the driver takes (xdp_redirect, stack): for tests.
+    #[arg(long, hide = true, value_parser = parse_transmit)]
+    pub(crate) transmit: Option<Transmit>,
+    /// Replace an XDP program that is already attached to the interface.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Log rare events of the XDP programs: refused packets and why, locks not had, exchanges. Costs speed; for finding
-    /// faults. Needs a build with the cargo feature bpf-log.
+    /// Log rare events of the XDP programs: refused packets and the reason, locks that could not be taken, and
+    /// exchanges. This slows the node down and is meant for debugging. It needs a build with the cargo feature
+    /// bpf-log.
     #[arg(long)]
     pub(crate) bpf_log: bool,
-    /// Directory in which peers may store files, and from which they may fetch them (`cp`).
+    /// Directory in which peers may store files, and from which they may fetch files with `cp` [default: none].
     #[arg(long, value_name = "DIR")]
     pub(crate) receive_dir: Option<PathBuf>,
+}
+
+fn parse_transmit(text: &str) -> Result<Transmit, String> {
+    text.parse().map_err(|_| "a way is xdp_redirect or stack".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Values of the command line that are more than a number.
+//! Values of the command line that consist of several parts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -30,18 +30,18 @@ pub(crate) struct PeerAddress {
 pub(crate) enum CopyPlace {
     /// A path on this machine.
     Local(PathBuf),
-    /// A name at the peer of a connection; empty for the file's own.
+    /// A name at the peer of a connection. If it is empty, the file keeps its name.
     Peer { cid: u32, name: String },
 }
 
 /// `--via`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ViaArgument {
-    /// SEND into receives the receiving node posts.
+    /// SEND: the receiving node posts receives.
     Send,
-    /// The node that has the file WRITEs it into the other's memory.
+    /// WRITE: the node that has the file writes it into the peer's memory.
     Write,
-    /// The node that gets the file READs it from the other's memory.
+    /// READ: the node that gets the file reads it from the peer's memory.
     Read,
 }
 
@@ -55,22 +55,23 @@ impl From<ViaArgument> for Via {
     }
 }
 
-/// `RKEY:OFFSET:LENGTH`.
+/// Parses `RKEY:OFFSET:LENGTH`.
 pub(crate) fn parse_region_span(text: &str) -> Result<RegionSpan, String> {
-    let wrong = || format!("\"{text}\" is no part of a region: write RKEY:OFFSET:LENGTH, such as 2:0:4096");
+    let wrong =
+        || format!("\"{text}\" is not a part of a region: write RKEY:OFFSET:LENGTH, such as 2:0:4096");
     let (place, length) = text.rsplit_once(':').ok_or_else(wrong)?;
     let (rkey, offset) = parse_region_place(place).map_err(|_| wrong())?;
     Ok(RegionSpan { rkey, offset, length: parse_size(length)? })
 }
 
-/// `RKEY:OFFSET`.
+/// Parses `RKEY:OFFSET`.
 pub(crate) fn parse_region_place(text: &str) -> Result<(u32, u64), String> {
-    let wrong = || format!("\"{text}\" is no place in a region: write RKEY:OFFSET, such as 2:4096");
+    let wrong = || format!("\"{text}\" is not a place in a region: write RKEY:OFFSET, such as 2:4096");
     let (rkey, offset) = text.split_once(':').ok_or_else(wrong)?;
     Ok((parse_u32(rkey)?, parse_size(offset)?))
 }
 
-/// `ADDRESS` or `ADDRESS:PORT`, IPv6 with a port in brackets.
+/// Parses `ADDRESS` or `ADDRESS:PORT`. An IPv6 address with a port stands in brackets.
 pub(crate) fn parse_peer(text: &str) -> Result<PeerAddress, String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(PeerAddress { address, port: DEFAULT_CONTROL_PORT });
@@ -78,28 +79,29 @@ pub(crate) fn parse_peer(text: &str) -> Result<PeerAddress, String> {
     match text.parse::<SocketAddr>() {
         Ok(peer) if peer.port() != 0 => Ok(PeerAddress { address: peer.ip(), port: peer.port() }),
         _ => Err(format!(
-            "\"{text}\" is no peer: write an address such as 10.7.0.2, 10.7.0.2:{DEFAULT_CONTROL_PORT} or \
+            "\"{text}\" is not the address of a peer: write an address such as 10.7.0.2, 10.7.0.2:{DEFAULT_CONTROL_PORT} or \
              [fd00::2]:{DEFAULT_CONTROL_PORT}"
         )),
     }
 }
 
-/// `read`, `write`, `atomic`; `none` stands alone.
+/// Parses `read`, `write` or `atomic` into a right, and `none` into no right.
 pub(crate) fn parse_right(text: &str) -> Result<Option<Right>, String> {
     if text == "none" {
         return Ok(None);
     }
     let wrong =
-        || format!("\"{text}\" is no right: write read, write, atomic (several with commas), or none");
+        || format!("\"{text}\" is not a right: write read, write, atomic (several with commas), or none");
     text.parse().map(Some).map_err(|_| wrong())
 }
 
-/// `CID:[NAME]`, or a path. A path that looks like the first is written with `./`.
+/// Parses `CID:[NAME]`, or a path. A path that looks like `CID:[NAME]` needs a `./` in front.
 pub(crate) fn parse_copy_place(text: &str) -> Result<CopyPlace, String> {
     if let Some((cid, name)) = text.split_once(':')
         && integer(cid) != Err(QuantityError::Malformed)
     {
-        let cid = parse_u32(cid).map_err(|_| format!("\"{cid}\" is no CID"))?;
+        let cid = parse_u32(cid)
+            .map_err(|_| format!("\"{cid}\" is not a CID: write a CID that `tiercel conn list` shows"))?;
         return Ok(CopyPlace::Peer { cid, name: name.to_owned() });
     }
     if text.is_empty() {

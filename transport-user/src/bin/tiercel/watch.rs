@@ -1,4 +1,4 @@
-//! `conn watch`: a connection over time.
+//! `conn watch`: prints the state of a connection at intervals.
 
 use std::time::Instant;
 
@@ -13,10 +13,10 @@ use crate::exit::Exit;
 use crate::output::{print, print_json_line};
 use crate::talk::Node;
 
-/// Lines between two titles.
+/// Number of lines after which the title is printed again.
 const TITLE_EVERY: u64 = 20;
 
-/// What lies between two looks at a connection.
+/// The state of a connection, and what it counted since the previous sample.
 #[derive(Debug, Serialize)]
 struct Sample {
     time_s: f64,
@@ -35,7 +35,7 @@ struct Sample {
     growth: Growth,
 }
 
-/// What was counted between two looks.
+/// The increase of the counters between two samples.
 #[derive(Debug, Serialize)]
 struct Growth {
     goodput_bps: f64,
@@ -77,7 +77,8 @@ async fn ask(node: &Node, cid: u32) -> Result<ConnectionInfo, Exit> {
     Ok(node.ask(request::Connection { cid }).await?.info)
 }
 
-/// `(at, length)` of the time between, in seconds.
+/// Makes a sample of two states of a connection. `at` is the time since the start and `length` the time between
+/// the two states, both in seconds.
 fn sample(before: &ConnectionInfo, now: &ConnectionInfo, (at, length): (f64, f64)) -> Sample {
     Sample {
         time_s: at,
@@ -101,7 +102,7 @@ fn sample(before: &ConnectionInfo, now: &ConnectionInfo, (at, length): (f64, f64
 }
 
 impl Growth {
-    /// Of the bytes completed and the statistics in `seconds`.
+    /// Compares the bytes completed and the statistics of two states that lie `seconds` apart.
     fn between(before: (u64, &Statistics), now: (u64, &Statistics), seconds: f64) -> Self {
         let grown = |count: fn(&Statistics) -> u64| count(now.1).saturating_sub(count(before.1));
         let bits = |bytes: u64| bytes as f64 * 8.0 / seconds;
@@ -153,7 +154,7 @@ mod tests {
         let growth = Growth::between((1000, &before), (251_000, &now), 0.5);
         assert_eq!((growth.goodput_bps, growth.received_bps), (4e6, 2.16e6));
         assert_eq!((growth.packets_sent, growth.path_changes, growth.retransmitted_early), (2, 1, 0));
-        // The connection was closed and opened in between: nothing is negative.
+        // If the connection was closed and opened in between, no difference becomes negative.
         let again = Growth::between((251_000, &now), (0, &before), 0.5);
         assert_eq!((again.goodput_bps, again.packets_sent), (0.0, 0));
     }

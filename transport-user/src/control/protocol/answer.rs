@@ -1,4 +1,4 @@
-//! Answers, field by field as `tiercel` prints them with `--json`.
+//! The answers. `tiercel --json` prints exactly these fields.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,96 +11,98 @@ use crate::connection_manager::{Event, ManagerStatistics, SessionInfo, Via};
 use crate::rate_update::RateUpdateStatus;
 use crate::{
     AttachMode, ConnectionInfo, Device, EngineStatus, NodeStats, Pools, ReceiveTimestamps, RegionInfo,
-    TraceReport, describe,
+    TraceReport, Transmit, describe,
 };
 
-/// What a node is and how it fares.
+/// The configuration and the state of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Release of its program.
+    /// Release of the node's program.
     pub version: String,
     /// Version of the control protocol.
     pub control_version: u32,
-    /// Its process.
+    /// Process ID of the node.
     pub pid: u32,
     /// Seconds since it came up.
     pub uptime_s: u64,
     /// The interface it runs on.
     pub device: Device,
-    /// How the wire program is attached.
+    /// Attach mode of the wire program.
     pub attach: AttachMode,
+    /// How frames of the engine leave.
+    pub transmit: Transmit,
     /// The engine thread.
     pub engine: EngineStatus,
-    /// Its connection manager.
+    /// The connection manager.
     pub connection_manager: ManagerInfo,
-    /// Where receive timestamps come from.
+    /// Source of the receive timestamps.
     pub receive_timestamps: ReceiveTimestamps,
-    /// Where peers store and fetch files, if anywhere.
+    /// Directory in which peers store and fetch files, if any.
     pub receive_directory: Option<PathBuf>,
-    /// The trace that is being taken, if any.
+    /// The trace that is being recorded, if any.
     pub trace: Option<RunningTrace>,
-    /// Algorithms that connections may choose by name.
+    /// Algorithms that connections may select by name.
     pub algorithms: Vec<String>,
-    /// Profiles of its node file.
+    /// Profiles of the node file.
     pub profiles: Vec<String>,
-    /// How full the pools are.
+    /// Use of the pools.
     pub pools: Pools,
     /// The rate update engine in user space.
     pub rate_update: RateUpdateStatus,
-    /// What the connection manager saw lately, oldest first.
+    /// The latest events of the connection manager, oldest first.
     pub events: Vec<Event>,
 }
 
 /// A connection manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManagerInfo {
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddr,
-    /// Connections it looks after.
+    /// Number of connections that it manages.
     pub sessions: usize,
 }
 
-/// A trace that is being taken.
+/// A trace that is being recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningTrace {
-    /// Its file.
+    /// The file of the trace.
     pub file: PathBuf,
-    /// How far it is.
+    /// State of the trace.
     pub state: TraceState,
-    /// What it holds so far.
+    /// Content of the trace so far.
     #[serde(flatten)]
     pub report: TraceReport,
 }
 
-/// How far a trace is.
+/// State of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum TraceState {
-    /// The recording programs are loaded and put in place.
+    /// The recording programs are being loaded and attached.
     Starting,
     /// Every run of the datapath is recorded.
     Recording,
-    /// Nothing more is recorded; the rest is being written to the file.
+    /// Recording has ended. The rest is being written to the file.
     Writing,
 }
 
 /// The node goes down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WentDown {
-    /// Its name.
+    /// Name of the node.
     pub down: String,
 }
 
-/// Everything a node counts.
+/// All counters of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// The node.
+    /// Counters of the node.
     #[serde(flatten)]
     pub node: NodeStats,
-    /// Its connection manager.
+    /// Counters of the connection manager.
     pub connection_manager: ManagerStatistics,
 }
 
@@ -110,7 +112,7 @@ pub struct ListedConnection {
     /// The connection.
     #[serde(flatten)]
     pub info: ConnectionInfo,
-    /// Whether the connection manager looks after it; otherwise it is static.
+    /// Whether the connection manager manages the connection. Otherwise it is static.
     pub managed: bool,
 }
 
@@ -120,18 +122,18 @@ pub struct ShownConnection {
     /// The connection.
     #[serde(flatten)]
     pub info: ConnectionInfo,
-    /// Where the node's receive timestamps come from.
+    /// Source of the node's receive timestamps.
     pub receive_timestamps: ReceiveTimestamps,
-    /// Whether the connection manager looks after it; otherwise it is static.
+    /// Whether the connection manager manages the connection. Otherwise it is static.
     pub managed: bool,
-    /// Its session with the peer's connection manager.
+    /// Session with the peer's connection manager, if there is one.
     pub session: Option<SessionInfo>,
 }
 
 /// A connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closed {
-    /// Its CID.
+    /// Local CID of the connection.
     pub closed: u32,
 }
 
@@ -141,31 +143,31 @@ pub struct Region {
     /// The region.
     #[serde(flatten)]
     pub info: RegionInfo,
-    /// The name peers see.
+    /// Name that peers see, if any.
     pub name: Option<String>,
 }
 
-/// A region was given back.
+/// A region was deregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deregistered {
-    /// Its R_Key.
+    /// R_Key of the region.
     pub deregistered: u32,
 }
 
-/// Bytes that were read here.
+/// Bytes that were read on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// The bytes, unless they went elsewhere.
+    /// The bytes. `None` if they were written to a file or to a region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hex: Option<Hex>,
 }
 
-/// Bytes that were written here.
+/// Bytes that were written on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -174,7 +176,7 @@ pub struct Written {
 pub struct Completed {
     /// Falcon completion code (F-11-33): 0.
     pub status: u8,
-    /// The same in words.
+    /// Text of the code.
     pub status_text: String,
     /// Bytes of user data.
     pub bytes: u64,
@@ -183,7 +185,7 @@ pub struct Completed {
 }
 
 impl Completed {
-    /// Of so many bytes, after so long.
+    /// Makes the answer for an operation of `bytes` bytes that took `seconds` seconds.
     pub fn new(bytes: u64, seconds: f64) -> Self {
         Self { status: 0, status_text: describe(0, 0), bytes, seconds }
     }
@@ -195,7 +197,7 @@ pub struct ReadCompleted {
     /// The operation.
     #[serde(flatten)]
     pub completed: Completed,
-    /// The bytes, unless they went elsewhere.
+    /// The bytes. `None` if they were written to a file or to a region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hex: Option<Hex>,
 }
@@ -206,59 +208,60 @@ pub struct AtomicCompleted {
     /// The operation.
     #[serde(flatten)]
     pub completed: Completed,
-    /// What the 8 bytes were.
+    /// The value of the 8 bytes before the operation.
     pub original: u64,
-    /// Whether a compare and swap has stored its value; none for fetch and add.
+    /// Whether a compare and swap has stored its value. `None` for fetch and add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swapped: Option<bool>,
 }
 
-/// A receive, and what arrived in it.
+/// A receive, and the message that arrived in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receive {
-    /// Its number among the connection's receives.
+    /// Number among the receives of the connection.
     pub id: u64,
-    /// What became of it.
+    /// State of the receive.
     pub state: ReceiveState,
-    /// Bytes of its buffer.
+    /// Size of the buffer, bytes.
     pub length: u64,
-    /// Bytes that arrived.
+    /// Length of the message, bytes.
     pub bytes: Option<u32>,
-    /// The sender's immediate data.
+    /// Immediate data of the sender.
     pub immediate: Option<u32>,
-    /// A WRITE with immediate data completed it: its bytes are in the region that was written.
+    /// Whether a WRITE with immediate data completed the receive. Its bytes are in the region that it wrote.
     pub by_write: Option<bool>,
-    /// The message. The node gives its first 64 bytes; `tiercel recv list --json` the whole ([`super::request::Message`]).
+    /// The message. The answer of the node has its first 64 bytes. `tiercel recv list --json` fetches the rest
+    /// ([`super::request::Message`]).
     pub hex: Option<Hex>,
-    /// Why it failed.
+    /// Why the receive failed.
     pub error: Option<String>,
     /// Falcon completion code of the failure (F-11-33).
     pub status: Option<u8>,
-    /// The peer ULP's code of the failure (D-84).
+    /// Code of the peer's ULP for the failure (D-84).
     pub ulp_code: Option<u8>,
 }
 
-/// What became of a receive.
+/// State of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum ReceiveState {
-    /// It waits for a message.
+    /// The receive waits for a message.
     Posted,
-    /// A message came.
+    /// A message arrived.
     Received,
-    /// It completed in error.
+    /// The receive completed in error.
     Failed,
 }
 
-/// A trace that has ended; its file is complete.
+/// A trace that has ended. Its file is complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traced {
-    /// Its file.
+    /// The file of the trace.
     pub file: PathBuf,
-    /// Why it ended.
+    /// Why the trace ended.
     pub ended_by: TraceEnd,
-    /// What it holds.
+    /// Content of the trace.
     #[serde(flatten)]
     pub report: TraceReport,
 }
@@ -267,35 +270,36 @@ pub struct Traced {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TraceEnd {
-    /// It has the runs, or lasted the time, that were asked for.
+    /// The trace reached its limit of runs or of time.
     Limit,
-    /// [`super::request::StopTrace`], or its client went away.
+    /// A client sent [`super::request::StopTrace`], or the client of the trace disconnected.
     Request,
 }
 
 /// A trace is about to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopping {
-    /// Its file.
+    /// The file of the trace.
     pub stopping: PathBuf,
 }
 
 /// A file was copied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Copied {
-    /// The file on this side.
+    /// The file on this node.
     pub file: PathBuf,
-    /// Its name on the peer's side.
+    /// Name of the file on the peer.
     pub name: String,
-    /// How the content crossed.
+    /// The operation that carried the content.
     pub via: Via,
-    /// Bytes.
+    /// Length of the file, bytes.
     pub bytes: u64,
     /// SHA-256, hexadecimal, the same at both ends.
     pub sha256: String,
     /// Seconds from the offer to the verdict.
     pub seconds: f64,
-    /// What copies to the same file, whose node was killed, had left on this side; it was removed.
+    /// Files that earlier copies to the same file left on this node, because their node was killed. They were
+    /// removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<PathBuf>,
 }

@@ -1,7 +1,8 @@
-//! What a client can ask of a node, and what comes back: the types that the node, its clients and `--json` share.
+//! The requests of clients and the answers of nodes. The node, its clients and `--json` share these types.
 //!
-//! A [`Call`] is a request whose answer has one type. On the socket it stands in an [`Envelope`], and its answer in
-//! [`Reply::Done`]. `schema.txt` beside this file holds the JSON of all of them; a test compares.
+//! A [`Call`] is a request whose answer has one type. On the socket, an [`Envelope`] carries the request, and
+//! [`Reply::Done`] carries the answer. The file `schema.txt` in this directory lists the JSON fields of all of
+//! them. A test compares it with the types.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,20 +14,20 @@ mod schema;
 
 pub use request::Request;
 
-/// Version of the control protocol; node and client must speak the same.
+/// Version of the control protocol. Node and client must use the same version.
 pub const VERSION: u32 = 2;
-/// Longest line either side accepts, bytes.
+/// Longest line that either side accepts, bytes.
 pub const LARGEST_LINE: usize = 2 << 20;
-/// Most data bytes inside a line; more goes through a file.
+/// Largest data inside a line, bytes. Larger data goes through a file.
 pub const INLINE_LIMIT: u64 = 256 << 10;
 
 /// A request whose answer has one type.
 pub trait Call: Into<Request> + Serialize + DeserializeOwned {
-    /// What the node answers if it could.
+    /// The answer of the node if the request succeeded.
     type Answer: Serialize + DeserializeOwned;
 }
 
-/// A request with the version its sender speaks. The answer is of the same version.
+/// A request with the protocol version of its sender. The answer has the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
@@ -40,9 +41,9 @@ pub struct Envelope {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "snake_case")]
 pub enum Reply {
-    /// More is to come.
+    /// The request makes progress. More lines follow.
     Progress(Progress),
-    /// The request is done.
+    /// The request succeeded.
     Done {
         /// The [`Call::Answer`] of the request.
         result: serde_json::Value,
@@ -51,13 +52,13 @@ pub enum Reply {
     Failed(Failure),
 }
 
-/// How far a long operation is. The first one says that it has begun.
+/// Progress of a long operation. The first progress line means that the operation has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// Bytes of a copy, or runs or milliseconds of a trace done.
+    /// What is done: bytes of a copy, or runs or milliseconds of a trace.
     pub done: u64,
-    /// All of them; none where there is no limit.
+    /// The total in the same unit. `None` if there is no limit.
     pub total: Option<u64>,
 }
 
@@ -66,13 +67,13 @@ pub struct Progress {
 #[serde(deny_unknown_fields)]
 #[error("{text}")]
 pub struct Failure {
-    /// For programs; decides the exit code of `tiercel`.
+    /// Kind of the failure, for programs. It determines the exit code of `tiercel`.
     pub kind: FailureKind,
-    /// What happened and what to do.
+    /// Text: what is wrong and what to do.
     pub text: String,
-    /// Falcon completion code, when an operation completed in error (F-11-33).
+    /// Falcon completion code, if an operation completed in error (F-11-33).
     pub status: Option<u8>,
-    /// The peer ULP's code (D-84).
+    /// Code of the peer's ULP (D-84).
     pub ulp_code: Option<u8>,
 }
 
@@ -80,31 +81,31 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The request makes no sense: an unknown CID or key, bounds, a name.
+    /// The request is invalid: for example an unknown CID or key, a value out of range, or a wrong name.
     Invalid,
     /// An operation completed in error.
     Operation,
-    /// No connection could be made.
+    /// A connection could not be opened, or it ended.
     Connect,
     /// A file could not be read, written or verified.
     File,
-    /// The node could not do it.
+    /// The node failed.
     Node,
 }
 
 impl Failure {
-    /// A failure without completion codes.
+    /// Makes a failure without completion codes.
     pub fn new(kind: FailureKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into(), status: None, ulp_code: None }
     }
 
-    /// A request that makes no sense.
+    /// Makes a failure for an invalid request.
     pub fn invalid(text: impl Into<String>) -> Self {
         Self::new(FailureKind::Invalid, text)
     }
 }
 
-/// Bytes, in JSON as hexadecimal digits: two for each byte, nothing between.
+/// Bytes. In JSON they are hexadecimal digits: two per byte, without separators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Hex(#[serde(with = "hex::serde")] pub Vec<u8>);

@@ -1,11 +1,11 @@
-//! Requests. Numbers are decimal; addresses are offsets within a region (D-84).
+//! The requests. Numbers are decimal. Addresses are offsets within a region (D-84).
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
-use transport_common::queues::access;
+use transport_common::queues::AccessFlags;
 
 use super::{Call, Hex, answer};
 use crate::congestion::CongestionChange;
@@ -62,120 +62,120 @@ requests! {
     Copy => answer::Copied,
 }
 
-/// What the node is and how it fares.
+/// Returns the configuration and the state of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Status {}
 
-/// Bring the node down.
+/// Brings the node down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Down {}
 
-/// Every counter.
+/// Returns all counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stats {}
 
-/// All connections.
+/// Lists all connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connections {}
 
-/// One connection in full.
+/// Shows one connection in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connection {
-    /// Its local CID.
+    /// Local CID of the connection.
     pub cid: u32,
 }
 
-/// Connect to another node's connection manager.
+/// Connects to the connection manager of another node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connect {
     /// The peer's address.
     pub address: IpAddr,
-    /// Its control port.
+    /// TCP port of the peer's connection manager.
     pub port: u16,
     /// Whether the connection is ordered.
     pub ordered: bool,
-    /// How its congestion control differs from the node's.
+    /// The differences from the congestion control of the node.
     pub congestion: CongestionChange,
 }
 
-/// Change a connection's congestion control while traffic flows.
+/// Changes the congestion control of a connection while traffic flows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetCongestion {
-    /// Its local CID.
+    /// Local CID of the connection.
     pub cid: u32,
-    /// What is to be different.
+    /// The settings to change.
     pub congestion: CongestionChange,
 }
 
-/// Set a static connection back to its beginning.
+/// Resets a static connection to its initial state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reset {
-    /// Its local CID.
+    /// Local CID of the connection.
     pub cid: u32,
 }
 
-/// Close a connection.
+/// Closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Close {
-    /// Its local CID.
+    /// Local CID of the connection.
     pub cid: u32,
 }
 
-/// All regions.
+/// Lists all regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Regions {}
 
-/// Register a region.
+/// Registers a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegisterRegion {
-    /// Bytes.
+    /// Length of the region, bytes.
     pub length: u64,
-    /// What peers may do with it.
+    /// Rights of the peers.
     pub access: Vec<Right>,
-    /// A name peers see.
+    /// A name that peers see, up to 64 bytes.
     pub name: Option<String>,
-    /// Its R_Key; the next free one, from 1, unless given (D-84).
+    /// R_Key of the region. If absent, the node takes the next free one, from 1 (D-84).
     pub rkey: Option<u32>,
 }
 
-/// Give a region back.
+/// Deregisters a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeregisterRegion {
-    /// Its R_Key.
+    /// R_Key of the region.
     pub rkey: u32,
 }
 
-/// Read a region of this node.
+/// Reads a region of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRegion {
-    /// Its R_Key.
+    /// R_Key of the region.
     pub rkey: u32,
     /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes; to the end unless given.
+    /// Number of bytes. If absent, the node reads to the end of the region.
     pub length: Option<u64>,
-    /// Where the bytes go.
+    /// Destination of the bytes.
     pub to: Place,
 }
 
-/// Write a region of this node.
+/// Writes a region of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteRegion {
-    /// Its R_Key.
+    /// R_Key of the region.
     pub rkey: u32,
     /// Offset of the first byte.
     pub offset: u64,
@@ -183,11 +183,11 @@ pub struct WriteRegion {
     pub data: Data,
 }
 
-/// RDMA WRITE.
+/// Performs an RDMA WRITE.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Write {
-    /// Connection.
+    /// Local CID of the connection.
     pub cid: u32,
     /// The peer's R_Key.
     pub rkey: u32,
@@ -195,31 +195,31 @@ pub struct Write {
     pub address: u64,
     /// The bytes.
     pub data: Data,
-    /// Immediate data: consumes a receive of the peer.
+    /// Immediate data. It consumes a receive of the peer.
     pub immediate: Option<u32>,
 }
 
-/// RDMA READ.
+/// Performs an RDMA READ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Read {
-    /// Connection.
+    /// Local CID of the connection.
     pub cid: u32,
     /// The peer's R_Key.
     pub rkey: u32,
     /// Address in the peer's region.
     pub address: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u64,
-    /// Where the bytes go.
+    /// Destination of the bytes.
     pub to: Place,
 }
 
-/// SEND.
+/// Performs a SEND.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
-    /// Connection.
+    /// Local CID of the connection.
     pub cid: u32,
     /// The message.
     pub data: Data,
@@ -227,92 +227,92 @@ pub struct Send {
     pub immediate: Option<u32>,
 }
 
-/// Post receives; they are collected in the background.
+/// Posts receives. The node collects their completions in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostReceive {
-    /// Connection.
+    /// Local CID of the connection.
     pub cid: u32,
-    /// Bytes of each buffer.
+    /// Size of each buffer, bytes.
     pub length: u64,
-    /// How many.
+    /// Number of receives.
     pub count: u32,
-    /// Answer only once all of them have completed.
+    /// Whether the answer waits until all of them have completed.
     pub wait: bool,
 }
 
-/// Receives that were posted, and what arrived in them.
+/// Lists posted receives, and the messages that arrived in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receives {
-    /// Connection.
+    /// Local CID of the connection.
     pub cid: u32,
 }
 
-/// A part of a message that was received, in the answer; at most [`INLINE_LIMIT`](super::INLINE_LIMIT) bytes.
+/// Returns a part of a received message, at most [`INLINE_LIMIT`](super::INLINE_LIMIT) bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// Connection.
+    /// Local CID of the connection.
     pub cid: u32,
     /// The receive, by its [`answer::Receive::id`].
     pub id: u64,
     /// Offset of the first byte in the message.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u64,
 }
 
-/// An atomic operation on 8 bytes of the peer.
+/// Performs an atomic operation on 8 bytes of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Atomic {
-    /// Connection.
+    /// Local CID of the connection.
     pub cid: u32,
     /// The peer's R_Key.
     pub rkey: u32,
     /// Address in the peer's region, a multiple of 8.
     pub address: u64,
-    /// Which.
+    /// The operation.
     pub operation: AtomicOperation,
 }
 
-/// Take a trace of the datapath, until a limit is reached, [`StopTrace`] comes or the client goes away.
+/// Records a trace of the datapath. It ends at a limit, by [`StopTrace`], or if the client disconnects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// The file to write, absolute and new.
+    /// The file to write, by absolute path. It must not exist yet.
     pub file: PathBuf,
-    /// Runs of the datapath.
+    /// Limit: runs of the datapath.
     pub runs: Option<u64>,
-    /// Milliseconds.
+    /// Limit: milliseconds.
     pub duration_ms: Option<u64>,
 }
 
-/// End the trace that is being taken. Whoever asked for it gets the answer when its file is complete.
+/// Ends the trace that is being recorded. The client of the trace gets its answer when the file is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopTrace {}
 
-/// Copy a file to or from the peer.
+/// Copies a file to or from the peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copy {
-    /// Connection.
+    /// Local CID of the connection.
     pub cid: u32,
-    /// Which way.
+    /// Direction of the copy.
     pub direction: CopyDirection,
-    /// The file on this side, absolute.
+    /// The file on this node, by absolute path.
     pub file: PathBuf,
-    /// Its name on the peer's side.
+    /// Name of the file on the peer.
     pub name: String,
-    /// How the content crosses.
+    /// The operation that carries the content.
     pub via: Via,
     /// Whether an existing file may be replaced.
     pub overwrite: bool,
 }
 
-/// A right a region grants to peers. In text, as on the command line, the prefix `remote_` is left out.
+/// A right that a region grants to peers. On the command line and in text, the prefix `remote_` is left out.
 #[derive(
     Clone,
     Copy,
@@ -342,22 +342,23 @@ pub enum Right {
 }
 
 impl Right {
-    /// Its bit of [`transport_common::queues::access`].
-    pub fn bit(self) -> u32 {
+    /// Returns its flag in the region table.
+    pub fn flag(self) -> AccessFlags {
         match self {
-            Self::RemoteRead => access::REMOTE_READ,
-            Self::RemoteWrite => access::REMOTE_WRITE,
-            Self::RemoteAtomic => access::REMOTE_ATOMIC,
+            Self::RemoteRead => AccessFlags::REMOTE_READ,
+            Self::RemoteWrite => AccessFlags::REMOTE_WRITE,
+            Self::RemoteAtomic => AccessFlags::REMOTE_ATOMIC,
         }
     }
 
-    /// The rights whose bits are set.
+    /// Returns the rights whose bits are set.
     pub fn of(bits: u32) -> Vec<Self> {
-        Self::VARIANTS.iter().copied().filter(|right| bits & right.bit() != 0).collect()
+        let flags = AccessFlags::from_bits_retain(bits);
+        Self::VARIANTS.iter().copied().filter(|right| flags.contains(right.flag())).collect()
     }
 }
 
-/// Bytes that come along, or where to find them.
+/// Source of bytes: the bytes themselves, a file or a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Data {
@@ -367,16 +368,16 @@ pub enum Data {
     File(PathBuf),
     /// Part of a region of this node.
     Region {
-        /// Its R_Key.
+        /// R_Key of the region.
         rkey: u32,
         /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         length: u64,
     },
 }
 
-/// Where bytes go.
+/// Destination of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Place {
@@ -386,7 +387,7 @@ pub enum Place {
     File(PathBuf),
     /// Into a region of this node.
     Region {
-        /// Its R_Key.
+        /// R_Key of the region.
         rkey: u32,
         /// Offset of the first byte.
         offset: u64,
@@ -399,19 +400,19 @@ pub enum Place {
 pub enum AtomicOperation {
     /// Adds, modulo 2^64.
     FetchAdd {
-        /// What to add.
+        /// The number to add.
         add: u64,
     },
     /// Stores `swap` if the value is `compare`.
     CompareSwap {
-        /// What to compare with.
+        /// The expected value.
         compare: u64,
-        /// What to store.
+        /// The value to store.
         swap: u64,
     },
 }
 
-/// Which way a file is copied.
+/// Direction in which a file is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyDirection {

@@ -1,7 +1,8 @@
-//! The JSON of every request and answer, held fast: programs read it by name.
+//! A test that keeps the JSON of every request and answer stable, because programs read its fields by name.
 //!
-//! An example of each type is written as JSON, read again, and its names and kinds are compared with `schema.txt`. A field
-//! that is added, renamed or dropped shows there. `TIERCEL_WRITE_SCHEMA=1 cargo test schema` writes the file anew.
+//! The test writes an example of each type as JSON and reads it again. It compares the names and kinds of the
+//! fields with `schema.txt`. So it finds fields that were added, renamed or removed. `TIERCEL_WRITE_SCHEMA=1 cargo
+//! test schema` writes the file again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -21,15 +22,15 @@ use crate::rate_update::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpd
 use crate::statistics::ConnectionStatistics;
 use crate::{
     Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
-    DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, Pools, QueueInfo,
-    ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets, TimestampSource, TraceReport,
-    TransmitWindowInfo,
+    DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, PathInfo, Pools,
+    QueueInfo, ReceiveTimestamps, ReceiveWindowInfo, RegionInfo, StampedPackets, TimestampSource,
+    TraceReport, Transmit, TransmitWindowInfo,
 };
 
 const SCHEMA: &str = include_str!("schema.txt");
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/control/protocol/schema.txt");
 
-/// Names and kinds, one a line.
+/// Names and kinds of the fields, one per line.
 #[derive(Default)]
 struct Schema(String);
 
@@ -137,6 +138,7 @@ fn status() -> answer::NodeStatus {
         uptime_s: 2,
         device: device(),
         attach: AttachMode::Native,
+        transmit: Transmit::Stack,
         engine: engine(),
         connection_manager: answer::ManagerInfo {
             address: "10.7.0.1:4792".parse().expect("an address"),
@@ -168,6 +170,7 @@ fn stats() -> answer::Stats {
     };
     let node = NodeStats {
         attach: AttachMode::Generic,
+        transmit: Transmit::XdpRedirect,
         engine: EngineStatus { state: EngineState::Failed(text("reason")), ..engine() },
         rate_update: rate_update(),
         delays: DelayHistograms {
@@ -210,6 +213,7 @@ fn connection() -> ConnectionInfo {
         rto_ns: 1,
         rtt_ns: 2,
         min_rtt_ns: 3,
+        path: PathInfo { floor_ns: 5, variation_ns: 6, longest_rtt_ns: 7, delay_target_ns: 8 },
         inter_packet_gap_ns: 4,
         congestion: CongestionInfo {
             algorithm: text("swift"),
@@ -394,15 +398,15 @@ fn the_schema_is_what_programs_rely_on() {
         (before.difference(&now).collect(), now.difference(&before).collect());
     assert!(
         lost.is_empty() && new.is_empty(),
-        "the JSON has changed: lost {lost:#?}, new {new:#?}. If that is meant, raise VERSION where something was lost and \
-         write schema.txt anew (TIERCEL_WRITE_SCHEMA=1)"
+        "the JSON has changed: lost {lost:#?}, new {new:#?}. If this is intended, raise VERSION if a field was lost, and \
+         write schema.txt again (TIERCEL_WRITE_SCHEMA=1)"
     );
 }
 
-/// Every request stands in the schema: the list of them and the examples are two lists.
+/// Checks that every request is in the schema. The list of requests and the list of examples are separate.
 #[test]
 fn every_request_is_in_the_schema() {
-    // An unknown tag is answered with all that there are.
+    // The error for an unknown tag lists all known tags.
     let error = serde_json::from_str::<Request>(r#"{"request":"?"}"#).expect_err("unknown").to_string();
     let names: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
     assert!(names.len() > 20, "{error}");

@@ -1,4 +1,4 @@
-//! Bytes on their way between clients, files and registered memory.
+//! Moves bytes between clients, files and registered memory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use super::super::protocol::{Failure, FailureKind, Hex, INLINE_LIMIT};
 use super::{NodeService, absolute};
 use crate::MemoryRegion;
 
-/// Files are copied in pieces of so many bytes.
+/// Size of the pieces in which files are copied, bytes.
 const PIECE: usize = 1 << 20;
 
 /// Bytes in registered memory.
@@ -21,12 +21,12 @@ pub(super) struct Loaded {
 }
 
 impl NodeService {
-    /// Brings data into registered memory.
+    /// Copies data into registered memory, unless it already is in a region.
     pub(super) fn load(&self, data: &Data) -> Result<Loaded, Failure> {
         match data {
             Data::Hex(Hex(bytes)) => {
                 if bytes.len() as u64 > INLINE_LIMIT {
-                    let text = format!("data of more than {INLINE_LIMIT} bytes goes through a file");
+                    let text = format!("the data has more than {INLINE_LIMIT} bytes: send it as a file");
                     return Err(Failure::invalid(text));
                 }
                 let region = self.staging(bytes.len() as u64)?;
@@ -45,7 +45,7 @@ impl NodeService {
     fn load_file(&self, path: &Path) -> Result<Loaded, Failure> {
         let failed =
             |error| Failure::new(FailureKind::File, format!("cannot read {}: {error}", path.display()));
-        // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
+        // The check comes before the open: opening a pipe would wait for a writer.
         let metadata = fs::metadata(path).map_err(failed)?;
         if !metadata.is_file() {
             return Err(Failure::new(FailureKind::File, format!("{} is not a file", path.display())));
@@ -64,13 +64,15 @@ impl NodeService {
         Ok(Loaded { region, offset: 0, length })
     }
 
-    /// Memory for the bytes of one operation, which no peer can name; it has at least one byte.
+    /// Allocates memory for the bytes of one operation, at least one byte. Peers cannot access it.
     pub(super) fn staging(&self, length: u64) -> Result<MemoryRegion, Failure> {
-        let length = usize::try_from(length.max(1)).map_err(|_| Failure::invalid("too many bytes"))?;
+        let length =
+            usize::try_from(length.max(1)).map_err(|_| Failure::invalid("too many bytes: use less"))?;
         Ok(self.node().allocate(length)?)
     }
 
-    /// Where an operation that brings `length` bytes may put them: the region the client named, or staging.
+    /// Returns the memory into which an operation writes `length` bytes: the region that the client named, or
+    /// staging memory.
     pub(super) fn target(&self, length: u64, to: &Place) -> Result<Loaded, Failure> {
         match to {
             Place::Region { rkey, offset } => {
@@ -81,9 +83,9 @@ impl NodeService {
             Place::Reply if length > INLINE_LIMIT => Err(too_long_for_reply(length)),
             Place::Reply => Ok(Loaded { region: self.staging(length)?, offset: 0, length }),
             Place::File(path) => {
-                // Known before any byte crosses the network.
+                // The check comes before any byte crosses the network.
                 if absolute(path)?.exists() {
-                    let text = format!("{} exists: name a new file", path.display());
+                    let text = format!("{} already exists: name a new file", path.display());
                     return Err(Failure::new(FailureKind::File, text));
                 }
                 Ok(Loaded { region: self.staging(length)?, offset: 0, length })
@@ -91,7 +93,7 @@ impl NodeService {
         }
     }
 
-    /// Gives bytes of a region to the client.
+    /// Copies bytes of a region to the destination that the client named.
     pub(super) fn deliver(
         &self,
         region: &MemoryRegion,
@@ -136,6 +138,6 @@ fn store(region: &MemoryRegion, offset: u64, length: u64, path: &Path) -> Result
 
 fn too_long_for_reply(length: u64) -> Failure {
     Failure::invalid(format!(
-        "{length} bytes do not fit a reply ({INLINE_LIMIT} at most): write them to a file with --out"
+        "{length} bytes do not fit into a reply (at most {INLINE_LIMIT}): write them to a file with --out"
     ))
 }

@@ -1,4 +1,4 @@
-//! A connection of the node as file transfers use it.
+//! The interface to a connection of the node that file transfers use.
 
 use transport_common::ids::RKey;
 
@@ -8,7 +8,7 @@ use super::transfer::{Arrival, Buffer, ReceivePermit, Span, Verbs};
 use crate::connection_manager::FileMessage;
 use crate::{Access, Connection, MemoryRegion};
 
-/// Largest SEND on an ordered connection, bytes; it is segmented.
+/// Largest SEND on an ordered connection, bytes. It is cut into segments.
 const LARGEST_MESSAGE: u32 = 1 << 20;
 
 /// A connection and the node it belongs to.
@@ -29,7 +29,7 @@ impl Verbs for Link {
     fn register(&self, length: usize, peer_reads: bool, peer_writes: bool) -> Result<MemoryRegion, Failure> {
         let access = Access { remote_read: peer_reads, remote_write: peer_writes, remote_atomic: false };
         let node = self.service.node();
-        // The keys that applications agree on by other means stay theirs.
+        // Memory for transfers gets no key that an application may expect for its own region (D-84).
         Ok(if access == Access::LOCAL {
             node.allocate(length)?
         } else {
@@ -68,7 +68,8 @@ impl Verbs for Link {
     }
 
     fn park(&self, buffer: MemoryRegion, permit: ReceivePermit) {
-        // The library holds the memory of posted receives; what is left is that nobody else collects them.
+        // The library keeps the memory of posted receives. Keeping the permit prevents that anyone else collects
+        // them.
         drop(buffer);
         permit.forget();
     }

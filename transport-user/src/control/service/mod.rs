@@ -1,4 +1,5 @@
-//! A running node: answers the control socket, keeps what local programs registered, and serves file transfers.
+//! The service of a running node: answers the control socket, keeps the regions and receives of local programs,
+//! and serves file transfers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use transport_common::ids::Cid;
 use super::protocol::answer::{self, ListedConnection, ManagerInfo, NodeStatus, ShownConnection};
 use super::protocol::{Call, Failure, FailureKind, Request, VERSION, request};
 use super::server::{Handler, ProgressSender};
-use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters};
+use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
     StartError, shortened,
@@ -36,23 +37,24 @@ pub use served::{ServeError, ServedNode};
 use trace::Traces;
 use transfer::{Sink, Source, Transfers};
 
-/// How long `close` waits for the datapath to end a connection, and `cc` for it to take other settings.
+/// Longest time that `close` and `reset` wait for the datapath to end a connection, and `cc` for it to take new
+/// settings.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// What a node's service is started with.
+/// Options with which the service of a node is started.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
     /// Name of the node.
     pub name: String,
-    /// The connection manager.
+    /// Options of the connection manager.
     pub manager: ManagerOptions,
-    /// Where peers may store and fetch files, if anywhere.
+    /// Directory in which peers may store and fetch files, if any.
     pub receive_directory: Option<PathBuf>,
-    /// Parameters of congestion control by name.
+    /// Profiles: parameters of congestion control by name.
     pub profiles: BTreeMap<String, CongestionParameters>,
 }
 
-/// The service of a node; clones are the same one.
+/// The service of a node. Clones refer to the same service.
 #[derive(Clone)]
 pub struct NodeService {
     inner: Arc<Inner>,
@@ -69,7 +71,7 @@ struct Inner {
     traces: Traces,
     receive_directory: Option<PathBuf>,
     profiles: BTreeMap<String, CongestionParameters>,
-    /// Of connections that say nothing else.
+    /// Default of connections.
     congestion: CongestionControl,
     down: Notify,
 }
@@ -86,7 +88,7 @@ impl NodeService {
         Ok(Self::start_at(place, node, options))
     }
 
-    /// As [`Self::start`], where a place was taken before.
+    /// Starts like [`Self::start`], with a listening socket that is already bound.
     fn start_at(place: ListeningPlace, node: Node, options: ServiceOptions) -> Self {
         let host = NodeHost::new(node);
         let congestion = options.manager.tuning.congestion;
@@ -109,18 +111,18 @@ impl NodeService {
         Self { inner }
     }
 
-    /// Comes back when a client asked the node to go down.
+    /// Returns when a client asks the node to go down.
     pub async fn down_requested(&self) {
         self.inner.down.notified().await;
     }
 
-    /// Takes leave of all peers and brings the node down.
+    /// Ends the sessions with all peers and brings the node down.
     pub async fn shut_down(&self) {
         self.inner.manager.shut_down().await;
         self.node().down();
     }
 
-    /// The connection manager.
+    /// Returns the connection manager.
     pub fn manager(&self) -> &ConnectionManager<NodeHost> {
         &self.inner.manager
     }
@@ -145,6 +147,7 @@ impl NodeService {
             uptime_s: self.inner.started.elapsed().as_secs(),
             device: self.node().device().clone(),
             attach: stats.attach,
+            transmit: stats.transmit,
             engine: stats.engine,
             connection_manager: ManagerInfo {
                 address: manager.address(),
@@ -154,7 +157,7 @@ impl NodeService {
             receive_directory: self.inner.receive_directory.clone(),
             trace: self.inner.traces.status(),
             algorithms: self.node().algorithms().names().into_iter().map(str::to_owned).collect(),
-            profiles: self.inner.profiles.keys().cloned().collect(),
+            profiles: self.profiles(),
             pools: stats.pools,
             rate_update: stats.rate_update,
             events: manager.events(),
@@ -183,6 +186,11 @@ impl NodeService {
         })
     }
 
+    /// The names of all profiles: those that every node has, and those of the node file.
+    fn profiles(&self) -> Vec<String> {
+        PROFILES.into_iter().map(str::to_owned).chain(self.inner.profiles.keys().cloned()).collect()
+    }
+
     /// `base` with a change by names.
     fn changed(
         &self,
@@ -191,17 +199,17 @@ impl NodeService {
     ) -> Result<CongestionControl, Failure> {
         let profiles = &self.inner.profiles;
         let profile = |name: &str| {
-            profiles.get(name).copied().ok_or_else(|| {
-                let known: Vec<_> = profiles.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                format!("no profile \"{name}\" in the node file ([profile.{name}]); there is: {known}")
+            let own = profiles.get(name).copied();
+            own.or_else(|| CongestionParameters::built_in(name)).ok_or_else(|| {
+                let known = self.profiles().join(", ");
+                format!("there is no profile \"{name}\": choose from {known}, or add [profile.{name}] to the node file")
             })
         };
         change.apply(base, profile, &self.node().algorithms()).map_err(Failure::invalid)
     }
 
     async fn connect(&self, what: &request::Connect) -> Result<ShownConnection, Failure> {
-        // What cannot be is refused before there is a connection.
+        // Wrong settings are refused before the connection is opened.
         let congestion = self.changed(&self.inner.congestion, &what.congestion)?;
         let cid = self.inner.manager.connect(what.address, what.port, what.ordered).await?;
         if !what.congestion.is_empty() {
@@ -218,7 +226,7 @@ impl NodeService {
             let set = tokio::time::timeout(CLOSING, connection.set_congestion(congestion)).await;
             set.map_err(|_| {
                 let text = format!(
-                    "connection {cid} does not take its congestion control; is the engine running? (`tiercel status`)"
+                    "connection {cid} did not take its new congestion control: check with `tiercel status` that the engine runs"
                 );
                 Failure::new(FailureKind::Node, text)
             })??;
@@ -230,13 +238,14 @@ impl NodeService {
         self.connection(cid)?;
         if self.inner.manager.peer(Cid(cid)).is_some() {
             return Err(Failure::invalid(format!(
-                "connection {cid} was made by the connection manager, which notices by itself that a peer was started anew: \
-                 close it with `tiercel conn close {cid}`, then connect again"
+                "only a static connection can be reset, and connection {cid} belongs to the connection manager: close it with \
+                 `tiercel conn close {cid}`, then connect again"
             )));
         }
         let reset = tokio::time::timeout(CLOSING, self.node().reset(Cid(cid))).await;
         reset.map_err(|_| {
-            let text = format!("connection {cid} does not end; is the engine running? (`tiercel status`)");
+            let text =
+                format!("connection {cid} does not end: check with `tiercel status` that the engine runs");
             Failure::new(FailureKind::Node, text)
         })??;
         self.show(cid)
@@ -248,7 +257,8 @@ impl NodeService {
             connection.close();
         }
         if tokio::time::timeout(CLOSING, connection.closed()).await.is_err() {
-            let text = format!("connection {cid} does not end; is the engine running? (`tiercel status`)");
+            let text =
+                format!("connection {cid} does not end: check with `tiercel status` that the engine runs");
             return Err(Failure::new(FailureKind::Node, text));
         }
         Ok(answer::Closed { closed: cid })
@@ -259,7 +269,7 @@ impl NodeService {
         answer::WentDown { down: self.inner.name.clone() }
     }
 
-    /// A peer offers or asks for a file.
+    /// Serves a peer that offers a file or asks for a file.
     async fn serve_file(self, cid: Cid, step: FileMessage) {
         let transfer = step.transfer();
         let outcome = self.try_serve_file(cid, step).await;
@@ -267,7 +277,8 @@ impl NodeService {
             Ok(report) => info!("connection {}: {} bytes, {}", cid.0, report.bytes, report.file.display()),
             Err(failure) => {
                 warn!("connection {}: file transfer failed: {failure}", cid.0);
-                // Source and sink have said so themselves; to a transfer that has ended it means nothing.
+                // A source or a sink has already sent an Abort. The peer ignores one for a transfer that has
+                // ended.
                 let text = shortened(&failure.text);
                 self.inner.manager.send_file_step(cid, FileMessage::Abort { transfer, text }).await;
             }
@@ -278,7 +289,7 @@ impl NodeService {
         let Some(directory) = &self.inner.receive_directory else {
             return Err(Failure::new(
                 FailureKind::File,
-                "the node keeps no files: start it with --receive-dir",
+                "the node has no directory for files of peers: start it with --receive-dir",
             ));
         };
         let link = Arc::new(Link::new(self.clone(), self.connection(cid.0)?));
@@ -298,7 +309,7 @@ impl NodeService {
                 let what = Source { file: directory.join(&name), name, via, overwrite: false };
                 transfer::source(&link, &mut steps, what, &progress).await
             }
-            _ => Err(Failure::new(FailureKind::File, "no such transfer")),
+            _ => Err(Failure::new(FailureKind::File, "there is no such transfer: copy again")),
         }
     }
 }
@@ -334,18 +345,18 @@ impl Handler for NodeService {
     }
 }
 
-/// The answer to a call as it goes over the socket; the compiler sees to it that it is of the call's type.
+/// Returns the answer to a call as JSON. The signature makes sure that the answer has the type of the call.
 fn result<C: Call>(_: &C, outcome: Result<C::Answer, Failure>) -> Result<Value, Failure> {
     serde_json::to_value(outcome?).map_err(|error| Failure::new(FailureKind::Node, error.to_string()))
 }
 
-/// Serves what the connection manager reports, until the service is gone.
+/// Handles the notices of the connection manager, until the service is dropped.
 async fn take_notices(service: Weak<Inner>, mut notices: mpsc::Receiver<Notice>) {
     while let Some(notice) = notices.recv().await {
         let Some(inner) = service.upgrade() else { return };
         match notice {
             Notice::File(cid, step) => {
-                // Anything else is a late step of a transfer that has ended.
+                // All other messages are late steps of transfers that have ended.
                 if let Some(step @ (FileMessage::Offer { .. } | FileMessage::Fetch { .. })) =
                     inner.transfers.deliver(cid, step)
                 {
@@ -360,7 +371,7 @@ async fn take_notices(service: Weak<Inner>, mut notices: mpsc::Receiver<Notice>)
     }
 }
 
-/// Files are named by absolute path: the node's working directory is none of the client's business.
+/// Checks that a path is absolute. The client does not know the working directory of the node.
 fn absolute(path: &Path) -> Result<&Path, Failure> {
     if path.is_absolute() {
         return Ok(path);

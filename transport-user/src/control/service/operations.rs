@@ -1,4 +1,4 @@
-//! One operation for a client, from the request to its completion.
+//! Operations for clients, from the request to the completion.
 
 use std::time::Instant;
 
@@ -12,13 +12,13 @@ use super::link::Link;
 use super::transfer::{self, Source};
 use super::{Arc, NodeService, absolute};
 
-/// The result of an operation that completed without error.
+/// Makes the answer for an operation that completed without error.
 fn completed(bytes: u64, started: Instant) -> Completed {
     Completed::new(bytes, started.elapsed().as_secs_f64())
 }
 
 impl NodeService {
-    /// RDMA WRITE.
+    /// Performs an RDMA WRITE.
     pub(super) async fn write(&self, what: &request::Write) -> Result<Completed, Failure> {
         let connection = self.connection(what.cid)?;
         let from = self.load(&what.data)?;
@@ -41,7 +41,7 @@ impl NodeService {
         Ok(completed(from.length, started))
     }
 
-    /// RDMA READ.
+    /// Performs an RDMA READ.
     pub(super) async fn read(&self, what: &request::Read) -> Result<ReadCompleted, Failure> {
         let request::Read { cid, rkey, address, length, to } = what;
         let connection = self.connection(*cid)?;
@@ -50,7 +50,7 @@ impl NodeService {
         connection.read(&target.region, target.offset, RKey(*rkey), *address, *length).await?;
         let completed = completed(*length, started);
         let hex = match to {
-            // The READ itself has put the bytes there.
+            // The READ wrote directly into this region.
             Place::Region { .. } => None,
             _ => self.deliver(&target.region, target.offset, *length, to)?.hex,
         };

@@ -1,4 +1,4 @@
-//! Receives that local programs posted, and what arrived in them.
+//! The receives that local programs posted, and the messages that arrived in them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use super::super::protocol::{Failure, Hex, INLINE_LIMIT};
 use super::NodeService;
 use crate::{Connection, MemoryRegion, OperationError, Received};
 
-/// Receives remembered for one connection; the oldest completed ones are forgotten.
+/// Number of receives that are kept per connection. Beyond it, the oldest completed receives are dropped.
 const REMEMBERED: usize = 1024;
-/// Bytes of a message that a listing has.
+/// Bytes of a message that a listing shows.
 const PREVIEW: u64 = 64;
 
 /// The receives of all connections.
@@ -24,7 +24,7 @@ pub(super) struct Receives(Mutex<HashMap<Cid, Arc<Book>>>);
 
 /// The receives of one connection.
 struct Book {
-    /// One permit: who posts and collects receives, the book's collector or a file transfer.
+    /// A single permit to post and collect receives. Either the collector of this book or a file transfer has it.
     user: Arc<Semaphore>,
     state: Mutex<State>,
     changed: Notify,
@@ -45,14 +45,14 @@ struct Entry {
 }
 
 impl Receives {
-    /// Takes the receive side of a connection for a file transfer.
+    /// Takes the permit for the receives of a connection, for a file transfer.
     pub(super) fn take(&self, connection: &Connection) -> Result<OwnedSemaphorePermit, Failure> {
         let cid = connection.cid();
         let taken = Arc::clone(&self.book(cid).user).try_acquire_owned();
         taken.map_err(|_| in_use(cid, connection.is_ordered()))
     }
 
-    /// Forgets a connection that has ended.
+    /// Removes the receives of a connection that has ended.
     pub(super) fn connection_ended(&self, cid: Cid) {
         lock(&self.0).remove(&cid);
     }
@@ -65,14 +65,14 @@ impl Receives {
 }
 
 fn in_use(cid: Cid, ordered: bool) -> Failure {
-    // What is left over of a failed transfer holds up everything behind it, where requests keep their order.
+    // On an ordered connection, requests left over from a failed transfer block all later requests.
     let remedy = match ordered {
-        true => "close the connection to clear them, and connect anew",
-        false => "close the connection to clear them and connect anew, or copy with --via write",
+        true => "close the connection to clear them, and connect again",
+        false => "close the connection to clear them and connect again, or copy with --via write",
     };
     Failure::invalid(format!(
         "the receives of connection {0} are in use: by `tiercel recv post` (see `tiercel recv list {0}`), by a file \
-         transfer, or left over from one that failed; {remedy}",
+         transfer, or left over from a transfer that failed; {remedy}",
         cid.0
     ))
 }
@@ -85,7 +85,8 @@ impl NodeService {
         if length == 0 || u32::try_from(length).is_err() || count == 0 || count as usize > RECEIVE_QUEUE_DEPTH
         {
             return Err(Failure::invalid(format!(
-                "receives have 1 byte to 4 GiB, and 1 to {RECEIVE_QUEUE_DEPTH} of them can be posted"
+                "the length or the count of the receives is out of range: use 1 byte to 4 GiB, and 1 to \
+                 {RECEIVE_QUEUE_DEPTH} receives"
             )));
         }
         let region = self.staging(length * u64::from(count))?;
@@ -107,15 +108,17 @@ impl NodeService {
         let request::Message { cid, id, offset, length } = what;
         self.connection(cid)?;
         if length > INLINE_LIMIT {
-            return Err(Failure::invalid(format!("a part of a message has at most {INLINE_LIMIT} bytes")));
+            return Err(Failure::invalid(format!(
+                "{length} bytes are too many: read at most {INLINE_LIMIT}"
+            )));
         }
         let book = self.inner.receives.book(Cid(cid));
         let state = lock(&book.state);
-        let unknown = || Failure::invalid(format!("no message came in receive {id} of connection {cid}"));
+        let unknown = || Failure::invalid(format!("receive {id} of connection {cid} has no message"));
         let entry = state.entries.get(&id).ok_or_else(unknown)?;
         let message = entry.message().ok_or_else(unknown)?;
         if offset.checked_add(length).is_none_or(|end| end > message) {
-            return Err(Failure::invalid(format!("the message of receive {id} has {message} bytes")));
+            return Err(Failure::invalid(format!("the message of receive {id} has only {message} bytes")));
         }
         let mut bytes = vec![0; length as usize];
         entry.region.read(entry.offset + offset, &mut bytes)?;
@@ -124,7 +127,8 @@ impl NodeService {
 }
 
 impl Book {
-    /// Posts `count` receives in a row of the region, and sees to it that somebody collects them.
+    /// Posts `count` receives, whose buffers follow one another in the region. Starts a task that collects them,
+    /// unless one already runs.
     fn post(
         self: &Arc<Self>,
         connection: &Connection,
@@ -158,11 +162,11 @@ impl Book {
             state.collecting = true;
             tokio::spawn(Arc::clone(self).collect(connection.clone(), permit));
         }
-        // Those that are posted stay so: nobody can take them back.
+        // If only some could be posted, their IDs are returned: a posted receive cannot be taken back.
         if ids.is_empty() { outcome.map(|()| ids).map_err(Failure::from) } else { Ok(ids) }
     }
 
-    /// Collects receives until none is posted.
+    /// Collects completed receives until no more are posted.
     async fn collect(self: Arc<Self>, connection: Connection, permit: OwnedSemaphorePermit) {
         loop {
             let received = connection.receive().await;
@@ -185,7 +189,7 @@ impl Book {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            changed.as_mut().enable(); // from here on no change is missed
+            changed.as_mut().enable(); // from here on, no change is missed
             let open = |id| lock(&self.state).entries.get(id).is_some_and(|entry| entry.outcome.is_none());
             if !ids.iter().any(open) {
                 return;
@@ -229,7 +233,7 @@ impl State {
 }
 
 impl Entry {
-    /// Bytes of the message in its buffer, if one came.
+    /// Returns the length of the message in the buffer, if one arrived.
     fn message(&self) -> Option<u64> {
         match &self.outcome {
             Some(Ok(received)) if !received.by_write => Some(self.length.min(received.length.into())),
@@ -277,6 +281,6 @@ mod tests {
     fn another_way_to_copy_is_named_only_where_it_is_not_blocked_as_well() {
         assert!(in_use(Cid(5), false).text.ends_with("or copy with --via write"));
         let ordered = in_use(Cid(5), true).text;
-        assert!(ordered.ends_with("connect anew") && !ordered.contains("--via"), "{ordered}");
+        assert!(ordered.ends_with("connect again") && !ordered.contains("--via"), "{ordered}");
     }
 }

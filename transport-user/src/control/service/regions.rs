@@ -24,6 +24,8 @@ impl RegionTable {
         self.lock().insert(region.key().0, region);
     }
 
+    /// Returns the region with this key.
+    ///
     /// # Errors
     /// No region that was registered by `tiercel` has this key.
     pub(super) fn get(&self, rkey: u32) -> Result<MemoryRegion, Failure> {
@@ -43,7 +45,7 @@ fn unknown(rkey: u32) -> Failure {
     Failure::invalid(format!("no region of this node has R_Key {rkey}: see `tiercel mr list`"))
 }
 
-/// The library's form of a list of rights.
+/// Converts a list of rights to the library's type.
 fn access(rights: &[Right]) -> Access {
     Access {
         remote_read: rights.contains(&Right::RemoteRead),
@@ -62,7 +64,8 @@ impl NodeService {
     pub(super) fn register_region(&self, what: request::RegisterRegion) -> Result<answer::Region, Failure> {
         let request::RegisterRegion { length, access: rights, name, rkey } = what;
         if name.as_ref().is_some_and(|name| name.len() > LONGEST_NAME || name.contains(char::is_control)) {
-            let text = format!("a region's name has at most {LONGEST_NAME} bytes and no control characters");
+            let text =
+                format!("the name is not valid: use at most {LONGEST_NAME} bytes and no control characters");
             return Err(Failure::invalid(text));
         }
         let (length, access) = (length as usize, access(&rights));

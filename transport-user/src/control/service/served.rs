@@ -1,5 +1,5 @@
-//! A node as its file describes it, within reach of `tiercel`: what `tiercel up` runs, and what a program with algorithms
-//! of its own runs instead.
+//! A node that is configured by a node file and has a control socket. `tiercel up` runs one. A program with custom
+//! algorithms can run one as well.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,19 +55,19 @@ pub struct ServedNode {
 }
 
 impl ServedNode {
-    /// Brings the node of a file up, with `options` that began as
-    /// [`file.node.options()`](crate::config::NodeSection::options), and listens on `socket`. Peers may store and fetch
-    /// files in `receive_directory`, if anywhere.
+    /// Brings up the node of a node file, and listens on `socket`. `options` are those of
+    /// [`file.node.options()`](crate::config::NodeSection::options), with changes if needed. Peers may store and
+    /// fetch files in `receive_directory`, if there is one.
     ///
     /// # Errors
-    /// See [`ServeError`]; nothing is left behind then.
+    /// See [`ServeError`]. In that case, everything is cleaned up.
     pub async fn start(
         file: &NodeFile,
         options: NodeOptions,
         socket: PathBuf,
         receive_directory: Option<PathBuf>,
     ) -> Result<Self, ServeError> {
-        // The socket first: a second node of the same name ends here, before it touches the interface.
+        // The socket comes first: a second node with the same name fails here, before it touches the interface.
         let listener = bind(&socket)?;
         let started = start_service(file, options, receive_directory);
         let service = started.inspect_err(|_| unbind(&socket))?;
@@ -78,26 +78,26 @@ impl ServedNode {
         Ok(Self { service, server })
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &Node {
         self.service.node()
     }
 
-    /// Comes back when a client asked the node to go down.
+    /// Returns when a client asks the node to go down.
     pub async fn down_requested(&self) {
         self.service.down_requested().await;
     }
 
-    /// Comes back when the node went down by itself, and says why; see [`Node::lost`].
+    /// Returns the reason when the node goes down by itself. See [`Node::lost`].
     pub async fn lost(&self) -> Lost {
         self.node().lost().await
     }
 
-    /// Takes leave of all peers and brings the node down.
+    /// Ends the sessions with all peers and brings the node down.
     pub async fn shut_down(self) {
         self.service.shut_down().await;
-        // Last, so that the answer to `tiercel down` is on its way and nobody takes the name before the interface is
-        // free.
+        // The socket is removed last: the answer to `tiercel down` is sent by then, and no other node can take the
+        // name before the interface is free.
         drop(self.server);
     }
 }
@@ -108,16 +108,20 @@ fn start_service(
     receive_directory: Option<PathBuf>,
 ) -> Result<NodeService, ServeError> {
     let section = &file.node;
-    // The port as well: what fails from here on may have cut off the node that `force` replaces.
+    // The port is taken before the interface, because `force` replaces the program of another node: a later
+    // failure would leave that node without its interface.
     let take = |device: &Device| -> Result<_, ServeError> {
         Ok(ListeningPlace::take(device.address, section.control_port, device.index)?)
     };
     let (node, place) = Node::up_after(options, take)?;
     let device = node.device();
     info!(
-        "{} is up on {} ({}, MTU {}, up to {} bytes a transaction)",
+        "{} is up on {} ({}, MTU {}, up to {} bytes per transaction)",
         section.name, device.interface, device.address, device.mtu, device.max_segment
     );
+    if let Ok(way) = node.transmit() {
+        info!("frames leave by {way}");
+    }
     for connection in &file.connections {
         let cid = connection.local_cid;
         let opened = node.open(connection.to_open(LocalCid::Given(cid), None));
@@ -138,7 +142,8 @@ fn start_service(
     Ok(NodeService::start_at(place, node, options))
 }
 
-/// A node that does not come up leaves no socket.
+/// Removes the socket of a node that does not come up.
 fn unbind(socket: &Path) {
-    let _ = std::fs::remove_file(socket); // a stale socket is replaced at the next start anyway
+    // An error does no harm: a stale socket is replaced at the next start.
+    let _ = std::fs::remove_file(socket);
 }

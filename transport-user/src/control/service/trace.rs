@@ -1,4 +1,4 @@
-//! `trace`: one at a time, from the request to the complete file.
+//! Traces for clients, one at a time, from the request to the complete file.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,10 +10,10 @@ use super::super::protocol::{FailureKind, request};
 use super::{Failure, NodeService, ProgressSender, absolute};
 use crate::{Error, TraceOptions, TraceReport};
 
-/// How often a trace is looked at.
+/// Interval at which the progress of a trace is read.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The trace that is being taken, for those who ask about it.
+/// The trace that is being recorded, if any.
 #[derive(Debug, Default)]
 pub(super) struct Traces(Mutex<Option<Arc<Running>>>);
 
@@ -24,14 +24,14 @@ struct Running {
     course: Mutex<(TraceState, TraceReport)>,
 }
 
-/// A trace's entry in [`Traces`], as long as it lives.
+/// The entry of a trace in [`Traces`]. Dropping it removes the entry.
 struct Entry<'t> {
     traces: &'t Traces,
     running: Arc<Running>,
 }
 
 impl Traces {
-    /// How the trace that is being taken fares.
+    /// Returns the state of the trace that is being recorded, if any.
     pub(super) fn status(&self) -> Option<RunningTrace> {
         let running = lock(&self.0).clone()?;
         let (state, report) = *lock(&running.course);
@@ -63,7 +63,7 @@ impl Drop for Entry<'_> {
 }
 
 impl NodeService {
-    /// Takes a trace until a limit is reached, somebody stops it or the client is gone.
+    /// Records a trace until a limit is reached, a client stops it or its client disconnects.
     pub(super) async fn trace(
         &self,
         what: request::Trace,
@@ -75,7 +75,7 @@ impl NodeService {
         let node = self.node().clone();
         let options =
             TraceOptions { file: file.clone(), runs, duration: duration_ms.map(Duration::from_millis) };
-        // Loading programs and writing files are nothing for the threads that answer.
+        // Loading programs and writing files block, so another thread does it.
         let tracing = blocking(move || node.trace(options)).await?;
         while !tracing.is_done() && progress.is_wanted() && !entry.running.stop.load(Relaxed) {
             let report = tracing.report();
@@ -95,7 +95,8 @@ impl NodeService {
 
     pub(super) fn stop_trace(&self) -> Result<Stopping, Failure> {
         let running = lock(&self.inner.traces.0).clone();
-        let running = running.ok_or_else(|| Failure::invalid("no trace of this node is being taken"))?;
+        let running =
+            running.ok_or_else(|| Failure::invalid("this node records no trace: start one first"))?;
         running.stop.store(true, Relaxed);
         Ok(Stopping { stopping: running.file.clone() })
     }

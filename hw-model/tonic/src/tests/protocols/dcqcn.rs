@@ -1,4 +1,4 @@
-//! RoCEv2's go-back-N and DCQCN against a reference in floating point.
+//! RoCEv2's go-back-N and DCQCN, compared with a reference in floating point.
 
 use clocked::{Cycle, RingBitmap};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn a_negative_acknowledgment_goes_back() {
     assert_eq!(
         session.sent(),
         [5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
-        "all from the expected one on, then new ones"
+        "all segments from the expected one on, then new ones"
     );
     session.wait_for_timeout();
     assert_eq!(session.sent(), [5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
@@ -37,9 +37,9 @@ fn a_notification_cuts_the_rate_and_time_brings_it_back() {
     assert_eq!(rate(&session), 40_000_000_000);
     let start = session.clock.now();
     session.packet(Kind::Cnp, 0, None, 0);
-    // Alpha begins as 1: halved.
+    // Alpha starts as 1, so the rate is halved.
     assert_eq!((rate(&session), target(&session)), (20_000_000_000, 40_000_000_000));
-    // K and T are 55 us, 5500 cycles: fast recovery goes half of the way five times.
+    // K and T are 55 us, which are 5500 cycles. Each step of fast recovery goes half of the way.
     let wait_until = |session: &mut Session<RoceDcqcn>, time: u64| {
         while session.clock.now() < start + time {
             session.wait(1);
@@ -50,7 +50,7 @@ fn a_notification_cuts_the_rate_and_time_brings_it_back() {
     assert_eq!(session.status().user.alpha.0, (1 << 20) - (1 << 12), "decayed by 1/256");
     wait_until(&mut session, 4 * 5_500 + 100);
     assert_eq!((rate(&session), target(&session)), (38_750_000_000, 40_000_000_000));
-    // Then the target rises by 40 Mb/s, but not above the line rate.
+    // After that the target rises by 40 Mb/s, but not above the line rate.
     wait_until(&mut session, 5 * 5_500 + 100);
     assert_eq!((rate(&session), target(&session)), (39_375_000_000, 40_000_000_000));
     session.packet(Kind::Cnp, 0, None, 0);
@@ -60,7 +60,7 @@ fn a_notification_cuts_the_rate_and_time_brings_it_back() {
     assert_eq!(session.status().user.time_stage.0, 0);
 }
 
-/// The algorithm of the paper, figure 7, in floating point; times and segments as the hardware sees them.
+/// The algorithm of the paper, figure 7, in floating point. Times and segments are those that the hardware sees.
 #[derive(Clone, Debug)]
 struct Reference {
     line: f64,
@@ -136,7 +136,7 @@ fn incoming(is_cnp: bool, flow: View<L>) -> Incoming<L> {
 }
 
 proptest! {
-    /// Any sequence of events leads to the same rate, within a thousandth.
+    /// Any sequence of events leads to the same rate, to within a thousandth.
     #[test]
     fn rates_follow_the_reference(
         events in prop::collection::vec(
@@ -174,7 +174,7 @@ proptest! {
                     (_, state) = config.incoming::<L>(&incoming(false, view(now.0, total)), &state);
                 }
                 Event::Decay | Event::Time => {
-                    // Only one of the two timers is let expire.
+                    // Only one of the two timers may expire.
                     let decays = matches!(event, Event::Decay);
                     let due = if decays { &mut state.alpha_due } else { &mut state.increase_due };
                     *due = Value(now.0);

@@ -26,7 +26,8 @@ fn session(initial_window: u16) -> Session<Falcon> {
     session
 }
 
-/// An EACK: all before `base` and those of `received` have arrived. It echoes a segment sent `age` cycles ago.
+/// Sends an EACK: all segments before `base` and those in `received` have arrived. It echoes a segment sent `age`
+/// cycles ago.
 fn aged_eack(session: &mut Session<Falcon>, base: u32, received: &[u32], age: u64) -> IncomingRecord {
     let bits = received.iter().fold(0u128, |bits, segment| bits | 1 << segment.wrapping_sub(base));
     let packet = ControlPacket {
@@ -48,7 +49,7 @@ fn eack(session: &mut Session<Falcon>, base: u32, received: &[u32]) -> IncomingR
     aged_eack(session, base, received, 50)
 }
 
-/// F-9.1.4-1, D-36: a hole at the out-of-order distance is not lost, one more than that below the highest is.
+/// F-9.1.4-1, D-36: a gap at the out-of-order distance below the highest is not lost. A gap further below is lost.
 #[test]
 fn the_out_of_order_distance_shows_loss() {
     let mut session = session(12);
@@ -56,18 +57,18 @@ fn the_out_of_order_distance_shows_loss() {
     assert_eq!(session.sent(), [12], "a window of one segment more, and no retransmission");
     assert_eq!(eack(&mut session, 1, &[2, 3, 4, 5]).mark, Some((Segment(1), Segment(2))));
     assert_eq!(session.sent(), [1]);
-    // Two at once, and one that is not far enough below.
+    // Two gaps are lost at once. A third one is not far enough below.
     assert_eq!(eack(&mut session, 1, &[2, 3, 4, 5, 8, 10]).mark, Some((Segment(2), Segment(7))));
     assert_eq!(session.sent(), [6]);
 }
 
-/// F-9.1.4-2: two EACKs in one RTT, one retransmission; a lost one is followed after an RTT.
+/// F-9.1.4-2: two EACKs in one RTT cause one retransmission. A lost retransmission is repeated after an RTT.
 #[test]
 fn a_copy_is_an_rtt_old_before_the_next() {
     let mut session = session(12);
     eack(&mut session, 0, &[1, 2, 3, 4]);
     assert_eq!(session.sent(), [0]);
-    // A round trip of 2000 cycles from now on: within it nothing is sent again.
+    // From now on a round trip takes 2000 cycles. Within it nothing is sent again.
     session.wait(2_100);
     for _ in 0..20 {
         aged_eack(&mut session, 0, &[1, 2, 3, 4, 5], 2_000);
@@ -78,14 +79,14 @@ fn a_copy_is_an_rtt_old_before_the_next() {
     assert_eq!(session.sent().iter().filter(|sent| **sent == 0).count(), 1);
 }
 
-/// F-9.1.5: all that is missing is sent again, within the window that Swift leaves.
+/// F-9.1.5: all missing packets are sent again, within the window that Swift allows.
 #[test]
 fn a_timeout_sends_what_is_missing() {
     let mut session = session(12);
     eack(&mut session, 0, &[2, 3]);
     session.sent();
     session.wait_for_timeout();
-    // Half of 12 packets and a bit: 0, 1, 4, 5 are missing below it.
+    // The window is a little more than half of 12 packets: 0, 1, 4, 5 are missing inside it.
     assert_eq!(session.status().window_size, 6);
     assert_eq!(session.sent(), [0, 1, 4, 5]);
     assert_eq!(session.status().user.timeouts.0, 1);
@@ -93,7 +94,8 @@ fn a_timeout_sends_what_is_missing() {
     assert_eq!(session.status().user.timeouts.0, 0);
 }
 
-/// The fixed stage: bits count once, those of what was never sent and those of an older packet not at all (D-35, D-19).
+/// The fixed stage: each bit counts once. Bits of packets that were never sent, and bits in an older packet, do
+/// not count (D-35, D-19).
 #[test]
 fn a_bitmap_counts_what_is_new() {
     let mut session = session(8);
@@ -106,8 +108,8 @@ fn a_bitmap_counts_what_is_new() {
     assert_eq!(session.status().acked, 1);
 }
 
-/// Copies by early retransmission leave an RTT apart on a lossy path, and hardly any is needless. The window is less than
-/// the path holds, so nothing waits long for credit.
+/// On a lossy path, the copies of early retransmission leave one RTT apart, and few of them are unnecessary. The
+/// window is smaller than the capacity of the path, so no packet waits long for credit.
 #[test]
 fn recency_holds_under_loss() {
     const ROUND_TRIP: u64 = 600;
@@ -132,7 +134,8 @@ fn recency_holds_under_loss() {
             let before = last.insert(address.segment.0, now);
             if let Some(before) = before.filter(|before| *before >= last_timeout) {
                 again += 1;
-                // Three before it in the ring, 12 cycles each, a tick of 13 cycles, and the way to generation.
+                // Three packets before it in the ring take 12 cycles each. Add a tick of 13 cycles and the way to
+                // generation.
                 assert!(
                     now - before + 100 >= ROUND_TRIP,
                     "segment {} after {}",
@@ -143,11 +146,11 @@ fn recency_holds_under_loss() {
         }
         assert_eq!(testbed.receiver().next(FlowId(0)), Segment(3_007));
         assert!(again > 100 && timeouts < 10, "{again} early, {timeouts} by timeout");
-        assert!(testbed.receiver().duplicates() < 20, "{} needless", testbed.receiver().duplicates());
+        assert!(testbed.receiver().duplicates() < 20, "{} unnecessary", testbed.receiver().duplicates());
     }
 }
 
-/// What the datapath keeps of each packet is larger than all that table 4 allows for a flow.
+/// The datapath's state per packet, for all packets of a window, is larger than table 4 allows for a flow.
 #[test]
 fn the_packet_table_of_the_datapath_does_not_fit() {
     const PACKETS: usize = 128;

@@ -15,18 +15,18 @@ fn session(bdp_cap: u16) -> Session<Irn> {
 #[test]
 fn a_negative_acknowledgment_names_what_is_lost() {
     let mut session = session(12);
-    // 0 arrives, 1 and 2 are lost, 3 comes.
+    // 0 arrives, 1 and 2 are lost, 3 arrives.
     session.packet(Kind::Ack, 1, None, 0);
     assert_eq!(session.packet(Kind::Nack, 1, Some(3), 0).mark, Some((Segment(1), Segment(3))));
     assert_eq!(session.sent(), [12, 1, 2]);
     assert_eq!((session.status().user.in_recovery.0, session.status().user.recovery.0), (1, 13));
-    // 4 and 5 come, 6 is lost, 7 comes: only what was not considered yet.
+    // 4 and 5 arrive, 6 is lost, 7 arrives: only segments not considered yet are sent again.
     session.packet(Kind::Nack, 1, Some(4), 0);
     session.packet(Kind::Nack, 1, Some(5), 0);
     assert!(session.sent().is_empty());
     session.packet(Kind::Nack, 1, Some(7), 0);
     assert_eq!(session.sent(), [6]);
-    // The retransmissions arrive; recovery ends with all that was sent before it.
+    // The retransmissions arrive. Recovery ends when all segments sent before it are acknowledged.
     session.packet(Kind::Ack, 6, None, 0);
     assert_eq!(session.sent(), [13, 14, 15, 16, 17]);
     session.packet(Kind::Ack, 12, None, 0);
@@ -35,7 +35,7 @@ fn a_negative_acknowledgment_names_what_is_lost() {
     assert_eq!(session.status().user.in_recovery.0, 0);
 }
 
-/// A lost retransmission is not noticed by acknowledgments: the timer sends the window's first segment again.
+/// Acknowledgments do not show the loss of a retransmission. The timer sends the window's first segment again.
 #[test]
 fn many_in_flight_wait_for_the_high_timeout() {
     let mut session = session(12);
@@ -45,7 +45,7 @@ fn many_in_flight_wait_for_the_high_timeout() {
     let fired = session.wait_for_timeout();
     assert!((16_000..16_100).contains(&fired.0), "{fired}");
     assert_eq!(session.sent(), [0]);
-    // In recovery: the holes below the highest that arrived follow.
+    // In recovery the other gaps below the highest segment that has arrived follow.
     session.packet(Kind::Nack, 1, Some(4), 0);
     assert_eq!(session.sent(), [1, 2, 3, 12]);
 }

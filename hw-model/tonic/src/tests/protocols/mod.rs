@@ -1,4 +1,4 @@
-//! Each protocol against what its specification says, packet by packet.
+//! Each protocol, compared with its specification packet by packet.
 
 mod dcqcn;
 mod falcon;
@@ -22,10 +22,10 @@ use super::CLOCK;
 
 const FLOW: FlowId = FlowId(1);
 
-/// A sender whose peer is the test.
+/// A sender. The test plays its receiver.
 struct Session<P: Protocol> {
     clock: Clock<Tonic<P>>,
-    /// What it has sent since the test last looked.
+    /// The segments sent since the test last took them.
     sent: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ impl<P: Protocol> Session<P> {
     }
 
     fn with(protocol: P, segments: Option<u32>) -> Self {
-        // With 8 flows, timers are looked at in every eighth cycle.
+        // With 8 flows, the timers of a flow are checked in every eighth cycle.
         let parameters = Parameters { flows: 8, ..Parameters::default() };
         let mut clock = Clock::new(Tonic::new(protocol, &parameters).expect("hardware that exists"));
         clock.block_mut().open(Cycle::ZERO, FLOW, Segment(0), segments).expect("a new flow");
@@ -51,14 +51,14 @@ impl<P: Protocol> Session<P> {
         output
     }
 
-    /// Lets time pass.
+    /// Runs for a number of cycles.
     fn wait(&mut self, cycles: u64) {
         for _ in 0..cycles {
             self.step(None);
         }
     }
 
-    /// Lets time pass until the timer fires, and its consequences.
+    /// Runs until the timer fires and its effects have occurred.
     fn wait_for_timeout(&mut self) -> Cycle {
         for _ in 0..2_000_000 {
             let now = self.clock.now();
@@ -70,7 +70,7 @@ impl<P: Protocol> Session<P> {
         panic!("no timer fires");
     }
 
-    /// A packet, and all it leads to.
+    /// Sends a packet, and runs until its effects have occurred.
     fn packet(&mut self, kind: Kind, cumulative: u32, selective: Option<u32>, data: u32) -> IncomingRecord {
         let selective = selective.map(Segment);
         let packet = ControlPacket {
@@ -88,13 +88,13 @@ impl<P: Protocol> Session<P> {
         record.expect("packets are processed")
     }
 
-    /// An acknowledgment that echoes a segment sent 50 cycles ago.
+    /// Sends an acknowledgment that echoes a segment sent 50 cycles ago.
     fn ack(&mut self, cumulative: u32) -> IncomingRecord {
         let echo = self.clock.now().since(Cycle(50)) as u32;
         self.packet(Kind::Ack, cumulative, None, echo)
     }
 
-    /// A cumulative and a selective acknowledgment.
+    /// Sends a cumulative and a selective acknowledgment.
     fn sack(&mut self, cumulative: u32, selective: u32) -> IncomingRecord {
         let echo = self.clock.now().since(Cycle(50)) as u32;
         self.packet(Kind::Ack, cumulative, Some(selective), echo)
@@ -109,7 +109,7 @@ impl<P: Protocol> Session<P> {
     }
 }
 
-/// TCP that starts with ten segments and timeouts of 10,000 cycles at least.
+/// A TCP with an initial window of ten segments and timeouts of at least 10,000 cycles.
 fn tcp() -> Tcp {
     Tcp { initial_window: 10, initial_rto: 30_000, min_rto: 10_000, max_rto: 100_000, ..Tcp::new(CLOCK) }
 }

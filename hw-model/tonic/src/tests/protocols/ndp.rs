@@ -7,7 +7,7 @@ use super::{CLOCK, Session};
 
 fn session() -> Session<Ndp> {
     let mut session = Session::new(Ndp { initial_window: 6, rto: 20_000, ..Ndp::new(CLOCK) });
-    assert_eq!(session.sent(), [0, 1, 2, 3, 4, 5], "the first window, unasked");
+    assert_eq!(session.sent(), [0, 1, 2, 3, 4, 5], "the first window, without a pull");
     session
 }
 
@@ -18,7 +18,7 @@ fn a_segment_for_each_pull() {
     assert!(session.sent().is_empty(), "an acknowledgment is no grant");
     session.packet(Kind::Pull, 0, None, 1);
     assert_eq!(session.sent(), [6]);
-    // Pulls 2 and 3 are lost, 4 makes up for them; 3 comes late, and 4 again.
+    // Pulls 2 and 3 are lost, and 4 replaces them. Then 3 arrives late, and 4 again.
     session.packet(Kind::Pull, 0, None, 4);
     assert_eq!(session.sent(), [7, 8, 9]);
     session.packet(Kind::Pull, 0, None, 3);
@@ -32,8 +32,8 @@ fn a_trimmed_segment_goes_out_with_the_next_pull() {
     session.packet(Kind::Nack, 0, None, 3);
     session.packet(Kind::Nack, 0, None, 2);
     assert!(session.sent().is_empty());
-    // Segment 6 was generated before the notice came and waits for credit; the lost ones come behind those that
-    // wait already.
+    // Segment 6 was generated before the negative acknowledgment arrived, and waits for credit. The lost segments
+    // come after those that already wait.
     session.packet(Kind::Pull, 0, None, 20);
     let sent = session.sent();
     let at = |segment: u32| sent.iter().position(|sent| *sent == segment).expect("it was sent");
@@ -46,7 +46,7 @@ fn silence_is_answered_by_sending_again() {
     let mut session = session();
     session.packet(Kind::Ack, 0, Some(2), 2);
     session.wait_for_timeout();
-    // All that is not acknowledged, the sixteen that wait for credit included; as many tokens.
+    // All unacknowledged segments, including the sixteen that wait for credit, and as many tokens.
     let sent = session.sent();
     assert_eq!(sent.len(), 21);
     for segment in [0, 1, 3, 4, 5] {
@@ -55,7 +55,7 @@ fn silence_is_answered_by_sending_again() {
     assert!(!sent.contains(&2));
 }
 
-/// The last pulls are lost: with nothing in flight one segment is sent to ask for more.
+/// The last pulls are lost and nothing is in flight. One segment is sent, so that the receiver sends a new pull.
 #[test]
 fn lost_pulls_do_not_stall() {
     let mut session = Session::with(Ndp { initial_window: 1, rto: 20_000, ..Ndp::new(CLOCK) }, Some(3));
@@ -65,7 +65,7 @@ fn lost_pulls_do_not_stall() {
     assert!(!session.sent().is_empty());
 }
 
-/// Two bits a segment (table 2, rtx-cnt), which are clean when the ring comes round to them again.
+/// Each segment has two bits (table 2, rtx-cnt). They are cleared before the ring uses them again.
 #[test]
 fn retransmissions_are_counted_up_to_three() {
     let mut session = session();
@@ -74,14 +74,14 @@ fn retransmissions_are_counted_up_to_three() {
     };
     for (pulls, expected) in (18u32..).step_by(18).zip([1, 2, 3, 3, 3]) {
         session.packet(Kind::Nack, 0, None, 2);
-        // Sixteen new ones wait in front of it.
+        // Sixteen new segments wait in front of it.
         session.packet(Kind::Pull, 0, None, pulls);
         assert!(session.sent().contains(&2));
         assert_eq!((count(&session, 2), count(&session, 3)), (Some(expected), Some(0)));
     }
     assert_eq!(session.packet(Kind::Ack, 3, None, 0).newly_acked, 3);
     assert_eq!(count(&session, 2), None);
-    // The ring comes round: segment 130 takes the bits of 2.
+    // The ring wraps: segment 130 uses the bits of segment 2.
     session.packet(Kind::Pull, 0, None, 300);
     assert_eq!(count(&session, 130), Some(0));
 }

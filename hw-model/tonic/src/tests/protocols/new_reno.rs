@@ -5,7 +5,7 @@ use crate::protocols::NewReno;
 
 use super::{Session, tcp};
 
-/// Segments 0 and 1 acknowledged: twelve in the window, 2 to 13 in flight.
+/// Segments 0 and 1 are acknowledged. The window has twelve segments, and 2 to 13 are in flight.
 fn established() -> Session<NewReno> {
     let mut session = Session::new(NewReno(tcp()));
     session.ack(1);
@@ -25,7 +25,7 @@ fn duplicates(session: &mut Session<NewReno>, of: u32, count: usize) {
 fn partial_acknowledgments_repair_one_loss_each() {
     let mut session = established();
     duplicates(&mut session, 2, 3);
-    // Two by limited transmit, then the first loss.
+    // Limited transmit sends two segments, then the first loss is repaired.
     assert_eq!(session.sent(), [14, 15, 2]);
     let user = session.status().user;
     assert_eq!((user.ssthresh.0, user.cwnd.0, user.recover.0), (6, 9, 16));
@@ -35,19 +35,20 @@ fn partial_acknowledgments_repair_one_loss_each() {
     duplicates(&mut session, 2, 2);
     assert_eq!(session.sent(), [16]);
 
-    // Partial: segment 5 is the next loss. Deflated by the three acknowledged, one added back.
+    // A partial acknowledgment: segment 5 is the next loss. The window is deflated by three segments, and one is
+    // added.
     let record = session.ack(5);
     assert_eq!(record.mark, Some((Segment(5), Segment(6))));
     assert!(record.reset_timer, "the first partial acknowledgment restarts the timer");
     assert_eq!(session.status().user.cwnd.0, 13);
     assert_eq!(session.sent(), [5, 17]);
-    // The second does not.
+    // The second one does not.
     let record = session.ack(9);
     assert_eq!((record.mark, record.reset_timer), (Some((Segment(9), Segment(10))), false));
     assert_eq!(session.status().user.cwnd.0, 10);
     assert_eq!(session.sent(), [9, 18]);
 
-    // Full: all up to what was sent when recovery began. min(ssthresh, max(flight, 1) + 1).
+    // A full acknowledgment of all segments sent when recovery began: min(ssthresh, max(flight, 1) + 1).
     let record = session.ack(16);
     assert_eq!((record.mark, record.reset_timer), (None, true));
     let user = session.status().user;
@@ -63,7 +64,7 @@ fn a_full_acknowledgment_with_much_in_flight_ends_at_the_threshold() {
     assert_eq!(session.status().user.cwnd.0, 6);
 }
 
-/// Section 4: ack - 1 > recover. Duplicates of the last recovery's end do not begin another one.
+/// Section 4: ack - 1 > recover. Duplicates at the end of a recovery do not begin another one.
 #[test]
 fn no_second_fast_retransmit_before_recover_is_passed() {
     let mut session = established();
@@ -75,15 +76,15 @@ fn no_second_fast_retransmit_before_recover_is_passed() {
         assert_eq!(session.ack(16).mark, None);
     }
     assert_eq!((session.status().user.in_recovery.0, session.status().user.ssthresh.0), (0, ssthresh));
-    // Behind it they do.
+    // Later duplicates do.
     session.ack(17);
     assert_eq!(session.ack(17).mark, None);
     assert_eq!(session.ack(17).mark, None);
     assert_eq!(session.ack(17).mark, Some((Segment(17), Segment(18))));
 }
 
-/// Three duplicates behind a partial acknowledgment, too: once in recovery, losses are repaired by partial
-/// acknowledgments alone. (The published hardware retransmits, and cuts the threshold again.)
+/// Three duplicates after a partial acknowledgment do not begin another recovery either. During recovery, only
+/// partial acknowledgments repair losses. (The published hardware retransmits, and reduces the threshold again.)
 #[test]
 fn no_second_fast_retransmit_inside_recovery() {
     let mut session = established();
@@ -96,8 +97,8 @@ fn no_second_fast_retransmit_inside_recovery() {
     assert_eq!(session.status().user.ssthresh.0, ssthresh);
 }
 
-/// Step 1: "recover" begins as the initial sequence number. Duplicates for the very first segment do not cover
-/// more than that; the timer repairs its loss.
+/// Step 1: "recover" starts as the initial sequence number. Duplicates for the first segment do not cover more
+/// than that. The timer repairs its loss.
 #[test]
 fn the_first_segments_loss_is_left_to_the_timer() {
     let mut session = Session::new(NewReno(tcp()));
@@ -109,7 +110,7 @@ fn the_first_segments_loss_is_left_to_the_timer() {
     assert_eq!(session.sent(), [0]);
 }
 
-/// Step 4: behind a timeout no fast retransmit for what was sent before it.
+/// Step 4: after a timeout there is no fast retransmit for segments sent before it.
 #[test]
 fn a_timeout_ends_recovery_and_raises_recover() {
     let mut session = established();

@@ -1,4 +1,4 @@
-//! RFC 6675 against a walk over the scoreboard.
+//! RFC 6675, compared with a walk over the scoreboard.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::{Session, tcp};
 fn a_loss_is_repaired_when_three_above_have_arrived() {
     let mut session = Session::new(Sack(tcp()));
     session.sent();
-    // 0 is lost. Each arrival lets a segment out (RFC 6675, 5, step 3).
+    // 0 is lost. Each arrival allows one more segment (RFC 6675, 5, step 3).
     session.sack(0, 1);
     session.sack(0, 2);
     assert_eq!(session.sent(), [10, 11]);
@@ -21,7 +21,7 @@ fn a_loss_is_repaired_when_three_above_have_arrived() {
     let user = session.status().user;
     assert_eq!((user.in_recovery.0, user.cwnd.0, user.ssthresh.0, user.recovery_point.0), (1, 5, 5, 12));
     assert_eq!(session.sent(), [0]);
-    // Nine are in the pipe with the retransmission: it has to fall below five.
+    // Nine segments are in the pipe, including the retransmission. The pipe must fall below five.
     for segment in 4..=7 {
         session.sack(0, segment);
         assert!(session.sent().is_empty(), "{segment}");
@@ -53,17 +53,17 @@ fn several_losses_are_repaired_in_one_round_trip() {
     assert_eq!(sent, [2, 4, 12, 13], "in the order of their numbers, before new ones");
 }
 
-/// The end of the data: nothing new to send, the last segment lost too.
+/// The end of the data: there is nothing new to send, and the last segment is lost too.
 #[test]
 fn the_rescue_retransmission() {
     let mut session = Session::with(Sack(tcp()), Some(10));
     session.sent();
-    // 0 is lost, and 9; nothing above 9 ever arrives.
+    // 0 and 9 are lost. Nothing above 9 ever arrives.
     for segment in 1..=8 {
         session.sack(0, segment);
     }
     assert_eq!(session.sent(), [0, 9], "NextSeg (4)");
-    // Once in a recovery.
+    // This happens once per recovery.
     session.packet(crate::Kind::Ack, 9, None, 0);
     assert!(session.sent().is_empty());
     session.ack(10);
@@ -83,17 +83,17 @@ fn a_timeout_ends_recovery_and_sends_all_that_is_missing() {
     assert_eq!(session.sent(), [0]);
     session.ack(2);
     assert_eq!(session.sent(), [2], "3 has arrived");
-    // Half of five is two: congestion avoidance from there on.
+    // Half of five is two. Congestion avoidance starts there.
     session.ack(4);
     assert_eq!(session.sent(), [4], "5 has arrived");
-    // No recovery before the point of the timeout is passed.
+    // No recovery begins before the recovery point of the timeout is passed.
     for segment in [7, 8, 9] {
         session.sack(6, segment);
     }
     assert_eq!(session.status().user.in_recovery.0, 0);
 }
 
-/// The RFC's functions as it writes them, over a set.
+/// The functions of the RFC as written there, over a set.
 struct Scoreboard<'a> {
     /// HighACK plus 1.
     start: u32,
@@ -111,7 +111,7 @@ impl Scoreboard<'_> {
         (self.start..self.high_data).filter(|segment| !self.sacked.contains(segment))
     }
 
-    /// `high_rxt`: one behind HighRxt.
+    /// `high_rxt` is one after HighRxt.
     fn pipe(&self, high_rxt: u32) -> usize {
         let not_lost = self.missing().filter(|segment| !self.is_lost(*segment)).count();
         not_lost + self.missing().filter(|segment| *segment < high_rxt).count()
@@ -128,7 +128,7 @@ impl Scoreboard<'_> {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// The n-th of the missing segments arrives, with a selective acknowledgment or a cumulative one.
+    /// The n-th missing segment arrives and causes a selective or a cumulative acknowledgment.
     Arrives(usize),
     /// The first missing segment arrives.
     Repaired,
@@ -138,7 +138,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![5 => (0..40usize).prop_map(Event::Arrives), 1 => Just(Event::Repaired)]
 }
 
-/// One packet: the record, and what was sent of it.
+/// Sends one packet. Returns the record, and the segments that were sent because of it.
 fn arrives(
     session: &mut Session<Sack>,
     arrived: &mut BTreeSet<u32>,
@@ -157,8 +157,8 @@ fn arrives(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// In recovery: what is sent is what NextSeg names, in its order, as far as the pipe allows. Where many may be
-    /// sent at once some wait for the next acknowledgment, but never all.
+    /// In recovery, the segments that NextSeg names are sent in its order, as far as the pipe allows. If many may
+    /// be sent at once, some wait for the next acknowledgment, but never all.
     #[test]
     fn recovery_sends_what_next_seg_names(
         window in 8u16..40, data in 40u32..200, events in prop::collection::vec(event(), 1..60),

@@ -26,12 +26,12 @@ fn session(initial_window: u16) -> Session<Swift> {
     session
 }
 
-/// The datapath's instant of a cycle of 10 ns.
+/// Returns the datapath's time of a cycle of 10 ns.
 fn ticks(cycle: u64) -> NicTime {
     NicTime::from_picoseconds(Picoseconds(cycle * 10_000))
 }
 
-/// Every decision is the datapath's: the same events handed to its function by hand.
+/// Every decision equals that of the datapath: the test passes the same events to its function directly.
 #[test]
 fn every_window_is_the_one_of_the_datapath() {
     let mut session = session(32);
@@ -40,10 +40,10 @@ fn every_window_is_the_one_of_the_datapath() {
     let (mut fell, mut rose) = (0, 0);
     for number in 1..=600u64 {
         session.wait(200);
-        // In turns for 150 us each: below the target of 25 us and more, and far above.
+        // The delay alternates every 150 us: below the target of at least 25 us, and far above it.
         let least = if number % 120 < 60 { 600 } else { 8_000 };
         let age = least + number * 7_919 % 1_500;
-        // The programmable stage sees it three cycles behind the pins.
+        // The programmable stage sees the packet three cycles after the pins.
         let seen = session.clock.now().0 + 3;
         let status = session.status();
         let next = if status.next_new == status.window_start {
@@ -77,7 +77,8 @@ fn every_window_is_the_one_of_the_datapath() {
     assert!(fell >= 5 && rose > 100, "both happen: {fell}, {rose}");
 }
 
-/// Half a segment in flight is a segment every two round trips; from one segment on it is the line's rate.
+/// Half a segment in flight means one segment every two round trips. From one segment on, the rate is the line
+/// rate.
 #[test]
 fn below_one_segment_it_is_paced() {
     type L = Plain<2>;
@@ -112,7 +113,7 @@ fn below_one_segment_it_is_paced() {
             old_window_start: number(7),
             flow,
         };
-        // The window fell just now, so it stays.
+        // The window has just decreased, so it stays.
         let marker = number(ticks(now).0.into());
         let state = SwiftState { fcwnd: number(fcwnd), marker, ..protocol.initial::<L>(number(0)).state };
         protocol.incoming(&input, &state).0
@@ -132,12 +133,12 @@ fn three_higher_segments_show_a_loss_once() {
     assert_eq!(session.sack(0, 2).mark, None);
     assert_eq!(session.sack(0, 3).mark, Some((Segment(0), Segment(1))));
     assert_eq!(session.sent().first(), Some(&0), "before new ones");
-    // 4 is lost as well, and 0 again: it is not sent a third time by acknowledgments.
+    // 4 is lost too, and 0 is lost again. Acknowledgments do not send 0 a third time.
     session.sack(0, 5);
     session.sack(0, 6);
     assert_eq!(session.sack(0, 7).mark, Some((Segment(4), Segment(5))));
     assert_eq!(session.sent().into_iter().filter(|sent| *sent < 12).collect::<Vec<_>>(), [4]);
-    // A timeout sends all that is missing again, as far as half the window reaches.
+    // A timeout sends all missing segments again, within half of the window.
     session.wait_for_timeout();
     assert_eq!(session.sent(), [0, 4]);
     assert_eq!(session.status().user.timeouts.0, 1);

@@ -1,4 +1,4 @@
-//! Nodes on hosts, work between them, and what is seen of it in the course of time.
+//! Nodes on hosts, work between them, and samples of it over time.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -17,26 +17,26 @@ use transport_user::{Access, CongestionControl, Connection, ConnectionInfo, Memo
 
 use crate::options::Options;
 
-/// User data of a full packet: what the hosts' MTU allows over IPv4.
+/// User data of a full packet: the largest size that the hosts' MTU allows over IPv4.
 pub(super) const SEGMENT: u64 = 3264;
-/// Bytes of one WRITE: 20 transactions, all of them full.
+/// Bytes of one WRITE: 20 full transactions.
 pub(super) const CHUNK: u64 = 20 * SEGMENT;
-/// Bytes of a frame beside the user data of a WRITE, over IPv4.
+/// Bytes of a frame in addition to the user data of a WRITE, over IPv4.
 pub(super) const OVERHEAD: u64 = 14 + 20 + 8 + 16 + 28 + 28;
-/// WRITEs of a flow that are under way at once: more than a fabric window of them.
+/// Number of parallel WRITEs of a flow: more than a fabric window.
 pub(super) const PARALLEL: usize = 8;
-/// How often the connections are looked at, most often.
+/// The usual interval between two samples.
 pub(super) const EVERY: Duration = Duration::from_millis(5);
-/// By so much a writer at a steady rate may be late and make up for it.
+/// The lateness up to which a writer at a steady rate catches up.
 const CATCH_UP: Duration = Duration::from_millis(4);
-/// What the links of the fabric do beside their rate.
+/// Settings of the fabric's links in addition to their rate.
 pub(super) const LINK: &str = "delay=100us,queue=4MiB";
-/// CIDs among which one that leads to a certain path is sought.
+/// Number of CIDs that are tried to find one that leads to a given path.
 const DRAWS: usize = 64;
-/// A machine that stops everything for so long ends nothing.
+/// A pause of the machine up to this time ends no connection.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A flow at some time.
+/// A sample of a flow.
 pub(super) struct FlowSample {
     /// Packets.
     pub(super) fcwnd: f64,
@@ -48,21 +48,21 @@ pub(super) struct FlowSample {
     pub(super) rtt: Option<f64>,
     /// Packets acknowledged since the flow began.
     pub(super) acknowledged: u32,
-    /// The first link on the way of its packets.
+    /// The first link on the path of its packets.
     pub(super) path: Egress,
 }
 
-/// Everything at some time.
+/// A sample of everything.
 pub(super) struct Sample {
-    /// Since the beginning.
+    /// Time since the beginning.
     pub(super) at: Duration,
-    /// By the number of the flow.
+    /// The flows, by number.
     pub(super) flows: Vec<FlowSample>,
-    /// The links that are watched.
+    /// The observed links.
     pub(super) links: Vec<LinkSample>,
 }
 
-/// A link at some time.
+/// A sample of a link.
 pub(super) struct LinkSample {
     /// Its counters.
     pub(super) stats: LinkStats,
@@ -81,18 +81,18 @@ pub(super) struct Flow {
 /// Hosts, the fabric between them, and connections. Fields are dropped in order: nodes before hosts.
 pub(super) struct Live {
     pub(super) flows: Vec<Flow>,
-    /// A region of each node: all its flows write from there, or to there.
+    /// One region per node. All its flows write from this region, or to it.
     pub(super) regions: Vec<MemoryRegion>,
     pub(super) nodes: Vec<Node>,
     network: Network,
-    /// The links whose course is recorded.
+    /// The links that are recorded.
     watched: Vec<Egress>,
     setup: Setup,
     next_cid: u32,
 }
 
 impl Live {
-    /// A node at each port of `topology`, without connections yet.
+    /// Makes a node at each port of `topology`, without connections.
     pub(super) fn up(
         options: &Options,
         congestion: CongestionControl,
@@ -119,13 +119,13 @@ impl Live {
         Ok(Self { flows: vec![], regions, nodes, network, watched, setup, next_cid: 100 })
     }
 
-    /// Hosts at one switch; the link towards one of them is watched.
+    /// Makes hosts at one switch. The link towards one of them is observed.
     pub(super) fn star(options: &Options, hosts: u16, fabric: &str, watched: Port) -> Result<Self> {
         Self::up(options, options.control()?, Topology::star(hosts), fabric, vec![Egress::Host(watched)])
     }
 
-    /// Two hosts at one switch, whose link towards the second is of the rate asked for and watched; `more` is added to
-    /// what it does. `flows` flows lead there.
+    /// Makes two hosts at one switch. The link towards the second has the selected rate and is observed. `more`
+    /// is added to its settings. `flows` flows lead there.
     pub(super) fn bottleneck(options: &Options, more: &str, flows: usize) -> Result<Self> {
         let rate = options.rate();
         let fabric = format!("seed={},rate={rate},{LINK};1:rate={rate},{LINK}{more}", options.seed);
@@ -143,14 +143,14 @@ impl Live {
         Ok(())
     }
 
-    /// [`add_flow`](Self::add_flow), with requests delivered in the order of their RSNs.
+    /// As [`add_flow`](Self::add_flow), with requests delivered in the order of their RSNs.
     pub(super) fn add_ordered_flow(&mut self, from: u16, to: u16) -> Result<()> {
         let flow = self.open([Port(from), Port(to)], Setup { ordered: true, ..self.setup })?;
         self.flows.push(flow);
         Ok(())
     }
 
-    /// Closes all connections; those that follow have this congestion control.
+    /// Closes all connections. New connections have this congestion control.
     pub(super) fn start_anew(&mut self, congestion: CongestionControl) {
         for flow in self.flows.drain(..) {
             flow.near.close();
@@ -159,7 +159,7 @@ impl Live {
         self.setup.tuning.congestion = congestion;
     }
 
-    /// Opens connections until the packets of one take `wanted` first: the CIDs decide over the source port.
+    /// Opens connections until the packets of one take `wanted` first. The CID determines the source port.
     pub(super) fn add_flow_over(&mut self, wanted: Egress, from: u16, to: u16) -> Result<()> {
         for _ in 0..DRAWS {
             let flow = self.open([Port(from), Port(to)], self.setup)?;
@@ -182,7 +182,7 @@ impl Live {
         Ok(Flow { ports, near, far, first_psn })
     }
 
-    /// The first link on the way that the packets of a flow take at present.
+    /// Returns the first link on the present path of a flow's packets.
     fn path(&self, flow: &Flow, info: &ConnectionInfo) -> Result<Egress> {
         let [from, to] = flow.ports;
         let hash = flow_hash(&self.nodes[usize::from(from.0)], info)?;
@@ -193,7 +193,8 @@ impl Live {
         &self.network.fabric
     }
 
-    /// Copies sent because of an EACK, and because of the retransmission timer, over all flows.
+    /// Returns the number of copies sent because of an EACK, and because of the retransmission timer, over all
+    /// flows.
     pub(super) fn retransmissions(&self) -> Result<[u64; 2]> {
         let mut sums = [0; 2];
         for flow in &self.flows {
@@ -204,18 +205,19 @@ impl Live {
         Ok(sums)
     }
 
-    /// Frames that the kernel lost beside the model: with any, nothing else counts.
+    /// Returns the number of frames that the kernel lost in addition to the model. If there are any, the run is
+    /// invalid.
     pub(super) fn lost_by_the_kernel(&self) -> f64 {
         let stats = self.fabric().stats();
         (stats.overrun + stats.undeliverable) as f64
     }
 
-    /// Writes for as long as `more` says so, several WRITEs at once.
+    /// Writes while `more` returns true, with several parallel WRITEs.
     pub(super) async fn write_while(&self, flow: usize, more: impl Fn() -> bool) -> Result<()> {
         self.write_chunks(flow, || more().then_some(CHUNK)).await
     }
 
-    /// Writes so many bytes, several WRITEs at once: the time until the last one is complete.
+    /// Writes a number of bytes with several parallel WRITEs. Returns the time until the last one is complete.
     pub(super) async fn write(&self, flow: usize, bytes: u64) -> Result<Duration> {
         let (begin, left) = (Instant::now(), Cell::new(bytes));
         let next = || {
@@ -232,7 +234,7 @@ impl Live {
         write_chunks(near, &self.regions[usize::from(ports[0].0)], self.regions[0].key(), next).await
     }
 
-    /// Writes `bytes` every `period` until `end`, as long as fewer than [`PARALLEL`] WRITEs are under way.
+    /// Writes `bytes` every `period` until `end`, if fewer than [`PARALLEL`] WRITEs are in progress.
     pub(super) async fn write_at_rate(
         &self,
         flow: usize,
@@ -259,12 +261,12 @@ impl Live {
     /// One WRITE of up to [`CHUNK`] bytes.
     async fn write_once(&self, flow: usize, bytes: u64) -> Result<()> {
         let Flow { ports, near, .. } = &self.flows[flow];
-        // All nodes have registered their first region alike.
+        // All nodes have registered their first region in the same way.
         let (local, key) = (&self.regions[usize::from(ports[0].0)], self.regions[0].key());
         Ok(near.write(local, 0, key, 0, bytes).await?)
     }
 
-    /// Looks at everything every so often while `work` is done.
+    /// Takes a sample at each interval while `work` runs.
     pub(super) fn observe<T>(
         &self,
         begin: Instant,
@@ -316,8 +318,8 @@ impl Live {
     }
 }
 
-/// Writes from the beginning of a region to that of another as many bytes as `next` says, again and again until it says
-/// none, several WRITEs at once.
+/// Writes as many bytes as `next` returns from the beginning of a region to that of another, repeatedly until
+/// it returns none, with several parallel WRITEs.
 pub(super) async fn write_chunks(
     connection: &Connection,
     local: &MemoryRegion,
@@ -339,23 +341,23 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// Time that `bytes` of user data take over a wire, headers included.
+/// Returns the time that `bytes` of user data take on a link, with headers.
 pub(super) fn wire_time(rate: Rate, bytes: u64) -> Duration {
     let frames = bytes + bytes.div_ceil(SEGMENT) * OVERHEAD;
     Duration::from_secs_f64(frames as f64 * 8.0 / rate.bits_per_second() as f64)
 }
 
-/// User data by bytes on the wire, of full packets.
+/// Returns the user data divided by the bytes on the wire, for full packets.
 pub(super) fn efficiency() -> f64 {
     SEGMENT as f64 / (SEGMENT + OVERHEAD) as f64
 }
 
-/// Twice the least one: the machine pauses a thread for milliseconds now and then.
+/// Twice the least timeout, because the machine sometimes pauses a thread for milliseconds.
 fn rto(congestion: &CongestionControl) -> Duration {
     congestion.parameters.min_rto * 2
 }
 
-/// What every experiment on real packets sets.
+/// Returns the common settings of all experiments on real packets.
 pub(super) fn settings(options: &Options) -> Result<BTreeMap<&'static str, String>> {
     let settings = [
         ("rate", options.rate().to_string()),

@@ -12,16 +12,16 @@ use super::course::{self, EVERY, Live, Sample};
 use super::series::{self, DELAY, TIME, millis};
 use crate::options::Options;
 
-/// Flows, before another one joins.
+/// Number of flows before another one joins.
 const COUNTS: [usize; 2] = [2, 4];
-/// All have begun by then.
+/// The time by which all flows have begun.
 const BEGUN: Duration = Duration::from_millis(50);
 const STEADY: Duration = Duration::from_secs(1);
 const JOIN: Duration = Duration::from_secs(4);
 const END: Duration = Duration::from_secs(6);
-/// Over so many samples the goodput of the flow that joins is taken.
+/// Number of samples for the goodput of the flow that joins.
 const GROUP: usize = 10;
-/// It has its share once it has so much of it, as in the simulated experiment.
+/// The part of its share at which the flow counts as having its share, as in the simulated experiment.
 const ENOUGH: f64 = 0.8;
 
 pub(super) fn run(options: &Options) -> Result<Experiment> {
@@ -38,9 +38,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "fairness-live",
         title: "Flows share a bottleneck, on real packets",
         description: format!(
-            "Connections between two hosts begin at random within {BEGUN:?} and share a bottleneck of {}; the Jain index \
-             is taken from {STEADY:?} to {JOIN:?}. At {JOIN:?} one more joins; its share counts as reached when its \
-             goodput over {:?} is at least {:.0} % of an equal part.",
+            "Connections between two hosts begin at random within {BEGUN:?} and share a bottleneck of {}. The Jain \
+             index is measured from {STEADY:?} to {JOIN:?}. At {JOIN:?} one more connection joins. It has reached \
+             its share when its goodput over {:?} is at least {:.0} % of an equal part.",
             options.rate(),
             EVERY * GROUP as u32,
             ENOUGH * 100.0

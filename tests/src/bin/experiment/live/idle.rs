@@ -1,4 +1,4 @@
-//! A flow that pauses and resumes, beside one that does not.
+//! A flow that pauses and resumes, and one that does not.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use super::course::{self, EVERY, Live};
 use super::series::{self, DELAY, TIME, millis};
 use crate::options::Options;
 
-/// Messages of the flow that pauses, and how far their beginnings are apart.
+/// Messages of the flow that pauses, and the time between their beginnings.
 const MESSAGES: u32 = 4;
 const PERIOD: Duration = Duration::from_millis(1600);
-/// Each message would take so long if the flow had the bottleneck for itself.
+/// The time of a message if the flow had the bottleneck for itself.
 const ALONE: Duration = Duration::from_millis(500);
-/// How long after the beginning of a message its burst is looked for.
+/// The time after the beginning of a message in which its burst is measured.
 const BURST: Duration = Duration::from_millis(20);
-/// Samples over which a rate is taken for the plot.
+/// Number of samples for one rate in the plot.
 const GROUP: usize = 10;
 
 pub(super) fn run(options: &Options) -> Result<Experiment> {
@@ -85,8 +85,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "idle-live",
         title: "Resumption after idleness, on real packets",
         description: format!(
-            "Two connections share a bottleneck of {}. One always has data; the other begins a message every {PERIOD:?} \
-             that would take {ALONE:?} alone, and is idle when it is done.",
+            "Two connections share a bottleneck of {}. One always has data. The other begins a message every \
+             {PERIOD:?} and is idle after it. Alone, a message would take {ALONE:?}.",
             options.rate()
         ),
         world: World::Live,

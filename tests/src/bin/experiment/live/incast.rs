@@ -1,4 +1,4 @@
-//! Several hosts write to one, all at once.
+//! Several hosts write to one at the same time.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
     let mut live = Live::star(options, COUNT + 1, &fabric, Port(0))?;
     (1..=COUNT).try_for_each(|host| live.add_flow(host, 0))?;
     let flows = 0..usize::from(COUNT);
-    // The first packets through fresh caches and sleeping threads say nothing of congestion.
+    // The first packets meet cold caches and sleeping threads, so they do not show congestion.
     block_on(try_join_all(flows.clone().map(|flow| live.write(flow, 1))))?;
     let before = live.retransmissions()?;
     let begin = Instant::now();
@@ -84,8 +84,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "incast-live",
         title: "Incast, on real packets",
         description: format!(
-            "{COUNT} hosts at one switch write {BYTES} bytes each to one host, all at once. Ideal is the time that the \
-             bytes take over its cable of {rate}; steady is what comes after a quarter of it."
+            "{COUNT} hosts at one switch write {BYTES} bytes each to one host, all at the same time. \"Ideal\" is the \
+             time that the bytes take over its cable of {rate}. The steady state begins after a quarter of this time."
         ),
         world: World::Live,
         seed: options.seed,

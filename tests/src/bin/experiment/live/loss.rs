@@ -6,9 +6,9 @@ use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World};
 use super::course::{self, CHUNK, Live, block_on};
 use crate::options::Options;
 
-/// Parts of the packets that are lost, percent; the first is what the others are compared with.
+/// Loss rates in percent. The others are compared with the first.
 const RATES: [f64; 5] = [0.0, 0.1, 0.3, 1.0, 3.0];
-/// The loss rate of which something is promised.
+/// The loss rate with a promise.
 const PROMISED: f64 = 1.0;
 /// Some 40 MB.
 const CHUNKS: u64 = 640;

@@ -1,5 +1,5 @@
-//! The experiments on real packets: hosts in network namespaces, the XDP programs, and between them the live fabric at a
-//! rate that the machine carries honestly.
+//! The experiments on real packets: hosts in network namespaces, the XDP programs, and between them the live
+//! fabric at a rate that the machine can carry.
 
 mod course;
 mod fairness;
@@ -19,7 +19,7 @@ use lab_report::Experiment;
 
 use crate::options::{Name, Options};
 
-/// What there is on real packets.
+/// The experiments on real packets.
 const NAMES: [Name; 8] = [
     Name::SingleFlow,
     Name::Fairness,
@@ -31,22 +31,27 @@ const NAMES: [Name; 8] = [
     Name::Pacing,
 ];
 
-/// Rate for several flows or nodes, bits a second: a pause of a thread must not be long by what a queue holds.
+/// Rate for several flows or nodes, bits per second. A pause of a thread must be short compared with what a
+/// queue holds.
 const SLOWER: u64 = 60_000_000;
-/// What goes with it.
+/// The parameters for this rate.
 const SEVERAL: [&str; 2] = ["base_delay_target=10ms", "min_rto=50ms"];
-/// Where requests wait for their ULP: a timeout above what they wait at the level that Swift aims at, since a copy sent for
-/// that reason would cut the fabric window, and a target that no pause reaches, since the fabric is not what is slow.
+/// The parameters if requests wait for their ULP. The timeout is longer than their wait at Swift's target
+/// level, because a copy would reduce the fabric window. No pause reaches the delay target, because the fabric
+/// is not slow here.
 const WAITING: [&str; 2] = ["base_delay_target=100ms", "min_rto=500ms"];
 
-/// All experiments asked for that there are on real packets.
+/// Runs the selected experiments on real packets.
 ///
 /// # Errors
 /// Without root, for an experiment that is only simulated, or if hosts and nodes cannot be set up.
 pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
     // SAFETY: a system call without arguments.
     let root = unsafe { libc::geteuid() } == 0;
-    ensure!(root, "--live needs root: it makes network namespaces and loads XDP programs; run it with sudo");
+    ensure!(
+        root,
+        "--live needs root, because it makes network namespaces and loads XDP programs; run it with sudo"
+    );
     let names = if options.names.is_empty() { NAMES.to_vec() } else { options.experiments() };
     names.into_iter().map(|name| experiment(name, options)).collect()
 }
@@ -63,11 +68,12 @@ fn experiment(name: Name, options: &Options) -> Result<Experiment> {
         Name::Idle => idle::run(&several()?),
         Name::NicCongestion => nic_congestion::run(&slower(&WAITING).context("not zero")?),
         Name::Pacing => pacing::run(options),
-        Name::Permutation => bail!("permutation is simulated only: no machine carries 256 nodes"),
+        Name::Permutation => bail!("permutation needs 256 nodes, so leave out --live to simulate it"),
+        Name::Paths => bail!("paths is simulated only, so leave out --live"),
     }
 }
 
-/// A part of a rate.
+/// Returns a fraction of a rate.
 fn part(rate: Rate, divisor: u64) -> Result<Rate> {
     Rate::from_bits_per_second(rate.bits_per_second() / divisor).context("the rate is too small")
 }

@@ -1,4 +1,4 @@
-//! A ULP that takes SENDs more slowly than they come.
+//! A ULP that takes SENDs more slowly than they arrive.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -17,38 +17,38 @@ use super::series::{self, DELAY, Points, TIME, millis};
 use crate::options::Options;
 
 const DURATION: Duration = Duration::from_secs(10);
-/// The ULP takes this part of what the wire brings.
+/// The ULP takes this fraction of the arriving data.
 const DIVISOR: u64 = 2;
-/// SENDs under way at once: more than any window.
+/// Number of parallel SENDs: more than any window.
 const PARALLEL: usize = 200;
-/// Requests that a connection can hold for its ULP, and the levels that this is reported in (F-10.2-3).
+/// Number of requests that a connection can hold for its ULP, and the number of levels in reports (F-10.2-3).
 const HELD: f64 = 128.0;
 const LEVELS: f64 = 32.0;
-/// The level that Swift aims at (D-78).
+/// Swift's target level (D-78).
 const TARGET_LEVEL: f64 = 15.0;
-/// Receives that are posted and not used, at most.
+/// The largest number of posted receives that are not used.
 const POSTED: u64 = 64;
 /// How often the ULP posts receives.
 const TURN: Duration = Duration::from_millis(2);
-/// Turns over which a rate is taken for the plot.
+/// Number of rounds for one rate in the plot.
 const GROUP: usize = 25;
 
-/// Work that the ULP may save up while it waits, SENDs.
+/// Number of SENDs that the ULP may catch up after a wait.
 const SAVED: f64 = 32.0;
 
-/// The receiver's side at some time.
+/// A sample of the receiver.
 struct Receiver {
     at: Duration,
     /// SENDs that the ULP has taken.
     taken: u64,
-    /// Requests that wait for it.
+    /// Requests that wait for the ULP.
     held: u32,
 }
 
-/// What the receiver came to.
+/// The results of the receiver.
 struct Course {
     receiver: Vec<Receiver>,
-    /// Requests there was no room for, until half time and until the end.
+    /// Requests that did not fit, until half of the time and until the end.
     refused: [u64; 2],
 }
 
@@ -120,9 +120,9 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "nic-congestion-live",
         title: "A slow ULP, on real packets",
         description: format!(
-            "SENDs over a link of {} to a host whose application posts receives for {rate}; what finds none waits in \
-             receive cells, up to {HELD} requests of the connection, and the acknowledgements report how many as a level. \
-             The second half of {DURATION:?} counts as steady state.",
+            "SENDs go over a link of {} to a host whose application posts receives for {rate}. A SEND without a \
+             receive waits in receive cells, up to {HELD} requests of the connection. Acknowledgements report their \
+             number as a level. The second half of {DURATION:?} counts as steady state.",
             options.rate()
         ),
         world: World::Live,
@@ -136,7 +136,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
     })
 }
 
-/// Posts receives for so many SENDs a second until all senders are done, and looks at the receiver meanwhile.
+/// Posts receives for a number of SENDs per second until all senders are done, and samples the receiver.
 async fn ulp(live: &Live, per_second: f64, begin: Instant, done: &Cell<bool>) -> Result<Course> {
     let (node, region, far) = (&live.nodes[1], &live.regions[1], &live.flows[0].far);
     let refused = || Ok::<u64, anyhow::Error>(node.stats()?.counters[Counter::DropResources.name()]);
@@ -177,7 +177,7 @@ async fn ulp(live: &Live, per_second: f64, begin: Instant, done: &Cell<bool>) ->
     Ok(Course { receiver, refused: [at_half.unwrap_or(all), all] })
 }
 
-/// What the ULP took, Mb/s.
+/// Data that the ULP took, Mb/s.
 fn taken(receiver: &[Receiver]) -> Points {
     let grouped: Vec<&Receiver> = receiver.iter().step_by(GROUP).collect();
     let rate = |pair: &[&Receiver]| {

@@ -1,4 +1,4 @@
-//! Packets that leave by the timing wheel: whether they leave when they are due.
+//! Checks that packets paced by the timing wheel leave when they are due.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,29 +25,29 @@ use super::pacing_report as report;
 use crate::options::Options;
 use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
 
-/// What a node carries: its slots.
+/// The largest number of connections of a node: its slots.
 const CONNECTIONS: u32 = 256;
-/// The slowest rate that pacing has to reach, bits a second (F-10.6.2.1-7).
+/// The slowest rate that pacing must support, bits per second (F-10.6.2.1-7).
 const SLOWEST: f64 = 800e3;
 /// Gaps of a single connection, in units of 512 ns; the gap of the slowest rate is added.
 const GAPS: [u32; 8] = [1, 16, 32, 64, 128, 256, 1024, 8192];
 /// Gaps that differ by one unit each.
 pub(super) const STEPS: [u32; 4] = [257, 258, 259, 260];
-/// Connections at once, and the gaps at which a CPU has time for all their packets.
+/// Numbers of parallel connections, and the gaps at which a CPU has time for all their packets.
 const SEVERAL: [(usize, &[u32]); 2] = [(16, &[1024, 8192]), (CONNECTIONS as usize, &[16_384])];
-/// A case lasts for so many gaps,
+/// The length of a case in gaps,
 const GAPS_A_CASE: u32 = 300;
-/// but at least and at most so long.
+/// and its shortest and longest time.
 const SHORTEST: Duration = Duration::from_secs(4);
 const LONGEST: Duration = Duration::from_secs(10);
-/// What a writer has under way is to last over the pauses of its thread.
+/// The outstanding work of a writer must last longer than the pauses of its thread.
 const AHEAD: Duration = Duration::from_millis(50);
-/// Over so much time the connections begin one after another, each in a phase of its own.
+/// The time over which the beginnings of the connections are spread, so that each has another phase.
 const BEGINNINGS: Duration = Duration::from_millis(256);
-/// For so long the new gap is waited for.
+/// The longest wait for the new gap.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A fabric window of half a packet and a gap that somebody sets.
+/// An algorithm with a fabric window of half a packet and a gap that the experiment sets.
 struct FixedGap(Arc<AtomicU32>);
 
 impl Algorithm for FixedGap {
@@ -81,7 +81,7 @@ impl Load {
         single.chain(several).collect()
     }
 
-    /// The gap in nanoseconds.
+    /// Returns the gap in nanoseconds.
     pub(super) fn wanted(self) -> f64 {
         f64::from(self.gap) * GAP_UNIT
     }
@@ -94,13 +94,13 @@ impl Load {
         (self.wanted_time() * GAPS_A_CASE).clamp(SHORTEST, LONGEST)
     }
 
-    /// Bytes of a WRITE: what several of them hold back lasts for a while.
+    /// Returns the bytes of a WRITE. Several of them keep a connection busy for some time.
     fn chunk(self) -> u64 {
         let packets = AHEAD.as_nanos() / self.wanted_time().as_nanos().max(1) / PARALLEL as u128;
         (packets as u64 * SEGMENT).clamp(SEGMENT, CHUNK)
     }
 
-    /// The gap for a legend.
+    /// Returns the gap as text for a legend.
     pub(super) fn rounded(self) -> String {
         match self.wanted() / 1e3 {
             gap if gap < 1e3 => format!("{gap:.0} us"),
@@ -117,21 +117,21 @@ impl Load {
     }
 }
 
-/// The gap of full packets at the slowest rate.
+/// Returns the gap of full packets at the slowest rate.
 fn slowest() -> u32 {
     ((SEGMENT + OVERHEAD) as f64 * 8e9 / SLOWEST / GAP_UNIT).round() as u32
 }
 
-/// A packet with data, as it came out of the sender's cable.
+/// A packet with data, at the far end of the sender's cable.
 struct Seen {
-    /// When, nanoseconds.
+    /// Time of arrival, nanoseconds.
     out: u64,
-    /// When the datapath let it go, by its IV, picoseconds.
+    /// When the datapath released it, by its IV, picoseconds.
     left: u64,
     connection: Cid,
 }
 
-/// What of a frame is kept.
+/// The data that are kept of a frame.
 fn look(out: u64, frame: &[u8]) -> Option<Seen> {
     let (psp, header, _) = packet_of(frame)?;
     let data = header.packet_type() == PacketType::PushData;
@@ -154,12 +154,12 @@ impl Lab {
         let bridge = Bridge::new().context("cannot set up the hosts and the bridge between them")?;
         let tuning = Tuning {
             fcwnd: 0.5,
-            // Nothing is lost here, and no pause of a thread is to send a copy.
+            // Nothing is lost here, and a pause of a thread must not cause a copy.
             rto: Duration::from_secs(1),
             congestion: CongestionControl::CONSTANT,
             ..Tuning::DEFAULT
         };
-        // The gap stays what it is: an algorithm that is asked rarely takes no CPU from those who send.
+        // The gap does not change. An algorithm that rarely runs takes no CPU time from the senders.
         let rate_update = RateUpdateOptions {
             spin: Duration::ZERO,
             pause: Duration::from_millis(10),
@@ -167,7 +167,7 @@ impl Lab {
         };
         let setup = Setup { ordered: false, tuning, rate_update, ..Setup::default() };
         let busy = EngineOptions { mode: EngineMode::Busy, ..EngineOptions::default() };
-        // The receiver's wire program answers by itself.
+        // The receiver's wire program answers without its engine.
         let nodes = [
             nodes::node(&bridge.a, busy, setup).context("node A")?,
             nodes::node(&bridge.b, EngineOptions::default(), setup).context("node B")?,
@@ -193,14 +193,14 @@ impl Lab {
         Ok(Self { connections, local, remote, _nodes: nodes, capture, _bridge: bridge, gap })
     }
 
-    /// Writes a packet at a time until the gap is in force.
+    /// Writes one packet at a time until the gap is in effect.
     async fn prime(&self, connection: &Connection, load: Load) -> Result<()> {
         let begin = Instant::now();
         while connection.info()?.inter_packet_gap_ns != load.wanted() as u64 {
             connection.write(&self.local, 0, self.remote.key(), 0, SEGMENT).await?;
             ensure!(
                 begin.elapsed() < PATIENCE,
-                "the gap of {} us does not come into force",
+                "the gap of {} us did not come into effect in time",
                 load.wanted() / 1e3
             );
         }
@@ -214,7 +214,7 @@ impl Lab {
         course::write_chunks(&self.connections[number], &self.local, self.remote.key(), next).await
     }
 
-    /// Packets sent, copies included, and how often one had to wait.
+    /// Returns the number of packets sent, with copies, and how many of them had to wait.
     fn counted(&self, load: Load) -> Result<[u64; 2]> {
         let mut sums = [0; 2];
         for connection in &self.connections[..load.connections] {
@@ -231,8 +231,8 @@ impl Lab {
         self.gap.store(load.gap, Ordering::SeqCst);
         block_on(async {
             try_join_all(used.iter().map(|connection| self.prime(connection, load))).await?;
-            // Whoever has had nothing to send for more than a gap leaves at once: the schedule is known from the first
-            // packet on.
+            // A packet of a connection that was idle for more than a gap leaves at once. So the schedule is
+            // known from the first packet on.
             tokio::time::sleep(2 * load.wanted_time()).await;
             Ok(())
         })?;
@@ -246,7 +246,7 @@ impl Lab {
         let after = self.counted(load)?;
         let mut by_connection: BTreeMap<Cid, Vec<Departure>> = BTreeMap::new();
         let seen = self.capture.take();
-        // From the first packet on: a number of nanoseconds since the machine began leaves a fraction no room.
+        // Relative to the first packet: nanoseconds since the machine's start would leave no bits for a fraction.
         let first = seen.first().map_or(0, |seen| seen.left);
         for Seen { out, left, connection } in &seen {
             let at = left.wrapping_sub(first) as i64 as f64 / 1e3;
@@ -265,16 +265,16 @@ impl Lab {
     }
 }
 
-/// What was seen under a load.
+/// The measurements under a load.
 pub(super) struct Measured {
     pub(super) load: Load,
-    /// By connection.
+    /// The packets of each connection.
     pub(super) departures: Vec<Vec<Departure>>,
-    /// Packets that the sender counted and nobody saw, or the other way round.
+    /// Packets that the sender counted but the socket did not see, or the reverse.
     unseen: f64,
     /// Packets that had to wait for their departure, percent.
     waited: f64,
-    /// Of the last acknowledgement, microseconds.
+    /// Round trip time of the last acknowledgement, microseconds.
     rtt: f64,
 }
 
@@ -316,10 +316,11 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "pacing-live",
         title: "Pacing by the timing wheel, on real packets",
         description: format!(
-            "Connections between two hosts in network namespaces write full packets of {SEGMENT} bytes at a fixed gap, \
-             through the kernel's bridge. Each packet carries the time at which the datapath let it go (its IV); a \
-             packet socket behind the sender's cable notes when it came out there. Late is what the departure is behind \
-             the schedule that begins with a connection's first packet, out what it is at the end of the cable."
+            "Connections between two hosts in network namespaces write full packets of {SEGMENT} bytes at a fixed \
+             gap, through the kernel's bridge. Each packet carries the time at which the datapath released it (its \
+             IV). A packet socket at the far end of the sender's cable records when it arrives there. The schedule \
+             begins with a connection's first packet. \"Late\" is the lateness of the departure, and \"out\" the \
+             lateness at the end of the cable."
         ),
         world: World::Live,
         seed: options.seed,

@@ -1,32 +1,34 @@
-//! What is promised of paced packets, and what it looks like.
+//! The promises for paced packets, and their plots.
 
 use lab_report::{Bound, Case, Figure, Look, Verdict};
 
 use super::pacing::{Load, Measured, STEPS};
 use crate::schedule::{GAP_UNIT, TICK, Timing};
 
-/// Least gap at which a rate is promised, units of 512 ns: well above the round trip time, which no gap can be below with
-/// one packet outstanding.
+/// Least gap at which a rate is promised, units of 512 ns. It is well above the round trip time. No gap can be
+/// below that with one packet outstanding.
 const PROMISED: u32 = 256;
-/// Greatest gap of a single connection at which the median is promised, likewise: there are thousands of them.
+/// Greatest gap of a single connection at which the median is promised, in the same units. Then there are
+/// thousands of gaps.
 const MEDIAN: u32 = 1024;
-/// Where the schedule counts anew from at most so many packets on, percent, the machine carries a load.
+/// The machine carries a load if the schedule starts again at no more than this percentage of the packets.
 const CARRIED: f64 = 1.0;
-/// Where at most so many, percent, most gaps are right: the one behind such a packet is as much too long as the engine is late.
+/// Most gaps are right if the schedule starts again at no more than this percentage. The gap after such a
+/// packet is too long by the engine's lateness.
 const MOSTLY_CARRIED: f64 = 25.0;
-/// A gap whose course is shown beside the one above, likewise.
+/// Another gap that is shown over time, in the same units.
 const LONGER: u32 = 8192;
-/// Least gap whose distribution is shown, likewise.
+/// Least gap whose distribution is shown, in the same units.
 const SHOWN: u32 = 64;
-/// Where distributions begin, microseconds.
+/// The beginning of the axis of distributions, microseconds.
 const LEAST: f64 = 0.05;
 
 type All = [(Measured, Timing)];
 
-/// What is promised of each case. However busy the machine is, no packet is early by more than the tick by which departures
-/// are held. A single connection's gaps are right more often than not unless the engine is late all the time. A rate is
-/// promised where the machine carries it: where the engine has its CPU in time for all but a few packets; the pauses before
-/// those few are no gaps.
+/// What is promised of each case. However busy the machine is, no packet is early by more than the tick by
+/// which departures are held. A single connection's gaps are right more often than not unless the engine is
+/// late all the time. A rate is promised where the machine carries it: where the engine has its CPU in time for
+/// all but a few packets; the pauses before those few are no gaps.
 pub(super) fn verdicts(all: &All, cases: &[Case]) -> Vec<Verdict> {
     let mut verdicts = vec![];
     for ((measured, timing), case) in all.iter().zip(cases) {
@@ -63,12 +65,12 @@ pub(super) fn figures(all: &All) -> Vec<Figure> {
     vec![rates(all), lateness(all), behind(all), resolution(all), distribution(all)]
 }
 
-/// Whether the machine carried a load, but for so many percent of the packets.
+/// Returns whether the machine carried a load, except for this percentage of the packets.
 fn is_carried(timing: &Timing, percent: f64) -> bool {
     timing.resumed().is_some_and(|resumed| resumed <= percent)
 }
 
-/// Those gaps of a single connection that differ by one unit.
+/// Returns the gaps of a single connection that differ by one unit.
 fn steps(all: &All) -> impl Iterator<Item = (Load, &Timing)> {
     let among = |load: Load| load.connections == 1 && (load.gap == PROMISED || STEPS.contains(&load.gap));
     all.iter()
@@ -76,7 +78,7 @@ fn steps(all: &All) -> impl Iterator<Item = (Load, &Timing)> {
         .map(|(measured, timing)| (measured.load, timing))
 }
 
-/// All but those of a single connection that show the resolution.
+/// Returns all cases except those of a single connection that show the resolution.
 fn others(all: &All) -> impl Iterator<Item = &(Measured, Timing)> {
     all.iter().filter(|(measured, _)| !STEPS.contains(&measured.load.gap))
 }
@@ -85,7 +87,7 @@ fn alone(all: &All) -> impl Iterator<Item = &(Measured, Timing)> {
     others(all).filter(|(measured, _)| measured.load.connections == 1)
 }
 
-/// A number by the wanted gap in microseconds, for each number of connections.
+/// Returns a number over the wanted gap in microseconds, for each number of connections.
 fn by_connections(all: &All, value: impl Fn(&Timing) -> Option<f64>) -> Vec<(usize, Vec<[f64; 2]>)> {
     let mut lines: Vec<(usize, Vec<[f64; 2]>)> = vec![];
     for (Measured { load, .. }, timing) in others(all) {
@@ -123,7 +125,8 @@ fn lateness(all: &All) -> Figure {
     lines.fold(figure.log_x().log_y(), |figure, (name, points)| figure.line(Look::Main, name, points))
 }
 
-/// What the packets of one connection are behind the schedule of its very first one: only pauses as long as a gap add up.
+/// Plots how far the packets of one connection are behind the schedule of its first packet. Only pauses as long
+/// as a gap accumulate.
 fn behind(all: &All) -> Figure {
     let title = "Behind the schedule of the first packet";
     let figure = Figure::new("behind", title, "time (ms)", "behind (us)");

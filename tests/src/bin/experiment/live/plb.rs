@@ -1,4 +1,4 @@
-//! Flows that an unlucky hash has put on one of two paths.
+//! Flows that an unlucky hash puts on one of two paths.
 
 use std::time::{Duration, Instant};
 
@@ -13,34 +13,35 @@ use super::part;
 use super::series::{self, Points, TIME, millis};
 use crate::options::{CongestionControl as Algorithm, Options};
 
-/// How often it is tried: other CIDs, other source ports.
+/// Number of trials, each with other CIDs and other source ports.
 const TRIALS: usize = 10;
 const PATHS: u16 = 2;
 const FLOWS: usize = 2;
-/// Each flow has data for so much of a path, percent: one fits a path, two do not.
+/// Load of each flow, percent of a path: one flow fits a path, two do not.
 const DEMAND: f64 = 80.0;
-/// Of one WRITE: little, so that it makes no queue by itself.
+/// Bytes of one WRITE. They are few, so that one WRITE makes no queue by itself.
 const BYTES: u64 = 2 * SEGMENT;
 const END: Duration = Duration::from_millis(2500);
 const EVERY: Duration = Duration::from_millis(2);
-/// Samples over which the rate of a path is taken for the plot.
+/// Number of samples for one rate of a path in the plot.
 const GROUP: usize = 10;
 
-/// From this part of the target delay on an acknowledgement counts as congested, as in the simulated experiment.
+/// The fraction of the target delay from which an acknowledgement counts as congested, as in the simulated
+/// experiment.
 const MULTIPLIER: f64 = 0.9;
 /// No acknowledgement counts as congested.
 const NEVER: f64 = 16.0;
 
-/// The link that all flows begin on.
+/// The link of all flows at the beginning.
 const FIRST: Egress = Egress::Trunk(Trunk(0));
 
-/// The course of one trial.
+/// The results of one trial.
 struct Trial {
-    /// From when on each path had its flow until the end, microseconds.
+    /// The time from which each path had its flow until the end, microseconds.
     even_after: Option<f64>,
     /// Mean round trip time of all flows until then, or until the end, microseconds.
     rtt: Option<f64>,
-    /// User data of all flows in the second half, bits a second.
+    /// User data of all flows in the second half, bits per second.
     goodput: Option<f64>,
     /// Part of the bytes in the second half that the less loaded path carried, 0 to 0.5.
     lesser_path: Option<f64>,
@@ -48,14 +49,14 @@ struct Trial {
     samples: Vec<Sample>,
 }
 
-/// What is tried.
+/// A variant of the experiment.
 struct Variant {
     name: String,
     multiplier: f64,
     promise: (&'static str, Bound),
 }
 
-/// With PLB, if the algorithm has it, and without.
+/// Returns the variants: with PLB, if the algorithm has it, and without.
 fn variants(options: &Options) -> Result<Vec<Variant>> {
     let never = ("even in the end", Bound::AtMost(0.0));
     let without = Variant { name: "without PLB".to_owned(), multiplier: NEVER, promise: never };
@@ -94,10 +95,10 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "plb-live",
         title: "An unlucky hash, on real packets",
         description: format!(
-            "{FLOWS} flows from one host to another over {PATHS} paths of {path}, chosen by the hash of addresses and \
-             source port; each has data for {DEMAND} % of a path, and both begin with source ports that lead to the same \
-             one. The load is even once each path has its flow and keeps it; the time until then is counted in the mean \
-             RTT of that time. {TRIALS} trials of {} ms each.",
+            "{FLOWS} flows go from one host to another over {PATHS} paths of {path}. A hash of addresses and source \
+             port chooses the path. Each flow has data for {DEMAND} % of a path, and both begin with source ports \
+             that lead to the same path. The load is even once each path has its flow and keeps it. The time until \
+             then is given in mean RTTs of that time. There are {TRIALS} trials of {} ms each.",
             END.as_millis()
         ),
         world: World::Live,
@@ -144,12 +145,12 @@ fn trial(live: &mut Live, path: Rate, control: CongestionControl) -> Result<Tria
     })
 }
 
-/// Flows on the path that all were put on.
+/// Returns the number of flows on the path on which all began.
 fn on_first_path(sample: &Sample) -> usize {
     sample.flows.iter().filter(|flow| flow.path == FIRST).count()
 }
 
-/// What all trials came to.
+/// Returns the results of all trials.
 fn sum_up(name: &str, path: Rate, trials: &[Trial]) -> Case {
     let in_rtts = |trial: &Trial| Some(trial.even_after? / trial.rtt?);
     let rtts: Vec<f64> = trials.iter().map(|trial| in_rtts(trial).unwrap_or(f64::INFINITY)).collect();

@@ -12,10 +12,10 @@ pub(super) type Points = Vec<[f64; 2]>;
 /// Label of the axis of time.
 pub(super) const TIME: &str = "time (ms)";
 
-/// Label of an axis of delays: they are milliseconds on this fabric.
+/// Label of an axis of delays. On this fabric they are milliseconds.
 pub(super) const DELAY: &str = "delay (ms)";
 
-/// The fabric delay that such an axis shows.
+/// Returns the fabric delay for such an axis.
 pub(super) fn delay(flow: &FlowSample) -> f64 {
     flow.delay / 1e3
 }
@@ -24,34 +24,34 @@ pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// The samples from one time to another.
+/// Returns the samples from one time to another.
 pub(super) fn between(samples: &[Sample], from: Duration, to: Duration) -> &[Sample] {
     let begin = samples.partition_point(|sample| sample.at < from);
     let end = samples.partition_point(|sample| sample.at <= to);
     &samples[begin..end.max(begin)]
 }
 
-/// A number of each sample.
+/// Returns a number of each sample.
 pub(super) fn line(samples: &[Sample], number: impl Fn(&Sample) -> f64) -> Points {
     samples.iter().map(|sample| [millis(sample.at), number(sample)]).collect()
 }
 
-/// A number of a flow in each sample.
+/// Returns a number of a flow in each sample.
 pub(super) fn of_flow(samples: &[Sample], flow: usize, number: impl Fn(&FlowSample) -> f64) -> Points {
     line(samples, |sample| number(&sample.flows[flow]))
 }
 
-/// Goodput of a flow over `group` samples each, Mb/s.
+/// Returns the goodput of a flow, each value over `group` samples, Mb/s.
 pub(super) fn goodput(samples: &[Sample], flow: usize, group: usize) -> Points {
     rates(samples, group, |from, to| acknowledged_bits(from, to, flow) / 1e6)
 }
 
-/// Rate of a link that is watched over `group` samples each, Mb/s.
+/// Returns the rate of an observed link, each value over `group` samples, Mb/s.
 pub(super) fn link_rate(samples: &[Sample], link: usize, group: usize) -> Points {
     rates(samples, group, |from, to| link_bits(from, to, link) / 1e6)
 }
 
-/// Bytes that wait for the first link that is watched, KiB.
+/// Returns the data that wait for the first observed link, KiB.
 pub(super) fn queue(samples: &[Sample]) -> Points {
     line(samples, |sample| sample.links[0].queue as f64 / 1024.0)
 }
@@ -73,12 +73,12 @@ fn link_bits(from: &Sample, to: &Sample, link: usize) -> f64 {
     (to.links[link].stats.delivered_bytes - from.links[link].stats.delivered_bytes) as f64 * 8.0
 }
 
-/// User data of a flow that was acknowledged in the course of the samples, bits a second; none without two samples.
+/// Returns the user data of a flow acknowledged during the samples, bits per second; none without two samples.
 pub(super) fn mean_goodput(samples: &[Sample], flow: usize) -> Option<f64> {
     over(samples, |from, to| acknowledged_bits(from, to, flow))
 }
 
-/// Bits a second that a watched link brought over in the course of the samples.
+/// Returns the bits per second that an observed link delivered during the samples.
 pub(super) fn mean_link_rate(samples: &[Sample], link: usize) -> Option<f64> {
     over(samples, |from, to| link_bits(from, to, link))
 }
@@ -89,14 +89,14 @@ fn over(samples: &[Sample], amount: impl Fn(&Sample, &Sample) -> f64) -> Option<
     (seconds > 0.0).then(|| amount(first, last) / seconds)
 }
 
-/// Frames that found the queue of the first watched link full in the course of the samples.
+/// Returns the number of frames that found the queue of the first observed link full during the samples.
 pub(super) fn queue_drops(samples: &[Sample]) -> Option<f64> {
     let (first, last) = (samples.first()?, samples.last()?);
     let dropped = |sample: &Sample| sample.links[0].stats.queue_dropped;
     Some((dropped(last) - dropped(first)) as f64)
 }
 
-/// The mean of a number over flows and samples.
+/// Returns the mean of a number over flows and samples.
 pub(super) fn mean_of(
     samples: &[Sample],
     flows: Range<usize>,
@@ -105,7 +105,7 @@ pub(super) fn mean_of(
     mean(samples.iter().flat_map(|sample| &sample.flows[flows.clone()]).filter_map(number))
 }
 
-/// Longest time between two looks, milliseconds: how long the machine had no CPU for the one who looks.
+/// Returns the longest time between two samples, milliseconds. During this time the sampling thread had no CPU.
 pub(super) fn longest_pause(samples: &[Sample]) -> Option<f64> {
     samples.windows(2).map(|pair| millis(pair[1].at - pair[0].at)).reduce(f64::max)
 }

@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::target::Target;
 
 const DURATION: Duration = Duration::from_secs(6);
-/// Samples over which a rate is taken for the plot.
+/// Number of samples for one rate in the plot.
 const GROUP: usize = 10;
 
 pub(super) fn run(options: &Options) -> Result<Experiment> {
@@ -23,7 +23,7 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
     let window = series::mean_of(steady, 0..1, |flow| Some(flow.fcwnd));
     let delays: Vec<f64> = steady.iter().map(|sample| sample.flows[0].delay).collect();
     let delay = mean(delays.iter().copied());
-    // The model of the fabric between live hosts takes nothing off the hop limit.
+    // The model of the fabric between live hosts does not decrement the hop limit.
     let target = window.map(|window| Target::new(&options.parameters()).delay(window, 0));
     let off = delay.zip(target).map(|(delay, target)| (delay / target - 1.0).abs() * 100.0);
     let case = Case::new("steady state")
@@ -68,8 +68,8 @@ pub(super) fn run(options: &Options) -> Result<Experiment> {
         name: "single-flow-live",
         title: "A single flow, on real packets",
         description: format!(
-            "One flow between two hosts in network namespaces, through a fabric of {}. The second half of {DURATION:?} \
-             counts as steady state.",
+            "One flow goes between two hosts in network namespaces, through a fabric of {}. The second half of \
+             {DURATION:?} counts as steady state.",
             options.rate()
         ),
         world: World::Live,

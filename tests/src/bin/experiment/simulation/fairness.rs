@@ -12,17 +12,17 @@ use super::series::{self, TIME, millis};
 use super::{Progress, setup};
 use crate::options::Options;
 
-/// Flows, before another one joins.
+/// Number of flows before another one joins.
 pub(super) const COUNTS: [u16; 3] = [2, 8, 64];
-/// All have begun by then.
+/// The time by which all flows have begun.
 const BEGUN: Span = Span::from_micros(500);
 const STEADY: Time = Time(10_000_000_000);
 const JOIN: Time = Time(20_000_000_000);
 const END: Time = Time(40_000_000_000);
 const SAMPLE: Span = Span::from_micros(20);
-/// Over so many samples the goodput of the flow that joins is taken.
+/// Number of samples for the goodput of the flow that joins.
 const GROUP: usize = 25;
-/// It has its share once it has so much of it: less than that is within the swing of a sawtooth.
+/// The part of its share at which the flow counts as having its share. The rest is within the range of a sawtooth.
 const ENOUGH: f64 = 0.8;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
@@ -38,9 +38,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "fairness",
         title: "Flows share a bottleneck",
         description: format!(
-            "Flows of different hosts begin at random within {BEGUN} and share a bottleneck of {}; the Jain index is \
-             taken from {} to {} ms. At {} ms one more joins; its share counts as reached when its goodput over {} \
-             is at least {:.0} % of an equal part.",
+            "Flows of different hosts begin at random within {BEGUN} and share a bottleneck of {}. The Jain index is \
+             measured from {} to {} ms. At {} ms one more flow joins. It has reached its share when its goodput over \
+             {} is at least {:.0} % of an equal part.",
             options.rate(),
             millis(STEADY),
             millis(JOIN),

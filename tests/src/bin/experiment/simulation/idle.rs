@@ -1,4 +1,4 @@
-//! A flow that pauses and resumes, beside one that does not.
+//! A flow that pauses and resumes, and one that does not.
 
 use anyhow::Result;
 use datacentre::{DataCentre, FlowPlan, Message};
@@ -10,12 +10,12 @@ use super::series::{self, TIME, millis};
 use super::{Progress, setup};
 use crate::options::Options;
 
-/// Messages of the flow that pauses, and how far their beginnings are apart.
+/// Messages of the flow that pauses, and the time between their beginnings.
 const MESSAGES: u64 = 4;
 const PERIOD: Span = Span::from_millis(10);
-/// Each message would take so long if the flow had the bottleneck for itself.
+/// The time of a message if the flow had the bottleneck for itself.
 const ALONE: Span = Span::from_millis(2);
-/// How long after the beginning of a message its burst is looked for.
+/// The time after the beginning of a message in which its burst is measured.
 const BURST: Span = Span::from_micros(200);
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
@@ -84,8 +84,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "idle",
         title: "Resumption after idleness",
         description: format!(
-            "Two flows share a bottleneck of {}. One always has data; the other begins a message every {PERIOD} that would \
-             take {ALONE} alone, and is idle when it is done.",
+            "Two flows share a bottleneck of {}. One always has data. The other begins a message every {PERIOD} and \
+             is idle after it. Alone, a message would take {ALONE}.",
             options.rate()
         ),
         world: World::Simulation,
@@ -99,7 +99,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     })
 }
 
-/// When message `n` begins.
+/// Returns when message `n` begins.
 fn begin(n: u64) -> Time {
     Time(PERIOD.0 * n)
 }

@@ -1,4 +1,4 @@
-//! Many hosts write to one, all at once.
+//! Many hosts write to one at the same time.
 
 use anyhow::Result;
 use datacentre::{DataCentre, Record};
@@ -13,7 +13,7 @@ use crate::options::Options;
 /// Hosts that write.
 pub(super) const COUNTS: [u16; 3] = [5, 50, 500];
 const BYTES: u64 = 1_000_000;
-/// Flows whose course is drawn, spread over all.
+/// Number of flows in the plots, spread over all flows.
 const DRAWN: usize = 25;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
@@ -33,8 +33,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "incast",
         title: "Incast",
         description: format!(
-            "Hosts at one switch write {BYTES} bytes each to one host, all at once. Ideal is the time that the bytes \
-             take over its cable of {}; steady is what comes after a quarter of it.",
+            "Hosts at one switch write {BYTES} bytes each to one host, all at the same time. \"Ideal\" is the time that \
+             the bytes take over its cable of {}. The steady state begins after a quarter of this time.",
             options.rate()
         ),
         world: World::Simulation,
@@ -87,7 +87,7 @@ fn write(options: &Options, count: u16) -> Result<(Case, Vec<Figure>)> {
     Ok((case, figures(record, count, times)))
 }
 
-/// The fabric windows of all samples of flows in the course of their message.
+/// Returns the fabric windows of all samples of flows during their message.
 fn windows_at_work(data_centre: &DataCentre, from: Time) -> impl Iterator<Item = f64> {
     let record = data_centre.record();
     data_centre.flows().iter().enumerate().flat_map(move |(number, flow)| {

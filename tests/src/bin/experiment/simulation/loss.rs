@@ -1,4 +1,4 @@
-//! Random loss, beside go-back-N on the same losses.
+//! Random loss, compared with go-back-N on the same losses.
 
 use anyhow::Result;
 use datacentre::go_back_n::{self, Outcome, Transfer};
@@ -10,16 +10,17 @@ use super::series::{self, Points, TIME};
 use super::{Progress, measure, setup};
 use crate::options::Options;
 
-/// Parts of the packets that are lost, percent; the first is what the others are compared with.
+/// Loss rates in percent. The others are compared with the first.
 pub(super) const RATES: [f64; 9] = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0];
-/// The loss rate of which something is promised, and whose course is drawn.
+/// The loss rate with a promise. It is plotted over time.
 const PROMISED: f64 = 1.0;
-/// So many that a loss at the very end, which only the retransmission timer repairs, does not decide.
+/// Number of packets. With so many, a loss at the very end, which only the retransmission timer repairs, has
+/// little effect.
 const PACKETS: u64 = 100_000;
 const SAMPLE: Span = Span::from_micros(50);
 const LIMIT: Time = Time(2_000_000_000_000);
 
-/// Both senders' course at one loss rate.
+/// The results of both senders at one loss rate.
 struct Pair {
     percent: f64,
     /// Gb/s of user data.
@@ -75,9 +76,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "loss",
         title: "Random loss",
         description: format!(
-            "{PACKETS} packets from one host to another at the same switch, which loses some of the data packets at \
-             random. Beside it go-back-N (NAK and timeout, a constant window of {} packets) on the same losses: the \
-             n-th packet of both has the same luck.",
+            "{PACKETS} packets go from one host to another at the same switch, which loses some of the data packets at \
+             random. For comparison, go-back-N (NAK and timeout, a constant window of {} packets) runs with the same \
+             losses: the n-th packet is lost for both or for neither.",
             window(options)
         ),
         world: World::Simulation,
@@ -91,7 +92,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     })
 }
 
-/// Window of the go-back-N sender: Falcon's at the beginning.
+/// Window of the go-back-N sender: Falcon's initial window.
 fn window(options: &Options) -> u64 {
     options.tuning().fcwnd.packets().into()
 }

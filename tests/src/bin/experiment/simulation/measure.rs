@@ -1,4 +1,4 @@
-//! Numbers from a part of a run.
+//! Measurements in a part of a run.
 
 use datacentre::{DataCentre, FlowSample, Record};
 use fabric_model::{Egress, LinkStats, Rate, Time};
@@ -6,21 +6,21 @@ use lab_report::mean;
 
 use super::series::{micros, packets};
 
-/// The counters of a link at some time.
+/// A sample of the counters of a link.
 pub(crate) struct Mark {
     time: Time,
     link: LinkStats,
 }
 
-/// What a link did between two times.
+/// The activity of a link between two times.
 pub(crate) struct Carried {
-    /// Part of its rate that was used, 0 to 1.
+    /// Used share of its rate, 0 to 1.
     pub(crate) utilisation: f64,
-    /// Part of the frames offered that found its queue full, 0 to 1; none if none was offered.
+    /// Share of the offered frames that found its queue full, 0 to 1; none if no frame was offered.
     pub(crate) loss: Option<f64>,
 }
 
-/// The counters of `egress` now.
+/// Returns the present counters of `egress`.
 pub(crate) fn mark(data_centre: &DataCentre, egress: Egress) -> Mark {
     let stats = data_centre.fabric_stats();
     let link = match egress {
@@ -30,7 +30,7 @@ pub(crate) fn mark(data_centre: &DataCentre, egress: Egress) -> Mark {
     Mark { time: data_centre.now(), link: link.clone() }
 }
 
-/// What the link did since `from`.
+/// Returns the activity of the link since `from`.
 pub(crate) fn since(data_centre: &DataCentre, egress: Egress, from: &Mark, rate: Rate) -> Carried {
     let to = mark(data_centre, egress);
     let seconds = to.time.since(from.time).0 as f64 / 1e12;
@@ -43,14 +43,14 @@ pub(crate) fn since(data_centre: &DataCentre, egress: Egress, from: &Mark, rate:
     }
 }
 
-/// The samples of a flow from one time to another, both inclusive; none if the second is before the first.
+/// Returns the samples of a flow from one time to another, both included; none if the second is before the first.
 pub(crate) fn samples(record: &Record, flow: usize, from: Time, to: Time) -> &[FlowSample] {
     let begin = record.times.partition_point(|time| *time < from);
     let end = record.times.partition_point(|time| *time <= to);
     &record.flows[flow][begin..end.max(begin)]
 }
 
-/// User data that a flow brought over from one time to another, Gb/s; none without two samples.
+/// Returns the user data that a flow delivered from one time to another, Gb/s; none without two samples.
 pub(crate) fn goodput(record: &Record, flow: usize, from: Time, to: Time) -> Option<f64> {
     let between = samples(record, flow, from, to);
     let times = record.times.iter().filter(|time| (from..=to).contains(time));
@@ -59,19 +59,19 @@ pub(crate) fn goodput(record: &Record, flow: usize, from: Time, to: Time) -> Opt
     (duration.0 > 0).then(|| (last.received - first.received) as f64 * 8_000.0 / duration.0 as f64)
 }
 
-/// Mean fabric window in packets, and mean fabric delay in microseconds.
+/// Returns the mean fabric window in packets, and the mean fabric delay in microseconds.
 pub(crate) fn mean_window_and_delay(samples: &[FlowSample]) -> (Option<f64>, Option<f64>) {
     let windows = samples.iter().map(|sample| packets(sample.fcwnd));
     let delays = samples.iter().filter_map(|sample| sample.mean_delay).map(micros);
     (mean(windows), mean(delays))
 }
 
-/// Mean round trip time, microseconds.
+/// Returns the mean round trip time, microseconds.
 pub(crate) fn mean_rtt(samples: &[FlowSample]) -> Option<f64> {
     mean(samples.iter().filter(|sample| sample.rtt.0 > 0).map(|sample| sample.rtt.as_nanos() as f64 / 1e3))
 }
 
-/// Copies sent, for both reasons.
+/// Returns the number of copies sent, for both reasons.
 pub(crate) fn retransmissions(record: &Record) -> f64 {
     let last = record.flows.iter().filter_map(|samples| samples.last());
     last.map(|sample| sample.retransmitted_early + sample.retransmitted_timeout).sum::<u64>() as f64

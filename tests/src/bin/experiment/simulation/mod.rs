@@ -7,6 +7,7 @@ mod loss;
 mod measure;
 mod nic_congestion;
 mod pacing;
+mod paths;
 mod permutation;
 mod plb;
 mod series;
@@ -21,17 +22,17 @@ use lab_report::Experiment;
 
 use crate::options::{Name, Options};
 
-/// Tells on a terminal how far the work is.
+/// Shows the progress on a terminal.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// indicatif draws on the standard error stream, and not at all when that is no terminal.
+    /// Creates the bar. indicatif draws on the standard error stream, and only if that is a terminal.
     fn new(runs: u64) -> Self {
         let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
         Self(ProgressBar::new(runs).with_style(style.expect("the template is well-formed")))
     }
 
-    /// Does one run.
+    /// Performs one run.
     pub(crate) fn run<T>(&self, what: impl Into<String>, work: impl FnOnce() -> T) -> T {
         self.0.set_message(what.into());
         let outcome = work();
@@ -40,10 +41,10 @@ impl Progress {
     }
 }
 
-/// All experiments asked for.
+/// Runs the selected experiments.
 ///
 /// # Errors
-/// If one cannot be set up.
+/// If an experiment cannot be set up.
 pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
     let names = options.experiments();
     let progress = Progress::new(names.iter().map(|name| runs(*name, options)).sum());
@@ -52,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Experiment>> {
     experiments
 }
 
-/// Runs of an experiment.
+/// Returns the number of runs of an experiment.
 fn runs(name: Name, options: &Options) -> u64 {
     match name {
         Name::Fairness => fairness::COUNTS.len() as u64,
@@ -60,6 +61,7 @@ fn runs(name: Name, options: &Options) -> u64 {
         Name::Loss => loss::RATES.len() as u64,
         Name::Plb => plb::runs(options),
         Name::Pacing => pacing::RUNS.len() as u64,
+        Name::Paths => 2 * paths::PATHS.len() as u64,
         Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
     }
 }
@@ -75,5 +77,6 @@ fn experiment(name: Name, options: &Options, progress: &Progress) -> Result<Expe
         Name::Idle => idle::run(options, progress),
         Name::Permutation => permutation::run(options, progress),
         Name::Pacing => pacing::run(options, progress),
+        Name::Paths => paths::run(options, progress),
     }
 }

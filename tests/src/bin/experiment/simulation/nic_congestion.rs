@@ -1,4 +1,4 @@
-//! A ULP that takes data more slowly than it comes.
+//! A ULP that takes data more slowly than they arrive.
 
 use anyhow::Result;
 use datacentre::{DataCentre, HostModel, SlowUlp};
@@ -11,10 +11,10 @@ use super::{Progress, measure, setup};
 use crate::options::Options;
 
 const DURATION: Span = Span::from_millis(20);
-/// The ULP takes this part of what the wire brings.
+/// The ULP takes this fraction of the arriving data.
 const DIVISOR: u64 = 4;
 const BUFFER: ByteCount = ByteCount(512 << 10);
-/// Levels a buffer's occupancy is reported in (F-10.2-3), and the one that Swift aims at (D-78).
+/// Number of levels of a buffer's occupancy in reports (F-10.2-3), and Swift's target level (D-78).
 const LEVELS: f64 = 32.0;
 const TARGET_LEVEL: f64 = 15.0;
 
@@ -75,8 +75,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "nic-congestion",
         title: "A slow ULP",
         description: format!(
-            "One flow at {} to a host whose ULP takes {rate}; what it has not taken waits in a receive buffer of {BUFFER}, \
-             whose level the acknowledgements report. The second half of {DURATION} counts as steady state.",
+            "One flow at {} goes to a host whose ULP takes {rate}. The rest waits in a receive buffer of {BUFFER}. \
+             Acknowledgements report its level. The second half of {DURATION} counts as steady state.",
             options.rate()
         ),
         world: World::Simulation,

@@ -1,4 +1,4 @@
-//! Thousands of connections whose packets leave by the timing wheel.
+//! Thousands of connections whose packets the timing wheel paces.
 
 use anyhow::{Context, Result, anyhow};
 use datacentre::{DataCentre, FlowPlan, Message, PacketDeparture};
@@ -13,12 +13,12 @@ use super::{Progress, setup};
 use crate::options::Options;
 use crate::schedule::{Departure, GAP_UNIT, TICK, Timing};
 
-/// Connections of the host that writes, and the window of each in 1/1024 of a packet: but for the first run they are
-/// together as fast.
+/// Connections of the host that writes, and the window of each in 1/1024 of a packet. Except in the first run,
+/// they have the same total rate.
 pub(super) const RUNS: [(u32, u32); 3] = [(1, 512), (256, 32), (4096, 2)];
-/// A run lasts for so many gaps.
+/// The length of a run in gaps.
 const GAPS: u64 = 30;
-/// Where distributions begin, microseconds.
+/// The beginning of the axis of distributions, microseconds.
 const LEAST: f64 = 0.01;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
@@ -40,9 +40,10 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     Ok(Experiment {
         name: "pacing",
         title: "Pacing by the timing wheel",
-        description: "One host writes to another over connections with a fixed fabric window below one packet, 256 on \
-                      each of its cards, whose packets share its wire. Their gaps are round trip time by window. Late is \
-                      what a departure is behind the schedule of its connection."
+        description: "One host writes to another over connections with a fixed fabric window below one packet. Each \
+                      of its cards has 256 connections, and all packets share its link. The gap is the round trip \
+                      time divided by the window. \"Late\" is the lateness of a departure relative to the schedule \
+                      of its connection."
             .to_owned(),
         world: World::Simulation,
         seed: options.seed,
@@ -74,13 +75,13 @@ fn pace(options: &Options, connections: u32, window: u32) -> Result<Timing> {
         prepared: parameters.prepare().map_err(|error| anyhow!("{error}"))?,
         ..tuning.settings
     };
-    // About what a round trip takes: there and back over two cables each, and the frame on both.
+    // About one round trip: two cables in each direction, and the time of the frame on both.
     let rtt =
         Span(4 * setup::CABLE.0 + 2 * setup::wire_time(options, options.rate(), tuning.segment.into()).0);
     let gap = Span(rtt.0 * u64::from(Fcwnd::from_packets(1).0) / u64::from(window));
     plan.flows = (0..u64::from(connections))
         .map(|n| {
-            // Each in a phase of its own; a departure at 0 would count as none.
+            // Each connection has another phase. A departure at 0 would count as none.
             let at = Time::ZERO + setup::CABLE + Span(gap.0 * n / u64::from(connections));
             FlowPlan { tuning, ..FlowPlan::new(0, 1, vec![Message { at, bytes: u64::MAX }]) }
         })

@@ -13,7 +13,7 @@ const LEAVES: u16 = 16;
 const HOSTS_PER_LEAF: u16 = 16;
 const SPINES: u16 = 16;
 const BYTES: u64 = 4_000_000;
-/// Flows whose course is drawn, spread over all.
+/// Number of flows in the plots, spread over all flows.
 const DRAWN: usize = 32;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
@@ -81,10 +81,10 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "permutation",
         title: "A permutation of 256 hosts",
         description: format!(
-            "Each of {hosts} hosts writes {BYTES} bytes to another, and each is written to by one. {LEAVES} leaf switches \
-             with {HOSTS_PER_LEAF} hosts each are joined by {SPINES} spine switches; all cables carry {}, so that all \
-             fit if no two flows of a leaf share a spine. The slowdown of a flow is its time to completion by that of the \
-             bytes alone.",
+            "Each of {hosts} hosts writes {BYTES} bytes to another, and receives from one. {SPINES} spine switches \
+             connect {LEAVES} leaf switches with {HOSTS_PER_LEAF} hosts each. All cables carry {}, so all flows fit if \
+             no two flows of a leaf share a spine. The slowdown of a flow is its time to completion divided by the \
+             time that the bytes alone need.",
             options.rate()
         ),
         world: World::Simulation,

@@ -1,4 +1,4 @@
-//! Flows that an unlucky hash has put on one of two paths.
+//! Flows that an unlucky hash puts on one of two paths.
 
 use anyhow::{Result, anyhow, ensure};
 use datacentre::{DataCentre, FlowPlan, Plan, Tuning, entropy_ports};
@@ -12,34 +12,35 @@ use super::series::{Points, TIME, millis};
 use super::{Progress, measure, setup};
 use crate::options::{CongestionControl, Options};
 
-/// Seeds that are tried.
+/// Number of seeds.
 const SEEDS: u64 = 100;
 const PATHS: u16 = 2;
 const FLOWS: u16 = 4;
-/// Draws of a port among which one that leads to the wrong path is sought.
+/// Number of ports that are drawn to find one that leads to the wrong path.
 const DRAWS: usize = 32;
 const SAMPLE: Span = Span::from_micros(10);
 const END: Time = Time(4_000_000_000);
-/// Hosts send so much of a path's rate: two of them fit one path, three do not.
+/// Load of a host as a fraction of a path's rate: two hosts fit one path, three do not.
 const HOST_PART: (u64, u64) = (2, 5);
 
-/// From this part of the target delay on an acknowledgement counts as congested. Swift itself holds a crowded path at
-/// its target: above and below it in turn, so that with D-78's 1.01 hardly ever five rounds in a row are congested.
+/// The fraction of the target delay from which an acknowledgement counts as congested. Swift itself holds a
+/// crowded path at its target, sometimes above and sometimes below it. So with D-78's 1.01, five congested
+/// rounds in a row are very rare.
 const MULTIPLIER: Fraction = Fraction::ratio(9, 10);
 /// No acknowledgement counts as congested.
 const NEVER: Fraction = Fraction::ratio(16, 1);
 
-/// One seed's course.
+/// The results of one seed.
 struct Trial {
-    /// From when on each path had its part of the flows until the end.
+    /// The time from which each path had its part of the flows until the end.
     even_after: Option<f64>,
     /// Mean round trip time of all flows until then, or until the end, microseconds.
     rtt: Option<f64>,
-    /// Flows on the path that had all at first.
+    /// Flows on the path that had all flows at the beginning.
     course: Points,
 }
 
-/// Trials to be run.
+/// The trials to run.
 pub(super) fn runs(options: &Options) -> u64 {
     SEEDS * variants(options).len() as u64
 }
@@ -57,10 +58,11 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "plb",
         title: "An unlucky hash",
         description: format!(
-            "{FLOWS} hosts write to {FLOWS} others over {PATHS} paths of {}, each at {}; all flows begin with source ports \
-             that lead to the same path. The load is even once each path has its part of the flows and keeps it; the time \
-             until then is counted in the mean RTT of that time. PLB counts an acknowledgement as congested from some \
-             part of the target delay on: with 1.01, D-78's, it rarely sees congestion that Swift holds at its target.",
+            "{FLOWS} hosts write to {FLOWS} others over {PATHS} paths of {}, each at {}. All flows begin with source \
+             ports that lead to the same path. The load is even once each path has its part of the flows and keeps \
+             it. The time until then is given in mean RTTs of that time. PLB counts an acknowledgement as congested \
+             from a given fraction of the target delay on. With 1.01, as in D-78, it rarely sees congestion, because \
+             Swift holds the delay at its target.",
             options.rate(),
             host_rate(options)?
         ),
@@ -75,14 +77,14 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     })
 }
 
-/// What is tried.
+/// A variant of the experiment.
 struct Variant {
     name: String,
     multiplier: Fraction,
     promise: Option<(&'static str, Bound)>,
 }
 
-/// With PLB, if the algorithm has it, and without.
+/// Returns the variants: with PLB, if the algorithm has it, and without.
 fn variants(options: &Options) -> Vec<Variant> {
     let never = Some(("even in the end", Bound::AtMost(0.0)));
     let without = Variant { name: "without PLB".to_owned(), multiplier: NEVER, promise: never };
@@ -102,7 +104,7 @@ fn variants(options: &Options) -> Vec<Variant> {
     }
 }
 
-/// The tuning asked for, with another multiplier.
+/// Returns the selected tuning, with another multiplier.
 fn with_multiplier(options: &Options, multiplier: Fraction) -> Result<Tuning> {
     let tuning = options.tuning();
     let parameters = Parameters { plb_target_delay_multiplier: multiplier, ..options.parameters() };
@@ -110,7 +112,7 @@ fn with_multiplier(options: &Options, multiplier: Fraction) -> Result<Tuning> {
     Ok(Tuning { settings: Settings { prepared, ..tuning.settings }, ..tuning })
 }
 
-/// What all seeds came to, and the course of the first.
+/// Returns the results of all seeds, and the first one over time.
 fn try_seeds(options: &Options, progress: &Progress, name: &str, tuning: Tuning) -> Result<(Case, Figure)> {
     let trials = (0..SEEDS)
         .map(|n| progress.run(format!("plb {name}: seed {n}"), || trial(options, options.seed + n, tuning)));
@@ -137,7 +139,7 @@ fn host_rate(options: &Options) -> Result<fabric_model::Rate> {
 
 fn trial(options: &Options, seed: u64, tuning: Tuning) -> Result<Trial> {
     let mut plan = setup::bottleneck(options, FLOWS, PATHS, options.rate())?;
-    // Only the senders are slow: a receiver's link as slow as its sender would keep a queue that no path is rid of.
+    // Only the senders are slow. A receiver's link as slow as its sender would keep a queue on every path.
     plan.host.line_rate = host_rate(options)?;
     plan.fabric.seed = seed;
     plan.flows = unlucky(options, &plan, seed)?;
@@ -161,13 +163,13 @@ fn trial(options: &Options, seed: u64, tuning: Tuning) -> Result<Trial> {
     })
 }
 
-/// Flows of which the first trunk carries the data.
+/// Returns the number of flows whose data the first trunk carries.
 fn on_first_path(data_centre: &DataCentre) -> u16 {
     let first = |flow: &usize| data_centre.route(*flow)[0] == Egress::Trunk(Trunk(0));
     (0..usize::from(FLOWS)).filter(first).count() as u16
 }
 
-/// Flows with drawn ports, of which the first are taken that lead to the first path.
+/// Draws ports, and takes the first flows that lead to the first path.
 fn unlucky(options: &Options, plan: &Plan, seed: u64) -> Result<Vec<FlowPlan>> {
     let mut ports = entropy_ports(seed);
     let pairs = (0..FLOWS).flat_map(|source| [source; DRAWS]);

@@ -25,7 +25,7 @@ pub(crate) fn packets(window: Fcwnd) -> f64 {
     f64::from(window.0) / f64::from(1u32 << Fcwnd::FRACTION_BITS)
 }
 
-/// A number of each sample of a flow that has it.
+/// Returns a number of each sample of a flow that has it.
 fn of_flow(record: &Record, flow: usize, number: impl Fn(&FlowSample) -> Option<f64>) -> Points {
     let samples = record.times.iter().zip(&record.flows[flow]);
     samples.filter_map(|(time, sample)| Some([millis(*time), number(sample)?])).collect()
@@ -41,7 +41,8 @@ pub(crate) fn ncwnd(record: &Record, flow: usize) -> Points {
     of_flow(record, flow, |sample| Some(sample.ncwnd.into()))
 }
 
-/// Fabric delay, microseconds. Where no acknowledgement came for a tenth of the time, the line is interrupted.
+/// Returns the fabric delay, microseconds. If no acknowledgement arrived for a tenth of the time, the line has
+/// a gap.
 pub(crate) fn delay(record: &Record, flow: usize) -> Points {
     let longest = record.times.last().map_or(0.0, |time| millis(*time)) / 10.0;
     let mut points: Points = vec![];
@@ -65,7 +66,7 @@ pub(crate) fn goodput(record: &Record, flow: usize, group: usize) -> Points {
     samples.windows(2).map(rate).collect()
 }
 
-/// A queue that is watched, or a receive buffer, in KiB.
+/// Returns an observed queue, or a receive buffer, in KiB.
 pub(crate) fn kibibytes(record: &Record, bytes: &[u64]) -> Points {
     let samples = record.times.iter().zip(bytes);
     samples.map(|(time, bytes)| [millis(*time), *bytes as f64 / 1024.0]).collect()

@@ -11,28 +11,28 @@ use crate::options::Options;
 
 /// Propagation delay of every cable, each way.
 pub(crate) const CABLE: Span = Span::from_micros(1);
-/// What every queue of a switch can hold, and from where it marks.
+/// The capacity of every queue of a switch, and the level from which it marks.
 const QUEUE: &str = "queue=16MiB,ecn=200KiB";
-/// Bytes of a frame beside the user data of a WRITE, over IPv4.
+/// Bytes of a frame in addition to the user data of a WRITE, over IPv4.
 pub(crate) const OVERHEAD: u64 = 14 + 20 + 8 + 16 + 28 + 28;
 
 /// The bottleneck of [`bottleneck`].
 pub(crate) const TRUNK: Egress = Egress::Trunk(Trunk(0));
-/// The link towards the host that all write to, in a star.
+/// In a star, the link towards the host to which all write.
 pub(crate) const FIRST_HOST: Egress = Egress::Host(Port(0));
 
-/// What a link out of a switch does.
+/// Returns the settings of a link from a switch.
 fn link(rate: Rate) -> String {
     format!("rate={rate},delay={CABLE},{QUEUE},hops=1")
 }
 
-/// A rate, a number of times.
+/// Returns a multiple of a rate.
 pub(crate) fn times(rate: Rate, factor: u64) -> Result<Rate> {
     let bits = rate.bits_per_second().checked_mul(factor);
     bits.and_then(Rate::from_bits_per_second).context("the rate is too large")
 }
 
-/// A part of a rate.
+/// Returns a fraction of a rate.
 pub(crate) fn part(rate: Rate, divisor: u64) -> Result<Rate> {
     Rate::from_bits_per_second(rate.bits_per_second() / divisor).context("the rate is too small")
 }
@@ -43,45 +43,47 @@ fn plan(topology: Topology, fabric: &str, line_rate: Rate) -> Result<Plan> {
     Ok(Plan { host, ..Plan::new(topology, fabric) })
 }
 
-/// `pairs` hosts on each side of `paths` cables of the rate asked for; their own cables are of `host_rate`.
+/// Makes `pairs` hosts on each side of `paths` cables of the selected rate. The hosts' own cables have
+/// `host_rate`.
 pub(crate) fn bottleneck(options: &Options, pairs: u16, paths: u16, host_rate: Rate) -> Result<Plan> {
     let fabric = format!("seed={},{};trunks:{}", options.seed, link(host_rate), link(options.rate()));
     plan(Topology::dumbbell(pairs, pairs, paths), &fabric, host_rate)
 }
 
-/// `hosts` at one switch, all cables of the rate asked for. `towards` is added to what the link towards a port does.
+/// Makes `hosts` at one switch, with all cables of the selected rate. `towards` adds settings for the link
+/// towards a port.
 pub(crate) fn star(options: &Options, hosts: u16, towards: Option<(u16, String)>) -> Result<Plan> {
     let link = link(options.rate());
     let differing = towards.map(|(port, more)| format!(";{port}:{link},{more}")).unwrap_or_default();
     plan(Topology::star(hosts), &format!("seed={},{link}{differing}", options.seed), options.rate())
 }
 
-/// Leaf and spine switches, all cables of the rate asked for.
+/// Makes leaf and spine switches, with all cables of the selected rate.
 pub(crate) fn leaf_spine(options: &Options, leaves: u16, hosts_per_leaf: u16, spines: u16) -> Result<Plan> {
     let link = link(options.rate());
     let fabric = format!("seed={},{link};trunks:{link}", options.seed);
     plan(Topology::leaf_spine(leaves, hosts_per_leaf, spines), &fabric, options.rate())
 }
 
-/// A flow that writes from `start` on as much as there is time for.
+/// Returns a flow that writes from `start` on without end.
 pub(crate) fn endless(options: &Options, source: u16, destination: u16, start: Time) -> FlowPlan {
     let message = Message { at: start, bytes: u64::MAX };
     FlowPlan { tuning: options.tuning(), ..FlowPlan::new(source, destination, vec![message]) }
 }
 
-/// Time that `bytes` of user data take over a wire, headers included.
+/// Returns the time that `bytes` of user data take on a link, with headers.
 pub(crate) fn wire_time(options: &Options, rate: Rate, bytes: u64) -> Span {
     let packets = bytes.div_ceil(u64::from(options.tuning().segment));
     rate.time_of(bytes + packets * OVERHEAD)
 }
 
-/// User data by bytes on the wire, of full packets.
+/// Returns the user data divided by the bytes on the wire, for full packets.
 pub(crate) fn efficiency(options: &Options) -> f64 {
     let segment = f64::from(options.tuning().segment);
     segment / (segment + OVERHEAD as f64)
 }
 
-/// What every experiment sets.
+/// Returns the common settings of all experiments.
 pub(crate) fn settings(options: &Options) -> BTreeMap<&'static str, String> {
     let tuning = options.tuning();
     [

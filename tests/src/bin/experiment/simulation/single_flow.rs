@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::target::Target;
 
 const DURATION: Span = Span::from_millis(20);
-/// Switches on the way.
+/// Number of switches on the path.
 const HOPS: u32 = 2;
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         name: "single-flow",
         title: "A single flow",
         description: format!(
-            "One flow crosses a bottleneck of {}; its host could send twice as fast. The second half of {DURATION} \
+            "One flow crosses a bottleneck of {}. Its host could send twice as fast. The second half of {DURATION} \
              counts as steady state.",
             options.rate()
         ),

@@ -1,4 +1,4 @@
-//! The experiments tell good from bad.
+//! Checks that the experiments distinguish kept and broken promises.
 
 use clap::Parser;
 use lab_report::Experiment;
@@ -17,12 +17,12 @@ fn holds(experiment: &Experiment, verdict: &str) -> bool {
 
 #[test]
 fn a_window_below_the_path_wastes_it_and_one_above_fills_the_queue() {
-    // 10 Gb/s over 6 us of cable, and 2.7 us a packet.
+    // 10 Gb/s over 6 us of cable, and 2.7 us per packet.
     let small = run(Name::SingleFlow, &["--cc", "constant", "--rate", "10Gbps", "--fcwnd", "2"]);
     assert!(!holds(&small, "utilisation") && holds(&small, "queue drops"));
     let large = run(Name::SingleFlow, &["--cc", "constant", "--rate", "10Gbps", "--fcwnd", "60"]);
     assert!(holds(&large, "utilisation") && !holds(&large, "off target"));
-    // The target is some 33 us. Acknowledgements come for 10 packets at a time, so that the path holds half of that less
+    // The target is some 33 us. Each acknowledgement is for 10 packets, so the path holds half of that less
     // than the window.
     let right = run(Name::SingleFlow, &["--cc", "constant", "--rate", "10Gbps", "--fcwnd", "15"]);
     assert!(right.verdicts.iter().all(|verdict| verdict.holds), "{:?}", right.verdicts);
@@ -43,7 +43,7 @@ fn the_receive_buffer_holds_what_the_window_lets_through() {
 fn swift_fills_the_bottleneck_at_its_target_delay() {
     let experiment = run(Name::SingleFlow, &[]);
     assert!(experiment.verdicts.iter().all(|verdict| verdict.holds), "{:?}", experiment.verdicts);
-    // Another target is kept as well, so that it is the target that decides.
+    // Another target is kept as well, which shows that the target decides.
     let more = run(Name::SingleFlow, &["--set", "base_delay_target=15us"]);
     assert!(more.verdicts.iter().all(|verdict| verdict.holds), "{:?}", more.verdicts);
     let delay = |experiment: &Experiment| experiment.cases[0].value("fabric delay").expect("measured");
@@ -56,7 +56,7 @@ fn swift_tells_a_slow_receiver_from_a_slow_fabric() {
     assert!(experiment.verdicts.iter().all(|verdict| verdict.holds), "{:?}", experiment.verdicts);
     let case = &experiment.cases[0];
     let [level, ncwnd, fcwnd] = ["receive buffer", "ncwnd", "fcwnd"].map(|name| case.value(name));
-    // The buffer takes 155 packets, 15 of 32 levels of it 73: what waits in it is no delay of the fabric.
+    // The buffer holds 155 packets, and 15 of its 32 levels are 73. The wait in it is not a delay of the fabric.
     assert!(level.is_some_and(|level| (13.0..17.0).contains(&level)), "{level:?}");
     assert!(ncwnd.is_some_and(|ncwnd| (60.0..100.0).contains(&ncwnd)), "{ncwnd:?}");
     assert!(fcwnd > ncwnd, "{fcwnd:?} {ncwnd:?}");

@@ -1,9 +1,10 @@
-//! Copying files between nodes: content by WRITE, READ or SEND, steps over the connection manager's session.
+//! Copies files between nodes. WRITE, READ or SEND carries the content. The session of the connection manager
+//! carries the messages between the two ends, which are called steps.
 //!
-//! The source cuts the file into chunks and lets at most `slots` of them be under way; the sink stores them in order
-//! and says so, which frees the slot. Both hash what they read or wrote. The file gets its name only when the two
-//! hashes agree; until then it is a hidden `.part` file beside it. One that a killed node left is removed by the next copy
-//! to the same file.
+//! The source cuts the file into chunks, and at most `slots` of them are outstanding. The sink stores them in
+//! order and reports each, which frees its slot. The source hashes the bytes that it reads, and the sink the bytes
+//! that it writes. The file gets its name only if the two hashes are equal. Until then it is a hidden `.part` file
+//! in the same directory. If a killed node left such a file, the next copy to the same target removes it.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,40 +33,41 @@ pub(super) use sink::{Sink, sink};
 pub(super) use source::{Source, source};
 pub(crate) use verbs::{Arrival, Buffer, ReceivePermit, Span, Verbs};
 
-/// Transfers a node takes part in at once.
+/// Transfers of a node at the same time.
 const TRANSFERS: usize = 16;
-/// Steps of one transfer that may wait: two for every slot, and the frame around.
+/// Capacity of the queue of steps, per transfer: two for every slot, and a few for the begin and the end.
 const STEPS: usize = 2 * MOST_SLOTS as usize + 8;
-/// Most chunks under way at once.
+/// Most chunks that may be outstanding.
 const MOST_SLOTS: u32 = 128;
-/// Most registered memory one transfer may take, bytes. The library's own sources ask for 4 MiB.
+/// Most registered memory that one transfer may use, bytes. The sources of this library use at most 4 MiB.
 const MOST_MEMORY: u64 = 8 << 20;
-/// Transfers that peers have begun; and those of one source of them.
+/// Transfers at the same time that peers began: in total, and per peer.
 const SERVED: usize = 8;
 const SERVED_EACH: usize = 2;
-// What peers begin leaves three quarters of the node's memory to its owner.
+// Transfers that peers began leave at least three quarters of the node's memory free.
 const _: () = assert!(SERVED as u64 * MOST_MEMORY <= MEMORY_BYTES as u64 / 4);
-/// A peer that takes no step for so long has given up.
+/// A transfer fails if the peer sends no step for this time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// As [`PATIENCE`], where the peer began the transfer: nobody here waits for it, and it holds memory.
+/// Like [`PATIENCE`], for a transfer that the peer began. It is shorter, because the transfer uses memory and no
+/// local client waits for it.
 const SERVED_PATIENCE: Duration = Duration::from_secs(10);
-/// How long operations of a transfer that has failed may still take before they are left to themselves.
+/// Longest time for which a failed transfer waits for its outstanding operations.
 const RELEASE: Duration = Duration::from_secs(2);
-/// Longest name of a file.
+/// Longest name of a file, bytes.
 const LONGEST_NAME: usize = 200;
 
-/// The transfers under way: who gets the steps that arrive.
+/// The current transfers. Delivers arriving steps to their transfer.
 #[derive(Debug, Default)]
 pub(super) struct Transfers(Mutex<HashMap<(Cid, u64), Route>>);
 
 #[derive(Debug)]
 struct Route {
     steps: mpsc::Sender<FileMessage>,
-    /// The peer that began the transfer; none if this node did.
+    /// The peer that began the transfer. `None` if this node began it.
     begun_by: Option<PeerSource>,
 }
 
-/// Steps of one transfer, as long as it lives.
+/// The steps of one transfer. Dropping it ends the transfer.
 #[derive(Debug)]
 pub(super) struct Steps<'t> {
     transfers: &'t Transfers,
@@ -75,18 +77,18 @@ pub(super) struct Steps<'t> {
 }
 
 impl Transfers {
-    /// Starts listening for the steps of a transfer that this node begins.
+    /// Starts to receive the steps of a transfer that this node begins.
     ///
     /// # Errors
-    /// The number is taken, or there are too many.
+    /// The number is in use, or there are too many transfers.
     pub(super) fn enter(&self, cid: Cid, transfer: u64) -> Result<Steps<'_>, Failure> {
         self.begin((cid, transfer), None)
     }
 
-    /// As [`Self::enter`], of one that a peer has begun.
+    /// Starts to receive the steps of a transfer that a peer began.
     ///
     /// # Errors
-    /// The number is taken, or there are too many: of all peers, or of this one.
+    /// The number is in use, or there are too many transfers: in total, of all peers, or of this peer.
     pub(super) fn serve(&self, cid: Cid, transfer: u64, peer: IpAddr) -> Result<Steps<'_>, Failure> {
         self.begin((cid, transfer), Some(PeerSource::of(peer)))
     }
@@ -107,11 +109,11 @@ impl Transfers {
         if routes.len() >= TRANSFERS {
             return Err(Failure::new(
                 FailureKind::Node,
-                format!("{TRANSFERS} transfers are under way: try again later"),
+                format!("the node already has {TRANSFERS} transfers: wait for one to end, then copy again"),
             ));
         }
         if routes.contains_key(&(cid, transfer)) {
-            return Err(Failure::new(FailureKind::Node, "a transfer has this number already"));
+            return Err(Failure::new(FailureKind::Node, "the number of the transfer is in use: copy again"));
         }
         let (steps, receiver) = mpsc::channel(STEPS);
         routes.insert((cid, transfer), Route { steps, begun_by });
@@ -119,8 +121,8 @@ impl Transfers {
         Ok(Steps { transfers: self, key: (cid, transfer), receiver, patience })
     }
 
-    /// Hands a step to its transfer; gives it back when there is none. A peer that sends more steps than a transfer
-    /// has loses it.
+    /// Delivers a step to its transfer. Returns the step if there is no such transfer. If the queue of steps is
+    /// full, the transfer ends: the peer sent more steps than a transfer has.
     pub(super) fn deliver(&self, cid: Cid, step: FileMessage) -> Option<FileMessage> {
         let key = (cid, step.transfer());
         let mut routes = self.lock();
@@ -142,31 +144,32 @@ impl Transfers {
 }
 
 impl Steps<'_> {
-    /// Number of the transfer.
+    /// Returns the number of the transfer.
     pub(super) fn transfer(&self) -> u64 {
         self.key.1
     }
 
-    /// Adds to a failure that `left` work requests ("operations", "receives") outlive the transfer, and what to do.
+    /// Adds to a failure that `left` work requests (`what` names their kind) are still outstanding, and what to
+    /// do.
     fn with_leftovers(&self, mut failure: Failure, left: u64, what: &str) -> Failure {
         if left > 0 {
             failure.text.push_str(&format!(
-                "; the transfer leaves {left} of its {what} outstanding, which blocks connection {0}: close it with \
-                 `tiercel conn close {0}`, then connect anew",
+                "; {left} {what} of the transfer are still outstanding, which blocks connection {0}: close it with \
+                 `tiercel conn close {0}`, then connect again",
                 self.key.0.0
             ));
         }
         failure
     }
 
-    /// The next step of the peer.
+    /// Waits for the next step of the peer.
     ///
     /// # Errors
-    /// The peer gave up, fell silent, or the connection ended.
+    /// The peer ended the transfer, the peer sent no step in time, or the connection ended.
     pub(super) async fn next(&mut self) -> Result<FileMessage, Failure> {
         match tokio::time::timeout(self.patience, self.receiver.recv()).await {
             Ok(Some(FileMessage::Abort { text, .. })) => {
-                Err(Failure::new(FailureKind::File, format!("the peer gave up: {}", text.escape_debug())))
+                Err(Failure::new(FailureKind::File, format!("the peer aborted: {}", text.escape_debug())))
             }
             Ok(Some(step)) => Ok(step),
             Ok(None) => Err(Failure::new(
@@ -175,7 +178,7 @@ impl Steps<'_> {
             )),
             Err(_) => Err(Failure::new(
                 FailureKind::Connect,
-                format!("the peer took no step for {} s: see its own output", self.patience.as_secs()),
+                format!("the peer sent nothing for {} s: see the log of its node", self.patience.as_secs()),
             )),
         }
     }
@@ -187,7 +190,7 @@ impl Drop for Steps<'_> {
     }
 }
 
-/// Asks the peer for a file it keeps and stores it.
+/// Asks the peer for one of its files and stores it.
 pub(super) async fn fetch<V: Verbs>(
     verbs: &V,
     steps: &mut Steps<'_>,
@@ -197,7 +200,7 @@ pub(super) async fn fetch<V: Verbs>(
     progress: &ProgressSender,
 ) -> Result<Copied, Failure> {
     let (name, via) = wanted;
-    // Known before the peer moves a byte.
+    // The check comes before the peer sends any data.
     sink::check_target(file, overwrite)?;
     tell(verbs, FileMessage::Fetch { transfer: steps.transfer(), name: name.clone(), via }).await?;
     let FileMessage::Offer { name: offered, via: by, length, chunk, slots, rkey, .. } = steps.next().await?
@@ -211,18 +214,18 @@ pub(super) async fn fetch<V: Verbs>(
     sink(verbs, steps, target, progress).await
 }
 
-/// Whether a peer may name a file so: one plain component, nothing hidden.
+/// Checks the name of a file that a peer stores or fetches: one path component, not hidden.
 ///
 /// # Errors
-/// A sentence that says what is allowed.
+/// The text says what is allowed.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let plain = !name.contains(['/', '\\']) && !name.contains(char::is_control);
     if plain && !name.is_empty() && name.len() <= LONGEST_NAME && !name.starts_with('.') {
         return Ok(());
     }
     Err(Failure::invalid(format!(
-        "\"{}\" cannot be the name of a file at a node: use one component of 1 to {LONGEST_NAME} bytes, without \
-         slashes and control characters, not starting with a dot",
+        "\"{}\" cannot be the name of a file on a node: use 1 to {LONGEST_NAME} bytes without slashes, backslashes and control \
+         characters, and no dot at the beginning",
         name.escape_debug()
     )))
 }
@@ -233,16 +236,16 @@ async fn tell<V: Verbs>(verbs: &V, step: FileMessage) -> Result<(), Failure> {
     }
     Err(Failure::new(
         FailureKind::Connect,
-        "the connection has no session with the peer's connection manager: it has ended (connect again with `tiercel conn \
-         connect`), or it is static (copy with `tiercel write` and `tiercel read`)",
+        "the connection has no session with the peer's connection manager: if it has ended, connect again with `tiercel conn \
+         connect`; if it is static, copy with `tiercel write` and `tiercel read`",
     ))
 }
 
 fn out_of_step() -> Failure {
     Failure::new(
         FailureKind::File,
-        "the peer broke the order of a transfer: an older SEND of this connection may have come between, then close \
-         the connection and connect anew; if it happens again, install the same release on both nodes",
+        "the peer sent a wrong step of the transfer, or an older SEND of this connection arrived: close the connection and \
+         connect again; if it happens again, install the same release on both nodes",
     )
 }
 
@@ -254,7 +257,7 @@ fn file_failure(file: &Path, what: &str, error: &io::Error) -> Failure {
     Failure::new(FailureKind::File, format!("cannot {what} {}: {error}", file.display()))
 }
 
-/// Where chunk `index` of a file stands, in the file and in its slot.
+/// The chunks of a file: their number, and the position of each in the file and in the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Chunks {
     length: u64,
@@ -263,7 +266,8 @@ struct Chunks {
 }
 
 impl Chunks {
-    /// Of a file of `length` bytes. A file of few chunks gets no memory for more.
+    /// Cuts a file of `length` bytes into chunks. There are at most as many slots as chunks, so that a small file
+    /// uses little memory.
     fn new(length: u64, chunk: u32, slots: u32) -> Self {
         let count = length.div_ceil(u64::from(chunk.max(1))).max(1);
         Self { length, chunk, slots: u64::from(slots).min(count) as u32 }
@@ -281,7 +285,7 @@ impl Chunks {
         u64::from(self.chunk).min(self.length - self.position(index))
     }
 
-    /// The slot of chunk `index`, as long as the chunk.
+    /// Returns the span of chunk `index` in the buffer: the begin of its slot, and the length of the chunk.
     fn span(self, index: u64) -> Span {
         Span { offset: (index % u64::from(self.slots)) * u64::from(self.chunk), length: self.size(index) }
     }

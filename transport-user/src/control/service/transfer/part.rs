@@ -1,4 +1,4 @@
-//! A file on its way to its name: the hidden `.part` file, and those that killed nodes left.
+//! The hidden `.part` file of a transfer, and the `.part` files that killed nodes left.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -10,12 +10,13 @@ use super::super::super::protocol::Failure;
 use super::file_failure;
 use super::sink::exists;
 
-/// Tries to have a new `.part` file locked before somebody takes it for a leftover.
+/// Number of attempts to lock a new `.part` file before another copy takes it for a leftover.
 const TRIES: usize = 100;
-/// Far longer than it takes to remove a file.
+/// Time between two attempts. This is far longer than it takes to remove a file.
 const MOMENT: Duration = Duration::from_micros(100);
 
-/// A file on its way: hidden, locked as long as it is written, and removed unless it is kept.
+/// The `.part` file of a transfer. It is hidden and locked while it is written. Dropping it removes it, unless it
+/// got its name.
 pub(super) struct Part {
     path: PathBuf,
     target: PathBuf,
@@ -33,7 +34,8 @@ impl Part {
         let mut file = create()?;
         for _ in 0..TRIES {
             if !lock(&file) {
-                // Another copy took it for a leftover between the two calls: it removes it and lets go.
+                // Between the two calls, another copy took the file for a leftover and locked it. It removes the
+                // file and releases the lock.
                 std::thread::sleep(MOMENT);
             } else if is_at(&file, &path) {
                 return Ok(Self { path, target: target.to_owned(), file, kept: false });
@@ -50,7 +52,7 @@ impl Part {
 
     /// Gives the file its name.
     pub(super) fn keep(&mut self, overwrite: bool) -> Result<(), Failure> {
-        // A link never replaces what appeared meanwhile; a rename does.
+        // A link never replaces a file that appeared in the meantime. A rename replaces it.
         let named = if overwrite {
             fs::rename(&self.path, &self.target)
         } else {
@@ -68,13 +70,14 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.kept {
-            let _ = fs::remove_file(&self.path); // nothing more can be done about it
+            let _ = fs::remove_file(&self.path); // an error cannot be handled here
         }
     }
 }
 
-/// Removes the `.part` files of `target` that nobody writes any more: their node was killed, or its machine went down.
-/// What they held is not used, since nobody has vouched for it. Each is told in the node's log.
+/// Removes the `.part` files of `target` that no copy writes any more, because their node was killed or its
+/// machine went down. Their content is not used, because its hash was never checked. Writes each removal to the
+/// node's log, and returns the removed files.
 pub(super) fn remove_leftovers(target: &Path) -> Vec<PathBuf> {
     let directory = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -85,23 +88,24 @@ pub(super) fn remove_leftovers(target: &Path) -> Vec<PathBuf> {
     let paths = entries.flatten().filter(|entry| is_part(&entry.file_name().to_string_lossy(), &prefix));
     let removed: Vec<_> = paths.map(|entry| entry.path()).filter(|path| remove_if_left(path)).collect();
     for path in &removed {
-        tracing::warn!("removed {}: left by a copy whose node was killed", path.display());
+        tracing::warn!("removed {}: an earlier copy left it, because its node was killed", path.display());
     }
     removed
 }
 
-/// What the name of every `.part` file of `target` begins with.
+/// Returns the prefix of the names of all `.part` files of `target`.
 fn prefix(target: &Path) -> String {
     format!(".{}.", target.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Whether a file has such a name: the prefix, the transfer's number, `.part`.
+/// Returns whether a name is that of a `.part` file: the prefix, the number of the transfer, `.part`.
 fn is_part(name: &str, prefix: &str) -> bool {
     let number = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(".part"));
     number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The kernel gives a lock back when its process ends, however it ends: a file that can be locked is nobody's.
+/// Removes a `.part` file if it can be locked. The kernel releases a lock when its process ends in any way, so no
+/// copy writes a file that can be locked.
 fn remove_if_left(path: &Path) -> bool {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let Ok(file) = file else { return false };
@@ -109,12 +113,13 @@ fn remove_if_left(path: &Path) -> bool {
     plain && file.try_lock().is_ok() && is_at(&file, path) && fs::remove_file(path).is_ok()
 }
 
-/// False if somebody else holds the lock. A file system without locks has none that others could take either.
+/// Locks a file. Returns false if another lock exists. On a file system without locks it returns true: others
+/// cannot take a lock there either.
 fn lock(file: &File) -> bool {
     !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }
 
-/// Whether the file still stands where it was opened.
+/// Returns whether `path` still names this open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let same = || -> io::Result<bool> {
         let (here, there) = (file.metadata()?, fs::symlink_metadata(path)?);

@@ -1,4 +1,4 @@
-//! The end of a transfer that stores the file.
+//! The sink of a transfer: the end that stores the file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,28 +16,28 @@ use crate::connection_manager::{FileMessage, Via, shortened};
 use crate::control::protocol::{Failure, FailureKind};
 use crate::control::server::ProgressSender;
 
-/// What is to be stored: an offer, and where it goes.
+/// The file to store: the offer of the source, and the target.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Sink {
-    /// The file here.
+    /// The file on this node.
     pub(in super::super) file: PathBuf,
-    /// Its name there.
+    /// Its name on the peer.
     pub(in super::super) name: String,
-    /// How it crosses.
+    /// The operation that carries the content.
     pub(in super::super) via: Via,
-    /// Bytes.
+    /// Length of the file, bytes.
     pub(in super::super) length: u64,
-    /// Bytes of a chunk.
+    /// Size of a chunk, bytes.
     pub(in super::super) chunk: u32,
-    /// Chunks under way at once.
+    /// Most outstanding chunks.
     pub(in super::super) slots: u32,
-    /// The source's R_Key (READ).
+    /// R_Key of the source's buffer (READ only).
     pub(in super::super) rkey: u32,
-    /// Whether it may replace one here.
+    /// Whether the copy may replace a file on this node.
     pub(in super::super) overwrite: bool,
 }
 
-/// Takes a file that was offered. Tells the peer when it gives up.
+/// Receives and stores a file that was offered. If it fails, sends an Abort to the peer.
 pub(in super::super) async fn sink<V: Verbs>(
     verbs: &V,
     steps: &mut Steps<'_>,
@@ -68,7 +68,7 @@ async fn take<V: Verbs>(
     let asked = u64::from(what.chunk) * u64::from(what.slots);
     let sensible = what.chunk > 0 && (1..=MOST_SLOTS).contains(&what.slots) && asked <= MOST_MEMORY;
     if !sensible || (what.via == Via::Send && what.chunk > verbs.largest_message()) {
-        return Err(Failure::invalid("the offer's chunks are beyond the limits"));
+        return Err(Failure::invalid("the chunks of the offer exceed the limits"));
     }
     let removed = part::remove_leftovers(&what.file);
     let mut part = Part::create(&what.file, steps.transfer())?;
@@ -99,29 +99,29 @@ async fn take<V: Verbs>(
     if theirs != sha256 {
         return Err(Failure::new(
             FailureKind::File,
-            "what arrived is not what was sent (SHA-256 differs): copy again",
+            "other bytes arrived than were sent (SHA-256 differs): copy again",
         ));
     }
     part.keep(what.overwrite)?;
-    drop(part); // whoever hears the verdict finds no `.part` file any more
+    drop(part); // the `.part` file is removed before the verdict is sent
     tell(verbs, FileMessage::Verdict { transfer: steps.transfer(), sha256: sha256.clone() }).await?;
     let seconds = started.elapsed().as_secs_f64();
     let Sink { file, name, via, length: bytes, .. } = what;
     Ok(Copied { file, name, via, bytes, sha256, seconds, removed })
 }
 
-/// Chunks between their arrival and the file.
+/// The chunks between their arrival and the file.
 struct Intake<'v, V: Verbs> {
     verbs: &'v V,
     buffer: V::Buffer,
     chunks: Chunks,
     /// First chunk that is not stored.
     next: u64,
-    /// Chunks that arrived, each with its offset in the buffer.
+    /// Chunks that arrived and are not stored yet, each with its offset in the buffer.
     arrived: BTreeMap<u64, u64>,
     /// Whether chunks arrive in posted receives (SEND).
     receives: bool,
-    /// Receives posted and not completed.
+    /// Number of receives that are posted and not completed.
     posted: u64,
     hash: Sha256,
 }
@@ -131,13 +131,13 @@ impl<V: Verbs> Intake<'_, V> {
         self.next == self.chunks.count()
     }
 
-    /// Whether chunk `index` can be under way now.
+    /// Returns whether chunk `index` may arrive now.
     fn expects(&self, index: u64) -> bool {
         let end = self.chunks.count().min(self.next + u64::from(self.chunks.slots));
         (self.next..end).contains(&index) && !self.arrived.contains_key(&index)
     }
 
-    /// Stores what arrived as far as it is without a gap, and frees the slots.
+    /// Stores the chunks that arrived, up to the first gap, and frees their slots.
     async fn store(
         &mut self,
         part: &mut Part,
@@ -158,7 +158,7 @@ impl<V: Verbs> Intake<'_, V> {
         if progress.is_wanted() { Ok(()) } else { Err(unwanted()) }
     }
 
-    /// Posts a slot again as long as more chunks are to come than receives are posted: none is left at the end.
+    /// Posts a slot again if more chunks are expected than receives are posted. So no receive is left at the end.
     fn repost(&mut self, offset: u64) -> Result<(), Failure> {
         let to_come = self.chunks.count() - self.next - self.arrived.len() as u64;
         if self.receives && self.posted < to_come { self.post(offset) } else { Ok(()) }
@@ -176,7 +176,7 @@ impl<V: Verbs> Intake<'_, V> {
     }
 }
 
-/// WRITE and READ: the source says which chunks can be had.
+/// Takes the chunks by WRITE or READ. The source reports each chunk that is written or can be read.
 async fn one_sided<V: Verbs>(
     mut intake: Intake<'_, V>,
     steps: &mut Steps<'_>,
@@ -214,7 +214,7 @@ async fn one_sided<V: Verbs>(
         Ok(())
     }
     .await;
-    // READs under way are waited for; those that do not end the connection carries on, with their memory.
+    // Wait for outstanding READs. Those that do not end stay with the connection, with their memory.
     while !reads.is_empty() {
         if timeout(RELEASE, reads.next()).await.is_err() {
             *left = reads.len() as u64;
@@ -225,7 +225,7 @@ async fn one_sided<V: Verbs>(
     outcome.map(|()| intake.digest())
 }
 
-/// SEND: the arrival of a message says it all; its immediate data is the chunk's number.
+/// Takes the chunks by SEND. The immediate data of a message is the number of its chunk, so no steps are needed.
 async fn by_send<V: Verbs>(
     mut intake: Intake<'_, V>,
     steps: &mut Steps<'_>,
@@ -248,7 +248,8 @@ async fn by_send<V: Verbs>(
                 }
             };
             intake.posted -= 1;
-            // The chunk's number modulo 2^32, taken to the window that can be under way.
+            // The immediate data is the number of the chunk modulo 2^32. The first missing chunk gives the upper
+            // bits.
             let ahead = immediate.ok_or_else(out_of_step)?.wrapping_sub(intake.next as u32);
             let index = intake.next + u64::from(ahead);
             if !intake.expects(index) || length != intake.chunks.size(index) {
@@ -267,7 +268,7 @@ async fn by_send<V: Verbs>(
     outcome.map(|()| intake.digest())
 }
 
-/// Refuses a target that exists, before anything is moved.
+/// Checks the target: it must not be a directory, and without `overwrite` it must not exist.
 pub(super) fn check_target(file: &Path, overwrite: bool) -> Result<(), Failure> {
     match fs::symlink_metadata(file) {
         Ok(metadata) if metadata.is_dir() => {
@@ -281,6 +282,6 @@ pub(super) fn check_target(file: &Path, overwrite: bool) -> Result<(), Failure> 
 pub(super) fn exists(file: &Path) -> Failure {
     Failure::new(
         FailureKind::File,
-        format!("{} exists: choose another name, or replace it with --overwrite", file.display()),
+        format!("{} already exists: choose another name, or replace it with --overwrite", file.display()),
     )
 }

@@ -1,4 +1,4 @@
-//! The end of a transfer that has the file.
+//! The source of a transfer: the end that has the file.
 
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -15,25 +15,25 @@ use crate::connection_manager::{FileMessage, Via, shortened};
 use crate::control::protocol::{Failure, FailureKind};
 use crate::control::server::ProgressSender;
 
-/// Chunk of WRITE and READ, bytes; and how many are under way.
+/// Size of a chunk for WRITE and READ, bytes, and the number of outstanding chunks.
 const ONE_SIDED: (u32, u32) = (256 << 10, 16);
-/// Largest chunk of SEND, bytes; and how many receives the peer posts.
+/// Largest size of a chunk for SEND, bytes, and the number of receives that the peer posts.
 const TWO_SIDED: (u32, u32) = (64 << 10, 64);
 
-/// What is to be sent.
+/// The file to send.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Source {
-    /// The file here.
+    /// The file on this node.
     pub(in super::super) file: PathBuf,
-    /// Its name there.
+    /// Its name on the peer.
     pub(in super::super) name: String,
-    /// How it crosses.
+    /// The operation that carries the content.
     pub(in super::super) via: Via,
-    /// Whether it may replace one there.
+    /// Whether the copy may replace a file on the peer.
     pub(in super::super) overwrite: bool,
 }
 
-/// Offers a file and sends it. Tells the peer when it gives up.
+/// Offers a file and sends it. If it fails, sends an Abort to the peer.
 pub(in super::super) async fn source<V: Verbs>(
     verbs: &Arc<V>,
     steps: &mut Steps<'_>,
@@ -58,7 +58,7 @@ async fn offer<V: Verbs>(
 ) -> Result<Copied, Failure> {
     let started = Instant::now();
     let unreadable = |error| file_failure(&what.file, "read", &error);
-    // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
+    // The check comes before the open: opening a pipe would wait for a writer.
     let metadata = std::fs::metadata(&what.file).map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(Failure::new(FailureKind::File, format!("{} is not a file", what.file.display())));
@@ -84,7 +84,8 @@ async fn offer<V: Verbs>(
     let FileMessage::Ready { rkey, .. } = steps.next().await? else { return Err(out_of_step()) };
     let mut under_way = UnderWay { verbs, buffer, chunks, via: what.via, rkey, operations: JoinSet::new() };
     let sent = send_all(&mut under_way, steps, &file, &what, progress).await;
-    // Where all is stored they are about to complete. Where the peer has given up, they may never.
+    // If the peer stored everything, the operations complete soon. If the peer ended the transfer, they may never
+    // complete.
     let rest = under_way.finish(if sent.is_ok() { PATIENCE } else { RELEASE }, left).await;
     let sha256 = sent?;
     rest?;
@@ -94,7 +95,7 @@ async fn offer<V: Verbs>(
         FileMessage::Verdict { .. } => {
             return Err(Failure::new(
                 FailureKind::File,
-                "the peer stored something else (SHA-256 differs): copy again",
+                "the peer stored other bytes than were sent (SHA-256 differs): copy again",
             ));
         }
         _ => return Err(out_of_step()),
@@ -104,7 +105,7 @@ async fn offer<V: Verbs>(
     Ok(Copied { file, name, via, bytes: chunks.length, sha256, seconds, removed: Vec::new() })
 }
 
-/// Chunks on their way to the peer.
+/// The outstanding chunks.
 struct UnderWay<'v, V: Verbs> {
     verbs: &'v Arc<V>,
     buffer: V::Buffer,
@@ -115,14 +116,14 @@ struct UnderWay<'v, V: Verbs> {
 }
 
 impl<V: Verbs> UnderWay<'_, V> {
-    /// Starts the operation that takes chunk `index` across; for READ that is the peer's.
+    /// Starts the operation that carries chunk `index`. For READ, the peer performs the operation.
     fn start(&mut self, index: u64) {
         let (verbs, buffer, rkey) = (Arc::clone(self.verbs), self.buffer.clone(), self.rkey);
         let (via, span) = (self.via, self.chunks.span(index));
         self.operations.spawn(async move {
             match via {
                 Via::Write => verbs.write(&buffer, span, rkey).await?,
-                // Immediate data has 32 bits; chunks under way are far fewer.
+                // Immediate data has only 32 bits, but there are far fewer outstanding chunks.
                 Via::Send => verbs.send(&buffer, span, index as u32).await?,
                 Via::Read => {}
             }
@@ -130,8 +131,8 @@ impl<V: Verbs> UnderWay<'_, V> {
         });
     }
 
-    /// Waits for all operations, at most `patience` for each; the first failure is the answer. Those that do not end are
-    /// counted in `left`: the connection carries them on, with their memory, until it is closed.
+    /// Waits for all operations, at most `patience` for each. Returns the first failure. Counts in `left` the
+    /// operations that do not end: they and their memory stay with the connection until it is closed.
     async fn finish(mut self, patience: Duration, left: &mut u64) -> Result<(), Failure> {
         let mut outcome = Ok(());
         while !self.operations.is_empty() {
@@ -154,7 +155,7 @@ fn flatten(ended: Result<Result<u64, Failure>, tokio::task::JoinError>) -> Resul
         .unwrap_or_else(|error| Err(Failure::new(FailureKind::Node, format!("an operation failed: {error}"))))
 }
 
-/// Sends every chunk and waits until each is stored; the hash of what was read is the answer.
+/// Sends all chunks and waits until the peer has stored them. Returns the hash of the bytes that were read.
 async fn send_all<V: Verbs>(
     under_way: &mut UnderWay<'_, V>,
     steps: &mut Steps<'_>,
@@ -173,7 +174,7 @@ async fn send_all<V: Verbs>(
         }
         if next < chunks.count() && next - stored < u64::from(chunks.slots) {
             let piece = &mut bytes[..chunks.size(next) as usize];
-            // A chunk is read in well under a millisecond; the copy beside it costs the same.
+            // This blocks for well under a millisecond, as long as the copy into the buffer.
             file.read_exact_at(piece, chunks.position(next))
                 .map_err(|error| file_failure(&what.file, "read", &error))?;
             hash.update(&*piece);

@@ -1,4 +1,4 @@
-//! Whole transfers between two ends that share a made-up memory, in every way and with every accident.
+//! Tests of whole transfers between two ends that share a fake memory, with each operation and with failures.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ use crate::control::server::ProgressSender;
 const CID: Cid = Cid(5);
 const WAYS: [Via; 3] = [Via::Write, Via::Read, Via::Send];
 
-/// What both ends share: memory by R_Key, and accidents.
+/// The state that both ends share: memory by R_Key, and the failures to cause.
 #[derive(Default)]
 struct World {
     regions: Mutex<HashMap<u32, Arc<Mutex<Vec<u8>>>>>,
     keys: AtomicU32,
-    /// Operations until one fails.
+    /// The number of the operation that fails, counted from 1. 0 if none fails.
     fails_after: AtomicUsize,
-    /// Flips a bit of what crosses.
+    /// Whether a bit of each operation is flipped.
     corrupts: AtomicBool,
-    /// Operations never complete.
+    /// Whether operations never complete.
     stuck: AtomicBool,
 }
 
@@ -49,7 +49,7 @@ impl Buffer for FakeBuffer {
     }
 }
 
-/// A receive side: what is posted, and what arrived.
+/// The receives of one end: those posted, and those completed.
 struct Mailbox {
     posted: Mutex<VecDeque<(FakeBuffer, Span, u64)>>,
     arrivals: mpsc::UnboundedSender<Arrival>,
@@ -76,12 +76,12 @@ struct FakeLink {
     own: Arc<Mailbox>,
     peer: Arc<Mailbox>,
     to_peer: Arc<Transfers>,
-    /// The peer's steps that belong to no transfer there.
+    /// Steps to the peer that belong to no transfer of the peer.
     strays: mpsc::UnboundedSender<FileMessage>,
 }
 
 impl FakeLink {
-    /// Takes its time, differently each time, so that operations overtake one another.
+    /// Delays an operation by a time that depends on its span, so that operations overtake one another.
     async fn cross(&self, span: Span) -> Result<(), Failure> {
         if self.world.stuck.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
@@ -218,7 +218,7 @@ impl Scene {
         self.directory.path().join(name)
     }
 
-    /// Copies "from" on the left to "to" on the right: both outcomes.
+    /// Copies "from" on the left to "to" on the right, and returns the outcomes of both ends.
     async fn copy(
         &mut self,
         via: Via,
@@ -236,7 +236,7 @@ impl Scene {
         tokio::join!(source(&self.left, &mut left_steps, what, &progress), right)
     }
 
-    /// Files in the directory.
+    /// Returns the names of the files in the directory.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.directory.path()).unwrap();
         let mut names: Vec<_> =
@@ -282,7 +282,7 @@ async fn existing_files_are_replaced_on_request_only() {
     std::fs::write(scene.path("to"), "old").unwrap();
     let (left, right) = scene.copy(Via::Write, false).await;
     assert!(right.unwrap_err().text.contains("exists"));
-    assert!(left.unwrap_err().text.contains("the peer gave up"), "both ends know");
+    assert!(left.unwrap_err().text.contains("the peer aborted"), "both ends know");
     assert_eq!(std::fs::read(scene.path("to")).unwrap(), b"old");
     let (left, right) = scene.copy(Via::Write, true).await;
     assert!(left.is_ok() && right.is_ok());
@@ -344,7 +344,7 @@ async fn operations_that_never_complete_end_both_ends() {
             let text = &outcome.as_ref().unwrap_err().text;
             text.contains("blocks connection 5") && text.contains("`tiercel conn close 5`")
         };
-        // Who has work requests outstanding is told to close the connection.
+        // The end with outstanding work requests is told to close the connection.
         assert_eq!(blocked(&left), via != Via::Read, "{via:?} {left:?}");
         assert_eq!(blocked(&right), via != Via::Write, "{via:?} {right:?}");
         assert_eq!(scene.names(), ["from"]);
@@ -369,7 +369,9 @@ async fn a_peer_that_gives_up_ends_operations_that_never_complete() {
     let failure = source(&scene.left, &mut steps, what, &progress).await.unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(5), "it does not wait for its own patience");
     assert!(
-        failure.text.starts_with("the peer gave up: no room; the transfer leaves 4 of its operations"),
+        failure
+            .text
+            .starts_with("the peer aborted: no room; 4 operations of the transfer are still outstanding"),
         "{}",
         failure.text
     );
@@ -391,7 +393,7 @@ async fn a_client_that_leaves_cancels_the_transfer() {
     };
     let (left, right) = tokio::join!(source(&scene.left, &mut left_steps, what, &unwanted), right);
     assert_eq!(left.unwrap_err().text, "cancelled");
-    assert_eq!(right.unwrap_err().text, "the peer gave up: cancelled");
+    assert_eq!(right.unwrap_err().text, "the peer aborted: cancelled");
     assert_eq!(scene.names(), ["from"]);
 }
 
@@ -443,7 +445,7 @@ async fn absurd_offers_are_declined() {
         change(&mut what);
         let mut steps = scene.right_transfers.enter(CID, 1).unwrap();
         let failure = sink(scene.right.as_ref(), &mut steps, what, &progress).await.unwrap_err();
-        assert_eq!(failure.text, "the offer's chunks are beyond the limits");
+        assert_eq!(failure.text, "the chunks of the offer exceed the limits");
     }
     assert!(scene.names().is_empty());
 }
@@ -465,7 +467,7 @@ async fn steps_out_of_order_end_the_transfer() {
         }
         assert_eq!(scene.left_transfers.deliver(CID, step), None);
         let failure = source(&scene.left, &mut steps, what, &progress).await.unwrap_err();
-        assert!(failure.text.contains("broke the order"), "{}", failure.text);
+        assert!(failure.text.contains("sent a wrong step"), "{}", failure.text);
     }
 }
 
@@ -480,14 +482,15 @@ async fn the_end_of_the_connection_ends_its_transfers() {
     assert!(other.next().await.is_ok());
 }
 
-/// What peers begin is limited for each of them and in all; what the node's owner begins is not touched by that.
+/// The number of transfers that peers begin is limited per peer and in total. This does not limit the transfers
+/// that this node begins.
 #[test]
 fn no_peer_takes_what_others_need() {
     let transfers = Transfers::default();
     let address = |n: u8| IpAddr::from([10, 7, 0, n]);
     let first: Vec<_> =
         (0..SERVED_EACH as u64).map(|n| transfers.serve(CID, n, address(1)).unwrap()).collect();
-    // Another connection of the same peer makes no difference.
+    // The limit counts all connections of the same peer together.
     let refused = transfers.serve(Cid(6), 100, address(1)).unwrap_err();
     assert!(refused.text.contains("2 of them for 10.7.0.1"), "{}", refused.text);
     let others: Vec<_> = (SERVED_EACH..SERVED)
@@ -500,7 +503,7 @@ fn no_peer_takes_what_others_need() {
     drop(others);
 }
 
-/// An offer after which nothing comes gives its memory back soon, and takes no more than its file needs.
+/// An offer without further steps frees its memory soon, and uses no more memory than its file needs.
 #[tokio::test(start_paused = true)]
 async fn an_idle_offer_is_given_up() {
     let scene = Scene::new();
@@ -519,7 +522,7 @@ async fn an_idle_offer_is_given_up() {
     let started = tokio::time::Instant::now();
     let failure = sink(scene.right.as_ref(), &mut steps, what, &progress).await.unwrap_err();
     assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
-    assert!(failure.text.contains("took no step for 10 s"), "{}", failure.text);
+    assert!(failure.text.contains("sent nothing for 10 s"), "{}", failure.text);
     let taken: usize = scene.world.regions.lock().unwrap().values().map(|r| r.lock().unwrap().len()).sum();
     assert_eq!(taken, 5000);
     assert!(scene.names().is_empty());

@@ -1,11 +1,11 @@
-//! What a file transfer needs of a connection; the tests bring their own.
+//! The operations that a file transfer needs. The tests have their own implementation.
 
 use std::future::Future;
 
 use super::super::super::protocol::Failure;
 use crate::connection_manager::FileMessage;
 
-/// One connection, with memory to work on.
+/// The operations of one connection, and registered memory for them.
 pub(crate) trait Verbs: Send + Sync + 'static {
     /// A registered region.
     type Buffer: Buffer;
@@ -13,10 +13,10 @@ pub(crate) trait Verbs: Send + Sync + 'static {
     /// Registers a region for the peer to read or write.
     fn register(&self, length: usize, peer_reads: bool, peer_writes: bool) -> Result<Self::Buffer, Failure>;
 
-    /// Largest message of one SEND, bytes.
+    /// Returns the largest message of one SEND, bytes.
     fn largest_message(&self) -> u32;
 
-    /// RDMA WRITE out of `span` of a buffer to the same offset of the peer's region.
+    /// Performs an RDMA WRITE of `span` of a buffer to the same offset of the peer's region.
     fn write(
         &self,
         buffer: &Self::Buffer,
@@ -24,7 +24,7 @@ pub(crate) trait Verbs: Send + Sync + 'static {
         rkey: u32,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// RDMA READ from the same offset of the peer's region into `span` of a buffer.
+    /// Performs an RDMA READ into `span` of a buffer, from the same offset of the peer's region.
     fn read(
         &self,
         buffer: &Self::Buffer,
@@ -32,7 +32,7 @@ pub(crate) trait Verbs: Send + Sync + 'static {
         rkey: u32,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// SEND of `span` with immediate data.
+    /// Performs a SEND of `span` of a buffer, with immediate data.
     fn send(
         &self,
         buffer: &Self::Buffer,
@@ -40,10 +40,10 @@ pub(crate) trait Verbs: Send + Sync + 'static {
         immediate: u32,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Takes the receive side for one user, for as long as the permit lives.
+    /// Takes the permit to use the receives. Dropping the permit gives it back.
     ///
     /// # Errors
-    /// Somebody else has it.
+    /// The permit is in use.
     fn take_receives(&self) -> Result<ReceivePermit, Failure>;
 
     /// Posts `span` as a receive.
@@ -52,16 +52,17 @@ pub(crate) trait Verbs: Send + Sync + 'static {
     /// Waits for a posted receive to complete.
     fn receive(&self) -> impl Future<Output = Result<Arrival, Failure>> + Send;
 
-    /// Keeps `buffer` until the connection is gone: receives that cannot be taken back still point into it.
+    /// Keeps `buffer` and `permit` until the connection is closed: posted receives, which cannot be taken back,
+    /// still point into the buffer.
     fn park(&self, buffer: Self::Buffer, permit: ReceivePermit);
 
-    /// Tells the peer. False when the connection has ended.
+    /// Sends a step to the peer. Returns false if the connection has ended.
     fn tell(&self, step: FileMessage) -> impl Future<Output = bool> + Send;
 }
 
 /// Registered memory.
 pub(crate) trait Buffer: Clone + Send + Sync + 'static {
-    /// Its R_Key.
+    /// Returns the R_Key.
     fn rkey(&self) -> u32;
 
     /// Copies bytes in.
@@ -71,7 +72,7 @@ pub(crate) trait Buffer: Clone + Send + Sync + 'static {
     fn fetch(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Failure>;
 }
 
-/// Bytes of a buffer.
+/// A range of bytes in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
@@ -81,7 +82,7 @@ pub(crate) struct Span {
 /// A completed receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// From the posted receive.
+    /// ID that was given when the receive was posted.
     pub(crate) id: u64,
     pub(crate) length: u64,
     pub(crate) immediate: Option<u32>,

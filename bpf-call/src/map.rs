@@ -1,0 +1,34 @@
+//! Maps: what aya's types of maps lack.
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::bpf;
+
+// Of linux/bpf.h.
+const BPF_MAP_DELETE_ELEM: c_int = 3;
+
+#[repr(C)]
+struct Element {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// Empties a place of a map whose keys are indices and whose places can be empty, such as a device map.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn empty_place(map: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    let mut element = Element {
+        map: map.as_raw_fd().cast_unsigned(),
+        padding: 0,
+        key: std::ptr::from_ref(&index) as u64,
+        value: 0,
+        flags: 0,
+    };
+    bpf(BPF_MAP_DELETE_ELEM, &mut element).map(drop)
+}

@@ -1,0 +1,197 @@
+//! How frames of the engine leave: redirected by XDP, or through the kernel's stack where the driver takes none from XDP.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::Value;
+use tempfile::TempDir;
+use tiercel_tests::checks::{block_on, contents, counters, fill, settle, wait_until};
+use tiercel_tests::cli::NodeProcess;
+use tiercel_tests::nodes::{Setup, TwoNodes};
+use tiercel_tests::{Host, Namespace, Pair, need_root};
+use transport_common::counters::Counter;
+use transport_user::{Access, Node, Transmit};
+
+fn of(node: &Node, counter: Counter) -> u64 {
+    counters(node)[counter.name()]
+}
+
+fn up(host: &Host, interface: &str, directory: &Path, name: &str, options: &[&str]) -> Result<NodeProcess> {
+    let address = host.ipv4.to_string();
+    let inbox = directory.display().to_string();
+    let own = ["--interface", interface, "--address", &address, "--receive-dir", &inbox];
+    NodeProcess::up(host, directory, name, &[&own[..], options].concat())
+}
+
+/// The stack's own frames on the loopback device, which the program there leaves alone.
+fn talk_to_oneself(address: &str) -> Result<()> {
+    let listener = TcpListener::bind(address)?;
+    let mut client = TcpStream::connect(listener.local_addr()?)?;
+    client.write_all(b"tiercel")?;
+    let mut heard = [0; 7];
+    listener.accept()?.0.read_exact(&mut heard)?;
+    assert_eq!(&heard, b"tiercel");
+    Ok(())
+}
+
+/// All that A has sent through the stack, B has received, and the stack's own frames are nobody's concern.
+fn through_the_stack(ipv6: bool) -> Result<()> {
+    const BYTES: usize = 200_000;
+    need_root();
+    let setup = Setup { transmit: Some(Transmit::Stack), ipv6, ..Setup::default() };
+    let nodes = TwoNodes::up(Pair::direct()?, setup)?;
+    let (local, back) = (nodes.a.register(BYTES, Access::LOCAL)?, nodes.a.register(BYTES, Access::LOCAL)?);
+    let remote = nodes.b.register(BYTES, Access::ALL)?;
+    let sent = fill(&local, BYTES, 7);
+    nodes.pair.a.run(|| talk_to_oneself(if ipv6 { "[::1]:0" } else { "127.0.0.1:0" }))?;
+    block_on(nodes.at_a.write(&local, 0, remote.key(), 0, BYTES as u64))?;
+    block_on(nodes.at_a.read(&back, 0, remote.key(), 0, BYTES as u64))?;
+    assert!(contents(&remote, BYTES) == sent && contents(&back, BYTES) == sent, "the bytes arrived");
+    settle(&nodes.a);
+    settle(&nodes.b);
+    for (from, to) in [(&nodes.a, &nodes.b), (&nodes.b, &nodes.a)] {
+        assert_eq!(from.transmit()?, Transmit::Stack);
+        let by_engine = of(from, Counter::SentByEngine);
+        assert_eq!(of(from, Counter::HandedToStack), by_engine, "the stack lost none");
+        assert_eq!(of(from, Counter::DropNotSent), 0);
+        let arrived = by_engine + of(from, Counter::SentInReceivedFrame);
+        assert_eq!(of(to, Counter::Received), arrived, "what counts as sent has left");
+    }
+    assert!(of(&nodes.a, Counter::SentByEngine) > 100, "a packet holds 3264 bytes");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn frames_leave_through_the_stack_over_ipv4() -> Result<()> {
+    through_the_stack(false)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn frames_leave_through_the_stack_over_ipv6() -> Result<()> {
+    through_the_stack(true)
+}
+
+/// A bridge is a card without native XDP and without a way out for XDP, as e1000e is.
+const BRIDGE: &str = "br0";
+
+/// Puts the host's interface into a bridge, which takes its address over.
+fn bridge(host: &Host) -> Result<()> {
+    let (port, address) = (Host::INTERFACE, host.ipv4);
+    host.ip(&format!(
+        "link add {BRIDGE} type bridge forward_delay 0\nlink set {port} master {BRIDGE}\naddr flush dev {port}\n\
+         addr add {address}/24 dev {BRIDGE}\nlink set {BRIDGE} up\n"
+    ))
+}
+
+/// In generic mode on a card without native XDP: a file crosses, compared by SHA-256 at both ends.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_file_crosses_through_the_stack() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    bridge(&pair.a)?;
+    bridge(&pair.b)?;
+    let (inbox_a, inbox_b) = (directory.path().join("a"), directory.path().join("b"));
+    std::fs::create_dir(&inbox_a)?;
+    std::fs::create_dir(&inbox_b)?;
+    let a = up(&pair.a, BRIDGE, &inbox_a, "a", &["--generic"])?;
+    let b = up(&pair.b, BRIDGE, &inbox_b, "b", &["--generic"])?;
+    let status = a.json(&["status"])?;
+    assert_eq!((&status["attach"], &status["transmit"]), (&"generic".into(), &"stack".into()));
+    assert!(a.log().contains("frames leave by stack"), "{}", a.log());
+    let cid = a.json(&["conn", "connect", &pair.b.ipv4.to_string()])?["local_cid"].to_string();
+    let file = directory.path().join("file");
+    let content: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&file, &content)?;
+    for via in ["send", "write"] {
+        // `cp` fails unless both ends have the same SHA-256.
+        a.ok(&["cp", "--overwrite", "--via", via, &file.display().to_string(), &format!("{cid}:")])?;
+        assert!(std::fs::read(inbox_b.join("file"))? == content, "by {via}");
+    }
+    assert_eq!(a.counter("handed_to_stack")?, a.counter("sent_by_engine")?);
+    assert_eq!(a.counter("drop_not_sent")? + b.counter("drop_not_sent")?, 0);
+    Ok(())
+}
+
+/// A frame that the kernel cannot pass on to the card is counted as that, and never as sent; when the card is back, so is
+/// the connection.
+fn nothing_leaves_while_the_interface_is_down(way: Transmit) -> Result<()> {
+    need_root();
+    let setup = Setup { transmit: Some(way), ..Setup::default() };
+    let nodes = TwoNodes::up(Pair::direct()?, setup)?;
+    let local = nodes.a.register(4096, Access::LOCAL)?;
+    let remote = nodes.b.register(4096, Access::ALL)?;
+    let sent = fill(&local, 4096, 3);
+    set_link(&nodes.pair.a, "down")?;
+    block_on(async {
+        let write = nodes.at_a.write(&local, 0, remote.key(), 0, 4096);
+        let meanwhile = async {
+            wait_until("frames do not leave", || of(&nodes.a, Counter::DropNotSent) >= 3);
+            assert_eq!(of(&nodes.a, Counter::SentByEngine), 0);
+            set_link(&nodes.pair.a, "up")
+        };
+        // The write is polled first, so it is under way.
+        let (written, up) = futures_util::future::join(write, meanwhile).await;
+        up?;
+        Ok::<_, anyhow::Error>(written?)
+    })?;
+    assert!(contents(&remote, 4096) == sent);
+    settle(&nodes.a);
+    let left = of(&nodes.a, Counter::SentByEngine) + of(&nodes.a, Counter::SentInReceivedFrame);
+    assert_eq!(of(&nodes.b, Counter::Received), left, "what counts as sent has left");
+    Ok(())
+}
+
+fn set_link(host: &Namespace, state: &str) -> Result<()> {
+    host.ip(&format!("link set {} {state}\n", Host::INTERFACE))
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_frame_that_xdp_cannot_redirect_is_not_counted_as_sent() -> Result<()> {
+    nothing_leaves_while_the_interface_is_down(Transmit::XdpRedirect)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_frame_that_the_stack_refuses_is_not_counted_as_sent() -> Result<()> {
+    nothing_leaves_while_the_interface_is_down(Transmit::Stack)
+}
+
+/// A veth takes frames from XDP only while its other end polls. Before and after that the stack is the way.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn the_way_follows_what_the_driver_takes() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    pair.b.merge(false)?;
+    let a = up(&pair.a, Host::INTERFACE, directory.path(), "a", &[])?;
+    let way = || a.json(&["status"]).map_or(Value::Null, |status| status["transmit"].clone());
+    assert_eq!(way(), "stack", "nobody polls at B");
+    let mut b = up(&pair.b, Host::INTERFACE, directory.path(), "b", &[])?;
+    wait_until("XDP is the way once B is up", || way() == "xdp_redirect");
+    b.kill()?;
+    wait_until("the stack is the way again", || way() == "stack");
+    Ok(())
+}
+
+/// What the kernel says stands in the refusal, and the remedy fits.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_driver_without_native_xdp_is_refused_in_the_kernels_words() -> Result<()> {
+    need_root();
+    let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+    bridge(&pair.a)?;
+    let address = pair.a.ipv4.to_string();
+    let options = ["--interface", BRIDGE, "--address", &address];
+    let refused = NodeProcess::refused(&pair.a, directory.path(), "a", &options)?;
+    assert_eq!(refused.code, 1);
+    let said = refused.stderr.lines().find(|line| line.starts_with("error:")).unwrap_or_default();
+    assert!(said.contains("does not support XDP") && said.contains("has no native XDP"), "{said}");
+    assert!(said.ends_with("attach in generic mode (--generic)"), "{said}");
+    Ok(())
+}

@@ -1,0 +1,317 @@
+//! What a connection measures of its path, and the target and timeout that follow from it.
+//!
+//! `docs/decisions.md` says why the rules are these. The defaults of D-78 are those of a data centre. On another path they are wrong by orders of magnitude: a target below
+//! the path's own delay takes the window to its minimum, and a timeout below it resends what is on its way. With
+//! [`adaptive_target`](super::parameters::Parameters::adaptive_target) and
+//! [`adaptive_timeout`](super::parameters::Parameters::adaptive_timeout) a connection takes both from what it measures:
+//!
+//! | value | rule | bounds |
+//! |---|---|---|
+//! | target delay | floor + max(floor / 2, 8 * variation) | `base_delay_target` to 2.199 s; the variation counts up to 50 ms |
+//! | smallest window | 0.01 packets for each 25 us of the floor | `min_fcwnd` to 1/4 packet |
+//! | smallest timeout | 5/4 of the longest round trip time | `min_rto` to 2.199 s |
+//! | age of a packet that an EACK shows lost | RTT + 8 * variation | one RTT to 5/4 of the longest |
+//!
+//! The floor is the smallest delay of the path. It falls with every smaller delay. It rises when a whole window of about
+//! a second saw no delay as small as the target although the fabric window was at most one packet: then the queue is
+//! not this connection's, and the path has become longer. A smallest delay of the last seconds alone would take
+//! a queue that stands for the path, and the target would run away from it.
+//!
+//! The variation is the mean difference of two successive delays, as RFC 3550 (6.4.1) has it: jitter of the path and of
+//! the hosts, and not the slow change of a queue. Its largest value counts, and that halves with each window of about a
+//! second. Where frames keep their order, a dense flow shows little of the jitter that delays it, and a sparse one shows
+//! all of it: without the memory the target would fall as soon as the flow fills the path.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::nic_time::NicTime;
+use super::parameters::Parameters;
+use crate::units::{Fcwnd, Ticks};
+
+/// The variation is kept in sixteenths of a tick, and a difference has a weight of a sixteenth.
+const WEIGHT_BITS: u32 = 4;
+/// What the variation may add to a target or an age at most.
+const MOST_NOISE: u32 = Ticks::from_nanos(50_000_000).0;
+/// The floor for which the smallest window is that of D-78, 0.01 packets.
+const REFERENCE_FLOOR: u64 = Ticks::from_nanos(25_000).0 as u64;
+const REFERENCE_WINDOW: u64 = 10;
+/// The smallest window is at most a quarter of a packet: a packet every four round trips.
+const LARGEST_SMALLEST_WINDOW: u64 = Fcwnd::from_packets(1).0 as u64 / 4;
+
+/// What a connection knows of its path. All zero bytes: nothing measured yet.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct PathMeasure {
+    /// Smallest delay of the path; 0 before the first.
+    pub floor: Ticks,
+    /// Sixteen times the mean difference of two successive fabric delays, ticks.
+    variation: u32,
+    /// The largest variation, half of it from each window to the next.
+    largest_variation: u32,
+    /// Longest round trip time in the current window of about a second.
+    longest: Ticks,
+    /// That of the window before.
+    longest_before: Ticks,
+    /// Always 0.
+    reserved: u32,
+}
+
+/// One acknowledgement's delays, and those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Fabric delay.
+    pub fabric: Ticks,
+    /// Fabric delay of the acknowledgement before; 0 if there was none.
+    pub fabric_before: Ticks,
+    /// The delay that the connection looks at.
+    pub selected: Ticks,
+    /// Time from T1 to T4.
+    pub full: Ticks,
+}
+
+/// A window of about a second that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedWindow {
+    /// Smallest of the delays that the connection looks at.
+    pub smallest: Ticks,
+    /// The target in force with all that is added to it.
+    pub target: Ticks,
+    /// Fabric window at its end.
+    pub fcwnd: Fcwnd,
+}
+
+impl PathMeasure {
+    /// Mean difference of two successive fabric delays, the largest of the last windows.
+    pub const fn variation(&self) -> Ticks {
+        Ticks(self.largest_variation >> WEIGHT_BITS)
+    }
+
+    /// Longest round trip time of the last one to two windows.
+    #[inline(always)]
+    pub const fn longest(&self) -> Ticks {
+        if self.longest.0 > self.longest_before.0 { self.longest } else { self.longest_before }
+    }
+
+    /// Takes a sample in. `ended` is the window before it, if it is the first of a new one.
+    #[inline(always)]
+    pub fn record(&mut self, sample: &Sample, ended: Option<EndedWindow>) {
+        if let Some(window) = ended {
+            self.longest_before = self.longest;
+            self.longest = Ticks(0);
+            self.largest_variation /= 2;
+            if window.smallest > window.target && window.fcwnd.0 <= Fcwnd::from_packets(1).0 {
+                self.floor = window.smallest;
+            }
+        }
+        if self.floor.0 == 0 || sample.selected < self.floor {
+            self.floor = sample.selected;
+        }
+        if sample.full > self.longest {
+            self.longest = sample.full;
+        }
+        if sample.fabric_before.0 != 0 {
+            let (a, b) = (sample.fabric.0, sample.fabric_before.0);
+            let difference = a.abs_diff(b);
+            // At most 24 bits each: 16 times the mean fits.
+            self.variation = self.variation - (self.variation >> WEIGHT_BITS) + (difference & NicTime::MASK);
+        }
+        if self.variation > self.largest_variation {
+            self.largest_variation = self.variation;
+        }
+    }
+
+    #[inline(always)]
+    const fn noise(&self) -> u32 {
+        let noise = self.largest_variation >> (WEIGHT_BITS - 3);
+        if noise > MOST_NOISE { MOST_NOISE } else { noise }
+    }
+
+    /// Target delay before scaling.
+    #[inline(always)]
+    pub const fn delay_target(&self, least: Ticks) -> Ticks {
+        let (half, noise) = (self.floor.0 / 2, self.noise());
+        let target = self.floor.0 + if half > noise { half } else { noise };
+        bounded(target, least)
+    }
+
+    /// Smallest retransmission timeout.
+    #[inline(always)]
+    pub const fn least_timeout(&self, least: Ticks) -> Ticks {
+        let longest = self.longest().0;
+        bounded(longest + longest / 4, least)
+    }
+
+    /// Smallest fabric window.
+    #[inline(always)]
+    pub const fn least_fcwnd(&self, least: Fcwnd) -> Fcwnd {
+        // A division by a constant, which is a multiplication.
+        let window = self.floor.0 as u64 * REFERENCE_WINDOW / REFERENCE_FLOOR;
+        let window =
+            if window > LARGEST_SMALLEST_WINDOW { LARGEST_SMALLEST_WINDOW as u32 } else { window as u32 };
+        if window > least.0 { Fcwnd(window) } else { least }
+    }
+
+    /// How long ago a packet must have left to count as lost when an EACK that measured `rtt` shows later ones
+    /// (F-9.1.4-2: at least one RTT).
+    #[inline(always)]
+    pub const fn loss_age(&self, rtt: Ticks) -> Ticks {
+        let longest = self.longest().0;
+        let (most, age) = (longest + longest / 4, rtt.0.saturating_add(self.noise()));
+        let age = if age > most { most } else { age };
+        if age > rtt.0 { Ticks(age) } else { rtt }
+    }
+}
+
+impl Parameters {
+    /// What is added to the target at most: by flow scaling, and for `hops`.
+    #[inline(always)]
+    pub(super) const fn largest_addition(&self, hops: u8) -> u32 {
+        let topology = (hops as u32).saturating_mul(self.topology_scaling_per_hop.0);
+        self.max_flow_scaling.0.saturating_add(topology)
+    }
+}
+
+#[inline(always)]
+const fn bounded(ticks: u32, least: Ticks) -> Ticks {
+    if ticks > NicTime::MASK {
+        Ticks(NicTime::MASK)
+    } else if ticks > least.0 {
+        Ticks(ticks)
+    } else {
+        least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: Ticks = Ticks::from_nanos(25_000);
+
+    fn micros(n: u64) -> Ticks {
+        Ticks::from_nanos(n * 1000)
+    }
+
+    /// A path after these delays, in microseconds; the peer holds nothing back.
+    fn path(delays: impl IntoIterator<Item = u64>) -> PathMeasure {
+        let (mut path, mut before) = (PathMeasure::default(), Ticks(0));
+        for delay in delays.into_iter().map(micros) {
+            let sample = Sample { fabric: delay, fabric_before: before, selected: delay, full: delay };
+            path.record(&sample, None);
+            before = delay;
+        }
+        path
+    }
+
+    fn ended(path: &mut PathMeasure, smallest: u64, target: u64, packets: u32) {
+        let window = EndedWindow {
+            smallest: micros(smallest),
+            target: micros(target),
+            fcwnd: Fcwnd::from_packets(packets),
+        };
+        let sample = Sample {
+            fabric: micros(smallest),
+            fabric_before: Ticks(0),
+            selected: micros(smallest),
+            full: micros(smallest),
+        };
+        path.record(&sample, Some(window));
+    }
+
+    #[test]
+    fn a_data_centre_keeps_its_target_and_its_timeout() {
+        let path = path([10, 11, 10, 12, 10]);
+        assert_eq!(path.delay_target(LEAST), LEAST);
+        assert_eq!(path.least_timeout(micros(1000)), micros(1000));
+        assert_eq!(path.least_fcwnd(Fcwnd(10)), Fcwnd(10));
+    }
+
+    #[test]
+    fn a_long_path_has_half_its_delay_for_a_queue() {
+        let path = path([100_000; 50]);
+        let (target, floor) = (path.delay_target(LEAST).0, micros(100_000).0);
+        assert_eq!(target, floor + floor / 2);
+        assert_eq!(path.least_timeout(micros(1000)), Ticks(floor + floor / 4));
+        assert_eq!(path.least_fcwnd(Fcwnd(10)), Fcwnd(256), "a quarter of a packet");
+    }
+
+    #[test]
+    fn jitter_raises_the_target_and_the_age_but_not_without_bound() {
+        // Delays of 1 and 2 ms in turn: the mean difference is 1 ms.
+        let jitter = path((0..400).map(|n| 1000 + n % 2 * 1000));
+        let close = |ticks: Ticks, micros: u32| {
+            let got = ticks.0 / micros_of(1);
+            assert!(got.abs_diff(micros) < micros / 20, "{got} us, expected {micros}");
+        };
+        close(jitter.variation(), 1000);
+        close(jitter.delay_target(LEAST), 9000);
+        close(jitter.loss_age(micros(1500)), 2500); // bounded by the longest
+        let wild = path((0..400).map(|n| 1000 + n % 2 * 900_000));
+        close(wild.delay_target(LEAST), 51_000);
+    }
+
+    fn micros_of(n: u64) -> u32 {
+        micros(n).0
+    }
+
+    /// A queue that grows steadily is no jitter: the target stays.
+    #[test]
+    fn a_growing_queue_does_not_move_the_target() {
+        let path = path((0..1000).map(|n| 1000 + n * 2));
+        assert!(path.variation() <= micros(4));
+        assert_eq!(path.delay_target(LEAST).0, micros(1000).0 + micros(1000).0 / 2);
+    }
+
+    #[test]
+    fn the_floor_rises_when_a_whole_window_was_above_the_target_without_a_queue_of_ours() {
+        let mut path = path([1000]);
+        ended(&mut path, 5000, 1500, 8);
+        assert_eq!(path.floor, micros(1000), "with 8 packets under way the queue may be ours");
+        ended(&mut path, 1400, 1500, 1);
+        assert_eq!(path.floor, micros(1000), "the target was reached");
+        ended(&mut path, 5000, 1500, 1);
+        assert_eq!(path.floor, micros(5000));
+        ended(&mut path, 900, 7500, 1);
+        assert_eq!(path.floor, micros(900), "it falls at once");
+    }
+
+    /// A dense flow that keeps its order sees equal delays on a path whose jitter a sparse one has measured.
+    #[test]
+    fn jitter_is_remembered_for_some_windows() {
+        let mut path = path((0..400).map(|n| 1000 + n % 2 * 1000).chain(core::iter::repeat_n(2000, 1000)));
+        let at_once = path.variation().0;
+        assert!(at_once.abs_diff(micros(1000).0) < micros(50).0);
+        ended(&mut path, 2000, 5000, 64);
+        assert_eq!(path.variation().0, at_once / 2);
+        for _ in 0..20 {
+            ended(&mut path, 2000, 5000, 64);
+        }
+        assert_eq!(path.variation(), Ticks(0));
+    }
+
+    #[test]
+    fn the_longest_round_trip_is_forgotten_after_two_windows() {
+        let mut path = path([1000, 9000, 1000]);
+        assert_eq!(path.longest(), micros(9000));
+        ended(&mut path, 1000, 1500, 8);
+        assert_eq!(path.longest(), micros(9000));
+        ended(&mut path, 1000, 1500, 8);
+        assert_eq!(path.longest(), micros(1000));
+    }
+
+    /// No sequence of samples makes a value that is out of range or wraps.
+    #[test]
+    fn extremes_stay_in_range() {
+        let mut path = PathMeasure::default();
+        for n in 0..10_000_u32 {
+            let delay = Ticks(if n % 2 == 0 { NicTime::MASK } else { 0 });
+            let before = Ticks(NicTime::MASK - delay.0);
+            let sample =
+                Sample { fabric: delay, fabric_before: before, selected: Ticks(NicTime::MASK), full: delay };
+            path.record(&sample, None);
+        }
+        assert_eq!(path.delay_target(LEAST), Ticks(NicTime::MASK));
+        assert_eq!(path.least_timeout(LEAST), Ticks(NicTime::MASK));
+        assert!(path.loss_age(Ticks(u32::MAX)) == Ticks(u32::MAX));
+    }
+}

@@ -1,0 +1,34 @@
+//! The round trip time to the peer, as the handshake's TCP connection has measured it.
+
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+/// Smoothed round trip time of a TCP connection; none if the kernel has not measured it.
+pub(super) fn of(stream: &impl AsFd) -> Option<Duration> {
+    // SAFETY: all zero bytes are a valid value of this plain struct.
+    let mut info: libc::tcp_info = unsafe { zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let fd = stream.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which is as large and outlives the call.
+    let done = unsafe {
+        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
+    };
+    (done == 0 && info.tcpi_rtt != 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_has_one_and_a_datagram_socket_has_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+        let round_trip = of(&stream).expect("the handshake measures it");
+        assert!(round_trip < Duration::from_secs(1), "{round_trip:?} on the loopback");
+        assert_eq!(of(&UdpSocket::bind("127.0.0.1:0").expect("a port")), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! What the kernel must have, and what it says when it refuses.
+
+use std::io;
+
+use aya::programs::ProgramError;
+use bpf_call::probe::{Unfit, probe};
+
+use crate::error::Error;
+
+/// Sees whether the kernel has all that the programs use, before any of them is loaded: that takes seconds, and what the
+/// verifier says of a program that it does not understand helps nobody.
+pub(crate) fn check() -> Result<(), Error> {
+    probe().map_err(|unfit| match unfit {
+        Unfit::Refused(error) => match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action: "load BPF programs" },
+            _ => Error::Load(error.to_string()),
+        },
+        Unfit::Lacks(sentence) => Error::Kernel(sentence),
+    })
+}
+
+/// A refused program in a few words. What the verifier said goes to the log, for whoever asks for more than sentences.
+pub(crate) fn refused(error: &ProgramError) -> Option<String> {
+    let ProgramError::LoadError { io_error, verifier_log } = error else { return None };
+    let log = verifier_log.to_string();
+    tracing::debug!("the verifier says:\n{log}");
+    Some(in_few_words(io_error, &log))
+}
+
+fn in_few_words(error: &io::Error, log: &str) -> String {
+    let too_large = log.contains("BPF program is too large") || error.raw_os_error() == Some(libc::E2BIG);
+    let why = if too_large {
+        "this kernel's verifier gave up at its limit of a million instructions".to_owned()
+    } else {
+        error.to_string()
+    };
+    let more = if log.trim().is_empty() { "" } else { " (-v shows what the verifier says)" };
+    format!("{why}{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verifiers_log_is_no_part_of_the_sentence() {
+        let log = "0: (e5) may_goto\nunknown opcode e5\nprocessed 0 insns\n";
+        let said = in_few_words(&io::Error::from_raw_os_error(libc::EINVAL), log);
+        assert!(!said.contains('\n') && !said.contains("opcode") && said.contains("-v"), "{said}");
+        let large = in_few_words(&io::Error::from_raw_os_error(libc::E2BIG), "BPF program is too large.");
+        assert!(large.contains("a million instructions"), "{large}");
+        assert!(!in_few_words(&io::Error::from_raw_os_error(libc::EINVAL), "").contains("-v"));
+    }
+}

@@ -1,0 +1,174 @@
+//! What a driver can do for XDP: questions to the kernel's generic netlink family "netdev".
+
+use std::io;
+
+use netlink_packet_core::{
+    DecodeError, DefaultNla, Emitable, NetlinkDeserializable, NetlinkSerializable, Nla, NlasIterator,
+    ParseableParametrized,
+};
+use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
+use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
+use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
+use netlink_sys::protocols::NETLINK_GENERIC;
+
+use crate::netlink::Requests;
+
+/// Of linux/netdev.h.
+const FAMILY: &str = "netdev";
+const VERSION: u8 = 1;
+const COMMAND_DEVICE_GET: u8 = 1;
+const ATTRIBUTE_INTERFACE_INDEX: u16 = 1;
+const ATTRIBUTE_XDP_FEATURES: u16 = 3;
+const ATTRIBUTE_RX_METADATA: u16 = 5;
+const RX_METADATA_TIMESTAMP: u64 = 1;
+
+/// What a device's XDP can do at present. It may change: some drivers take frames from XDP only while a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct XdpFeatures(u64);
+
+impl XdpFeatures {
+    /// Programs run in the driver (`NETDEV_XDP_ACT_BASIC`).
+    pub(crate) fn native(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The driver sends frames that XDP redirects to it (`NETDEV_XDP_ACT_NDO_XMIT`).
+    pub(crate) fn sends(self) -> bool {
+        self.0 & 4 != 0
+    }
+}
+
+/// A socket to ask by. It stays in the network namespace in which it was opened.
+#[derive(Debug)]
+pub(crate) struct Netdev {
+    requests: Requests,
+    family: u16,
+}
+
+impl Netdev {
+    /// Opens it in the calling thread's network namespace.
+    pub(crate) fn open() -> io::Result<Self> {
+        let requests = Requests::open(NETLINK_GENERIC)?;
+        let family = family(&requests)?;
+        Ok(Self { requests, family })
+    }
+
+    /// What XDP can do on the interface with `index`.
+    pub(crate) fn xdp_features(&self, index: u32) -> io::Result<XdpFeatures> {
+        let Device(attributes) = self.device(index)?;
+        Ok(XdpFeatures(bits(&attributes, ATTRIBUTE_XDP_FEATURES)))
+    }
+
+    /// Whether the driver of the interface with `index` hands receive timestamps to XDP programs.
+    pub(crate) fn offers_timestamps(&self, index: u32) -> io::Result<bool> {
+        let Device(attributes) = self.device(index)?;
+        Ok(bits(&attributes, ATTRIBUTE_RX_METADATA) & RX_METADATA_TIMESTAMP != 0)
+    }
+
+    fn device(&self, index: u32) -> io::Result<Device> {
+        let index = DefaultNla::new(ATTRIBUTE_INTERFACE_INDEX, index.to_ne_bytes().to_vec());
+        let mut question = GenlMessage::from_payload(Device(vec![index]));
+        question.set_resolved_family_id(self.family);
+        ask(&self.requests, question)
+    }
+}
+
+/// The number that the kernel gave the family.
+fn family(requests: &Requests) -> io::Result<u16> {
+    let nlas = vec![GenlCtrlAttrs::FamilyName(FAMILY.to_owned())];
+    let question = GenlMessage::from_payload(GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas });
+    let answer: GenlCtrl = ask(requests, question)?;
+    let id = answer.nlas.iter().find_map(|attribute| match attribute {
+        GenlCtrlAttrs::FamilyId(id) => Some(*id),
+        _ => None,
+    });
+    id.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// An attribute of 64 bits; a kernel that does not know it has none of them.
+fn bits(attributes: &[DefaultNla], kind: u16) -> u64 {
+    let attribute = attributes.iter().find(|attribute| attribute.kind() == kind);
+    let mut value = [0; 8];
+    if let Some(attribute) = attribute.filter(|attribute| attribute.value_len() == value.len()) {
+        attribute.emit_value(&mut value);
+    }
+    u64::from_ne_bytes(value)
+}
+
+/// One question, one answer.
+fn ask<F>(requests: &Requests, question: GenlMessage<F>) -> io::Result<F>
+where
+    F: GenlFamily + Emitable + ParseableParametrized<[u8], GenlHeader> + std::fmt::Debug,
+    GenlMessage<F>: NetlinkSerializable + NetlinkDeserializable,
+{
+    let answer = requests.ask(question)?.into_iter().next();
+    answer.map(|answer| answer.payload).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// `NETDEV_CMD_DEV_GET` and its answer.
+#[derive(Debug)]
+struct Device(Vec<DefaultNla>);
+
+impl GenlFamily for Device {
+    fn family_name() -> &'static str {
+        FAMILY
+    }
+
+    fn command(&self) -> u8 {
+        COMMAND_DEVICE_GET
+    }
+
+    fn version(&self) -> u8 {
+        VERSION
+    }
+}
+
+impl Emitable for Device {
+    fn buffer_len(&self) -> usize {
+        self.0.as_slice().buffer_len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        self.0.as_slice().emit(buffer);
+    }
+}
+
+impl ParseableParametrized<[u8], GenlHeader> for Device {
+    fn parse_with_param(bytes: &[u8], _: GenlHeader) -> Result<Self, DecodeError> {
+        let attribute = |nla: Result<netlink_packet_core::NlaBuffer<&[u8]>, DecodeError>| {
+            nla.map(|nla| DefaultNla::new(nla.kind(), nla.value().to_vec()))
+        };
+        NlasIterator::new(bytes).map(attribute).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn netdev() -> Netdev {
+        Netdev::open().expect("the kernel knows the family")
+    }
+
+    #[test]
+    fn the_loopback_interface_hands_nothing_to_xdp_and_takes_nothing() {
+        assert!(!netdev().offers_timestamps(1).expect("it is there"));
+        let features = netdev().xdp_features(1).expect("it is there");
+        assert!(!features.native() && !features.sends());
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_an_error() {
+        let error = netdev().xdp_features(u32::MAX / 2).expect_err("no such interface");
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn a_feature_is_one_bit_of_several() {
+        let attributes = |value: u64| [DefaultNla::new(ATTRIBUTE_XDP_FEATURES, value.to_ne_bytes().to_vec())];
+        let features = |value| XdpFeatures(bits(&attributes(value), ATTRIBUTE_XDP_FEATURES));
+        assert!(features(7).native() && features(7).sends());
+        assert!(features(3).native() && !features(3).sends());
+        assert_eq!(bits(&attributes(7), ATTRIBUTE_RX_METADATA), 0);
+    }
+}

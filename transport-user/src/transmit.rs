@@ -1,0 +1,198 @@
+//! How frames of the engine leave, and when another way is taken.
+//!
+//! The engine program redirects its frames to the interface that the map `PORT` names; the driver sends them
+//! (`ndo_xdp_xmit`). Some drivers cannot: those without native XDP (e1000e), and virtio_net while no native program is
+//! attached. Then `PORT` is left empty, the kernel takes the engine's frames into its stack on the loopback device, and the
+//! program `to_card`, attached there, passes them on to the interface. That costs more (docs/performance.md) and works with
+//! every driver.
+//!
+//! A veth takes frames from XDP while the other end polls, that is, while a node runs there. So the interface is asked again
+//! and again.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+
+use aya::Ebpf;
+use aya::maps::{Array, DevMap, MapData};
+use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
+use aya::programs::{LinkOrder, ProgramError, RawTracePoint, SchedClassifier, TcAttachType};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::maps::borrowed;
+use crate::netdev::Netdev;
+use crate::programs::{NOT_REDIRECTED, TO_CARD, map_data};
+
+/// Names of the maps.
+const PORT: &str = "PORT";
+const PORT_ID: &str = "PORT_ID";
+/// The only place of either.
+const PLACE: u32 = 0;
+/// The device on which the kernel takes the engine's frames into its stack.
+const LOOPBACK: &str = "lo";
+/// The tracepoint that tells of frames that could not be redirected.
+const REDIRECT_FAILED: &str = "xdp_redirect_err";
+
+/// How frames of the engine leave.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+#[repr(u8)]
+pub enum Transmit {
+    /// XDP redirects them to the driver: fast.
+    #[default]
+    XdpRedirect,
+    /// Through the kernel's stack, because the driver takes none from XDP: slower.
+    Stack,
+}
+
+/// The way that is taken now, for people.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CurrentWay(Arc<AtomicU8>);
+
+impl CurrentWay {
+    pub(crate) fn get(&self) -> Transmit {
+        if self.0.load(SeqCst) == Transmit::Stack as u8 { Transmit::Stack } else { Transmit::XdpRedirect }
+    }
+
+    fn set(&self, way: Transmit) {
+        self.0.store(way as u8, SeqCst);
+    }
+}
+
+/// Chooses the way of a node, and keeps what it takes.
+#[derive(Debug)]
+pub(crate) struct TransmitPath {
+    netdev: Option<Netdev>,
+    interface: u32,
+    /// Takes one way, whatever the driver says.
+    forced: Option<Transmit>,
+    way: CurrentWay,
+    /// Holds `to_card` at the loopback device.
+    link: Option<SchedClassifierLink>,
+}
+
+impl TransmitPath {
+    /// For the interface with this index, in the calling thread's network namespace. Frames leave by redirect until
+    /// [`Self::choose`].
+    pub(crate) fn new(interface: u32, forced: Option<Transmit>) -> Self {
+        let netdev = Netdev::open().inspect_err(|error| {
+            tracing::warn!(%error, "the kernel does not say which drivers take frames from XDP");
+        });
+        Self { netdev: netdev.ok(), interface, forced, way: CurrentWay::default(), link: None }
+    }
+
+    pub(crate) fn way(&self) -> &CurrentWay {
+        &self.way
+    }
+
+    /// Takes the way that the driver has now. True if that is another than before. The calling thread is in the network
+    /// namespace of the interface.
+    ///
+    /// # Errors
+    /// The way through the stack cannot be had.
+    pub(crate) fn choose(&mut self, object: &mut Ebpf) -> Result<bool, Error> {
+        let way = self.forced.or_else(|| self.offered()).unwrap_or_else(|| self.way.get());
+        if way == self.way.get() {
+            return Ok(false);
+        }
+        match way {
+            Transmit::Stack => self.take_stack(object)?,
+            Transmit::XdpRedirect => self.take_redirect(object)?,
+        }
+        self.way.set(way);
+        Ok(true)
+    }
+
+    /// What the driver has; none if the interface cannot be asked, because it is gone, say.
+    fn offered(&self) -> Option<Transmit> {
+        let features = self.netdev.as_ref()?.xdp_features(self.interface).ok()?;
+        Some(if features.sends() { Transmit::XdpRedirect } else { Transmit::Stack })
+    }
+
+    fn take_stack(&mut self, object: &mut Ebpf) -> Result<(), Error> {
+        let failed = |error| Error::system("send by the kernel's stack (tcx at the loopback device)", error);
+        let program: &mut SchedClassifier = object
+            .program_mut(TO_CARD)
+            .and_then(|program| program.try_into().ok())
+            .ok_or(Error::Object(TO_CARD))?;
+        let options = TcAttachOptions::TcxOrder(LinkOrder::first());
+        let attach = || -> Result<_, ProgramError> {
+            if program.fd().is_err() {
+                program.load()?;
+            }
+            let link = program.attach_with_options(LOOPBACK, TcAttachType::Ingress, options)?;
+            program.take_link(link)
+        };
+        self.link = Some(attach().map_err(|error| failed(io::Error::other(error)))?);
+        // From now on the redirect finds nothing, and its verdict is to pass the frame on.
+        let port = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?;
+        bpf_call::empty_place(port.fd().as_fd(), PLACE).map_err(failed)
+    }
+
+    fn take_redirect(&mut self, object: &mut Ebpf) -> Result<(), Error> {
+        set_port(object, self.interface)?;
+        // Frames that were handed to the stack before are gone when no program runs that began before.
+        if let Err(error) = bpf_call::Grace::new().and_then(|grace| grace.wait()) {
+            tracing::debug!(%error, "no grace period before the way through the stack is given up");
+        }
+        self.link = None;
+        Ok(())
+    }
+}
+
+/// Names the interface to redirect to.
+pub(crate) fn set_port(object: &mut Ebpf, interface: u32) -> Result<(), Error> {
+    let mut port: DevMap<&mut MapData> = borrowed(object, PORT)?;
+    port.set(PLACE, interface, None, 0)
+        .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))
+}
+
+/// Has frames that could not be redirected counted. A kernel that does not let programs see its tracepoints costs no more
+/// than that count.
+pub(crate) fn count_failures(object: &mut Ebpf) -> Result<(), Error> {
+    let id = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?.info();
+    let id = id.map_err(|error| Error::system("read a map's number", io::Error::other(error)))?.id();
+    let mut port_id: Array<&mut MapData, u32> = borrowed(object, PORT_ID)?;
+    port_id
+        .set(PLACE, id, 0)
+        .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))?;
+    let program: &mut RawTracePoint = object
+        .program_mut(NOT_REDIRECTED)
+        .and_then(|program| program.try_into().ok())
+        .ok_or(Error::Object(NOT_REDIRECTED))?;
+    let attached = program.load().and_then(|()| program.attach(REDIRECT_FAILED));
+    if let Err(error) = attached {
+        tracing::warn!(%error, "frames that the driver refuses count as sent: the tracepoint {REDIRECT_FAILED} is not to be had");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_have_the_names_that_status_shows() {
+        for way in [Transmit::XdpRedirect, Transmit::Stack] {
+            let name = serde_json::to_value(way).expect("a name");
+            assert_eq!(name, way.to_string());
+            assert_eq!(way.to_string().parse(), Ok(way));
+        }
+        assert_eq!(Transmit::Stack.to_string(), "stack");
+        assert_eq!(Transmit::XdpRedirect.to_string(), "xdp_redirect");
+    }
+
+    #[test]
+    fn the_way_is_seen_by_whoever_asks() {
+        let way = CurrentWay::default();
+        let seen = way.clone();
+        assert_eq!(seen.get(), Transmit::XdpRedirect);
+        way.set(Transmit::Stack);
+        assert_eq!(seen.get(), Transmit::Stack);
+    }
+}
