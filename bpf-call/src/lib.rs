@@ -1,8 +1,10 @@
 //! The calls of bpf(2) that aya does not support: live test runs, XDP programs bound to a device, instructions
-//! after the verifier, XDP links by descriptor, and waiting for running programs. The crate depends on libc only,
+//! after the verifier, XDP links by descriptor, waiting for running programs, and a list of
+//! the objects that the kernel holds. The crate depends on libc only,
 //! so that `cargo xtask` builds fast.
 
 mod grace;
+mod inventory;
 mod link;
 mod map;
 pub mod probe;
@@ -13,6 +15,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 pub use grace::Grace;
+pub use inventory::{LoadedMap, LoadedProgram, links, loaded_maps, loaded_programs};
 pub use link::{
     XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE, XdpPlace, detach_xdp_link, link_xdp, replace_in_link, xdp_place,
 };

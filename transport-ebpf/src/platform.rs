@@ -248,8 +248,14 @@ impl<const STAMPED: bool> Frames for Xdp<STAMPED> {
     fn peek(&mut self, to: &mut [u8; PREFIX_BYTES]) {
         let length = opaque(self.frame_length() as u64);
         let length = if length > PREFIX_BYTES as u64 { PREFIX_BYTES as u64 } else { length };
+        // Two checks that the compiler cannot make one of: it would compare length - 1, and the verifier of Linux 6.16 then
+        // takes the length itself for one less, and 0 for possible.
         let length = opaque(length);
-        if length != 0 && length <= PREFIX_BYTES as u64 {
+        if length == 0 {
+            return;
+        }
+        let length = opaque(length);
+        if length <= PREFIX_BYTES as u64 {
             self.load(0, to.as_mut_ptr(), length as u32);
         }
     }

@@ -1,5 +1,5 @@
 //! The commands for developers: `cargo xtask setup · run · test · bench · experiment · build · dist · fmt · lint ·
-//! doc · clauses`.
+//! doc · clauses · matrix`.
 
 mod ahead;
 mod bpf;
@@ -7,6 +7,7 @@ mod checks;
 mod clauses;
 mod dist;
 mod links;
+mod matrix;
 mod preflight;
 mod setup;
 mod shell;
@@ -46,6 +47,11 @@ enum Task {
     /// Show congestion control and loss recovery in a simulated data centre: numbers, plots, a report
     #[command(disable_help_flag = true)]
     Experiment(Passed),
+    /// Try other kernels and network cards in QEMU guests, and write docs/platforms.md (needs root)
+    Matrix(matrix::Options),
+    /// Print the BPF objects of this machine's kernel as JSON; guests of the matrix run it
+    #[command(hide = true)]
+    BpfInventory,
     /// Build the XDP programs and the workspace, optimised
     Build,
     /// Build the Debian package of the node program, with its manual, completions and systemd unit
@@ -97,6 +103,11 @@ fn perform(task: Task) -> Result<ExitCode> {
         Task::Run(passed) => return start_with_packets(DEMO, &passed, &progress),
         Task::Bench(passed) => return start_with_packets("bench", &passed, &progress),
         Task::Experiment(passed) => return start("experiment", &passed, &progress, || Ok(())),
+        Task::Matrix(options) => return matrix::matrix(&options, &progress),
+        Task::BpfInventory => {
+            matrix::print_inventory()?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Task::Test(options) => return test::test(&options, &progress),
         Task::Build => {
             let arguments = ["build", "--release", "--workspace"];

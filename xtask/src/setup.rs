@@ -50,6 +50,23 @@ pub(crate) fn setup(scope: Scope, ahead: &mut BuildAhead, progress: &Progress) -
     Ok(())
 }
 
+/// Makes sure that programs are there: pairs of a program and the Debian package that has it.
+///
+/// # Errors
+/// Says what could not be installed, and what to do.
+pub(crate) fn programs(programs: &[(&str, &str)], progress: &Progress) -> Result<()> {
+    let missing = programs.iter().filter(|(program, _)| !is_on_path(program));
+    let packages: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let ahead = &mut BuildAhead::of(&[]);
+    let mut installer = Installer { progress, ahead, lists_are_fresh: false, download_failed: false };
+    installer.apt(&packages).map_err(|failure| {
+        if installer.download_failed { anyhow!("{failure:#}. {}", network_hint()) } else { failure }
+    })
+}
+
 /// A possible origin of a toolchain with the source of `core`.
 #[derive(Clone, Copy)]
 enum Source {

@@ -12,7 +12,9 @@ use clap::Args;
 
 use crate::{
     ahead::BuildAhead,
-    build_programs, checks, preflight,
+    build_programs, checks,
+    matrix::{self, Quick},
+    preflight,
     setup::{self, Scope},
     shell::{Progress, cargo, run, target_dir},
 };
@@ -52,6 +54,15 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     }
     let (mut tally, failure) = build_and_run_tests(options, progress)?;
     complaints.extend(failure);
+    let mut not_run = None;
+    if options.filter.is_none() {
+        progress.say("trying the newest kernel of Debian's in a guest");
+        match matrix::quick(target_dir().join("debug/tiercel"), progress) {
+            Ok(Quick::Ran(faults)) => complaints.extend(faults),
+            Ok(Quick::NotHere(reason)) => not_run = Some(reason),
+            Err(error) => complaints.push(format!("guests: {error:#}")),
+        }
+    }
     tally.failed += complaints.len();
     if tally.passed == 0 {
         complaints.push("tests: no test was run; check the name given with --filter".to_owned());
@@ -63,6 +74,9 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     progress.say("done");
     for complaint in &complaints {
         eprintln!("error: {complaint}");
+    }
+    if let Some(reason) = not_run {
+        eprintln!("note: no kernel was tried in a guest: {reason}");
     }
     println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
     Ok(if complaints.is_empty() && tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -24,6 +24,12 @@
 //! base_delay_target = "20us"
 //! max_fcwnd = 128
 //!
+//! [node.engine]                     # the options of the engine thread
+//! mode = "sleeping"                 # or "busy"
+//!
+//! [node.limits]                     # what peers may use
+//! connections_per_source = 128
+//!
 //! [node.rate_update]                # options of the rate update engine in user space
 //! thresholds = [256, 512, 768]
 //! ```
@@ -42,6 +48,7 @@ use transport_common::limits;
 use transport_common::queues::CONNECTIONS;
 
 mod congestion;
+mod node_tables;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -53,6 +60,8 @@ pub(crate) use reader::is_host;
 use reader::{Complaints, Reader};
 
 use crate::congestion::{Algorithms, CongestionControl, CongestionParameters};
+use crate::connection_manager::Limits;
+use crate::engine::EngineOptions;
 use crate::mac::Mac;
 use crate::node::NodeOptions;
 use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
@@ -99,6 +108,10 @@ pub struct NodeSection {
     pub tuning: Tuning,
     /// The rate update engine in user space.
     pub rate_update: RateUpdateOptions,
+    /// The engine thread.
+    pub engine: EngineOptions,
+    /// Limits for peers.
+    pub limits: Limits,
 }
 
 /// The table `[[connection]]`: a connection on which both ends agree without the connection manager.
@@ -263,6 +276,8 @@ impl NodeSection {
             control_port: DEFAULT_CONTROL_PORT,
             tuning: Tuning::default(),
             rate_update: RateUpdateOptions::default(),
+            engine: EngineOptions::default(),
+            limits: Limits::default(),
         }
     }
 
@@ -272,6 +287,7 @@ impl NodeSection {
             mtu: self.mtu,
             hardware_timestamps: self.hardware_timestamps,
             rate_update: self.rate_update,
+            engine: self.engine,
             ..NodeOptions::new(self.interface.clone(), self.address)
         }
     }
@@ -287,6 +303,8 @@ impl NodeSection {
         let port = table.integer("control_port", 1, u64::from(u16::MAX));
         let tuning = read_tuning(table, Tuning::default(), names);
         let rate_update = table.table("rate_update", congestion::read_rate_update);
+        let engine = table.table("engine", node_tables::read_engine);
+        let limits = table.table("limits", node_tables::read_limits);
         let is_interface =
             |name: &str| !name.is_empty() && name.len() <= LONGEST_INTERFACE && !name.contains(['/', ' ']);
         if interface.as_deref().is_some_and(|name| !is_interface(name)) {
@@ -308,6 +326,8 @@ impl NodeSection {
             control_port: port.map_or(DEFAULT_CONTROL_PORT, |port| port as u16),
             tuning,
             rate_update: rate_update.unwrap_or_default(),
+            engine: engine.unwrap_or_default(),
+            limits: limits.unwrap_or_default(),
             ..Self::new(interface, address)
         })
     }

@@ -101,6 +101,8 @@ pub(crate) enum Name {
     Pacing,
     /// Round trips of 5 us to 100 ms at 10 Mb/s to 100 Gb/s: profile auto beside profile datacenter
     Paths,
+    /// Flows with profile auto and with profile datacenter on one bottleneck
+    Profiles,
 }
 
 /// A congestion control algorithm.

@@ -92,8 +92,12 @@ fn missing(interface: bool, address: bool) -> Exit {
 }
 
 fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
-    let default = EngineOptions::default();
-    let mode = if arguments.busy { EngineMode::Busy } else { EngineMode::Sleeping };
+    let file = section.engine;
+    let mode = match (arguments.busy, arguments.sleep) {
+        (true, _) => EngineMode::Busy,
+        (_, true) => EngineMode::Sleeping,
+        _ => file.mode,
+    };
     NodeOptions {
         attach: if arguments.generic { AttachMode::Generic } else { AttachMode::Native },
         force: arguments.force,
@@ -101,10 +105,10 @@ fn node_options(arguments: &Up, section: &NodeSection) -> NodeOptions {
         bpf_log: arguments.bpf_log,
         engine: EngineOptions {
             mode,
-            cpu: arguments.cpu,
-            batch: arguments.batch,
-            spin: arguments.spin.unwrap_or(default.spin),
-            signal: default.signal,
+            cpu: arguments.cpu.or(file.cpu),
+            batch: arguments.batch.or(file.batch),
+            spin: arguments.spin.unwrap_or(file.spin),
+            signal: file.signal,
         },
         ..section.options()
     }
@@ -148,6 +152,17 @@ mod tests {
         assert_eq!((other.mtu, other.control_port), (Some(1400), 6000));
         let named = read(Up { name: Some("left".into()), interface: Some("eth1".into()), ..Up::default() });
         assert_eq!((named.interface.as_str(), named.name.as_str()), ("eth1", "left"));
+    }
+
+    #[test]
+    fn the_engine_has_the_options_of_the_node_file_unless_the_command_line_has_others() {
+        let text = format!("{FILE}[node.engine]\nmode = \"busy\"\nbatch = 8\nsignal = 40\n");
+        let section = NodeFile::parse(&text).expect("a good file").node;
+        let engine = |arguments: Up| node_options(&arguments, &section).engine;
+        let plain = engine(Up::default());
+        assert_eq!((plain.mode, plain.batch, plain.signal), (EngineMode::Busy, Some(8), Some(40)));
+        let other = engine(Up { sleep: true, batch: Some(4), ..Up::default() });
+        assert_eq!((other.mode, other.batch), (EngineMode::Sleeping, Some(4)));
     }
 
     #[test]

@@ -31,20 +31,22 @@ pub(crate) struct Up {
     /// TCP port of the connection manager, 1 to 65535 [default: from the node file, else 4792].
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub(crate) control_port: Option<u16>,
-    /// The engine never sleeps: lowest latency, but it uses one CPU fully.
+    /// The engine never sleeps: lowest latency, but it uses one CPU fully [default: from the node
+    /// file, else the engine sleeps].
     #[arg(long, conflicts_with = "sleep")]
     pub(crate) busy: bool,
-    /// The engine sleeps when it is idle, and a doorbell wakes it (the default).
+    /// The engine sleeps when it is idle, and a doorbell wakes it.
     #[arg(long)]
     pub(crate) sleep: bool,
-    /// CPU that the engine is bound to, counted from 0 [default: not bound].
+    /// CPU that the engine is bound to, counted from 0 [default: from the node file, else not bound].
     #[arg(long, value_name = "N", value_parser = whole::<usize>(0..=u32::MAX.into()))]
     pub(crate) cpu: Option<usize>,
     /// Frames that the engine handles at a time, 1 to 256: more give higher throughput, fewer give lower latency
-    /// [default: adapted to the load, 2 or 32].
+    /// [default: from the node file, else adapted to the load, 2 or 32].
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=256))]
     pub(crate) batch: Option<u32>,
-    /// Time for which a sleeping engine looks for more work before it sleeps again, 0s to 1s [default: 100us].
+    /// Time for which a sleeping engine looks for more work before it sleeps again, 0s to 1s [default:
+    /// from the node file, else 100us].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) spin: Option<Duration>,
     /// Attach in generic (SKB) mode, for drivers without native XDP; this is slower.

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::{NodeService, ServiceOptions};
 use crate::config::NodeFile;
-use crate::connection_manager::{Limits, ListeningPlace, ManagerOptions, StartError, Timing};
+use crate::connection_manager::{ListeningPlace, ManagerOptions, StartError, Timing};
 use crate::control::{Server, SocketError, bind};
 use crate::{Device, Error, LocalCid, Lost, Node, NodeOptions};
 
@@ -134,7 +134,7 @@ fn start_service(
             port: section.control_port,
             tuning: section.tuning,
             timing: Timing::default(),
-            limits: Limits::default(),
+            limits: section.limits,
         },
         receive_directory,
         profiles: file.profiles.clone(),

@@ -69,7 +69,7 @@ fn experiment(name: Name, options: &Options) -> Result<Experiment> {
         Name::NicCongestion => nic_congestion::run(&slower(&WAITING).context("not zero")?),
         Name::Pacing => pacing::run(options),
         Name::Permutation => bail!("permutation needs 256 nodes, so leave out --live to simulate it"),
-        Name::Paths => bail!("paths is simulated only, so leave out --live"),
+        Name::Paths | Name::Profiles => bail!("this experiment is only simulated, so leave out --live"),
     }
 }
 

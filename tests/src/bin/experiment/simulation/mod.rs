@@ -10,6 +10,7 @@ mod pacing;
 mod paths;
 mod permutation;
 mod plb;
+mod profiles;
 mod series;
 mod setup;
 mod single_flow;
@@ -62,6 +63,7 @@ fn runs(name: Name, options: &Options) -> u64 {
         Name::Plb => plb::runs(options),
         Name::Pacing => pacing::RUNS.len() as u64,
         Name::Paths => 2 * paths::PATHS.len() as u64,
+        Name::Profiles => profiles::COUNTS.len() as u64,
         Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
     }
 }
@@ -78,5 +80,6 @@ fn experiment(name: Name, options: &Options, progress: &Progress) -> Result<Expe
         Name::Permutation => permutation::run(options, progress),
         Name::Pacing => pacing::run(options, progress),
         Name::Paths => paths::run(options, progress),
+        Name::Profiles => profiles::run(options, progress),
     }
 }

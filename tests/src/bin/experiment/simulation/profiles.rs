@@ -1,0 +1,91 @@
+//! Flows with profile `auto` and flows with profile `datacenter` share a bottleneck.
+
+use anyhow::Result;
+use datacentre::{DataCentre, FlowPlan};
+use fabric_model::{Span, Time};
+use lab_report::{Bound, Case, Experiment, Figure, Look, Verdict, World, jain, mean};
+use transport_user::congestion::CongestionParameters;
+
+use super::series::{self, TIME};
+use super::{Progress, measure, setup};
+use crate::options::Options;
+
+/// Number of flows of each profile.
+pub(super) const COUNTS: [u16; 3] = [1, 4, 16];
+const DURATION: Span = Span::from_millis(40);
+
+pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
+    let mut cases = vec![];
+    let mut verdicts = vec![];
+    let mut figures = vec![];
+    for count in COUNTS {
+        let (case, figure) =
+            progress.run(format!("{count} flows of each profile"), || share(options, count))?;
+        verdicts.push(Verdict::of(&case, "Jain index", Bound::AtLeast(0.9)));
+        verdicts.push(Verdict::of(&case, "utilisation", Bound::AtLeast(95.0)));
+        cases.push(case);
+        figures.push(figure);
+    }
+    Ok(Experiment {
+        name: "profiles",
+        title: "Profiles that share a bottleneck",
+        description: format!(
+            "As many flows with profile auto as with profile datacenter cross one cable of {}. The second half of \
+             {DURATION} counts.",
+            options.rate()
+        ),
+        world: World::Simulation,
+        seed: options.seed,
+        congestion_control: Some(options.algorithm()),
+        details: serde_json::Value::Null,
+        settings: setup::settings(options),
+        cases,
+        verdicts,
+        figures,
+    })
+}
+
+fn share(options: &Options, count: u16) -> Result<(Case, Figure)> {
+    let pairs = 2 * count;
+    let mut plan = setup::bottleneck(options, pairs, 1, options.rate())?;
+    for pair in 0..pairs {
+        let auto = pair % 2 == 0;
+        let parameters = if auto { CongestionParameters::AUTO } else { CongestionParameters::DEFAULT };
+        let flow =
+            setup::endless(options, pair, pairs + pair, Time::ZERO + Span::from_micros(u64::from(pair)));
+        let mut tuning = flow.tuning;
+        tuning.settings.prepared = parameters.prepare()?;
+        plan.flows.push(FlowPlan { tuning, ..flow });
+    }
+    plan.sample_every = Span::from_micros(100);
+    let mut data_centre = DataCentre::new(plan)?;
+    let (half, end) = (Time::ZERO + Span(DURATION.0 / 2), Time::ZERO + DURATION);
+    data_centre.run_until(half);
+    let begin = measure::mark(&data_centre, setup::TRUNK);
+    data_centre.run_until(end);
+    let carried = measure::since(&data_centre, setup::TRUNK, &begin, options.rate());
+    let record = data_centre.record();
+    let goodput = |flow: usize| measure::goodput(record, flow, half, end).unwrap_or(0.0);
+    let of = |first: usize| (first..usize::from(pairs)).step_by(2).map(goodput).collect::<Vec<_>>();
+    let (auto, fixed) = (of(0), of(1));
+    let all: Vec<f64> = auto.iter().chain(&fixed).copied().collect();
+    let delay = |flow| measure::mean_window_and_delay(measure::samples(record, flow, half, end)).1;
+    let case = Case::new(format!("{count} and {count}"))
+        .with("auto", mean(auto.iter().copied()), "Gb/s")
+        .with("datacenter", mean(fixed.iter().copied()), "Gb/s")
+        .with("Jain index", jain(&all), "")
+        .with("utilisation", carried.utilisation * 100.0, "%")
+        .with("fabric delay of auto", delay(0), "us")
+        .with("fabric delay of datacenter", delay(1), "us");
+    let mut figure = Figure::new(
+        format!("goodput-{count}"),
+        format!("Goodput, {count} flows of each profile"),
+        TIME,
+        "goodput (Gb/s)",
+    );
+    for flow in 0..usize::from(pairs) {
+        let name = if flow % 2 == 0 { "auto" } else { "datacenter" };
+        figure = figure.line(Look::Faint, name, series::goodput(record, flow, 5));
+    }
+    Ok((case, figure))
+}

@@ -1,0 +1,31 @@
+//! What helps to find out why a scenario failed.
+
+use super::lab::{ASK_LIMIT, Lab, Side};
+
+/// What each guest is asked.
+const ASKED: [&str; 7] = [
+    "cat /tmp/up.log",
+    "tail -n 30 /tmp/trace.log",
+    "timeout 5 tiercel status",
+    "timeout 5 tiercel stats",
+    "timeout 5 tiercel conn list",
+    "cat /proc/net/dev",
+    "dmesg | tail -n 15",
+];
+
+/// What both guests tell about themselves, as far as they still do.
+pub(crate) fn gather(lab: &mut Lab) -> String {
+    let mut all = String::new();
+    for side in Side::BOTH {
+        for asked in ASKED {
+            let said = lab.run(side, asked, ASK_LIMIT);
+            let answers = said.is_ok();
+            let said = said.map_or_else(|error| format!("{error:#}"), |output| output.text);
+            all += &format!("## {}: {asked}\n{said}\n\n", side.name());
+            if !answers {
+                break; // It would be waited for each time.
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,82 @@
+//! What the verifier of a guest's kernel walked for each program, and the programs that record a trace.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::{
+    inside::Inventory,
+    lab::{ASK_LIMIT, Lab, Side},
+    said::sentence,
+};
+
+/// More would leave too little of the million at which a kernel gives up: the number differs by kernel.
+pub(crate) const MOST_INSTRUCTIONS: u32 = 500_000;
+/// What it may take until a trace begins: the kernel verifies three programs.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Takes a trace: the programs that record are loaded, take the place of the plain ones, and give it back.
+///
+/// # Errors
+/// With what `tiercel trace` says.
+pub(crate) fn trace(lab: &mut Lab) -> Result<String> {
+    const BEGIN: &str = "rm -f /tmp/trace*; setsid sh -c 'tiercel trace --out /tmp/trace --duration 3s --json \
+                         >/tmp/trace.log 2>&1 </dev/null; echo $? >/tmp/trace.code' >/dev/null 2>&1 &";
+    lab.connect()?;
+    lab.must(Side::A, BEGIN)?;
+    let patience = lab.patience.clone();
+    patience.until("the programs that record", LIMIT, || {
+        lab.note_programs()?;
+        if lab.verified.keys().any(|name| name.starts_with("redeliver_rec")) {
+            return Ok(Some(()));
+        }
+        if lab.run(Side::A, "[ -e /tmp/trace.code ]", ASK_LIMIT)?.is_ok() {
+            let log = lab.must(Side::A, "cat /tmp/trace.log")?;
+            bail!("`tiercel trace` ends before it begins: {}", trace_sentence(&log));
+        }
+        Ok(None)
+    })?;
+    lab.copy("write", 64 << 10).context("while a trace is taken")?;
+    lab.wait_for(Side::A, "the end of the trace", "[ -e /tmp/trace.code ]")?;
+    let code = lab.must(Side::A, "cat /tmp/trace.code")?;
+    let log = lab.must(Side::A, "cat /tmp/trace.log; rm -f /tmp/trace")?;
+    ensure!(code == "0", "`tiercel trace` ended with code {code}: {}", trace_sentence(&log));
+    lab.copy("write", 64 << 10).context("after the trace")?;
+    Ok("a trace while packets flow".to_owned())
+}
+
+/// The sentence in what `tiercel trace --json` says.
+fn trace_sentence(log: &str) -> String {
+    let text = log.find('{').and_then(|at| serde_json::from_str::<Value>(&log[at..]).ok());
+    let text = text.as_ref().and_then(|value| value["error"]["text"].as_str());
+    text.map_or_else(|| sentence(log), |text| sentence(&format!("error: {text}")))
+}
+
+/// Adds the programs of an inventory to those that are known. The kernel knows 15 bytes of a name.
+pub(crate) fn note(inventory: Inventory, known: &mut BTreeMap<String, u32>) {
+    known.extend(inventory.programs.into_iter().map(|program| (full_name(&program.name), program.verified)));
+}
+
+fn full_name(name: &str) -> String {
+    const LONG: &str = "redeliver_recorded";
+    if LONG.get(..15) == Some(name) { LONG.to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_object() {
+        assert_eq!(full_name("redeliver_recor"), "redeliver_recorded");
+        assert_eq!(full_name("wire"), "wire");
+    }
+
+    #[test]
+    fn a_failure_in_json_has_its_sentence() {
+        let log = "recording\n{\n\"error\": {\"kind\": \"node\", \"text\": \"too large\"}}\n";
+        assert_eq!(trace_sentence(log), "too large");
+        assert_eq!(trace_sentence("error: no\n"), "no");
+    }
+}
