@@ -97,7 +97,7 @@ fn the_next_copy_cleans_up_after_a_killed_one() -> Result<()> {
     a.ok(&["cp", &text(&short)?, &format!("{cid}:long.bin")])?;
     assert!(std::fs::read(inbox.join("long.bin"))? == bytes);
     assert_eq!(parts(&inbox)?, [] as [PathBuf; 0]);
-    let told = format!("removed {}: left by a copy whose node was killed", left[0].display());
+    let told = format!("removed {}: an earlier copy left it, because its node was killed", left[0].display());
     // A restarted node has a log of its own.
     assert!(b.log().contains(&told), "{}", b.log());
 

@@ -75,7 +75,7 @@ fn a_node_is_ready_when_it_serves_and_says_that_it_stops() -> Result<()> {
     let listening = pair.a.command("ss", ["--listening", "--tcp", "--numeric"])?;
     ensure!(listening.contains(":4792"), "{listening}");
     assert_eq!(tiercel(&socket, "down")?, Some(0));
-    assert_eq!(service.notice()?, "STOPPING=1\nSTATUS=asked to go down\n");
+    assert_eq!(service.notice()?, "STOPPING=1\nSTATUS=going down: requested by a client\n");
     assert_eq!(service.node.wait()?.code(), Some(0));
     ensure!(!service.has_notice()?, "more than that is said");
     Ok(())

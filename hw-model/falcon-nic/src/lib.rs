@@ -47,7 +47,7 @@
 //! use fabric_model::{Fabric, Port};
 //! use falcon_nic::{Event, FalconNic, Joined, Parameters};
 //! use host_nic::{HostConfig, testbed};
-//! use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+//! use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 //!
 //! let mut fabric = Fabric::new(2, "seed=1,delay=1us".parse()?)?;
 //! let mut cards = vec![];
@@ -55,14 +55,14 @@
 //!     fabric.learn(testbed::mac(side), Port(side as u16));
 //!     let card = FalconNic::new(HostConfig::new(testbed::node(side)), Parameters::default())?;
 //!     card.host_mut().open(0, &testbed::connection(side, 0));
-//!     let region = Region { offset: 0, length: 4096, key: 1, access: access::REMOTE_WRITE };
+//!     let region = Region { offset: 0, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE };
 //!     card.host_mut().register(region);
 //!     cards.push(card);
 //! }
 //! let mut joined = Joined::new(cards, fabric);
 //! let work = WorkRequest {
-//!     opcode: opcode::WRITE,
-//!     flags: flag::SIGNALED,
+//!     opcode: Verb::WRITE,
+//!     flags: WorkFlags::SIGNALED,
 //!     length: 64,
 //!     rkey: 1,
 //!     ..WorkRequest::default()

@@ -36,16 +36,16 @@
 //!
 //! ```
 //! use host_nic::{HostConfig, HostNic, testbed};
-//! use transport_common::queues::{Region, WorkRequest, access, flag, opcode};
+//! use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 //!
 //! let [mut a, mut b] = [0, 1].map(|side| HostNic::new(HostConfig::new(testbed::node(side))));
 //! a.open(5, &testbed::connection(0, 5));
 //! b.open(5, &testbed::connection(1, 5));
-//! b.register(Region { offset: 8192, length: 4096, key: 1, access: access::REMOTE_WRITE });
+//! b.register(Region { offset: 8192, length: 4096, key: 1, access: AccessFlags::REMOTE_WRITE });
 //! a.memory_mut()[..100].fill(0xa5);
 //! let work = WorkRequest {
-//!     opcode: opcode::WRITE,
-//!     flags: flag::SIGNALED,
+//!     opcode: Verb::WRITE,
+//!     flags: WorkFlags::SIGNALED,
 //!     length: 100,
 //!     rkey: 1,
 //!     ..WorkRequest::default()

@@ -34,7 +34,7 @@ pub enum Difference {
         /// The byte in the trace.
         recorded: u8,
     },
-    /// The run ended with another outcome. The numbers are those of [`transport_common::tape::outcome`].
+    /// The run ended with another outcome. The numbers are those of [`transport_common::tape::Outcome`].
     Ending {
         /// The outcome in the replay.
         now: u16,

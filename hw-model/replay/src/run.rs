@@ -5,7 +5,7 @@ use transport_common::tape::{Note, Notes, PREFIX_BYTES, RunKind, Tag, Tape, Unre
 /// The contents of the tape of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedRun {
-    /// The kind of run, see [`run`].
+    /// The kind of run, see [`RunKind`].
     pub kind: RunKind,
     /// Bytes of the received frame, or of the held request.
     pub frame_length: u32,

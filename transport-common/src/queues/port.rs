@@ -36,7 +36,7 @@ pub trait Queues {
     fn receive_producer(&self) -> u32;
     /// Reads a posted receive once.
     fn receive_request(&self, index: u32) -> ReceiveRequest;
-    /// What the application asks for, see [`command`](super::command).
+    /// What the application asks for, see [`Command`](super::Command).
     fn command(&self) -> Command;
     /// Whether other settings of congestion control wait to be put into force.
     fn has_new_settings(&self) -> bool;

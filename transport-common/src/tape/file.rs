@@ -26,7 +26,7 @@ impl ChunkKind {
     pub const RUN: Self = Self(2);
     /// Runs were lost here: how many since the begin (8 bytes). Connections are told anew behind it.
     pub const LOST: Self = Self(3);
-    /// A connection as it was once: like [`CONNECTION`], to be compared when all steps that it counts are made.
+    /// A connection as it was once: like [`Self::CONNECTION`], to be compared when all steps that it counts are made.
     pub const CHECK: Self = Self(4);
     /// The trace is complete: runs kept, runs lost (8 bytes each).
     pub const END: Self = Self(5);

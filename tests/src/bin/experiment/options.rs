@@ -265,7 +265,7 @@ mod tests {
         let options = Options::parse_from(["experiment"]);
         // D-78: fcwnd 32, ncwnd 64, RTO 1 ms.
         assert_eq!(options.tuning(), Tuning { settings: Settings::SWIFT, ..Tuning::default() });
-        assert_eq!(options.experiments().len(), 9);
+        assert_eq!(options.experiments().len(), 11);
         assert_eq!(options.algorithm(), "swift");
         let constant = Options::parse_from(["experiment", "--cc", "constant"]);
         assert_eq!(constant.tuning(), Tuning::default());
