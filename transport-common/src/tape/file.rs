@@ -82,7 +82,7 @@ impl Head {
 /// Begin of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHead {
-    /// See [`chunk`].
+    /// See [`ChunkKind`].
     pub kind: ChunkKind,
     /// Bytes of the payload.
     pub bytes: u32,

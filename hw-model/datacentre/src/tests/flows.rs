@@ -120,8 +120,9 @@ fn samples_agree_with_the_arithmetic_of_a_bottleneck() {
             (least - 1.0..window as f64 + 1.0).contains(&in_flight),
             "fcwnd {fcwnd}: {delay} ps are {in_flight} packets of {window}"
         );
-        let rtt = f64::from(to.rtt.0) * 131_072.0;
-        assert!(rtt >= delay - 131_072.0 && rtt < delay * 1.1, "rtt of {rtt} ps holds {delay} ps");
+        // The last round trip, of one of these packets, is in the same range.
+        let rtt = f64::from(to.rtt.0) * 131_072.0 / packet;
+        assert!((least - 1.0..window as f64 + 2.0).contains(&rtt), "fcwnd {fcwnd}: the rtt is {rtt} packets");
         let queued = record.queues[0][100] as f64;
         let in_flight = (window * FRAME) as f64;
         assert!((0.75 * in_flight..in_flight).contains(&queued), "{queued} bytes queued of {in_flight}");
