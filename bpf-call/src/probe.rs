@@ -62,7 +62,12 @@ pub const FEATURES: [Feature; 4] = [
             Instruction { code: 0xd7, registers: 0x00, offset: 0, immediate: 16 },
         ],
     },
-    Feature { what: "the BPF instruction may_goto", since: "6.9", instructions: &[Instruction::MAY_GOTO] },
+    Feature {
+        what: "the BPF instruction may_goto",
+        since: "6.9",
+        // Over the next instruction: before Linux 6.14 the verifier refuses a distance of 0.
+        instructions: &[Instruction { offset: 1, ..Instruction::MAY_GOTO }, Instruction::set_result(0)],
+    },
 ];
 
 const LIVE_FRAMES: (&str, &str) = ("live frames in test runs of XDP programs", "5.18");

@@ -151,7 +151,7 @@ impl Tuning {
         occupancy_weight: 256,
         full_packet_pool: DATA_WINDOW,
         full_buffer_pool: CELLS as u32,
-        congestion: CongestionControl::SWIFT,
+        congestion: CongestionControl::AUTO,
     };
 }
 
@@ -347,7 +347,6 @@ pub(crate) fn address_from(bytes: [u8; 16], ip_version: u8) -> IpAddr {
 mod tests {
     use super::*;
     use crate::info::tests::device;
-    use transport_common::congestion::settings::Settings;
 
     fn open() -> OpenConnection {
         OpenConnection::new(Cid(10), "10.7.0.2".parse().expect("an address"), Mac([2, 0, 0, 0, 0, 2]))
@@ -357,7 +356,7 @@ mod tests {
     fn defaults_are_those_of_the_decisions() {
         let p = open().parameters(&device(), Cid(5)).expect("valid");
         assert_eq!(p.fcwnd, Fcwnd::from_packets(32)); // D-78
-        assert_eq!(p.settings, Settings::SWIFT);
+        assert_eq!(p.settings, CongestionControl::AUTO.settings().expect("legal"));
         assert_eq!((p.ncwnd, p.rto, p.config.ack_coalescing), (64, Ticks(7629), Ticks(61)));
         // A peer that pauses for 50 ms does not end a connection: tests/tests/outage.rs tests it.
         assert!(p.config.max_retransmit_attempts * p.rto.0 >= Ticks::from_nanos(500_000_000).0); // D-46
@@ -426,7 +425,7 @@ mod tests {
                 occupancy_weight: number(limits::OCCUPANCY_WEIGHT, most),
                 full_packet_pool: number(limits::FULL_PACKET_POOL, most),
                 full_buffer_pool: number(limits::FULL_BUFFER_POOL, most),
-                congestion: CongestionControl::SWIFT,
+                congestion: CongestionControl::AUTO,
             };
             let parameters = o.parameters(&device(), Cid(5)).expect("the library takes it");
             assert_eq!(parameters.check(), Ok(()), "the core takes it");

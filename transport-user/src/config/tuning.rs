@@ -31,7 +31,11 @@ fn read_limits(table: &mut Reader<'_, '_>, parameters: &mut CongestionParameters
     p.max_fcwnd = packets(table, "max_fcwnd", p.max_fcwnd);
     p.min_ncwnd = count(table, "min_ncwnd", limits::NCWND, p.min_ncwnd);
     p.max_ncwnd = count(table, "max_ncwnd", limits::NCWND, p.max_ncwnd);
-    p.min_rto = duration(table, "min_rto", limits::RTO, p.min_rto);
+    let (least, most) = (Duration::from_nanos(limits::RTO.least), Duration::from_nanos(limits::RTO.most));
+    if let Some(min_rto) = table.duration("min_rto", least, most) {
+        // A timeout that somebody chooses does not follow the path.
+        (p.min_rto, p.adaptive_timeout) = (min_rto, false);
+    }
 }
 
 /// Complains about a minimum, an initial value and a maximum that contradict each other.
