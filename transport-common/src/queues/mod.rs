@@ -177,7 +177,7 @@ pub struct NodePage {
     pub wakeups: AtomicU64,
     /// Fills the cache line of the engine thread.
     pub reserved2: [u64; 5],
-    /// Engine program: frames in which it found nothing to do since it last found something.
+    /// Engine program: number of frames without work since the last frame with work.
     pub idle_frames: AtomicU64,
     /// Engine program: total number of frames that it was given.
     pub frames: AtomicU64,

@@ -25,15 +25,15 @@ pub trait Queues {
 
     /// Returns the RSN after the newest posted send.
     fn send_producer(&self) -> u32;
-    /// Fetches a posted send from the application's cache.
+    /// Prefetches a posted send from the application's cache.
     fn touch(&self, rsn: Rsn);
-    /// Opcode of a posted send.
+    /// Returns the opcode of a posted send.
     fn opcode(&self, rsn: Rsn) -> Verb;
-    /// The application's name for a posted send.
+    /// Returns the application's identifier of a posted send.
     fn wr_id(&self, rsn: Rsn) -> u64;
     /// Reads a posted send once, into `out`.
     fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest);
-    /// Number of receives posted.
+    /// Returns the number of receives posted.
     fn receive_producer(&self) -> u32;
     /// Reads a posted receive once.
     fn receive_request(&self, index: u32) -> ReceiveRequest;

@@ -188,7 +188,7 @@ impl<'a> Iterator for Notes<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (&head, rest) = self.rest.split_first()?;
-        self.rest = &[]; // of an unreadable tape nothing follows
+        self.rest = &[]; // The rest of an unreadable tape is not read.
         let Some(tag) = Tag::from_number(head as u8) else { return Some(Err(Unreadable::Tag(head as u8))) };
         let Some((words, rest)) = rest.split_at_checked((head >> 8 & 0xff) as usize) else {
             return Some(Err(Unreadable::Cut));

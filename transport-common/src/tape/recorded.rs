@@ -183,14 +183,14 @@ impl<P: Platform> Frames for Recorded<'_, P> {
         self.platform.peek(to);
     }
 
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn resize(&mut self, length: u32) -> bool {
         let done = self.platform.resize(length);
         self.tape.long(Tag::Resize, done.into(), [length]);
         done
     }
 
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
         let done = self.platform.store_header(s, start, length);
         self.tape.open(Tag::StoreHeader, done.into(), 2 + (KEPT_HEADER.end - KEPT_HEADER.start) / 4);
@@ -252,7 +252,7 @@ impl<P: Platform> Memory for Recorded<'_, P> {
         done
     }
 
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
         let original = self.platform.compare_swap(memory_offset, compare, swap);
         let words = [
@@ -269,7 +269,7 @@ impl<P: Platform> Memory for Recorded<'_, P> {
         original
     }
 
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
         let original = self.platform.fetch_add(memory_offset, add);
         let words =
@@ -352,7 +352,7 @@ impl<P: Platform> Connections for Recorded<'_, P> {
 }
 
 impl<P: Platform> CongestionQueues for Recorded<'_, P> {
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
         self.platform.event_queues(s, slot);
         self.tape.value(Tag::EventQueues, 0, &s.step.input.event_queues);

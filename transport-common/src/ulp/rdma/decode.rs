@@ -58,7 +58,7 @@ pub enum RdmaPush {
 pub enum RdmaPull {
     /// Return data from a region.
     Read {
-        /// Where from.
+        /// Where the data is.
         reth: Reth,
     },
     /// Replace a value if it equals the expected one. The answer carries the original value.

@@ -232,8 +232,8 @@ impl Responder {
         PushVerdict::Take
     }
 
-    /// Abandons the current message, because a segment is missing. The message is never completed, and the next
-    /// message uses its posted receive.
+    /// Abandons the current message. A message that lacks a segment is never completed. The next message uses its
+    /// posted receive.
     #[inline(always)]
     pub fn abandon_message(&mut self) {
         self.in_message = 0;
