@@ -152,7 +152,7 @@ fn info<T: Default>(object: OwnedFd) -> io::Result<T> {
     Ok(info)
 }
 
-/// Converts a name from the kernel. It ends with NUL if it is shorter than 16 bytes.
+/// Converts a name from the kernel, which ends with NUL.
 fn text(name: &[u8; 16]) -> String {
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
