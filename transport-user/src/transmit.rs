@@ -169,7 +169,7 @@ pub(crate) fn count_failures(object: &mut Ebpf) -> Result<(), Error> {
         .ok_or(Error::Object(NOT_REDIRECTED))?;
     let attached = program.load().and_then(|()| program.attach(REDIRECT_FAILED));
     if let Err(error) = attached {
-        tracing::warn!(%error, "frames that the driver refuses count as sent: the tracepoint {REDIRECT_FAILED} is not to be had");
+        tracing::warn!(%error, "frames that the driver refuses count as sent: the tracepoint {REDIRECT_FAILED} is not available");
     }
     Ok(())
 }

@@ -67,7 +67,7 @@ pub struct Sample {
     pub fabric: Ticks,
     /// Fabric delay of the previous acknowledgement; 0 if there was none.
     pub fabric_before: Ticks,
-    /// The delay that the connection is configured to use.
+    /// The delay that the connection has selected.
     pub selected: Ticks,
     /// Time from T1 to T4.
     pub full: Ticks,
@@ -76,7 +76,7 @@ pub struct Sample {
 /// A window of about one second that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedWindow {
-    /// Smallest of the delays that the connection is configured to use.
+    /// Smallest of the delays that the connection has selected.
     pub smallest: Ticks,
     /// The target in force, including everything that is added to it.
     pub target: Ticks,

@@ -37,7 +37,7 @@ pub trait Queues {
     fn receive_producer(&self) -> u32;
     /// Reads a posted receive once.
     fn receive_request(&self, index: u32) -> ReceiveRequest;
-    /// Returns the application's command, see [`Command`](super::Command).
+    /// Returns the application's command, see [`Command`].
     fn command(&self) -> Command;
     /// Returns whether new congestion control settings are pending.
     fn has_new_settings(&self) -> bool;

@@ -23,7 +23,7 @@ pub(crate) fn gather(lab: &mut Lab) -> String {
             let said = said.map_or_else(|error| format!("{error:#}"), |output| output.text);
             all += &format!("## {}: {asked}\n{said}\n\n", side.name());
             if !answers {
-                break; // It would be waited for each time.
+                break; // Every further command would wait for its time limit.
             }
         }
     }

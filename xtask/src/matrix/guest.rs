@@ -295,7 +295,7 @@ fn last_of(file: &Path) -> String {
     let text = fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     if let Some(line) = text.lines().find(|line| line.contains("KVM internal error")) {
-        return line.to_owned(); // registers follow
+        return line.to_owned(); // The registers follow.
     }
     let mut lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();

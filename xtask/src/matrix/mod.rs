@@ -120,7 +120,7 @@ pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode>
         fs::write(file, results.to_json()?).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if !options.quick {
-        write_page(&results)?; // What was tried before an interruption, too.
+        write_page(&results)?; // Also includes what ran before an interruption.
     }
     ended?;
     let faults = results.faults();
@@ -248,7 +248,7 @@ impl Run<'_> {
                 thread::scope(|scope| scope.spawn(|| row.run()).join()).expect("a row does not panic")?;
             self.add(kernel, done, results);
             if kernel.is_too_old() {
-                break; // The card has no part in the refusal.
+                break; // The refusal does not depend on the card.
             }
         }
         Ok(())

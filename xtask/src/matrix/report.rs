@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
     Fails,
     /// The kernel fails, and would fail with any other XDP program.
     KernelFails,
-    /// An earlier scenario that this one needs failed.
+    /// An earlier step failed, so it was not run.
     NotRun,
 }
 

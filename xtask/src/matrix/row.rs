@@ -73,7 +73,7 @@ impl Row<'_> {
                 self.keep_evidence(scenario, booted);
                 if booted.clear().is_err() {
                     self.patience.check()?;
-                    lab = None; // The guests are no good any more.
+                    lab = None; // The guests are no longer usable.
                 }
             }
         }

@@ -85,7 +85,7 @@ pub enum RdmaResponse {
     },
     /// The operation failed at the target.
     Failed {
-        /// See [`UlpCode`](super::UlpCode).
+        /// See [`UlpCode`].
         code: UlpCode,
     },
 }

@@ -195,7 +195,7 @@ impl AtomicEth {
 /// Acknowledgement extended transport header: the result of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
-    /// [`Aeth::SUCCESS`], or [`Aeth::ERROR_BASE`] plus a [`UlpCode`](super::UlpCode).
+    /// [`Aeth::SUCCESS`], or [`Aeth::ERROR_BASE`] plus a [`UlpCode`].
     pub syndrome: u8,
     /// Message sequence number, 24 bits.
     pub msn: u32,
