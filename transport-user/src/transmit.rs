@@ -137,8 +137,8 @@ impl TransmitPath {
 
     fn take_redirect(&mut self, object: &mut Ebpf) -> Result<(), Error> {
         set_port(object, self.interface)?;
-        // A program that began before this point may still hand frames to the stack. After a grace period no such
-        // program runs.
+        // Frames that are already in the stack still need `to_card`. After a grace period no program that began
+        // before this point runs, and these frames have left the stack.
         if let Err(error) = bpf_call::Grace::new().and_then(|grace| grace.wait()) {
             tracing::debug!(%error, "no grace period before the way through the stack is given up");
         }
