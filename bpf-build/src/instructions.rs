@@ -1,27 +1,27 @@
-//! Which kernel the instructions of an object need.
+//! Determines which kernel the instructions of an object need.
 
 use std::collections::BTreeSet;
 
 use object::{Object, ObjectSection, SectionKind};
 
-/// The oldest kernel that the programs load on, major and minor version. `may_goto`, which bounds every loop of the
-/// programs, came with it.
+/// The oldest kernel that loads the programs, as major and minor version. It is the first with `may_goto`, which
+/// bounds every loop of the programs.
 pub const OLDEST_KERNEL: (u8, u8) = (6, 9);
 
-/// Bytes of an instruction; the one that loads 64 bits takes two of them.
+/// Bytes of an instruction. The instruction that loads 64 bits takes two of them.
 const BYTES: usize = 8;
 const LOAD_64: u8 = 0x18;
 
-/// An instruction of the object that [`OLDEST_KERNEL`] does not have.
+/// An instruction of the object that [`OLDEST_KERNEL`] does not know.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TooNew {
-    /// The section of the program it is in.
+    /// The section of the program that contains it.
     pub section: String,
-    /// What it does, with the first kernel that has it.
+    /// What the instruction does, with the first kernel that knows it.
     pub what: &'static str,
 }
 
-/// All instructions of `file` that are newer than [`OLDEST_KERNEL`], each once a section.
+/// Returns all instructions of `file` that are newer than [`OLDEST_KERNEL`], each once per section.
 pub(crate) fn too_new(file: &object::File<'_>) -> Result<Vec<TooNew>, object::Error> {
     let mut found = BTreeSet::new();
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
@@ -40,12 +40,12 @@ pub(crate) fn too_new(file: &object::File<'_>) -> Result<Vec<TooNew>, object::Er
     Ok(found.into_iter().collect())
 }
 
-/// What an instruction does and which kernel has it first, if it is newer than Linux 5.12.
+/// Returns what an instruction does and the first kernel that knows it, if it is newer than Linux 5.12.
 fn since([code, _, off0, off1, immediate @ ..]: [u8; BYTES]) -> Option<(&'static str, (u8, u8))> {
-    /// Class STX with mode ATOMIC, without its size.
+    /// Class STX with mode ATOMIC, without the size bits.
     const ATOMIC: u8 = 0xc3;
     const SIZE: u8 = 0x18;
-    /// Class LDX with mode MEMSX, without its size.
+    /// Class LDX with mode MEMSX, without the size bits.
     const LOAD_SIGNED: u8 = 0x81;
     let offset = i16::from_le_bytes([off0, off1]);
     let immediate = u32::from_le_bytes(immediate);
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// An object with these instructions in the section `xdp`.
+    /// Returns an object with these instructions in the section `xdp`.
     fn object(instructions: &[[u8; BYTES]]) -> Vec<u8> {
         let mut object = write::Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
         let text = object.add_section(vec![], b"xdp".to_vec(), SectionKind::Text);

@@ -1,4 +1,4 @@
-//! What BPF objects the kernel holds: programs, maps and links of the whole machine.
+//! Lists the BPF objects that the kernel holds: programs, maps and links of the whole machine.
 
 use std::ffi::c_int;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::{bpf, bpf_descriptor};
 
-// Of linux/bpf.h.
+// From linux/bpf.h.
 const BPF_PROG_GET_NEXT_ID: c_int = 11;
 const BPF_MAP_GET_NEXT_ID: c_int = 12;
 const BPF_PROG_GET_FD_BY_ID: c_int = 13;
@@ -29,7 +29,7 @@ struct Info {
     info: u64,
 }
 
-/// `struct bpf_prog_info` up to the verifier's count. Words of 8 bytes that are of no use here are padding.
+/// `struct bpf_prog_info` up to the verifier's count. Words of 8 bytes that are not used here serve as padding.
 #[repr(C)]
 #[derive(Default)]
 struct ProgramInfo {
@@ -55,7 +55,7 @@ struct ProgramInfo {
     rest: u32,
 }
 
-/// The begin of `struct bpf_map_info`.
+/// The beginning of `struct bpf_map_info`.
 #[repr(C)]
 #[derive(Default)]
 struct MapInfo {
@@ -66,30 +66,30 @@ struct MapInfo {
 const _: () = assert!(core::mem::offset_of!(ProgramInfo, name) == 64);
 const _: () = assert!(core::mem::offset_of!(ProgramInfo, verified) == 216);
 
-/// A program that is loaded.
+/// A loaded program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedProgram {
-    /// Its id; no two programs have the same until the next boot.
+    /// Its id. The kernel does not use it again before the next boot.
     pub id: u32,
     /// The first 15 bytes of its name.
     pub name: String,
-    /// Instructions that the verifier walked; 0 before Linux 5.16.
+    /// Number of instructions that the verifier walked; 0 before Linux 5.16.
     pub verified: u32,
 }
 
-/// A map that there is.
+/// A map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedMap {
-    /// Its id; no two maps have the same until the next boot.
+    /// Its id. The kernel does not use it again before the next boot.
     pub id: u32,
     /// The first 15 bytes of its name.
     pub name: String,
 }
 
-/// Every program that is loaded now, in the order of ids.
+/// Lists all loaded programs, in the order of their ids.
 ///
 /// # Errors
-/// Without root, the kernel's reason.
+/// The kernel's error, for example if the caller is not root.
 pub fn loaded_programs() -> io::Result<Vec<LoadedProgram>> {
     let describe = |id| {
         let info: ProgramInfo = info(by_id(BPF_PROG_GET_FD_BY_ID, id)?)?;
@@ -98,10 +98,10 @@ pub fn loaded_programs() -> io::Result<Vec<LoadedProgram>> {
     present(ids(BPF_PROG_GET_NEXT_ID)?, describe)
 }
 
-/// Every map that there is now, in the order of ids.
+/// Lists all maps, in the order of their ids.
 ///
 /// # Errors
-/// Without root, the kernel's reason.
+/// The kernel's error, for example if the caller is not root.
 pub fn loaded_maps() -> io::Result<Vec<LoadedMap>> {
     let describe = |id| {
         let info: MapInfo = info(by_id(BPF_MAP_GET_FD_BY_ID, id)?)?;
@@ -110,15 +110,15 @@ pub fn loaded_maps() -> io::Result<Vec<LoadedMap>> {
     present(ids(BPF_MAP_GET_NEXT_ID)?, describe)
 }
 
-/// Ids of every link that there is now.
+/// Lists the ids of all links.
 ///
 /// # Errors
-/// Without root, the kernel's reason.
+/// The kernel's error, for example if the caller is not root.
 pub fn links() -> io::Result<Vec<u32>> {
     ids(BPF_LINK_GET_NEXT_ID)
 }
 
-/// What `describe` says of each; an object may go away between two calls.
+/// Describes each object. Leaves out an object that disappears between two calls.
 fn present<T>(ids: Vec<u32>, describe: impl Fn(u32) -> io::Result<T>) -> io::Result<Vec<T>> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     ids.into_iter().map(describe).filter(|object| !object.as_ref().is_err_and(gone)).collect()
@@ -152,7 +152,7 @@ fn info<T: Default>(object: OwnedFd) -> io::Result<T> {
     Ok(info)
 }
 
-/// A name of the kernel's, which ends with NUL.
+/// Converts a name from the kernel, which ends with NUL.
 fn text(name: &[u8; 16]) -> String {
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()

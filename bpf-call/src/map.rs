@@ -1,4 +1,4 @@
-//! Maps: what aya's types of maps lack.
+//! Operations on maps that aya's map types lack.
 
 use std::ffi::c_int;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::bpf;
 
-// Of linux/bpf.h.
+// From linux/bpf.h.
 const BPF_MAP_DELETE_ELEM: c_int = 3;
 
 #[repr(C)]
@@ -18,10 +18,10 @@ struct Element {
     flags: u64,
 }
 
-/// Empties a place of a map whose keys are indices and whose places can be empty, such as a device map.
+/// Clears an entry of a map whose keys are indices and whose entries can be empty, such as a device map.
 ///
 /// # Errors
-/// The kernel's reason.
+/// The kernel's error.
 pub fn empty_place(map: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     let mut element = Element {
         map: map.as_raw_fd().cast_unsigned(),

@@ -1,6 +1,8 @@
-//! Whether the kernel has all that Tiercel's programs use, found out by loading a small program with all of it.
+//! Checks that the kernel has everything that Tiercel's programs use. It loads a small program that uses all of
+//! it.
 //!
-//! The instructions stand here once. `cargo xtask` asks before it builds anything, a node before it loads its programs.
+//! Both users of the check share these instructions. `cargo xtask` checks before it builds anything, and a node
+//! checks before it loads its programs.
 
 use std::fmt;
 use std::io;
@@ -8,21 +10,22 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use super::{Instruction, LoadXdp, XDP_DROP, run_live};
 
-/// The oldest kernel that has all of it.
+/// The oldest kernel that has all of these features.
 pub const OLDEST_KERNEL: &str = "6.9";
 
-/// Something that the programs use and that kernels between 5.12 and [`OLDEST_KERNEL`] lack.
+/// A feature that the programs use and that a kernel older than [`OLDEST_KERNEL`] may lack.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
-    /// Its name, for people.
+    /// Its name for display.
     pub what: &'static str,
     /// The first kernel that has it.
     pub since: &'static str,
-    /// Makes use of it. It finds the context in r6 and 8 bytes of zeros on the stack, and may change r0 to r5.
+    /// Instructions that use it. They find the context in r6 and 8 bytes of zeros on the stack. They may change r0
+    /// to r5.
     pub instructions: &'static [Instruction],
 }
 
-/// All of them that a program shows; live frames are tried by a run.
+/// All features that loading a program can show. Live frames are checked by a test run.
 pub const FEATURES: [Feature; 4] = [
     Feature {
         what: "atomic BPF operations that return the old value",
@@ -72,7 +75,7 @@ pub const FEATURES: [Feature; 4] = [
 
 const LIVE_FRAMES: (&str, &str) = ("live frames in test runs of XDP programs", "5.18");
 
-// Of linux/bpf.h: numbers of helpers.
+// From linux/bpf.h: numbers of helpers.
 const LOAD_BYTES: i32 = 189;
 const STORE_BYTES: i32 = 190;
 /// `r1 = r6`.
@@ -100,9 +103,9 @@ const END: [Instruction; 2] = [Instruction::set_result(XDP_DROP), Instruction::E
 /// Why the kernel cannot run Tiercel's programs.
 #[derive(Debug)]
 pub enum Unfit {
-    /// It loads no XDP program at all: the process may not, or the kernel has no BPF.
+    /// It loads no XDP program at all. The process lacks the permission, or the kernel has no BPF.
     Refused(io::Error),
-    /// It lacks something. The sentence says what, and what to do.
+    /// It lacks a feature. The sentence says which one, and what to do.
     Lacks(String),
 }
 
@@ -117,18 +120,18 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// Tries all that the programs use.
+/// Checks everything that the programs use.
 ///
 /// # Errors
-/// What is missing.
+/// The kernel refuses all programs, or it lacks a feature.
 pub fn probe() -> Result<(), Unfit> {
     probe_for(&FEATURES)
 }
 
-/// As [`probe`], for some features: tests name one that no kernel has.
+/// Like [`probe`], for the given features. Tests pass one that no kernel has.
 ///
 /// # Errors
-/// As [`probe`].
+/// Those of [`probe`].
 pub fn probe_for(features: &[Feature]) -> Result<(), Unfit> {
     let lacking: Vec<_> = match load(features) {
         Ok(program) if run_live(program.as_fd(), 1, 1).is_ok() => return Ok(()),
@@ -142,7 +145,7 @@ pub fn probe_for(features: &[Feature]) -> Result<(), Unfit> {
     Err(Unfit::Lacks(sentence(&release(), &lacking)))
 }
 
-/// A program that makes use of some features.
+/// Loads a program that uses these features.
 fn load(features: &[Feature]) -> io::Result<OwnedFd> {
     let mut instructions = BEGIN.to_vec();
     instructions.extend(features.iter().flat_map(|feature| feature.instructions));
@@ -151,7 +154,8 @@ fn load(features: &[Feature]) -> io::Result<OwnedFd> {
     LoadXdp { name, license, instructions: &instructions, bound_to: None }.load(&mut [])
 }
 
-/// The kernel's version and what it lacks: names, and the first kernels that have it.
+/// Returns the sentence for the user: the kernel's version, the missing features, and the first kernel that has
+/// each.
 pub fn sentence(release: &str, lacking: &[(&str, &str)]) -> String {
     let named: Vec<String> = lacking.iter().map(|(what, since)| format!("{what} (Linux {since})")).collect();
     let lacks = match named.split_last() {
@@ -162,7 +166,7 @@ pub fn sentence(release: &str, lacking: &[(&str, &str)]) -> String {
     format!("Linux {release} lacks {lacks}: boot Linux {OLDEST_KERNEL} or newer")
 }
 
-/// The kernel's release, such as `6.1.0-18-amd64`.
+/// Returns the kernel's release, such as `6.1.0-18-amd64`.
 fn release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
 }
@@ -195,7 +199,7 @@ mod tests {
         }
     }
 
-    /// An instruction that no kernel has stands for one that an older kernel lacks.
+    /// An instruction that no kernel has takes the place of one that an older kernel lacks.
     #[test]
     #[ignore = "needs root: cargo xtask test"]
     fn what_the_verifier_refuses_is_named_and_nothing_else() {

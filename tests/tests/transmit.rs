@@ -1,4 +1,5 @@
-//! How frames of the engine leave: redirected by XDP, or through the kernel's stack where the driver takes none from XDP.
+//! How frames of the engine leave: redirected by XDP, or through the kernel's stack if the driver accepts none
+//! from XDP.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +26,7 @@ fn up(host: &Host, interface: &str, directory: &Path, name: &str, options: &[&st
     NodeProcess::up(host, directory, name, &[&own[..], options].concat())
 }
 
-/// The stack's own frames on the loopback device, which the program there leaves alone.
+/// Sends the stack's own frames on the loopback device. The program there must leave them alone.
 fn talk_to_oneself(address: &str) -> Result<()> {
     let listener = TcpListener::bind(address)?;
     let mut client = TcpStream::connect(listener.local_addr()?)?;
@@ -36,7 +37,8 @@ fn talk_to_oneself(address: &str) -> Result<()> {
     Ok(())
 }
 
-/// All that A has sent through the stack, B has received, and the stack's own frames are nobody's concern.
+/// Checks that B receives everything that A sends through the stack, and that the stack's own frames are not
+/// affected.
 fn through_the_stack(ipv6: bool) -> Result<()> {
     const BYTES: usize = 200_000;
     need_root();
@@ -75,10 +77,10 @@ fn frames_leave_through_the_stack_over_ipv6() -> Result<()> {
     through_the_stack(true)
 }
 
-/// A bridge is a card without native XDP and without a way out for XDP, as e1000e is.
+/// A bridge behaves like e1000e: it has no native XDP, and it accepts no frames from XDP.
 const BRIDGE: &str = "br0";
 
-/// Puts the host's interface into a bridge, which takes its address over.
+/// Puts the host's interface into a bridge. The bridge takes over the interface's address.
 fn bridge(host: &Host) -> Result<()> {
     let (port, address) = (Host::INTERFACE, host.ipv4);
     host.ip(&format!(
@@ -87,7 +89,7 @@ fn bridge(host: &Host) -> Result<()> {
     ))
 }
 
-/// In generic mode on a card without native XDP: a file crosses, compared by SHA-256 at both ends.
+/// A file crosses in generic mode on a card without native XDP. It is compared by SHA-256 at both ends.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_file_crosses_through_the_stack() -> Result<()> {
@@ -117,8 +119,8 @@ fn a_file_crosses_through_the_stack() -> Result<()> {
     Ok(())
 }
 
-/// A frame that the kernel cannot pass on to the card is counted as that, and never as sent; when the card is back, so is
-/// the connection.
+/// Checks that a frame that the kernel cannot pass to the card is counted as not sent, and never as sent. When the
+/// card is up again, the connection works again.
 fn nothing_leaves_while_the_interface_is_down(way: Transmit) -> Result<()> {
     need_root();
     let setup = Setup { transmit: Some(way), ..Setup::default() };
@@ -162,7 +164,8 @@ fn a_frame_that_the_stack_refuses_is_not_counted_as_sent() -> Result<()> {
     nothing_leaves_while_the_interface_is_down(Transmit::Stack)
 }
 
-/// A veth takes frames from XDP only while its other end polls. Before and after that the stack is the way.
+/// A veth accepts frames from XDP only while its other end polls. Before and after that, frames leave through the
+/// stack.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn the_way_follows_what_the_driver_takes() -> Result<()> {
@@ -179,7 +182,7 @@ fn the_way_follows_what_the_driver_takes() -> Result<()> {
     Ok(())
 }
 
-/// What the kernel says stands in the refusal, and the remedy fits.
+/// The refusal contains the kernel's message, and the hint fits.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_driver_without_native_xdp_is_refused_in_the_kernels_words() -> Result<()> {

@@ -1,8 +1,9 @@
-//! How frames of the engine leave.
+//! How frames of the engine leave the node.
 //!
-//! By XDP where the card takes frames from there: `PORT` names it. Where the card takes none, the node leaves `PORT` empty.
-//! The verdict is then to pass the frame on, and the kernel takes it into its stack on the device that the frame seems to
-//! come from, the loopback device. There `to_card` sends it to the card as the stack sends frames.
+//! If the card accepts frames from XDP, `PORT` names the card, and frames leave by XDP. If it accepts none, the
+//! node leaves `PORT` empty. Then the verdict is to pass the frame on. The kernel takes it into its stack on the
+//! loopback device, because the frame seems to come from that device. There `to_card` sends it to the card in the
+//! same way as the stack sends frames.
 
 use crate::maps;
 use aya_ebpf::bindings::xdp_action::XDP_PASS;
@@ -10,24 +11,25 @@ use aya_ebpf::programs::{RawTracePointContext, TcContext};
 use transport_common::counters::Counter;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 
-/// Verdicts of a program at the entry to the stack (`enum tcx_action_base`): the next program decides.
+/// Verdicts of a program at the entry to the stack (`enum tcx_action_base`). With this one, the next program
+/// decides.
 const TCX_NEXT: i32 = -1;
-/// The frame goes no further.
+/// The frame is dropped.
 const TCX_DROP: i32 = 2;
 
-/// Positions in an Ethernet frame.
+/// Offsets in an Ethernet frame.
 const SOURCE_MAC: usize = 6;
 const ETHERTYPE: usize = 12;
 const IPV4_PROTOCOL: usize = 23;
 const IPV4_SOURCE: usize = 26;
-/// Without options: frames of the engine have none.
+/// The IPv4 header has no options, because the engine's frames have none.
 const IPV4_UDP_DESTINATION: usize = 36;
 const IPV6_PROTOCOL: usize = 20;
 const IPV6_SOURCE: usize = 22;
 const IPV6_UDP_DESTINATION: usize = 56;
 const LONGEST: usize = IPV6_UDP_DESTINATION + 2;
 
-/// The verdict of a program whose frame is to leave. The frame was counted as sent.
+/// Returns the verdict of a program that sends its frame. The caller has already counted the frame as sent.
 #[inline(always)]
 pub(crate) fn send() -> u32 {
     match maps::PORT.redirect(0, XDP_PASS as u64) {
@@ -40,9 +42,10 @@ pub(crate) fn send() -> u32 {
     }
 }
 
-/// Sends a frame of the engine to the card; the verdict for what came to the loopback device.
+/// Sends a frame of the engine to the card, and returns the verdict for the frame on the loopback device.
 ///
-/// A copy is sent, which shares the bytes: only so does the program learn whether the stack took it.
+/// The program sends a clone that shares the bytes. This is the only way in which it learns whether the stack
+/// accepted the frame.
 #[inline(always)]
 pub(crate) fn to_card(ctx: &TcContext) -> i32 {
     if !is_the_engines(ctx) {
@@ -53,10 +56,11 @@ pub(crate) fn to_card(ctx: &TcContext) -> i32 {
     TCX_DROP
 }
 
-/// Whether the frame bears this node's MAC and IP address as its source, and Falcon's port as its destination.
+/// Returns whether the frame has this node's MAC and IP address as its source, and Falcon's port as its
+/// destination.
 ///
-/// The stack's own frames on the loopback device have no MAC address. Whoever may put another frame there may as well put
-/// it on the card.
+/// The stack's own frames on the loopback device have no MAC address. A process that may put another frame there
+/// may also put it on the card.
 #[inline(always)]
 fn is_the_engines(ctx: &TcContext) -> bool {
     let (data, end) = (ctx.data(), ctx.data_end());
@@ -86,18 +90,19 @@ fn is_the_engines(ctx: &TcContext) -> bool {
 const IPV4: u16 = 0x0800_u16.to_be();
 const IPV6: u16 = 0x86dd_u16.to_be();
 
-/// A field of the frame, in the frame's order of bytes.
+/// Reads a field of the frame, in the frame's byte order.
 #[inline(always)]
 fn load<T: Copy>(frame: *const u8, at: usize) -> T {
-    // SAFETY: the caller has seen that the frame has LONGEST bytes, and every field above ends there or before.
+    // SAFETY: the caller has checked that the frame has LONGEST bytes, and every field above ends within them.
     unsafe { frame.add(at).cast::<T>().read_unaligned() }
 }
 
-/// The kernel could not redirect a frame to the card, for whatever reason: the card takes none from XDP, is down, or the frame
-/// is longer than its MTU. It says so before the next frame, on the same CPU, and for every map of the machine.
+/// Counts a frame that the kernel could not redirect to the card. The reason may be that the card accepts none
+/// from XDP, that it is down, or that the frame is longer than its MTU. The tracepoint runs before the next frame,
+/// on the same CPU. It runs for every map of the machine.
 #[inline(always)]
 pub(crate) fn not_redirected(ctx: &RawTracePointContext) {
-    /// Place of the map's number among the tracepoint's arguments.
+    /// Index of the map's number among the tracepoint's arguments.
     const MAP_ID: usize = 5;
     if maps::is_port(ctx.arg::<u32>(MAP_ID)) {
         maps::count(Counter::SentByEngine, u64::MAX);

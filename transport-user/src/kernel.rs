@@ -1,4 +1,4 @@
-//! What the kernel must have, and what it says when it refuses.
+//! What the kernel must have, and what it reports when it refuses a program.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use bpf_call::probe::{Unfit, probe};
 
 use crate::error::Error;
 
-/// Sees whether the kernel has all that the programs use, before any of them is loaded: that takes seconds, and what the
-/// verifier says of a program that it does not understand helps nobody.
+/// Checks that the kernel has everything that the programs use, before any of them is loaded. Loading takes
+/// seconds, and the verifier's message about a program that it does not understand helps nobody.
 pub(crate) fn check() -> Result<(), Error> {
     probe().map_err(|unfit| match unfit {
         Unfit::Refused(error) => match error.raw_os_error() {
@@ -19,7 +19,8 @@ pub(crate) fn check() -> Result<(), Error> {
     })
 }
 
-/// A refused program in a few words. What the verifier said goes to the log, for whoever asks for more than sentences.
+/// Describes a refused program in a few words. The verifier's output goes to the log, where users who need details
+/// find it.
 pub(crate) fn refused(error: &ProgramError) -> Option<String> {
     let ProgramError::LoadError { io_error, verifier_log } = error else { return None };
     let log = verifier_log.to_string();

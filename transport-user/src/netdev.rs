@@ -1,4 +1,4 @@
-//! What a driver can do for XDP: questions to the kernel's generic netlink family "netdev".
+//! Asks the kernel's generic netlink family "netdev" what a driver can do for XDP.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use netlink_sys::protocols::NETLINK_GENERIC;
 
 use crate::netlink::Requests;
 
-/// Of linux/netdev.h.
+/// From linux/netdev.h.
 const FAMILY: &str = "netdev";
 const VERSION: u8 = 1;
 const COMMAND_DEVICE_GET: u8 = 1;
@@ -22,23 +22,24 @@ const ATTRIBUTE_XDP_FEATURES: u16 = 3;
 const ATTRIBUTE_RX_METADATA: u16 = 5;
 const RX_METADATA_TIMESTAMP: u64 = 1;
 
-/// What a device's XDP can do at present. It may change: some drivers take frames from XDP only while a program is attached.
+/// The current XDP features of a device. They can change: some drivers accept frames from XDP only while a program
+/// is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct XdpFeatures(u64);
 
 impl XdpFeatures {
-    /// Programs run in the driver (`NETDEV_XDP_ACT_BASIC`).
+    /// Returns whether programs run in the driver (`NETDEV_XDP_ACT_BASIC`).
     pub(crate) fn native(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// The driver sends frames that XDP redirects to it (`NETDEV_XDP_ACT_NDO_XMIT`).
+    /// Returns whether the driver sends frames that XDP redirects to it (`NETDEV_XDP_ACT_NDO_XMIT`).
     pub(crate) fn sends(self) -> bool {
         self.0 & 4 != 0
     }
 }
 
-/// A socket to ask by. It stays in the network namespace in which it was opened.
+/// A netlink socket for the queries. It stays in the network namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Netdev {
     requests: Requests,
@@ -46,20 +47,20 @@ pub(crate) struct Netdev {
 }
 
 impl Netdev {
-    /// Opens it in the calling thread's network namespace.
+    /// Opens the socket in the calling thread's network namespace.
     pub(crate) fn open() -> io::Result<Self> {
         let requests = Requests::open(NETLINK_GENERIC)?;
         let family = family(&requests)?;
         Ok(Self { requests, family })
     }
 
-    /// What XDP can do on the interface with `index`.
+    /// Returns the XDP features of the interface with `index`.
     pub(crate) fn xdp_features(&self, index: u32) -> io::Result<XdpFeatures> {
         let Device(attributes) = self.device(index)?;
         Ok(XdpFeatures(bits(&attributes, ATTRIBUTE_XDP_FEATURES)))
     }
 
-    /// Whether the driver of the interface with `index` hands receive timestamps to XDP programs.
+    /// Returns whether the driver of the interface with `index` passes receive timestamps to XDP programs.
     pub(crate) fn offers_timestamps(&self, index: u32) -> io::Result<bool> {
         let Device(attributes) = self.device(index)?;
         Ok(bits(&attributes, ATTRIBUTE_RX_METADATA) & RX_METADATA_TIMESTAMP != 0)
@@ -73,7 +74,7 @@ impl Netdev {
     }
 }
 
-/// The number that the kernel gave the family.
+/// Returns the number that the kernel gave the family.
 fn family(requests: &Requests) -> io::Result<u16> {
     let nlas = vec![GenlCtrlAttrs::FamilyName(FAMILY.to_owned())];
     let question = GenlMessage::from_payload(GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas });
@@ -85,7 +86,7 @@ fn family(requests: &Requests) -> io::Result<u16> {
     id.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// An attribute of 64 bits; a kernel that does not know it has none of them.
+/// Returns a 64-bit attribute. If the kernel does not know the attribute, no bit is set.
 fn bits(attributes: &[DefaultNla], kind: u16) -> u64 {
     let attribute = attributes.iter().find(|attribute| attribute.kind() == kind);
     let mut value = [0; 8];
@@ -95,7 +96,7 @@ fn bits(attributes: &[DefaultNla], kind: u16) -> u64 {
     u64::from_ne_bytes(value)
 }
 
-/// One question, one answer.
+/// Sends one request and returns the answer.
 fn ask<F>(requests: &Requests, question: GenlMessage<F>) -> io::Result<F>
 where
     F: GenlFamily + Emitable + ParseableParametrized<[u8], GenlHeader> + std::fmt::Debug,
@@ -105,7 +106,7 @@ where
     answer.map(|answer| answer.payload).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// `NETDEV_CMD_DEV_GET` and its answer.
+/// The request `NETDEV_CMD_DEV_GET` and its answer.
 #[derive(Debug)]
 struct Device(Vec<DefaultNla>);
 

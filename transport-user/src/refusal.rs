@@ -1,4 +1,4 @@
-//! A refused attachment, explained by what the driver can do and by what the kernel says.
+//! Explains a refused attachment by what the driver can do and by the kernel's message.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,16 +13,16 @@ const NOT_AS_IT_IS: &str = "The driver has native XDP, but not as the interface 
                             virtio_net in a guest, the offloads: QEMU's options guest_tso4=off,guest_tso6=off,guest_ecn=off,\
                             guest_ufo=off,guest_csum=off of the device), or attach in generic mode (--generic)";
 
-/// What was found out about a refusal.
+/// The causes that were found for a refusal.
 pub(crate) struct Reason {
-    /// The kernel's words.
+    /// The kernel's message.
     words: Option<String>,
-    /// Whether the driver runs XDP programs at all; none if it could not be asked.
+    /// Whether the driver runs XDP programs at all; `None` if it could not be asked.
     native: Option<bool>,
 }
 
 impl Reason {
-    /// Asks why `program` was not attached to `interface`, in the calling thread's network namespace.
+    /// Finds out why `program` was not attached to `interface`, in the calling thread's network namespace.
     pub(crate) fn ask(interface: &Interface, program: BorrowedFd<'_>, mode: u32) -> Self {
         let features = Netdev::open().and_then(|netdev| netdev.xdp_features(interface.index));
         Self {
@@ -31,7 +31,7 @@ impl Reason {
         }
     }
 
-    /// The error with the kernel's words, and with the remedy that fits.
+    /// Returns the error with the kernel's message and a hint that fits.
     pub(crate) fn explain(self, error: Error) -> Error {
         let Error::Attach { interface, mode, mut hint, source } = error else { return error };
         let unsupported = source.raw_os_error() == Some(libc::EOPNOTSUPP);

@@ -1,13 +1,13 @@
-//! How frames of the engine leave, and when another way is taken.
+//! How frames of the engine leave, and when the node changes the way.
 //!
-//! The engine program redirects its frames to the interface that the map `PORT` names; the driver sends them
-//! (`ndo_xdp_xmit`). Some drivers cannot: those without native XDP (e1000e), and virtio_net while no native program is
-//! attached. Then `PORT` is left empty, the kernel takes the engine's frames into its stack on the loopback device, and the
-//! program `to_card`, attached there, passes them on to the interface. That costs more (docs/performance.md) and works with
-//! every driver.
+//! The engine program redirects its frames to the interface that the map `PORT` names, and the driver sends them
+//! (`ndo_xdp_xmit`). Some drivers cannot do that: those without native XDP (e1000e), and virtio_net while no
+//! native program is attached. For these the node leaves `PORT` empty. Then the kernel takes the engine's frames
+//! into its stack on the loopback device. The program `to_card`, which is attached there, passes them on to the
+//! interface. This costs more (docs/performance.md), but it works with every driver.
 //!
-//! A veth takes frames from XDP while the other end polls, that is, while a node runs there. So the interface is asked again
-//! and again.
+//! A veth accepts frames from XDP while the other end polls, that is, while a node runs there. So the node asks
+//! the interface repeatedly.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -28,11 +28,11 @@ use crate::programs::{NOT_REDIRECTED, TO_CARD, map_data};
 /// Names of the maps.
 const PORT: &str = "PORT";
 const PORT_ID: &str = "PORT_ID";
-/// The only place of either.
+/// The only entry of each of these maps.
 const PLACE: u32 = 0;
 /// The device on which the kernel takes the engine's frames into its stack.
 const LOOPBACK: &str = "lo";
-/// The tracepoint that tells of frames that could not be redirected.
+/// The tracepoint that reports frames that could not be redirected.
 const REDIRECT_FAILED: &str = "xdp_redirect_err";
 
 /// How frames of the engine leave.
@@ -43,14 +43,14 @@ const REDIRECT_FAILED: &str = "xdp_redirect_err";
 #[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum Transmit {
-    /// XDP redirects them to the driver: fast.
+    /// XDP redirects them to the driver. This is fast.
     #[default]
     XdpRedirect,
-    /// Through the kernel's stack, because the driver takes none from XDP: slower.
+    /// They pass through the kernel's stack, because the driver accepts none from XDP. This is slower.
     Stack,
 }
 
-/// The way that is taken now, for people.
+/// The way that is in use now, for display.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CurrentWay(Arc<AtomicU8>);
 
@@ -64,21 +64,21 @@ impl CurrentWay {
     }
 }
 
-/// Chooses the way of a node, and keeps what it takes.
+/// Chooses how a node's frames leave, and holds what that needs.
 #[derive(Debug)]
 pub(crate) struct TransmitPath {
     netdev: Option<Netdev>,
     interface: u32,
-    /// Takes one way, whatever the driver says.
+    /// Always use this way, whatever the driver reports.
     forced: Option<Transmit>,
     way: CurrentWay,
-    /// Holds `to_card` at the loopback device.
+    /// Keeps `to_card` attached to the loopback device.
     link: Option<SchedClassifierLink>,
 }
 
 impl TransmitPath {
-    /// For the interface with this index, in the calling thread's network namespace. Frames leave by redirect until
-    /// [`Self::choose`].
+    /// Creates it for the interface with this index, in the calling thread's network namespace. Frames leave by
+    /// redirect until [`Self::choose`] is called.
     pub(crate) fn new(interface: u32, forced: Option<Transmit>) -> Self {
         let netdev = Netdev::open().inspect_err(|error| {
             tracing::warn!(%error, "the kernel does not say which drivers take frames from XDP");
@@ -90,11 +90,11 @@ impl TransmitPath {
         &self.way
     }
 
-    /// Takes the way that the driver has now. True if that is another than before. The calling thread is in the network
-    /// namespace of the interface.
+    /// Switches to the way that the driver now supports. Returns true if it changed. The calling thread must be in
+    /// the network namespace of the interface.
     ///
     /// # Errors
-    /// The way through the stack cannot be had.
+    /// The way through the stack cannot be set up.
     pub(crate) fn choose(&mut self, object: &mut Ebpf) -> Result<bool, Error> {
         let way = self.forced.or_else(|| self.offered()).unwrap_or_else(|| self.way.get());
         if way == self.way.get() {
@@ -108,7 +108,8 @@ impl TransmitPath {
         Ok(true)
     }
 
-    /// What the driver has; none if the interface cannot be asked, because it is gone, say.
+    /// Returns the way that the driver supports, or `None` if the interface cannot be asked, for example because
+    /// it is gone.
     fn offered(&self) -> Option<Transmit> {
         let features = self.netdev.as_ref()?.xdp_features(self.interface).ok()?;
         Some(if features.sends() { Transmit::XdpRedirect } else { Transmit::Stack })
@@ -129,14 +130,15 @@ impl TransmitPath {
             program.take_link(link)
         };
         self.link = Some(attach().map_err(|error| failed(io::Error::other(error)))?);
-        // From now on the redirect finds nothing, and its verdict is to pass the frame on.
+        // From now on the redirect finds no entry, and its verdict is to pass the frame on.
         let port = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?;
         bpf_call::empty_place(port.fd().as_fd(), PLACE).map_err(failed)
     }
 
     fn take_redirect(&mut self, object: &mut Ebpf) -> Result<(), Error> {
         set_port(object, self.interface)?;
-        // Frames that were handed to the stack before are gone when no program runs that began before.
+        // Frames that are already in the stack still need `to_card`. After a grace period no program that began
+        // before this point runs, and these frames have left the stack.
         if let Err(error) = bpf_call::Grace::new().and_then(|grace| grace.wait()) {
             tracing::debug!(%error, "no grace period before the way through the stack is given up");
         }
@@ -145,15 +147,15 @@ impl TransmitPath {
     }
 }
 
-/// Names the interface to redirect to.
+/// Sets the interface to redirect to.
 pub(crate) fn set_port(object: &mut Ebpf, interface: u32) -> Result<(), Error> {
     let mut port: DevMap<&mut MapData> = borrowed(object, PORT)?;
     port.set(PLACE, interface, None, 0)
         .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))
 }
 
-/// Has frames that could not be redirected counted. A kernel that does not let programs see its tracepoints costs no more
-/// than that count.
+/// Counts the frames that could not be redirected. If the kernel does not let programs use its tracepoints, only
+/// this count is missing.
 pub(crate) fn count_failures(object: &mut Ebpf) -> Result<(), Error> {
     let id = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?.info();
     let id = id.map_err(|error| Error::system("read a map's number", io::Error::other(error)))?.id();
@@ -167,7 +169,7 @@ pub(crate) fn count_failures(object: &mut Ebpf) -> Result<(), Error> {
         .ok_or(Error::Object(NOT_REDIRECTED))?;
     let attached = program.load().and_then(|()| program.attach(REDIRECT_FAILED));
     if let Err(error) = attached {
-        tracing::warn!(%error, "frames that the driver refuses count as sent: the tracepoint {REDIRECT_FAILED} is not to be had");
+        tracing::warn!(%error, "frames that the driver refuses count as sent: the tracepoint {REDIRECT_FAILED} is not available");
     }
     Ok(())
 }

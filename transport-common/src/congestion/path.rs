@@ -1,9 +1,11 @@
-//! What a connection measures of its path, and the target and timeout that follow from it.
+//! What a connection measures of its path, and the target and timeout that it computes from that.
 //!
-//! `docs/decisions.md` says why the rules are these. The defaults of D-78 are those of a data centre. On another path they are wrong by orders of magnitude: a target below
-//! the path's own delay takes the window to its minimum, and a timeout below it resends what is on its way. With
+//! `docs/decisions.md` gives the reasons for these rules. The defaults of D-78 fit a data centre. On another path
+//! they are wrong by orders of magnitude. A target below the path's own delay reduces the window to its minimum. A
+//! timeout below that delay retransmits packets that are still on their way. With
 //! [`adaptive_target`](super::parameters::Parameters::adaptive_target) and
-//! [`adaptive_timeout`](super::parameters::Parameters::adaptive_timeout) a connection takes both from what it measures:
+//! [`adaptive_timeout`](super::parameters::Parameters::adaptive_timeout) a connection computes both from its
+//! measurements:
 //!
 //! | value | rule | bounds |
 //! |---|---|---|
@@ -12,15 +14,17 @@
 //! | smallest timeout | 5/4 of the longest round trip time | `min_rto` to 2.199 s |
 //! | age of a packet that an EACK shows lost | RTT + 8 * variation | one RTT to 5/4 of the longest |
 //!
-//! The floor is the smallest delay of the path. It falls with every smaller delay. It rises when a whole window of about
-//! a second saw no delay as small as the target although the fabric window was at most one packet: then the queue is
-//! not this connection's, and the path has become longer. A smallest delay of the last seconds alone would take
-//! a queue that stands for the path, and the target would run away from it.
+//! The floor is the smallest delay of the path. Every smaller delay lowers it. It rises if, during a whole window
+//! of about one second, no delay was as small as the target although the fabric window was at most one packet. In
+//! that case the queue is not this connection's, and the path has become longer. The smallest delay of the last
+//! seconds alone is not enough: it would take a standing queue for the path, and the target would rise without
+//! end.
 //!
-//! The variation is the mean difference of two successive delays, as RFC 3550 (6.4.1) has it: jitter of the path and of
-//! the hosts, and not the slow change of a queue. Its largest value counts, and that halves with each window of about a
-//! second. Where frames keep their order, a dense flow shows little of the jitter that delays it, and a sparse one shows
-//! all of it: without the memory the target would fall as soon as the flow fills the path.
+//! The variation is the mean difference of two successive delays, as in RFC 3550 (6.4.1). It contains the jitter
+//! of the path and of the hosts, but not the slow change of a queue. Its largest value counts. That value is
+//! halved with each window of about one second. On a path that keeps frames in order, a dense flow shows little of
+//! the jitter that delays it, and a sparse flow shows all of it. Without the memory of the largest value, the
+//! target would fall as soon as the flow fills the path.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -28,71 +32,71 @@ use super::nic_time::NicTime;
 use super::parameters::Parameters;
 use crate::units::{Fcwnd, Ticks};
 
-/// The variation is kept in sixteenths of a tick, and a difference has a weight of a sixteenth.
+/// The variation is stored in sixteenths of a tick. A new difference has a weight of one sixteenth.
 const WEIGHT_BITS: u32 = 4;
-/// What the variation may add to a target or an age at most.
+/// The most that the variation may add to a target or an age.
 const MOST_NOISE: u32 = Ticks::from_nanos(50_000_000).0;
-/// The floor for which the smallest window is that of D-78, 0.01 packets.
+/// The floor at which the smallest window is that of D-78, 0.01 packets.
 const REFERENCE_FLOOR: u64 = Ticks::from_nanos(25_000).0 as u64;
 const REFERENCE_WINDOW: u64 = 10;
-/// The smallest window is at most a quarter of a packet: a packet every four round trips.
+/// The smallest window is at most a quarter of a packet, that is, one packet in four round trips.
 const LARGEST_SMALLEST_WINDOW: u64 = Fcwnd::from_packets(1).0 as u64 / 4;
 
-/// What a connection knows of its path. All zero bytes: nothing measured yet.
+/// The measurements of a connection's path. All zero bytes mean that nothing has been measured yet.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct PathMeasure {
-    /// Smallest delay of the path; 0 before the first.
+    /// Smallest delay of the path; 0 before the first measurement.
     pub floor: Ticks,
-    /// Sixteen times the mean difference of two successive fabric delays, ticks.
+    /// Sixteen times the mean difference of two successive fabric delays, in ticks.
     variation: u32,
-    /// The largest variation, half of it from each window to the next.
+    /// The largest variation. It is halved from each window to the next.
     largest_variation: u32,
-    /// Longest round trip time in the current window of about a second.
+    /// Longest round trip time in the current window of about one second.
     longest: Ticks,
-    /// That of the window before.
+    /// Longest round trip time in the previous window.
     longest_before: Ticks,
     /// Always 0.
     reserved: u32,
 }
 
-/// One acknowledgement's delays, and those before it.
+/// The delays of one acknowledgement, and the fabric delay of the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Fabric delay.
     pub fabric: Ticks,
-    /// Fabric delay of the acknowledgement before; 0 if there was none.
+    /// Fabric delay of the previous acknowledgement; 0 if there was none.
     pub fabric_before: Ticks,
-    /// The delay that the connection looks at.
+    /// The delay that the connection has selected.
     pub selected: Ticks,
     /// Time from T1 to T4.
     pub full: Ticks,
 }
 
-/// A window of about a second that has ended.
+/// A window of about one second that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedWindow {
-    /// Smallest of the delays that the connection looks at.
+    /// Smallest of the delays that the connection has selected.
     pub smallest: Ticks,
-    /// The target in force with all that is added to it.
+    /// The target in force, including everything that is added to it.
     pub target: Ticks,
-    /// Fabric window at its end.
+    /// Fabric window at the end of the window.
     pub fcwnd: Fcwnd,
 }
 
 impl PathMeasure {
-    /// Mean difference of two successive fabric delays, the largest of the last windows.
+    /// Returns the mean difference of two successive fabric delays, the largest of the last windows.
     pub const fn variation(&self) -> Ticks {
         Ticks(self.largest_variation >> WEIGHT_BITS)
     }
 
-    /// Longest round trip time of the last one to two windows.
+    /// Returns the longest round trip time of the last one to two windows.
     #[inline(always)]
     pub const fn longest(&self) -> Ticks {
         if self.longest.0 > self.longest_before.0 { self.longest } else { self.longest_before }
     }
 
-    /// Takes a sample in. `ended` is the window before it, if it is the first of a new one.
+    /// Adds a sample. If it is the first of a new window, `ended` is the window before it.
     #[inline(always)]
     pub fn record(&mut self, sample: &Sample, ended: Option<EndedWindow>) {
         if let Some(window) = ended {
@@ -112,7 +116,7 @@ impl PathMeasure {
         if sample.fabric_before.0 != 0 {
             let (a, b) = (sample.fabric.0, sample.fabric_before.0);
             let difference = a.abs_diff(b);
-            // At most 24 bits each: 16 times the mean fits.
+            // At most 24 bits each, so 16 times the mean fits.
             self.variation = self.variation - (self.variation >> WEIGHT_BITS) + (difference & NicTime::MASK);
         }
         if self.variation > self.largest_variation {
@@ -126,7 +130,7 @@ impl PathMeasure {
         if noise > MOST_NOISE { MOST_NOISE } else { noise }
     }
 
-    /// Target delay before scaling.
+    /// Returns the target delay before scaling.
     #[inline(always)]
     pub const fn delay_target(&self, least: Ticks) -> Ticks {
         let (half, noise) = (self.floor.0 / 2, self.noise());
@@ -134,25 +138,25 @@ impl PathMeasure {
         bounded(target, least)
     }
 
-    /// Smallest retransmission timeout.
+    /// Returns the smallest retransmission timeout.
     #[inline(always)]
     pub const fn least_timeout(&self, least: Ticks) -> Ticks {
         let longest = self.longest().0;
         bounded(longest + longest / 4, least)
     }
 
-    /// Smallest fabric window.
+    /// Returns the smallest fabric window.
     #[inline(always)]
     pub const fn least_fcwnd(&self, least: Fcwnd) -> Fcwnd {
-        // A division by a constant, which is a multiplication.
+        // The divisor is a constant, so the division becomes a multiplication.
         let window = self.floor.0 as u64 * REFERENCE_WINDOW / REFERENCE_FLOOR;
         let window =
             if window > LARGEST_SMALLEST_WINDOW { LARGEST_SMALLEST_WINDOW as u32 } else { window as u32 };
         if window > least.0 { Fcwnd(window) } else { least }
     }
 
-    /// How long ago a packet must have left to count as lost when an EACK that measured `rtt` shows later ones
-    /// (F-9.1.4-2: at least one RTT).
+    /// Returns the age at which a packet counts as lost when an EACK that measured `rtt` shows later ones
+    /// (F-9.1.4-2: at least one RTT). The age is the time since the packet was sent.
     #[inline(always)]
     pub const fn loss_age(&self, rtt: Ticks) -> Ticks {
         let longest = self.longest().0;
@@ -163,7 +167,7 @@ impl PathMeasure {
 }
 
 impl Parameters {
-    /// What is added to the target at most: by flow scaling, and for `hops`.
+    /// Returns the most that flow scaling and `hops` together add to the target.
     #[inline(always)]
     pub(super) const fn largest_addition(&self, hops: u8) -> u32 {
         let topology = (hops as u32).saturating_mul(self.topology_scaling_per_hop.0);
@@ -192,7 +196,7 @@ mod tests {
         Ticks::from_nanos(n * 1000)
     }
 
-    /// A path after these delays, in microseconds; the peer holds nothing back.
+    /// Returns the measurements of a path after these delays, in microseconds. The peer adds no delay.
     fn path(delays: impl IntoIterator<Item = u64>) -> PathMeasure {
         let (mut path, mut before) = (PathMeasure::default(), Ticks(0));
         for delay in delays.into_iter().map(micros) {
@@ -237,7 +241,7 @@ mod tests {
 
     #[test]
     fn jitter_raises_the_target_and_the_age_but_not_without_bound() {
-        // Delays of 1 and 2 ms in turn: the mean difference is 1 ms.
+        // Delays of 1 ms and 2 ms alternate, so the mean difference is 1 ms.
         let jitter = path((0..400).map(|n| 1000 + n % 2 * 1000));
         let close = |ticks: Ticks, micros: u32| {
             let got = ticks.0 / micros_of(1);
@@ -254,7 +258,7 @@ mod tests {
         micros(n).0
     }
 
-    /// A queue that grows steadily is no jitter: the target stays.
+    /// A queue that grows steadily is not jitter, so the target stays.
     #[test]
     fn a_growing_queue_does_not_move_the_target() {
         let path = path((0..1000).map(|n| 1000 + n * 2));
@@ -275,7 +279,8 @@ mod tests {
         assert_eq!(path.floor, micros(900), "it falls at once");
     }
 
-    /// A dense flow that keeps its order sees equal delays on a path whose jitter a sparse one has measured.
+    /// A dense flow on a path that keeps frames in order sees equal delays, although a sparse flow measured jitter
+    /// there.
     #[test]
     fn jitter_is_remembered_for_some_windows() {
         let mut path = path((0..400).map(|n| 1000 + n % 2 * 1000).chain(core::iter::repeat_n(2000, 1000)));
@@ -299,7 +304,7 @@ mod tests {
         assert_eq!(path.longest(), micros(1000));
     }
 
-    /// No sequence of samples makes a value that is out of range or wraps.
+    /// No sequence of samples produces a value that wraps or is out of range.
     #[test]
     fn extremes_stay_in_range() {
         let mut path = PathMeasure::default();

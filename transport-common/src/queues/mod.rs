@@ -1,7 +1,7 @@
-//! Layout of what kernel and user space share: queue pairs, the node page, region table entries.
+//! The layout of the memory that kernel and user space share: queue pairs, the node page and region table entries.
 //!
-//! One side writes each field; the comment beside it says which. Values written by the application are
-//! untrusted: they are read once ([`Slot::load`]) and checked where they are used.
+//! Each field has one writer; the comment beside the field names it. Values that the application writes are
+//! untrusted. The reader reads each of them once ([`Slot::load`]) and checks it where it uses it.
 
 mod port;
 
@@ -18,64 +18,68 @@ pub use crate::ulp::rdma::{
 };
 pub use port::Queues;
 
-/// Connections a node can hold; a power of two. A CID's slot is its value modulo this number.
+/// Largest number of connections of a node, a power of two. The slot of a CID is its value modulo this number.
 pub const CONNECTIONS: usize = 256;
-/// Slot of a CID in the connection table: its value modulo [`CONNECTIONS`].
+/// Returns the slot of a CID in the connection table: its value modulo [`CONNECTIONS`].
 #[inline(always)]
 pub const fn slot_of(cid: Cid) -> u32 {
     cid.0 & (CONNECTIONS as u32 - 1)
 }
-/// Send queue entries a connection; one entry is one Falcon transaction.
+/// Entries of the send queue per connection. One entry is one Falcon transaction.
 pub const SEND_QUEUE_DEPTH: usize = 256;
-/// Completion queue entries a connection: every send and receive entry can be outstanding at once.
+/// Entries of the completion queue per connection. Every send entry and every receive entry can be outstanding at
+/// once.
 pub const COMPLETION_QUEUE_DEPTH: usize = SEND_QUEUE_DEPTH + RECEIVE_QUEUE_DEPTH;
-/// Memory regions a node can register; the slot of an R_Key is its value modulo this number.
+/// Largest number of memory regions that a node can register. The slot of an R_Key is its value modulo this
+/// number.
 pub const REGIONS: usize = 256;
 
-/// What the application asks of the engine ([`QueuePair::command`]). The engine ignores values without a name.
+/// A command of the application to the engine ([`QueuePair::command`]). The engine ignores values without a name.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Command(pub u32);
 
 impl Command {
-    /// Nothing.
+    /// No command.
     pub const NONE: Self = Self(0);
-    /// Complete everything outstanding with `DeadConn` and close.
+    /// Complete everything outstanding with `DeadConn`, and close.
     pub const CLOSE: Self = Self(1);
 }
 
-/// The queues of one connection, mapped into the application.
+/// The queues of one connection. They are mapped into the application.
 ///
-/// Counters run freely modulo 2^32; an index is the counter modulo the depth. The send counters start at the
-/// connection's first RSN, so that a send entry's index is its transaction's RSN.
+/// Counters wrap at 2^32. An index is the counter modulo the depth. The send counters start at the connection's
+/// first RSN, so the counter of a send entry is the RSN of its transaction.
 #[repr(C)]
 #[cfg_attr(not(target_arch = "bpf"), derive(Zeroable))]
 pub struct QueuePair {
     /// Application: RSN of the next entry to post.
     pub send_producer: AtomicU32,
-    /// Application: number of receives posted.
+    /// Application: number of receives that it has posted.
     pub receive_producer: AtomicU32,
-    /// Application: completions taken.
+    /// Application: number of completions that it has taken.
     pub completion_consumer: AtomicU32,
     /// Fills the application's cache line.
     pub reserved: [u32; 13],
-    /// Application: see [`Command`]; obeyed by the engine at the next doorbell.
+    /// Application: see [`Command`]. The engine reads it at the next doorbell.
     pub command: AtomicU32,
-    /// Node: counts settings of congestion control; obeyed by the engine at the next doorbell.
+    /// Node: version of the congestion control settings. The engine applies a new version at the next doorbell.
     pub settings_version: AtomicU32,
     /// Kernel: version of the settings in force.
     pub settings_applied: AtomicU32,
     /// Kernel: state of the connection, see [`crate::connection::State`].
     pub state: AtomicU32,
-    /// Fills the cache line of what is looked at often and changed rarely.
+    /// Fills the cache line of the fields that are read often and written rarely.
     pub reserved1: [u32; 12],
-    /// Kernel: RSN of the oldest incomplete transaction; entries below may be reused (BRSN, F-8.4.1-1).
+    /// Kernel: RSN of the oldest incomplete transaction. The application may reuse the entries below it (BRSN,
+    /// F-8.4.1-1).
     pub send_consumer: AtomicU32,
-    /// Kernel: receives consumed.
+    /// Kernel: number of receives consumed.
     pub receive_consumer: AtomicU32,
-    /// Kernel: completions written.
+    /// Kernel: number of completions written.
     pub completion_producer: AtomicU32,
-    /// Kernel: 1 while a request of the peer waits for a receive; who posts one then rings the doorbell.
+    /// Kernel: 1 while a request of the peer waits for a receive. Then the application rings the doorbell after it
+    /// posts one.
     pub receive_wanted: AtomicU32,
     /// Fills the kernel's cache line.
     pub reserved2: [u32; 12],
@@ -85,20 +89,21 @@ pub struct QueuePair {
     pub receive: [Slot<ReceiveRequest>; RECEIVE_QUEUE_DEPTH],
     /// Written by the kernel, under the connection's lock.
     pub completions: [Slot<Completion>; COMPLETION_QUEUE_DEPTH],
-    /// Node: congestion control. The one in force is that of `settings_applied` modulo 2; the other is free to be
-    /// written once both versions agree.
+    /// Node: congestion control settings. The settings in force are those at index `settings_applied` modulo 2.
+    /// The node may write the other entry once both versions are equal.
     pub settings: [Slot<Settings>; 2],
 }
 
 impl QueuePair {
-    /// Puts settings into force for a connection that is not open yet.
+    /// Sets the settings of a connection that is not open yet.
     pub fn start_settings(&self, settings: Settings) {
         self.settings[0].store(settings);
         self.settings_version.store(0, Ordering::Relaxed);
         self.settings_applied.store(0, Ordering::Relaxed);
     }
 
-    /// Asks for other settings: in force from the engine's next turn on. False while earlier ones wait for that.
+    /// Requests other settings. They apply from the engine's next service of the connection. Returns false while
+    /// earlier settings are still pending.
     pub fn change_settings(&self, settings: Settings) -> bool {
         let version = self.settings_version.load(Ordering::Relaxed);
         if self.settings_applied.load(Ordering::Acquire) != version {
@@ -110,12 +115,12 @@ impl QueuePair {
         true
     }
 
-    /// The completion behind the first `taken`, if it is there. The application tells the kernel by
-    /// `completion_consumer` which ones it has taken.
+    /// Returns the completion after the first `taken`, if the kernel has written it. The application reports in
+    /// `completion_consumer` how many it has taken.
     #[inline(always)]
     pub fn completion(&self, taken: u32) -> Option<Completion> {
         let slot = &self.completions[taken as usize & (COMPLETION_QUEUE_DEPTH - 1)];
-        // SAFETY: a field of a valid entry.
+        // SAFETY: the pointer is to a field of a valid entry.
         let number = unsafe { AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) };
         if number.load(Ordering::Acquire) != taken.wrapping_add(1) {
             return None;
@@ -123,8 +128,8 @@ impl QueuePair {
         Some(Completion { number: 0, ..slot.load() })
     }
 
-    /// Sets the queues up for a connection whose first RSN is `first`: empty, nothing of a former one remains. The
-    /// state follows last.
+    /// Resets the queues for a connection whose first RSN is `first`. They are then empty, and nothing of an
+    /// earlier connection remains. The state is written last.
     pub fn start(&self, first: Rsn, state: u32) {
         let zero = [
             &self.receive_producer,
@@ -141,8 +146,8 @@ impl QueuePair {
         self.state.store(state, Ordering::Release);
     }
 
-    /// What the application has submitted. The send at `next`, most likely the one that is new, is fetched from the
-    /// application's cache beside the counter.
+    /// Returns the application's send counter. The send entry at `next` is most likely the new one. It is fetched
+    /// from the application's cache at the same time as the counter.
     #[inline(always)]
     pub fn look(&self, next: Rsn) -> u32 {
         self.touch(next);
@@ -150,34 +155,35 @@ impl QueuePair {
     }
 }
 
-/// How much later than asked for a sleeping engine may turn to a deadline. Below every retransmission timeout in use,
-/// and far above what waking a thread costs.
+/// How late a sleeping engine may serve a deadline, in nanoseconds. This is below every retransmission timeout in
+/// use, and far above the cost of waking a thread.
 pub const SLEEPERS_SLACK_NANOS: u64 = 200_000;
 
-/// The node page: doorbells and the state of the engine, shared by application, engine and wire program. What one
-/// side writes often does not share a cache line with what another reads often.
+/// The node page: doorbells and the state of the engine, shared by the application, the engine and the wire
+/// program. A field that one side writes often does not share a cache line with a field that another side reads
+/// often.
 #[repr(C)]
 #[cfg_attr(not(target_arch = "bpf"), derive(Zeroable))]
 pub struct NodePage {
-    /// Bit n: connection slot n wants to be looked at by the engine.
+    /// Bit n: the connection in slot n has rung its doorbell, and the engine must serve it.
     pub ready: [AtomicU64; CONNECTIONS / 64],
     /// Fills the doorbells' cache line.
     pub reserved: [u64; 8 - CONNECTIONS / 64],
-    /// Engine thread: 1 while it sleeps and has to be woken; who wakes it writes 0.
+    /// Engine thread: 1 while it sleeps and must be woken. The side that wakes it writes 0.
     pub engine_sleeping: AtomicU64,
-    /// Engine thread: until when it sleeps if nobody wakes it, in picoseconds of the monotonic clock; 0 is for ever.
+    /// Engine thread: when it wakes up by itself, in picoseconds of the monotonic clock; 0 means never.
     pub planned_wake: AtomicU64,
-    /// Counts wake-ups by the wire program.
+    /// Number of times that the wire program has woken the engine thread.
     pub wakeups: AtomicU64,
     /// Fills the cache line of the engine thread.
     pub reserved2: [u64; 5],
-    /// Engine program: frames in which it found nothing to do since it last found something.
+    /// Engine program: number of frames without work since the last frame with work.
     pub idle_frames: AtomicU64,
-    /// Engine program: frames it was handed, in all.
+    /// Engine program: total number of frames that it was given.
     pub frames: AtomicU64,
-    /// Engine program: next deadline of the timing wheel in nanoseconds of the monotonic clock, 0 for none.
+    /// Engine program: next deadline of the timing wheel in nanoseconds of the monotonic clock; 0 means none.
     pub next_deadline: AtomicU64,
-    /// Engine program: frames in which it found something to do, in all.
+    /// Engine program: total number of frames with work.
     pub useful_frames: AtomicU64,
     /// Fills the cache line of the engine program.
     pub reserved3: [u64; 4],
@@ -185,17 +191,17 @@ pub struct NodePage {
     pub cells_in_use: AtomicU64,
 }
 
-/// What the loader tells the programs before they are loaded (read-only data of the BPF object).
+/// The values that the loader gives the programs before it loads them (read-only data of the BPF object).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct NodeConfig {
-    /// Own MAC address, see [`crate::datapath::mac_word`].
+    /// The node's MAC address, see [`crate::datapath::mac_word`].
     pub mac_word: u64,
-    /// Own IPv6 address, see [`crate::datapath::words`]; zero for none.
+    /// The node's IPv6 address, see [`crate::datapath::words`]; zero means none.
     pub ipv6: [u64; 2],
-    /// Own IPv4 address, its bytes in memory order; zero for none.
+    /// The node's IPv4 address, bytes in memory order; zero means none.
     pub ipv4: u32,
-    /// Interface to send on.
+    /// Index of the interface to send on.
     pub interface_index: u32,
 }
 

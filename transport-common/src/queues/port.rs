@@ -1,5 +1,5 @@
-//! What a step of the connection reads from its queues and writes to them: the narrow port to memory that others
-//! change at any time.
+//! What a step of the connection reads from its queues and writes to them. This is a narrow interface, because
+//! other processes may change the memory at any time.
 
 use super::Command;
 use super::{
@@ -12,48 +12,51 @@ use crate::shared::AtomicU32;
 use crate::ulp::rdma::Verb;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The queues of one connection as its steps see them. Everything the application writes is untrusted, and two
-/// readings may differ.
+/// The queues of one connection as its steps see them. Everything that the application writes is untrusted, and
+/// two reads of the same value may differ.
 pub trait Queues {
-    /// Runs a large part of a step in place. On the BPF target each call costs as much as twenty instructions on a CPU
-    /// whose returns are guarded, but where queues themselves need much of its stack it has to be a function of its own.
+    /// Runs a large part of a step inline. On the BPF target, each call costs as much as twenty instructions on a
+    /// CPU whose returns are guarded. But if the queues themselves need much of the stack, the part must be a
+    /// function of its own.
     #[inline(always)]
     fn in_place<R>(part: impl FnOnce() -> R) -> R {
         part()
     }
 
-    /// RSN behind the newest posted send.
+    /// Returns the RSN after the newest posted send.
     fn send_producer(&self) -> u32;
-    /// Fetches a posted send from the application's cache.
+    /// Prefetches a posted send from the application's cache.
     fn touch(&self, rsn: Rsn);
-    /// Opcode of a posted send.
+    /// Returns the opcode of a posted send.
     fn opcode(&self, rsn: Rsn) -> Verb;
-    /// The application's name for a posted send.
+    /// Returns the application's identifier of a posted send.
     fn wr_id(&self, rsn: Rsn) -> u64;
     /// Reads a posted send once, into `out`.
     fn load_work_request(&self, rsn: Rsn, out: &mut WorkRequest);
-    /// Number of receives posted.
+    /// Returns the number of receives posted.
     fn receive_producer(&self) -> u32;
     /// Reads a posted receive once.
     fn receive_request(&self, index: u32) -> ReceiveRequest;
-    /// What the application asks for, see [`Command`](super::Command).
+    /// Returns the application's command, see [`Command`].
     fn command(&self) -> Command;
-    /// Whether other settings of congestion control wait to be put into force.
+    /// Returns whether new congestion control settings are pending.
     fn has_new_settings(&self) -> bool;
-    /// Puts the newest settings into force.
+    /// Applies the newest settings.
     fn take_settings(&self);
-    /// Congestion control in force.
+    /// Returns the congestion control settings in force.
     fn settings(&self) -> &Settings;
 
-    /// Tells the application the state of the connection.
+    /// Reports the state of the connection to the application.
     fn set_state(&self, state: u32);
-    /// Gives the posted sends below `rsn` back.
+    /// Returns the posted sends below `rsn` to the application.
     fn set_send_consumer(&self, rsn: Rsn);
-    /// Gives the first `count` posted receives back.
+    /// Returns the first `count` posted receives to the application.
     fn set_receive_consumer(&self, count: u32);
-    /// Tells the application whether a request of the peer waits for a receive: who posts one then rings the doorbell.
+    /// Reports whether a request of the peer waits for a receive. If so, the application rings the doorbell after
+    /// it posts one.
     fn set_receive_wanted(&self, wanted: u32);
-    /// Appends a completion; false when the application left no room. Call under the connection's lock only.
+    /// Appends a completion. Returns false if the completion queue is full. The caller must hold the connection's
+    /// lock.
     fn complete(&self, completion: Completion) -> bool;
 }
 
@@ -71,14 +74,16 @@ impl Queues for QueuePair {
     #[inline(always)]
     fn opcode(&self, rsn: Rsn) -> Verb {
         let slot = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].as_ptr();
-        // SAFETY: a field of a valid entry; volatile because the application may write it.
+        // SAFETY: the pointer is to a field of a valid entry. The read is volatile because the application may
+        // write the field.
         unsafe { (&raw const (*slot).opcode).read_volatile() }
     }
 
     #[inline(always)]
     fn wr_id(&self, rsn: Rsn) -> u64 {
         let slot = self.send[rsn.0 as usize & (SEND_QUEUE_DEPTH - 1)].as_ptr();
-        // SAFETY: a field of a valid entry; volatile because the application may write it.
+        // SAFETY: the pointer is to a field of a valid entry. The read is volatile because the application may
+        // write the field.
         unsafe { (&raw const (*slot).wr_id).read_volatile() }
     }
 
@@ -115,8 +120,9 @@ impl Queues for QueuePair {
     #[inline(always)]
     fn settings(&self) -> &Settings {
         let applied = self.settings_applied.load(Relaxed) as usize & 1;
-        // SAFETY: the cell is valid plain data. The node writes the other one, by the contract of the field; if it
-        // did not, numbers would be wrong, and results are made legal before they are used.
+        // SAFETY: the cell is valid plain data. By the contract of the field, the node writes only the other cell.
+        // If it wrote this one, the numbers would be wrong, but results are limited to legal values before they
+        // are used.
         unsafe { &*self.settings[applied].as_ptr() }
     }
 
@@ -150,7 +156,7 @@ impl Queues for QueuePair {
         let slot = &self.completions[producer as usize & (COMPLETION_QUEUE_DEPTH - 1)];
         let number = producer.wrapping_add(1);
         slot.store(completion);
-        // SAFETY: a field of a valid entry.
+        // SAFETY: the pointer is to a field of a valid entry.
         unsafe { AtomicU32::from_ptr(&raw mut (*slot.as_ptr()).number) }.store(number, Release);
         self.completion_producer.store(number, Release);
         true

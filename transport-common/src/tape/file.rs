@@ -1,7 +1,9 @@
-//! Layout of a recorded trace: a [`Head`], then chunks, each a [`ChunkHead`] with its payload, until [`ChunkKind::END`].
+//! The layout of a recorded trace: a [`Head`], then chunks up to [`ChunkKind::END`]. Each chunk is a [`ChunkHead`]
+//! and its payload.
 //!
-//! Numbers are little endian, as is all that is copied from memory: contexts, settings and tapes. What they look like
-//! is this build's matter, so the head says how large they are, and a trace is read by the build that wrote it.
+//! Numbers are little endian. So is everything that is copied from memory: contexts, settings and tapes. Their
+//! layout depends on the build, so the head contains their sizes, and only the build that wrote a trace can read
+//! it.
 
 use super::Tag;
 use crate::congestion::settings::Settings;
@@ -9,8 +11,8 @@ use crate::connection::Entry;
 
 /// First bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"TIERCELT";
-/// Version of this layout and of the notes, and of the order in which the datapath asks and decides: raised when a trace of
-/// before can no longer be replayed.
+/// Version of this layout, of the notes, and of the order in which the datapath asks and decides. It is raised
+/// when older traces can no longer be replayed.
 pub const VERSION: u32 = 3;
 
 /// Kind of a chunk ([`ChunkHead::kind`]). A reader refuses values without a name.
@@ -19,20 +21,22 @@ pub const VERSION: u32 = 3;
 pub struct ChunkKind(pub u32);
 
 impl ChunkKind {
-    /// A connection as it is from here on: slot (4 bytes), 0 (4), the entry, the settings of congestion control in
-    /// force. Steps that it counts already may still follow, and are in it.
+    /// The state of a connection at this point: slot (4 bytes), 0 (4), the entry, the congestion control settings
+    /// in force. Steps that the entry already counts may still follow; the entry includes them.
     pub const CONNECTION: Self = Self(1);
-    /// A run: kind, words in use, steps, 0 (4 bytes each), the words in use.
+    /// A run: kind, words in use, steps, 0 (4 bytes each), then the words in use.
     pub const RUN: Self = Self(2);
-    /// Runs were lost here: how many since the begin (8 bytes). Connections are told anew behind it.
+    /// Runs were lost here. The payload is the number of lost runs since the beginning (8 bytes). The connections
+    /// are written again after it.
     pub const LOST: Self = Self(3);
-    /// A connection as it was once: like [`Self::CONNECTION`], to be compared when all steps that it counts are made.
+    /// The state of a connection for comparison. The layout is that of [`Self::CONNECTION`]. It is compared when
+    /// all steps that it counts have been replayed.
     pub const CHECK: Self = Self(4);
-    /// The trace is complete: runs kept, runs lost (8 bytes each).
+    /// The trace is complete. The payload is the number of runs kept and the number of runs lost (8 bytes each).
     pub const END: Self = Self(5);
 }
 
-/// Begin of a trace.
+/// The beginning of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// [`VERSION`].
@@ -46,9 +50,9 @@ pub struct Head {
 }
 
 impl Head {
-    /// Bytes of it, magic included.
+    /// Bytes of the head, including the magic.
     pub const LEN: usize = 24;
-    /// That of the traces this build writes.
+    /// The head of the traces that this build writes.
     pub const THIS: Self = Self {
         version: VERSION,
         entry_bytes: size_of::<Entry>() as u32,
@@ -56,7 +60,7 @@ impl Head {
         tags: Tag::COUNT,
     };
 
-    /// As it stands in the file.
+    /// Returns the head's bytes in the file.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -67,7 +71,7 @@ impl Head {
         bytes
     }
 
-    /// `None` if the magic is another.
+    /// Parses a head. Returns `None` if the magic differs.
     pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Option<Self> {
         let field = |n: usize| u32::from_le_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]);
         (bytes[..8] == MAGIC).then(|| Self {
@@ -79,7 +83,7 @@ impl Head {
     }
 }
 
-/// Begin of a chunk.
+/// The beginning of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHead {
     /// See [`ChunkKind`].
@@ -89,18 +93,18 @@ pub struct ChunkHead {
 }
 
 impl ChunkHead {
-    /// Bytes of it.
+    /// Bytes of a chunk's head.
     pub const LEN: usize = 8;
     /// Longest payload of any chunk, bytes.
     pub const LONGEST: u32 = 1 << 18;
 
-    /// As it stands in the file.
+    /// Returns the bytes in the file.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let ([a, b, c, d], [e, f, g, h]) = (self.kind.0.to_le_bytes(), self.bytes.to_le_bytes());
         [a, b, c, d, e, f, g, h]
     }
 
-    /// Of the bytes in a file.
+    /// Parses the bytes in a file.
     pub const fn from_bytes([a, b, c, d, e, f, g, h]: [u8; Self::LEN]) -> Self {
         Self { kind: ChunkKind(u32::from_le_bytes([a, b, c, d])), bytes: u32::from_le_bytes([e, f, g, h]) }
     }

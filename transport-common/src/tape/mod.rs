@@ -1,11 +1,12 @@
-//! The tape: what a run of the datapath asked its platform and what it was told, word by word.
+//! The tape: what a run of the datapath asked its platform and what the platform answered, in words of 32 bits.
 //!
-//! A run is one frame of [`receive`](crate::datapath::receive) or of [`engine`](crate::datapath::engine). All that it
-//! does follows from the context of its connection and from the answers of the platform. [`Recorded`] stands between the
-//! two and writes both down: with the contexts at the start and the tapes of all runs, every decision can be made
-//! again, elsewhere and later, and compared ([`mod@file`] says how they are kept).
+//! A run is one frame of [`receive`](crate::datapath::receive) or of [`engine`](crate::datapath::engine).
+//! Everything that it does follows from the context of its connection and from the answers of the platform.
+//! [`Recorded`] stands between the two and writes the answers down. With the contexts at the start and the tapes
+//! of all runs, every decision can be repeated on another machine and compared ([`mod@file`] describes the file
+//! format).
 //!
-//! Steps of one connection are numbered under its lock, because runs on several CPUs interleave.
+//! The steps of one connection are numbered under its lock, because runs on several CPUs interleave.
 
 pub mod file;
 mod note;
@@ -21,14 +22,14 @@ use crate::queues::Completion;
 use bytemuck::{NoUninit, Zeroable};
 use core::cell::{Cell, UnsafeCell};
 
-/// Words a tape can hold. The longest run completes and reports every transaction of a connection.
+/// Largest number of words on a tape. The longest run completes and reports every transaction of a connection.
 pub const TAPE_WORDS: usize = 4096;
-/// Bytes of tapes that wait in the kernel for whoever takes the trace; a power of two.
+/// Bytes of tapes that the kernel holds for the process that takes the trace, a power of two.
 pub const TRACE_BYTES: u32 = 16 << 20;
-/// Where the part of the header buffer starts that is kept of a frame to send, and where it ends, bytes.
+/// The part of a sent frame's header buffer that is recorded, as a range of bytes.
 pub const KEPT_HEADER: core::ops::Range<usize> = 12..204;
 
-/// What kind of run a tape holds ([`Tape::kind`]).
+/// The kind of a run ([`Tape::kind`]).
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunKind(pub u32);
@@ -36,33 +37,33 @@ pub struct RunKind(pub u32);
 impl RunKind {
     /// A frame from the network.
     pub const RECEIVE: Self = Self(1);
-    /// A frame of the engine.
+    /// A run of the engine for one of its frames.
     pub const ENGINE: Self = Self(2);
 }
 
-/// The tape of one run. In the kernel one lives in each CPU's scratch map.
+/// The tape of one run. In the kernel, each CPU's scratch map holds one.
 #[repr(C)]
 #[derive(Zeroable)]
 pub struct Tape {
     /// See [`RunKind`].
     pub kind: Cell<u32>,
-    /// Words in use; more than [`TAPE_WORDS`] of a run that did not fit.
+    /// Words in use. It is more than [`TAPE_WORDS`] if the run did not fit.
     pub used: Cell<u32>,
-    /// Steps of a connection that it took.
+    /// Number of connection steps that the run took.
     pub steps: Cell<u32>,
-    /// Bytes of the frame that are meant: all of a received one, those of a held request; 0 if there was neither.
+    /// Bytes of the frame: all of a received frame, or those of a held request; 0 if there was neither.
     pub frame_length: Cell<u32>,
-    /// The first of them, as far as there are that many.
+    /// The first bytes of that frame, at most this many.
     pub prefix: UnsafeCell<[u8; PREFIX_BYTES]>,
     /// The notes.
     pub words: [Cell<u32>; TAPE_WORDS],
 }
 
 impl Tape {
-    /// Bytes in front of the words.
+    /// Bytes before the words.
     pub const HEAD_BYTES: usize = 16 + PREFIX_BYTES;
 
-    /// Begins a run; what was on the tape is lost.
+    /// Begins a run and discards what was on the tape.
     #[inline(always)]
     pub fn begin(&self, kind: RunKind) {
         self.kind.set(kind.0);
@@ -71,18 +72,18 @@ impl Tape {
         self.frame_length.set(0);
     }
 
-    /// Begins a note of `words` words, which follow.
+    /// Begins a note of `words` words. The words follow.
     #[inline(always)]
     fn open(&self, tag: Tag, short: u16, words: usize) {
         self.word(tag as u32 | (words as u32) << 8 | (short as u32) << 16);
     }
 
-    /// Appends a word. One that does not fit overwrites an old one, and `used` tells.
+    /// Appends a word. A word that does not fit overwrites an old one, and `used` then shows the overflow.
     #[inline(always)]
     fn word(&self, word: u32) {
-        // Read back each time: a position that is kept is one more thing in which two states of the kernel's verifier
-        // differ.
-        // SAFETY: the cell is valid, and read by one run only.
+        // The position is read back each time. A position in a register is one more value in which two states of
+        // the kernel's verifier can differ.
+        // SAFETY: the cell is valid, and only one run reads it.
         let used = unsafe { self.used.as_ptr().read_volatile() };
         self.words[used as usize & (TAPE_WORDS - 1)].set(word);
         self.used.set(used.wrapping_add(1));
@@ -94,11 +95,11 @@ impl Tape {
         self.open(tag, value, 0);
     }
 
-    /// Appends a note with `N` words, 8 at most.
+    /// Appends a note with `N` words, at most 8.
     #[inline(always)]
     pub(crate) fn long<const N: usize>(&self, tag: Tag, short: u16, words: [u32; N]) {
         self.open(tag, short, N);
-        // One by one: a loop over them would put them on the BPF target's stack.
+        // One word at a time: a loop over the words would put them on the BPF target's stack.
         self.word_of::<0, N>(&words);
         self.word_of::<1, N>(&words);
         self.word_of::<2, N>(&words);
@@ -109,7 +110,7 @@ impl Tape {
         self.word_of::<7, N>(&words);
     }
 
-    /// Appends word `AT`, if there is one.
+    /// Appends word `AT`, if it exists.
     #[inline(always)]
     fn word_of<const AT: usize, const N: usize>(&self, words: &[u32; N]) {
         const { assert!(N <= 8) };
@@ -118,7 +119,7 @@ impl Tape {
         }
     }
 
-    /// Appends a note with a plain struct, as 32-bit words.
+    /// Appends a note with a plain struct, as words of 32 bits.
     #[inline(always)]
     pub(crate) fn value<T: NoUninit>(&self, tag: Tag, short: u16, value: &T) {
         const { assert!(size_of::<T>().is_multiple_of(4) && size_of::<T>() < 1024 && align_of::<T>() >= 4) };
@@ -126,7 +127,8 @@ impl Tape {
         let words = core::ptr::from_ref(value).cast::<u32>();
         let mut n = 0;
         while n < size_of::<T>() / 4 {
-            // SAFETY: within the value by the bound of the loop, and aligned, as was asserted.
+            // SAFETY: the address is within the value by the bound of the loop. It is aligned, as the assertion
+            // shows.
             self.word(unsafe { words.add(n).read_volatile() });
             n += 1;
         }
@@ -139,14 +141,15 @@ impl Tape {
     }
 }
 
-/// A step of [`digest`].
+/// Computes one step of [`digest`].
 #[inline(always)]
 const fn mix(hash: u64, word: u64) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR)
 }
 
-/// [`digest`] of a completion, from its fields: put together in memory it would need room on the BPF target's stack.
+/// Computes the [`digest`] of a completion from its fields. A completion built in memory would need space on the
+/// BPF target's stack.
 #[inline(always)]
 pub fn digest_of_completion(c: &Completion) -> u64 {
     let sizes = c.length as u64 | (c.immediate as u64) << 32;
@@ -158,7 +161,8 @@ pub fn digest_of_completion(c: &Completion) -> u64 {
     mix(mix(mix(0, c.wr_id), sizes), codes)
 }
 
-/// A number that stands for a value in comparisons. Not for enemies: it is easy to find two values of one number.
+/// Returns a hash of a value, for comparisons. It does not resist attacks: it is easy to find two values with the
+/// same hash.
 #[inline(always)]
 pub fn digest<T: NoUninit>(value: &T) -> u64 {
     const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() == 8) };
@@ -167,7 +171,8 @@ pub fn digest<T: NoUninit>(value: &T) -> u64 {
     let mut n = 0;
     while n < size_of::<T>() / 8 {
         crate::verifier::bounded!();
-        // SAFETY: within the value by the bound of the loop, aligned as asserted, and no byte of it is uninitialised.
+        // SAFETY: the address is within the value by the bound of the loop and aligned, as the assertion shows. No
+        // byte of the value is uninitialised.
         hash = mix(hash, unsafe { words.add(n).read_volatile() });
         n += 1;
     }

@@ -1,8 +1,9 @@
-//! Notes: what one word or a few words on the tape say.
+//! Notes: one note is one question to the platform, or one event, with its answer.
 
 macro_rules! tags {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)?) => {
-        /// What a note is about. Arguments stand first, then the answer; `short` is the 16-bit part of the note.
+        /// What a note is about. The arguments come first, then the answer. `short` is the 16-bit part of the
+        /// note.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Tag { $($(#[$doc])* $variant),+ }
@@ -12,7 +13,7 @@ macro_rules! tags {
             /// Number of tags.
             pub const COUNT: u32 = Self::ALL.len() as u32;
 
-            /// Name for people.
+            /// Returns the name for display.
             pub const fn name(self) -> &'static str {
                 match self { $(Tag::$variant => $name),+ }
             }
@@ -21,27 +22,27 @@ macro_rules! tags {
 }
 
 tags! {
-    /// A reading of the clock, picoseconds.
+    /// The time read from the clock, picoseconds.
     Now = "now",
-    /// short: whether the address is this node's.
+    /// short: whether the address belongs to this node.
     Owns = "owns",
-    /// short: the counter raised.
+    /// short: the counter that was raised.
     Count = "count",
-    /// Length asked for; short: whether the frame has it now.
+    /// The requested length; short: whether the frame has it now.
     Resize = "resize",
-    /// Start, length, the kept part of the header buffer; short: whether it was stored.
+    /// Start, length, the recorded part of the header buffer; short: whether it was stored.
     StoreHeader = "store header",
-    /// Offset, length, sum; short: whether there is one.
+    /// Offset, length, sum; short: whether there is a sum.
     SumFrame = "sum of frame",
     /// Sum.
     SumHeader = "sum of header",
     /// Memory offset (64 bits), length, sum.
     SumMemory = "sum of memory",
-    /// Memory offset (64 bits), frame offset, length; short: done.
+    /// Memory offset (64 bits), frame offset, length; short: whether it was done.
     MemoryToFrame = "memory to frame",
-    /// Memory offset (64 bits), frame offset, length; short: done.
+    /// Memory offset (64 bits), frame offset, length; short: whether it was done.
     FrameToMemory = "frame to memory",
-    /// Memory offset, value (64 bits each); short: done.
+    /// Memory offset, value (64 bits each); short: whether it was done.
     StoreValue = "store value",
     /// Memory offset, compare, swap, original value (64 bits each).
     CompareSwap = "compare and swap",
@@ -51,23 +52,23 @@ tags! {
     AllocateCell = "allocate cell",
     /// short: the cell.
     FreeCell = "free cell",
-    /// Frame offset, cell, length; short: done.
+    /// Frame offset, cell, length; short: whether it was done.
     FrameToCell = "frame to cell",
-    /// Cell, length; short: done.
+    /// Cell, length; short: whether it was done.
     CellToFrame = "cell to frame",
     /// R_Key, region.
     Region = "region",
-    /// Slot: its lock is taken.
+    /// Slot of the connection whose lock was taken.
     Lock = "lock",
     /// Number of the step (64 bits).
     Step = "step",
-    /// Number that stands for the context after the step (64 bits).
+    /// Hash of the context after the step (64 bits).
     Context = "context",
     /// Receive cells in use.
     CellsInUse = "cells in use",
-    /// When the frame came off the wire, picoseconds.
+    /// When the frame arrived from the network, picoseconds.
     Arrival = "arrival",
-    /// short: level of the card's receive buffer.
+    /// short: level of the network card's receive buffer.
     RxBufferLevel = "receive buffer level",
     /// Occupancies and policy.
     EventQueues = "event queues",
@@ -91,40 +92,40 @@ tags! {
     IsBacklogged = "is backlogged",
     /// Slot, ticks, now (64 bits).
     File = "file",
-    /// RSN behind the newest posted send.
+    /// RSN after the newest posted send.
     SendProducer = "send producer",
     /// short: opcode of a posted send.
     Opcode = "opcode",
-    /// wr_id of a posted send; short: its RSN's low bits.
+    /// wr_id of a posted send; short: low bits of its RSN.
     WrId = "wr_id",
-    /// Work request; short: its RSN's low bits.
+    /// Work request; short: low bits of its RSN.
     WorkRequest = "work request",
     /// Number of receives posted.
     ReceiveProducer = "receive producer",
-    /// A posted receive; short: its number's low bits.
+    /// A posted receive; short: low bits of its number.
     ReceiveRequest = "receive request",
-    /// short: what the application asks for.
+    /// short: the application's command.
     Command = "command",
-    /// short: whether settings wait.
+    /// short: whether new settings are pending.
     HasNewSettings = "has new settings",
-    /// First words of the settings put into force.
+    /// First words of the settings that were applied.
     TakeSettings = "take settings",
-    /// short: state told to the application.
+    /// short: state reported to the application.
     SetState = "set state",
     /// RSN.
     SetSendConsumer = "set send consumer",
-    /// Receives given back.
+    /// Number of receives returned to the application.
     SetReceiveConsumer = "set receive consumer",
     /// short: whether a request waits for a receive.
     SetReceiveWanted = "set receive wanted",
-    /// Number that stands for the completion (64 bits); short: whether it was taken.
+    /// Hash of the completion (64 bits); short: whether it was accepted.
     Complete = "complete",
     /// How the run ended: [`Outcome`](super::Outcome).
     End = "end",
 }
 
 impl Tag {
-    /// The tag with this number.
+    /// Returns the tag with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(number as usize).copied()
     }
@@ -133,7 +134,7 @@ impl Tag {
 /// A note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note<'a> {
-    /// What it is about.
+    /// What the note is about.
     pub tag: Tag,
     /// The small value.
     pub short: u16,
@@ -142,19 +143,19 @@ pub struct Note<'a> {
 }
 
 impl Note<'_> {
-    /// The 64-bit value that starts at word `at`; 0 beyond the end.
+    /// Returns the 64-bit value that starts at word `at`; 0 beyond the end.
     pub fn wide(&self, at: usize) -> u64 {
         let word = |n: usize| u64::from(self.words.get(n).copied().unwrap_or(0));
         word(at) | word(at + 1) << 32
     }
 }
 
-/// Why a tape cannot be read on.
+/// Why the rest of a tape cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// No note has this tag.
     Tag(u8),
-    /// A note says that it is longer than what is left of the tape.
+    /// The length of a note is greater than the rest of the tape.
     Cut,
 }
 
@@ -169,14 +170,14 @@ impl core::fmt::Display for Unreadable {
 
 impl core::error::Error for Unreadable {}
 
-/// The notes of a tape in their order.
+/// An iterator over the notes of a tape, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Notes<'a> {
     rest: &'a [u32],
 }
 
 impl<'a> Notes<'a> {
-    /// Of the words in use of a tape.
+    /// Reads the notes in `words`, the words in use of a tape.
     pub const fn new(words: &'a [u32]) -> Self {
         Self { rest: words }
     }
@@ -187,7 +188,7 @@ impl<'a> Iterator for Notes<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (&head, rest) = self.rest.split_first()?;
-        self.rest = &[]; // of an unreadable tape nothing follows
+        self.rest = &[]; // The rest of an unreadable tape is not read.
         let Some(tag) = Tag::from_number(head as u8) else { return Some(Err(Unreadable::Tag(head as u8))) };
         let Some((words, rest)) = rest.split_at_checked((head >> 8 & 0xff) as usize) else {
             return Some(Err(Unreadable::Cut));

@@ -1,4 +1,4 @@
-//! A platform with everything that it is asked and answers noted on a tape.
+//! A platform that records every question and every answer on a tape.
 
 use super::{KEPT_HEADER, PREFIX_BYTES, Recorder, TAPE_WORDS, Tag, Tape, digest};
 use crate::connection::Entry;
@@ -25,9 +25,9 @@ impl Outcome {
     pub const IDLE: Self = Self(3);
 }
 
-/// A run of the datapath comes to an end, which [`finish`] notes.
+/// The end of a run of the datapath, which [`finish`] records.
 pub trait Ending: Copy {
-    /// See [`Outcome`].
+    /// Returns the [`Outcome`].
     fn outcome(self) -> Outcome;
 }
 
@@ -53,8 +53,8 @@ impl Ending for Turn {
     }
 }
 
-/// Notes how the run ended. The bytes of the tape that are worth keeping: none of a run that took no step of a
-/// connection and dropped nothing, [`usize::MAX`] of one that did not fit.
+/// Records how the run ended. Returns the number of bytes of the tape to keep: 0 for a run that took no step of a
+/// connection and dropped nothing, and [`usize::MAX`] for a run that did not fit.
 #[inline(always)]
 pub fn finish(tape: &Tape, ending: impl Ending) -> usize {
     tape.short(Tag::End, ending.outcome().0);
@@ -66,25 +66,25 @@ pub fn finish(tape: &Tape, ending: impl Ending) -> usize {
     if idle { 0 } else { Tape::HEAD_BYTES + 4 * used }
 }
 
-/// [`Platform`] that is recorded.
+/// A [`Platform`] that records.
 pub struct Recorded<'t, P> {
     platform: P,
     tape: &'t Tape,
 }
 
 impl<'t, P: Platform> Recorded<'t, P> {
-    /// Notes what is asked of `platform` on `tape`, behind what stands there. Of a received frame its first bytes
-    /// are to be noted before all else ([`Recorded::note_frame`]).
+    /// Records on `tape` what is asked of `platform`, after what the tape already holds. For a received frame,
+    /// record its first bytes before anything else ([`Recorded::note_frame`]).
     #[inline(always)]
     pub const fn new(platform: P, tape: &'t Tape) -> Self {
         Self { platform, tape }
     }
 
-    /// Notes length and first bytes of the frame, `length` of which are meant.
+    /// Records the first bytes of the frame, and `length`, the number of bytes that belong to it.
     #[inline(always)]
     pub fn note_frame(&mut self, length: u32) {
         self.tape.frame_length.set(length);
-        // SAFETY: nobody else looks at this run's tape.
+        // SAFETY: nothing else reads this run's tape.
         self.platform.peek(unsafe { &mut *self.tape.prefix.get() });
     }
 
@@ -105,7 +105,7 @@ const fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
-/// A connection whose queues are recorded.
+/// A connection whose queues record.
 pub struct RecordedConnection<L: Locked> {
     connection: L,
     recorder: Recorder<L::Queues>,
@@ -183,14 +183,14 @@ impl<P: Platform> Frames for Recorded<'_, P> {
         self.platform.peek(to);
     }
 
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn resize(&mut self, length: u32) -> bool {
         let done = self.platform.resize(length);
         self.tape.long(Tag::Resize, done.into(), [length]);
         done
     }
 
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn store_header(&mut self, s: &Scratch, start: u32, length: u32) -> bool {
         let done = self.platform.store_header(s, start, length);
         self.tape.open(Tag::StoreHeader, done.into(), 2 + (KEPT_HEADER.end - KEPT_HEADER.start) / 4);
@@ -252,7 +252,7 @@ impl<P: Platform> Memory for Recorded<'_, P> {
         done
     }
 
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
         let original = self.platform.compare_swap(memory_offset, compare, swap);
         let words = [
@@ -269,7 +269,7 @@ impl<P: Platform> Memory for Recorded<'_, P> {
         original
     }
 
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
         let original = self.platform.fetch_add(memory_offset, add);
         let words =
@@ -338,7 +338,7 @@ impl<P: Platform> Connections for Recorded<'_, P> {
         let number = entry.tables.steps + 1;
         entry.tables.steps = number;
         tape.wide(Tag::Step, 0, number);
-        // SAFETY: not used before it is set anew, in `parts`.
+        // SAFETY: it is not used before `parts` sets it again.
         let recorder = unsafe { Recorder::new(queues, tape) };
         Some(RecordedConnection { connection, recorder })
     }
@@ -352,7 +352,7 @@ impl<P: Platform> Connections for Recorded<'_, P> {
 }
 
 impl<P: Platform> CongestionQueues for Recorded<'_, P> {
-    #[inline(never)] // what is noted takes room on the stack
+    #[inline(never)] // The note needs space on the stack.
     fn event_queues(&mut self, s: &mut Scratch, slot: u32) {
         self.platform.event_queues(s, slot);
         self.tape.value(Tag::EventQueues, 0, &s.step.input.event_queues);

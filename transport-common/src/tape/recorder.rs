@@ -1,27 +1,28 @@
-//! The queues of a connection, with everything its steps read and write noted on the tape.
+//! The queues of a connection, with a record on the tape of everything that its steps read and write.
 
 use super::{Tag, Tape, digest_of_completion};
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
 use crate::queues::{Command, Completion, Queues, ReceiveRequest, Verb, WorkRequest};
 
-/// [`Queues`] that are recorded. Lives within one step.
+/// [`Queues`] that record. It lives within one step.
 pub struct Recorder<Q> {
     queues: *const Q,
     tape: *const Tape,
 }
 
 impl<Q: Queues> Recorder<Q> {
-    /// Notes what is done to `queues` on `tape`.
+    /// Records on `tape` what is done to `queues`.
     ///
     /// # Safety
-    /// Both outlive the recorder.
+    /// Both must outlive the recorder.
     #[inline(always)]
     pub(super) const unsafe fn new(queues: &Q, tape: &Tape) -> Self {
         Self { queues, tape }
     }
 
-    /// Reads `queues` from now on, which outlive what is done with the recorder until this is called again.
+    /// Reads `queues` from now on. They must outlive every use of the recorder until the next call of this
+    /// function.
     #[inline(always)]
     pub(super) const fn reads(&mut self, queues: &Q) {
         self.queues = queues;
@@ -41,7 +42,7 @@ impl<Q: Queues> Recorder<Q> {
 }
 
 impl<Q: Queues> Queues for Recorder<Q> {
-    /// What is noted takes room on the stack: a function of its own.
+    /// A function of its own, because the note needs space on the stack.
     #[inline(never)]
     fn in_place<R>(part: impl FnOnce() -> R) -> R {
         part()

@@ -1,4 +1,4 @@
-//! `[node.engine]` and `[node.limits]`.
+//! Reads the tables `[node.engine]` and `[node.limits]`.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use super::reader::Reader;
 use crate::connection_manager::Limits;
 use crate::engine::{EngineMode, EngineOptions};
 
-/// Handshakes that a node may allow at once: each has a TCP connection.
+/// Largest number of simultaneous handshakes that a node may allow. Each handshake has a TCP connection.
 const MOST_HANDSHAKES: u64 = 1024;
-/// The real-time signals that Linux leaves to programs; 32 and 33 belong to the C library.
+/// The real-time signals that programs may use on Linux. The C library uses 32 and 33.
 const SIGNALS: (u64, u64) = (34, 64);
 
-/// Reads the options of the engine thread. What the table leaves out has its default.
+/// Reads the options of the engine thread. An option that is not in the table has its default.
 pub(super) fn read_engine(table: &mut Reader<'_, '_>) -> Option<EngineOptions> {
     let base = EngineOptions::default();
     let mode = match table.string("mode").as_deref() {
@@ -33,7 +33,7 @@ pub(super) fn read_engine(table: &mut Reader<'_, '_>) -> Option<EngineOptions> {
     })
 }
 
-/// Reads the limits for peers. What the table leaves out has its default.
+/// Reads the limits for peers. A limit that is not in the table has its default.
 pub(super) fn read_limits(table: &mut Reader<'_, '_>) -> Option<Limits> {
     let base = Limits::default();
     let mut count =

@@ -1,32 +1,34 @@
-//! What the round trip time that is measured at set-up decides: the values of a new connection that the datapath does
-//! not take from its own measurements ([`transport_common::congestion::path`]).
+//! Chooses values of a new connection from the round trip time that is measured at set-up. These are the values
+//! that the datapath does not compute from its own measurements ([`transport_common::congestion::path`]).
 
 use std::time::Duration;
 
 use super::CongestionParameters;
 use crate::parameters::Tuning;
 
-/// Round trip time for which D-78's growth of one packet a round trip is right. A longer one gets more, so that the
-/// growth per second stays the same.
+/// The round trip time for which D-78's window growth of one packet per round trip is right. On a longer path the
+/// window grows faster per round trip, so that the growth per second stays the same.
 const REFERENCE_ROUND_TRIP: Duration = Duration::from_millis(1);
-/// Growth of the windows at most, packets a round trip.
+/// Largest growth of the windows, in packets per round trip.
 const MOST_GROWTH: f64 = 8.0;
-/// From this round trip time on the window of 128 packets bounds fast paths. Then more packets ask for an ACK (D-81): the
-/// packets that one ACK covers leave the window together, and are missing in it until the ACK comes.
+/// From this round trip time on, the window of 128 packets limits fast paths. Then more packets request an ACK
+/// (D-81). The reason: the packets that one ACK covers leave the window together, and they occupy it until the ACK
+/// arrives.
 const LONG_ROUND_TRIP: Duration = Duration::from_micros(40);
 const LONG_ACK_REQUEST_PERCENT: u8 = 25;
-/// The first retransmission timeout, as a multiple of the round trip time and within these bounds. Nothing is known
-/// of the path's jitter yet, and a timeout that is too long costs less than one that is too short.
+/// The first retransmission timeout as a multiple of the round trip time, within the bounds below. The path's
+/// jitter is not known yet. A timeout that is too long costs less than one that is too short.
 const FIRST_TIMEOUT: u32 = 4;
 const SHORTEST_FIRST_TIMEOUT: Duration = Duration::from_millis(10);
 const LONGEST_FIRST_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long timeouts go on before a Resync (D-46), and the fewest there are.
+/// How long timeouts continue before a Resync (D-46), and the smallest number of them.
 const PERSISTENCE: Duration = Duration::from_secs(1);
 const FEWEST_ATTEMPTS: u32 = 10;
 
 impl Tuning {
-    /// The tuning of a connection whose path has this round trip time. A value that was chosen stays: one that differs
-    /// from the default, and all where the target or the timeout do not follow the path.
+    /// Returns the tuning of a connection whose path has this round trip time. A value that the user chose stays.
+    /// That is a value that differs from the default. If the target or the timeout does not adapt to the path, the
+    /// values that belong to it stay too.
     #[must_use]
     pub fn for_round_trip(mut self, round_trip: Duration) -> Self {
         let default = CongestionParameters::DEFAULT;

@@ -1,16 +1,16 @@
-//! The round trip time to the peer, as the handshake's TCP connection has measured it.
+//! The round trip time to the peer, as the TCP connection of the handshake measured it.
 
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Smoothed round trip time of a TCP connection; none if the kernel has not measured it.
+/// Returns the smoothed round trip time of a TCP connection, or `None` if the kernel has not measured it.
 pub(super) fn of(stream: &impl AsFd) -> Option<Duration> {
     // SAFETY: all zero bytes are a valid value of this plain struct.
     let mut info: libc::tcp_info = unsafe { zeroed() };
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     let fd = stream.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes at most `length` bytes into `info`, which is as large and outlives the call.
+    // SAFETY: the kernel writes at most `length` bytes into `info`. `info` has that size and outlives the call.
     let done = unsafe {
         libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
     };

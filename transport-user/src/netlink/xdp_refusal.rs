@@ -1,6 +1,7 @@
-//! Why a driver refuses an XDP program, in the kernel's words.
+//! Finds out why a driver refuses an XDP program, in the kernel's words.
 //!
-//! An XDP link answers with a number only. A netlink request to attach the same program has a text beside it (`extack`).
+//! An XDP link returns only an error number. A netlink request to attach the same program also returns a text
+//! (`extack`).
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -10,7 +11,7 @@ use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-// Of linux/netlink.h and linux/if_link.h.
+// From linux/netlink.h and linux/if_link.h.
 const NLMSG_ERROR: u16 = 2;
 const NLM_F_CAPPED: u16 = 0x100;
 const NLM_F_ACK_TLVS: u16 = 0x200;
@@ -18,11 +19,11 @@ const NLMSGERR_ATTR_MSG: u16 = 1;
 const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1;
 /// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;
-/// Behind the header: the error's number.
+/// Bytes of the error number, which follows the header.
 const CODE: usize = 4;
 
-/// Asks the kernel to attach `program` to the interface with `index` once more, in the calling thread's network namespace,
-/// and returns why it does not. Should it do so now, the program is taken off again.
+/// Asks the kernel again to attach `program` to the interface with `index`, in the calling thread's network
+/// namespace. Returns the reason if it refuses. If it accepts this time, the program is detached again.
 pub(crate) fn xdp_refusal(index: u32, program: BorrowedFd<'_>, mode: u32) -> Option<String> {
     let flags = mode | XDP_FLAGS_UPDATE_IF_NOEXIST;
     let answer = ask(index, vec![LinkXdp::Fd(program.as_raw_fd()), LinkXdp::Flags(flags)])?;
@@ -59,18 +60,18 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The error's number in an answer, negative; 0 is none.
+/// Returns the error number in an answer. It is negative; 0 means no error.
 fn code(answer: &[u8]) -> Option<i32> {
     (short(answer, 4)? == NLMSG_ERROR).then(|| word(answer, HEADER).map(u32::cast_signed)).flatten()
 }
 
-/// The text in an answer that is an error.
+/// Returns the text of an answer that is an error.
 fn words(answer: &[u8]) -> Option<String> {
     let flags = short(answer, 6)?;
     if code(answer)? == 0 || flags & NLM_F_ACK_TLVS == 0 {
         return None;
     }
-    // The request is repeated, or its header alone.
+    // The answer repeats the whole request, or its header only.
     let request = HEADER + CODE;
     let repeated = if flags & NLM_F_CAPPED != 0 { HEADER } else { word(answer, request)? as usize };
     let mut rest = answer.get(request + repeated.next_multiple_of(4)..)?;
@@ -100,7 +101,7 @@ mod tests {
         bytes
     }
 
-    /// An attribute of another kind, and the text.
+    /// Returns an attribute of another kind, followed by the text.
     fn attributes() -> Vec<u8> {
         let mut bytes = vec![8, 0, 2, 0, 1, 2, 3, 4];
         bytes.extend([4 + 4, 0, 1, 0]);

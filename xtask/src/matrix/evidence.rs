@@ -1,8 +1,8 @@
-//! What helps to find out why a scenario failed.
+//! Collects evidence that helps to find out why a scenario failed.
 
 use super::lab::{ASK_LIMIT, Lab, Side};
 
-/// What each guest is asked.
+/// The commands that each guest runs.
 const ASKED: [&str; 7] = [
     "cat /tmp/up.log",
     "tail -n 30 /tmp/trace.log",
@@ -13,7 +13,7 @@ const ASKED: [&str; 7] = [
     "dmesg | tail -n 15",
 ];
 
-/// What both guests tell about themselves, as far as they still do.
+/// Returns the output of these commands from both guests, as far as they still answer.
 pub(crate) fn gather(lab: &mut Lab) -> String {
     let mut all = String::new();
     for side in Side::BOTH {
@@ -23,7 +23,7 @@ pub(crate) fn gather(lab: &mut Lab) -> String {
             let said = said.map_or_else(|error| format!("{error:#}"), |output| output.text);
             all += &format!("## {}: {asked}\n{said}\n\n", side.name());
             if !answers {
-                break; // It would be waited for each time.
+                break; // Every further command would wait for its time limit.
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A guest: QEMU, the channel over which it carries out commands, and QEMU's own control socket.
+//! A guest: QEMU, the channel over which the guest receives commands, and QEMU's own control socket.
 
 use std::{
     fs,
@@ -15,16 +15,16 @@ use super::{kernel::Kernel, nic::Nic, patience::Patience};
 
 /// The emulator.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
-/// What a guest's node takes: 256 MiB of registered memory, and the initrd.
+/// Memory of a guest: 256 MiB of registered memory for its node, and the initrd.
 const MEMORY_MIB: u32 = 1024;
-/// Software emulation with both CPUs in use by others boots in 10 s.
+/// Limit for booting. With software emulation and both CPUs in use by other processes, a guest boots in 10 s.
 pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// How long a read waits before somebody looks whether the guest still lives.
+/// Interval at which a waiting read checks whether the guest is still alive.
 const LOOK: Duration = Duration::from_millis(100);
-/// What an answer may take beyond the limit of its command.
+/// Extra time for an answer after the time limit of its command.
 const ANSWER_GRACE: Duration = Duration::from_secs(15);
 
-/// How the guest's CPU is made.
+/// How the guest's CPU is provided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accelerator {
     Kvm,
@@ -48,14 +48,14 @@ impl Accelerator {
     }
 }
 
-/// What a guest is made of.
+/// The parts of a guest.
 pub(crate) struct Machine<'a> {
     pub(crate) accelerator: Accelerator,
     pub(crate) kernel: &'a Kernel,
     pub(crate) initrd: &'a Path,
-    /// Its network card and the tap behind it; none for a trial boot.
+    /// Its network card and the tap behind it; `None` for a trial boot.
     pub(crate) card: Option<Card<'a>>,
-    /// Where sockets and logs lie; the path is short.
+    /// The directory for sockets and logs. Its path is short.
     pub(crate) folder: &'a Path,
     /// `a` or `b`.
     pub(crate) name: char,
@@ -73,7 +73,7 @@ impl Machine<'_> {
         self.folder.join(format!("{}.{ending}", self.name))
     }
 
-    /// QEMU's arguments.
+    /// Returns QEMU's arguments.
     fn arguments(&self) -> Vec<String> {
         let smp = self.card.map_or(1, |card| card.nic.cpus());
         let mut all: Vec<String> = self.accelerator.arguments().split(' ').map(str::to_owned).collect();
@@ -104,7 +104,7 @@ impl Machine<'_> {
     }
 }
 
-/// What a command in a guest said.
+/// The result of a command in a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) code: i32,
@@ -117,11 +117,11 @@ impl Output {
     }
 }
 
-/// A running guest. It ends when dropped.
+/// A running guest. Dropping it ends the guest.
 pub(crate) struct Guest {
     process: Child,
     agent: UnixStream,
-    /// What has come and nobody has read yet.
+    /// Bytes that have arrived and have not been read.
     unread: Vec<u8>,
     qmp: UnixStream,
     commands: u32,
@@ -131,7 +131,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Starts QEMU; the guest boots meanwhile. To be called in the network namespace of the tap.
+    /// Starts QEMU. The guest boots in the background. The caller must be in the network namespace of the tap.
     ///
     /// # Errors
     /// If QEMU does not start.
@@ -140,9 +140,9 @@ impl Guest {
         let output = fs::File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
         let mut command = Command::new(QEMU);
         command.args(machine.arguments()).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        // Ctrl-C on the terminal is for us.
+        // Ctrl-C on the terminal must reach only this program.
         command.process_group(0);
-        // SAFETY: prctl takes no pointers here and may be called between fork and exec.
+        // SAFETY: prctl takes no pointers here, and it may be called between fork and exec.
         unsafe { command.pre_exec(end_with_parent) };
         let mut process = command.spawn().with_context(|| format!("cannot start {QEMU}"))?;
         let sockets = ["agent", "qmp"].map(|socket| machine.path(socket));
@@ -172,7 +172,7 @@ impl Guest {
     /// Waits until the guest has booted.
     ///
     /// # Errors
-    /// If it has not within `limit`; with the last that it said.
+    /// If it has not booted within `limit`; with the last line that it printed.
     pub(crate) fn ready(&mut self, limit: Duration) -> Result<()> {
         let line = self.line(Instant::now() + limit).context("the guest does not boot")?;
         if line != "ready" {
@@ -181,10 +181,10 @@ impl Guest {
         self.control("qmp_capabilities", "{}")
     }
 
-    /// Carries out a shell script in the guest, which is killed after `limit`.
+    /// Runs a shell script in the guest. The script is killed after `limit`.
     ///
     /// # Errors
-    /// If the guest does not answer. That the script fails is no error.
+    /// If the guest does not answer. A script that fails is not an error.
     pub(crate) fn run(&mut self, script: &str, limit: Duration) -> Result<Output> {
         self.commands += 1;
         let line = format!("{} {} {}\n", self.commands, limit.as_secs().max(1), hex::encode(script));
@@ -200,7 +200,7 @@ impl Guest {
         Ok(Output { code, text: String::from_utf8_lossy(&output).trim().to_owned() })
     }
 
-    /// Takes the carrier of the card away or gives it back.
+    /// Takes the card's carrier away or restores it.
     ///
     /// # Errors
     /// If QEMU refuses.
@@ -208,7 +208,7 @@ impl Guest {
         self.control("set_link", &format!("{{\"name\":\"nic\",\"up\":{up}}}"))
     }
 
-    /// Executes a command of QEMU's control protocol. Events and the greeting are passed over.
+    /// Executes a command of QEMU's control protocol. Skips events and the greeting.
     fn control(&mut self, command: &str, arguments: &str) -> Result<()> {
         let request = format!("{{\"execute\":\"{command}\",\"arguments\":{arguments}}}\n");
         self.qmp.write_all(request.as_bytes()).context("QEMU takes no commands")?;
@@ -231,7 +231,7 @@ impl Guest {
         }
     }
 
-    /// The next line from the guest.
+    /// Returns the next line from the guest.
     fn line(&mut self, end: Instant) -> Result<String> {
         loop {
             if let Some(at) = self.unread.iter().position(|byte| *byte == b'\n') {
@@ -262,12 +262,12 @@ impl Guest {
         Ok(())
     }
 
-    /// Whether KVM met an instruction that it cannot execute. QEMU says so and stays.
+    /// Returns whether KVM met an instruction that it cannot execute. QEMU reports it and keeps running.
     fn is_stopped(&self) -> bool {
         fs::read_to_string(&self.log).is_ok_and(|log| log.contains("KVM internal error"))
     }
 
-    /// The last of QEMU's messages, or else of the console's.
+    /// Returns the last of QEMU's messages. Without one, it returns the last of the console's.
     fn last_words(&self) -> String {
         let own = last_of(&self.log);
         if own.is_empty() { last_of(&self.console) } else { own }
@@ -281,7 +281,7 @@ impl Drop for Guest {
     }
 }
 
-/// The kernel kills this process when its parent's thread ends.
+/// Makes the kernel kill this process when its parent's thread ends.
 fn end_with_parent() -> std::io::Result<()> {
     // SAFETY: prctl takes no pointers here.
     match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
@@ -290,12 +290,12 @@ fn end_with_parent() -> std::io::Result<()> {
     }
 }
 
-/// The last lines of a file in one line.
+/// Returns the last lines of a file as one line.
 fn last_of(file: &Path) -> String {
     let text = fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     if let Some(line) = text.lines().find(|line| line.contains("KVM internal error")) {
-        return line.to_owned(); // registers follow
+        return line.to_owned(); // The registers follow.
     }
     let mut lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();
@@ -303,7 +303,7 @@ fn last_of(file: &Path) -> String {
     lines.join(" / ")
 }
 
-/// Exit code and length in the answer to a command.
+/// Parses the exit code and the length from the answer to a command.
 fn parse_answer(line: &str, command: u32) -> Option<(i32, usize)> {
     let mut words = line.split(' ');
     (words.next()?.parse() == Ok(command)).then_some(())?;

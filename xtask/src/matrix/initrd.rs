@@ -1,5 +1,5 @@
-//! The guests' file system: busybox, programs with their libraries, modules, and a first process that carries out what
-//! the host says over a serial port.
+//! Builds the guests' file system: busybox, programs with their libraries, modules, and a first process that runs
+//! the commands that the host sends over a serial port.
 
 use std::{
     collections::BTreeSet,
@@ -14,8 +14,8 @@ use cpio::NewcBuilder;
 
 use super::kernel::Kernel;
 
-/// The first process. A command comes as a line: number, limit in seconds, script in hexadecimal. The answer is a line of
-/// number, exit code and length, then that many bytes of output.
+/// The first process. A command is a line with a number, a limit in seconds and a script in hexadecimal. The
+/// answer is a line with the number, the exit code and a length, followed by that many bytes of output.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/usr/bin:/bin HOME=/root
@@ -45,11 +45,11 @@ sync
 poweroff -f
 "#;
 
-/// Folders, each after the one it lies in.
+/// Directories. Each comes after the directory that contains it.
 const FOLDERS: [&str; 12] =
     ["bin", "dev", "etc", "lib64", "modules", "proc", "root", "run", "sys", "tmp", "usr", "usr/bin"];
 
-/// Modes and types of a file system.
+/// File modes and file types.
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CONSOLE: u32 = 0o020_600;
@@ -73,7 +73,7 @@ pub(crate) fn pack(kernel: &Kernel, programs: &[PathBuf], to: &Path) -> Result<(
     }
     let mut entries = vec![];
     entries.extend(folders.iter().map(|folder| (NewcBuilder::new(folder).mode(FOLDER), vec![])));
-    // Without a console the first process has nowhere to write to.
+    // Without a console device the first process has no output.
     let console = NewcBuilder::new("dev/console").mode(CONSOLE).rdev_major(5).rdev_minor(1);
     entries.push((console, vec![]));
     entries.push((NewcBuilder::new("init").mode(PROGRAM), INIT.into()));
@@ -91,7 +91,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The folders above a file, the outermost first.
+/// Returns the directories above a file, the outermost first.
 fn ancestors(inside: &str) -> Vec<String> {
     let mut folders: Vec<String> = Path::new(inside)
         .ancestors()
@@ -103,7 +103,7 @@ fn ancestors(inside: &str) -> Vec<String> {
     folders
 }
 
-/// The shared libraries of programs, the loader among them.
+/// Returns the shared libraries of programs, including the loader.
 fn libraries(programs: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let mut all = BTreeSet::new();
     for program in programs {
@@ -113,7 +113,7 @@ fn libraries(programs: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
     Ok(all)
 }
 
-/// Reads what `ldd` says. A program that is linked statically has none.
+/// Parses the output of `ldd`. A program that is linked statically has no libraries.
 fn parse_libraries(said: &str) -> Vec<PathBuf> {
     let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
     said.lines().filter_map(path).collect()

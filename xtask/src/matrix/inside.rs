@@ -1,4 +1,4 @@
-//! What runs inside a guest: this very program, which tells what BPF objects the kernel there holds.
+//! What runs inside a guest: this same program, which lists the BPF objects that the guest's kernel holds.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 /// The BPF objects of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Inventory {
-    /// Programs that are loaded.
+    /// Loaded programs.
     pub(crate) programs: Vec<Program>,
-    /// Id and name of the maps.
+    /// Id and name of each map.
     pub(crate) maps: Vec<(u32, String)>,
-    /// Ids of the links.
+    /// Id of each link.
     pub(crate) links: Vec<u32>,
 }
 
-/// A program that is loaded.
+/// A loaded program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Program {
     pub(crate) id: u32,
     /// The first 15 bytes of its name.
     pub(crate) name: String,
-    /// Instructions that the verifier walked.
+    /// Number of instructions that the verifier walked.
     pub(crate) verified: u32,
 }
 
 impl Inventory {
-    /// What this one has and `earlier` had not, in words; nothing if that is nothing.
+    /// Describes what this inventory has and `earlier` does not have. Returns `None` if there is no difference.
     pub(crate) fn more_than(&self, earlier: &Self) -> Option<String> {
         let mut more = vec![];
         let known = |id: u32| earlier.programs.iter().any(|program| program.id == id);
@@ -41,7 +41,7 @@ impl Inventory {
 /// Prints the inventory of this kernel as JSON.
 ///
 /// # Errors
-/// Without root, the kernel's reason.
+/// The kernel's error, for example if the caller is not root.
 pub(crate) fn print_inventory() -> Result<()> {
     let programs = bpf_call::loaded_programs().context("cannot list the BPF programs")?;
     let maps = bpf_call::loaded_maps().context("cannot list the BPF maps")?;

@@ -1,4 +1,4 @@
-//! Debian's kernels: which there are, and what of their packages a guest needs.
+//! Debian's kernels: which ones exist, and which files of their packages a guest needs.
 
 use std::{
     cmp::Ordering,
@@ -14,21 +14,21 @@ use anyhow::{Context, Result, bail};
 use super::{packages::Archive, said::last_line, scratch::remove_dead};
 use crate::shell::Progress;
 
-/// What a guest loads if it is not built in; what these depend on comes along.
+/// Modules that a guest loads, if they are not built in. The modules that they depend on are loaded too.
 const MODULES: [&str; 4] = ["virtio_pci", "virtio_console", "virtio_net", "e1000e"];
 
-/// Begin of the name of a folder in which packages are unpacked; the id of the process follows.
+/// Prefix of the name of a directory in which packages are unpacked. The process id follows.
 const NEW: &str = ".new-";
 
-/// The first release of Linux that serves; older ones must refuse with a sentence.
+/// The first Linux release that Tiercel supports. Tiercel must refuse an older one with a sentence.
 pub(crate) const MINIMUM: (u32, u32) = (6, 9);
 
-/// Which kernel is asked for.
+/// The requested kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The newest that Debian has.
+    /// The newest kernel that Debian has.
     Newest,
-    /// The newest of this series, such as 6.12.
+    /// The newest kernel of this series, such as 6.12.
     Series(u32, u32),
 }
 
@@ -54,12 +54,13 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// A release of a kernel as its package names it, such as `6.12.117+deb13-amd64`.
+/// A kernel release as its package names it, such as `6.12.117+deb13-amd64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Release(String);
 
 impl Release {
-    /// The release of a package with a kernel image; none for other packages, flavours and metapackages.
+    /// Returns the release of a package with a kernel image, or `None` for other packages, flavours and
+    /// metapackages.
     fn of_package(package: &str) -> Option<Self> {
         let release =
             package.strip_prefix("linux-image-").or_else(|| package.strip_prefix("linux-binary-"))?;
@@ -69,12 +70,12 @@ impl Release {
         (plain && three).then(|| Self(release.to_owned()))
     }
 
-    /// All numbers in it.
+    /// Returns all numbers in the release.
     fn numbers(&self) -> Vec<u32> {
         self.0.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
     }
 
-    /// Such as (6, 12).
+    /// Returns the series, such as (6, 12).
     pub(crate) fn series(&self) -> (u32, u32) {
         let numbers = self.numbers();
         (numbers[0], numbers[1])
@@ -104,30 +105,30 @@ impl PartialOrd for Release {
 pub(crate) struct Kernel {
     pub(crate) release: Release,
     pub(crate) image: PathBuf,
-    /// In the order in which they have to be loaded.
+    /// Modules in the order in which they must be loaded.
     pub(crate) modules: Vec<PathBuf>,
 }
 
 impl Kernel {
-    /// One that cannot be booted.
+    /// Creates a kernel that cannot be booted.
     #[cfg(test)]
     pub(crate) fn of_release(release: &str) -> Self {
         Self { release: Release(release.to_owned()), image: "vmlinuz".into(), modules: vec![] }
     }
 
-    /// The series, as people say it.
+    /// Returns the series for display.
     pub(crate) fn series(&self) -> String {
         let (major, minor) = self.release.series();
         format!("{major}.{minor}")
     }
 
-    /// Whether Tiercel has to refuse it.
+    /// Returns whether Tiercel must refuse the kernel.
     pub(crate) fn is_too_old(&self) -> bool {
         self.release.series() < MINIMUM
     }
 }
 
-/// The newest release among packages that is asked for.
+/// Returns the newest release among the packages that matches the request.
 fn choose(packages: &[String], wanted: Wanted) -> Option<Release> {
     let releases = packages.iter().filter_map(|package| Release::of_package(package));
     releases
@@ -138,10 +139,10 @@ fn choose(packages: &[String], wanted: Wanted) -> Option<Release> {
         .max()
 }
 
-/// Gets a kernel from the archive into `dir`, unless it is there already.
+/// Downloads a kernel from the archive into `dir`, unless it is already there.
 ///
 /// # Errors
-/// Says what could not be had.
+/// Says what could not be downloaded.
 pub(crate) fn fetch(archive: &Archive, wanted: Wanted, dir: &Path, progress: &Progress) -> Result<Kernel> {
     let packages = archive.kernel_names()?;
     let release = choose(&packages, wanted).with_context(|| {
@@ -164,7 +165,7 @@ pub(crate) fn fetch(archive: &Archive, wanted: Wanted, dir: &Path, progress: &Pr
     Ok(Kernel { release, image: folder.join("vmlinuz"), modules })
 }
 
-/// Unpacks the packages of a release. From 6.19 on image and modules have a package each.
+/// Unpacks the packages of a release. From 6.19 on, image and modules are in separate packages.
 fn unpack(archive: &Archive, packages: &[String], release: &Release, scratch: &Path) -> Result<()> {
     let root = scratch.join("root");
     let binary = format!("linux-binary-{release}");
@@ -175,7 +176,7 @@ fn unpack(archive: &Archive, packages: &[String], release: &Release, scratch: &P
     archive.unpack(&format!("linux-image-{release}"), &root)
 }
 
-/// Copies image and modules, the latter uncompressed and numbered.
+/// Copies the image and the modules. The modules are decompressed and numbered.
 fn keep(root: &Path, kept: &Path) -> Result<()> {
     let mut files = vec![];
     all_files(root, &mut files)?;
@@ -205,7 +206,7 @@ fn all_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The name of a module by that of its file.
+/// Returns the name of a module from the name of its file.
 fn module_name(file: &str) -> Option<String> {
     let plain = file.strip_suffix(".xz").or_else(|| file.strip_suffix(".zst")).unwrap_or(file);
     Some(plain.strip_suffix(".ko")?.replace('-', "_"))
@@ -225,7 +226,8 @@ fn uncompressed(path: &Path) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The modules and all they depend on, each after what it depends on. What has no content is built in.
+/// Returns the modules and all their dependencies. Each module comes after its dependencies. A module without
+/// content is built into the kernel.
 fn in_order(
     modules: &[&str],
     content: impl Fn(&str) -> Result<Option<Vec<u8>>>,
@@ -252,7 +254,7 @@ fn in_order(
     Ok(done)
 }
 
-/// What a module says that it depends on: `depends=a,b` in its section `.modinfo`.
+/// Returns a module's dependencies: `depends=a,b` in its section `.modinfo`.
 fn dependencies(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else { return vec![] };

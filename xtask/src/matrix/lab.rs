@@ -1,4 +1,4 @@
-//! Two guests on a wire, and a node of Tiercel on each.
+//! Two guests on a network, and a node of Tiercel on each.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -16,16 +16,17 @@ use super::{
     verifier,
 };
 
-/// What the verifier takes in software emulation on a busy machine: a million instructions are 42 s on a free one.
+/// Limit for loading the programs with software emulation on a busy machine. On an idle machine, the verifier
+/// takes 42 s for a million instructions.
 const LOAD_LIMIT: Duration = Duration::from_secs(240);
-/// A command that only asks.
+/// Limit for a command that only queries.
 pub(crate) const ASK_LIMIT: Duration = Duration::from_secs(20);
-/// A copy of some megabytes, or its failure.
+/// Limit for a copy of some megabytes, or for its failure.
 const COPY_LIMIT: Duration = Duration::from_secs(120);
-/// IP MTU unless a scenario says otherwise.
+/// IP MTU of the cards, unless a scenario needs another.
 pub(crate) const PLAIN_MTU: u32 = 1500;
-/// Congestion control at both ends of a connection between guests under emulation, where a packet takes milliseconds: the
-/// default's target delay is a data centre's.
+/// Congestion control at both ends of a connection between emulated guests. A packet takes milliseconds there, and
+/// the target delay of the default is that of a data centre.
 const CONGESTION: &str = "--set base_delay_target=20ms --set max_fcwnd=64";
 
 /// One of the two guests.
@@ -53,26 +54,26 @@ impl Side {
     }
 }
 
-/// Two guests on a wire. They end when it is dropped.
+/// Two guests on a network. Dropping it ends the guests.
 pub(crate) struct Lab {
     pub(crate) nic: Nic,
     guests: [Guest; 2],
     pub(crate) network: Network,
     pub(crate) patience: Patience,
-    /// BPF objects of each guest before any node was up.
+    /// BPF objects of each guest before any node was started.
     before: [Inventory; 2],
-    /// Instructions that the verifier walked, by program, of all programs seen so far.
+    /// Instructions that the verifier walked for each program seen so far.
     pub(crate) verified: BTreeMap<String, u32>,
-    /// Why a node did not come up in the plain way; then it is not tried again.
+    /// Why a node did not start in the plain way. Then no further start is tried.
     broken: Option<String>,
     up: bool,
-    /// The connection from A to B, by A's CID.
+    /// CID at A of the connection from A to B.
     connection: Option<u64>,
 }
 
 impl Lab {
-    /// Makes the wire and boots the guests. To be called on a thread of its own: it is moved into another network
-    /// namespace.
+    /// Creates the network and boots the guests. Call it on a thread of its own, because it moves the thread into
+    /// another network namespace.
     ///
     /// # Errors
     /// If a guest does not boot.
@@ -121,17 +122,17 @@ impl Lab {
         self.guests[side as usize].run(script, limit)
     }
 
-    /// Likewise one that has to succeed; what it says.
+    /// Runs a script that must succeed, and returns its output.
     ///
     /// # Errors
-    /// With the last that the script said.
+    /// With the last line of the script's output.
     pub(crate) fn must(&mut self, side: Side, script: &str) -> Result<String> {
         let output = self.run(side, script, ASK_LIMIT)?;
         ensure!(output.is_ok(), "`{script}` in the guest: {}", last_line(output.text.as_bytes()));
         Ok(output.text)
     }
 
-    /// Takes the carrier of a card away or gives it back.
+    /// Takes the carrier of a card away or restores it.
     ///
     /// # Errors
     /// If QEMU refuses.
@@ -142,7 +143,7 @@ impl Lab {
     /// Waits until a script succeeds in a guest.
     ///
     /// # Errors
-    /// If it does not within 30 s.
+    /// If it does not succeed within 30 s.
     pub(crate) fn wait_for(&mut self, side: Side, what: &str, script: &str) -> Result<()> {
         let patience = self.patience.clone();
         patience.until(what, Duration::from_secs(30), || {
@@ -150,10 +151,10 @@ impl Lab {
         })
     }
 
-    /// Gives a card its MTU and address.
+    /// Sets the MTU and the address of a card.
     ///
     /// # Errors
-    /// If there is no card or its driver refuses.
+    /// If there is no card, or its driver refuses.
     pub(crate) fn set_up_card(&mut self, side: Side, mtu: u32) -> Result<()> {
         let address = side.address();
         self.wait_for(side, "the network card", "[ -e /sys/class/net/eth0 ]")?;
@@ -165,7 +166,7 @@ impl Lab {
         self.wait_for(side, "the card's carrier", "[ $(cat /sys/class/net/eth0/carrier) = 1 ]")
     }
 
-    /// The BPF objects of a guest.
+    /// Returns the BPF objects of a guest.
     ///
     /// # Errors
     /// If they cannot be listed.
@@ -174,7 +175,7 @@ impl Lab {
         serde_json::from_str(&text).with_context(|| format!("no inventory: {text}"))
     }
 
-    /// Notes what the verifier walked for the programs that are loaded now.
+    /// Records how many instructions the verifier walked for the programs that are loaded now.
     ///
     /// # Errors
     /// If they cannot be listed.
@@ -184,10 +185,10 @@ impl Lab {
         Ok(())
     }
 
-    /// What the nodes left behind in a guest, in words.
+    /// Describes what the nodes left behind in a guest.
     ///
     /// # Errors
-    /// If that cannot be found out.
+    /// If the guest does not answer.
     pub(crate) fn left_behind(&mut self, side: Side) -> Result<Option<String>> {
         let mut left = vec![];
         left.extend(self.inventory(side)?.more_than(&self.before[side as usize]));
@@ -213,7 +214,8 @@ impl Lab {
         .map(drop)
     }
 
-    /// Waits until a node that was begun answers; its status. The inner error is what a node said that ended.
+    /// Waits until a starting node answers, and returns its status. The inner error is the output of a node that
+    /// has ended.
     ///
     /// # Errors
     /// If it neither answers nor ends.
@@ -231,10 +233,10 @@ impl Lab {
         })
     }
 
-    /// Brings both nodes up, unless they are.
+    /// Starts both nodes, unless they are up.
     ///
     /// # Errors
-    /// With the sentence of a node that refuses.
+    /// With the sentence of a node that refuses to start.
     pub(crate) fn up(&mut self) -> Result<()> {
         if let Some(reason) = &self.broken {
             bail!("{reason}");
@@ -256,7 +258,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Nodes do not come up here: nothing that needs them is tried any more.
+    /// Records that nodes do not start here. No scenario that needs nodes is run after that.
     pub(crate) fn give_up(&mut self, reason: &str) {
         self.broken = Some(reason.to_owned());
     }
@@ -265,10 +267,10 @@ impl Lab {
         self.broken.is_some()
     }
 
-    /// Takes both nodes down by `tiercel down`, and waits until their processes have ended.
+    /// Stops both nodes with `tiercel down`, and waits until their processes have ended.
     ///
     /// # Errors
-    /// If one refuses or does not end.
+    /// If a node refuses or does not end.
     pub(crate) fn down(&mut self) -> Result<()> {
         (self.up, self.connection) = (false, None);
         for side in Side::BOTH {
@@ -279,7 +281,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Ends both nodes whatever state they are in, and takes nothing of the wire.
+    /// Kills both nodes in whatever state they are, and restores the network and the cards.
     ///
     /// # Errors
     /// If a guest does not answer.
@@ -295,10 +297,10 @@ impl Lab {
         Ok(())
     }
 
-    /// Connects A to B, unless they are.
+    /// Connects A to B, unless they are connected.
     ///
     /// # Errors
-    /// With what `tiercel conn connect` says.
+    /// With the error of `tiercel conn connect`.
     pub(crate) fn connect(&mut self) -> Result<u64> {
         self.up()?;
         if let Some(cid) = self.connection {
@@ -309,10 +311,10 @@ impl Lab {
         Ok(cid)
     }
 
-    /// Connects A to B with options of `tiercel conn cc` at both ends; A's CID.
+    /// Connects A to B with options of `tiercel conn cc` at both ends, and returns A's CID.
     ///
     /// # Errors
-    /// With what `tiercel` says.
+    /// With the error of `tiercel`.
     pub(crate) fn connect_with(&mut self, options: &str) -> Result<u64> {
         self.up()?;
         let peer = Side::B.address();
@@ -323,15 +325,15 @@ impl Lab {
         cid("local_cid")
     }
 
-    /// The connection is not to be used any more.
+    /// Stops using the connection.
     pub(crate) fn forget_connection(&mut self) {
         self.connection = None;
     }
 
-    /// Runs `tiercel` in guest A; what it says.
+    /// Runs `tiercel` in guest A and returns its output.
     ///
     /// # Errors
-    /// With the last line it says.
+    /// With the last line of its output.
     pub(crate) fn tiercel(&mut self, arguments: &str, limit: Duration) -> Result<String> {
         let output = self.run(Side::A, &format!("tiercel {arguments}"), limit)?;
         if !output.is_ok() {
@@ -341,7 +343,7 @@ impl Lab {
         Ok(output.text)
     }
 
-    /// Copies a file of so many bytes from A to B, or by READ from B to A, and compares both ends.
+    /// Copies a file of this many bytes from A to B, or with READ from B to A, and compares both ends.
     ///
     /// # Errors
     /// If the copy fails or differs.
@@ -350,10 +352,10 @@ impl Lab {
         self.copy_over(cid, via, bytes)
     }
 
-    /// Likewise over a certain connection.
+    /// Like [`Self::copy`], over a given connection.
     ///
     /// # Errors
-    /// Likewise.
+    /// Those of [`Self::copy`].
     pub(crate) fn copy_over(&mut self, cid: u64, via: &str, bytes: u64) -> Result<()> {
         let make = format!("head -c {bytes} /dev/urandom >/tmp/file && sha256sum </tmp/file");
         let from = if via == "read" { Side::B } else { Side::A };

@@ -1,4 +1,4 @@
-//! `cargo xtask matrix`: Tiercel on other kernels and other network cards, in QEMU guests.
+//! `cargo xtask matrix` runs Tiercel on other kernels and other network cards, in QEMU guests.
 
 mod evidence;
 mod guest;
@@ -49,20 +49,20 @@ use crate::{
     shell::{Progress, cargo, is_root, run, target_dir, workspace},
 };
 
-/// Programs that are needed, and the packages they are in.
+/// Required programs, and the packages that contain them.
 const TOOLS: [(&str, &str); 4] =
     [(QEMU, "qemu-system-x86"), ("ip", "iproute2"), ("busybox", "busybox-static"), ("xz", "xz-utils")];
-/// Kernels of a whole run.
+/// The kernels of a complete run.
 const KERNELS: [Wanted; 4] =
     [Wanted::Series(6, 1), Wanted::Series(6, 12), Wanted::Series(6, 16), Wanted::Newest];
 const NICS: [Nic; 4] = [Nic::VirtioNet, Nic::VirtioNetQueues, Nic::VirtioNetGeneric, Nic::E1000e];
-/// What `--quick` tries, and how long it may take from the first boot on.
+/// The scenarios of `--quick`, and how long they may take after the first boot.
 const QUICK: [Scenario; 6] =
     [Scenario::Start, Scenario::Connect, Scenario::Cp, Scenario::Loss, Scenario::Trace, Scenario::CleanUp];
 const QUICK_LIMIT: Duration = Duration::from_secs(8 * 60);
-/// KVM that works boots in a second or two.
+/// Limit for a boot with KVM. Where KVM works, a guest boots in a second or two.
 const KVM_LIMIT: Duration = Duration::from_secs(15);
-/// What is written: the results, and the page that is made of them.
+/// The files that are written: the results, and the page that is made from them.
 const RESULTS: &str = "docs/platforms.json";
 const PAGE: &str = "docs/platforms.md";
 
@@ -106,10 +106,10 @@ impl Options {
     }
 }
 
-/// Runs the matrix, or the part of it that is asked for; a failure in it makes the exit code.
+/// Runs the matrix, or the requested part of it. The exit code reports whether something failed.
 ///
 /// # Errors
-/// If the guests, the kernels or the program cannot be had.
+/// If the guests, the kernels or the program are not available.
 pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode> {
     let kernels = prepare(options, progress).context("the matrix cannot be run")?;
     let mut results = Results::default();
@@ -120,7 +120,7 @@ pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode>
         fs::write(file, results.to_json()?).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if !options.quick {
-        write_page(&results)?; // What was tried before an interruption, too.
+        write_page(&results)?; // Also includes what ran before an interruption.
     }
     ended?;
     let faults = results.faults();
@@ -131,18 +131,18 @@ pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode>
     Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What came of the part that `--quick` tries.
+/// The result of `--quick`.
 pub(crate) enum Quick {
-    /// It was run; a sentence about each failure.
+    /// It ran. There is one sentence for each failure.
     Ran(Vec<String>),
-    /// It cannot be run on this machine, with the reason.
+    /// It cannot run on this machine, for this reason.
     NotHere(String),
 }
 
-/// Runs the part that `--quick` tries with a program that is built already. For `cargo xtask test`.
+/// Runs the scenarios of `--quick` with a program that is already built. `cargo xtask test` calls it.
 ///
 /// # Errors
-/// If it was interrupted, or could not go on.
+/// If it was interrupted, or could not continue.
 pub(crate) fn quick(tiercel: PathBuf, progress: &Progress) -> Result<Quick> {
     let options = Options { quick: true, tiercel: Some(tiercel), ..Options::default() };
     match prepare(&options, progress) {
@@ -162,7 +162,7 @@ pub(crate) fn quick(tiercel: PathBuf, progress: &Progress) -> Result<Quick> {
     }
 }
 
-/// Gets QEMU, tools and kernels.
+/// Gets QEMU, the tools and the kernels.
 fn prepare(options: &Options, progress: &Progress) -> Result<Vec<Kernel>> {
     if !is_root() {
         bail!("only root may make taps and network namespaces: run `cargo xtask matrix` as root");
@@ -175,7 +175,7 @@ fn prepare(options: &Options, progress: &Progress) -> Result<Vec<Kernel>> {
     kernels.map(|wanted| kernel::fetch(&archive, wanted, &folder.join("kernels"), progress)).collect()
 }
 
-/// Tries everything that is asked for on the kernels.
+/// Runs everything that was requested on the kernels.
 fn run_all(
     options: &Options,
     kernels: &[Kernel],
@@ -196,7 +196,7 @@ fn run_all(
     Ok(())
 }
 
-/// The program that runs in the guests.
+/// Returns the program that runs in the guests.
 fn program(options: &Options, progress: &Progress) -> Result<PathBuf> {
     if let Some(program) = &options.tiercel {
         return fs::canonicalize(program).with_context(|| format!("no program {}", program.display()));
@@ -217,13 +217,13 @@ struct Run<'a> {
     patience: &'a Patience,
     scratch: Scratch,
     programs: [PathBuf; 2],
-    /// Known as soon as a guest has been booted.
+    /// Known after a guest has been booted.
     accelerator: Option<Accelerator>,
     commit: String,
 }
 
 impl Run<'_> {
-    /// Everything that is to be tried on a kernel.
+    /// Runs everything that was requested on one kernel.
     fn kernel(&mut self, kernel: &Kernel, results: &mut Results) -> Result<()> {
         initrd::pack(kernel, &self.programs, &self.scratch.path().join("initrd"))?;
         let accelerator = match self.accelerator {
@@ -243,12 +243,12 @@ impl Run<'_> {
                 date: today(),
                 commit: &self.commit,
             };
-            // The wire is in a network namespace that vanishes with the thread.
+            // The network is in a network namespace that disappears with the thread.
             let done =
                 thread::scope(|scope| scope.spawn(|| row.run()).join()).expect("a row does not panic")?;
             self.add(kernel, done, results);
             if kernel.is_too_old() {
-                break; // The card has no part in the refusal.
+                break; // The refusal does not depend on the card.
             }
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Run<'_> {
         results.merge(&Results { cells: done.cells, verified: vec![verified] });
     }
 
-    /// KVM if a guest boots with it here, else software emulation.
+    /// Returns KVM if a guest boots with it on this machine, otherwise software emulation.
     fn choose_accelerator(&self, kernel: &Kernel) -> Result<Accelerator> {
         if !Path::new("/dev/kvm").exists() {
             return Ok(Accelerator::Tcg);
@@ -291,7 +291,7 @@ impl Run<'_> {
     }
 }
 
-/// Brings what was written before up to date.
+/// Updates the page and the results that an earlier run wrote.
 fn write_page(results: &Results) -> Result<()> {
     let file = workspace().join(RESULTS);
     let mut all = Results::read(&file)?;
@@ -300,12 +300,12 @@ fn write_page(results: &Results) -> Result<()> {
     fs::write(workspace().join(PAGE), all.page()).with_context(|| format!("cannot write {PAGE}"))
 }
 
-/// The day, UTC.
+/// Returns the date in UTC.
 fn today() -> String {
     said(Command::new("date").args(["-u", "+%F"])).unwrap_or_default()
 }
 
-/// The commit, with a `+` if the sources have changed since.
+/// Returns the commit, with a `+` if the sources have changed since.
 fn commit() -> String {
     let git = |arguments: &[&str]| said(Command::new("git").current_dir(workspace()).args(arguments));
     let changes = ["status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs"];

@@ -1,5 +1,5 @@
-//! The wire between two guests: a network namespace without a name, in it a bridge with a tap for each guest. The
-//! kernel takes all of it away when the thread that made it and the guests in it have ended, however they end.
+//! The network between two guests: a network namespace without a name, with a bridge and a tap for each guest. The
+//! kernel removes all of it when the thread that made it and the guests in it have ended, however they end.
 
 use std::{
     ffi::CString,
@@ -11,25 +11,25 @@ use std::{
 use anyhow::{Context, Result, bail};
 use bpf_call::{Instruction, LoadXdp, XDP_DROP, XDP_FLAGS_SKB_MODE, XDP_PASS, link_xdp};
 
-/// IP MTU of the wire in bytes: as much as any guest wants.
+/// IP MTU of the network in bytes: the largest that any guest uses.
 pub(crate) const WIRE_MTU: u32 = 9000;
 /// The taps, for guest A and guest B.
 pub(crate) const TAPS: [&str; 2] = ["ta", "tb"];
 
-/// The wire. It may be used by the thread that made it.
+/// The network. Only the thread that made it may use it.
 pub(crate) struct Network {
-    /// What loses packets, while it does.
+    /// The programs that drop packets, while packet loss is switched on.
     losing: Vec<OwnedFd>,
 }
 
 impl Network {
-    /// Puts the calling thread into a namespace of its own, and makes the wire there. `queues` is the number of queues
-    /// of each tap.
+    /// Moves the calling thread into a namespace of its own, and creates the network there. `queues` is the number
+    /// of queues of each tap.
     ///
     /// # Errors
     /// Without root, or if the kernel has no bridges or taps.
     pub(crate) fn new(queues: u32) -> Result<Self> {
-        // SAFETY: unshare takes no pointers; only this thread changes its namespace.
+        // SAFETY: unshare takes no pointers, and it changes the namespace of this thread only.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             bail!("cannot make a network namespace: {}", io::Error::last_os_error());
         }
@@ -44,8 +44,8 @@ impl Network {
         Ok(Self { losing: vec![] })
     }
 
-    /// Loses this many of a thousand packets in each direction from now on: an XDP program on each tap drops them. (Not
-    /// netem, which many kernels lack.)
+    /// Drops this many of a thousand packets in each direction from now on. An XDP program on each tap drops them.
+    /// (Many kernels lack netem, so it is not used.)
     ///
     /// # Errors
     /// If the kernel refuses the program.
@@ -64,13 +64,13 @@ impl Network {
         Ok(())
     }
 
-    /// Loses nothing from now on.
+    /// Stops the packet loss.
     pub(crate) fn lose_nothing(&mut self) {
         self.losing.clear();
     }
 }
 
-/// Passes a packet unless a random number of 32 bits is below the threshold.
+/// Returns a program that passes a packet unless a random 32-bit number is below the threshold.
 fn lossy(per_mille: u32) -> [Instruction; 6] {
     const CALL: u8 = 0x85;
     const GET_RANDOM: i32 = 7;
@@ -87,7 +87,7 @@ fn lossy(per_mille: u32) -> [Instruction; 6] {
     ]
 }
 
-/// Runs `ip` with words that hold no spaces, in the namespace of the calling thread.
+/// Runs `ip` with words that contain no spaces, in the network namespace of the calling thread.
 fn ip(words: &str) -> Result<()> {
     let output = Command::new("ip").args(words.split_whitespace()).output().context("cannot start ip")?;
     if !output.status.success() {

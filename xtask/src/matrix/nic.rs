@@ -21,28 +21,28 @@ pub(crate) enum Nic {
 }
 
 impl Nic {
-    /// What QEMU calls the device, with its properties.
+    /// Returns QEMU's name of the device, with its properties.
     pub(crate) fn device(self) -> String {
         let virtio = format!("virtio-net-pci,host_mtu={WIRE_MTU}");
         match self {
             Self::VirtioNet | Self::VirtioNetGeneric => virtio,
-            // An interrupt for each of the two directions of a queue, and two more.
+            // One interrupt for each direction of a queue, and two more.
             Self::VirtioNetQueues => format!("{virtio},mq=on,vectors={}", 2 * self.queues() + 2),
             Self::E1000e => "e1000e".to_owned(),
         }
     }
 
-    /// Queues of the card and of its tap.
+    /// Returns the number of queues of the card and of its tap.
     pub(crate) fn queues(self) -> u32 {
         if self == Self::VirtioNetQueues { 4 } else { 1 }
     }
 
-    /// CPUs of the guest.
+    /// Returns the number of CPUs of the guest.
     pub(crate) fn cpus(self) -> u32 {
         if self == Self::VirtioNetQueues { 2 } else { 1 }
     }
 
-    /// What `tiercel up` is told.
+    /// Returns the options of `tiercel up`.
     pub(crate) fn up_options(self) -> &'static str {
         match self {
             Self::VirtioNet | Self::VirtioNetQueues => "",
@@ -50,12 +50,12 @@ impl Nic {
         }
     }
 
-    /// Whether its driver has XDP of its own.
+    /// Returns whether the card's driver has native XDP.
     pub(crate) fn has_native_xdp(self) -> bool {
         self != Self::E1000e
     }
 
-    /// As the table shows it.
+    /// Returns the name that the table shows.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::VirtioNet => "virtio_net",

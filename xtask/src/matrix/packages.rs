@@ -1,5 +1,5 @@
-//! Debian's packages of several releases, without installing any: apt with a configuration of its own beside the
-//! machine's. The mirror is the one that the machine itself uses.
+//! Reads Debian's packages of several releases without installing any. It uses apt with a configuration of its
+//! own, separate from the machine's. The mirror is the one that the machine itself uses.
 
 use std::{
     fs,
@@ -13,30 +13,31 @@ use anyhow::{Context, Result, bail};
 use super::said::last_line;
 use crate::shell::{Progress, is_on_path};
 
-/// Releases with kernels of interest: the oldest whose kernel is refused, the stable one, and its backports.
+/// The releases whose kernels are needed: the oldest one, whose kernel Tiercel refuses, the stable one, and its
+/// backports.
 const SUITES: &str = "bookworm trixie trixie-backports";
 const SECURITY_SUITES: &str = "bookworm-security trixie-security";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// How old the lists may be.
+/// Maximum age of the package lists.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where Debian's packages come from.
+/// The sources of Debian's packages.
 #[derive(Debug, PartialEq, Eq)]
 struct Mirrors {
     main: String,
     security: Option<String>,
 }
 
-/// A private apt.
+/// An apt with a configuration of its own.
 pub(crate) struct Archive {
     dir: PathBuf,
 }
 
 impl Archive {
-    /// Opens it in the directory, reading the lists anew if they are old.
+    /// Opens the archive in the directory. Downloads the package lists again if they are old.
     ///
     /// # Errors
-    /// Says why there are no lists.
+    /// Says why there are no package lists.
     pub(crate) fn open(dir: &Path, progress: &Progress) -> Result<Self> {
         if !is_on_path("apt-get") || !Path::new(KEYRING).is_file() {
             bail!(
@@ -74,7 +75,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Names of all packages that begin with `linux-`.
+    /// Returns the names of all packages that begin with `linux-`.
     ///
     /// # Errors
     /// If apt-cache fails.
@@ -90,7 +91,7 @@ impl Archive {
     /// Downloads a package and unpacks it into `root`.
     ///
     /// # Errors
-    /// If either fails.
+    /// If the download or the unpacking fails.
     pub(crate) fn unpack(&self, package: &str, root: &Path) -> Result<()> {
         let folder = root.join(".package");
         fs::create_dir_all(&folder)?;
@@ -108,7 +109,7 @@ impl Archive {
         Ok(())
     }
 
-    /// A program of apt that looks at this archive only.
+    /// Returns a command of apt that uses only this archive.
     fn apt(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         let option = |name: &str, folder: &str| format!("{name}={}", self.dir.join(folder).display());
@@ -117,7 +118,7 @@ impl Archive {
             option("Dir::Etc::sourceparts", "sources"),
             option("Dir::State::lists", "lists"),
             option("Dir::Cache", "cache"),
-            // The directory is not one that apt's own user may write to.
+            // apt's own user may not be able to write to the directory.
             "APT::Sandbox::User=root".to_owned(),
         ];
         command.arg("-q").args(options.iter().flat_map(|option| ["-o", option]));
@@ -125,7 +126,7 @@ impl Archive {
     }
 }
 
-/// The mirrors of this machine.
+/// Returns the mirrors of this machine.
 fn mirrors() -> Result<Mirrors> {
     let format = "$(REPO_URI)|$(ORIGIN)|$(LABEL)";
     let output = Command::new("apt-get")
@@ -136,7 +137,7 @@ fn mirrors() -> Result<Mirrors> {
         .context("no source of Debian's packages is configured; run `apt-get update`, then repeat")
 }
 
-/// Reads lines of repository, origin and label.
+/// Parses lines of repository, origin and label.
 fn parse_mirrors(targets: &str) -> Option<Mirrors> {
     let find = |label: &str| {
         targets.lines().find_map(|line| {
@@ -148,7 +149,7 @@ fn parse_mirrors(targets: &str) -> Option<Mirrors> {
     Some(Mirrors { main: find("Debian")?, security: find("Debian-Security") })
 }
 
-/// What apt is told of the mirrors.
+/// Returns the source list for apt.
 fn sources(mirrors: &Mirrors) -> String {
     let entry = |uri: &str, suites: &str| {
         format!("Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\nSigned-By: {KEYRING}\n\n")

@@ -1,4 +1,4 @@
-//! Waiting: for a condition, with a bound, and not beyond the wish of the person in front of the screen.
+//! Waiting for a condition, with a time limit. The user can interrupt it.
 
 use std::{
     sync::{
@@ -12,10 +12,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Between two looks at a condition.
+/// Pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// When everything has to stop: the user says so, or the whole run has taken too long.
+/// When everything must stop: on a signal, or when the whole run has taken too long.
 #[derive(Clone)]
 pub(crate) struct Patience {
     interrupted: Arc<AtomicBool>,
@@ -23,10 +23,10 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Ends with SIGINT, SIGTERM and SIGHUP, and when `limit` is over. Those signals end the process no more.
+    /// Ends on SIGINT, SIGTERM and SIGHUP, and after `limit`. These signals no longer end the process.
     ///
     /// # Errors
-    /// If the signals cannot be caught.
+    /// If the signal handlers cannot be installed.
     pub(crate) fn new(limit: Option<Duration>) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -36,7 +36,7 @@ impl Patience {
     }
 
     /// # Errors
-    /// If everything has to stop.
+    /// If everything must stop.
     pub(crate) fn check(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -47,15 +47,15 @@ impl Patience {
         Ok(())
     }
 
-    /// Whether the whole run has taken too long.
+    /// Returns whether the whole run has taken too long.
     pub(crate) fn is_over(&self) -> bool {
         self.end.is_some_and(|end| Instant::now() > end)
     }
 
-    /// Looks again and again until `look` finds something.
+    /// Calls `look` repeatedly until it returns a value.
     ///
     /// # Errors
-    /// If `look` fails, `limit` is over, or everything has to stop.
+    /// If `look` fails, `limit` has passed, or everything must stop.
     pub(crate) fn until<T>(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! Wrong requests: each ends with a code and a sentence, and leaves the node as it was.
+//! Wrong requests. Each must end with an exit code and a sentence, and leave the node unchanged.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::{
     said::sentence,
 };
 
-/// A connection attempt to nobody gives up within this.
+/// A connection attempt without a peer must end within this time.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a person reads without scrolling.
+/// Number of lines that a person reads without scrolling.
 const LINES: usize = 6;
 
-/// Commands that have to be refused while a node is up in the guest.
+/// Commands that must be refused while a node is up in the guest.
 const WRONG: [(&str, &str); 6] = [
     (
         "a second node on the interface",
@@ -27,10 +27,10 @@ const WRONG: [(&str, &str); 6] = [
     ("a file that is not there", "cp /nowhere 200:"),
 ];
 
-/// Tries them all; a note for people.
+/// Runs all of them and returns a note for the report.
 ///
 /// # Errors
-/// If one is not refused, or not well.
+/// If a command is not refused, or the refusal is not readable.
 pub(crate) fn refusals(lab: &mut Lab) -> Result<String> {
     if !lab.nic.has_native_xdp() {
         lab.clear()?;
@@ -55,7 +55,7 @@ fn refused(lab: &mut Lab, what: &str, command: &str) -> Result<()> {
     judge(output.code, &output.text).map_err(|fault| fault.context(format!("the refusal of {what}")))
 }
 
-/// Whether a refusal is one for people.
+/// Checks that a refusal is readable.
 fn judge(code: i32, said: &str) -> Result<()> {
     ensure!(code != 128 + libc::SIGKILL && code != 137, "does not come within {} s", LIMIT.as_secs());
     ensure!((1..=6).contains(&code), "has the exit code {code}");

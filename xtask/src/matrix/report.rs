@@ -1,4 +1,4 @@
-//! What was run and what came of it: kept as JSON, shown as a page and on the terminal.
+//! The results of the runs. They are stored as JSON, and shown as a page and on the terminal.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{nic::Nic, scenario::Scenario, verifier::MOST_INSTRUCTIONS};
 
-/// What came of something that was tried.
+/// The result of one scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     Works,
-    /// As it has to be: the kernel is too old.
+    /// The kernel is too old, and it was refused as it must be.
     Refused,
     Fails,
-    /// The kernel fails, and would with any other XDP program.
+    /// The kernel fails, and would fail with any other XDP program.
     KernelFails,
-    /// Something that comes before it failed.
+    /// An earlier step failed, so it was not run.
     NotRun,
 }
 
@@ -38,25 +38,25 @@ impl Outcome {
     }
 }
 
-/// One scenario on one kernel and card.
+/// The result of one scenario on one kernel and card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cell {
-    /// Such as 6.12.
+    /// The series, such as 6.12.
     pub(crate) kernel: String,
-    /// Such as `6.12.117+deb13-amd64`.
+    /// The release, such as `6.12.117+deb13-amd64`.
     pub(crate) release: String,
     pub(crate) nic: Nic,
     pub(crate) scenario: Scenario,
     pub(crate) outcome: Outcome,
-    /// What was seen, or what went wrong.
+    /// What was observed, or what went wrong.
     pub(crate) note: String,
     pub(crate) seconds: u64,
-    /// Day of the run, UTC, such as 2026-11-23.
+    /// Day of the run in UTC, such as 2026-11-23.
     pub(crate) date: String,
-    /// Short commit that was run; with a `+` if the sources had been changed since. Of a program that was not built from
-    /// these sources, its file.
+    /// Short commit of the run, with a `+` if the sources had changed since. If the program was not built from
+    /// these sources, it is the program's file.
     pub(crate) commit: String,
-    /// How the guests' CPUs were made.
+    /// How the guests' CPUs were provided.
     pub(crate) accelerator: String,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Verified {
     pub(crate) programs: BTreeMap<String, u32>,
 }
 
-/// All that is known.
+/// All results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub(crate) cells: Vec<Cell>,
@@ -77,10 +77,10 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Reads what was written before; nothing if there is no file.
+    /// Reads the results of earlier runs. Returns no results if there is no file.
     ///
     /// # Errors
-    /// If the file is not ours.
+    /// If the file is not a file of results.
     pub(crate) fn read(file: &Path) -> Result<Self> {
         match fs::read(file) {
             Ok(bytes) => {
@@ -90,7 +90,7 @@ impl Results {
         }
     }
 
-    /// Puts what is new in the place of what is older.
+    /// Replaces older results by new ones.
     pub(crate) fn merge(&mut self, new: &Self) {
         self.cells.retain(|old| !new.cells.iter().any(|cell| cell.key() == old.key()));
         self.cells.extend(new.cells.iter().cloned());
@@ -111,7 +111,7 @@ impl Results {
         self.verified.sort_by_key(|row| series(&row.kernel));
     }
 
-    /// What is not as it has to be, a sentence each.
+    /// Returns a sentence for each result that is not as it must be.
     pub(crate) fn faults(&self) -> Vec<String> {
         let bad = |cell: &&Cell| matches!(cell.outcome, Outcome::Fails);
         let cells = self.cells.iter().filter(bad).map(|cell| {
@@ -126,15 +126,15 @@ impl Results {
         cells.chain(costly).collect()
     }
 
-    /// As JSON.
+    /// Returns the results as JSON.
     ///
     /// # Errors
-    /// None that can be thought of.
+    /// No error is known.
     pub(crate) fn to_json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// The page.
+    /// Returns the page.
     pub(crate) fn page(&self) -> String {
         let mut page = String::from(HEAD);
         self.table(&mut page);
@@ -222,7 +222,7 @@ impl Cell {
     }
 }
 
-/// What begins the page.
+/// The beginning of the page.
 const HEAD: &str = "\
 # Platforms
 
@@ -234,13 +234,13 @@ their emulation, so nothing here tells of speed.
 
 ";
 
-/// A series as a number to sort by.
+/// Returns a series as a number to sort by.
 fn series(kernel: &str) -> (u32, u32) {
     let mut numbers = kernel.split('.').map(|number| number.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Text as Markdown shows it: nothing in it is a tag, a table or a link.
+/// Escapes text for Markdown, so that it contains no tag, table or link.
 fn escaped(text: &str) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut safe = String::new();

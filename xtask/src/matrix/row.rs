@@ -1,4 +1,4 @@
-//! One kernel and one card: boots the guests and tries the scenarios one after the other.
+//! One kernel and one card: boots the guests and runs the scenarios one after the other.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Instant};
 
@@ -17,15 +17,15 @@ use super::{
 };
 use crate::shell::Progress;
 
-/// What has to be tried, and how.
+/// What to run, and how.
 pub(crate) struct Row<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) nic: Nic,
     pub(crate) scenarios: Vec<Scenario>,
     pub(crate) accelerator: Accelerator,
-    /// Where the initrd lies, and sockets and logs may lie.
+    /// The directory of the initrd, and for sockets and logs.
     pub(crate) folder: &'a Path,
-    /// Where to write what helps to find out why something failed.
+    /// Where to write evidence that helps to find out why a scenario failed.
     pub(crate) evidence: &'a Path,
     pub(crate) patience: &'a Patience,
     pub(crate) progress: &'a Progress,
@@ -33,18 +33,18 @@ pub(crate) struct Row<'a> {
     pub(crate) commit: &'a str,
 }
 
-/// What came of it.
+/// The results of a row.
 pub(crate) struct RowResults {
     pub(crate) cells: Vec<Cell>,
-    /// Instructions that the verifier walked, by program.
+    /// Number of instructions that the verifier walked, by program.
     pub(crate) verified: BTreeMap<String, u32>,
 }
 
 impl Row<'_> {
-    /// Boots and tries. To be called on a thread of its own.
+    /// Boots the guests and runs the scenarios. Call it on a thread of its own.
     ///
     /// # Errors
-    /// Only if everything has to stop; all else is a result.
+    /// Only if everything must stop. Every other failure is a result.
     pub(crate) fn run(&self) -> Result<RowResults> {
         let mut results = RowResults { cells: vec![], verified: BTreeMap::new() };
         let mut lab = None;
@@ -73,7 +73,7 @@ impl Row<'_> {
                 self.keep_evidence(scenario, booted);
                 if booted.clear().is_err() {
                     self.patience.check()?;
-                    lab = None; // The guests are no good any more.
+                    lab = None; // The guests are no longer usable.
                 }
             }
         }
@@ -104,7 +104,7 @@ impl Row<'_> {
         self.cell(scenario, outcome, note, began.elapsed().as_secs())
     }
 
-    /// Writes down what helps to find out why a scenario failed.
+    /// Writes down evidence that helps to find out why a scenario failed.
     fn keep_evidence(&self, scenario: Scenario, lab: &mut Lab) {
         let name = format!("{}-{:?}-{scenario:?}.txt", self.kernel.series(), self.nic);
         let file = self.evidence.join(name);
@@ -148,10 +148,11 @@ fn told(result: Result<String>, nic: Nic, good: Outcome) -> (Outcome, String) {
     }
 }
 
-/// What is known not to be Tiercel's fault.
+/// Returns the reason if a failure is known not to be Tiercel's fault.
 ///
-/// Linux 6.16 and 7.3 hang when the driver virtio_net lets go of a card with several queues while an XDP program is attached
-/// in the driver, be it one of two instructions that passes every packet (tried on 7.3). With one queue they do not.
+/// Linux 6.16 and 7.3 hang when the driver virtio_net releases a card with several queues while an XDP program is
+/// attached in the driver. This also happens with a program of two instructions that passes every packet (tried on
+/// 7.3). With one queue they do not hang.
 fn fault_of_the_kernel(nic: Nic, note: &str) -> Option<&'static str> {
     let hangs = nic.queues() > 1 && note.contains("unregister_netdevice: waiting for eth0");
     hangs.then_some(
@@ -169,7 +170,7 @@ fn short(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Shows that a kernel is refused with a sentence that names the first one that serves.
+/// Checks that a kernel is refused with a sentence that names the first supported one.
 fn refusal(lab: &mut Lab) -> Result<String> {
     lab.begin_node(Side::A)?;
     match lab.await_node(Side::A)? {
@@ -178,7 +179,7 @@ fn refusal(lab: &mut Lab) -> Result<String> {
     }
 }
 
-/// The sentence, and how much stands around it.
+/// Checks the sentence and the number of lines around it.
 fn judge_refusal(log: &str) -> Result<String> {
     let minimum = format!("Linux {}.{}", MINIMUM.0, MINIMUM.1);
     let Some(line) = log.lines().find(|line| line.contains(&minimum)) else {

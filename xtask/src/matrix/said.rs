@@ -1,10 +1,11 @@
-//! What programs said, in a sentence.
+//! Reduces the output of a program to one sentence.
 
-/// What a table bears of what a program says, in characters.
+/// Largest length of a sentence in a table, in characters.
 const LONGEST_SENTENCE: usize = 200;
 
-/// Of what a node said, the sentence for people: the line with its error, else the last one. Of a verifier's log the last
-/// line of what it walked, which says what it did not like.
+/// Returns the sentence of a node's output for display: the line with its error, or the last line if there is
+/// none. If the output contains a verifier's log, it returns the last line before the statistics, which says what
+/// the verifier refused.
 pub(crate) fn sentence(log: &str) -> String {
     let lines: Vec<&str> = log.lines().map(str::trim).collect();
     let error = lines.iter().find_map(|line| line.strip_prefix("error:"));
@@ -26,7 +27,7 @@ pub(crate) fn sentence(log: &str) -> String {
     }
 }
 
-/// The last line that says something.
+/// Returns the last line that is not empty.
 pub(crate) fn last_line(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing").to_owned()

@@ -1,4 +1,4 @@
-//! What is tried on each pair of guests.
+//! The scenarios that run on each pair of guests.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{
     verifier,
 };
 
-/// Something that is tried.
+/// A scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
@@ -58,7 +58,7 @@ impl Scenario {
         Self::CleanUp,
     ];
 
-    /// As the table shows it.
+    /// Returns the name that the table shows.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -75,7 +75,7 @@ impl Scenario {
         }
     }
 
-    /// Carries it out; a note for people.
+    /// Runs the scenario and returns a note for the report.
     ///
     /// # Errors
     /// With what went wrong.
@@ -96,12 +96,12 @@ impl Scenario {
     }
 }
 
-/// How the content of a file may cross.
+/// How the content of a file is transferred.
 const WAYS: [&str; 3] = ["send", "write", "read"];
 const COPY_BYTES: u64 = 4 << 20;
-/// Through loss, and where the copy only shows that packets flow.
+/// Size of copies through loss, and where a copy only has to show that packets flow.
 const SMALL_COPY_BYTES: u64 = 1 << 20;
-/// Of a thousand packets in each direction.
+/// Dropped packets of a thousand in each direction.
 const LOSS_PER_MILLE: u32 = 10;
 
 fn start(lab: &mut Lab) -> Result<String> {
@@ -120,7 +120,7 @@ fn connect(lab: &mut Lab) -> Result<String> {
     Ok(format!("{segment} B a transaction"))
 }
 
-/// Copies in each way.
+/// Copies a file in each way.
 fn copies(lab: &mut Lab, bytes: u64) -> Result<String> {
     let mut failures: Vec<(String, String)> = vec![]; // ways and why
     for via in WAYS {
@@ -141,7 +141,7 @@ fn copies(lab: &mut Lab, bytes: u64) -> Result<String> {
     bail!("{}", failures.join("; "))
 }
 
-/// Copies in each way over connections that nobody has set up for this network, up to the first failure.
+/// Copies a file in each way over connections with default settings, up to the first failure.
 fn defaults(lab: &mut Lab) -> Result<String> {
     for via in WAYS {
         let cid = lab.connect_with("")?;
@@ -162,14 +162,14 @@ fn loss(lab: &mut Lab) -> Result<String> {
     Ok(format!("{note}, {resent} packets sent again"))
 }
 
-/// How many packets A sent again.
+/// Returns the number of packets that A retransmitted.
 fn resent(lab: &mut Lab, cid: u64) -> Result<u64> {
     let shown: Value = serde_json::from_str(&lab.tiercel(&format!("conn show {cid} --json"), ASK_LIMIT)?)?;
     let count = |name: &str| shown["statistics"][name].as_u64().with_context(|| format!("no counter {name}"));
     Ok(count("retransmitted_early")? + count("retransmitted_timeout")?)
 }
 
-/// MTUs that are tried, and whether a node may refuse them.
+/// MTUs to try, and whether a node may refuse them.
 const MTUS: [(u32, bool); 3] = [(1500, false), (3498, false), (9000, true)];
 
 fn mtus(lab: &mut Lab) -> Result<String> {
@@ -210,7 +210,7 @@ fn link(lab: &mut Lab) -> Result<String> {
     Ok(format!("carrier: {outside}; ip link: {inside}"))
 }
 
-/// Copies over the connection that there is, or else over a new one.
+/// Copies over the existing connection, or over a new one if that fails.
 fn copy_again(lab: &mut Lab) -> Result<&'static str> {
     if lab.copy("write", SMALL_COPY_BYTES).is_ok() {
         return Ok("the connection lived on");
@@ -237,7 +237,7 @@ fn reset(lab: &mut Lab) -> Result<String> {
     Ok(said)
 }
 
-/// What the node says of a card that went away: it has ended, or logs it, or is silent.
+/// Describes what the node does when its card disappears: it ends, it logs the loss, or it reports nothing.
 fn said_of_the_loss(lab: &mut Lab) -> Result<String> {
     let patience = lab.patience.clone();
     let ended = patience.until("the end of the node", Duration::from_secs(10), || {
@@ -273,7 +273,7 @@ fn clean_up(lab: &mut Lab) -> Result<String> {
     Ok("no program, map, link or process is left by `down` or kill -9".to_owned())
 }
 
-/// Waits until nothing is left of the nodes: the kernel frees after a grace period.
+/// Waits until nothing of the nodes is left. The kernel frees objects after a grace period.
 fn nothing_is_left(lab: &mut Lab, when: &str) -> Result<()> {
     let patience = lab.patience.clone();
     for side in Side::BOTH {

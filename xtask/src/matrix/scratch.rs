@@ -1,4 +1,5 @@
-//! A folder for sockets and logs that is removed at the end. Its path is short: a socket's may have 107 bytes.
+//! A directory for sockets and logs that is removed at the end. Its path is short, because the path of a socket
+//! may have at most 107 bytes.
 
 use std::{
     fs,
@@ -10,14 +11,14 @@ use anyhow::{Context, Result};
 
 const NAME: &str = "tiercel-matrix-";
 
-/// The folder; removed when dropped.
+/// The directory. Dropping it removes it.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes it, and removes those of runs that died.
+    /// Creates the directory, and removes those of runs that died.
     ///
     /// # Errors
-    /// If the folder for temporary files cannot be written.
+    /// If the directory for temporary files is not writable.
     pub(crate) fn new() -> Result<Self> {
         let all = std::env::temp_dir();
         remove_dead(&all, NAME);
@@ -37,7 +38,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes the folders that begin with `prefix` and end with the id of a process of this program that has died.
+/// Removes the directories whose name is `prefix` and the id of a process of this program that has died.
 pub(crate) fn remove_dead(all: &Path, prefix: &str) {
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         if owner(&entry.file_name().to_string_lossy(), prefix).is_some_and(is_dead) {
@@ -46,12 +47,12 @@ pub(crate) fn remove_dead(all: &Path, prefix: &str) {
     }
 }
 
-/// The process that made a folder of this name.
+/// Returns the process that made a directory of this name.
 fn owner(name: &str, prefix: &str) -> Option<u32> {
     name.strip_prefix(prefix)?.parse().ok()
 }
 
-/// Whether no process of this program has the id any more.
+/// Returns whether no process of this program has the id any more.
 fn is_dead(process: u32) -> bool {
     let name_of = |process: u32| fs::read_to_string(format!("/proc/{process}/comm")).ok();
     process == process::id() || name_of(process) != name_of(process::id())

@@ -1,4 +1,5 @@
-//! What the verifier of a guest's kernel walked for each program, and the programs that record a trace.
+//! How many instructions the verifier of a guest's kernel walks for each program, and a scenario with the programs
+//! that record a trace.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,15 +12,17 @@ use super::{
     said::sentence,
 };
 
-/// More would leave too little of the million at which a kernel gives up: the number differs by kernel.
+/// Largest accepted number of instructions. The number differs between kernels, and a kernel gives up at a
+/// million, so a larger number leaves too little margin.
 pub(crate) const MOST_INSTRUCTIONS: u32 = 500_000;
-/// What it may take until a trace begins: the kernel verifies three programs.
+/// Limit for the start of a trace. The kernel verifies three programs first.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Takes a trace: the programs that record are loaded, take the place of the plain ones, and give it back.
+/// Takes a trace. The recording programs are loaded and replace the ordinary ones; after the trace the ordinary
+/// ones are back.
 ///
 /// # Errors
-/// With what `tiercel trace` says.
+/// With the error of `tiercel trace`.
 pub(crate) fn trace(lab: &mut Lab) -> Result<String> {
     const BEGIN: &str = "rm -f /tmp/trace*; setsid sh -c 'tiercel trace --out /tmp/trace --duration 3s --json \
                          >/tmp/trace.log 2>&1 </dev/null; echo $? >/tmp/trace.code' >/dev/null 2>&1 &";
@@ -46,14 +49,14 @@ pub(crate) fn trace(lab: &mut Lab) -> Result<String> {
     Ok("a trace while packets flow".to_owned())
 }
 
-/// The sentence in what `tiercel trace --json` says.
+/// Returns the sentence in the output of `tiercel trace --json`.
 fn trace_sentence(log: &str) -> String {
     let text = log.find('{').and_then(|at| serde_json::from_str::<Value>(&log[at..]).ok());
     let text = text.as_ref().and_then(|value| value["error"]["text"].as_str());
     text.map_or_else(|| sentence(log), |text| sentence(&format!("error: {text}")))
 }
 
-/// Adds the programs of an inventory to those that are known. The kernel knows 15 bytes of a name.
+/// Adds the programs of an inventory to the known ones. The kernel stores only 15 bytes of a name.
 pub(crate) fn note(inventory: Inventory, known: &mut BTreeMap<String, u32>) {
     known.extend(inventory.programs.into_iter().map(|program| (full_name(&program.name), program.verified)));
 }

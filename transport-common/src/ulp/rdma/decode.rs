@@ -1,4 +1,4 @@
-//! Operations: which headers make one, and the lengths that must agree (D-84).
+//! Operations: which headers form one, and which lengths must agree (D-84).
 
 use super::UlpCode;
 use super::{Aeth, AtomicEth, Bth, Opcode, RdmaError, Reth};
@@ -7,26 +7,26 @@ use crate::wire::field::{get_u32, get_u64};
 
 /// Bytes of the immediate that follows the other headers.
 pub const IMMEDIATE_LEN: usize = 4;
-/// Bytes of headers of a SEND segment without immediate.
+/// Bytes of the headers of a SEND segment without immediate.
 pub const SEND_HEADER_LEN: usize = Bth::LEN;
-/// Bytes of headers of a WRITE segment without immediate.
+/// Bytes of the headers of a WRITE segment without immediate.
 pub const WRITE_HEADER_LEN: usize = Bth::LEN + Reth::LEN;
 /// Bytes of payload of a READ's Pull Request.
 pub const READ_REQUEST_LEN: usize = Bth::LEN + Reth::LEN;
 /// Bytes of payload of an atomic's Pull Request.
 pub const ATOMIC_REQUEST_LEN: usize = Bth::LEN + AtomicEth::LEN;
-/// Bytes of headers before the data of a READ's answer; the whole payload of a failed pull's answer.
+/// Bytes of the headers before the data of a READ's answer. The answer to a failed pull has only these.
 pub const RESPONSE_HEADER_LEN: usize = Bth::LEN + Aeth::LEN;
 /// Bytes of payload of an atomic's answer.
 pub const ATOMIC_RESPONSE_LEN: usize = RESPONSE_HEADER_LEN + 8;
 
-/// Place of a segment in a SEND.
+/// Position of a segment in a SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Position {
-    /// More follow.
+    /// The first of several.
     First,
-    /// Some came before, more follow.
+    /// Neither the first nor the last of several.
     Middle,
     /// The last of several.
     Last,
@@ -34,76 +34,77 @@ pub enum Position {
     Only,
 }
 
-/// What Push Data asks of the target; the data follows the headers.
+/// The operation that Push Data asks the target for. The data follows the headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RdmaPush {
     /// Place the data in a region.
     Write {
-        /// Where to.
+        /// Where to place it.
         reth: Reth,
-        /// Handed to the receiver's completion queue.
+        /// Passed to the receiver's completion queue.
         immediate: Option<u32>,
     },
     /// Place the data in a posted receive.
     Send {
         /// Which segment of the message this is.
         position: Position,
-        /// Handed to the receiver's completion queue; only with the last segment.
+        /// Passed to the receiver's completion queue; only with the last segment.
         immediate: Option<u32>,
     },
 }
 
-/// What a Pull Request asks of the target.
+/// The operation that a Pull Request asks the target for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RdmaPull {
-    /// Send data from a region.
+    /// Return data from a region.
     Read {
-        /// Where from.
+        /// Where the data is.
         reth: Reth,
     },
-    /// Replace a value if it is the one expected; the answer carries what was there.
+    /// Replace a value if it equals the expected one. The answer carries the original value.
     CompareSwap {
-        /// Where, what to expect and what to put.
+        /// The address, the expected value and the new value.
         atomic: AtomicEth,
     },
-    /// Add to a value; the answer carries what was there.
+    /// Add to a value. The answer carries the original value.
     FetchAdd {
-        /// Where, and what to add.
+        /// The address and the addend.
         atomic: AtomicEth,
     },
 }
 
-/// What Pull Data answers.
+/// The answer in Pull Data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RdmaResponse {
     /// The READ's data follows the headers.
     Read,
     /// The atomic's original value.
     Atomic {
-        /// What stood at the address before.
+        /// The value at the address before the operation.
         original: u64,
     },
     /// The operation failed at the target.
     Failed {
-        /// See [`UlpCode`](super::UlpCode).
+        /// See [`UlpCode`].
         code: UlpCode,
     },
 }
 
-/// Reads the headers of a Push Data payload of `payload_len` bytes; returns the operation and the headers' length.
+/// Parses the headers of a Push Data payload of `payload_len` bytes. Returns the operation and the length of the
+/// headers.
 ///
 /// # Errors
-/// See [`RdmaError`]; `Length` if a WRITE's RETH length is not that of its data.
+/// See [`RdmaError`]. `Length` if the RETH length of a WRITE is not the length of its data.
 #[inline(always)]
 pub fn decode_push<C: Cursor>(c: &mut C, payload_len: usize) -> Result<(RdmaPush, usize), RdmaError> {
     let bth = Bth::decode(c)?;
     decode_push_after(&bth, c, payload_len)
 }
 
-/// As [`decode_push`], for a caller that has read the BTH; `payload_len` and the result include the BTH.
+/// Like [`decode_push`], for a caller that has parsed the BTH. `payload_len` and the result include the BTH.
 ///
 /// # Errors
-/// As [`decode_push`].
+/// Those of [`decode_push`].
 #[inline(always)]
 pub fn decode_push_after<C: Cursor>(
     bth: &Bth,
@@ -141,10 +142,10 @@ pub fn decode_push_after<C: Cursor>(
     }
 }
 
-/// Reads a Pull Request payload of `payload_len` bytes, to be answered by `request_length` bytes of payload.
+/// Parses a Pull Request payload of `payload_len` bytes. The answer has a payload of `request_length` bytes.
 ///
 /// # Errors
-/// See [`RdmaError`]; `Length` if bytes follow the headers, or if Request Length is not that of the answer.
+/// See [`RdmaError`]. `Length` if bytes follow the headers, or if Request Length is not the length of the answer.
 #[inline(always)]
 pub fn decode_pull<C: Cursor>(
     c: &mut C,
@@ -155,10 +156,10 @@ pub fn decode_pull<C: Cursor>(
     decode_pull_after(&bth, c, payload_len, request_length)
 }
 
-/// As [`decode_pull`], for a caller that has read the BTH; `payload_len` includes the BTH.
+/// Like [`decode_pull`], for a caller that has parsed the BTH. `payload_len` includes the BTH.
 ///
 /// # Errors
-/// As [`decode_pull`].
+/// Those of [`decode_pull`].
 #[inline(always)]
 pub fn decode_pull_after<C: Cursor>(
     bth: &Bth,
@@ -195,10 +196,11 @@ pub fn decode_pull_after<C: Cursor>(
     }
 }
 
-/// Reads the headers of a Pull Data payload of `payload_len` bytes; returns the answer and the headers' length.
+/// Parses the headers of a Pull Data payload of `payload_len` bytes. Returns the answer and the length of the
+/// headers.
 ///
 /// # Errors
-/// See [`RdmaError`]; `Length` if a failed pull or an atomic is answered by more bytes than its headers.
+/// See [`RdmaError`]. `Length` if the answer to a failed pull or to an atomic is longer than its headers.
 #[inline(always)]
 pub fn decode_response<C: Cursor>(c: &mut C, payload_len: usize) -> Result<(RdmaResponse, usize), RdmaError> {
     let bth = Bth::decode(c)?;
@@ -206,10 +208,10 @@ pub fn decode_response<C: Cursor>(c: &mut C, payload_len: usize) -> Result<(Rdma
     decode_response_after(&bth, &aeth, c, payload_len)
 }
 
-/// As [`decode_response`], for a caller that has read BTH and AETH; `payload_len` and the result include both.
+/// Like [`decode_response`], for a caller that has parsed BTH and AETH. `payload_len` and the result include both.
 ///
 /// # Errors
-/// As [`decode_response`].
+/// Those of [`decode_response`].
 #[inline(always)]
 pub fn decode_response_after<C: Cursor>(
     bth: &Bth,
@@ -238,7 +240,7 @@ pub fn decode_response_after<C: Cursor>(
     Ok((RdmaResponse::Read, RESPONSE_HEADER_LEN))
 }
 
-/// `response`, if the payload is exactly as long as its headers.
+/// Returns `response` if the payload is exactly as long as its headers.
 #[inline(always)]
 const fn exactly(
     payload_len: usize,

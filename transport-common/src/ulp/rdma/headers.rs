@@ -12,7 +12,7 @@ const MASK_24: u32 = 0x00ff_ffff;
 pub struct Bth {
     /// Operation, see [`Opcode`].
     pub opcode: Opcode,
-    /// SE: the sender wants the receiver to be woken.
+    /// SE: the sender asks that the receiver be woken.
     pub solicited: bool,
     /// M: path migration state.
     pub migration: bool,
@@ -20,7 +20,7 @@ pub struct Bth {
     pub pkey: u16,
     /// Destination queue pair, 24 bits.
     pub dest_qp: u32,
-    /// A: acknowledgement asked for; never set, Falcon acknowledges.
+    /// A: acknowledgement request. It is never set, because Falcon acknowledges.
     pub ack_request: bool,
     /// Number of this segment within its operation, from 0, 24 bits.
     pub psn: u32,
@@ -44,7 +44,7 @@ impl Bth {
     const VERSION: u8 = 0x0f;
     const ACK_REQUEST: u32 = 1 << 31;
 
-    /// The header of a segment as this project sends it (D-84).
+    /// Returns the header of a segment as this project sends it (D-84).
     #[inline(always)]
     pub const fn new(opcode: Opcode, dest_qp: u32, segment: u32) -> Self {
         Self {
@@ -58,11 +58,11 @@ impl Bth {
         }
     }
 
-    /// Reads a header.
+    /// Parses a header.
     ///
     /// # Errors
-    /// `Truncated`; `Version` for a transport version other than 0; `Length` for a pad count, since nothing is ever
-    /// padded.
+    /// `Truncated`. `Version` if the transport version is not 0. `Length` if the pad count is not 0, because
+    /// nothing is ever padded.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, RdmaError> {
         let bytes = c.take::<{ Self::LEN }>().ok_or(RdmaError::Truncated)?;
@@ -85,7 +85,7 @@ impl Bth {
         })
     }
 
-    /// Writes the header, pad count and transport version 0.
+    /// Writes the header. Pad count and transport version are 0.
     #[inline(always)]
     pub const fn encode(&self, out: &mut [u8; Self::LEN]) {
         let solicited = if self.solicited { Self::SOLICITED } else { 0 };
@@ -99,7 +99,7 @@ impl Bth {
     }
 }
 
-/// RDMA extended transport header: where in the target's memory, and how much.
+/// RDMA extended transport header: the place in the target's memory, and the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reth {
     /// Offset within the region (D-84).
@@ -118,7 +118,7 @@ impl Reth {
     const RKEY: usize = 8;
     const LENGTH: usize = 12;
 
-    /// Reads a header.
+    /// Parses a header.
     ///
     /// # Errors
     /// `Truncated`.
@@ -148,9 +148,9 @@ pub struct AtomicEth {
     pub address: u64,
     /// The region.
     pub rkey: RKey,
-    /// The new value of a compare and swap, the addend of a fetch and add.
+    /// The new value of a compare and swap, or the addend of a fetch and add.
     pub swap_or_add: u64,
-    /// The value a compare and swap expects; unused by fetch and add.
+    /// The value that a compare and swap expects. Fetch and add does not use it.
     pub compare: u64,
 }
 
@@ -163,10 +163,10 @@ impl AtomicEth {
     const SWAP_OR_ADD: usize = 12;
     const COMPARE: usize = 20;
 
-    /// Reads a header.
+    /// Parses a header.
     ///
     /// # Errors
-    /// `Truncated`; `Alignment` for an address that is no multiple of 8.
+    /// `Truncated`. `Alignment` if the address is not a multiple of 8.
     #[inline(always)]
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, RdmaError> {
         let bytes = c.take::<{ Self::LEN }>().ok_or(RdmaError::Truncated)?;
@@ -192,10 +192,10 @@ impl AtomicEth {
     }
 }
 
-/// Acknowledgement extended transport header: how a pull went.
+/// Acknowledgement extended transport header: the result of a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
-    /// [`Aeth::SUCCESS`], or [`Aeth::ERROR_BASE`] plus a [`UlpCode`](super::UlpCode).
+    /// [`Aeth::SUCCESS`], or [`Aeth::ERROR_BASE`] plus a [`UlpCode`].
     pub syndrome: u8,
     /// Message sequence number, 24 bits.
     pub msn: u32,
@@ -206,14 +206,14 @@ impl Aeth {
     pub const LEN: usize = 4;
     /// Syndrome of success.
     pub const SUCCESS: u8 = 0;
-    /// Syndrome of an error less its code.
+    /// Base of the syndromes of errors. The error code is added to it.
     pub const ERROR_BASE: u8 = 0x60;
 
     /// Bits of the syndrome that hold the error code.
     const CODE_MASK: u8 = 0x1f;
     const SYNDROME_SHIFT: u32 = 24;
 
-    /// The error code, 0 to 31, if the syndrome is that of an error.
+    /// Returns the error code, 0 to 31, if the syndrome is an error.
     #[inline(always)]
     pub const fn error_code(&self) -> Option<UlpCode> {
         if self.syndrome & !Self::CODE_MASK == Self::ERROR_BASE {
@@ -223,7 +223,7 @@ impl Aeth {
         }
     }
 
-    /// Reads a header.
+    /// Parses a header.
     ///
     /// # Errors
     /// `Truncated`.

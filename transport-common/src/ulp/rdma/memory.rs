@@ -1,13 +1,14 @@
-//! Registered memory: what a peer may name.
+//! Registered memory: the memory that a peer may name.
 
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
-/// Bytes of registered memory a node owns.
+/// Bytes of registered memory per node.
 pub const MEMORY_BYTES: usize = 256 << 20;
-/// No access of the datapath starts beyond this offset, so that a maximal packet stays inside.
+/// Guard at the end of the memory. No access of the datapath starts in it, so a packet of maximum size stays
+/// inside the memory.
 pub const MEMORY_GUARD: usize = 8192;
-/// Bytes of it that requests and regions may name.
+/// Bytes of the memory that requests and regions may name.
 pub const USABLE_BYTES: u64 = (MEMORY_BYTES - MEMORY_GUARD) as u64;
 
 bitflags! {
@@ -24,13 +25,13 @@ bitflags! {
     }
 }
 
-/// A registered memory region; a `key` of 0 marks a free entry.
+/// A registered memory region. A `key` of 0 marks a free entry.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Region {
-    /// Where it starts in the node's memory.
+    /// Offset of its start in the node's memory.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
     /// R_Key.
     pub key: u32,
@@ -39,8 +40,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// The memory offset of `[address, address + length)` if key, rights and bounds allow it. The table is untrusted:
-    /// a region that reaches beyond the usable memory has no such part.
+    /// Returns the memory offset of `[address, address + length)` if key, rights and bounds allow the access. The
+    /// table is untrusted, so the part of a region beyond the usable memory is refused too.
     #[inline(always)]
     pub fn resolve(&self, key: u32, access: AccessFlags, address: u64, length: u32) -> Option<u64> {
         if key == 0 || self.key != key || !self.access.contains(access) {

@@ -1,4 +1,5 @@
-//! The RDMA operation header: InfiniBand's transport headers, one self-contained segment a transaction (D-84).
+//! The RDMA operation header: InfiniBand's transport headers, with one self-contained segment per transaction
+//! (D-84).
 
 use crate::wire::Malformed;
 use bytemuck::{Pod, Zeroable};
@@ -25,7 +26,8 @@ pub use requester::{
 pub use responder::{Answer, AnswerKind, Place, PlaceFlags, PullVerdict, PushVerdict, Receives, Responder};
 pub use verbs::{Completion, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Verb, WorkFlags, WorkRequest};
 
-/// Opcode of a BTH. The named ones are in use, InfiniBand's for reliable connections (D-84); a packet may carry any other.
+/// Opcode of a BTH. The named ones are in use; they are InfiniBand's for reliable connections (D-84). A packet may
+/// carry any other value.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct Opcode(pub u8);
@@ -59,8 +61,8 @@ impl Opcode {
     pub const FETCH_ADD: Self = Self(0x14);
 }
 
-/// Why an RDMA operation failed: the ULP code of a NACK, and of an AETH behind [`Aeth::ERROR_BASE`] (D-84). Falcon itself
-/// passes any value on.
+/// Why an RDMA operation failed. It is the ULP code of a NACK, and of an AETH when [`Aeth::ERROR_BASE`] is added
+/// to it (D-84). Falcon itself passes on any value.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct UlpCode(pub u8);
@@ -68,19 +70,19 @@ pub struct UlpCode(pub u8);
 impl UlpCode {
     /// No error.
     pub const NONE: Self = Self(0);
-    /// Bad opcode, lengths that disagree, misaligned atomic.
+    /// Bad opcode, lengths that disagree, or misaligned atomic.
     pub const INVALID_REQUEST: Self = Self(1);
-    /// Unknown R_Key, out of bounds, no permission.
+    /// Unknown R_Key, address out of bounds, or no permission.
     pub const ACCESS: Self = Self(2);
-    /// The target could not carry the operation out.
+    /// The target could not execute the operation.
     pub const OPERATIONAL: Self = Self(3);
 }
 
-/// Why a payload is no RDMA operation; a target answers each with [`UlpCode::INVALID_REQUEST`].
+/// Why a payload is not an RDMA operation. A target answers each of these with [`UlpCode::INVALID_REQUEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RdmaError {
-    /// Fewer bytes than the operation's headers.
+    /// The payload is shorter than the operation's headers.
     Truncated,
     /// A BTH transport version other than 0.
     Version,
@@ -88,7 +90,7 @@ pub enum RdmaError {
     Opcode,
     /// Lengths that disagree, or a pad count.
     Length,
-    /// An atomic on an address that is no multiple of 8.
+    /// An atomic on an address that is not a multiple of 8.
     Alignment,
     /// An AETH syndrome that is neither success nor an error code.
     Syndrome,

@@ -1,15 +1,15 @@
-//! The RDMA part of a packet, flat: as it was received, and as it is to be sent.
+//! The RDMA part of a packet as a flat struct, for received packets and for packets to send.
 
 use super::{Aeth, Bth, Position, RdmaPull, RdmaPush, RdmaResponse};
 use super::{Opcode, UlpCode};
 use crate::wire::PacketType;
 use crate::wire::cursor::Cursor;
 
-/// What a packet asks for or answers.
+/// What a packet requests or answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OperationKind {
-    /// Nothing: the packet carries no ULP part.
+    /// The packet carries no ULP part.
     #[default]
     None = 0,
     /// WRITE segment.
@@ -28,7 +28,7 @@ pub enum OperationKind {
     AtomicResponse = 7,
     /// Response that reports an error of the target ULP.
     ErrorResponse = 8,
-    /// Malformed: answered in error (D-84).
+    /// Malformed. It is answered with an error (D-84).
     Invalid = 9,
 }
 
@@ -36,7 +36,7 @@ pub enum OperationKind {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// What it is.
+    /// The kind of operation.
     pub kind: OperationKind,
     /// 1: first segment of its message.
     pub first: u8,
@@ -50,7 +50,7 @@ pub struct Operation {
     pub reserved: u8,
     /// Bytes of ULP header before the data.
     pub header: u16,
-    /// Bytes of data, or asked for by a READ.
+    /// Bytes of data in the packet, or bytes that a READ asks for.
     pub length: u32,
     /// R_Key.
     pub rkey: u32,
@@ -66,14 +66,14 @@ pub struct Operation {
     pub segment: u32,
 }
 
-/// What follows the BTH of a packet to send.
+/// The headers after the BTH of a packet to send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Extension {
     /// No ULP part at all.
     #[default]
     None = 0,
-    /// Nothing, or the immediate.
+    /// None, or the immediate.
     Bth = 1,
     /// RETH.
     Reth = 2,
@@ -113,16 +113,16 @@ pub struct Payload {
     pub length: u32,
     /// Immediate data.
     pub immediate: u32,
-    /// Data in the node's memory.
+    /// Offset of the data in the node's memory.
     pub memory_offset: u64,
     /// Bytes of data.
     pub data_length: u32,
-    /// 1: resolve `rkey`, `address` in our region table before reading (READ response).
+    /// 1: look up `rkey` and `address` in this node's region table before reading (READ response).
     pub resolve: u32,
 }
 
 impl Payload {
-    /// None: the packet carries no ULP part.
+    /// Returns the payload of a packet without a ULP part.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.extension = Extension::None;
@@ -131,8 +131,8 @@ impl Payload {
     }
 }
 
-/// Reads the ULP headers at the cursor into `out`. A malformed payload becomes [`OperationKind::Invalid`]: the
-/// transaction is answered in error, the packet itself was sound (D-84).
+/// Parses the ULP headers at the cursor into `out`. A malformed payload becomes [`OperationKind::Invalid`]: the
+/// transaction is answered with an error, because the packet itself was valid (D-84).
 #[inline(always)]
 pub fn parse_operation<C: Cursor>(
     cursor: &mut C,
@@ -141,7 +141,7 @@ pub fn parse_operation<C: Cursor>(
     request_length: u16,
     out: &mut Operation,
 ) {
-    // Field by field: a struct literal becomes a slow byte loop on the BPF target.
+    // The fields are assigned one by one: a struct literal becomes a slow byte loop on the BPF target.
     out.kind = OperationKind::Invalid;
     out.first = 0;
     out.last = 0;

@@ -1,4 +1,5 @@
-//! The RDMA ULP at the initiator: work requests become packets, Pull Data is checked against what was asked for.
+//! The RDMA ULP at the initiator. It converts work requests into packets, and checks Pull Data against the
+//! request.
 
 use super::{
     ATOMIC_RESPONSE_LEN, Aeth, Answer, AnswerKind, Extension, IMMEDIATE_LEN, Opcode, Operation,
@@ -7,20 +8,22 @@ use super::{
 };
 use crate::transaction::{Kind, Label};
 
-/// Whether an operation is a pull. An unknown one takes a push's turn, to be refused then.
+/// Returns whether an operation is a pull. An unknown operation counts as a push, and is refused when it is
+/// served.
 #[inline(always)]
 pub const fn is_pull(code: Verb) -> bool {
     matches!(code, Verb::READ | Verb::COMPARE_SWAP | Verb::FETCH_ADD)
 }
 
-/// What the transaction of a work request is called.
+/// Returns the label of a work request's transaction.
 #[inline(always)]
 pub const fn label(work: &WorkRequest) -> Label {
     let kind = if is_pull(work.opcode) { Kind::Pull } else { Kind::Push };
     Label { kind, opcode: work.opcode.0, flags: work.flags.bits(), length: work.length }
 }
 
-/// Whether a work request can be sent at all: a known operation on memory of this node, no longer than a segment.
+/// Returns whether a work request can be sent at all: a known operation on memory of this node, not longer than a
+/// segment.
 #[inline(always)]
 pub const fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
     const FIRST: u8 = Verb::WRITE.0;
@@ -34,7 +37,7 @@ pub const fn is_valid(work: &WorkRequest, max_segment: u32) -> bool {
         && work.local_offset + length <= USABLE_BYTES
 }
 
-/// The ULP part of a request packet; returns its Request Length (F-7.3-3, F-7.5-2).
+/// Writes the ULP part of a request packet. Returns its Request Length (F-7.3-3, F-7.5-2).
 #[inline(always)]
 pub fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payload) -> u32 {
     let immediate = work.flags.contains(WorkFlags::IMMEDIATE);
@@ -95,7 +98,7 @@ pub fn request_payload(work: &WorkRequest, dest_qp: u32, out: &mut Payload) -> u
     (header + immediate) as u32 + work.length
 }
 
-/// The ULP part of a Pull Data packet.
+/// Returns the ULP part of a Pull Data packet.
 #[inline(always)]
 pub fn response_payload(answer: &Answer, dest_qp: u32, out: &mut Payload) {
     out.segment = 0;
@@ -123,22 +126,23 @@ pub fn response_payload(answer: &Answer, dest_qp: u32, out: &mut Payload) {
     }
 }
 
-/// What Pull Data brings.
+/// What Pull Data contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AnswerVerdict {
-    /// The data that was asked for.
+    /// The requested data.
     Data,
-    /// The original value of the atomic that was asked for.
+    /// The original value of the requested atomic.
     Value,
     /// An error of the target ULP (D-45).
     Error,
-    /// What was not asked for.
+    /// Something else than requested.
     Misfit,
 }
 
-/// Whether the answer `op` is one to `work`, a pull of `opcode` for `length` bytes (F-8.4.3.2-1..3, D-48). The work request
-/// is read from the application's memory once more: what it asked for is what was noted when it was sent.
+/// Checks whether the answer `op` fits `work`, a pull of `opcode` for `length` bytes (F-8.4.3.2-1..3, D-48). The
+/// work request is read from the application's memory a second time, so `opcode` and `length` are those recorded
+/// when the request was sent.
 #[inline(always)]
 pub const fn check_answer(op: &Operation, code: Verb, length: u32, work: &WorkRequest) -> AnswerVerdict {
     let read = matches!(code, Verb::READ);

@@ -1,4 +1,5 @@
-//! The RDMA ULP at the target: WRITE is placed, READ and atomics are answered, SEND consumes a posted receive.
+//! The RDMA ULP at the target. It places a WRITE, answers a READ or an atomic, and uses a posted receive for a
+//! SEND.
 
 use super::{
     AccessFlags, Completion, Operation, OperationKind, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region,
@@ -9,21 +10,21 @@ use crate::transaction::CompletionCode;
 use bitflags::bitflags;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
-/// The application's side of the responder: receives it has posted, and where it hears of messages. What it writes is
-/// untrusted, and two readings may differ.
+/// The application's side of the responder: the receives that it has posted, and the queue for completions. What
+/// the application writes is untrusted, and two reads may differ.
 pub trait Receives: Copy {
-    /// Number of receives posted.
+    /// Returns the number of receives posted.
     fn posted(&self) -> u32;
-    /// A posted receive.
+    /// Returns a posted receive.
     fn receive(&self, index: u32) -> ReceiveRequest;
-    /// Gives the first `count` posted receives back.
+    /// Returns the first `count` posted receives to the application.
     fn consumed(&self, count: u32);
-    /// Tells of a message; what finds no room is lost to the application, which did not empty its queue.
+    /// Reports a message. If the completion queue is full, the completion is lost.
     fn received(&self, completion: Completion);
 }
 
 bitflags! {
-    /// What else the placement of a push does.
+    /// Additional effects of placing a push.
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
     pub struct PlaceFlags: u32 {
@@ -36,47 +37,47 @@ bitflags! {
     }
 }
 
-/// Where the data of a push goes.
+/// Where to place the data of a push.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// In the node's memory.
+    /// Offset in the node's memory.
     pub memory_offset: u64,
-    /// The posted receive it uses.
+    /// Index of the posted receive that it uses.
     pub receive: u32,
-    /// What else the placement does.
+    /// Additional effects of the placement.
     pub flags: PlaceFlags,
-    /// Bytes of the message so far.
+    /// Bytes of the message up to and including this segment.
     pub message_length: u32,
     /// 0.
     pub reserved: u32,
 }
 
-/// What the ULP says to a push. All but the first and the last complete it in error, with their value as the ULP's code
-/// (D-84).
+/// The ULP's verdict on a push. All values except the first and the last complete the push in error, with the
+/// value as the ULP code (D-84).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PushVerdict {
-    /// Its data is to be placed.
+    /// Place its data.
     Take = 0,
-    /// Malformed, out of its place in a message, or larger than the receive it is for.
+    /// Malformed, at a wrong position in a message, or larger than its receive.
     Invalid = UlpCode::INVALID_REQUEST.0,
-    /// It may not be placed there.
+    /// Access to the memory is not allowed.
     Access = UlpCode::ACCESS.0,
     /// No receive is posted (F-6.4-1).
     NotReady = u8::MAX,
 }
 
-/// What the ULP says to a pull.
+/// The ULP's verdict on a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullVerdict {
-    /// Its answer.
+    /// Answer at once.
     Answer(AnswerKind, UlpCode),
-    /// The answer is what an atomic finds at this offset in the node's memory.
+    /// Execute the atomic at this offset in the node's memory first. Its result is the answer.
     Execute(u64),
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 #[repr(u8)]
 pub enum AnswerKind {
@@ -89,7 +90,7 @@ pub enum AnswerKind {
     Atomic = 2,
 }
 
-/// The answer to a pull, as long as its Pull Data may have to be built.
+/// The answer to a pull. It is kept as long as its Pull Data may have to be built.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
 pub struct Answer {
@@ -99,7 +100,7 @@ pub struct Answer {
     pub rkey: u32,
     /// READ: bytes.
     pub length: u32,
-    /// What it says.
+    /// Its content.
     pub kind: AnswerKind,
     /// ULP code of an error.
     pub code: UlpCode,
@@ -107,31 +108,31 @@ pub struct Answer {
     pub reserved: [u8; 6],
 }
 
-/// Responder of a connection.
+/// The responder of a connection.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Responder {
-    /// Posted receives consumed.
+    /// Number of posted receives consumed.
     pub receive_next: u32,
     /// Bytes of the current SEND message placed so far.
     pub receive_offset: u32,
     /// 1: between the first and the last segment of a SEND.
     pub in_message: u32,
-    /// Bytes of data that Pull Data can hold.
+    /// Largest number of data bytes in Pull Data.
     pub max_answer: u32,
-    /// 1: requests come in the order in which they were submitted.
+    /// 1: requests arrive in the order in which they were submitted.
     pub ordered: u32,
     /// 0.
     pub reserved: u32,
 }
 
 impl Responder {
-    /// Nothing received yet.
+    /// Creates a responder that has received nothing yet.
     pub fn new(max_answer: u32, ordered: bool) -> Self {
         Self { max_answer, ordered: ordered as u32, ..Self::default() }
     }
 
-    /// Whether a receive is posted.
+    /// Returns whether a receive is posted.
     #[inline(always)]
     pub fn is_ready(&self, receives: impl Receives) -> bool {
         let posted = receives.posted().wrapping_sub(self.receive_next);
@@ -139,8 +140,8 @@ impl Responder {
         posted != 0 && posted <= RECEIVE_QUEUE_DEPTH as u32
     }
 
-    /// What to do with a push. What it takes is counted as taken; the data has to be placed, and [`Self::placed`] or
-    /// [`Self::failed`] follows.
+    /// Decides about a push. If the push uses a receive, that receive counts as used. The caller then places the
+    /// data and calls [`Self::placed`] or [`Self::failed`].
     #[inline(always)]
     pub fn admit_push(
         &mut self,
@@ -192,7 +193,7 @@ impl Responder {
         place: &mut Place,
     ) -> PushVerdict {
         let whole = op.first != 0 && op.last != 0;
-        // D-84: messages of several segments need an order.
+        // D-84: messages of several segments need ordered delivery.
         let out_of_place = (op.first == 0) != (self.in_message != 0);
         if out_of_place || (self.ordered == 0 && !whole) {
             self.abandon_message();
@@ -231,14 +232,15 @@ impl Responder {
         PushVerdict::Take
     }
 
-    /// A message with a hole is never completed; its posted receive waits for the next one.
+    /// Abandons the current message. A message that lacks a segment is never completed. The next message uses its
+    /// posted receive.
     #[inline(always)]
     pub fn abandon_message(&mut self) {
         self.in_message = 0;
         self.receive_offset = 0;
     }
 
-    /// The data of a push stands in memory: the application hears of it, if it completes a receive.
+    /// Completes a push whose data is in memory. If it completes a receive, the application is notified.
     #[inline(always)]
     pub fn placed(&self, op: &Operation, rsn: Rsn, place: &Place, receives: impl Receives) {
         if place.flags.contains(PlaceFlags::LAST) {
@@ -263,7 +265,7 @@ impl Responder {
         receives.received(completion);
     }
 
-    /// The message does not fit into its receive, or its data could not be placed: the receive is over.
+    /// Completes the receive in error, because the message does not fit into it or its data could not be placed.
     #[inline(never)]
     pub fn failed(&self, rsn: Rsn, place: &Place, receives: impl Receives) {
         let completion = Completion {
@@ -278,7 +280,7 @@ impl Responder {
         receives.received(completion);
     }
 
-    /// What to do with a pull: READ is answered when its packet is built, atomics are executed first.
+    /// Decides about a pull. A READ is answered when its packet is built. An atomic is executed first.
     #[inline(always)]
     pub fn admit_pull(&self, op: &Operation, region: &Region) -> PullVerdict {
         let read = matches!(op.kind, OperationKind::Read);

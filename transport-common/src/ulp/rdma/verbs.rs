@@ -1,10 +1,10 @@
-//! What an application asks for and hears, in the words of verbs.
+//! The application's requests and completions, named as in the verbs interface.
 
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
 
-/// The operation of a work request or of a completion. The application writes it, so that any value can occur; the
-/// engine refuses those without a name ([`is_valid`](super::is_valid)).
+/// The operation of a work request or of a completion. The application writes it, so any value can occur. The
+/// engine refuses values without a name ([`is_valid`](super::is_valid)).
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct Verb(pub u8);
@@ -28,36 +28,36 @@ impl Verb {
     pub const SEND_LAST: Self = Self(8);
     /// Completion of a posted receive ([`Completion`] only).
     pub const RECEIVE: Self = Self(9);
-    /// Receive completion raised by a WRITE with immediate.
+    /// Receive completion caused by a WRITE with immediate.
     pub const RECEIVE_IMMEDIATE: Self = Self(10);
 }
 
 bitflags! {
-    /// Flags of a work request and of its completion. The application writes them: unknown bits are ignored.
+    /// Flags of a work request and of its completion. The application writes them. Unknown bits are ignored.
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
     pub struct WorkFlags: u8 {
-        /// A completion is written also when the request succeeds.
+        /// A completion is written even if the request succeeds.
         const SIGNALED = 1;
         /// The request (or completion) carries immediate data.
         const IMMEDIATE = 2;
     }
 }
 
-/// Receives that may be posted at once on a connection.
+/// Largest number of receives posted at once per connection.
 pub const RECEIVE_QUEUE_DEPTH: usize = 256;
 
-/// One Falcon transaction as the application posts it: 64 bytes.
+/// One Falcon transaction as the application posts it, 64 bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct WorkRequest {
-    /// What to do, see [`Verb`].
+    /// The operation, see [`Verb`].
     pub opcode: Verb,
     /// See [`WorkFlags`].
     pub flags: WorkFlags,
     /// 0.
     pub reserved: u16,
-    /// Bytes of user data, at most the connection's largest segment.
+    /// Bytes of user data, at most the connection's largest segment size.
     pub length: u32,
     /// Offset of the local buffer in the node's memory.
     pub local_offset: u64,
@@ -87,13 +87,13 @@ pub struct ReceiveRequest {
     pub local_offset: u64,
     /// Returned in the completion.
     pub wr_id: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u32,
     /// 0.
     pub reserved: u32,
 }
 
-/// What became of a work request: 32 bytes.
+/// The result of a work request, 32 bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Completion {
@@ -101,9 +101,9 @@ pub struct Completion {
     pub wr_id: u64,
     /// Bytes placed (READ, atomics, receives) or sent.
     pub length: u32,
-    /// Immediate data when [`WorkFlags::IMMEDIATE`] is set.
+    /// Immediate data, valid if [`WorkFlags::IMMEDIATE`] is set.
     pub immediate: u32,
-    /// RSN of the transaction (of its last segment for a receive).
+    /// RSN of the transaction; for a receive, of the transaction of its last segment.
     pub rsn: u32,
     /// A code of [`crate::transaction::CompletionCode`].
     pub status: u8,
@@ -113,8 +113,8 @@ pub struct Completion {
     pub opcode: Verb,
     /// See [`WorkFlags`].
     pub flags: WorkFlags,
-    /// In the queue: counts completions from 1 on, modulo 2^32, and is written last, so that the application looks at
-    /// the entry alone. 0 once taken.
+    /// In the queue: the number of this completion, counted from 1 modulo 2^32. It is written last, so the
+    /// application can recognise a new entry by the entry alone. It is 0 in the copy that the application takes.
     pub number: u32,
     /// 0.
     pub reserved: u32,
