@@ -100,7 +100,7 @@ fn congestion_control_by_the_command_line() -> Result<()> {
     nodes.refused(&["--set", "delay_select=forward"], "synchronised_clocks")?;
     nodes.refused(&["--set", "window=3"], "window: no such parameter; there are max_fcwnd")?;
     nodes.refused(&["--cc", "bbr"], "there are swift, dcqcn, newreno, fixed")?;
-    nodes.refused(&["--profile", "wan"], "there is: rack")?;
+    nodes.refused(&["--profile", "wan"], "choose from auto, datacenter, rack")?;
     assert_eq!(nodes.cc(&[])?, set, "what was refused has changed nothing");
     let text = nodes.a.ok(&["conn", "cc", &nodes.cid])?;
     assert!(text.contains("parameters.dcqcn.gain"), "{text}");

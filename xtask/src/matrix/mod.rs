@@ -19,7 +19,7 @@ mod scratch;
 mod verifier;
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
     thread,
@@ -183,8 +183,12 @@ fn run_all(
     progress: &Progress,
     results: &mut Results,
 ) -> Result<()> {
-    let programs = [program(options, progress)?, env::current_exe().context("this program has no path")?];
+    let tiercel = program(options, progress)?;
     let scratch = Scratch::new()?;
+    // A copy of the running program. A build may have replaced its file since it started.
+    let own = scratch.path().join("xtask");
+    fs::copy("/proc/self/exe", &own).context("cannot copy this program")?;
+    let programs = [tiercel, own];
     let commit = match &options.tiercel {
         Some(program) => format!("program {}", program.file_name().unwrap_or_default().display()),
         None => commit(),
