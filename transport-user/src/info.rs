@@ -239,6 +239,8 @@ pub struct PathInfo {
     pub longest_rtt_ns: u64,
     /// Target delay in force before scaling, nanoseconds.
     pub delay_target_ns: u64,
+    /// The connection has at most one packet outstanding for a short time, to see the path without its own queue.
+    pub draining: bool,
 }
 
 impl PathInfo {
@@ -248,6 +250,7 @@ impl PathInfo {
             variation_ns: congestion.path.variation().as_nanos(),
             longest_rtt_ns: congestion.path.longest().as_nanos(),
             delay_target_ns: congestion.base_delay_target.as_nanos(),
+            draining: congestion.path.is_draining(),
         }
     }
 }

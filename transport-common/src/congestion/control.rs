@@ -164,7 +164,8 @@ impl Congestion {
     /// Returns the limits of outstanding packets (D-27, D-28).
     #[inline(always)]
     pub fn gate(&self) -> Gate {
-        Gate { fabric: self.fcwnd.packets(), ncwnd: self.ncwnd }
+        let fabric = if self.path.is_draining() { 1 } else { self.fcwnd.packets() };
+        Gate { fabric, ncwnd: self.ncwnd }
     }
 
     /// Counts an acknowledged packet.
@@ -362,6 +363,7 @@ impl Congestion {
         self.base_delay_target = if set.adaptive_target != 0 {
             self.path.delay_target(set.base_delay_target)
         } else {
+            self.path.stop_draining();
             set.base_delay_target
         };
         self.delay_select = set.delay_select as u8 & 3;
@@ -376,8 +378,8 @@ impl Congestion {
     #[inline(always)]
     fn record_delays(&mut self, delays: &Delays, hops: u8, set: &Parameters, now: FalconTime) {
         let next_window = now.since(self.delays_since) > SMALLEST_WINDOW;
-        let mut ended = None;
         let selected = self.delay_select as usize & 3;
+        let mut ended = None;
         if next_window {
             self.delays_since = now;
             let target = Ticks(self.base_delay_target.0.saturating_add(set.largest_addition(hops)));
@@ -394,7 +396,7 @@ impl Congestion {
             },
             full: delays.full,
         };
-        self.path.record(&sample, ended);
+        self.path.record(&sample, ended, (set.adaptive_target != 0, now));
         if set.adaptive_target != 0 {
             self.base_delay_target = self.path.delay_target(set.base_delay_target);
         }

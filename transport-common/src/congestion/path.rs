@@ -20,6 +20,20 @@
 //! seconds alone is not enough: it would take a standing queue for the path, and the target would rise without
 //! end.
 //!
+//! A connection that starts while others fill the queue never saw the empty path. Therefore a connection drains
+//! now and then: for a short time it has at most one packet outstanding. BBR (draft-cardwell-iccrg-bbr) finds the
+//! round trip time of a path in this way, and also makes the connections that share a queue drain together, by the
+//! time of the smallest delay since the last drain. While one connection drains, the others measure smaller delays
+//! than before. So they begin their intervals anew, all at the same time, and next time they drain together and
+//! see the empty path.
+//!
+//! | | floor up to 1 ms | above |
+//! |---|---|---|
+//! | an interval ends when no delay in it was smaller for | 250 ms | 10 s |
+//! | a drain lasts two of the longest round trips, and | 2 ms | 78 ms |
+//!
+//! An interval ends without a drain if its smallest delay was within floor + floor / 8: the queue was empty then.
+//!
 //! The variation is the mean difference of two successive delays, as in RFC 3550 (6.4.1). It contains the jitter
 //! of the path and of the hosts, but not the slow change of a queue. Its largest value counts. That value is
 //! halved with each window of about one second. On a path that keeps frames in order, a dense flow shows little of
@@ -30,10 +44,15 @@ use bytemuck::{Pod, Zeroable};
 
 use super::nic_time::NicTime;
 use super::parameters::Parameters;
-use crate::units::{Fcwnd, Ticks};
+use crate::units::{FalconTime, Fcwnd, Ticks};
 
 /// The variation is stored in sixteenths of a tick. A new difference has a weight of one sixteenth.
 const WEIGHT_BITS: u32 = 4;
+/// A variation counts only if it is at least this fraction, a power of two, of what the delay exceeds the floor by.
+const QUEUE_BITS: u32 = 3;
+/// A difference counts as at most this power of two times the variation, and a quarter of the floor: jitter exceeds
+/// its mean by little and often, but the begin and the end of somebody's burst are large and rare.
+const STEP_BITS: u32 = 3;
 /// The most that the variation may add to a target or an age.
 const MOST_NOISE: u32 = Ticks::from_nanos(50_000_000).0;
 /// The floor at which the smallest window is that of D-78, 0.01 packets.
@@ -41,6 +60,18 @@ const REFERENCE_FLOOR: u64 = Ticks::from_nanos(25_000).0 as u64;
 const REFERENCE_WINDOW: u64 = 10;
 /// The smallest window is at most a quarter of a packet, that is, one packet in four round trips.
 const LARGEST_SMALLEST_WINDOW: u64 = Fcwnd::from_packets(1).0 as u64 / 4;
+
+/// A delay counts as near the floor if it exceeds the floor by at most this fraction, a power of two.
+const NEAR_BITS: u32 = 3;
+/// A floor up to this one has the short interval between drains.
+const SHORT_FLOOR: Ticks = Ticks::from_nanos(1_000_000);
+/// Time between two drains. There are only two, because connections on one path must choose the same, although
+/// those that never saw the empty path have a larger floor.
+const SHORT_INTERVAL: u32 = Ticks::from_nanos(250_000_000).0;
+const LONG_INTERVAL: u32 = Ticks::from_nanos(10_000_000_000).0;
+/// A drain lasts this fraction of the interval, a power of two, and two round trips. Connections that begin a
+/// little apart thus still drain at the same time.
+const DRAIN_BITS: u32 = 7;
 
 /// The measurements of a connection's path. All zero bytes mean that nothing has been measured yet.
 #[repr(C)]
@@ -56,6 +87,14 @@ pub struct PathMeasure {
     longest: Ticks,
     /// Longest round trip time in the previous window.
     longest_before: Ticks,
+    /// The smallest delay since the last drain began; 0 before the first.
+    recent: Ticks,
+    /// When it was measured, or when the last drain ended.
+    recent_at: FalconTime,
+    /// When the current drain began.
+    drain_began: FalconTime,
+    /// 1: the connection drains.
+    draining: u32,
     /// Always 0.
     reserved: u32,
 }
@@ -96,9 +135,27 @@ impl PathMeasure {
         if self.longest.0 > self.longest_before.0 { self.longest } else { self.longest_before }
     }
 
-    /// Adds a sample. If it is the first of a new window, `ended` is the window before it.
+    /// Returns whether the connection drains, that is, may have only one packet outstanding.
     #[inline(always)]
-    pub fn record(&mut self, sample: &Sample, ended: Option<EndedWindow>) {
+    pub const fn is_draining(&self) -> bool {
+        self.draining != 0
+    }
+
+    /// Ends a drain without a result.
+    #[inline(always)]
+    pub const fn stop_draining(&mut self) {
+        self.draining = 0;
+    }
+
+    /// Adds a sample. If it is the first of a new window, `ended` is the window before it. `may_drain`: the
+    /// connection follows the floor.
+    #[inline(always)]
+    pub fn record(
+        &mut self,
+        sample: &Sample,
+        ended: Option<EndedWindow>,
+        (may_drain, now): (bool, FalconTime),
+    ) {
         if let Some(window) = ended {
             self.longest_before = self.longest;
             self.longest = Ticks(0);
@@ -115,12 +172,41 @@ impl PathMeasure {
         }
         if sample.fabric_before.0 != 0 {
             let (a, b) = (sample.fabric.0, sample.fabric_before.0);
-            let difference = a.abs_diff(b);
+            let difference = a.abs_diff(b) & NicTime::MASK;
+            let most = (self.variation >> (WEIGHT_BITS - STEP_BITS)) + self.floor.0 / 4;
+            let difference = if difference > most { most } else { difference };
             // At most 24 bits each, so 16 times the mean fits.
-            self.variation = self.variation - (self.variation >> WEIGHT_BITS) + (difference & NicTime::MASK);
+            self.variation = self.variation - (self.variation >> WEIGHT_BITS) + difference;
         }
-        if self.variation > self.largest_variation {
+        // A standing queue delays much more than it varies.
+        let waited = sample.selected.0 - self.floor.0;
+        if self.variation > self.largest_variation && self.variation >> WEIGHT_BITS >= waited >> QUEUE_BITS {
             self.largest_variation = self.variation;
+        }
+        self.drain(sample.selected, may_drain, now);
+    }
+
+    /// Begins or ends a drain.
+    #[inline(always)]
+    fn drain(&mut self, delay: Ticks, may_drain: bool, now: FalconTime) {
+        let interval = if self.floor.0 > SHORT_FLOOR.0 { LONG_INTERVAL } else { SHORT_INTERVAL };
+        if self.recent.0 == 0 || delay < self.recent {
+            self.recent = delay;
+            self.recent_at = now;
+        }
+        if self.draining != 0 {
+            let length = 2 * self.longest().0 + (interval >> DRAIN_BITS);
+            if now.since(self.drain_began).0 >= length {
+                self.draining = 0;
+                self.recent_at = now;
+            }
+        } else if now.since(self.recent_at).0 > interval {
+            // If the queue was empty once, nobody on the path needs a drain.
+            let near = self.floor.0 + (self.floor.0 >> NEAR_BITS);
+            self.draining = (may_drain && self.recent.0 > near) as u32;
+            self.drain_began = now;
+            self.recent = delay;
+            self.recent_at = now;
         }
     }
 
@@ -196,15 +282,26 @@ mod tests {
         Ticks::from_nanos(n * 1000)
     }
 
-    /// Returns the measurements of a path after these delays, in microseconds. The peer adds no delay.
+    /// A sample of a packet that was on its way for so many microseconds. The peer adds no delay.
+    fn delay(micros_on_the_way: u64, before: Ticks) -> Sample {
+        let delay = micros(micros_on_the_way);
+        Sample { fabric: delay, fabric_before: before, selected: delay, full: delay }
+    }
+
+    /// Returns the measurements of a path after these delays, in microseconds, all measured at time 0.
     fn path(delays: impl IntoIterator<Item = u64>) -> PathMeasure {
         let (mut path, mut before) = (PathMeasure::default(), Ticks(0));
-        for delay in delays.into_iter().map(micros) {
-            let sample = Sample { fabric: delay, fabric_before: before, selected: delay, full: delay };
-            path.record(&sample, None);
-            before = delay;
+        for micros_on_the_way in delays {
+            let sample = delay(micros_on_the_way, before);
+            path.record(&sample, None, (true, FalconTime(0)));
+            before = sample.fabric;
         }
         path
+    }
+
+    /// Adds a delay measured at an instant, both in microseconds.
+    fn at(path: &mut PathMeasure, now: u64, micros_on_the_way: u64) {
+        path.record(&delay(micros_on_the_way, Ticks(0)), None, (true, FalconTime(micros(now).0)));
     }
 
     fn ended(path: &mut PathMeasure, smallest: u64, target: u64, packets: u32) {
@@ -213,13 +310,7 @@ mod tests {
             target: micros(target),
             fcwnd: Fcwnd::from_packets(packets),
         };
-        let sample = Sample {
-            fabric: micros(smallest),
-            fabric_before: Ticks(0),
-            selected: micros(smallest),
-            full: micros(smallest),
-        };
-        path.record(&sample, Some(window));
+        path.record(&delay(smallest, Ticks(0)), Some(window), (true, FalconTime(0)));
     }
 
     #[test]
@@ -279,6 +370,89 @@ mod tests {
         assert_eq!(path.floor, micros(900), "it falls at once");
     }
 
+    /// A path with a floor of 600 us, where a queue of 200 us stands since the first interval.
+    fn standing_queue() -> PathMeasure {
+        let mut path = path([600]);
+        at(&mut path, 249_000, 800);
+        assert!(!path.is_draining());
+        at(&mut path, 251_000, 800);
+        assert!(!path.is_draining(), "the queue was empty in the first interval");
+        at(&mut path, 500_000, 900);
+        assert!(!path.is_draining());
+        path
+    }
+
+    /// The interval of a short path is 250 ms; a drain takes two round trips and 2 ms.
+    #[test]
+    fn a_connection_drains_when_it_has_seen_no_smaller_delay_for_a_while() {
+        let mut path = standing_queue();
+        at(&mut path, 502_000, 900);
+        assert!(path.is_draining());
+        at(&mut path, 503_000, 500);
+        assert_eq!(path.floor, micros(500), "what it sees then lowers the floor");
+        at(&mut path, 505_000, 600);
+        assert!(path.is_draining(), "two round trips of 900 us and 1.95 ms have not passed");
+        at(&mut path, 506_000, 600);
+        assert!(!path.is_draining());
+        assert_eq!(path.floor, micros(500));
+        at(&mut path, 750_000, 700);
+        assert!(!path.is_draining(), "the next interval begins with the end of a drain");
+    }
+
+    /// Two connections share a queue. One drains, which the other sees: so the next time they drain together.
+    #[test]
+    fn a_drain_of_another_connection_begins_the_interval_anew() {
+        let mut path = standing_queue();
+        at(&mut path, 501_000, 750);
+        at(&mut path, 749_000, 800);
+        assert!(!path.is_draining());
+        at(&mut path, 752_000, 800);
+        assert!(path.is_draining(), "250 ms after the smallest delay, although that was above the floor");
+    }
+
+    #[test]
+    fn a_long_path_drains_every_ten_seconds() {
+        let mut path = path([100_000]);
+        at(&mut path, 10_001_000, 150_000);
+        at(&mut path, 20_000_000, 150_001);
+        assert!(!path.is_draining());
+        at(&mut path, 20_002_000, 150_001);
+        assert!(path.is_draining());
+        at(&mut path, 20_379_000, 120_000);
+        assert!(path.is_draining(), "two round trips of 150 ms and 78 ms");
+        at(&mut path, 20_381_000, 120_000);
+        assert!(!path.is_draining());
+    }
+
+    #[test]
+    fn a_fixed_target_never_drains_and_a_drain_can_be_stopped() {
+        let fixed = |path: &mut PathMeasure, now: u64| {
+            path.record(&delay(900, Ticks(0)), None, (false, FalconTime(micros(now).0)));
+            path.is_draining()
+        };
+        let mut path = standing_queue();
+        assert!(!fixed(&mut path, 502_000) && !fixed(&mut path, 753_000));
+        at(&mut path, 1_005_000, 900);
+        assert!(path.is_draining());
+        path.stop_draining();
+        assert!(!path.is_draining());
+    }
+
+    /// 16 connections fill the queue, which stands at 1 ms and varies by 20 us.
+    #[test]
+    fn a_standing_queue_is_not_jitter() {
+        let path = path([100].into_iter().chain((0..400).map(|n| 1000 + n % 2 * 20)));
+        assert!(path.variation() < micros(15), "{:?}", path.variation());
+    }
+
+    /// Every hundredth packet meets somebody's burst.
+    #[test]
+    fn rare_bursts_are_not_jitter() {
+        let burst = |n: u64| if n % 100 == 99 { 5000 } else { 100 + n % 2 * 20 };
+        let path = path((0..1000).map(burst));
+        assert!(path.variation() < micros(60), "{:?}", path.variation());
+    }
+
     /// A dense flow on a path that keeps frames in order sees equal delays, although a sparse flow measured jitter
     /// there.
     #[test]
@@ -313,7 +487,7 @@ mod tests {
             let before = Ticks(NicTime::MASK - delay.0);
             let sample =
                 Sample { fabric: delay, fabric_before: before, selected: Ticks(NicTime::MASK), full: delay };
-            path.record(&sample, None);
+            path.record(&sample, None, (true, FalconTime(n.wrapping_mul(0x9e37_79b9))));
         }
         assert_eq!(path.delay_target(LEAST), Ticks(NicTime::MASK));
         assert_eq!(path.least_timeout(LEAST), Ticks(NicTime::MASK));

@@ -16,7 +16,7 @@ use super::host::{Host, HostError};
 use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
-use super::round_trip;
+use super::round_trip::round_trip_of;
 use super::session::Session;
 use super::{Shared, count_wire_error, establish, lock, socket_address};
 use crate::parameters::Tuning;
@@ -164,7 +164,7 @@ pub(super) async fn connect<H: Host>(
 
 /// The tuning of a connection to the peer of `stream`: what follows the path starts from the round trip time of TCP.
 fn tuning<H: Host>(shared: &Shared<H>, stream: &TcpStream) -> Tuning {
-    match round_trip::of(stream) {
+    match round_trip_of(stream) {
         Some(round_trip) => shared.tuning.for_round_trip(round_trip),
         None => shared.tuning,
     }

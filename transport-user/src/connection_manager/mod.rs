@@ -47,6 +47,7 @@ pub use message::{
     VERSION, Via, WireError,
 };
 pub use node_host::NodeHost;
+pub use round_trip::round_trip_of;
 pub use session::SessionInfo;
 use session::{Session, farewell};
 

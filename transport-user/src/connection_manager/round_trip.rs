@@ -5,7 +5,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// Returns the smoothed round trip time of a TCP connection, or `None` if the kernel has not measured it.
-pub(super) fn of(stream: &impl AsFd) -> Option<Duration> {
+///
+/// An application that opens a static connection and has a TCP connection to the peer passes it to
+/// [`Tuning::for_round_trip`](crate::Tuning::for_round_trip).
+pub fn round_trip_of(stream: &impl AsFd) -> Option<Duration> {
     // SAFETY: all zero bytes are a valid value of this plain struct.
     let mut info: libc::tcp_info = unsafe { zeroed() };
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -27,8 +30,8 @@ mod tests {
     fn a_connection_has_one_and_a_datagram_socket_has_none() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
-        let round_trip = of(&stream).expect("the handshake measures it");
+        let round_trip = round_trip_of(&stream).expect("the handshake measures it");
         assert!(round_trip < Duration::from_secs(1), "{round_trip:?} on the loopback");
-        assert_eq!(of(&UdpSocket::bind("127.0.0.1:0").expect("a port")), None);
+        assert_eq!(round_trip_of(&UdpSocket::bind("127.0.0.1:0").expect("a port")), None);
     }
 }

@@ -10,7 +10,7 @@ use fabric_model::{Egress, LinkStats, Port, Rate, Topology};
 use futures_util::future::try_join_all;
 use tiercel_tests::nodes::{self, Setup, flow_hash};
 use tiercel_tests::veth::DEFAULT_MTU;
-use tiercel_tests::{LiveFabric, Network};
+use tiercel_tests::{Host, LiveFabric, Network};
 use tokio::time::MissedTickBehavior;
 use transport_common::ids::{Cid, RKey};
 use transport_user::{Access, CongestionControl, Connection, ConnectionInfo, MemoryRegion, Node, Tuning};
@@ -187,6 +187,16 @@ impl Live {
         let [from, to] = flow.ports;
         let hash = flow_hash(&self.nodes[usize::from(from.0)], info)?;
         Ok(self.fabric().route(from, to, hash)[0])
+    }
+
+    pub(super) fn hosts(&self) -> [&Host; 2] {
+        let [first, second, ..] = &self.network.hosts[..] else { panic!("an experiment has two hosts") };
+        [first, second]
+    }
+
+    /// New connections have this tuning.
+    pub(super) fn tune(&mut self, tuning: Tuning) {
+        self.setup.tuning = Tuning { transaction_timeout: TRANSACTION_TIMEOUT, ..tuning };
     }
 
     pub(super) fn fabric(&self) -> &LiveFabric {

@@ -9,9 +9,11 @@ mod loss;
 mod nic_congestion;
 mod pacing;
 mod pacing_report;
+mod paths;
 mod plb;
 mod series;
 mod single_flow;
+mod tcp;
 
 use anyhow::{Context, Result, bail, ensure};
 use fabric_model::Rate;
@@ -20,7 +22,7 @@ use lab_report::Experiment;
 use crate::options::{Name, Options};
 
 /// The experiments on real packets.
-const NAMES: [Name; 8] = [
+const NAMES: [Name; 9] = [
     Name::SingleFlow,
     Name::Fairness,
     Name::Incast,
@@ -29,6 +31,7 @@ const NAMES: [Name; 8] = [
     Name::NicCongestion,
     Name::Idle,
     Name::Pacing,
+    Name::Paths,
 ];
 
 /// Rate for several flows or nodes, bits per second. A pause of a thread must be short compared with what a
@@ -69,7 +72,8 @@ fn experiment(name: Name, options: &Options) -> Result<Experiment> {
         Name::NicCongestion => nic_congestion::run(&slower(&WAITING).context("not zero")?),
         Name::Pacing => pacing::run(options),
         Name::Permutation => bail!("permutation needs 256 nodes, so leave out --live to simulate it"),
-        Name::Paths | Name::Profiles => bail!("this experiment is only simulated, so leave out --live"),
+        Name::Paths => paths::run(options),
+        Name::Profiles => bail!("this experiment is only simulated, so leave out --live"),
     }
 }
 

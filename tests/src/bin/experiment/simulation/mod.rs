@@ -63,7 +63,7 @@ fn runs(name: Name, options: &Options) -> u64 {
         Name::Plb => plb::runs(options),
         Name::Pacing => pacing::RUNS.len() as u64,
         Name::Paths => 2 * paths::PATHS.len() as u64,
-        Name::Profiles => profiles::COUNTS.len() as u64,
+        Name::Profiles => profiles::CASES.len() as u64,
         Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
     }
 }

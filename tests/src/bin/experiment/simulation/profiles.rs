@@ -10,17 +10,20 @@ use super::series::{self, TIME};
 use super::{Progress, measure, setup};
 use crate::options::Options;
 
-/// Number of flows of each profile.
-pub(super) const COUNTS: [u16; 3] = [1, 4, 16];
-const DURATION: Span = Span::from_millis(40);
+/// Samples of a run.
+const SAMPLES: u64 = 400;
+/// Number of flows of each profile, and how long they write. Flows that start together never see the empty path.
+/// They find it when they drain together, the sooner the fewer they are.
+pub(super) const CASES: [(u16, Span); 3] =
+    [(1, Span::from_millis(1000)), (4, Span::from_millis(3000)), (16, Span::from_millis(6000))];
 
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> {
     let mut cases = vec![];
     let mut verdicts = vec![];
     let mut figures = vec![];
-    for count in COUNTS {
+    for (count, duration) in CASES {
         let (case, figure) =
-            progress.run(format!("{count} flows of each profile"), || share(options, count))?;
+            progress.run(format!("{count} flows of each profile"), || share(options, count, duration))?;
         verdicts.push(Verdict::of(&case, "Jain index", Bound::AtLeast(0.9)));
         verdicts.push(Verdict::of(&case, "utilisation", Bound::AtLeast(95.0)));
         cases.push(case);
@@ -31,7 +34,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
         title: "Profiles that share a bottleneck",
         description: format!(
             "As many flows with profile auto as with profile datacenter cross one cable of {}. The second half of \
-             {DURATION} counts.",
+             each run counts.",
             options.rate()
         ),
         world: World::Simulation,
@@ -45,7 +48,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Experiment> 
     })
 }
 
-fn share(options: &Options, count: u16) -> Result<(Case, Figure)> {
+fn share(options: &Options, count: u16, duration: Span) -> Result<(Case, Figure)> {
     let pairs = 2 * count;
     let mut plan = setup::bottleneck(options, pairs, 1, options.rate())?;
     for pair in 0..pairs {
@@ -57,9 +60,9 @@ fn share(options: &Options, count: u16) -> Result<(Case, Figure)> {
         tuning.settings.prepared = parameters.prepare()?;
         plan.flows.push(FlowPlan { tuning, ..flow });
     }
-    plan.sample_every = Span::from_micros(100);
+    plan.sample_every = Span(duration.0 / SAMPLES);
     let mut data_centre = DataCentre::new(plan)?;
-    let (half, end) = (Time::ZERO + Span(DURATION.0 / 2), Time::ZERO + DURATION);
+    let (half, end) = (Time::ZERO + Span(duration.0 / 2), Time::ZERO + duration);
     data_centre.run_until(half);
     let begin = measure::mark(&data_centre, setup::TRUNK);
     data_centre.run_until(end);
