@@ -10,6 +10,11 @@
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+// The kernel's programs and the processes share pages of integers in the machine's order, and a trace, an exchange and a
+// snapshot are such bytes. The program reads MAC and IP addresses as words in that order too.
+#[cfg(target_endian = "big")]
+compile_error!("Tiercel's shared pages and trace files are little-endian");
+
 pub mod bitmap;
 pub mod congestion;
 pub mod connection;

@@ -10,6 +10,7 @@ use crate::error::Error;
 /// Checks that the kernel has everything that the programs use, before any of them is loaded. Loading takes
 /// seconds, and the verifier's message about a program that it does not understand helps nobody.
 pub(crate) fn check() -> Result<(), Error> {
+    keeps_order(std::env::consts::ARCH)?;
     probe().map_err(|unfit| match unfit {
         Unfit::Refused(error) => match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => Error::NotPermitted { action: "load BPF programs" },
@@ -17,6 +18,18 @@ pub(crate) fn check() -> Result<(), Error> {
         },
         Unfit::Lacks(sentence) => Error::Kernel(sentence),
     })
+}
+
+/// Checks that the processor keeps the order of loads and the order of stores. The programs rely on it, because BPF's
+/// own instructions for ordered accesses need Linux 6.15 (`transport_common::shared`).
+fn keeps_order(architecture: &str) -> Result<(), Error> {
+    if architecture == "x86_64" {
+        return Ok(());
+    }
+    Err(Error::Kernel(format!(
+        "the XDP programs rely on the memory order of x86-64, and this machine is {architecture}: bring the node up on \
+         an x86-64 machine"
+    )))
 }
 
 /// Describes a refused program in a few words. The verifier's output goes to the log, where users who need details
@@ -42,6 +55,13 @@ fn in_few_words(error: &io::Error, log: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_architecture_that_keeps_order_is_fit() {
+        assert!(keeps_order("x86_64").is_ok());
+        let said = keeps_order("aarch64").expect_err("not fit").to_string();
+        assert!(said.contains("aarch64") && said.contains("x86-64"), "{said}");
+    }
 
     #[test]
     fn the_verifiers_log_is_no_part_of_the_sentence() {
