@@ -7,6 +7,7 @@ use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Pat
 use transport_common::ids::{Cid, Spi};
 use transport_common::limits::{self, Limit};
 use transport_common::queues::CELLS;
+use transport_common::security::RemoteTime;
 use transport_common::units::{Fcwnd, Ticks};
 
 use crate::cid::CidReservation;
@@ -83,7 +84,7 @@ pub struct ConnectionSecurity {
     /// Whether a UDP checksum is sent (D-91).
     pub checksum: bool,
     /// Newest IV that counts as received already. With `None`, the IV of the first packet is accepted (D-87).
-    pub remote_time: Option<u64>,
+    pub remote_time: Option<RemoteTime>,
 }
 
 /// Tuning of one end of a connection. The defaults are those of D-78, if it has them.

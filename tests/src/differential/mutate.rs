@@ -54,13 +54,30 @@ impl Case {
 
     fn bend_security(&mut self, rng: &mut StdRng) {
         let c = &mut self.entry.connection;
-        match rng.random_range(0..8) {
+        match rng.random_range(0..13) {
             0 => c.state = [State::Closed, State::Open, State::Fatal, State::Closing][rng.random_range(0..4)],
             1 => c.security.rx_spi.0 ^= rng.random_range(0..2),
             2 => c.security.remote_time_known ^= 1,
             3 => c.security.remote_time = c.security.remote_time.wrapping_add(rng.random_range(0..1 << 40)),
             4 => c.endpoint.local_function ^= 1,
             5 => c.endpoint.local_cid.0 ^= 1 << rng.random_range(8..24),
+            6 => c.security.peer[rng.random_range(0..2)] ^= 1 << rng.random_range(0..64),
+            // By less than the margin, by about the margin, or by any amount.
+            7 | 8 => {
+                let lead = up_to_a_power(rng, 20..64);
+                let lead = if rng.random() { lead } else { lead.wrapping_neg() };
+                c.security.clock_lead = c.security.clock_lead.wrapping_add(lead);
+            }
+            9 => c.security.clock_seen = 0,
+            // A pause, or a round that has just ended.
+            10 if c.security.clock_seen != 0 => {
+                let ago = up_to_a_power(rng, 20..45) >> 17 << 17;
+                c.security.clock_round = c.security.clock_round.wrapping_sub(ago);
+                if rng.random() {
+                    c.security.clock_seen = c.security.clock_round;
+                }
+            }
+            11 => c.security.clock_step = rng.random::<i64>() >> rng.random_range(0..64),
             // The next IV is the one after it, whatever the clock shows (D-12).
             _ => c.security.last_iv = c.security.last_iv.wrapping_add(1 << 50),
         }
@@ -184,6 +201,12 @@ impl Case {
             fit_checksums(frame);
         }
     }
+}
+
+/// Returns a number below 2^n, with n from `bits`.
+fn up_to_a_power(rng: &mut StdRng, bits: core::ops::Range<u32>) -> u64 {
+    let bits = rng.random_range(bits);
+    rng.random_range(0..1 << bits)
 }
 
 fn flip(rng: &mut StdRng, frame: &mut [u8], from: usize) {
