@@ -227,7 +227,8 @@ fn bend_field(rng: &mut StdRng, frame: &mut [u8], places: &Places) {
 }
 
 /// Sets another packet type, of the same protocol or of any. A type without payload mostly gets its required
-/// length, and Push Data a correct Request Length, so that such frames pass the parser as well.
+/// length, Push Data a correct Request Length, and a Resync a code and the type of a packet that it can replace, so that
+/// such frames pass the parser as well.
 fn bend_type(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
     const KINDS: [PacketType; 7] = [
         PacketType::PullRequest,
@@ -258,6 +259,12 @@ fn bend_type(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
         frame.resize(header, rng.random());
     }
     fit_lengths(frame);
+    if kind == PacketType::Resync {
+        // Code 0 and those from 8 on are reserved.
+        let replaced = [PacketType::PullRequest, PacketType::PullData, PacketType::PushData];
+        frame[places.falcon + 24] = rng.random_range(0..10);
+        frame[places.falcon + 25] = (replaced[rng.random_range(0..3)] as u8) << 4;
+    }
     if kind == PacketType::PushData {
         let payload = (frame.len() - header) as u16;
         let length = places.falcon + 26;
@@ -302,6 +309,8 @@ mod tests {
         whole[12..14].copy_from_slice(&[0x08, 0x00]);
         whole[14] = 0x45;
         let places = Places::of(&whole).expect("long enough");
+        // The bytes of another packet, where a Resync has its type and code.
+        whole[places.falcon..].fill(0xa5);
         whole[places.falcon] = 0x10;
         let mut decoded = BTreeMap::<(u8, u8), u32>::new();
         for _ in 0..ROUNDS {
@@ -313,7 +322,7 @@ mod tests {
                 *decoded.entry((header.packet_type() as u8, frame[places.falcon + 7] >> 5)).or_default() += 1;
             }
         }
-        for kind in [0, 3, 5, 8, 9, 10] {
+        for kind in [0, 3, 5, 6, 8, 9, 10] {
             for (protocol, least) in [(ProtocolType::Rdma as u8, 500), (ProtocolType::Nvme as u8, 50)] {
                 let times = decoded.get(&(kind, protocol)).copied().unwrap_or(0);
                 assert!(times >= least, "type {kind} of protocol {protocol}: {times} of {ROUNDS}");
