@@ -373,6 +373,24 @@ mod tests {
         assert!(p.config.path.source_port >= 49152 && p.config.path.flow_label < 1 << 20); // D-80
     }
 
+    /// What Pull Data holds bounds the answers to READs. The segments on which both ends agreed may be shorter, because
+    /// other packets have longer headers.
+    #[test]
+    fn answers_are_bounded_by_what_pull_data_holds() {
+        for (address, peer, segment, answer) in
+            [("10.7.0.1", "10.7.0.2", 1392, 1416), ("fd00::1", "fd00::2", 1368, 1392)]
+        {
+            let address: IpAddr = address.parse().expect("an address");
+            let device = Device { mtu: 1500, max_segment: segment, address, ..device() };
+            for agreed in [None, Some(512)] {
+                let peer_address = peer.parse().expect("an address");
+                let open = OpenConnection { max_segment: agreed, peer_address, ..open() };
+                let config = open.parameters(&device, Cid(5)).expect("valid").config;
+                assert_eq!((config.max_segment, config.max_answer), (agreed.unwrap_or(segment), answer));
+            }
+        }
+    }
+
     #[test]
     fn each_value_out_of_range_is_named() {
         let names = |change: fn(&mut OpenConnection)| {
