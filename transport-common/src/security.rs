@@ -126,7 +126,8 @@ impl Security {
     /// the peer's own packets. All of these are accepted if their delays differ by less than half the margin. Forged
     /// packets can do three things. They can keep the estimate from moving at all: clocks that differ by 20 ppm are
     /// half of the default margin apart after 40 minutes of that. If the peer is silent for a round or longer, they
-    /// can move the estimate by 2^-10 of the time of silence. And on a connection that knows nothing of the peer's
+    /// can move the estimate by 2^-10 of the time of silence, and keep it there when the peer sends again, so silences
+    /// during an attack add up. And on a connection that knows nothing of the peer's
     /// clock, a forged packet can be the first one (D-87).
     #[inline(never)]
     fn follows_clock(&mut self, iv: u64, now: Picoseconds) -> bool {
