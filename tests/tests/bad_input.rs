@@ -1,7 +1,7 @@
 //! Invalid frames are dropped, each with its own counter, and the node continues to work.
 
 use std::collections::BTreeMap;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 
 use anyhow::{Context, Result};
 use tiercel_tests::checks::{PATIENCE, counters, pattern, settle, wait_until};
@@ -41,8 +41,8 @@ struct Target {
 impl Target {
     fn up(ipv6: bool) -> Result<Self> {
         let pair = Pair::direct()?;
-        let [own, other] = [&pair.a, &pair.b]
-            .map(|host| if ipv6 { host.ipv6.into() } else { std::net::IpAddr::from(host.ipv4) });
+        let [own, other] =
+            [&pair.a, &pair.b].map(|host| if ipv6 { host.ipv6.into() } else { IpAddr::from(host.ipv4) });
         let node = pair.a.run(|| Node::up(NodeOptions::new(Host::INTERFACE, own)))?;
         // D-18: close to the wrap.
         let tx = Initial { request_psn: Psn(0xffff_fffe), data_psn: Psn(0xffff_fffd), rsn: Rsn(0xffff_fffc) };
@@ -174,6 +174,23 @@ fn bad_fields(target: &mut Target) -> Result<()> {
         target.peer.flow.falcon(&Psp { iv: psp.iv.saturating_sub(age), ..psp }, &packet)
     });
     target.expect(Counter::DropReplay, "replayed packets", &ivs)?;
+    // Ahead of the peer's clock by more than the margin and all the drift since the start of the test.
+    let ivs = [1_000_000_000_000, 1 << 60].map(|ahead| {
+        let psp = target.peer.psp();
+        target.peer.flow.falcon(&Psp { iv: psp.iv.wrapping_add(ahead), ..psp }, &packet)
+    });
+    target.expect(Counter::DropIvAhead, "packets from the future", &ivs)?;
+    target.works()?;
+    let psp = target.peer.psp();
+    let sources = [0, 1, 2].map(|n| {
+        let mut flow = target.peer.flow;
+        flow.source = match flow.source {
+            IpAddr::V4(address) => IpAddr::V4((u32::from(address) ^ 1 << (8 * n)).into()),
+            IpAddr::V6(address) => IpAddr::V6((u128::from(address) ^ 1 << (40 * n)).into()),
+        };
+        flow.falcon(&psp, &packet)
+    });
+    target.expect(Counter::DropSource, "packets of other hosts", &sources)?;
     target.works()
 }
 
@@ -342,7 +359,7 @@ fn reaches_the_stack(
     frames: impl Fn(&[u8]) -> Vec<Vec<u8>>,
 ) -> Result<()> {
     let host = &target.pair.a;
-    let address = if ipv6 { host.ipv6.into() } else { std::net::IpAddr::from(host.ipv4) };
+    let address = if ipv6 { host.ipv6.into() } else { IpAddr::from(host.ipv4) };
     let socket = host.run(|| UdpSocket::bind((address, OTHER_PORT)))?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut flow = target.peer.flow;

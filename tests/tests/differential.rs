@@ -3,13 +3,17 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use host_nic::testbed::{connection, node};
+use host_nic::{HostConfig, HostNic};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tiercel_tests::differential::{Decider, Harness, Kernel, Program, Source};
 use tiercel_tests::simulation::{Profile, Scenario, World, node_config_of};
 use tiercel_tests::{Namespace, need_root};
+use transport_common::connection::Entry;
 use transport_common::counters::Counter;
+use transport_common::queues::{Verb, WorkRequest};
 
 /// Number of frames to play, unless `DIFFERENTIAL_FRAMES` sets another. There are a quarter as many services of
 /// the engine.
@@ -61,28 +65,77 @@ fn kernel_and_host_agree_to_the_bit() -> Result<()> {
     })
 }
 
-/// If a lock holder never releases a connection's lock, this connection's packets and services are dropped. No
-/// CPU hangs, and no other connection is affected.
+/// Returns a connection in `slot` of host 0, and a WRITE to it from host 1.
+fn write_to(slot: usize) -> Result<(Box<Entry>, Vec<u8>)> {
+    let [mut own, mut peer] = [0, 1].map(|side| HostNic::new(HostConfig::new(node(side))));
+    own.open(slot, &connection(0, slot));
+    peer.open(slot, &connection(1, slot));
+    peer.post(slot, WorkRequest { opcode: Verb::WRITE, length: 64, rkey: 1, ..WorkRequest::default() })
+        .map_err(|_| anyhow::anyhow!("the queue is empty"))?;
+    let (_, frame) = peer.engine_frame().context("the doorbell was rung")?;
+    Ok((Box::new(*own.entry(slot)), frame))
+}
+
+/// Binds the calling thread to the CPU on which it runs.
+fn stay_on_a_cpu() -> Result<()> {
+    // SAFETY: zero bytes are an empty set, the CPU is within the set's 1024, and 0 is the calling thread.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(usize::try_from(libc::sched_getcpu())?, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+    };
+    ensure!(result == 0, "cannot bind a thread to its CPU: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+/// If a lock holder never releases a connection's lock, this connection's packets and services are dropped, by every
+/// program that takes the lock. No CPU hangs, and no other connection is affected.
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn a_lock_that_stays_held_is_given_up_and_counted() -> Result<()> {
     need_root();
     const SLOT: usize = 5;
+    const OTHER: usize = 6;
+    const XDP_DROP: u32 = 1;
+    const XDP_TX: u32 = 3;
     let namespace = Namespace::new()?;
     let interface = interface(&namespace)?;
     namespace.run(|| {
-        let mut kernel = Kernel::load(node_config_of(0), interface)?;
+        // The slot that the engine services is in memory of its CPU, where `redeliver` finds it.
+        stay_on_a_cpu()?;
+        let mut kernel = Kernel::load(node(0), interface)?;
         let timeouts =
             |kernel: &Kernel| Ok::<_, anyhow::Error>(kernel.counters()?[Counter::LockTimeout as usize]);
+        let ready = |kernel: &mut Kernel| kernel.node().ready[0].load(Relaxed);
+        let (entry, frame) = write_to(SLOT)?;
+        let (other_entry, other_frame) = write_to(OTHER)?;
+        kernel.set_entry(SLOT, &entry)?;
+        kernel.set_entry(OTHER, &other_entry)?;
         kernel.hold_lock(SLOT)?;
+
         kernel.node().ready[0].store(1 << SLOT, Relaxed);
         kernel.run(Program::Engine, &[0; 128])?;
         assert_eq!(timeouts(&kernel)?, 1);
-        assert_eq!(kernel.node().ready[0].load(Relaxed), 1 << SLOT, "the turn is not lost");
-        let entry = kernel.entry(SLOT)?;
+        assert_eq!(ready(&mut kernel), 1 << SLOT, "the turn is not lost");
+
+        // The lock was free when the engine found a held request, and is held when `redeliver` wants it.
+        kernel.node().ready[0].store(0, Relaxed);
+        assert_eq!(kernel.run(Program::Redeliver, &[0; 128])?.action, XDP_DROP);
+        assert_eq!((timeouts(&kernel)?, ready(&mut kernel)), (2, 1 << SLOT), "the turn is not lost");
+        kernel.node().ready[0].store(0, Relaxed);
+
+        assert_eq!(kernel.run(Program::Wire, &frame)?.action, XDP_DROP);
+        assert_eq!((timeouts(&kernel)?, ready(&mut kernel)), (3, 0), "the peer sends it again");
+        assert!(*kernel.entry(SLOT)? == *entry, "nobody changed the connection");
+        assert_eq!(kernel.run(Program::Wire, &other_frame)?.action, XDP_TX, "another connection");
+
         kernel.set_entry(SLOT, &entry)?;
+        kernel.node().ready[0].store(1 << SLOT, Relaxed);
         kernel.run(Program::Engine, &[0; 128])?;
-        assert_eq!((timeouts(&kernel)?, kernel.node().ready[0].load(Relaxed)), (1, 0));
+        kernel.run(Program::Redeliver, &[0; 128])?;
+        assert_eq!(ready(&mut kernel), 0);
+        assert_eq!(kernel.run(Program::Wire, &frame)?.action, XDP_TX, "an acknowledgement");
+        assert_eq!(timeouts(&kernel)?, 3);
         Ok(())
     })
 }

@@ -313,7 +313,7 @@ fn a_peer_whose_clock_began_anew_is_heard_again() -> Result<()> {
         [open.tx, open.rx] = tiercel_tests::nodes::initials();
         open.tuning = Setup::CONSTANT;
         // Hours ahead of B's clock.
-        open.security.remote_time = Some(u64::MAX / 4);
+        open.security.remote_time = Some((u64::MAX / 4).into());
         nodes.at_a = nodes.a.open(open)?;
         let deaf = nodes.at_a.clone();
         let write = deaf.write(&regions.local, 0, regions.remote.key(), 0, 64);

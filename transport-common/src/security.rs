@@ -9,8 +9,31 @@ use bytemuck::{Pod, Zeroable};
 /// Largest drift between the peer's clock and ours: 2^-10 of the time that has passed.
 const DRIFT_SHIFT: u32 = 10;
 
+/// A round of the estimate of the peer's clock lasts 2^43 ps, 8.8 s.
+const ROUND: u64 = 1 << 43;
+
+/// Largest error of the peer's clock as the connection manager knows it: the peer may have read its clock that long
+/// before its message arrived. Longer than the connection manager waits for a message, and for the connection to it.
+const SETUP: u64 = 1 << 43;
+
 /// A tick of the protocol's clock is 2^17 ps, as in [`crate::units::FalconTime`].
 const TICK_SHIFT: u32 = 17;
+
+/// The peer's clock, as known before its first packet (F-9.2.1-5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteTime {
+    /// Newest IV that counts as received already, picoseconds of the peer's clock.
+    pub iv: u64,
+    /// Our clock when the peer's showed `iv`, to within the time that the handshake of the connection manager takes.
+    /// `None` if that is not known, as for a value from a node file: then the first packet sets it (D-87).
+    pub read_at: Option<Picoseconds>,
+}
+
+impl From<u64> for RemoteTime {
+    fn from(iv: u64) -> Self {
+        Self { iv, read_at: None }
+    }
+}
 
 /// Security state of a connection.
 #[repr(C)]
@@ -20,10 +43,14 @@ pub struct Security {
     pub remote_time: u64,
     /// Last IV assigned. The next one is larger (D-12).
     pub last_iv: u64,
-    /// Accepted lead of the peer's clock over ours, picoseconds.
+    /// Estimated lead of the peer's clock over ours, picoseconds, modulo 2^64.
     pub clock_lead: u64,
-    /// Time of the last update of `clock_lead` by our clock, picoseconds; 0 before the first packet.
+    /// Time of the last packet by our clock, picoseconds; 0 while nothing is known of the peer's clock.
     pub clock_seen: u64,
+    /// Start of the current round, when the estimate was last decided, picoseconds of our clock.
+    pub clock_round: u64,
+    /// The step of the estimate on which all packets of the round agree, picoseconds; 0 if they do not agree.
+    pub clock_step: i64,
     /// Replay protection margin in picoseconds (F-9.2.1-7).
     pub replay_margin: u64,
     /// Peer's address, its bytes in memory order; IPv4 in the first 4 bytes.
@@ -63,52 +90,74 @@ impl Security {
         if !self.follows_clock(packet.iv, now) {
             return Some(Counter::DropIvAhead);
         }
-        if self.remote_time_known == 0 || packet.iv.wrapping_sub(self.remote_time) as i64 > 0 {
-            self.remote_time = packet.iv; // D-57, D-87
+        let most = self.clock_seen.wrapping_add(self.clock_lead).wrapping_add(self.replay_margin / 2);
+        let time = if packet.iv.wrapping_sub(most) as i64 > 0 { most } else { packet.iv };
+        if self.remote_time_known == 0 || time.wrapping_sub(self.remote_time) as i64 > 0 {
+            self.remote_time = time; // D-57, D-87
             self.remote_time_known = 1;
         }
         None
     }
 
-    /// Returns whether an IV is no further ahead than the peer's clock can be, with the replay margin as
-    /// tolerance. A forged IV from the future would otherwise make all later packets look like replays. The
-    /// recorded lead of the peer's clock changes no faster than clocks drift, so many small steps gain nothing
-    /// either.
-    #[inline(always)]
-    fn follows_clock(&mut self, iv: u64, now: Picoseconds) -> bool {
-        // The time is rounded to whole ticks, plus one. So the recorded values are the same wherever a recording
-        // is replayed, and never 0.
-        let now = Picoseconds(((now.0 >> TICK_SHIFT) + 1) << TICK_SHIFT);
-        let lead = iv.wrapping_sub(now.0);
-        if self.clock_seen == 0 {
-            self.clock_lead = lead;
-            self.clock_seen = now.0;
-            return true;
+    /// Sets what is known of the peer's clock before its first packet.
+    pub fn know_clock(&mut self, time: RemoteTime) {
+        self.remote_time = time.iv;
+        self.remote_time_known = 1;
+        if let Some(at) = time.read_at {
+            let at = on_tick(at);
+            self.clock_lead = time.iv.wrapping_sub(at);
+            // So the drift that the first packet may show is the error of `read_at`.
+            self.clock_round = at.wrapping_sub(SETUP << DRIFT_SHIFT);
+            self.clock_seen = self.clock_round;
         }
-        let drift = now.0.wrapping_sub(self.clock_seen) >> DRIFT_SHIFT;
-        let change = lead.wrapping_sub(self.clock_lead) as i64;
-        if change > (self.replay_margin.wrapping_add(drift)) as i64 {
-            return false;
-        }
-        let drift = drift as i64;
-        let step = if change > drift {
-            drift
-        } else if change < -drift {
-            -drift
-        } else {
-            change
-        };
-        self.clock_lead = self.clock_lead.wrapping_add(step as u64);
-        self.clock_seen = now.0;
-        true
     }
 
-    /// Forgets the peer's clock. The peer's next packet that passes all other checks sets it again, as on a new
-    /// connection (D-87). For a peer that is known to have restarted: its packets alone cannot be distinguished
-    /// from replays.
-    pub fn expect_restart(&mut self) {
-        self.remote_time_known = 0;
-        self.clock_seen = 0;
+    /// Returns whether an IV is no further ahead than the peer's clock can be: by the replay margin and the drift
+    /// since the estimate of that clock was last decided. Updates the estimate.
+    ///
+    /// In plaintext mode, a forged packet that passes the other checks looks like one of the peer. Two rules keep it
+    /// from making the peer's packets look like replays:
+    ///
+    /// - Remote Time follows an IV no further than half the margin ahead of the estimated clock ([`Self::check`]).
+    /// - The estimate moves once in a round, no faster than clocks drift, and only if all packets of the round agree
+    ///   on the direction. Then it moves by the smallest of their differences.
+    ///
+    /// So while the peer sends a packet in each round, forged packets, however many, cannot move the estimate beyond
+    /// the peer's own packets. All of these are accepted if their delays differ by less than half the margin. Forged
+    /// packets can do three things. They can keep the estimate from moving at all: clocks that differ by 20 ppm are
+    /// half of the default margin apart after 40 minutes of that. If the peer is silent for a round or longer, they
+    /// can move the estimate by 2^-10 of the time of silence, and keep it there when the peer sends again, so silences
+    /// during an attack add up. And on a connection that knows nothing of the peer's
+    /// clock, a forged packet can be the first one (D-87).
+    #[inline(never)]
+    fn follows_clock(&mut self, iv: u64, now: Picoseconds) -> bool {
+        // On rounded time, the recorded values are the same wherever a recording is replayed.
+        let now = on_tick(now);
+        if self.clock_seen == 0 {
+            self.clock_lead = iv.wrapping_sub(now);
+            self.clock_seen = now;
+            self.clock_round = now;
+            return true;
+        }
+        // Another CPU may have read the clock later and taken the lock earlier.
+        let silence = now.wrapping_sub(self.clock_seen);
+        let (now, silence) = if (silence as i64) < 0 { (self.clock_seen, 0) } else { (now, silence) };
+        let change = iv.wrapping_sub(now).wrapping_sub(self.clock_lead) as i64;
+        let elapsed = now.wrapping_sub(self.clock_round);
+        let drift = elapsed >> DRIFT_SHIFT;
+        if change > self.replay_margin.wrapping_add(drift) as i64 {
+            return false;
+        }
+        let is_first = silence >= ROUND || self.clock_seen == self.clock_round;
+        let step = if is_first { change } else { agreed(self.clock_step, change) };
+        if elapsed >= ROUND {
+            let step = step.clamp(-(drift as i64), drift as i64);
+            self.clock_lead = self.clock_lead.wrapping_add(step as u64);
+            self.clock_round = now;
+        }
+        self.clock_step = step;
+        self.clock_seen = now;
+        true
     }
 
     /// Returns the next IV: the clock, but always larger than the last IV (D-12, D-90).
@@ -121,12 +170,34 @@ impl Security {
     }
 }
 
+/// Rounds a time to whole ticks, plus one, so that it is not 0.
+#[inline(always)]
+const fn on_tick(time: Picoseconds) -> u64 {
+    ((time.0 >> TICK_SHIFT) + 1) << TICK_SHIFT
+}
+
+/// Returns the step that is part of both steps: 0 if they have different directions.
+#[inline(always)]
+const fn agreed(a: i64, b: i64) -> i64 {
+    if a > 0 && b > 0 {
+        if a < b { a } else { b }
+    } else if a < 0 && b < 0 {
+        if a > b { a } else { b }
+    } else {
+        0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MARGIN: u64 = 100_000_000_000;
-    const SECOND: u64 = 1_000_000_000_000;
+    const MILLI: u64 = 1_000_000_000;
+    const SECOND: u64 = 1000 * MILLI;
+    /// Our clock and the peer's at the start.
+    const HERE: u64 = 5 * SECOND;
+    const THERE: u64 = 900 * SECOND;
 
     fn security() -> Security {
         let (rx_spi, version) = (Spi(7), 15);
@@ -137,48 +208,130 @@ mod tests {
         Packet { psp_version: 15, source: [1, 2], spi: 7, iv, ..Packet::default() }
     }
 
-    #[test]
-    fn a_packet_from_the_future_locks_nobody_out() {
-        let mut s = security();
-        let (here, there) = (5 * SECOND, 900 * SECOND);
-        assert_eq!(s.check(&packet(there), Picoseconds(here)), None);
-        // Each forged packet goes as far ahead as the previous one allows.
-        for n in 1..1000 {
-            s.check(&packet(there + n * MARGIN), Picoseconds(here + n));
-            s.check(&packet(s.remote_time + MARGIN), Picoseconds(here + n));
+    /// Sends a packet of the peer at `time` after the start, `ahead` picoseconds ahead of the peer's clock.
+    fn send(s: &mut Security, time: u64, ahead: u64) -> Option<Counter> {
+        s.check(&packet((THERE + time).wrapping_add(ahead)), Picoseconds(HERE + time))
+    }
+
+    /// Sends the packet that is furthest ahead of those that the connection accepts.
+    fn forge(s: &mut Security, time: u64) {
+        let (mut accepted, mut refused) = (0, 1 << 50);
+        while refused - accepted > MILLI / 1000 {
+            let middle = accepted + (refused - accepted) / 2;
+            match send(&mut s.clone(), time, middle) {
+                Some(Counter::DropIvAhead) => refused = middle,
+                _ => accepted = middle,
+            }
         }
-        assert_eq!(
-            s.check(&packet(there + 2000), Picoseconds(here + 2000)),
-            None,
-            "the peer is still accepted"
-        );
-        assert_eq!(s.check(&packet(there + SECOND), Picoseconds(here + 3000)), Some(Counter::DropIvAhead));
+        assert_eq!(send(s, time, accepted), None, "at {time}");
+    }
+
+    #[test]
+    fn packets_from_the_future_lock_nobody_out() {
+        // Idle for a second, then forged packets at 1000 per second. The peer sends as many, or one in 4 s. Its packets
+        // are up to 40 ms late.
+        for pause in [1, 10, 4000] {
+            let mut s = security();
+            assert_eq!(send(&mut s, 0, 0), None);
+            for milli in 1000..201_000 {
+                let time = milli * MILLI;
+                forge(&mut s, time);
+                if milli % pause == 0 {
+                    let late = (milli / pause * 7 % 41) * MILLI;
+                    let verdict = send(&mut s, time + 1000, late.wrapping_neg());
+                    assert_eq!(verdict, None, "a packet of the peer, {late} ps late, at {time}");
+                }
+            }
+            assert_eq!(send(&mut s, 300 * SECOND, SECOND), Some(Counter::DropIvAhead));
+        }
+    }
+
+    #[test]
+    fn packets_from_the_past_lock_nobody_out() {
+        let mut s = security();
+        for milli in 0..100_000 {
+            let time = milli * MILLI;
+            assert_eq!(send(&mut s, time, 0), None, "at {time}");
+            // As old as the margin allows.
+            let old = s.remote_time.wrapping_sub(MARGIN).wrapping_add(1);
+            assert_eq!(s.check(&packet(old), Picoseconds(HERE + time)), None);
+        }
+        assert_eq!(send(&mut s, 100 * SECOND, MARGIN / 2), None, "a packet that waited less than the others");
+    }
+
+    #[test]
+    fn the_edge_follows_the_newest_packet() {
+        let mut s = security();
+        for (time, ahead) in [(0, 0), (1, 40), (2, 49), (1000, 3)] {
+            assert_eq!(send(&mut s, time * MILLI, ahead * MILLI), None);
+            assert_eq!(
+                s.remote_time,
+                THERE + (time + ahead) * MILLI,
+                "D-56: an IV up to half the margin ahead"
+            );
+        }
+    }
+
+    #[test]
+    fn a_delay_that_ends_is_no_forgery() {
+        let mut s = security();
+        for milli in 0..100_000 {
+            // The first packets waited 90 ms longer than the others.
+            let ahead = if milli < 100 { 0 } else { 90 * MILLI };
+            assert_eq!(send(&mut s, milli * MILLI, ahead), None, "at {milli} ms");
+        }
+        assert_eq!(s.remote_time, THERE + 99_999 * MILLI + 90 * MILLI, "the estimate has followed");
+    }
+
+    #[test]
+    fn a_time_that_was_read_too_early_opens_nothing() {
+        let mut s = security();
+        assert_eq!(send(&mut s, SECOND, 0), None);
+        // Another CPU read the clock before, and took the lock after.
+        let forged = packet(THERE + 1000 * SECOND);
+        assert_eq!(s.check(&forged, Picoseconds(HERE + SECOND - MILLI)), Some(Counter::DropIvAhead));
+        assert_eq!(send(&mut s, SECOND - MILLI, 0), None);
+    }
+
+    /// D-87: the peer's clock as the connection manager knows it. The first packet, too, has to fit it.
+    #[test]
+    fn the_first_packet_has_to_fit_the_agreed_clock() {
+        let mut s = Security { remote_time: THERE, remote_time_known: 1, ..security() };
+        s.know_clock(RemoteTime { iv: THERE, read_at: Some(Picoseconds(HERE)) });
+        let untouched = s;
+        assert_eq!(send(&mut s, MILLI, 20 * SECOND), Some(Counter::DropIvAhead));
+        assert_eq!(s, untouched, "a refused packet changes nothing");
+        // The peer read its clock 4 s before the message arrived.
+        for milli in 1..20_000 {
+            assert_eq!(send(&mut s, milli * MILLI, 4 * SECOND), None);
+        }
+        assert_eq!(send(&mut s, 20 * SECOND, 4 * SECOND + 2 * MARGIN), Some(Counter::DropIvAhead));
+    }
+
+    /// D-87: a static connection takes any first IV.
+    #[test]
+    fn without_an_agreed_clock_the_first_packet_sets_it() {
+        let mut s = Security { remote_time: 7, remote_time_known: 1, ..security() };
+        s.know_clock(RemoteTime { iv: 7, read_at: None });
+        assert_eq!(send(&mut s, 0, 0), None);
+        assert_eq!(send(&mut s, MILLI, 2 * MARGIN), Some(Counter::DropIvAhead));
     }
 
     #[test]
     fn clocks_that_drift_are_followed() {
-        let mut s = security();
-        let (here, there) = (5 * SECOND, 900 * SECOND);
-        for second in 0..100_000 {
-            // 500 ppm fast: 50 s ahead at the end.
-            let fast = there + second * (SECOND + SECOND / 2000);
-            assert_eq!(s.check(&packet(fast), Picoseconds(here + second * SECOND)), None, "second {second}");
+        for pause in [1, 3, 60, 3600] {
+            for fast in [true, false] {
+                let mut s = security();
+                for n in 0..2000 {
+                    // 500 ppm: an hour in 83 days.
+                    let time = n * pause * SECOND;
+                    let drift = time / 2000;
+                    let ahead = if fast { drift } else { drift.wrapping_neg() };
+                    assert_eq!(send(&mut s, time, ahead), None, "packet {n}, {pause} s apart, fast {fast}");
+                    assert_eq!(send(&mut s, time + MILLI, ahead), None, "the packet after it");
+                }
+            }
         }
-    }
-
-    #[test]
-    fn a_peer_that_restarted_is_heard_again_once_that_is_known() {
-        let mut s = security();
-        let now = Picoseconds(5 * SECOND);
-        assert_eq!(s.check(&packet(900 * SECOND), now), None);
-        assert_eq!(s.check(&packet(2 * SECOND), now), Some(Counter::DropReplay));
-        s.expect_restart();
-        assert_eq!(s.check(&packet(2 * SECOND), now), None);
-        assert_eq!(
-            s.check(&packet(900 * SECOND), now),
-            Some(Counter::DropIvAhead),
-            "the old clock is forgotten"
-        );
     }
 
     #[test]

@@ -62,6 +62,7 @@ mod watch;
 pub use transport_common::connection::Initial;
 pub use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 pub use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
+pub use transport_common::security::RemoteTime;
 
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;

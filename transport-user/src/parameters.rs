@@ -7,6 +7,7 @@ use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Pat
 use transport_common::ids::{Cid, Spi};
 use transport_common::limits::{self, Limit};
 use transport_common::queues::CELLS;
+use transport_common::security::RemoteTime;
 use transport_common::units::{Fcwnd, Ticks};
 
 use crate::cid::CidReservation;
@@ -83,7 +84,7 @@ pub struct ConnectionSecurity {
     /// Whether a UDP checksum is sent (D-91).
     pub checksum: bool,
     /// Newest IV that counts as received already. With `None`, the IV of the first packet is accepted (D-87).
-    pub remote_time: Option<u64>,
+    pub remote_time: Option<RemoteTime>,
 }
 
 /// Tuning of one end of a connection. The defaults are those of D-78, if it has them.
@@ -370,6 +371,24 @@ mod tests {
         assert_eq!((p.psp_version, p.remote_time, p.config.checksum), (15, None, 1)); // D-83, D-87, D-91
         assert_eq!((p.config.local_cid, p.config.peer_cid), (Cid(5), Cid(10)));
         assert!(p.config.path.source_port >= 49152 && p.config.path.flow_label < 1 << 20); // D-80
+    }
+
+    /// What Pull Data holds bounds the answers to READs. The segments on which both ends agreed may be shorter, because
+    /// other packets have longer headers.
+    #[test]
+    fn answers_are_bounded_by_what_pull_data_holds() {
+        for (address, peer, segment, answer) in
+            [("10.7.0.1", "10.7.0.2", 1392, 1416), ("fd00::1", "fd00::2", 1368, 1392)]
+        {
+            let address: IpAddr = address.parse().expect("an address");
+            let device = Device { mtu: 1500, max_segment: segment, address, ..device() };
+            for agreed in [None, Some(512)] {
+                let peer_address = peer.parse().expect("an address");
+                let open = OpenConnection { max_segment: agreed, peer_address, ..open() };
+                let config = open.parameters(&device, Cid(5)).expect("valid").config;
+                assert_eq!((config.max_segment, config.max_answer), (agreed.unwrap_or(segment), answer));
+            }
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Program {
     Wire,
     /// The transmit pipeline.
     Engine,
+    /// Delivers a held request. Only for cases in which it finds none: [`Engine`](Self::Engine) calls it otherwise.
+    Redeliver,
 }
 
 /// A type of the maps in the form that aya needs.
@@ -175,7 +177,11 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses to run it.
     pub fn run(&mut self, which: Program, frame: &[u8]) -> Result<Outcome> {
-        let name = if which == Program::Wire { WIRE } else { ENGINE };
+        let name = match which {
+            Program::Wire => WIRE,
+            Program::Engine => ENGINE,
+            Program::Redeliver => REDELIVER,
+        };
         let mut out = vec![0; LONGEST_FRAME];
         let context = self.context;
         let mut context_out = context;

@@ -54,13 +54,30 @@ impl Case {
 
     fn bend_security(&mut self, rng: &mut StdRng) {
         let c = &mut self.entry.connection;
-        match rng.random_range(0..8) {
+        match rng.random_range(0..13) {
             0 => c.state = [State::Closed, State::Open, State::Fatal, State::Closing][rng.random_range(0..4)],
             1 => c.security.rx_spi.0 ^= rng.random_range(0..2),
             2 => c.security.remote_time_known ^= 1,
             3 => c.security.remote_time = c.security.remote_time.wrapping_add(rng.random_range(0..1 << 40)),
             4 => c.endpoint.local_function ^= 1,
             5 => c.endpoint.local_cid.0 ^= 1 << rng.random_range(8..24),
+            6 => c.security.peer[rng.random_range(0..2)] ^= 1 << rng.random_range(0..64),
+            // By less than the margin, by about the margin, or by any amount.
+            7 | 8 => {
+                let lead = up_to_a_power(rng, 20..64);
+                let lead = if rng.random() { lead } else { lead.wrapping_neg() };
+                c.security.clock_lead = c.security.clock_lead.wrapping_add(lead);
+            }
+            9 => c.security.clock_seen = 0,
+            // A pause, or a round that has just ended.
+            10 if c.security.clock_seen != 0 => {
+                let ago = up_to_a_power(rng, 20..45) >> 17 << 17;
+                c.security.clock_round = c.security.clock_round.wrapping_sub(ago);
+                if rng.random() {
+                    c.security.clock_seen = c.security.clock_round;
+                }
+            }
+            11 => c.security.clock_step = rng.random::<i64>() >> rng.random_range(0..64),
             // The next IV is the one after it, whatever the clock shows (D-12).
             _ => c.security.last_iv = c.security.last_iv.wrapping_add(1 << 50),
         }
@@ -186,6 +203,12 @@ impl Case {
     }
 }
 
+/// Returns a number below 2^n, with n from `bits`.
+fn up_to_a_power(rng: &mut StdRng, bits: core::ops::Range<u32>) -> u64 {
+    let bits = rng.random_range(bits);
+    rng.random_range(0..1 << bits)
+}
+
 fn flip(rng: &mut StdRng, frame: &mut [u8], from: usize) {
     let at = rng.random_range(from.min(frame.len() - 1)..frame.len());
     frame[at] ^= 1 << rng.random_range(0..8);
@@ -204,7 +227,8 @@ fn bend_field(rng: &mut StdRng, frame: &mut [u8], places: &Places) {
 }
 
 /// Sets another packet type, of the same protocol or of any. A type without payload mostly gets its required
-/// length, and Push Data a correct Request Length, so that such frames pass the parser as well.
+/// length, Push Data a correct Request Length, and a Resync a code and the type of a packet that it can replace, so that
+/// such frames pass the parser as well.
 fn bend_type(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
     const KINDS: [PacketType; 7] = [
         PacketType::PullRequest,
@@ -235,6 +259,12 @@ fn bend_type(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
         frame.resize(header, rng.random());
     }
     fit_lengths(frame);
+    if kind == PacketType::Resync {
+        // Code 0 and those from 8 on are reserved.
+        let replaced = [PacketType::PullRequest, PacketType::PullData, PacketType::PushData];
+        frame[places.falcon + 24] = rng.random_range(0..10);
+        frame[places.falcon + 25] = (replaced[rng.random_range(0..3)] as u8) << 4;
+    }
     if kind == PacketType::PushData {
         let payload = (frame.len() - header) as u16;
         let length = places.falcon + 26;
@@ -279,6 +309,8 @@ mod tests {
         whole[12..14].copy_from_slice(&[0x08, 0x00]);
         whole[14] = 0x45;
         let places = Places::of(&whole).expect("long enough");
+        // The bytes of another packet, where a Resync has its type and code.
+        whole[places.falcon..].fill(0xa5);
         whole[places.falcon] = 0x10;
         let mut decoded = BTreeMap::<(u8, u8), u32>::new();
         for _ in 0..ROUNDS {
@@ -290,7 +322,7 @@ mod tests {
                 *decoded.entry((header.packet_type() as u8, frame[places.falcon + 7] >> 5)).or_default() += 1;
             }
         }
-        for kind in [0, 3, 5, 8, 9, 10] {
+        for kind in [0, 3, 5, 6, 8, 9, 10] {
             for (protocol, least) in [(ProtocolType::Rdma as u8, 500), (ProtocolType::Nvme as u8, 50)] {
                 let times = decoded.get(&(kind, protocol)).copied().unwrap_or(0);
                 assert!(times >= least, "type {kind} of protocol {protocol}: {times} of {ROUNDS}");

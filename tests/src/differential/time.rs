@@ -36,6 +36,7 @@ impl Case {
         let moved = (now.0 >> 17).wrapping_sub(then.0 >> 17) << 17;
         if c.security.clock_seen != 0 {
             c.security.clock_seen = c.security.clock_seen.wrapping_add(moved);
+            c.security.clock_round = c.security.clock_round.wrapping_add(moved);
             c.security.clock_lead = c.security.clock_lead.wrapping_sub(moved);
         }
         let deadlines = [

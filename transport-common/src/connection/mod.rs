@@ -271,8 +271,6 @@ impl Entry {
             checksum: config.checksum.into(),
         };
         c.security = Security {
-            remote_time: p.remote_time.unwrap_or(0),
-            remote_time_known: p.remote_time.is_some() as u8,
             replay_margin: config.replay_margin,
             peer: config.path.peer(),
             tx_spi: p.tx_spi,
@@ -280,6 +278,9 @@ impl Entry {
             version: p.psp_version,
             ..Security::default()
         };
+        if let Some(time) = p.remote_time {
+            c.security.know_clock(time);
+        }
         c.delivery = PacketDelivery {
             lanes: [
                 Lane {

@@ -6,6 +6,7 @@ use crate::congestion::queues::EVENT_QUEUES;
 use crate::congestion::settings::{Placement, Settings};
 use crate::ids::{Cid, Psn, Rsn, Spi};
 use crate::limits;
+use crate::security::RemoteTime;
 use crate::units::{Fcwnd, Ticks};
 
 /// What the connection manager fixes at setup. [`Entry::open`](super::Entry::open) copies each part to its owner.
@@ -70,8 +71,8 @@ pub struct Parameters {
     pub tx_spi: Spi,
     /// SPI of packets we receive.
     pub rx_spi: Spi,
-    /// Initial Remote Time, or none (D-87).
-    pub remote_time: Option<u64>,
+    /// The peer's clock as known before its first packet, or none (D-87).
+    pub remote_time: Option<RemoteTime>,
     /// First PSNs and RSN we send with (D-18).
     pub tx: Initial,
     /// First PSNs and RSN the peer sends with.

@@ -253,7 +253,7 @@ pub(super) fn not_ready(entry: &mut Entry, s: &mut Step, queues: &impl Queues, n
     } else {
         work.kind = WorkKind::Hold;
         work.rnr = 1;
-        c.target.first_rnr_code
+        c.target.rnr_code_without_cell(&entry.tables.requests)
     };
     nack(entry, s, Refusal::not_ready(code), now);
 }

@@ -56,6 +56,8 @@ struct Expiry {
     /// On an ordered connection, the first packet that the peer's ULP was not ready for, as an offset from the
     /// base.
     first_not_ready: u32,
+    /// The RNR timeout code of that packet.
+    first_code: u8,
     /// Exhausted packets, as offsets from the base.
     exhausted: Bitmap128,
 }
@@ -109,7 +111,8 @@ impl PacketDelivery {
         let w = &self.lanes[window as usize].tx;
         let first_not_ready =
             if self.tuning.ordered != 0 { w.not_ready.trailing_zeros() } else { PACKETS as u32 };
-        let mut expiry = Expiry { now, rto, limit, first_not_ready, exhausted: Bitmap128::ZERO };
+        let first_code = packets[window as usize][packet_index(w.base.add(first_not_ready))].rnr_code;
+        let mut expiry = Expiry { now, rto, limit, first_not_ready, first_code, exhausted: Bitmap128::ZERO };
         let mut waiting = w.timed();
         while let Some(offset) = waiting.take_lowest() {
             bounded!();
@@ -124,9 +127,11 @@ impl PacketDelivery {
         let w = &mut self.lane(window).tx;
         let packet = &mut packets[packet_index(w.base.add(offset))];
         // On an ordered connection, the target takes no packet after the first one that it was not ready for. Only
-        // copies of that first packet are sent, so the timer of this one starts again.
+        // copies of that first packet are sent, so the timer of this one starts again. Only the first packet gets
+        // new NACKs, with longer and longer delays, and this one waits for it.
         if packet.flags.contains(PacketFlags::RNR) && expiry.first_not_ready < offset {
             packet.last_sent = expiry.now;
+            packet.rnr_code = expiry.first_code;
         }
         let deadline = packet.last_sent.after(packet.timeout(expiry.rto));
         if !expiry.now.reached(deadline) {

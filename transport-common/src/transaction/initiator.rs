@@ -53,6 +53,14 @@ pub struct Transaction {
     pub skipped: u8,
 }
 
+impl Transaction {
+    /// Returns whether it was sent and has not ended.
+    #[inline(always)]
+    fn is_outstanding(&self) -> bool {
+        self.state != TransactionState::Submitted && self.state < TransactionState::Done
+    }
+}
+
 /// Largest number of open pulls of a connection. A target of ours keeps [`RESPONSES`] responses until they are
 /// acknowledged. It would refuse more pulls for lack of resources (F-8.5.3.1-1).
 pub const PULL_CREDITS: u16 = RESPONSES as u16;
@@ -337,11 +345,13 @@ impl Initiator {
         if self.is_open(rsn) && waits && t.pull != 0 { Some(t) } else { None }
     }
 
-    /// Keeps the target ULP's code until the Resync is acknowledged (D-44).
+    /// Keeps the target ULP's code until the Resync is acknowledged (D-44). Ignores a transaction that has ended, for
+    /// example a pull whose answer arrived. Another transaction may use its table entry by now.
     #[inline(always)]
     pub(crate) fn remember_ulp_code(&self, table: &mut Table, rsn: Rsn, code: u8) {
-        if self.is_open(rsn) {
-            table[index(rsn)].ulp_code = code;
+        let t = &mut table[index(rsn)];
+        if t.is_outstanding() && self.is_open(rsn) {
+            t.ulp_code = code;
         }
     }
 
@@ -350,8 +360,7 @@ impl Initiator {
     #[inline(always)]
     pub(crate) fn exhausted(&self, table: &mut Table, rsn: Rsn, resync_code: ResyncCode) {
         let t = &mut table[index(rsn)];
-        let open = t.state != TransactionState::Submitted && t.state < TransactionState::Done;
-        if open && self.is_open(rsn) {
+        if t.is_outstanding() && self.is_open(rsn) {
             t.code = resync_code.0;
         }
     }
@@ -367,8 +376,7 @@ impl Initiator {
         (code, ulp_code, answered): (CompletionCode, u8, bool),
     ) {
         let t = &mut table[index(rsn)];
-        let ended = t.state == TransactionState::Submitted || t.state >= TransactionState::Done;
-        if ended || !self.is_open(rsn) {
+        if !t.is_outstanding() || !self.is_open(rsn) {
             return;
         }
         t.state = TransactionState::Done;

@@ -7,6 +7,8 @@
 mod initiator;
 mod response;
 mod target;
+#[cfg(test)]
+mod tests;
 
 use crate::ids::Rsn;
 use crate::wire::resync::ResyncCode;

@@ -209,6 +209,15 @@ impl Target {
         if request.state == RequestState::Rnr { request.code } else { self.first_rnr_code }
     }
 
+    /// Returns the RNR delay code for a push that arrives and is not kept yet. If other pushes of an unordered connection
+    /// wait for a receive, that of one of them: this push will not find one earlier. If it finds no cell either, its
+    /// sender asks again after that delay, and not each time after the first delay.
+    #[inline(always)]
+    pub(crate) fn rnr_code_without_cell(&self, table: &Table) -> u8 {
+        let key = self.rnr_waiting.trailing_zeros();
+        if key < 128 { at(table, key).code } else { self.first_rnr_code }
+    }
+
     /// Books a request whose payload is in a receive cell.
     #[inline(always)]
     pub(crate) fn held(&mut self, table: &mut Table, key: u32, request: TargetRequest) {

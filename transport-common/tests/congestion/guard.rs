@@ -79,9 +79,8 @@ proptest! {
         let mut event = Event { rtt_state: Ticks(rtt), ..ack((start % WRAP) as u32, rtt) };
         // Time of the last decrease of fcwnd, and of the last increase and decrease of ncwnd.
         let (mut fell, mut nic_rose, mut nic_fell) = (None, None, None);
-        // A retransmission that cuts nothing does not move the marker (D-67). So the measuring events have to be
-        // closer together than the wrap minus the RTT by which a marker lags.
-        let mut measured_at = start;
+        // Every event moves a marker that is more than an RTT old, also a retransmission that cuts nothing (D-67). So
+        // any two events have to be closer together than the wrap minus the RTT by which a marker lags.
         let within = |last: Option<u64>, now: u64| last.is_some_and(|last: u64| now - last < u64::from(rtt));
         for s in steps {
             now += u64::from(s.gap);
@@ -95,7 +94,8 @@ proptest! {
             event.num_packets_acked = s.acked;
             event.event_type = match s.kind { 0 => EventType::RETRANSMIT, 1 | 2 => EventType::NACK, _ => EventType::ACK };
             event.nack_code = NackCode(s.kind);
-            event.retransmit_count = (s.acked % 3) as u8;
+            event.retransmit_count = (s.acked % 5) as u8;
+            let measured = event.event_type != EventType::RETRANSMIT;
             let (fcwnd, ncwnd, direction) = (event.fcwnd, event.ncwnd, event.ncwnd_direction);
             let outcome = crate::input::run_with(&event, &mut engine, &parameters);
 
@@ -103,7 +103,8 @@ proptest! {
             prop_assert!(outcome.fcwnd >= p.min_fcwnd && outcome.fcwnd <= p.max_fcwnd);
             prop_assert!((p.min_ncwnd..=p.max_ncwnd).contains(&u32::from(outcome.ncwnd)));
             if outcome.fcwnd < fcwnd {
-                prop_assert!(!within(fell, now), "two decreases of fcwnd within an RTT");
+                let at_limit = !measured && u32::from(event.retransmit_count) >= p.retransmit_limit;
+                prop_assert!(at_limit || !within(fell, now), "two decreases of fcwnd within an RTT");
                 fell = Some(now);
             }
             if outcome.ncwnd > ncwnd {
@@ -116,14 +117,13 @@ proptest! {
             }
             let target = f64::from(delay_target(&event, &parameters).round().0);
             let delay = f64::from(outcome.delay_state.0);
-            let measured = event.event_type != EventType::RETRANSMIT;
             // A cut of less than one unit of 2^-10 may round to no cut.
             let cut = 0.8 * (delay - target - 1.0) / delay * f64::from(fcwnd.0);
-            if measured && s.gap >= rtt && now - measured_at + u64::from(rtt) < WRAP && cut > 1.0 && fcwnd > p.min_fcwnd {
+            // A retransmission cuts by the bound, if it is the first one of its packet, or to the minimum at the limit.
+            let retransmitted = event.retransmit_count == 1 || u32::from(event.retransmit_count) >= p.retransmit_limit;
+            let cuts = if measured { cut > 1.0 } else { retransmitted };
+            if s.gap >= rtt && u64::from(s.gap) + u64::from(rtt) < WRAP && cuts && fcwnd > p.min_fcwnd {
                 prop_assert!(outcome.fcwnd < fcwnd, "a decrease was lost");
-            }
-            if measured {
-                measured_at = now;
             }
             event = after(&outcome, event);
         }

@@ -70,6 +70,25 @@ fn an_early_retransmission_cuts_nothing() {
     );
 }
 
+/// D-67: a retransmission that cuts nothing moves a marker that is more than an RTT old to an RTT ago, as any event does.
+/// So a connection that only retransmits loses no cut when the time wraps.
+#[test]
+fn a_retransmission_that_cuts_nothing_keeps_the_marker_within_the_wrap() {
+    let old =
+        |age| Event { fabric_window_time_marker: NicTime(NOW).before(Ticks(age)), ..retransmission(2, NOW) };
+    for age in [0, 199, 200, 201, 5000, (1 << 24) - 1] {
+        let outcome = run(&old(age), &plain());
+        let marker = NicTime(NOW).before(Ticks(age.min(200)));
+        assert_eq!((outcome.fcwnd, outcome.fabric_window_time_marker), (fcwnd(16.0), marker), "age {age}");
+    }
+    // One such event in half a wrap. Without them, the marker would seem to be of this moment after a whole one.
+    let half = 1 << 23;
+    let first = run(&old(200), &plain());
+    let second = run(&after(&first, retransmission(2, (NOW + half) % (1 << 24))), &plain());
+    let third = run(&after(&second, retransmission(1, (NOW + 2 * half - 200) % (1 << 24))), &plain());
+    assert_eq!(third.fcwnd, fcwnd(8.0), "the cut was executed");
+}
+
 /// F-10.3.2-3, F-10.3.2-4, D-67, D-69: the gap follows the new window, the timeout the smoothed RTT. The NIC
 /// window, its marker and the measurements do not change.
 #[test]

@@ -4,6 +4,7 @@
 use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::ids::Spi;
+use transport_common::security::RemoteTime;
 use transport_common::units::{FalconTime, Picoseconds};
 
 use crate::harness::*;
@@ -103,6 +104,37 @@ fn replay_margin_is_exclusive() {
         assert_eq!((p.b.count(Counter::DropReplay), p.b.delivered.len()), (0, 1));
         assert_eq!(p.b.entry.connection.security.remote_time, remote_time, "D-57: never moves back");
     }
+}
+
+/// Not a rule of Falcon: the SPI alone does not say who sent a packet.
+#[test]
+fn source_must_be_the_peer() {
+    refused(Counter::DropSource, |_, w| w.packet.source[0] ^= 1 << 24);
+    refused(Counter::DropSource, |_, w| w.packet.source[1] ^= 1);
+}
+
+/// D-57, D-87: an IV may be ahead of the peer's clock by the margin.
+#[test]
+fn iv_must_not_be_ahead_of_the_peers_clock() {
+    let margin = parameters(true, initial(0, 0, 0), initial(0, 0, 0)).config.replay_margin;
+    // The peer's clock showed `iv` at 0, and a packet at 0 confirmed it.
+    let known = |b: &mut Node, iv: u64| {
+        let s = &mut b.entry.connection.security;
+        s.know_clock(RemoteTime { iv, read_at: Some(at(0)) });
+        s.clock_seen = at(0).0;
+        s.clock_round = at(0).0;
+    };
+    for ahead in [margin + 10_000_000, 1 << 50, u64::MAX / 4] {
+        refused(Counter::DropIvAhead, move |b, w| {
+            known(b, w.packet.iv);
+            w.packet.iv += ahead;
+        });
+    }
+    let (mut p, mut wire) = push();
+    known(&mut p.b, wire.packet.iv);
+    wire.packet.iv += margin - 10_000_000;
+    p.b.receive(&wire, at(5));
+    assert_eq!((p.b.count(Counter::DropIvAhead), p.b.delivered.len()), (0, 1));
 }
 
 /// F-9.2.1-5, D-57, D-87: only a packet that passes every check moves Remote Time, and only forward.

@@ -3,9 +3,12 @@
 
 use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
+use transport_common::ids::Psn;
+use transport_common::packet_delivery::Window;
 use transport_common::queues::{AccessFlags, Region, Verb, WorkRequest};
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::{Answer, AnswerKind, OperationKind, UlpCode};
+use transport_common::units::Ticks;
 
 use crate::harness::*;
 
@@ -122,6 +125,59 @@ fn malformed_operations() {
     let kept = p.b.entry.tables.responses[0].answer;
     let code = UlpCode::INVALID_REQUEST;
     assert_eq!(kept, Answer { kind: AnswerKind::Error, code, ..Answer::default() });
+}
+
+/// D-44: a refusal is remembered for the transaction of its packet only, not for a later one with the same table entry.
+#[test]
+fn a_late_refusal_does_not_change_the_next_transaction_in_its_entry() {
+    let mut p = parameters(false, initial(100, 300, 1), initial(100, 200, 1));
+    p.config.transaction_timeout = Ticks::from_nanos(10_000_000);
+    p.rto = Ticks::from_nanos(1_000_000_000); // no Resync takes the packet's place meanwhile
+    let mut p = Pair::with(&p);
+    p.a.post(write(0, 4));
+    assert_eq!(p.a.drain(at(0)).len(), 1, "lost");
+    p.run(10, 11_000);
+    assert_eq!(p.a.completed(), [(1, CompletionCode::LocalTimeout as u8)]);
+    for rsn in 2..=256 {
+        p.a.post(read(0, 4));
+        p.exchange(at(11_100));
+        assert_eq!(p.a.completed(), [(rsn, 0)]);
+    }
+    assert_eq!(p.a.post(read(0, 4)), 257);
+    let sent = p.a.drain(at(11_200));
+    let mut late = nack(&p.a, Window::Data, 300, CIE, at(11_200));
+    late.packet.ulp_code = UlpCode::ACCESS.0;
+    p.a.receive(&late, at(11_200));
+    for wire in &sent {
+        if let Some(answer) = p.b.receive(wire, at(11_210)) {
+            p.a.receive(&answer, at(11_220));
+        }
+    }
+    p.run(11_230, 100);
+    let done = p.a.completions();
+    assert_eq!((done[0].rsn, done[0].status, done[0].ulp_code), (257, 0, 0));
+}
+
+/// D-44: a refusal does not change a pull whose answer has arrived, although it is not reported yet.
+#[test]
+fn a_refusal_after_the_answer_changes_nothing() {
+    let mut p = Pair::new(true);
+    p.a.post(write(0, 4));
+    p.a.post(read(0, 4));
+    let sent = p.a.drain(at(0));
+    p.b.receive(&sent[0], at(1));
+    let mut answer = p.b.receive(&sent[1], at(2)).expect("an answer");
+    answer.packet.acknowledgement.request_base = Psn(100);
+    answer.packet.acknowledgement.data_base = Psn(300);
+    p.a.receive(&answer, at(3));
+    assert_eq!(p.a.completed(), [], "the WRITE before it is open");
+    let mut refusal = nack(&p.a, Window::Request, 100, CIE, at(4));
+    refusal.packet.ulp_code = UlpCode::ACCESS.0;
+    p.a.receive(&refusal, at(4));
+    let ack = back(&p.a, 301, 100, at(5));
+    p.a.receive(&ack, at(5));
+    let done: Vec<_> = p.a.completions().iter().map(|c| (c.rsn, c.status, c.ulp_code)).collect();
+    assert_eq!(done, [(1, 0, 0), (2, 0, 0)]);
 }
 
 /// The ULP could not place a push that it had taken: it is completed in error with code 3. A duplicate repeats the

@@ -105,18 +105,27 @@ fn a_request_that_cannot_be_sent_times_out() {
     }
 }
 
-/// D-42, D-43: behind a push that waits for a receive, only that push is sent again, and less and less often. A
-/// posted receive ends the wait at once.
-#[test]
-fn waiting_for_a_receive_costs_next_to_nothing() {
-    let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
+/// What it costs to wait.
+struct Wait {
+    packets: u32,
+    /// Services of both engines.
+    services: u32,
+    /// When it ended, microseconds.
+    end: u64,
+}
+
+/// Lets `sends` SENDs wait for a receive, for 6 s.
+fn wait_for_a_receive(ordered: bool, sends: usize) -> (Pair, Wait) {
+    let mut p = parameters(ordered, initial(100, 300, 1), initial(100, 200, 1));
     p.config.transaction_timeout = Ticks::from_nanos(100_000_000_000);
+    p.fcwnd = Fcwnd::from_packets(256);
+    p.ncwnd = 256;
     let mut p = Pair::with(&p);
-    for _ in 0..40 {
+    for _ in 0..sends {
         p.a.post(work(Verb::SEND_ONLY, 0, 4));
     }
     let (mut packets, mut end) = (0, 0);
-    for now in (0..6_000_000).step_by(200) {
+    for now in (0..6_000_000).step_by(20) {
         for wire in p.a.drain(at(now)) {
             packets += 1;
             if let Some(answer) = p.b.receive(&wire, at(now)) {
@@ -129,7 +138,17 @@ fn waiting_for_a_receive_costs_next_to_nothing() {
         }
         end = now;
     }
+    let services = p.a.services + p.b.services;
+    (p, Wait { packets, services, end })
+}
+
+/// D-42, D-43: behind a push that waits for a receive, only that push is sent again, and less and less often. A
+/// posted receive ends the wait at once.
+#[test]
+fn waiting_for_a_receive_costs_next_to_nothing() {
+    let (mut p, Wait { packets, services, end }) = wait_for_a_receive(true, 40);
     assert!(packets < 500, "{packets} packets in 6 s of waiting");
+    assert!(services < 500, "{services} services in 6 s of waiting");
     for n in 0..40 {
         p.b.post_receive(n, 64, 4);
     }
@@ -140,6 +159,20 @@ fn waiting_for_a_receive_costs_next_to_nothing() {
     p.run(end + 20, 400_000);
     assert_eq!(p.a.completed().len(), 40);
     p.assert_idle();
+}
+
+/// D-43, unordered: each push waits on its own, so the cost grows with their number: a NACK of the target's own and a
+/// copy with its NACK per push, every 164 ms.
+#[test]
+fn waiting_for_receives_unordered_costs_as_much_as_there_are_pushes() {
+    for sends in [1, 40, 120] {
+        let (_, Wait { packets, services, .. }) = wait_for_a_receive(false, sends);
+        eprintln!("{sends}: {packets} packets, {services} services");
+        // The delays double from 1.28 ms to 163.84 ms, so there are 42 in 6 s.
+        let most = 42 * 3 * sends as u32;
+        assert!(packets <= most, "{packets} packets of {sends} pushes in 6 s");
+        assert!(services <= most + 500, "{services} services for {sends} pushes in 6 s");
+    }
 }
 
 /// The same with Swift on an idle link: waiting for a receive is not congestion.

@@ -46,6 +46,7 @@ use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::limits;
 use transport_common::queues::CONNECTIONS;
+use transport_common::security::RemoteTime;
 
 mod congestion;
 mod node_tables;
@@ -151,7 +152,7 @@ pub struct Security {
     /// Whether a UDP checksum is sent (D-91).
     pub checksum: bool,
     /// First Remote Time in picoseconds, if known (D-87).
-    pub remote_time: Option<u64>,
+    pub remote_time: Option<RemoteTime>,
 }
 
 /// Why a node file cannot be used.
@@ -478,7 +479,7 @@ impl Security {
         };
         let (tx_spi, rx_spi) = (spi("tx_spi", "1"), spi("rx_spi", "2"));
         let checksum = table.boolean("checksum").unwrap_or(true);
-        let remote_time = table.integer("remote_time", 0, u64::MAX);
+        let remote_time = table.integer("remote_time", 0, u64::MAX).map(RemoteTime::from);
         mode?;
         Some(Self { tx_spi: tx_spi?, rx_spi: rx_spi?, checksum, remote_time })
     }

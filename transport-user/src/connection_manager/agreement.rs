@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use rand::Rng;
 use transport_common::connection::{DATA_WINDOW, Initial, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
+use transport_common::security::RemoteTime;
+use transport_common::units::Picoseconds;
 
 use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
@@ -81,7 +83,8 @@ pub(super) fn agree(
             tx_spi: Spi(tx_spi),
             rx_spi: Spi(rx_spi),
             checksum: true,
-            remote_time: Some(peer.time),
+            // Both offers are of the same handshake, so our time is within its duration of the peer's.
+            remote_time: Some(RemoteTime { iv: peer.time, read_at: Some(Picoseconds(own.time)) }),
         },
         local_function: own.function,
         peer_function: peer.function,

@@ -131,7 +131,8 @@ pub(super) async fn connect<H: Host>(
         Ok(Err(error)) => return Err(classify(peer, error)),
         Err(_) => return Err(ConnectError::Timeout { peer }),
     };
-    let offer = make_offer(&local, cid, ordered, shared.host.regions());
+    // The clock in the offer is that of now, not of the time before the wait.
+    let offer = make_offer(&shared.host.local(), cid, ordered, shared.host.regions());
     let hello =
         Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
     let answer = exchange(shared, &mut stream, &hello).await;

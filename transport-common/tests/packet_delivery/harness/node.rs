@@ -30,6 +30,8 @@ pub(crate) struct Node {
     pub(crate) regions: Vec<Region>,
     /// True: the engine was asked to service the connection.
     pub(crate) wake: bool,
+    /// How often the engine serviced the connection.
+    pub(crate) services: u32,
     /// True: the current step is one of the engine.
     at_engine: bool,
     /// How often each kind of work was requested.
@@ -61,6 +63,7 @@ impl Node {
             memory: vec![0; MEMORY],
             regions: vec![Region { offset: 0, length: MEMORY as u64, key: RKEY, access: everything }],
             wake: false,
+            services: 0,
             at_engine: false,
             deliveries: [0; 8],
             delivered: Vec::new(),
@@ -157,6 +160,7 @@ impl Node {
 
     fn service(&mut self, outcome: Option<Outcome>, now: Picoseconds) -> Option<Wire> {
         self.wake = false;
+        self.services += 1;
         let fired = self.filed.is_some_and(|deadline| now.ticks().reached(deadline));
         if fired {
             self.filed = None;

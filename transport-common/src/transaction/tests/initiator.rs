@@ -1,0 +1,205 @@
+//! The initiator, with an application that is not a queue.
+
+extern crate std;
+
+use core::cell::{Cell, RefCell};
+use std::boxed::Box;
+use std::vec::Vec;
+
+use super::super::initiator::{Next, Table};
+use super::super::{
+    CompletionCode, Initiator, Kind, Label, Submissions, TRANSACTIONS, Transaction, TransactionState,
+};
+use crate::ids::Rsn;
+use crate::units::{FalconTime, Ticks};
+use crate::wire::resync::ResyncCode;
+
+const NOW: FalconTime = FalconTime(1000);
+const TIMEOUT: Ticks = Ticks(500);
+
+/// An application whose first request has RSN 1. A request is a pull if its RSN is even.
+struct Application {
+    submitted: Cell<u32>,
+    /// Space for reports.
+    space: Cell<usize>,
+    /// RSN, code and ULP code.
+    reports: RefCell<Vec<(u32, u8, u8)>>,
+    released: Cell<u32>,
+}
+
+impl Submissions for &Application {
+    fn submitted(&self) -> Rsn {
+        Rsn(self.submitted.get())
+    }
+
+    fn touch(&self, _: Rsn) {}
+
+    fn kind(&self, rsn: Rsn) -> Kind {
+        if rsn.0.is_multiple_of(2) { Kind::Pull } else { Kind::Push }
+    }
+
+    fn label(&self, rsn: Rsn) -> Label {
+        Label { kind: self.kind(rsn), opcode: rsn.0 as u8, flags: 1, length: 8 }
+    }
+
+    fn report(&self, rsn: Rsn, t: &Transaction) -> bool {
+        let fits = self.reports.borrow().len() < self.space.get();
+        if fits {
+            self.reports.borrow_mut().push((rsn.0, t.code, t.ulp_code));
+        }
+        fits
+    }
+
+    fn release(&self, rsn: Rsn) {
+        self.released.set(rsn.0);
+    }
+}
+
+struct Part {
+    initiator: Initiator,
+    table: Box<Table>,
+    application: Application,
+}
+
+impl Part {
+    /// Returns an initiator with requests 1 to `count`.
+    fn new(ordered: bool, count: u32) -> Self {
+        let application = Application {
+            submitted: Cell::new(1 + count),
+            space: Cell::new(usize::MAX),
+            reports: RefCell::default(),
+            released: Cell::new(1),
+        };
+        let table = Box::new([Transaction::default(); TRANSACTIONS]);
+        Self { initiator: Initiator::new(Rsn(1), ordered, TIMEOUT), table, application }
+    }
+
+    fn next(&mut self, passes: impl Fn(Kind) -> bool) -> Option<(u32, Kind, bool)> {
+        let next = self.initiator.next_request(&mut self.table, &self.application, passes);
+        next.map(|Next { rsn, kind, skipped }| (rsn.0, kind, skipped))
+    }
+
+    /// Sends all requests that pass. Returns their RSNs.
+    fn send(&mut self, passes: impl Fn(Kind) -> bool + Copy) -> Vec<u32> {
+        let mut sent = Vec::new();
+        while let Some((rsn, ..)) = self.next(passes) {
+            let label = (&self.application).label(Rsn(rsn));
+            self.initiator.sent(&mut self.table, Rsn(rsn), label, NOW);
+            sent.push(rsn);
+        }
+        sent
+    }
+
+    fn complete(&mut self, rsn: u32, code: CompletionCode, answered: bool) {
+        let end = (code, 0, answered);
+        self.initiator.complete(&mut self.table, &self.application, Rsn(rsn), end);
+        self.initiator.flush(&mut self.table, &self.application);
+    }
+
+    fn reports(&self) -> Vec<(u32, u8, u8)> {
+        self.application.reports.take()
+    }
+}
+
+/// F-9.1.3-2, D-85: strictly in order, or each kind in its own order.
+#[test]
+fn it_returns_the_next_request_that_the_gate_lets_pass() {
+    let mut ordered = Part::new(true, 4);
+    assert_eq!(ordered.next(|kind| kind == Kind::Pull), None, "the push is first");
+    assert_eq!(ordered.next(|_| true), Some((1, Kind::Push, false)));
+    assert_eq!(ordered.send(|kind| kind == Kind::Push), [1]);
+    assert_eq!(ordered.send(|_| true), [2, 3, 4]);
+    let mut unordered = Part::new(false, 4);
+    assert_eq!(unordered.send(|kind| kind == Kind::Pull), [2, 4], "pulls pass pushes that wait");
+    assert_eq!(unordered.send(|_| true), [1, 3]);
+    unordered.application.submitted.set(5000);
+    assert_eq!(unordered.next(|_| true), None, "the counter is untrusted");
+}
+
+/// F-8.4.2-1: reports in order of RSN, or at once. A slot is given back when nothing has to be built from it.
+#[test]
+fn it_reports_what_ended() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered, 3);
+        part.send(|_| true);
+        part.complete(2, CompletionCode::Ack, true);
+        let at_once: &[_] = if ordered { &[] } else { &[(2, 0, 0)] };
+        assert_eq!(part.reports(), at_once);
+        part.complete(2, CompletionCode::LocalTimeout, false);
+        part.complete(1, CompletionCode::Ack, false);
+        let then: &[_] = if ordered { &[(1, 0, 0), (2, 0, 0)] } else { &[(1, 0, 0)] };
+        assert_eq!(part.reports(), then, "each once");
+        assert_eq!((part.initiator.brsn, part.application.released.get()), (Rsn(3), 2));
+        part.initiator.pull_acknowledged(&mut part.table, Rsn(2));
+        part.complete(3, CompletionCode::Ack, false);
+        assert_eq!((part.initiator.brsn, part.application.released.get()), (Rsn(4), 4));
+    }
+}
+
+#[test]
+fn a_report_without_space_is_made_later() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered, 1);
+        part.application.space.set(0);
+        part.send(|_| true);
+        part.complete(1, CompletionCode::Ack, false);
+        assert_eq!((part.initiator.completions_blocked, part.initiator.brsn), (1, Rsn(1)));
+        part.application.space.set(1);
+        part.initiator.retry(&mut part.table, &part.application);
+        part.initiator.retry(&mut part.table, &part.application);
+        assert_eq!((part.reports(), part.initiator.completions_blocked), (std::vec![(1, 0, 0)], 0));
+    }
+}
+
+/// F-11-19, F-11-10, D-47: the oldest transaction times out, also unsent. Then an ordered target gets a Resync.
+#[test]
+fn it_ends_what_timed_out() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered, 2);
+        assert_eq!(part.send(|kind| kind == Kind::Push), [1]);
+        part.initiator.wait(&mut part.table, NOW);
+        assert!(part.initiator.timer.is_due(NOW.after(TIMEOUT)));
+        for _ in 0..2 {
+            part.initiator.on_timer(&mut part.table, &part.application, NOW.after(TIMEOUT));
+        }
+        let code = CompletionCode::LocalTimeout as u8;
+        assert_eq!(part.reports(), [(1, code, 0), (2, code, 0)]);
+        assert_eq!(part.next(|_| true), ordered.then_some((2, Kind::Pull, true)), "a Resync for RSN 2");
+    }
+}
+
+/// D-44, D-45: codes of the target's ULP and of an exhausted Resync belong to what is outstanding.
+#[test]
+fn it_remembers_codes_of_what_is_outstanding() {
+    let mut part = Part::new(true, 4);
+    part.send(|_| true);
+    part.initiator.remember_ulp_code(&mut part.table, Rsn(1), 3);
+    part.complete(2, CompletionCode::Ack, true);
+    part.initiator.remember_ulp_code(&mut part.table, Rsn(2), 3);
+    part.initiator.exhausted(&mut part.table, Rsn(2), ResyncCode::LOCAL_XLR);
+    part.initiator.remember_ulp_code(&mut part.table, Rsn(1 + TRANSACTIONS as u32), 4);
+    part.initiator.exhausted(&mut part.table, Rsn(3), ResyncCode::REMOTE_XLR);
+    part.complete(1, CompletionCode::TargetNackCie, false);
+    assert_eq!(part.reports(), [(1, 1, 3), (2, 0, 0)]);
+    // F-11-27, D-89: the connection is dead.
+    part.initiator.drain(&mut part.table, &part.application, false);
+    assert!(!part.initiator.drained(&mut part.table, &part.application), "there is nothing more to report");
+    let dead = CompletionCode::DeadConnection as u8;
+    assert_eq!(part.reports(), [(3, CompletionCode::RemoteError as u8, 0), (4, dead, 0)]);
+}
+
+/// F-8.4.3.2-1: only a pull that waits takes Pull Data.
+#[test]
+fn it_finds_the_pull_that_waits() {
+    let mut part = Part::new(true, 2);
+    part.send(|_| true);
+    assert_eq!(part.initiator.open_pulls, 1);
+    assert!(part.initiator.waiting_pull(&mut part.table, Rsn(1)).is_none(), "a push");
+    let state = part.initiator.waiting_pull(&mut part.table, Rsn(2)).map(|t| t.state);
+    assert_eq!(state, Some(TransactionState::Sent));
+    part.complete(2, CompletionCode::Ack, true);
+    assert!(part.initiator.waiting_pull(&mut part.table, Rsn(2)).is_none());
+    assert_eq!(part.initiator.open_pulls, 1, "until the peer knows");
+    part.initiator.answers_known(1);
+    assert_eq!(part.initiator.open_pulls, 0);
+}

@@ -1,0 +1,166 @@
+//! The target, with a ULP that is not RDMA.
+
+extern crate std;
+
+use std::boxed::Box;
+use std::vec::Vec;
+
+use super::super::{
+    Arrived, Duplicate, NO_CELL, RESPONSES, RequestFlags, RequestState, Response, ResponseState,
+    TRANSACTIONS, Target, TargetRequest,
+};
+use crate::ids::{Psn, Rsn};
+use crate::units::FalconTime;
+use crate::wire::nack::rnr_timeout;
+
+const NOW: FalconTime = FalconTime(1000);
+/// 1.28 ms.
+const FIRST_CODE: u8 = 14;
+
+struct Part {
+    target: Target,
+    table: Box<[TargetRequest; TRANSACTIONS]>,
+}
+
+impl Part {
+    fn new(ordered: bool) -> Self {
+        let table = Box::new([TargetRequest::default(); TRANSACTIONS]);
+        Self { target: Target::new(Rsn(1), ordered, FIRST_CODE), table }
+    }
+
+    fn key(&self, rsn: u32, pull: bool) -> u32 {
+        self.target.key(Rsn(rsn), Psn(300 + rsn), pull)
+    }
+
+    fn arrived(&self, rsn: u32, pull: bool) -> Arrived {
+        self.target.arrived(&self.table, self.key(rsn, pull), Rsn(rsn), pull)
+    }
+
+    /// Puts a request into the cell with its RSN.
+    fn hold(&mut self, rsn: u32, pull: bool) {
+        let flags = if pull { RequestFlags::PULL } else { RequestFlags::empty() };
+        let request = TargetRequest {
+            rsn: Rsn(rsn),
+            psn: Psn(300 + rsn),
+            cell: rsn as u16,
+            state: RequestState::Held,
+            flags,
+            ..TargetRequest::default()
+        };
+        let key = self.key(rsn, pull);
+        self.target.held(&mut self.table, key, request);
+    }
+
+    fn not_ready(&mut self, rsn: u32, now: FalconTime) -> u8 {
+        let key = self.key(rsn, false);
+        self.target.not_ready(&mut self.table, key, now)
+    }
+
+    fn next(&mut self) -> Option<u32> {
+        self.target.next_held(&mut self.table).map(|held| held.request.rsn.0)
+    }
+
+    /// Delivers a request. Returns the cell that held it.
+    fn deliver(&mut self, rsn: u32, pull: bool) -> u32 {
+        let key = self.key(rsn, pull);
+        self.target.delivered(key, Rsn(rsn), pull);
+        self.target.free(&mut self.table, key)
+    }
+}
+
+/// F-8.5.1-2, D-53: what to do with a request, by its RSN.
+#[test]
+fn it_decides_by_the_order() {
+    let mut part = Part::new(true);
+    assert_eq!(part.arrived(1, false), Arrived::Deliver);
+    assert_eq!(part.arrived(2, true), Arrived::Hold);
+    assert_eq!(part.arrived(1 + TRANSACTIONS as u32, false), Arrived::NoRoom);
+    part.hold(2, true);
+    assert_eq!(part.arrived(2, true), Arrived::NoRoom, "its entry is taken");
+    assert_eq!(part.next(), None);
+    assert_eq!(part.deliver(1, false), NO_CELL);
+    assert_eq!(part.arrived(1, false), Arrived::Past);
+    assert_eq!(part.next(), Some(2));
+    assert_eq!((part.deliver(2, true), part.target.nrsn, part.target.held), (2, Rsn(3), 0));
+    assert_eq!(Part::new(false).arrived(77, false), Arrived::Deliver, "unordered");
+}
+
+/// F-8.5.3.4, D-42, D-43: a push that the ULP is not ready for is offered again, at its time or when a receive is
+/// there.
+#[test]
+fn it_offers_again_what_the_ulp_was_not_ready_for() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered);
+        part.hold(1, false);
+        assert_eq!(part.not_ready(1, NOW), FIRST_CODE);
+        assert!(part.target.waits_for_ulp());
+        assert_eq!(part.next(), None);
+        if ordered {
+            assert_eq!(part.arrived(2, false), Arrived::HoldRnr);
+            assert_eq!(part.arrived(2, true), Arrived::Hold);
+        }
+        let due = NOW.after(rnr_timeout(FIRST_CODE));
+        assert!(part.target.rnr_timer.is_due(due));
+        part.target.on_rnr_timer(&part.table, due);
+        assert_eq!(part.next(), Some(1));
+        assert_eq!(part.not_ready(1, due), FIRST_CODE + 2, "twice the time");
+        let key = part.key(1, false);
+        let duplicate = part.target.duplicate(&part.table, key, Rsn(1), Psn(301));
+        assert_eq!((part.next(), duplicate), (None, Duplicate::Deliver));
+        part.target.ulp_ready();
+        assert_eq!(part.next(), Some(1));
+        assert_eq!(part.deliver(1, false), 1);
+        assert_eq!((part.target.waits_for_ulp(), part.next()), (false, None));
+    }
+}
+
+/// An unordered push without a cell is asked for again no earlier than one that waits.
+#[test]
+fn a_push_without_a_cell_waits_like_the_others() {
+    let mut part = Part::new(false);
+    assert_eq!(part.target.rnr_code_without_cell(&part.table), FIRST_CODE);
+    part.hold(1, false);
+    for _ in 0..20 {
+        part.not_ready(1, NOW);
+    }
+    assert_eq!(part.target.rnr_code_without_cell(&part.table), 28, "the longest");
+}
+
+/// D-25, F-8.5.3.5-1: a Resync ends a request in any state, and its cell is free.
+#[test]
+fn it_passes_over_a_resync() {
+    let mut part = Part::new(true);
+    part.hold(2, false);
+    part.hold(3, false);
+    let cell = part.target.resync(&mut part.table, Rsn(2), Psn(302), false);
+    assert_eq!(cell, Some(2));
+    let key = part.key(1, false);
+    assert_eq!(part.target.errored(&mut part.table, key, (Rsn(1), Psn(301), 3)), NO_CELL);
+    assert_eq!(part.target.duplicate(&part.table, key, Rsn(1), Psn(301)), Duplicate::Error(3));
+    assert_eq!(part.next(), None, "an error waits for its Resync");
+    assert_eq!(part.target.resync(&mut part.table, Rsn(1), Psn(301), false), Some(NO_CELL));
+    assert_eq!((part.next(), part.target.nrsn), (Some(3), Rsn(3)));
+    assert!(part.target.take_gap(), "pushes were passed over");
+    assert!(!part.target.take_gap());
+    assert_eq!(part.target.give_up_one(&mut part.table), Some(3));
+    assert_eq!(part.target.give_up_one(&mut part.table), None);
+}
+
+/// 8.5.3.2: responses leave in order, and are kept until they are acknowledged.
+#[test]
+fn it_keeps_responses_until_they_are_acknowledged() {
+    let mut part = Part::new(true);
+    let mut responses = Box::new([Response::<u64>::default(); RESPONSES]);
+    for rsn in 0..RESPONSES as u32 {
+        assert!(part.target.has_response_slot());
+        part.target.answer(&mut responses, Rsn(rsn), 100 + u64::from(rsn));
+    }
+    assert_eq!((part.target.has_response_slot(), part.arrived(1, true)), (false, Arrived::NoRoom));
+    let sent: Vec<_> = (0..2).map(|_| part.target.send_response(&mut responses)).collect();
+    assert_eq!(sent, [(0, Rsn(0)), (1, Rsn(1))]);
+    part.target.response_acknowledged(&mut responses, 1);
+    assert!(!part.target.has_response_slot(), "an older one is not acknowledged");
+    part.target.response_acknowledged(&mut responses, 0);
+    assert_eq!((part.target.response_head, responses[0].state), (2, ResponseState::Free));
+    assert!(part.target.has_response_slot() && part.target.has_response());
+}

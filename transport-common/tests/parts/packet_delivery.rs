@@ -1,0 +1,179 @@
+//! Packet delivery without transactions: windows, acknowledgements, timeouts.
+
+use transport_common::bitmap::Bitmap128;
+use transport_common::ids::{Psn, Rsn};
+use transport_common::packet_delivery::{
+    AckVerdict, Acknowledgement, Arrival, Cause, DATA_WINDOW, Gate, Lane, NackReport, NackVerdict, PACKETS,
+    PacketDelivery, PacketTables, REQUEST_WINDOW, ReceiveWindow, TransmitWindow, Tuning, TxPacket, Window,
+};
+use transport_common::units::{FalconTime, Ticks};
+use transport_common::wire::PacketType;
+use transport_common::wire::nack::{NackCode, rnr_timeout};
+use transport_common::wire::resync::ResyncCode;
+
+const RTO: Ticks = Ticks(1000);
+const START: FalconTime = FalconTime(50_000);
+const OPEN: Gate = Gate { fabric: 128, ncwnd: 128 };
+
+/// One end: data from PSN 300, requests from PSN 100.
+struct Part {
+    delivery: PacketDelivery,
+    packets: PacketTables,
+}
+
+impl Part {
+    fn new() -> Self {
+        let lane = |psn, size| Lane {
+            tx: TransmitWindow::new(Psn(psn), size),
+            rx: ReceiveWindow::new(Psn(psn), size),
+        };
+        let tuning = Tuning { ooo_threshold: 2, max_retransmit_attempts: 1, ..Tuning::default() };
+        let lanes = [lane(300, DATA_WINDOW), lane(100, REQUEST_WINDOW)];
+        Self {
+            delivery: PacketDelivery { lanes, tuning, ..PacketDelivery::default() },
+            packets: [[TxPacket::default(); PACKETS]; 2],
+        }
+    }
+
+    fn send(&mut self, kind: PacketType, rsn: u32, ticks: u32) -> (Window, Psn) {
+        let (now, kind) = (START.after(Ticks(ticks)), kind as u8);
+        let packet = TxPacket { rsn: Rsn(rsn), last_sent: now, kind, ..TxPacket::default() };
+        self.delivery.send(&mut self.packets, packet, now, RTO)
+    }
+
+    /// Returns the RSNs that `ack` acknowledges in the data window.
+    fn acknowledged(&mut self, ack: &Acknowledgement) -> Vec<u32> {
+        assert_eq!(self.delivery.judge(ack), AckVerdict::Applied);
+        let mut new = self.delivery.acknowledge(Window::Data, ack);
+        let packets = &mut self.packets[Window::Data as usize];
+        let lane = self.delivery.lane(Window::Data);
+        core::iter::from_fn(|| lane.next_acknowledged(packets, &mut new).map(|packet| packet.rsn.0)).collect()
+    }
+
+    fn timeout(&mut self, ticks: u32) -> [Bitmap128; 2] {
+        self.delivery.on_timer(&mut self.packets, START.after(Ticks(ticks)), RTO)
+    }
+
+    /// Sends what is queued. Returns PSN, attempts and cause of each.
+    fn resend(&mut self, ticks: u32) -> Vec<(u32, u16, Cause)> {
+        let mut sent = Vec::new();
+        while let Some(resend) = self.delivery.next_retransmission(&self.packets, OPEN) {
+            let at = (START.after(Ticks(ticks)), RTO);
+            let booked = self.delivery.book_retransmission(&mut self.packets, resend, at, |_| true);
+            sent.push((resend.psn.0, booked.attempts, booked.cause));
+        }
+        sent
+    }
+
+    fn nack(&mut self, psn: u32, code: NackCode, ticks: u32) -> NackVerdict {
+        let nack = NackReport { psn: Psn(psn), window: Window::Data, code, rnr_timeout_code: 14 };
+        self.delivery.on_nack(&mut self.packets, &nack, START.after(Ticks(ticks)), RTO)
+    }
+}
+
+fn bases(data: u32, request: u32) -> Acknowledgement {
+    Acknowledgement { data_base: Psn(data), request_base: Psn(request), ..Acknowledgement::default() }
+}
+
+/// F-9.2.3: it returns which packets are acknowledged, each once, and refuses an acknowledgement as a whole.
+#[test]
+fn it_returns_what_was_acknowledged() {
+    let mut part = Part::new();
+    assert_eq!(part.send(PacketType::PushData, 1, 0), (Window::Data, Psn(300)));
+    assert_eq!(part.send(PacketType::PullRequest, 2, 0), (Window::Request, Psn(100)));
+    for rsn in 3..6 {
+        part.send(PacketType::PushData, rsn, 0);
+    }
+    assert!(part.delivery.knows(&bases(300, 100)));
+    assert_eq!(part.delivery.judge(&bases(299, 100)), AckVerdict::Stale);
+    assert_eq!(part.delivery.judge(&bases(305, 100)), AckVerdict::Invalid, "PSN 304 was never sent");
+    let selective = Acknowledgement {
+        selective: 1,
+        data_acknowledged: Bitmap128::bit(2),
+        data_received: Bitmap128::bit(2),
+        ..bases(301, 100)
+    };
+    assert_eq!(part.acknowledged(&selective), [1, 5]);
+    assert_eq!(part.delivery.data().tx.base, Psn(301));
+    assert_eq!(part.acknowledged(&bases(304, 100)), [3, 4], "not the 5 again");
+}
+
+/// F-9.1.5, F-11-6: a timeout queues the packet, then puts a Resync in its place, then gives up.
+#[test]
+fn it_returns_what_timed_out() {
+    let mut part = Part::new();
+    part.send(PacketType::PushData, 1, 0);
+    part.send(PacketType::PushData, 2, 600);
+    assert!(part.delivery.retransmit.is_due(START.after(RTO)));
+    assert_eq!(part.timeout(1000), [Bitmap128::ZERO; 2]);
+    assert_eq!(part.resend(1000), [(300, 1, Cause::Timeout)], "the other is younger");
+    assert!(!part.delivery.retransmit.is_due(START.after(Ticks(1599))));
+    assert_eq!(part.acknowledged(&bases(300, 100)), [0; 0]);
+    part.timeout(2000);
+    assert_eq!(part.resend(2000), [(300, 0, Cause::Resync), (301, 1, Cause::Timeout)]);
+    part.timeout(3000);
+    part.resend(3000);
+    assert_eq!(part.timeout(4000), [Bitmap128::bit(0), Bitmap128::ZERO], "an exhausted Resync");
+}
+
+/// F-9.1.4: an EACK shows loss by the distance, if the last copy is old enough.
+#[test]
+fn it_returns_whether_packets_are_lost() {
+    let mut part = Part::new();
+    (0..4).for_each(|rsn| {
+        part.send(PacketType::PushData, rsn, 0);
+    });
+    let received = Bitmap128::bit(3);
+    let eack = Acknowledgement { selective: 1, data_received: received, ..bases(300, 100) };
+    let detect = |part: &mut Part, ticks| {
+        part.delivery.detect_loss(&mut part.packets, &eack, START.after(Ticks(ticks)), Ticks(100))
+    };
+    assert!(detect(&mut part, 99), "the distance shows loss");
+    assert!(!part.delivery.has_retransmissions(), "but the copies are younger than a round trip");
+    detect(&mut part, 100);
+    assert_eq!(part.resend(100), [(300, 0, Cause::Early)]);
+}
+
+/// F-9.2.4: the verdicts on a NACK.
+#[test]
+fn it_returns_what_a_nack_means() {
+    let mut part = Part::new();
+    (0..3).for_each(|rsn| {
+        part.send(PacketType::PushData, rsn, 0);
+    });
+    assert_eq!(part.nack(303, NackCode::RNR, 10), NackVerdict::Ignored);
+    assert_eq!(part.nack(300, NackCode::INSUFFICIENT_RESOURCES, 10), NackVerdict::Waits);
+    assert_eq!(part.nack(301, NackCode::RNR, 10), NackVerdict::Waits);
+    assert_eq!(part.nack(301, NackCode::RNR, 20), NackVerdict::WaitsStill);
+    assert_eq!(part.nack(302, NackCode::COMPLETE_IN_ERROR, 20), NackVerdict::Refused);
+    assert_eq!(part.resend(30), [(302, 0, Cause::Resync)]);
+    let resync =
+        transport_common::packet_delivery::packet(&mut part.packets, Window::Data, Psn(302)).resync();
+    assert_eq!(resync, Some(ResyncCode::TARGET_ULP_COMPLETE_IN_ERROR));
+    let wait = rnr_timeout(14).0;
+    part.timeout(20 + wait - 1);
+    assert!(!part.resend(20 + wait - 1).iter().any(|(psn, ..)| *psn == 301), "D-40: its RNR time");
+    part.timeout(20 + wait);
+    assert!(part.resend(20 + wait).contains(&(301, 1, Cause::Timeout)));
+}
+
+/// F-9.2.2.4: the receive side sorts what arrives, and says when an EACK is needed.
+#[test]
+fn it_sorts_what_arrives() {
+    let mut part = Part::new();
+    let rx = |part: &mut Part, psn| part.delivery.data_mut().rx.classify(Psn(psn));
+    assert_eq!(rx(&mut part, 299), Arrival::Old);
+    assert_eq!(rx(&mut part, 427), Arrival::New);
+    assert_eq!(rx(&mut part, 428), Arrival::Beyond);
+    part.delivery.data_mut().rx.receive(Psn(301));
+    assert_eq!(rx(&mut part, 301), Arrival::Duplicate);
+    assert!(part.delivery.needs_eack(), "a hole");
+    part.delivery.data_mut().rx.acknowledge(Psn(301));
+    part.delivery.data_mut().rx.acknowledge(Psn(300));
+    assert_eq!((part.delivery.data().rx.base, part.delivery.needs_eack()), (Psn(302), false));
+    assert!(!part.delivery.ack_is_due(START));
+    part.delivery.coalesce_ack(START);
+    assert!(part.delivery.ack_is_due(START), "no coalescing time");
+    part.delivery.ack_sent(false);
+    assert!(!part.delivery.ack_is_due(START));
+}

@@ -1,0 +1,140 @@
+//! The responder without a connection: verdict and place of a request, and what the application is told.
+
+use core::cell::{Cell, RefCell};
+
+use transport_common::ids::Rsn;
+use transport_common::transaction::CompletionCode;
+use transport_common::ulp::rdma::{
+    AccessFlags, AnswerKind, Completion, Operation, OperationKind, Place, PlaceFlags, PullVerdict,
+    PushVerdict, ReceiveRequest, Receives, Region, Responder, UlpCode, Verb,
+};
+
+/// An application that has posted some receives of 100 bytes.
+#[derive(Default)]
+struct Application {
+    posted: Cell<u32>,
+    consumed: Cell<u32>,
+    completions: RefCell<Vec<Completion>>,
+}
+
+impl Receives for &Application {
+    fn posted(&self) -> u32 {
+        self.posted.get()
+    }
+
+    fn receive(&self, index: u32) -> ReceiveRequest {
+        ReceiveRequest {
+            local_offset: 1000 * u64::from(index),
+            wr_id: index.into(),
+            length: 100,
+            reserved: 0,
+        }
+    }
+
+    fn consumed(&self, count: u32) {
+        self.consumed.set(count);
+    }
+
+    fn received(&self, completion: Completion) {
+        self.completions.borrow_mut().push(completion);
+    }
+}
+
+fn region(access: AccessFlags) -> Region {
+    Region { offset: 4096, length: 512, key: 7, access }
+}
+
+fn send(first: u8, last: u8, length: u32) -> Operation {
+    Operation { kind: OperationKind::Send, first, last, length, ..Operation::default() }
+}
+
+fn admit(
+    responder: &mut Responder,
+    op: &Operation,
+    region: &Region,
+    application: &Application,
+) -> (PushVerdict, Place) {
+    let mut place = Place::default();
+    let verdict = responder.admit_push(op, region, Rsn(9), application, &mut place);
+    (verdict, place)
+}
+
+#[test]
+fn a_write_has_a_place_or_no_access() {
+    let (mut responder, application) = (Responder::new(1000, true), Application::default());
+    let write =
+        Operation { kind: OperationKind::Write, rkey: 7, address: 12, length: 500, ..Operation::default() };
+    let writable = region(AccessFlags::REMOTE_WRITE);
+    let (verdict, place) = admit(&mut responder, &write, &writable, &application);
+    assert_eq!((verdict, place.memory_offset, place.message_length), (PushVerdict::Take, 4108, 500));
+    assert_eq!(place.flags, PlaceFlags::empty());
+    responder.placed(&write, Rsn(9), &place, &application);
+    assert!(application.completions.borrow().is_empty(), "nobody is told of a WRITE");
+    for (op, region) in [
+        (write, region(AccessFlags::REMOTE_READ)),
+        (Operation { rkey: 8, ..write }, writable),
+        (Operation { length: 501, ..write }, writable),
+    ] {
+        assert_eq!(admit(&mut responder, &op, &region, &application).0, PushVerdict::Access);
+    }
+    let other = Operation { kind: OperationKind::Read, ..write };
+    assert_eq!(admit(&mut responder, &other, &writable, &application).0, PushVerdict::Invalid);
+}
+
+/// F-6.4-1: without a posted receive nothing changes, so the same SEND can be offered again.
+#[test]
+fn a_send_waits_for_a_receive_and_completes_it() {
+    let (mut responder, application) = (Responder::new(1000, true), Application::default());
+    let none = Region::default();
+    let (first, last) = (send(1, 0, 60), send(0, 1, 40));
+    let before = responder;
+    assert_eq!(admit(&mut responder, &first, &none, &application).0, PushVerdict::NotReady);
+    assert_eq!(responder, before);
+    application.posted.set(1);
+    let (verdict, place) = admit(&mut responder, &first, &none, &application);
+    assert_eq!((verdict, place.memory_offset, place.flags), (PushVerdict::Take, 0, PlaceFlags::RECEIVES));
+    responder.placed(&first, Rsn(9), &place, &application);
+    assert!(application.completions.borrow().is_empty(), "the message is not complete");
+    let (verdict, place) = admit(&mut responder, &last, &none, &application);
+    assert_eq!((verdict, place.memory_offset, place.message_length), (PushVerdict::Take, 60, 100));
+    responder.placed(&last, Rsn(9), &place, &application);
+    let told = application.completions.borrow()[0];
+    assert_eq!((told.opcode, told.wr_id, told.length, told.status), (Verb::RECEIVE, 0, 100, 0));
+    assert_eq!(application.consumed.get(), 1);
+    assert_eq!(admit(&mut responder, &first, &none, &application).0, PushVerdict::NotReady);
+}
+
+/// D-84: a message that is too long ends its receive in error, and the next one gets the next receive.
+#[test]
+fn a_message_that_does_not_fit_ends_its_receive() {
+    let (mut responder, application) = (Responder::new(1000, true), Application::default());
+    application.posted.set(2);
+    let none = Region::default();
+    assert_eq!(admit(&mut responder, &send(1, 1, 101), &none, &application).0, PushVerdict::Invalid);
+    let told = application.completions.borrow()[0];
+    assert_eq!((told.wr_id, told.status), (0, CompletionCode::OperationError as u8));
+    let (verdict, place) = admit(&mut responder, &send(1, 1, 100), &none, &application);
+    assert_eq!((verdict, place.receive), (PushVerdict::Take, 1));
+    assert_eq!(
+        admit(&mut responder, &send(0, 1, 4), &none, &application).0,
+        PushVerdict::Invalid,
+        "no first"
+    );
+    let mut unordered = Responder::new(1000, false);
+    assert_eq!(admit(&mut unordered, &send(1, 0, 4), &none, &application).0, PushVerdict::Invalid);
+}
+
+#[test]
+fn a_pull_is_answered_or_executed_first() {
+    let responder = Responder::new(256, true);
+    let pull = |kind, length| Operation { kind, rkey: 7, address: 8, length, ..Operation::default() };
+    let all = region(AccessFlags::all());
+    let read = |length| responder.admit_pull(&pull(OperationKind::Read, length), &all);
+    assert_eq!(read(256), PullVerdict::Answer(AnswerKind::Read, UlpCode::NONE));
+    assert_eq!(read(257), PullVerdict::Answer(AnswerKind::Error, UlpCode::INVALID_REQUEST), "max_answer");
+    let atomic = pull(OperationKind::FetchAdd, 8);
+    assert_eq!(responder.admit_pull(&atomic, &all), PullVerdict::Execute(4104));
+    let readable = region(AccessFlags::REMOTE_READ);
+    let refused = PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS);
+    assert_eq!(responder.admit_pull(&atomic, &readable), refused);
+}
