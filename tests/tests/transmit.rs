@@ -1,19 +1,24 @@
 //! How frames of the engine leave: redirected by XDP, or through the kernel's stack if the driver accepts none
 //! from XDP.
 
+use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::pin::pin;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
 use tiercel_tests::checks::{block_on, contents, counters, fill, settle, wait_until};
 use tiercel_tests::cli::NodeProcess;
-use tiercel_tests::nodes::{Setup, TwoNodes};
+use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes};
 use tiercel_tests::{Host, Namespace, Pair, need_root};
 use transport_common::counters::Counter;
-use transport_user::{Access, Node, Transmit};
+use transport_common::ids::RKey;
+use transport_user::{Access, LocalCid, Mac, Node, NodeOptions, OpenConnection, Transmit};
 
 fn of(node: &Node, counter: Counter) -> u64 {
     counters(node)[counter.name()]
@@ -162,6 +167,69 @@ fn a_frame_that_xdp_cannot_redirect_is_not_counted_as_sent() -> Result<()> {
 #[ignore = "needs root: cargo xtask test"]
 fn a_frame_that_the_stack_refuses_is_not_counted_as_sent() -> Result<()> {
     nothing_leaves_while_the_interface_is_down(Transmit::Stack)
+}
+
+/// Opens a TAP device in the calling thread's namespace. Its driver takes frames from XDP into a ring, which this file
+/// empties.
+fn open_tap(name: &str) -> Result<File> {
+    let tap = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")
+        .context("this test needs the kernel's TUN/TAP driver: modprobe tun")?;
+    // SAFETY: all zero bytes are a valid value of this plain struct.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as i16;
+    // SAFETY: the kernel reads and writes only the struct, which outlives the call.
+    let done = unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
+    if done != 0 {
+        return Err(std::io::Error::last_os_error()).context("cannot make a TAP device");
+    }
+    Ok(tap)
+}
+
+/// The ring of the driver holds 8 frames, and nobody empties it. The others are counted as not sent.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_frame_for_which_the_drivers_ring_has_no_room_is_not_counted_as_sent() -> Result<()> {
+    const TAP: &str = "tap0";
+    const RING: usize = 8;
+    need_root();
+    let host = Namespace::new()?;
+    let mut tap = host.run(|| open_tap(TAP))?;
+    host.ip(&format!(
+        "link set {TAP} txqueuelen {RING}\naddr add 10.9.0.1/24 dev {TAP}\nlink set {TAP} up\n"
+    ))?;
+    let node = host.run(|| {
+        Node::up(NodeOptions {
+            transmit: Some(Transmit::XdpRedirect),
+            ..NodeOptions::new(TAP, IpAddr::from([10, 9, 0, 1]))
+        })
+    })?;
+    let peer = OpenConnection::new(CID_B, IpAddr::from([10, 9, 0, 2]), Mac([2, 0, 0, 0, 9, 2]));
+    let connection = node.open(OpenConnection { local_cid: LocalCid::Given(CID_A), ..peer })?;
+    let local = node.register(100_000, Access::LOCAL)?;
+    block_on(async {
+        // The write never completes. It is polled first, so it is under way.
+        let write = pin!(connection.write(&local, 0, RKey(1), 0, 100_000));
+        let full = pin!(async { wait_until("the ring is full", || of(&node, Counter::DropNotSent) > 0) });
+        futures_util::future::select(write, full).await;
+    });
+    connection.close();
+    settle(&node);
+    let (mut falcon, mut frame) = (0, [0; 2048]);
+    while let Ok(length) = tap.read(&mut frame) {
+        // The stack's own frames, such as those of IPv6, are no packets of the node.
+        falcon +=
+            u64::from(length > 38 && frame[12..14] == [8, 0] && frame[23] == 17 && frame[36..38] == [3, 232]);
+    }
+    assert!(falcon > 0, "the ring held some");
+    assert_eq!(of(&node, Counter::SentByEngine), falcon, "what counts as sent has left");
+    Ok(())
 }
 
 /// A veth accepts frames from XDP only while its other end polls. Before and after that, frames leave through the

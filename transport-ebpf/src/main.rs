@@ -147,6 +147,13 @@ pub fn not_redirected(ctx: RawTracePointContext) -> i32 {
     0
 }
 
+/// Attached to the tracepoint `xdp_devmap_xmit`: takes back that the frames were sent that the driver did not take.
+#[raw_tracepoint]
+pub fn not_transmitted(ctx: RawTracePointContext) -> i32 {
+    transmit::not_transmitted(&ctx);
+    0
+}
+
 #[inline(always)]
 fn send(turn: Turn) -> u32 {
     match turn {

@@ -68,6 +68,9 @@ pub(crate) static DELAYS: PerCpuArray<DelayHistogram> = PerCpuArray::with_max_en
 /// The relation of the card's clock to ours. The program that is bound to a device reads it.
 #[map]
 static CLOCK: Array<ClockPage> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+/// What [`Counter::SentByEngine`] of a CPU was at the end of the last bulk.
+#[map]
+static LAST_BULK: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 /// Working memory for one packet.
 #[map]
 static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
@@ -116,6 +119,21 @@ pub(crate) fn count(counter: Counter, n: u64) {
     if let Some(value) = COUNTERS.get_ptr_mut(counter as u32) {
         // SAFETY: this CPU's own value.
         unsafe { *value = (*value).wrapping_add(n) };
+    }
+}
+
+/// Returns how many frames the engine has sent on this CPU since the last call.
+#[inline(always)]
+pub(crate) fn sent_since_last_bulk() -> u64 {
+    let (Some(sent), Some(last)) = (COUNTERS.get(Counter::SentByEngine as u32), LAST_BULK.get_ptr_mut(0))
+    else {
+        return 0;
+    };
+    // SAFETY: this CPU's own value.
+    unsafe {
+        let new = sent.wrapping_sub(*last);
+        *last = *sent;
+        new
     }
 }
 

@@ -109,3 +109,21 @@ pub(crate) fn not_redirected(ctx: &RawTracePointContext) {
         maps::count(Counter::DropNotSent, 1);
     }
 }
+
+/// Counts the frames of a bulk that the driver did not take (`ndo_xdp_xmit`): its ring is full, its link is down, or it
+/// takes no frames from XDP at this time. The tracepoint runs after every bulk of every program of the machine, on the
+/// CPU that filled it. Only the engine's thread counts [`Counter::SentByEngine`], and its frames leave before anything else
+/// can redirect on this CPU. So the bulk is the engine's if that counter has changed since the bulk before.
+#[inline(always)]
+pub(crate) fn not_transmitted(ctx: &RawTracePointContext) {
+    /// Index of the number of frames that were not taken among the tracepoint's arguments.
+    const DROPS: usize = 3;
+    let drops = ctx.arg::<i32>(DROPS);
+    let new = maps::sent_since_last_bulk();
+    if drops > 0 && new > 0 {
+        let lost = if drops as u64 > new { new } else { drops as u64 };
+        maps::count(Counter::SentByEngine, 0_u64.wrapping_sub(lost));
+        maps::count(Counter::DropNotSent, lost);
+        maps::sent_since_last_bulk();
+    }
+}

@@ -16,6 +16,8 @@ pub const EXCHANGE: &str = "exchange";
 pub const TO_CARD: &str = "to_card";
 /// At the tracepoint of frames that could not be redirected.
 pub const NOT_REDIRECTED: &str = "not_redirected";
+/// At the tracepoint of bulks of frames that were redirected.
+pub const NOT_TRANSMITTED: &str = "not_transmitted";
 /// [`WIRE`], [`ENGINE`] and [`REDELIVER`].
 pub const PLAIN: [&str; 3] = [WIRE, ENGINE, REDELIVER];
 /// The same programs as [`PLAIN`], which also record every run.

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::maps::borrowed;
 use crate::netdev::Netdev;
-use crate::programs::{NOT_REDIRECTED, TO_CARD, map_data};
+use crate::programs::{NOT_REDIRECTED, NOT_TRANSMITTED, TO_CARD, map_data};
 
 /// Names of the maps.
 const PORT: &str = "PORT";
@@ -32,8 +32,10 @@ const PORT_ID: &str = "PORT_ID";
 const PLACE: u32 = 0;
 /// The device on which the kernel takes the engine's frames into its stack.
 const LOOPBACK: &str = "lo";
-/// The tracepoint that reports frames that could not be redirected.
-const REDIRECT_FAILED: &str = "xdp_redirect_err";
+/// The programs that count frames that did not leave, and their tracepoints: a frame that could not be redirected, and a
+/// bulk of redirected frames that the driver did not take entirely.
+const FAILURES: [(&str, &str); 2] =
+    [(NOT_REDIRECTED, "xdp_redirect_err"), (NOT_TRANSMITTED, "xdp_devmap_xmit")];
 
 /// How frames of the engine leave.
 #[derive(
@@ -154,7 +156,7 @@ pub(crate) fn set_port(object: &mut Ebpf, interface: u32) -> Result<(), Error> {
         .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))
 }
 
-/// Counts the frames that could not be redirected. If the kernel does not let programs use its tracepoints, only
+/// Counts the frames that could not be redirected, or that the driver did not take. If the kernel does not let programs use its tracepoints, only
 /// this count is missing.
 pub(crate) fn count_failures(object: &mut Ebpf) -> Result<(), Error> {
     let id = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?.info();
@@ -163,13 +165,15 @@ pub(crate) fn count_failures(object: &mut Ebpf) -> Result<(), Error> {
     port_id
         .set(PLACE, id, 0)
         .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))?;
-    let program: &mut RawTracePoint = object
-        .program_mut(NOT_REDIRECTED)
-        .and_then(|program| program.try_into().ok())
-        .ok_or(Error::Object(NOT_REDIRECTED))?;
-    let attached = program.load().and_then(|()| program.attach(REDIRECT_FAILED));
-    if let Err(error) = attached {
-        tracing::warn!(%error, "frames that the driver refuses count as sent: the tracepoint {REDIRECT_FAILED} is not available");
+    for (name, tracepoint) in FAILURES {
+        let program: &mut RawTracePoint = object
+            .program_mut(name)
+            .and_then(|program| program.try_into().ok())
+            .ok_or(Error::Object(name))?;
+        let attached = program.load().and_then(|()| program.attach(tracepoint));
+        if let Err(error) = attached {
+            tracing::warn!(%error, "frames that the driver refuses count as sent: the tracepoint {tracepoint} is not available");
+        }
     }
     Ok(())
 }
