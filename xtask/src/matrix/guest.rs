@@ -15,8 +15,8 @@ use super::{kernel::Kernel, nic::Nic, patience::Patience};
 
 /// The emulator.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
-/// Memory of a guest: 256 MiB of registered memory for its node, and the initrd.
-const MEMORY_MIB: u32 = 1024;
+/// Memory of a guest with little more than the program: 256 MiB of registered memory for its node, and the initrd.
+pub(crate) const SMALL_MIB: u32 = 1024;
 /// Limit for booting. With software emulation and both CPUs in use by other processes, a guest boots in 10 s.
 pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// Interval at which a waiting read checks whether the guest is still alive.
@@ -53,6 +53,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) accelerator: Accelerator,
     pub(crate) kernel: &'a Kernel,
     pub(crate) initrd: &'a Path,
+    pub(crate) memory_mib: u32,
     /// Its network card and the tap behind it; `None` for a trial boot.
     pub(crate) card: Option<Card<'a>>,
     /// The directory for sockets and logs. Its path is short.
@@ -79,7 +80,7 @@ impl Machine<'_> {
         let mut all: Vec<String> = self.accelerator.arguments().split(' ').map(str::to_owned).collect();
         let mut add = |option: &str, value: String| all.extend([option.to_owned(), value]);
         add("-display", "none".into());
-        add("-m", MEMORY_MIB.to_string());
+        add("-m", self.memory_mib.to_string());
         add("-smp", smp.to_string());
         add("-kernel", self.kernel.image.display().to_string());
         add("-initrd", self.initrd.display().to_string());
@@ -323,6 +324,7 @@ mod tests {
             accelerator: Accelerator::Tcg,
             kernel: &kernel(),
             initrd: Path::new("initrd"),
+            memory_mib: SMALL_MIB,
             card: nic.map(|nic| Card { nic, tap: "ta" }),
             folder: Path::new("/x"),
             name: 'a',

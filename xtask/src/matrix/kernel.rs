@@ -15,7 +15,10 @@ use super::{packages::Archive, said::last_line, scratch::remove_dead};
 use crate::shell::Progress;
 
 /// Modules that a guest loads, if they are not built in. The modules that they depend on are loaded too.
-const MODULES: [&str; 4] = ["virtio_pci", "virtio_console", "virtio_net", "e1000e"];
+const MODULES: [&str; 5] = ["virtio_pci", "virtio_console", "virtio_net", "e1000e", "veth"];
+
+/// The file that lists the modules which were wanted when a kernel was fetched.
+const WANTED: &str = "wanted";
 
 /// Prefix of the name of a directory in which packages are unpacked. The process id follows.
 const NEW: &str = ".new-";
@@ -149,7 +152,8 @@ pub(crate) fn fetch(archive: &Archive, wanted: Wanted, dir: &Path, progress: &Pr
         format!("Debian has no package with the kernel {wanted}: `apt-cache pkgnames linux-image`")
     })?;
     let folder = dir.join(release.to_string());
-    if !folder.join("vmlinuz").is_file() {
+    if !fs::read_to_string(folder.join(WANTED)).is_ok_and(|wanted| wanted == MODULES.join(" ")) {
+        let _ = fs::remove_dir_all(&folder); // fetched for other modules
         progress.say(&format!("fetching Linux {release}"));
         remove_dead(dir, NEW);
         let scratch = dir.join(format!("{NEW}{}", std::process::id()));
@@ -191,7 +195,7 @@ fn keep(root: &Path, kept: &Path) -> Result<()> {
         fs::write(modules.join(format!("{number:02}-{module}.ko")), bytes)?;
     }
     fs::copy(image, kept.join("vmlinuz"))?;
-    Ok(())
+    Ok(fs::write(kept.join(WANTED), MODULES.join(" "))?)
 }
 
 fn all_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::{
-    guest::{Accelerator, BOOT_LIMIT, Card, Guest, Machine, Output},
+    guest::{Accelerator, BOOT_LIMIT, Card, Guest, Machine, Output, SMALL_MIB},
     inside::Inventory,
     kernel::Kernel,
     network::{Network, TAPS},
@@ -89,7 +89,11 @@ impl Lab {
         let start = |side: Side| {
             let tap = TAPS[side as usize];
             let card = Some(Card { nic, tap });
-            Guest::start(&Machine { accelerator, kernel, initrd, card, folder, name: side.name() }, patience)
+            {
+                let (memory_mib, name) = (SMALL_MIB, side.name());
+                let machine = Machine { accelerator, kernel, initrd, memory_mib, card, folder, name };
+                Guest::start(&machine, patience)
+            }
         };
         let guests = [start(Side::A)?, start(Side::B)?];
         let before = [Inventory::default(), Inventory::default()];

@@ -4,6 +4,7 @@ mod evidence;
 mod guest;
 mod initrd;
 mod inside;
+mod install;
 mod kernel;
 mod lab;
 mod network;
@@ -32,7 +33,7 @@ use clap::Args;
 pub(crate) use inside::print_inventory;
 
 use self::{
-    guest::{Accelerator, Guest, Machine, QEMU},
+    guest::{Accelerator, Guest, Machine, QEMU, SMALL_MIB},
     kernel::{Kernel, Wanted},
     nic::Nic,
     packages::Archive,
@@ -81,6 +82,9 @@ pub(crate) struct Options {
     /// The newest kernel and virtio_net with the most important scenarios, in less than ten minutes; writes no page
     #[arg(long)]
     quick: bool,
+    /// Install this Debian package in a guest with Debian and systemd, use it, remove it and purge it; nothing else
+    #[arg(long, value_name = "DEB", conflicts_with_all = ["nic", "scenario", "quick", "tiercel", "json"])]
+    install: Option<PathBuf>,
     /// Write the results of this run to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -91,7 +95,8 @@ pub(crate) struct Options {
 
 impl Options {
     fn kernels(&self) -> Vec<Wanted> {
-        let all: &[Wanted] = if self.quick { &[Wanted::Newest] } else { &KERNELS };
+        let one = self.quick || self.install.is_some();
+        let all: &[Wanted] = if one { &[Wanted::Newest] } else { &KERNELS };
         if self.kernel.is_empty() { all.to_vec() } else { self.kernel.clone() }
     }
 
@@ -112,6 +117,9 @@ impl Options {
 /// If the guests, the kernels or the program are not available.
 pub(crate) fn matrix(options: &Options, progress: &Progress) -> Result<ExitCode> {
     let kernels = prepare(options, progress).context("the matrix cannot be run")?;
+    if let Some(package) = &options.install {
+        return install::try_all(package, &kernels, progress);
+    }
     let mut results = Results::default();
     let patience = Patience::new(options.quick.then_some(QUICK_LIMIT))?;
     let ended = run_all(options, &kernels, &patience, progress, &mut results);
@@ -188,7 +196,7 @@ fn run_all(
     // A copy of the running program. A build may have replaced its file since it started.
     let own = scratch.path().join("xtask");
     fs::copy("/proc/self/exe", &own).context("cannot copy this program")?;
-    let programs = [tiercel, own];
+    let programs = [("tiercel", tiercel), ("xtask", own)];
     let commit = match &options.tiercel {
         Some(program) => format!("program {}", program.file_name().unwrap_or_default().display()),
         None => commit(),
@@ -220,7 +228,8 @@ struct Run<'a> {
     progress: &'a Progress,
     patience: &'a Patience,
     scratch: Scratch,
-    programs: [PathBuf; 2],
+    /// What the guests have in `/usr/bin`.
+    programs: [(&'static str, PathBuf); 2],
     /// Known after a guest has been booted.
     accelerator: Option<Accelerator>,
     commit: String,
@@ -232,7 +241,12 @@ impl Run<'_> {
         initrd::pack(kernel, &self.programs, &self.scratch.path().join("initrd"))?;
         let accelerator = match self.accelerator {
             Some(accelerator) => accelerator,
-            None => *self.accelerator.insert(self.choose_accelerator(kernel)?),
+            None => *self.accelerator.insert(choose_accelerator(
+                kernel,
+                self.scratch.path(),
+                self.patience,
+                self.progress,
+            )?),
         };
         for nic in self.options.nics() {
             let row = Row {
@@ -267,32 +281,37 @@ impl Run<'_> {
         };
         results.merge(&Results { cells: done.cells, verified: vec![verified] });
     }
+}
 
-    /// Returns KVM if a guest boots with it on this machine, otherwise software emulation.
-    fn choose_accelerator(&self, kernel: &Kernel) -> Result<Accelerator> {
-        if !Path::new("/dev/kvm").exists() {
-            return Ok(Accelerator::Tcg);
-        }
-        self.progress.say("trying whether a guest boots with KVM");
-        let initrd = self.scratch.path().join("initrd");
-        let machine = Machine {
-            accelerator: Accelerator::Kvm,
-            kernel,
-            initrd: &initrd,
-            card: None,
-            folder: self.scratch.path(),
-            name: 'k',
-        };
-        let booted = Guest::start(&machine, self.patience).and_then(|mut guest| guest.ready(KVM_LIMIT));
-        self.patience.check()?;
-        Ok(match booted {
-            Ok(()) => Accelerator::Kvm,
-            Err(error) => {
-                self.progress.say(&format!("KVM does not serve, so guests are emulated: {error:#}"));
-                Accelerator::Tcg
-            }
-        })
+/// Returns KVM if a guest boots with the initrd in `folder` and KVM on this machine, otherwise software emulation.
+fn choose_accelerator(
+    kernel: &Kernel,
+    folder: &Path,
+    patience: &Patience,
+    progress: &Progress,
+) -> Result<Accelerator> {
+    if !Path::new("/dev/kvm").exists() {
+        return Ok(Accelerator::Tcg);
     }
+    progress.say("trying whether a guest boots with KVM");
+    let machine = Machine {
+        accelerator: Accelerator::Kvm,
+        kernel,
+        initrd: &folder.join("initrd"),
+        memory_mib: SMALL_MIB,
+        card: None,
+        folder,
+        name: 'k',
+    };
+    let booted = Guest::start(&machine, patience).and_then(|mut guest| guest.ready(KVM_LIMIT));
+    patience.check()?;
+    Ok(match booted {
+        Ok(()) => Accelerator::Kvm,
+        Err(error) => {
+            progress.say(&format!("KVM does not serve, so guests are emulated: {error:#}"));
+            Accelerator::Tcg
+        }
+    })
 }
 
 /// Updates the page and the results that an earlier run wrote.

@@ -126,6 +126,14 @@ impl Archive {
     }
 }
 
+/// Returns the mirror of Debian's packages that this machine uses.
+///
+/// # Errors
+/// If it uses none.
+pub(crate) fn mirror() -> Result<String> {
+    Ok(mirrors()?.main)
+}
+
 /// Returns the mirrors of this machine.
 fn mirrors() -> Result<Mirrors> {
     let format = "$(REPO_URI)|$(ORIGIN)|$(LABEL)";
