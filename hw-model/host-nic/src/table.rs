@@ -142,8 +142,10 @@ impl Connections {
     }
 
     /// See [`Initiator::is_backlogged`]. For a connection whose lock is held, this uses the state before the lock.
+    /// Returns false if there is no such slot.
     pub(super) fn is_backlogged(&self, slot: usize) -> bool {
-        let view = match &self.places[slot] {
+        let Some(place) = self.places.get(slot) else { return false };
+        let view = match place {
             Place::Unused => View::default(),
             Place::Here(entry) => View::of(entry),
             Place::Held => self.unlocked_views[slot],
