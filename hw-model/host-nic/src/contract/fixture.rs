@@ -47,6 +47,5 @@ pub(super) fn frame_of(bytes: Vec<u8>) -> FrameAtHand {
 }
 
 pub(super) fn scratch() -> Box<Scratch> {
-    // SAFETY: the type has only integers, and enums for which zero is a valid value.
-    unsafe { Box::new_zeroed().assume_init() }
+    bytemuck::zeroed_box()
 }
