@@ -3,6 +3,12 @@
 //! the node files and the hardware model all use this parser.
 #![no_std]
 
+extern crate alloc;
+
+use alloc::format;
+use alloc::string::String;
+use core::ops::RangeInclusive;
+
 /// The name of a unit, and its size in smallest steps. The empty name allows a number without a unit.
 pub type Unit = (&'static str, u64);
 
@@ -32,6 +38,35 @@ pub fn integer(text: &str) -> Result<u64, QuantityError> {
         return Err(QuantityError::Malformed);
     }
     u64::from_str_radix(digits, radix).map_err(|_| QuantityError::TooLarge)
+}
+
+/// Parses a whole number like [`integer`], for a command line or a file.
+///
+/// # Errors
+/// A text that says what is wrong and what is expected.
+pub fn parse_integer(text: &str) -> Result<u64, String> {
+    integer(text).map_err(|error| match error {
+        QuantityError::TooLarge => {
+            format!("\"{text}\" does not fit 64 bits: the largest is {}", u64::MAX)
+        }
+        _ => format!("\"{text}\" is not a whole number: write decimal digits, or 0x and hexadecimal digits"),
+    })
+}
+
+/// Returns a parser of whole numbers in `range`, for a command line. It reads numbers like [`integer`].
+pub fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = Some(parse_integer(text)?).filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            format!(
+                "\"{text}\" is out of range: write a whole number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
+    }
 }
 
 /// Parses a quantity: a number, with an optional decimal fraction, and one of `units`. Returns the value in

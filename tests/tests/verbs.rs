@@ -1,9 +1,10 @@
 //! Every operation of the Rust API between two nodes on real hosts.
 
 use anyhow::Result;
+use tiercel_tests::checks::{self, info};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Pair, need_root};
-use transport_user::{Access, MemoryRegion};
+use transport_user::{Access, MemoryRegion, Tuning};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
@@ -75,4 +76,38 @@ fn every_operation_on_a_direct_link() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// D-43: a SEND that waits for a receive is delivered when one is posted, and not when the RNR delay is over. The
+/// delays of all rounds together are longer than the test's patience.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_posted_receive_rings_the_doorbell_for_a_send_that_waits() -> Result<()> {
+    need_root();
+    const ROUNDS: u32 = 128;
+    const LONGEST_CODE: u8 = 0; // 655.36 ms (F-7.8-12)
+    const DELAY: std::time::Duration = std::time::Duration::from_micros(655_360);
+    assert!(ROUNDS * DELAY > checks::PATIENCE);
+    let tuning = Tuning { rnr_timeout_code: LONGEST_CODE, ..Setup::CONSTANT };
+    let nodes = TwoNodes::up(Pair::direct()?, Setup { tuning, ..Setup::default() })?;
+    let local = nodes.a.register(64, Access::ALL)?;
+    let remote = nodes.b.register(64, Access::ALL)?;
+    checks::block_on(async {
+        for round in 0..u64::from(ROUNDS) {
+            let sent = filled(&local, 64, round as u8);
+            let held = info(&nodes.at_b).statistics.held;
+            let receive = async {
+                while info(&nodes.at_b).statistics.held == held {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+                nodes.at_b.post_receive(&remote, 0, 64, round)?;
+                Ok::<_, anyhow::Error>(nodes.at_b.receive().await?)
+            };
+            let (done, received) = tokio::join!(nodes.at_a.send(&local, 0, 64, None), receive);
+            done?;
+            assert_eq!(received?.wr_id, round);
+            assert_eq!(contents(&remote, 64), sent, "SEND {round}");
+        }
+        Ok(())
+    })
 }

@@ -1,5 +1,6 @@
 //! The node's counters: one list of all reasons why a packet is dropped, passed on or counted, with one name each.
 
+use bytemuck::{CheckedBitPattern, Zeroable};
 use strum::{IntoStaticStr, VariantArray};
 
 /// A node-wide counter. The discriminant is the index into the counter map.
@@ -143,7 +144,7 @@ pub enum Counter {
 
 /// The counters that a step raises. A step raises each counter at most once, so one bit per counter is enough.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Raised {
     low: u64,
     high: u64,

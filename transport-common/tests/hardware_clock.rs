@@ -57,8 +57,7 @@ fn a_relation_that_is_too_old_is_not_used() {
 
 #[test]
 fn the_last_relation_published_is_in_force() {
-    // SAFETY: integers only; the type says that zeroed memory is valid.
-    let page: ClockPage = unsafe { std::mem::zeroed() };
+    let page: ClockPage = bytemuck::Zeroable::zeroed();
     assert_eq!(page.relation(), None);
     for n in 1..5 {
         let relation = Relation { stamp: n, time: 10 * n, drift: -(n as i64) };

@@ -13,7 +13,7 @@ use transport_common::queues::{Command, QueuePair};
 use crate::cid::{CidReservation, slot_of};
 use crate::congestion::{CongestionControl, Placement};
 use crate::error::Error;
-use crate::grace::{Quiescence, Ticket};
+use crate::grace::Ticket;
 use crate::info::{ConnectionInfo, ConnectionState, Device};
 use crate::maps::closed_connection;
 use crate::parameters::OpenConnection;
@@ -76,13 +76,8 @@ impl Core {
         // The queues come first: packets find the connection as soon as its entry is written.
         let pair = shared.maps.queue_pairs.get(slot);
         pair.start_settings(parameters.settings);
-        let queues = Queues::open(
-            pair,
-            parameters.tx.rsn,
-            ordered,
-            config.max_segment,
-            Arc::clone(&shared.grace) as Arc<dyn Quiescence>,
-        );
+        let queues =
+            Queues::open(pair, parameters.tx.rsn, ordered, config.max_segment, Arc::clone(&shared.grace));
         let mut entry = closed_connection();
         entry.open(parameters, reservation.generation());
         let written = shared.maps.set_connection(slot, &entry);

@@ -5,6 +5,7 @@
 //! can no longer find them. Then a grace period passes. Then they are freed. [`bpf_call::Grace`] explains why this
 //! is enough.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
@@ -20,18 +21,31 @@ const IN_PLACE_OF_A_WAIT: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// A source of grace periods for callers that must not block.
+/// A source of grace periods.
 pub(crate) trait Quiescence: Send + Sync + std::fmt::Debug {
+    /// Waits for a grace period: some milliseconds.
+    fn wait(&self);
     /// Requests a grace period that begins now or later.
     fn begin(&self) -> Ticket;
     /// Returns whether the grace period is over.
     fn has_passed(&self, ticket: Ticket) -> bool;
 }
 
+/// How to wait until every program that runs now has ended.
+trait Wait: Send + Sync + std::fmt::Debug {
+    fn wait(&self) -> io::Result<()>;
+}
+
+impl Wait for bpf_call::Grace {
+    fn wait(&self) -> io::Result<()> {
+        Self::wait(self)
+    }
+}
+
 /// The grace periods of a node. A separate thread waits for them.
 #[derive(Debug)]
 pub(crate) struct GracePeriods {
-    grace: bpf_call::Grace,
+    grace: Box<dyn Wait>,
     asked: AtomicU64,
     passed: AtomicU64,
     stop: AtomicBool,
@@ -42,13 +56,17 @@ impl GracePeriods {
     pub(crate) fn new() -> Result<Arc<Self>, Error> {
         let grace =
             bpf_call::Grace::new().map_err(|e| Error::system("create the maps of grace periods", e))?;
-        Ok(Arc::new(Self {
-            grace,
+        Ok(Self::over(grace))
+    }
+
+    fn over(grace: impl Wait + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            grace: Box::new(grace),
             asked: AtomicU64::new(0),
             passed: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             thread: Mutex::default(),
-        }))
+        })
     }
 
     /// Starts the thread. It wakes the node's poller after each period.
@@ -59,14 +77,6 @@ impl GracePeriods {
         let thread = thread.map_err(|e| Error::system("start the thread of grace periods", e))?;
         *self.thread.lock().expect("no panic under the lock") = Some(thread);
         Ok(())
-    }
-
-    /// Waits for a grace period: some milliseconds.
-    pub(crate) fn wait(&self) {
-        if let Err(error) = self.grace.wait() {
-            tracing::error!(%error, "the kernel cannot wait for running programs");
-            std::thread::sleep(IN_PLACE_OF_A_WAIT);
-        }
     }
 
     /// Ends the thread and waits for it.
@@ -97,6 +107,13 @@ impl GracePeriods {
 }
 
 impl Quiescence for GracePeriods {
+    fn wait(&self) {
+        if let Err(error) = self.grace.wait() {
+            tracing::error!(%error, "the kernel cannot wait for running programs");
+            std::thread::sleep(IN_PLACE_OF_A_WAIT);
+        }
+    }
+
     fn begin(&self) -> Ticket {
         let ticket = Ticket(self.asked.fetch_add(1, SeqCst) + 1);
         if let Some(thread) = &*self.thread.lock().expect("no panic under the lock") {
@@ -112,6 +129,8 @@ impl Quiescence for GracePeriods {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     /// Grace periods that the test ends.
@@ -134,6 +153,8 @@ pub(crate) mod tests {
     }
 
     impl Quiescence for ByHand {
+        fn wait(&self) {}
+
         fn begin(&self) -> Ticket {
             Ticket(self.asked.fetch_add(1, SeqCst) + 1)
         }
@@ -141,5 +162,55 @@ pub(crate) mod tests {
         fn has_passed(&self, ticket: Ticket) -> bool {
             self.passed.load(SeqCst) >= ticket.0
         }
+    }
+
+    /// A wait that ends when the test says so. Tells the test when one begins.
+    #[derive(Debug)]
+    struct Told {
+        begun: mpsc::Sender<()>,
+        end: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Wait for Told {
+        fn wait(&self) -> io::Result<()> {
+            self.begun.send(()).expect("the test listens");
+            self.end.lock().expect("no panic").recv().map_err(io::Error::other)
+        }
+    }
+
+    /// A period that is requested while a wait goes on needs another one: programs may have started in between.
+    #[test]
+    fn a_grace_period_is_over_when_a_wait_that_began_after_its_request_is() {
+        let ((begun, begins), (end, ends)) = (mpsc::channel(), mpsc::channel());
+        let periods = GracePeriods::over(Told { begun, end: Mutex::new(ends) });
+        periods.start(Weak::new()).expect("a thread");
+        let first = periods.begin();
+        begins.recv().expect("the thread waits");
+        assert!(!periods.has_passed(first));
+        let second = periods.begin();
+        end.send(()).expect("the thread waits");
+        begins.recv().expect("the thread waits again");
+        assert!(periods.has_passed(first) && !periods.has_passed(second));
+        end.send(()).expect("the thread waits");
+        while !periods.has_passed(second) {
+            std::thread::yield_now();
+        }
+        periods.stop();
+        end.send(()).expect("nobody has taken it");
+        periods.wait();
+        begins.try_recv().expect("a caller that may block waits itself");
+    }
+
+    #[test]
+    #[ignore = "needs root: cargo xtask test"]
+    fn the_kernel_ends_grace_periods() {
+        let periods = GracePeriods::new().expect("root may create maps");
+        periods.grace.wait().expect("the kernel waits");
+        periods.start(Weak::new()).expect("a thread");
+        let ticket = periods.begin();
+        while !periods.has_passed(ticket) {
+            std::thread::yield_now();
+        }
+        periods.stop();
     }
 }

@@ -31,6 +31,8 @@ mod engine;
 mod error;
 mod ethtool;
 mod grace;
+#[cfg(test)]
+mod grace_order_tests;
 mod gro;
 mod info;
 mod interrupt;

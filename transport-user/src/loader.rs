@@ -237,6 +237,12 @@ impl Loaded {
         descriptor(&mut self.object, WIRE)
     }
 
+    /// Returns the object and the maps of a node that is not attached to an interface.
+    #[cfg(test)]
+    pub(crate) fn unattached(self) -> (Ebpf, Maps) {
+        (self.object, self.maps)
+    }
+
     /// Attaches the wire program, or the program that was loaded for the interface instead of it.
     /// Frames leave by `transmit`, or, with `None`, in the way that the driver supports.
     pub(crate) fn attach(

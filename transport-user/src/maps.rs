@@ -77,8 +77,7 @@ impl<T> Drop for Mapping<T> {
 
 /// Returns a closed connection. It is on the heap, because it is large.
 pub(crate) fn closed_connection() -> Box<Entry> {
-    // SAFETY: an entry consists of integers, and zero bytes are a valid, closed connection.
-    unsafe { Box::new_zeroed().assume_init() }
+    bytemuck::zeroed_box()
 }
 
 /// Copies connections into and out of their slots, one at a time.

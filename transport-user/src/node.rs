@@ -18,6 +18,7 @@ use crate::connection::Connection;
 use crate::connections::{Connections, Core};
 use crate::engine::{Engine, EngineOptions, EngineState, EngineStatus};
 use crate::error::Error;
+use crate::grace::{GracePeriods, Quiescence};
 use crate::gro::GroOn;
 use crate::info::{Access, ConnectionInfo, Device, RegionInfo};
 use crate::loader::{self, AttachMode, Attachment, Loaded};
@@ -114,6 +115,7 @@ struct Inner {
     device: Device,
     attach: AttachMode,
     shared: Arc<Shared>,
+    grace: Arc<GracePeriods>,
     netlink: Netlink,
     cids: Arc<Cids>,
     connections: Arc<Connections>,
@@ -191,7 +193,8 @@ impl Node {
         if maps.node().frames.load(SeqCst) == 0 {
             return Err(Error::Object("engine program: the wire program does not reach it"));
         }
-        let shared = Shared::new(maps, rate_update)?;
+        let grace = GracePeriods::new()?;
+        let shared = Shared::new(maps, rate_update, Arc::clone(&grace) as Arc<dyn Quiescence>)?;
         let connections = Arc::new(Connections::default());
         let engine = Engine::start(options.engine, wire, wake, Arc::clone(&shared))?;
         Poller::start(&shared, &connections)?;
@@ -201,6 +204,7 @@ impl Node {
                 device,
                 attach: options.attach,
                 shared,
+                grace,
                 netlink,
                 cids: Cids::new(),
                 connections,
@@ -216,7 +220,7 @@ impl Node {
                 lost: sync::watch::Sender::new(None),
             }),
         };
-        node.inner.shared.grace.start(Arc::downgrade(&node.inner.shared))?;
+        node.inner.grace.start(Arc::downgrade(&node.inner.shared))?;
         node.inner.watch.start(Arc::downgrade(&node.inner))?;
         Ok(node)
     }
@@ -509,8 +513,8 @@ impl Inner {
         self.shared.poller.stop();
         self.shared.rate_update.stop();
         // The wire program is detached. It may still run for a packet that arrived before.
-        self.shared.grace.stop();
-        self.shared.grace.wait();
+        self.grace.stop();
+        self.grace.wait();
         self.connections.release_all();
     }
 }

@@ -1,9 +1,9 @@
 //! Parses durations, sizes and numbers of command lines and node files: `8us`, `64MiB`, `0x1000`.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use ::quantity::{QuantityError, Unit, integer, quantity};
+use ::quantity::{QuantityError, Unit, quantity};
+pub use ::quantity::{parse_integer, whole};
 
 /// Units of a duration, in nanoseconds.
 const DURATION_UNITS: [Unit; 6] = [
@@ -59,33 +59,6 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
             )
         }
     })
-}
-
-/// Parses a whole number: decimal, or hexadecimal with the prefix `0x`.
-///
-/// # Errors
-/// A text that says what is wrong and what is expected.
-pub fn parse_integer(text: &str) -> Result<u64, String> {
-    integer(text).map_err(|error| match error {
-        QuantityError::TooLarge => too_large(text),
-        _ => format!("\"{text}\" is not a whole number: write decimal digits, or 0x and hexadecimal digits"),
-    })
-}
-
-/// Returns a parser of whole numbers in `range`, for a command line.
-pub fn whole<T: TryFrom<u64>>(
-    range: RangeInclusive<u64>,
-) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let number = Some(parse_integer(text)?).filter(|number| range.contains(number));
-        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
-            format!(
-                "\"{text}\" is out of range: write a whole number from {} to {}",
-                range.start(),
-                range.end()
-            )
-        })
-    }
 }
 
 /// Parses a whole number of 32 bits.

@@ -72,6 +72,12 @@ impl Regions {
         Ok(MemoryRegion { registration: None, memory: Arc::new(memory) })
     }
 
+    /// Returns whether the key may be registered now. It may not while its last region is being removed.
+    #[cfg(test)]
+    pub(crate) fn is_free(&self, key: RKey) -> bool {
+        self.table.try_lock().is_ok_and(|table| table.check(key).is_ok())
+    }
+
     /// Returns all regions, by slot.
     pub(crate) fn all(&self) -> Vec<RegionInfo> {
         let table = self.table.lock().expect("no panic under the lock");

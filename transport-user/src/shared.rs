@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::Error;
-use crate::grace::GracePeriods;
+use crate::grace::Quiescence;
 use crate::maps::Maps;
 use crate::memory::Pool;
 use crate::poller::Poller;
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) doorbell: Doorbell,
     pub(crate) poller: Poller,
     /// Waits until no program copies data for a connection or a region that has ended.
-    pub(crate) grace: Arc<GracePeriods>,
+    pub(crate) grace: Arc<dyn Quiescence>,
     /// The rate update engine in user space.
     pub(crate) rate_update: RateUpdate,
     /// Sums over the connections that have ended.
@@ -34,13 +34,17 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Makes the shared state around the maps of a loaded object.
-    pub(crate) fn new(maps: Maps, rate_update: RateUpdate) -> Result<Arc<Self>, Error> {
+    pub(crate) fn new(
+        maps: Maps,
+        rate_update: RateUpdate,
+        grace: Arc<dyn Quiescence>,
+    ) -> Result<Arc<Self>, Error> {
         Ok(Arc::new(Self {
             maps: Arc::new(maps),
             pool: Arc::new(Pool::new()),
             doorbell: Doorbell::new()?,
             poller: Poller::default(),
-            grace: GracePeriods::new()?,
+            grace,
             rate_update,
             ended: Mutex::default(),
             down: AtomicBool::new(false),

@@ -47,9 +47,9 @@ impl Spares {
     }
 
     pub(super) fn scratch(&mut self) -> Box<Scratch> {
-        // SAFETY: `Scratch` has integers only. The processing of a frame writes every field before a step reads
-        // it.
-        self.scratches.pop().unwrap_or_else(|| unsafe { Box::new_zeroed().assume_init() })
+        let mut scratch: Box<Scratch> = self.scratches.pop().unwrap_or_else(bytemuck::zeroed_box);
+        scratch.poison();
+        scratch
     }
 }
 

@@ -138,15 +138,6 @@ pub struct HostNic {
     frames: u64,
 }
 
-/// Returns `n` zeroed values from the allocator. Pages that are not touched take no memory.
-///
-/// # Safety
-/// Zero bytes are a valid `T`.
-unsafe fn zeroed<T>(n: usize) -> Box<[T]> {
-    // SAFETY: by the contract of this function.
-    unsafe { Box::new_zeroed_slice(n).assume_init() }
-}
-
 impl HostNic {
     /// Creates a card without connections. Its clock is at 0.
     ///
@@ -160,10 +151,9 @@ impl HostNic {
             "{} bytes of memory are too many: the maximum is {MEMORY_BYTES}",
             config.memory
         );
-        // SAFETY: the type has integers only, so zero bytes are valid.
-        let cells: Box<[[u8; CELL_BYTES]]> = unsafe { zeroed(config.cells) };
-        // SAFETY: the type has integers only, so zero bytes are valid.
-        let scratch: Box<Scratch> = unsafe { Box::new_zeroed().assume_init() };
+        // Zeroed by the allocator: pages that are not touched take no memory.
+        let cells: Box<[[u8; CELL_BYTES]]> = bytemuck::zeroed_slice_box(config.cells);
+        let scratch: Box<Scratch> = bytemuck::zeroed_box();
         let card = HostMemory {
             clock: Picoseconds(0),
             readings: VecDeque::new(),
@@ -218,6 +208,7 @@ impl HostNic {
     fn receive_at_hand(&mut self, frame: FrameAtHand) -> (Verdict, Vec<u8>) {
         self.frame = frame;
         let mut platform = HostPlatform { card: &mut self.card, frame: &mut self.frame };
+        self.scratch.poison();
         let verdict = datapath::receive(&mut platform, &mut self.scratch);
         (verdict, core::mem::take(&mut self.frame.bytes))
     }
@@ -246,6 +237,7 @@ impl HostNic {
         self.frames = self.frames.wrapping_add(1);
         self.frame = FrameAtHand::of_the_engine();
         let mut platform = HostPlatform { card: &mut self.card, frame: &mut self.frame };
+        self.scratch.poison();
         let mut turn = datapath::engine(&mut platform, &mut self.scratch, self.frames & 7 == 0);
         if turn == Turn::Redeliver {
             turn = datapath::redeliver(&mut platform, &mut self.scratch);
@@ -288,8 +280,7 @@ impl HostNic {
         );
         let entry = self.card.connections.entry_mut(slot);
         let generation = entry.connection.generation.wrapping_add(1);
-        // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
-        unsafe { core::ptr::from_mut(entry).write_bytes(0, 1) };
+        bytemuck::write_zeroes(entry);
         entry.open(parameters, generation);
         self.card.reset_queues(slot, parameters.tx.rsn.0, parameters.settings, State::Open as u32);
     }

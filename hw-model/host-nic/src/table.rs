@@ -1,6 +1,6 @@
 //! The connections of a card, and their locks.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use transport_common::connection::Entry;
 use transport_common::datapath::Locked;
@@ -8,8 +8,7 @@ use transport_common::queues::{CONNECTIONS, QueuePair};
 use transport_common::transaction::Initiator;
 
 /// A connection that was never opened.
-// SAFETY: zero bytes are a closed connection by the contract of `Entry`.
-static CLOSED: Entry = unsafe { core::mem::zeroed() };
+static CLOSED: LazyLock<Box<Entry>> = LazyLock::new(bytemuck::zeroed_box);
 
 /// The state of an entry's slot.
 #[derive(Default)]
@@ -60,19 +59,12 @@ impl Locked for HostLocked {
     }
 }
 
-fn closed() -> Box<Entry> {
-    // SAFETY: zero bytes are a closed connection by the contract of `Entry`.
-    unsafe { Box::new_zeroed().assume_init() }
-}
-
 impl Connections {
     pub(super) fn new() -> Self {
-        // SAFETY: the type has only integers in atomics and cells, so zero bytes are valid.
-        let queue_pairs: Box<[QueuePair]> = unsafe { Box::new_zeroed_slice(CONNECTIONS).assume_init() };
         Self {
             places: (0..CONNECTIONS).map(|_| Place::Unused).collect(),
             unlocked_views: vec![View::default(); CONNECTIONS].into(),
-            queue_pairs: Arc::new(queue_pairs),
+            queue_pairs: Arc::new(bytemuck::zeroed_slice_box(CONNECTIONS)),
         }
     }
 
@@ -92,7 +84,7 @@ impl Connections {
     pub(super) fn entry_mut(&mut self, slot: usize) -> &mut Entry {
         let place = &mut self.places[slot];
         if matches!(place, Place::Unused) {
-            *place = Place::Here(closed());
+            *place = Place::Here(bytemuck::zeroed_box());
         }
         match place {
             Place::Here(entry) => entry,
@@ -120,7 +112,7 @@ impl Connections {
     pub(super) fn lock(&mut self, slot: u32) -> Option<HostLocked> {
         let slot = slot as usize;
         let entry = match core::mem::replace(self.places.get_mut(slot)?, Place::Held) {
-            Place::Unused => closed(),
+            Place::Unused => bytemuck::zeroed_box(),
             Place::Here(entry) => entry,
             Place::Held => panic!("the lock of connection slot {slot} is taken twice"),
         };
@@ -142,8 +134,10 @@ impl Connections {
     }
 
     /// See [`Initiator::is_backlogged`]. For a connection whose lock is held, this uses the state before the lock.
+    /// Returns false if there is no such slot.
     pub(super) fn is_backlogged(&self, slot: usize) -> bool {
-        let view = match &self.places[slot] {
+        let Some(place) = self.places.get(slot) else { return false };
+        let view = match place {
             Place::Unused => View::default(),
             Place::Here(entry) => View::of(entry),
             Place::Held => self.unlocked_views[slot],

@@ -207,9 +207,17 @@ struct Tested(HostNic, FrameAtHand);
 impl contract::Fixture for Tested {
     type Platform<'a> = HostPlatform<'a>;
 
-    fn with(&mut self, frame: Vec<u8>) -> HostPlatform<'_> {
-        self.1 = FrameAtHand { bytes: frame, limit: contract::FRAME_LIMIT, arrival: None };
+    fn with(&mut self, frame: FrameAtHand) -> HostPlatform<'_> {
+        self.1 = frame;
         self.0.platform(&mut self.1)
+    }
+
+    fn arrange(&mut self, change: impl FnOnce(&mut HostNic)) {
+        change(&mut self.0);
+    }
+
+    fn look<R: Clone + 'static>(&mut self, at: impl FnOnce(&mut HostNic) -> R) -> R {
+        at(&mut self.0)
     }
 }
 
@@ -219,21 +227,22 @@ struct Taped(Tested, Box<Tape>);
 impl contract::Fixture for Taped {
     type Platform<'a> = Recorded<'a, HostPlatform<'a>>;
 
-    fn with(&mut self, frame: Vec<u8>) -> Recorded<'_, HostPlatform<'_>> {
+    fn with(&mut self, frame: FrameAtHand) -> Recorded<'_, HostPlatform<'_>> {
         self.1.begin(RunKind::RECEIVE);
         Recorded::new(contract::Fixture::with(&mut self.0, frame), &self.1)
+    }
+
+    fn arrange(&mut self, change: impl FnOnce(&mut HostNic)) {
+        self.0.arrange(change);
+    }
+
+    fn look<R: Clone + 'static>(&mut self, at: impl FnOnce(&mut HostNic) -> R) -> R {
+        self.0.look(at)
     }
 }
 
 fn tested() -> Tested {
-    let config = HostConfig {
-        cells: contract::CELLS,
-        memory: contract::MEMORY,
-        ..HostConfig::new(node_config([0; 6], [0; 4], [0; 16]))
-    };
-    let mut nic = HostNic::new(config);
-    nic.set_time(Picoseconds(1_000_000_000_000));
-    Tested(nic, FrameAtHand::default())
+    Tested(contract::node(), FrameAtHand::default())
 }
 
 #[test]
@@ -243,7 +252,5 @@ fn the_host_keeps_the_contract() {
 
 #[test]
 fn the_recorder_keeps_the_contract() {
-    // SAFETY: the type has integers only, so zero bytes are valid.
-    let tape = unsafe { Box::<Tape>::new_zeroed().assume_init() };
-    contract::check(&mut Taped(tested(), tape));
+    contract::check(&mut Taped(tested(), bytemuck::zeroed_box()));
 }

@@ -43,22 +43,28 @@ pub struct Case {
 
 /// Returns a copy of queues that nobody else writes at this time.
 fn copy(queues: &QueuePair) -> Box<QueuePair> {
-    // SAFETY: the type has only integers, so zero is valid.
-    let mut copy: Box<QueuePair> = unsafe { Box::new_zeroed().assume_init() };
+    let mut copy = bytemuck::zeroed_box();
     restore(queues, &mut copy);
     copy
 }
 
 /// Copies queues that nobody else writes at this time.
 pub(super) fn restore(from: &QueuePair, to: &mut QueuePair) {
-    // SAFETY: the values are integers in cells and atomics. Both are initialised, and nobody else writes them.
-    unsafe { core::ptr::copy_nonoverlapping(from, to, 1) };
+    let to = core::ptr::from_mut(to).cast::<u8>();
+    let from = bytes(from);
+    // SAFETY: `to` is as long as `from`, and nothing else refers to it. Any bytes are valid queues: all fields are
+    // numbers, in cells and atomics or without.
+    unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
 }
 
 /// Returns the bytes of queues that nobody else writes at this time.
-pub(super) fn bytes(queues: &QueuePair) -> &[u8] {
-    // SAFETY: integers without padding (their definitions assert the sizes), and nobody writes them at this time.
-    unsafe { core::slice::from_raw_parts(core::ptr::from_ref(queues).cast(), size_of::<QueuePair>()) }
+pub(super) fn bytes(queues: &QueuePair) -> Vec<u8> {
+    let mut bytes = vec![0; size_of::<QueuePair>()];
+    // SAFETY: the vector has the size of the queues. No byte of them is uninitialised: `transport_common::queues`
+    // asserts that the sizes of the fields add up to the size of the structure, and all fields are numbers. The
+    // copy goes through pointers, so it makes no reference to the cells' contents.
+    unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(core::ptr::from_ref(queues).cast(), bytes.len()) };
+    bytes
 }
 
 impl Case {

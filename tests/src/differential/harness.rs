@@ -214,7 +214,7 @@ impl Harness {
         differences.look("context", after, self.host.entry(case.slot));
         let (kernel, host) =
             (bytes(self.kernel.queue_pair(case.slot)), bytes(self.host.queue_pair(case.slot)));
-        if let Some(at) = kernel.iter().zip(host).position(|(kernel, host)| kernel != host) {
+        if let Some(at) = kernel.iter().zip(&host).position(|(kernel, host)| kernel != host) {
             let at = (at & !7)..(at & !7) + 32;
             differences.look(&format!("queues, {at:?}"), &Hex(&kernel[at.clone()]), &Hex(&host[at]));
         }

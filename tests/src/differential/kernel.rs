@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use anyhow::{Context, Result};
 use aya::maps::{Array, DevMap, Map, MapData, PerCpuArray, ProgramArray, Stack};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
-use aya::{Ebpf, EbpfLoader, Pod};
+use aya::{Ebpf, EbpfLoader};
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::queues::{
@@ -32,39 +32,27 @@ pub enum Program {
     Redeliver,
 }
 
-/// A type of the maps in the form that aya needs.
-macro_rules! pod {
-    ($name:ident($inner:ty)) => {
-        #[derive(Clone, Copy)]
-        #[repr(C)]
-        struct $name($inner);
-
-        // SAFETY: `repr(C)` of integers.
-        unsafe impl Pod for $name {}
-    };
-}
-
-pod!(ConfigValue(NodeConfig));
-pod!(CellValue([u8; CELL_BYTES]));
-
 /// Value of a connection's lock when nobody holds it.
 const FREE: u64 = 0;
 /// Value of a connection's lock when somebody holds it.
 const HELD: u64 = 1;
 
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct ConnectionValue {
-    lock: u64,
-    entry: Entry,
-}
-
-// SAFETY: `repr(C)` of integers.
-unsafe impl Pod for ConnectionValue {}
+/// A value of the connection map: the lock, then the entry. In words, because not all bytes are an entry.
+type ConnectionWords = [u64; 1 + size_of::<Entry>() / 8];
 
 /// The timing wheel, in words of its alignment.
 type WheelWords = [u64; size_of::<TimingWheel<CONNECTIONS>>() / 8];
-pod!(WheelValue(WheelWords));
+
+/// Returns the words of a timing wheel.
+fn words_of(wheel: &mut TimingWheel<CONNECTIONS>) -> &mut WheelWords {
+    const {
+        assert!(size_of::<WheelWords>() == size_of::<TimingWheel<CONNECTIONS>>());
+        assert!(align_of::<WheelWords>() == align_of::<TimingWheel<CONNECTIONS>>());
+    }
+    // SAFETY: size and alignment are equal, and the reference is exclusive. The wheel is `repr(C)` and has only
+    // integers, so any words are valid. What would be padding is a field, so no byte is uninitialised.
+    unsafe { &mut *core::ptr::from_mut(wheel).cast() }
+}
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -79,16 +67,16 @@ pub struct Outcome {
 
 /// The loaded programs and their maps.
 pub struct Kernel {
-    connections: Array<MapData, ConnectionValue>,
+    connections: Array<MapData, ConnectionWords>,
     counters: PerCpuArray<MapData, u64>,
-    cells: Array<MapData, CellValue>,
+    cells: Array<MapData, [u8; CELL_BYTES]>,
     free_cells: Stack<MapData, u32>,
     round_robin: Array<MapData, u32>,
     queue_pairs: Mapping<QueuePair>,
     memory: Mapping<u8>,
     regions: Mapping<Region>,
     node: Mapping<NodePage>,
-    wheel: Array<MapData, WheelValue>,
+    wheel: Array<MapData, WheelWords>,
     /// `struct xdp_md` of frames that the wire program receives.
     context: [u8; 24],
     _programs: ProgramArray<MapData>,
@@ -124,9 +112,9 @@ impl Kernel {
     /// # Errors
     /// Without root, or if the kernel refuses a program.
     pub fn load(config: NodeConfig, interface: u32) -> Result<Self> {
-        let config = ConfigValue(config);
+        let config = bytemuck::bytes_of(&config);
         let mut loader = EbpfLoader::new();
-        let mut object = loader.override_global("NODE_CONFIG", &config, true).load(OBJECT)?;
+        let mut object = loader.override_global("NODE_CONFIG", config, true).load(OBJECT)?;
         let mut programs: ProgramArray<MapData> = take(&mut object, "PROGRAMS")?;
         for (place, name) in [ENGINE, REDELIVER].into_iter().enumerate() {
             let target = program(&mut object, name)?;
@@ -206,9 +194,18 @@ impl Kernel {
     /// Returns the context and tables of `slot`.
     ///
     /// # Errors
-    /// If the map cannot be read.
+    /// If the map cannot be read, or holds no valid entry.
     pub fn entry(&self, slot: usize) -> Result<Box<Entry>> {
-        Ok(Box::new(self.connections.get(&(slot as u32), 0)?.entry))
+        let words = self.connections.get(&(slot as u32), 0)?;
+        let entry: Result<&Entry, _> = bytemuck::checked::try_from_bytes(bytemuck::cast_slice(&words[1..]));
+        let entry = entry.map_err(|error| anyhow::anyhow!("slot {slot} holds no valid entry: {error:?}"))?;
+        Ok(Box::new(*entry))
+    }
+
+    fn set_connection(&mut self, slot: usize, lock: u64, entry: &Entry) -> Result<()> {
+        let mut words: ConnectionWords = [lock; 1 + size_of::<Entry>() / 8];
+        bytemuck::cast_slice_mut(&mut words[1..]).copy_from_slice(bytemuck::bytes_of(entry));
+        Ok(self.connections.set(slot as u32, words, 0)?)
     }
 
     /// Replaces the context and tables of `slot`.
@@ -216,8 +213,7 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be written.
     pub fn set_entry(&mut self, slot: usize, entry: &Entry) -> Result<()> {
-        let value = ConnectionValue { lock: FREE, entry: *entry };
-        Ok(self.connections.set(slot as u32, value, 0)?)
+        self.set_connection(slot, FREE, entry)
     }
 
     /// Takes the lock of `slot` and never releases it.
@@ -225,8 +221,8 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be read or written.
     pub fn hold_lock(&mut self, slot: usize) -> Result<()> {
-        let value = ConnectionValue { lock: HELD, entry: *self.entry(slot)? };
-        Ok(self.connections.set(slot as u32, value, 0)?)
+        let entry = self.entry(slot)?;
+        self.set_connection(slot, HELD, &entry)
     }
 
     /// Returns the queues of `slot`.
@@ -267,7 +263,7 @@ impl Kernel {
     /// If the map cannot be read.
     pub fn cell(&self, cell: u32) -> Result<[u8; CELL_BYTES]> {
         let index = cell.checked_sub(1).context("0 is no receive cell")?;
-        Ok(self.cells.get(&index, 0)?.0)
+        Ok(self.cells.get(&index, 0)?)
     }
 
     /// Replaces the contents of a receive cell.
@@ -276,7 +272,7 @@ impl Kernel {
     /// If the map cannot be written.
     pub fn set_cell(&mut self, cell: u32, bytes: &[u8; CELL_BYTES]) -> Result<()> {
         let index = cell.checked_sub(1).context("0 is no receive cell")?;
-        Ok(self.cells.set(index, CellValue(*bytes), 0)?)
+        Ok(self.cells.set(index, bytes, 0)?)
     }
 
     /// Replaces the free receive cells; the last one is taken next. Returns the previous free cells in the same
@@ -299,10 +295,9 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be read.
     pub fn wheel(&self) -> Result<Box<TimingWheel<CONNECTIONS>>> {
-        let value = Box::new(self.wheel.get(&0, 0)?);
-        let wheel = Box::into_raw(value).cast::<TimingWheel<CONNECTIONS>>();
-        // SAFETY: both types have the same size and alignment, and only integers.
-        Ok(unsafe { Box::from_raw(wheel) })
+        let mut wheel = Box::new(TimingWheel::new());
+        *words_of(&mut wheel) = self.wheel.get(&0, 0)?;
+        Ok(wheel)
     }
 
     /// Replaces the timing wheel.
@@ -310,9 +305,7 @@ impl Kernel {
     /// # Errors
     /// If the map cannot be written.
     pub fn set_wheel(&mut self, wheel: &TimingWheel<CONNECTIONS>) -> Result<()> {
-        // SAFETY: both types have the same size and alignment, and only integers.
-        let value = unsafe { core::ptr::from_ref(wheel).cast::<WheelValue>().read() };
-        Ok(self.wheel.set(0, value, 0)?)
+        Ok(self.wheel.set(0, *words_of(&mut wheel.clone()), 0)?)
     }
 
     /// Returns the position of the engine's round robin.

@@ -45,7 +45,7 @@ pub use step::{Input, Outgoing, Output, Report, Step, Work, WorkDone, WorkKind};
 pub const INITIAL_HOP_LIMIT: u8 = 255;
 
 /// Life cycle of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 #[repr(u32)]
 pub enum State {
     /// Not in use: packets for it are dropped silently (D-50).
@@ -119,7 +119,7 @@ pub struct Service {
 
 /// The connection context.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 pub struct Connection {
     /// Life cycle.
     pub state: State,
@@ -195,7 +195,7 @@ pub struct Statistics {
 
 /// State per packet and per transaction, beside the context.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Zeroable)]
 pub struct Tables {
     /// Outstanding packets of both windows.
     pub packets: PacketTables,
@@ -213,7 +213,7 @@ pub struct Tables {
 
 /// The bytes of a [`Tables`] in a file. Any bytes are valid.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Zeroable)]
 pub struct TablesBits {
     packets: PacketTables,
     transactions: [<Transaction as CheckedBitPattern>::Bits; TRANSACTIONS],
@@ -229,8 +229,6 @@ pub struct TablesBits {
 // fields.
 unsafe impl NoUninit for Tables {}
 // SAFETY: all fields take any bytes.
-unsafe impl Zeroable for TablesBits {}
-// SAFETY: as above, all fields take any bytes.
 unsafe impl AnyBitPattern for TablesBits {}
 // SAFETY: both types have the same layout, field by field. A value is valid if its fields with invalid values are
 // valid.
@@ -246,7 +244,7 @@ unsafe impl CheckedBitPattern for Tables {
 
 /// One value of the connection map, behind the lock.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 pub struct Entry {
     /// The context.
     pub connection: Connection,

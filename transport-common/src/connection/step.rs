@@ -11,10 +11,11 @@ use crate::ulp::rdma::{Operation, Payload, Place, Region, WorkRequest};
 use crate::wire::nack::NackCode;
 use crate::wire::packet::Packet;
 use crate::wire::resync::ResyncCode;
+use bytemuck::{CheckedBitPattern, Zeroable};
 
 /// Input of a step: the datapath writes it, steps read it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Input {
     /// The received packet.
     pub packet: Packet,
@@ -37,7 +38,7 @@ pub struct Input {
 }
 
 /// The work that a step needs before it can continue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 #[repr(u8)]
 pub enum WorkKind {
     /// Nothing.
@@ -59,7 +60,7 @@ pub enum WorkKind {
 
 /// The work that a step needs. [`Entry::on_work_done`](super::Entry::on_work_done) follows in the same lock hold.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Work {
     /// Kind of work.
     pub kind: WorkKind,
@@ -96,7 +97,7 @@ pub struct WorkDone {
 
 /// A packet to send.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Outgoing {
     /// 1: there is a packet to send.
     pub present: u8,
@@ -172,7 +173,7 @@ pub struct Outgoing {
 
 /// What a step reports besides its packet and its work.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Report {
     /// Counters to raise.
     pub raised: Raised,
@@ -202,7 +203,7 @@ impl Report {
 
 /// Output of a step: steps write it, the datapath reads it afterwards.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Output {
     /// Work to do before the step can continue.
     pub work: Work,
@@ -218,7 +219,7 @@ pub struct Output {
 
 /// One step of a connection.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Step {
     /// Written before the step.
     pub input: Input,

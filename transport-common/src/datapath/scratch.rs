@@ -5,10 +5,11 @@
 
 use crate::congestion::entry::Entry;
 use crate::connection::Step;
+use bytemuck::{CheckedBitPattern, Zeroable};
 
 /// Values from the IP layer for the UDP datagram.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Network {
     /// Bytes after the IP header.
     pub payload_length: u32,
@@ -20,7 +21,7 @@ pub struct Network {
 
 /// The connection that the engine services, and the reason.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Serviced {
     /// Time of the service, picoseconds.
     pub now: u64,
@@ -35,7 +36,7 @@ pub struct Serviced {
 /// Each results from one branch per kind of packet. Reading them back from here makes them unknown to the kernel's
 /// verifier. Otherwise it would walk all the code after the branch once per kind.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct HeaderLengths {
     /// Falcon and ULP headers.
     pub falcon: u32,
@@ -50,7 +51,7 @@ pub const STAGING_BYTES: usize = 4096 + 64;
 
 /// The working memory of one frame. Each field names its writer.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Scratch {
     /// Written by the parser: the IP layer of the received frame.
     pub network: Network,
@@ -66,4 +67,32 @@ pub struct Scratch {
     pub header: [u8; HEADER_BYTES],
     /// Written by the platform: staging buffer for checksums and cells.
     pub staging: [u8; STAGING_BYTES],
+}
+
+#[cfg(not(target_arch = "bpf"))]
+impl Scratch {
+    /// Fills the scratch, except the staging buffer, with values that no run of the datapath may read before it has
+    /// written them. A host calls it before each run. A run that reads what an earlier one left behind gives a
+    /// wrong result then.
+    pub fn poison(&mut self) {
+        const POISON: u8 = 1; // the only byte other than 0 that is valid in every field
+        const BEFORE_STAGING: usize = core::mem::offset_of!(Scratch, staging);
+        // SAFETY: the bytes are inside the scratch, and the reference is exclusive. The test below shows that the
+        // result is valid: only the enums do not take any byte.
+        unsafe { core::ptr::from_mut(self).cast::<u8>().write_bytes(POISON, BEFORE_STAGING) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poison_is_valid_in_every_field() {
+        let poisoned: Result<Scratch, _> =
+            bytemuck::checked::try_pod_read_unaligned(&[1; size_of::<Scratch>()]);
+        let mut s: Scratch = bytemuck::Zeroable::zeroed();
+        s.poison();
+        assert_eq!(Ok(s), poisoned.map(|poisoned| Scratch { staging: [0; STAGING_BYTES], ..poisoned }));
+    }
 }

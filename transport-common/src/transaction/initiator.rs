@@ -8,7 +8,7 @@ use crate::wire::resync::ResyncCode;
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
 /// State of one of our transactions (F-8.4.1-3, F-8.4.1-4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, CheckedBitPattern, NoUninit, Zeroable)]
 #[repr(u8)]
 pub enum TransactionState {
     /// Not sent yet: PullReqUlpRx, PushReqUlpRx. Also: the table entry is free.
@@ -27,7 +27,7 @@ pub enum TransactionState {
 
 /// One of our transactions, found by its RSN.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 pub struct Transaction {
     /// Time when its first packet was sent. Before that, the time when it was first seen waiting.
     pub since: FalconTime,

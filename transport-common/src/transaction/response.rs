@@ -6,7 +6,7 @@ use crate::verifier::{bounded, fresh};
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Zeroable};
 
 /// State of a response (F-8.5.1-3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 #[repr(u32)]
 pub enum ResponseState {
     /// The entry is not in use.
@@ -22,7 +22,7 @@ pub enum ResponseState {
 
 /// A Pull Data packet that is not sent yet or not acknowledged yet. `A` is the ULP's type for its content.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Zeroable)]
 pub struct Response<A> {
     /// RSN of the request (F-7.4-2).
     pub rsn: Rsn,
@@ -34,7 +34,7 @@ pub struct Response<A> {
 
 /// The bytes of a [`Response`] in a file. Any bytes are valid.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Zeroable)]
 pub struct ResponseBits<B> {
     rsn: u32,
     state: u32,
@@ -46,8 +46,6 @@ pub struct ResponseBits<B> {
 // after it.
 unsafe impl<A: NoUninit> NoUninit for Response<A> {}
 // SAFETY: `repr(C)` of integers and of a type that takes any bytes.
-unsafe impl<B: AnyBitPattern> Zeroable for ResponseBits<B> {}
-// SAFETY: as above.
 unsafe impl<B: AnyBitPattern> AnyBitPattern for ResponseBits<B> {}
 // SAFETY: both types have the same layout, field by field. A value is valid if its fields with invalid values are
 // valid.

@@ -20,7 +20,7 @@ const TWICE: u8 = 2;
 
 /// State of a request of the peer (F-8.5.1-3, F-8.5.1-4). A request that the ULP processes has no state: this
 /// happens within the step that delivers it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 #[repr(u8)]
 pub enum RequestState {
     /// The entry is not in use.
@@ -50,7 +50,7 @@ bitflags! {
 
 /// A request of the peer that is not finished.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 pub struct TargetRequest {
     /// RSN.
     pub rsn: Rsn,

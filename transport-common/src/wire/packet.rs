@@ -4,10 +4,11 @@ use super::nack::NackCode;
 use super::resync::ResyncCode;
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
+use bytemuck::{CheckedBitPattern, Zeroable};
 
 /// The acknowledgement part of a packet.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Acknowledgement {
     /// Base PSN of the peer's data receive window.
     pub data_base: Psn,
@@ -31,7 +32,7 @@ pub struct Acknowledgement {
 
 /// A received packet, parsed.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Packet {
     /// Packet type as on the wire.
     pub kind: u8,

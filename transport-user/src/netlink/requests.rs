@@ -184,6 +184,25 @@ mod tests {
         assert_eq!(addresses(&requests), undisturbed, "and nothing is left for the next");
     }
 
+    /// An answer that comes after the socket was emptied has another sequence number.
+    #[test]
+    fn a_late_answer_to_an_earlier_request_is_skipped() {
+        let requests = Requests::open(NETLINK_ROUTE).expect("netlink needs no privilege");
+        let mut asker = requests.0.lock().expect("no panic");
+        let mut loopback = LinkMessage::default();
+        loopback.header.index = 1;
+        // Two answers each: the message, and the acknowledgement that would end the answers to the next request.
+        for _ in 0..2 {
+            asker.send(RouteNetlinkMessage::GetLink(loopback.clone()), NLM_F_ACK).expect("sent");
+        }
+        asker.send(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP).expect("sent");
+        let answers = asker.receive::<RouteNetlinkMessage>().expect("answered").messages;
+        assert!(!answers.is_empty());
+        let is_asked_for =
+            |answer: &RouteNetlinkMessage| matches!(answer, RouteNetlinkMessage::NewAddress(_));
+        assert!(answers.iter().all(is_asked_for), "{answers:?}");
+    }
+
     #[test]
     fn what_the_kernel_refuses_is_an_error_with_its_code() {
         let requests = Requests::open(NETLINK_ROUTE).expect("netlink needs no privilege");

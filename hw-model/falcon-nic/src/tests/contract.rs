@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use host_nic::contract::{self, Fixture};
-use host_nic::{FrameAtHand, HostConfig, HostNic, node_config};
+use host_nic::{FrameAtHand, HostNic};
 use transport_common::units::Picoseconds;
 
 use crate::backend::LiveFrame;
@@ -18,20 +18,23 @@ struct Host(Rc<RefCell<HostNic>>);
 
 impl Host {
     fn new() -> Self {
-        let node = node_config([0; 6], [0; 4], [0; 16]);
-        let config = HostConfig { cells: contract::CELLS, memory: contract::MEMORY, ..HostConfig::new(node) };
-        let mut nic = HostNic::new(config);
-        nic.set_time(SECOND);
-        Self(Rc::new(RefCell::new(nic)))
+        Self(Rc::new(RefCell::new(contract::node())))
     }
 }
 
 impl Fixture for Host {
     type Platform<'a> = LiveFrame;
 
-    fn with(&mut self, frame: Vec<u8>) -> LiveFrame {
-        let frame = FrameAtHand { bytes: frame, limit: contract::FRAME_LIMIT, arrival: None };
+    fn with(&mut self, frame: FrameAtHand) -> LiveFrame {
         LiveFrame::new(Rc::clone(&self.0), frame)
+    }
+
+    fn arrange(&mut self, change: impl FnOnce(&mut HostNic)) {
+        change(&mut self.0.borrow_mut());
+    }
+
+    fn look<R: Clone + 'static>(&mut self, at: impl FnOnce(&mut HostNic) -> R) -> R {
+        at(&mut self.0.borrow_mut())
     }
 }
 
@@ -43,8 +46,16 @@ impl<'y> Fixture for InCycles<'y> {
     where
         Self: 'a;
 
-    fn with(&mut self, frame: Vec<u8>) -> Card<'y, LiveFrame> {
+    fn with(&mut self, frame: FrameAtHand) -> Card<'y, LiveFrame> {
         Card::new(self.0.with(frame), self.1, false)
+    }
+
+    fn arrange(&mut self, change: impl FnOnce(&mut HostNic)) {
+        self.0.arrange(change);
+    }
+
+    fn look<R: Clone + 'static>(&mut self, at: impl FnOnce(&mut HostNic) -> R) -> R {
+        self.0.look(at)
     }
 }
 

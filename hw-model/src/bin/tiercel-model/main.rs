@@ -2,23 +2,16 @@
 
 mod output;
 mod replay;
+mod run;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
-use clap::{Args, Parser, Subcommand};
+use anyhow::Result;
+use clap::{Parser, Subcommand};
 use hw_model::experiments;
-use indicatif::{ProgressBar, ProgressStyle};
-use lab_report::Report;
-use model_experiment::{Named, Options, SEED};
 
-use output::{prepare, tell};
-
-/// How long all experiments take.
-const ALL_TAKE: &str = "which take about 12 minutes on two cores";
+use output::Failure;
 
 /// Run experiments with the hardware models: network cards, simulated in cycles.
 #[derive(Debug, Parser)]
@@ -50,7 +43,7 @@ Examples:
 
 Exit codes:
   0 every promise was kept  1 a promise was not kept, or an experiment failed  2 wrong usage")]
-    Experiment(Experiments),
+    Experiment(run::Experiments),
     /// Replay a trace of the real datapath in the blocks of the card: compare the decisions and count the cycles.
     #[command(after_help = "\
 Examples:
@@ -65,50 +58,33 @@ Exit codes:
     Replay(replay::Replay),
 }
 
-#[derive(Debug, Args)]
-struct Experiments {
-    /// Experiments to run. Without a name, the experiments are listed.
-    #[arg(value_name = "NAME", value_parser = named)]
-    names: Vec<&'static Named>,
-    /// Run all experiments. This takes about 12 minutes on two cores.
-    #[arg(long, conflicts_with = "names")]
-    all: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    /// Also write report.html and the plots to this directory.
-    #[arg(long, value_name = "DIRECTORY")]
-    out: Option<PathBuf>,
-    /// Seed of all random numbers.
-    #[arg(long, default_value_t = SEED)]
-    seed: u64,
-    /// End each run at this simulated time, in microseconds. Use it to see only the beginning of a long run.
-    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    limit: Option<u64>,
-}
-
-fn named(name: &str) -> Result<&'static Named, String> {
-    experiments::find(name).ok_or_else(|| {
-        let known: Vec<_> = experiments::all().map(|named| named.name).collect();
-        format!("there is no such experiment: choose from {}", known.join(", "))
-    })
-}
-
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Experiment(arguments) => experiment(&arguments),
-        Command::Replay(arguments) => replay::replay(&arguments),
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(error) => return misused(&error),
+    };
+    let (json, outcome) = match command {
+        Command::Experiment(arguments) => (arguments.json, experiment(&arguments)),
+        Command::Replay(arguments) => (arguments.json, replay::replay(&arguments)),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // The reader of the output closed the pipe. That is not an error.
         Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_closed) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => Failure { kind: "model", exit_code: 1, text: &format!("{error:#}") }.report(json),
     }
+}
+
+/// Reports a command line that is wrong, or prints the requested help. With `--json`, the error is JSON as well.
+fn misused(error: &clap::Error) -> ExitCode {
+    let json = std::env::args_os().any(|argument| argument == "--json");
+    if !error.use_stderr() || !json {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let text = text.trim_start_matches("error: ").trim_end();
+    Failure { kind: "usage", exit_code: 2, text }.report(true)
 }
 
 fn is_closed(error: &io::Error) -> bool {
@@ -116,47 +92,14 @@ fn is_closed(error: &io::Error) -> bool {
 }
 
 /// Runs the `experiment` command. Returns false if a promise was not kept; the printed tables say which.
-fn experiment(arguments: &Experiments) -> Result<bool> {
-    let names = if arguments.all { experiments::all().collect() } else { arguments.names.clone() };
+fn experiment(arguments: &run::Experiments) -> Result<bool> {
+    let names: Vec<_> = if arguments.all { experiments::all().collect() } else { arguments.names.clone() };
+    let mut output = io::stdout().lock();
     if names.is_empty() {
-        list(&mut io::stdout().lock(), arguments.json)?;
+        list(&mut output, arguments.json)?;
         return Ok(true);
     }
-    let directory = arguments.out.as_deref();
-    prepare(directory)?;
-    if arguments.all {
-        let what = if arguments.json {
-            "the JSON of all is printed at the end"
-        } else {
-            "each result is printed when it is ready"
-        };
-        eprintln!("{} experiments, {ALL_TAKE}; {what}", names.len());
-    }
-    let options = Options { seed: arguments.seed, limit_us: arguments.limit };
-    let (mut report, of) = (Report::new(vec![]), names.len());
-    for (number, named) in names.into_iter().enumerate() {
-        let since = Instant::now();
-        let made = Report::new(vec![make(named, &options)?]);
-        if !arguments.json {
-            let mut output = io::stdout().lock();
-            write!(output, "{}", lab_report::show(&made))?;
-            output.flush()?;
-        }
-        let kept = if made.holds() { "every promise was kept" } else { "a promise was not kept" };
-        eprintln!("{} ({} of {of}): {kept}, {:.0} s", named.name, number + 1, since.elapsed().as_secs_f64());
-        report.experiments.extend(made.experiments);
-        if let Some(directory) = directory {
-            // Write after each experiment, so that its results remain if a later experiment fails.
-            report.write(directory)?;
-        }
-    }
-    if arguments.json {
-        return tell(&report, true, None);
-    }
-    if let Some(directory) = directory {
-        writeln!(io::stdout(), "\n{} shows the tables and plots.", directory.join("report.html").display())?;
-    }
-    Ok(report.holds())
+    run::run(&names, arguments, &mut output, &mut io::stderr())
 }
 
 fn list(output: &mut impl Write, json: bool) -> Result<()> {
@@ -173,20 +116,4 @@ fn list(output: &mut impl Write, json: bool) -> Result<()> {
         writeln!(output, "{:width$}  {}", named.name, named.question)?;
     }
     Ok(())
-}
-
-fn make(named: &Named, options: &Options) -> Result<lab_report::Experiment> {
-    let style = ProgressStyle::with_template("{msg:<28} {wide_bar} {pos:>4}/{len:<4} {eta:>4}")?;
-    // The bar is drawn on the standard error stream. It is not drawn if that is not a terminal.
-    let bar = ProgressBar::new(1).with_style(style).with_message(named.name);
-    let made = (named.run)(options, &mut |done, all| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
-    });
-    bar.finish_and_clear();
-    let made = made.with_context(|| format!("experiment {}", named.name))?;
-    if made.name != named.name {
-        bail!("experiment {} reports under another name: {}", named.name, made.name);
-    }
-    Ok(made)
 }

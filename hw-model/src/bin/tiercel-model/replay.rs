@@ -1,5 +1,6 @@
 //! The command `tiercel model replay`.
 
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -24,14 +25,14 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "RATE", default_value = "200Gbps")]
     rate: Rate,
     /// Number of connections that the card's cache holds.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = quantity::whole::<u32>(0..=u32::MAX.into()))]
     cache: Option<u32>,
     /// Simulate only the first N events in cycles. The decisions of all events are compared.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = quantity::whole::<u64>(1..=u64::MAX))]
     events: Option<u64>,
     /// Print JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Also write report.html and the plots to this directory.
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
@@ -82,12 +83,21 @@ pub(crate) fn replay(arguments: &Replay) -> Result<bool> {
         bar.set_position(done);
     });
     bar.finish_and_clear();
-    output::tell(&Report::new(made?), arguments.json, arguments.out.as_deref())
+    output::tell(&Report::new(made?), arguments.json, arguments.out.as_deref(), &mut io::stdout().lock())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_may_be_hexadecimal() {
+        use clap::Parser;
+
+        let words = ["tiercel model", "replay", "run.trace", "--cache", "0x40", "--events", "0x10"];
+        let crate::Command::Replay(replay) = crate::Cli::parse_from(words).command else { panic!("replay") };
+        assert_eq!((replay.cache, replay.events), (Some(64), Some(16)));
+    }
 
     #[test]
     fn frequencies_have_whole_periods() {

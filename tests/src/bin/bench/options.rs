@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use transport_user::Transmit;
+use transport_user::quantity::whole;
 
 use crate::figures::{FIGURES, Figure};
 
@@ -35,15 +36,15 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
 
     /// Number of rounds of raw limit and Tiercel in turn [default: 7, quick: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1000))]
     rounds: Option<u32>,
 
     /// Milliseconds of each measurement [default: 200, quick: 50]
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    #[arg(long, value_name = "MS", value_parser = whole::<u64>(10..=60_000))]
     milliseconds: Option<u64>,
 
     /// Number of frames that the kernel hands an engine at a time [default: adapted to the load]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=256))]
     pub(crate) batch: Option<u32>,
 
     /// Have frames leave in this way, whatever the driver takes
@@ -93,6 +94,16 @@ fn names() -> PossibleValuesParser {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn numbers_may_be_hexadecimal() {
+        let words = ["bench", "--rounds", "0x3", "--milliseconds", "0x10", "--batch", "0x100"];
+        let options = Options::parse_from(words);
+        assert_eq!((options.rounds, options.milliseconds, options.batch), (Some(3), Some(16), Some(256)));
+        for wrong in [["--rounds", "0x0"], ["--milliseconds", "0x9"], ["--batch", "0x101"]] {
+            assert!(Options::try_parse_from(["bench"].into_iter().chain(wrong)).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn quick_is_shorter_and_numbers_given_prevail() {

@@ -90,6 +90,11 @@ pub(crate) struct Compared {
     pub(crate) target: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) meets_target: Option<bool>,
+    /// Target of the p99 over all operations of all rounds, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p99_target: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) meets_p99_target: Option<bool>,
 }
 
 /// The measurements of one subject, in the order of its figures.
@@ -139,6 +144,9 @@ impl Measured {
     pub(crate) fn compared_with(&self, limits: &Self) -> BTreeMap<&'static str, Compared> {
         let compare = |(n, figure): (usize, &crate::figures::Figure)| {
             let value = self.value(n, figure.title, figure.measure);
+            let p99 = value.quantiles.map(|quantiles| quantiles.p99_us);
+            let meets_p99_target =
+                figure.p99_target.zip(p99).map(|(target, p99)| figure.measure.meets(p99, target));
             let meets_target = figure.target.map(|target| figure.measure.meets(value.median, target));
             let compared = Compared {
                 value,
@@ -146,6 +154,8 @@ impl Measured {
                 ratio_to_raw: self.series[n].ratio_to(&limits.series[figure.limit()]),
                 target: figure.target,
                 meets_target,
+                p99_target: figure.p99_target,
+                meets_p99_target,
             };
             (figure.name, compared)
         };
@@ -178,5 +188,21 @@ mod tests {
         assert_eq!(json["unit"], "us");
         assert_eq!(json["quantiles"]["samples"], 1);
         assert_eq!(json["meets_target"], true);
+    }
+
+    #[test]
+    fn one_slow_operation_in_fifty_misses_the_target_of_the_p99() {
+        let limits = measured(RAW.len(), &[2.0]);
+        let mut figures = measured(FIGURES.len(), &[2.0]);
+        for series in &mut figures.series {
+            series.latencies.record_n(2_000, 49).expect("in range");
+        }
+        let meets = |figures: &Measured| figures.compared_with(&limits)["fetch_add_latency"].meets_p99_target;
+        assert_eq!(meets(&figures), Some(true));
+        for series in &mut figures.series {
+            series.latencies.record(50_000).expect("in range");
+        }
+        assert_eq!(meets(&figures), Some(false));
+        assert_eq!(figures.compared_with(&limits)["write_64_rate"].meets_p99_target, None);
     }
 }

@@ -143,19 +143,25 @@ fn acknowledgement(ack: &AckHandling) -> String {
 }
 
 fn targets(report: &Report) -> String {
-    let rows = FIGURES.iter().filter_map(|figure| {
+    let word = |meets: Option<bool>| if meets == Some(true) { "meets" } else { "misses" };
+    let figures = || {
+        let both = |name| Some((report.checksum.get(name)?, report.no_checksum.get(name)?));
+        FIGURES.iter().filter_map(move |figure| Some((figure, both(figure.name)?)))
+    };
+    let medians = figures().filter_map(|(figure, (with, without))| {
         let target = figure.target?;
         let sign = if figure.measure == Measure::Latency { "at most" } else { "at least" };
-        let verdict = |compared: &Compared| {
-            let word = if compared.meets_target == Some(true) { "meets" } else { "misses" };
-            format!("{word} ({:.2})", compared.value.median)
-        };
-        Some([
-            figure.title.to_owned(),
-            format!("{sign} {target} {}", figure.measure.unit()),
-            verdict(report.checksum.get(figure.name)?),
-            verdict(report.no_checksum.get(figure.name)?),
-        ])
+        let verdict = |of: &Compared| format!("{} ({:.2})", word(of.meets_target), of.value.median);
+        let target = format!("{sign} {target} {}", figure.measure.unit());
+        Some([figure.title.to_owned(), target, verdict(with), verdict(without)])
     });
-    table(["", "target", "checksum", "no checksum"], 4, rows)
+    let tails = figures().filter_map(|(figure, (with, without))| {
+        let target = figure.p99_target?;
+        let verdict = |of: &Compared| {
+            Some(format!("{} ({:.2})", word(of.meets_p99_target), of.value.quantiles?.p99_us))
+        };
+        let title = format!("{}, p99", figure.title);
+        Some([title, format!("at most {target} us"), verdict(with)?, verdict(without)?])
+    });
+    table(["", "target", "checksum", "no checksum"], 4, medians.chain(tails))
 }

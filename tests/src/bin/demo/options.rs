@@ -7,6 +7,7 @@ use clap::Parser;
 use fabric_model::{FabricConfig, Impairments, Probability, Scope, Span};
 use tiercel_tests::nodes::Setup;
 use transport_user::Tuning;
+use transport_user::quantity::{parse_integer, parse_number, whole};
 
 /// Moves a file between two hosts by Falcon, through a fabric that loses, reorders, duplicates and corrupts
 /// packets: by WRITE, back by READ, and by SEND. Compares hashes. Then measures 64-byte operations on a direct
@@ -31,7 +32,7 @@ pub(crate) struct Options {
     pub(crate) file: Option<PathBuf>,
 
     /// Size of the generated file, in MiB
-    #[arg(long, value_name = "MiB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, value_name = "MiB", default_value_t = 64, value_parser = whole::<u64>(1..=1 << 20))]
     pub(crate) size: u64,
 
     /// Share of the packets that are lost, in each direction
@@ -55,7 +56,7 @@ pub(crate) struct Options {
     pub(crate) link: Impairments,
 
     /// Seed; decides which packets are impaired
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_integer)]
     pub(crate) seed: u64,
 
     /// Fabric window, in packets, 1 to 128. It is constant: the demo runs without congestion control on
@@ -72,7 +73,7 @@ pub(crate) struct Options {
     pub(crate) ipv6: bool,
 
     /// Number of 64-byte operations of each kind whose latency is measured on the direct link
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = whole::<u64>(1..=u64::MAX))]
     pub(crate) operations: u64,
 
     /// Also write the report as JSON to this file
@@ -82,8 +83,8 @@ pub(crate) struct Options {
 
 /// Parses a window in packets. The sliding windows hold 128 packets.
 fn parse_window(text: &str) -> Result<f64, String> {
-    let packets = text.parse().map_err(|_| format!("\"{text}\" is not a number of packets"))?;
-    if (1.0..=128.0).contains(&packets) { Ok(packets) } else { Err("a window has 1 to 128 packets".into()) }
+    let packets = parse_number(text).ok().filter(|packets| (1.0..=128.0).contains(packets));
+    packets.ok_or_else(|| format!("\"{text}\" is none: a window has 1 to 128 packets"))
 }
 
 impl Options {
@@ -131,6 +132,16 @@ mod tests {
         let fabric = "seed=1,loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp".parse();
         assert_eq!(Ok(options.fabric()), fabric);
         assert_eq!((options.size, options.ipv6), (64, false));
+    }
+
+    #[test]
+    fn numbers_may_be_hexadecimal() {
+        let words = ["demo", "--size", "0x10", "--seed", "0xff", "--operations", "0x20", "--fcwnd", "0x40"];
+        let options = Options::parse_from(words);
+        assert_eq!((options.size, options.seed, options.operations, options.fcwnd), (16, 255, 32, 64.0));
+        for wrong in [["--size", "0x0"], ["--operations", "0"], ["--fcwnd", "0x81"], ["--seed", "x1"]] {
+            assert!(Options::try_parse_from(["demo"].into_iter().chain(wrong)).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::units::{Fcwnd, Ticks};
 use transport_user::congestion::{AlgorithmChoice, CongestionControl as Control, CongestionParameters};
+use transport_user::quantity::{parse_integer, parse_number, whole};
 
 /// Runs experiments in a data centre on virtual time, whose hosts run the same datapath as the XDP programs, or
 /// on real packets. Checks their promises, and writes JSON, plots (SVG) and a report (HTML).
@@ -32,7 +33,7 @@ pub(crate) struct Options {
     pub(crate) names: Vec<Name>,
 
     /// Seed; decides everything that is random
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_integer)]
     pub(crate) seed: u64,
 
     /// Congestion control of every connection
@@ -48,7 +49,7 @@ pub(crate) struct Options {
     pub(crate) fcwnd: f64,
 
     /// Initial NIC window, packets
-    #[arg(long, value_name = "PACKETS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "PACKETS", default_value_t = 64, value_parser = whole::<u32>(1..=1024))]
     pub(crate) ncwnd: u32,
 
     /// Initial retransmission timeout
@@ -121,7 +122,7 @@ pub(crate) enum CongestionControl {
 }
 
 fn fcwnd(text: &str) -> Result<f64, String> {
-    let packets: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let packets = parse_number(text)?;
     // D-79: one step of the 11.10 fixed point, and its largest whole number.
     let range = 1.0 / 1024.0..=2047.0;
     if range.contains(&packets) { Ok(packets) } else { Err("from 1/1024 to 2047 packets".to_owned()) }
@@ -304,6 +305,16 @@ mod tests {
         assert_eq!(slower(&other).rate(), other.rate());
         assert_eq!(other.rate().bits_per_second(), 1_000_000_000);
         assert_eq!(other.parameters().base_delay_target, Ticks::from_nanos(3_000_000));
+    }
+
+    #[test]
+    fn numbers_may_be_hexadecimal() {
+        let words = ["experiment", "--seed", "0xff", "--fcwnd", "0x10", "--ncwnd", "0x20"];
+        let options = Options::parse_from(words);
+        assert_eq!((options.seed, options.fcwnd, options.ncwnd), (255, 16.0, 32));
+        for wrong in [["--seed", "0x"], ["--fcwnd", "0x0"], ["--ncwnd", "0x401"]] {
+            assert!(Options::try_parse_from(["experiment"].into_iter().chain(wrong)).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -4,9 +4,10 @@ use super::{Aeth, Bth, Position, RdmaPull, RdmaPush, RdmaResponse};
 use super::{Opcode, UlpCode};
 use crate::wire::PacketType;
 use crate::wire::cursor::Cursor;
+use bytemuck::{CheckedBitPattern, Zeroable};
 
 /// What a packet requests or answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 #[repr(u8)]
 pub enum OperationKind {
     /// The packet carries no ULP part.
@@ -34,7 +35,7 @@ pub enum OperationKind {
 
 /// The operation of a received packet.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Operation {
     /// The kind of operation.
     pub kind: OperationKind,
@@ -67,7 +68,7 @@ pub struct Operation {
 }
 
 /// The headers after the BTH of a packet to send.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 #[repr(u8)]
 pub enum Extension {
     /// No ULP part at all.
@@ -87,7 +88,7 @@ pub enum Extension {
 
 /// ULP header and data of a packet to send.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Payload {
     /// BTH opcode.
     pub bth_opcode: Opcode,

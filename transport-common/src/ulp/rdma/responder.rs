@@ -39,7 +39,7 @@ bitflags! {
 
 /// Where to place the data of a push.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Place {
     /// Offset in the node's memory.
     pub memory_offset: u64,
@@ -78,7 +78,7 @@ pub enum PullVerdict {
 }
 
 /// The content of an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 #[repr(u8)]
 pub enum AnswerKind {
     /// An error of the ULP (D-45).
@@ -92,7 +92,7 @@ pub enum AnswerKind {
 
 /// The answer to a pull. It is kept as long as its Pull Data may have to be built.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 pub struct Answer {
     /// READ: address in the region. Atomic: the original value.
     pub operand: u64,

@@ -60,8 +60,7 @@ pub(crate) fn at(micros: u64) -> Picoseconds {
 
 /// Returns a closed entry as in the kernel's map: zero bytes.
 pub(crate) fn closed_entry() -> Box<Entry> {
-    // SAFETY: plain integers; zero bytes are a valid closed connection.
-    unsafe { Box::<Entry>::new_zeroed().assume_init() }
+    bytemuck::zeroed_box()
 }
 
 /// Returns the same value, built field by field.
@@ -80,16 +79,14 @@ pub(crate) fn default_entry() -> Entry {
 }
 
 fn zeroed_queues(rsn: Rsn) -> Box<QueuePair> {
-    // SAFETY: atomics and plain data; zero bytes are empty queues.
-    let queues = unsafe { Box::<QueuePair>::new_zeroed().assume_init() };
+    let queues: Box<QueuePair> = bytemuck::zeroed_box();
     queues.send_producer.store(rsn.0, Ordering::Relaxed);
     queues.send_consumer.store(rsn.0, Ordering::Relaxed);
     queues
 }
 
 fn zeroed_scratch() -> Box<Scratch> {
-    // SAFETY: plain integers.
-    unsafe { Box::<Scratch>::new_zeroed().assume_init() }
+    bytemuck::zeroed_box()
 }
 
 /// Returns the parameters of one end: CID 5 towards us, 10 towards the peer. Only the last push of a burst carries

@@ -130,7 +130,7 @@ impl Node {
 
     /// Receives a packet. Returns the reply in its frame, if there is one.
     pub(crate) fn receive(&mut self, wire: &Wire, now: Picoseconds) -> Option<Wire> {
-        poison(&mut self.s);
+        self.s.poison();
         let input = &mut self.s.step.input;
         input.packet = wire.packet;
         input.packet.arrival = now.0;
@@ -165,7 +165,7 @@ impl Node {
         if fired {
             self.filed = None;
         }
-        poison(&mut self.s);
+        self.s.poison();
         self.look(0);
         if let Some(outcome) = outcome {
             self.s.step.input.outcome = outcome;
@@ -191,7 +191,7 @@ impl Node {
         let request = &held.request;
         let wire =
             self.cells[request.cell as usize - 1].clone().expect("the cell of a held request is in use");
-        poison(&mut self.s);
+        self.s.poison();
         let s = &mut self.s.step;
         s.begin();
         s.input.packet = Packet {
@@ -324,11 +324,4 @@ impl Node {
         let (packet, operation) = parsed(&t, &ulp);
         Some(Wire { packet, operation, data })
     }
-}
-
-/// Fills the parts of the scratch that no step may read before it has written them for the same frame.
-fn poison(s: &mut Scratch) {
-    const POISON: u8 = 1; // the only byte that is a valid value of every type in it
-    // SAFETY: only integers, and one-byte enums with at least two variants.
-    unsafe { core::ptr::from_mut(s).write_bytes(POISON, 1) };
 }

@@ -1,38 +1,68 @@
-//! The contract of every [`Platform`] of the datapath, as one suite of checks.
+//! The contract of a [`Platform`] of the datapath, as one suite of checks.
 //!
-//! [`check`] runs the suite on a [`Fixture`]. The host's platform passes it, and so do the platforms in front of
-//! it: a frame on a card whose memory other runs use, the card in cycles, and the recorder. The differential test
-//! compares the kernel's platform with the host's. A replayed trace returns the recorded answers, so it fulfils
-//! the contract if the recorded platform did.
+//! [`check`] runs the suite on a [`Fixture`]: a platform over a [`HostNic`]. It calls every function of the
+//! interface. The host's platform passes it, and so do the platforms in front of it: a frame on a card whose memory
+//! other runs use, the card in cycles, and the recorder.
+//!
+//! Two implementations cannot run it as a whole:
+//!
+//! - The replay of a trace takes its answers from a recording, and keeps nothing of a frame but the headers. It
+//!   runs the [`checks`] that do not read a frame back; `hw-model/replay/src/platform/contract.rs` names the others.
+//! - The platform of the XDP programs exists only in the kernel. Its evidence is the differential test, which
+//!   compares runs of the datapath in the kernel with those on the host. [`Platform`] says how far that goes.
+
+mod congestion;
+mod fixture;
+mod node;
 
 use transport_common::connection::State;
 use transport_common::datapath::{
     Cells as _, Connections as _, Frames as _, HEADER_BYTES, Host as _, Locked as _, MAX_COPY, MAX_HEADERS,
-    MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory as _, PREFIX_BYTES, Platform, Scratch,
-    Services as _, UDP_AT,
+    MAX_SUMMED_HEADERS, MIN_CELL_FRAME, MIN_FRAME, Memory as _, PREFIX_BYTES, Platform, Services as _,
+    UDP_AT,
 };
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES};
 use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::{Bytes as _, Cursor as _};
 
-/// Number of receive cells of the node under test.
-pub const CELLS: usize = 3;
-/// Maximum length in bytes to which a frame under test can grow.
-pub const FRAME_LIMIT: u32 = 3408;
-/// Bytes of memory of the node under test.
-pub const MEMORY: usize = 1 << 16;
+use fixture::{CELLS, FRAME_LIMIT, frame_of, scratch};
 
-/// Creates platforms over one node. The node has [`CELLS`] free cells and [`MEMORY`] zero bytes. Its clock is at
-/// one second.
-pub trait Fixture {
-    /// The platform under test.
-    type Platform<'a>: Platform
-    where
-        Self: 'a;
+pub use fixture::{Fixture, node};
 
-    /// Returns the platform of the node with this frame.
-    fn with(&mut self, frame: Vec<u8>) -> Self::Platform<'_>;
+/// A check, and its name.
+pub type Check<F> = (&'static str, fn(&mut F));
+
+/// Returns all checks. Each leaves the node so that the others can follow.
+#[must_use]
+pub fn checks<F: Fixture>() -> Vec<Check<F>> {
+    macro_rules! named {
+        ($($check:path),* $(,)?) => {
+            vec![$((stringify!($check), $check as fn(&mut F))),*]
+        };
+    }
+    named![
+        headers_are_read,
+        frames_are_read_and_resized,
+        headers_are_stored_within_bounds,
+        sums_are_those_of_the_bytes,
+        memory_is_copied_within_bounds,
+        atomics_change_whole_words,
+        cells_have_one_owner,
+        cells_keep_what_they_are_given,
+        locks_are_given_back,
+        services_are_asked_for_and_answered,
+        deadlines_come,
+        node::only_own_addresses_are_owned,
+        node::counters_are_raised_by_one,
+        node::the_card_reports_arrival_and_buffer,
+        node::regions_are_found_by_their_index,
+        node::a_backlog_is_more_than_one_request,
+        congestion::the_admission_sees_the_queues,
+        congestion::events_are_published_in_order,
+        congestion::results_are_taken_in_order,
+        congestion::delays_are_counted_in_their_buckets,
+    ]
 }
 
 /// Runs all checks.
@@ -40,25 +70,11 @@ pub trait Fixture {
 /// # Panics
 /// Panics if a check fails.
 pub fn check(node: &mut impl Fixture) {
-    frames_are_read_and_resized(node);
-    headers_are_stored_within_bounds(node);
-    sums_are_those_of_the_bytes(node);
-    memory_is_copied_within_bounds(node);
-    atomics_change_whole_words(node);
-    cells_have_one_owner(node);
-    cells_keep_what_they_are_given(node);
-    locks_are_given_back(node);
-    services_are_asked_for_and_answered(node);
-    deadlines_come(node);
+    checks().into_iter().for_each(|(_, check)| check(node));
 }
 
 fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 7 + n / 256) as u8).collect()
-}
-
-fn scratch() -> Box<Scratch> {
-    // SAFETY: the type has only integers, and enums for which zero is a valid value.
-    unsafe { Box::new_zeroed().assume_init() }
 }
 
 /// Returns all bytes of the current frame.
@@ -67,10 +83,23 @@ fn content(platform: &mut impl Platform) -> Vec<u8> {
     std::iter::from_fn(|| cursor.take::<1>().map(|byte| byte.array::<0, 1>()[0])).collect()
 }
 
+fn headers_are_read(node: &mut impl Fixture) {
+    for length in [20, PREFIX_BYTES] {
+        let frame = bytes(length);
+        let mut platform = node.with(frame_of(frame.clone()));
+        assert_eq!(platform.frame_length(), length as u32);
+        assert_eq!(content(&mut platform), frame);
+        let mut prefix = [0xee; PREFIX_BYTES];
+        platform.peek(&mut prefix);
+        assert_eq!(prefix[..length], frame);
+        assert!(prefix[length..].iter().all(|byte| *byte == 0xee), "bytes beyond the frame are not written");
+    }
+}
+
 fn frames_are_read_and_resized(node: &mut impl Fixture) {
     for length in [20, PREFIX_BYTES, 1000] {
         let frame = bytes(length);
-        let mut platform = node.with(frame.clone());
+        let mut platform = node.with(frame_of(frame.clone()));
         assert_eq!(platform.frame_length(), length as u32);
         assert_eq!(content(&mut platform), frame);
         let mut prefix = [0xee; PREFIX_BYTES];
@@ -94,7 +123,7 @@ fn headers_are_stored_within_bounds(node: &mut impl Fixture) {
     let mut s = scratch();
     s.header.copy_from_slice(&bytes(HEADER_BYTES));
     let last = HEADER_BYTES as u32 - MAX_HEADERS;
-    let mut platform = node.with(vec![0; 300]);
+    let mut platform = node.with(frame_of(vec![0; 300]));
     for (start, length) in [(0, 1), (last, MAX_HEADERS), (7, 66)] {
         assert!(platform.store_header(&s, start, length));
         let stored = &s.header[start as usize..(start + length) as usize];
@@ -106,7 +135,7 @@ fn headers_are_stored_within_bounds(node: &mut impl Fixture) {
     }
     assert_eq!(content(&mut platform), before);
     drop(platform);
-    assert!(!node.with(vec![0; 60]).store_header(&s, 0, 61), "beyond the frame");
+    assert!(!node.with(frame_of(vec![0; 60])).store_header(&s, 0, 61), "beyond the frame");
 }
 
 /// Returns true if `sum` is a correct sum of `of`. Sums of 16-bit words in memory order are equivalent if they are
@@ -120,7 +149,7 @@ fn same(sum: u32, of: &[u8]) -> bool {
 fn sums_are_those_of_the_bytes(node: &mut impl Fixture) {
     let mut s = scratch();
     let frame = bytes(3000);
-    let mut platform = node.with(frame.clone());
+    let mut platform = node.with(frame_of(frame.clone()));
     for (offset, length) in [(0, 1), (1, 2), (42, 255), (34, 256), (34, 257), (10, 2990)] {
         let sum = platform.sum_frame(&mut s, offset, length).expect("inside the frame");
         assert!(same(sum, &frame[offset as usize..(offset + length) as usize]), "{length} from {offset}");
@@ -145,13 +174,13 @@ fn sums_are_those_of_the_bytes(node: &mut impl Fixture) {
 fn memory_is_copied_within_bounds(node: &mut impl Fixture) {
     let frame = bytes(1000);
     for (offset, at, length) in [(0, 0, 1), (14, 1001, 256), (14, 4099, 257), (0, 8192, 1000)] {
-        let mut platform = node.with(frame.clone());
+        let mut platform = node.with(frame_of(frame.clone()));
         assert!(platform.frame_to_memory(offset, at, length));
         assert!(platform.memory_to_frame(at, 0, length));
         let copied = &frame[offset as usize..(offset + length) as usize];
         assert_eq!(content(&mut platform)[..length as usize], *copied);
     }
-    let mut platform = node.with(frame.clone());
+    let mut platform = node.with(frame_of(frame.clone()));
     assert!(platform.frame_to_memory(0, 0, 1000));
     let refused = [(0, 0, 0), (1, 0, 1000), (0, 0, MAX_COPY + 1), (1000, 0, 1), (0, u64::MAX, 8)];
     for (offset, at, length) in refused.into_iter().chain([(0, MEMORY_BYTES as u64, 8)]) {
@@ -164,7 +193,7 @@ fn memory_is_copied_within_bounds(node: &mut impl Fixture) {
 }
 
 fn atomics_change_whole_words(node: &mut impl Fixture) {
-    let mut platform = node.with(vec![0; 64]);
+    let mut platform = node.with(frame_of(vec![0; 64]));
     assert!(platform.store_value(4096, 5) && platform.store_value(4105, 9), "any alignment is valid");
     assert!(!platform.store_value(u64::MAX, 1) && !platform.store_value(MEMORY_BYTES as u64, 1));
     assert!(platform.store_value(4096, 5));
@@ -178,7 +207,7 @@ fn atomics_change_whole_words(node: &mut impl Fixture) {
 }
 
 fn cells_have_one_owner(node: &mut impl Fixture) {
-    let mut platform = node.with(vec![0; 64]);
+    let mut platform = node.with(frame_of(vec![0; 64]));
     let taken: Vec<u32> = (0..CELLS).map(|_| platform.allocate_cell()).collect();
     let mut different = taken.clone();
     different.sort_unstable();
@@ -194,21 +223,21 @@ fn cells_have_one_owner(node: &mut impl Fixture) {
 
 fn cells_keep_what_they_are_given(node: &mut impl Fixture) {
     let frame = bytes(2000);
-    let cell = node.with(frame.clone()).allocate_cell();
+    let cell = node.with(frame_of(frame.clone())).allocate_cell();
     for length in [1, MIN_CELL_FRAME, 300, 1900] {
-        let mut platform = node.with(frame.clone());
+        let mut platform = node.with(frame_of(frame.clone()));
         assert!(platform.frame_to_cell(90, cell, length));
         assert!(platform.cell_to_frame(cell, length));
         assert_eq!(platform.frame_length(), length.max(MIN_CELL_FRAME));
         assert_eq!(content(&mut platform)[..length as usize], frame[90..90 + length as usize]);
     }
-    let mut platform = node.with(frame.clone());
+    let mut platform = node.with(frame_of(frame.clone()));
     assert!(
         platform.frame_to_cell(0, cell, 0) && platform.cell_to_frame(cell, 0),
         "zero bytes are stored too"
     );
     drop(platform);
-    let mut platform = node.with(frame);
+    let mut platform = node.with(frame_of(frame));
     for (offset, cell, length) in
         [(0, NO_CELL, 8), (0, u32::MAX, 8), (1999, cell, 2), (0, cell, MAX_COPY + 1)]
     {
@@ -219,7 +248,7 @@ fn cells_keep_what_they_are_given(node: &mut impl Fixture) {
 }
 
 fn locks_are_given_back(node: &mut impl Fixture) {
-    let mut platform = node.with(vec![0; 64]);
+    let mut platform = node.with(frame_of(vec![0; 64]));
     for round in 0..2 {
         for slot in [0, CONNECTIONS as u32 - 1] {
             let mut connection = platform.lock(slot).expect("the lock is free");
@@ -232,7 +261,7 @@ fn locks_are_given_back(node: &mut impl Fixture) {
 }
 
 fn services_are_asked_for_and_answered(node: &mut impl Fixture) {
-    let mut platform = node.with(vec![0; 64]);
+    let mut platform = node.with(frame_of(vec![0; 64]));
     assert_eq!(platform.ready(), None);
     for slot in [9, 3, 3] {
         platform.wake(slot);
@@ -251,7 +280,7 @@ fn services_are_asked_for_and_answered(node: &mut impl Fixture) {
 }
 
 fn deadlines_come(node: &mut impl Fixture) {
-    let mut platform = node.with(vec![0; 64]);
+    let mut platform = node.with(frame_of(vec![0; 64]));
     let now = platform.now();
     assert_eq!(platform.expired(now), None);
     platform.file(7, now, 1000);
