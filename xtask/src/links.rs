@@ -24,7 +24,27 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     if !broken.is_empty() {
         bail!("{} links between pages are broken; correct them:\n  {}", broken.len(), broken.join("\n  "));
     }
+    let missing: Vec<String> = pages.iter().flat_map(|(page, text)| not_listed(page, text)).collect();
+    if !missing.is_empty() {
+        bail!("the list at the top of a page lacks headings of it; add them:\n  {}", missing.join("\n  "));
+    }
     Ok(())
+}
+
+/// The number of links to its own headings from which on the text before a page's first heading is a list of them.
+const LIST: usize = 3;
+
+/// Returns the headings of the second level that the list at the top of a page lacks, if it has such a list.
+fn not_listed(page: &Path, text: &str) -> Vec<String> {
+    let headings: Vec<&str> = prose(text).filter_map(|(_, line)| line.strip_prefix("## ")).collect();
+    let top = text.split("\n## ").next().unwrap_or_default();
+    let linked: BTreeSet<String> =
+        links(top).into_iter().filter_map(|(_, target)| Some(target.strip_prefix('#')?.to_owned())).collect();
+    if linked.len() < LIST {
+        return vec![];
+    }
+    let lacks = headings.into_iter().filter(|heading| !linked.contains(&slug(heading)));
+    lacks.map(|heading| format!("{}: {heading}", page.display())).collect()
 }
 
 /// Returns a message for each broken link of a page.
@@ -114,6 +134,20 @@ fn slug(heading: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_at_the_top_is_complete_or_there_is_none() {
+        let headings = "\n## One\n\n## Two\n\n## Three `3`\n\n```\n## no heading\n```\n\n## Four\n";
+        let top = "# Page\n\n[1](#one) [2](#two)";
+        assert!(
+            not_listed(Path::new("p.md"), &format!("{top}\n{headings}")).is_empty(),
+            "two links are no list"
+        );
+        let lacking = not_listed(Path::new("p.md"), &format!("{top} [3](#three-3)\n{headings}"));
+        assert_eq!(lacking, ["p.md: Four"]);
+        let complete = format!("{top} [3](#three-3) [4](#four)\n{headings}");
+        assert!(not_listed(Path::new("p.md"), &complete).is_empty());
+    }
 
     const PAGE: &str = "# The lock of `wire`\n\n<a id=\"D-26\"></a>\n\nSee [itself](#the-lock-of-wire), [the \
                         rule](#D-26), [elsewhere](https://example.org/x).\n";

@@ -17,9 +17,9 @@ use super::kernel::Kernel;
 
 /// Mounts what every guest needs, and loads its modules. `/bin` has busybox.
 const SET_UP: &str = r#"#!/bin/busybox sh
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t sysfs sysfs /sys
+/bin/busybox mount -t devtmpfs devtmpfs /dev
 for module in /modules/*.ko; do /bin/busybox insmod $module; done
 "#;
 
