@@ -1,24 +1,17 @@
 //! A loss-based window similar to NewReno (RFC 5681, RFC 6582), with Falcon's signs of loss.
 
-use super::algorithm::EngineState;
 use super::event::{Event, EventType};
 use super::fixed_point::divide;
 use super::parameters::{Parameters, Prepared};
 use super::result::Outcome;
+use super::state::EngineState;
 use super::window::{ONE_PACKET, clamp_fcwnd, pace, smooth, update_ncwnd};
 use crate::units::Fcwnd;
-use bytemuck::{Pod, Zeroable};
+
+pub use super::state::NewRenoState;
 
 /// Smallest slow start threshold: two packets (RFC 5681, equation 4).
 const MIN_THRESHOLD: u32 = 2 * ONE_PACKET as u32;
-
-/// State of a connection. Zero is a new connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct NewRenoState {
-    /// Slow start threshold, a window in the format 11.10; 0 (no threshold) before the first loss.
-    pub threshold: Fcwnd,
-}
 
 /// Updates the fabric window: it doubles per RTT below the slow start threshold and grows by one packet per RTT
 /// above it.

@@ -1,17 +1,12 @@
 //! The congestion result: the output of the rate update engine (10.6.2.2), and the protection against an illegal
 //! one.
 
-use super::entry::{ENTRY_BITS, Entry, Field, clear};
+use super::entry::{ENTRY_BITS, Entry, Field, MAX_INTER_PACKET_GAP, MAX_NCWND, clear};
 use super::event::Event;
 use super::nic_time::NicTime;
 use super::parameters::Parameters;
 use crate::units::{Fcwnd, Ticks};
 use bytemuck::{Pod, Zeroable};
-
-/// Largest NIC window, 11 bits.
-pub const MAX_NCWND: u32 = (1 << 11) - 1;
-/// Largest inter-packet gap: 20 bits of 512 ns, 0.54 s.
-pub const MAX_INTER_PACKET_GAP: u32 = (1 << 20) - 1;
 
 /// Bits of the metadata that an engine may set. The lowest two hold OWN and belong to the datapath (D-07).
 pub const METADATA_MASK: u32 = 0x00ff_fffc;

@@ -1,11 +1,12 @@
 //! The shared parts of algorithms: smoothing, the NIC window, the pacing gap, the timeout. A custom algorithm
 //! consists of these and of a rule for the fabric window.
 
+use super::entry::MAX_INTER_PACKET_GAP;
 use super::event::{Direction, Event};
 use super::fixed_point::{FineTicks, Fraction, divide};
 use super::nic_time::NicTime;
 use super::parameters::Parameters;
-use super::result::{MAX_INTER_PACKET_GAP, Outcome};
+use super::result::Outcome;
 use crate::units::{Fcwnd, Ticks};
 
 /// One packet in the format of a fabric window.

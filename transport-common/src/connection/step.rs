@@ -94,6 +94,18 @@ pub struct WorkDone {
     pub cell: u32,
 }
 
+/// Result of a service of a connection by the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Serviced {
+    /// There was nothing to do.
+    Nothing,
+    /// Something was done. A packet may be in the step's output.
+    Done,
+    /// A held request has to be delivered: see [`Entry::next_held`](super::Entry::next_held).
+    Held,
+}
+
 /// A packet to send.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

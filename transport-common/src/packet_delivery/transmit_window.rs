@@ -1,6 +1,5 @@
 //! Transmit side of one sliding window (F-9.1.1): bases, bitmaps, outstanding counts, the gate.
 
-use super::PACKETS;
 use crate::bitmap::Bitmap128;
 use crate::ids::{Psn, Rsn};
 use crate::units::{FalconTime, Ticks};
@@ -10,6 +9,9 @@ use crate::wire::nack::rnr_timeout;
 use crate::wire::resync::ResyncCode;
 use bitflags::bitflags;
 use bytemuck::{Pod, Zeroable};
+
+/// Entries of a packet table.
+pub const PACKETS: usize = 128;
 
 /// One of the two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,49 @@
+//! The types of packets and the upper layer protocols, as the base header names them.
+
+use strum::FromRepr;
+
+/// Falcon packet types that are not reserved (F-7.2-7, F-7.2-8, D-09).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr)]
+#[repr(u8)]
+pub enum PacketType {
+    /// Asks the target for data.
+    PullRequest = 0,
+    /// Answers a Pull Request.
+    PullData = 3,
+    /// Carries data to the target.
+    PushData = 5,
+    /// Replaces a packet that will never be sent again.
+    Resync = 6,
+    /// Negative acknowledgement of one packet.
+    Nack = 8,
+    /// Base acknowledgement.
+    Back = 9,
+    /// Extended acknowledgement, with bitmaps.
+    Eack = 10,
+}
+
+impl PacketType {
+    /// Converts the four bits on the wire. Returns `None` for a reserved value.
+    #[inline(always)]
+    pub const fn from_wire(bits: u8) -> Option<Self> {
+        Self::from_repr(bits)
+    }
+}
+
+/// Upper layer protocols that are not reserved (F-7.2-6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr)]
+#[repr(u8)]
+pub enum ProtocolType {
+    /// RDMA, with the headers of D-84.
+    Rdma = 2,
+    /// NVMe.
+    Nvme = 3,
+}
+
+impl ProtocolType {
+    /// Converts the three bits on the wire. Returns `None` for a reserved value.
+    #[inline(always)]
+    pub const fn from_wire(bits: u8) -> Option<Self> {
+        Self::from_repr(bits)
+    }
+}
