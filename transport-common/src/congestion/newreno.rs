@@ -33,7 +33,7 @@ pub fn newreno(event: &Event, engine: &mut EngineState, parameters: &Prepared, o
 #[inline(always)]
 const fn update_fcwnd(event: &Event, state: &mut NewRenoState, p: &Parameters, outcome: &mut Outcome) {
     let (now, rtt, marker) = (event.now(), event.rtt(), event.fabric_window_time_marker);
-    let retransmitted = event.event_type == EventType::RETRANSMIT;
+    let retransmitted = event.event_type.is(EventType::RETRANSMIT);
     let previous = event.fcwnd.0 as u64;
     let half = if event.fcwnd.0 / 2 > MIN_THRESHOLD { event.fcwnd.0 / 2 } else { MIN_THRESHOLD };
     let fresh_loss = (retransmitted || event.eack_drop != 0) && now.has_elapsed(marker, rtt);
@@ -48,7 +48,7 @@ const fn update_fcwnd(event: &Event, state: &mut NewRenoState, p: &Parameters, o
         state.threshold = Fcwnd(half);
         // The threshold has a lower limit. The window must not rise to it.
         window = if previous < half as u64 { previous } else { half as u64 };
-    } else if event.event_type == EventType::ACK && event.eack_drop == 0 {
+    } else if event.event_type.is(EventType::ACK) && event.eack_drop == 0 {
         window += growth(event, state);
     }
     outcome.fcwnd = clamp_fcwnd(window, p);

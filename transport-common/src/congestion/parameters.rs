@@ -6,7 +6,7 @@ use super::dcqcn::Parameters as DcqcnParameters;
 use super::entry::MAX_NCWND;
 use super::fixed_point::Fraction;
 use super::flow_scaling::FlowScaling;
-use super::nic_time::{DelaySelect, NicTime};
+use super::nic_time::{DelayCode, DelaySelect, NicTime};
 use super::range::{first_of, fraction, ranged};
 
 pub use super::range::OutOfRange;
@@ -154,7 +154,7 @@ impl Parameters {
     const fn fabric_ranges(&self) -> Result<(), OutOfRange> {
         const DURATION: &str = "0 to 16777215 ticks (2.199 s)";
         let (least, most) = (self.min_fcwnd.0, self.max_fcwnd.0);
-        let one_way = DelaySelect::from_code(self.delay_select as u8).needs_synchronised_clocks();
+        let one_way = DelaySelect::from_code(DelayCode(self.delay_select as u8)).needs_synchronised_clocks();
         first_of(&[
             ranged("min_fcwnd", least, 1, Fcwnd::MAX.0, "1/1024 to 2047.999 packets"),
             ranged("max_fcwnd", most, least, Fcwnd::MAX.0, "min_fcwnd to 2047.999 packets"),

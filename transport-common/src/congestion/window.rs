@@ -84,13 +84,13 @@ pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut 
     let mut window = previous as u64;
     if exhausted {
         // F-10.3.3-1
-        if event.ncwnd_direction == Direction::INCREASE || elapsed {
+        if event.ncwnd_direction.is(Direction::INCREASE) || elapsed {
             window = parameters.max_nic_multiplicative_decrease_factor.complement().of(previous);
             cut = true;
         }
     } else if level < target {
         // F-10.3.1-6
-        if event.ncwnd_direction == Direction::DECREASE || elapsed {
+        if event.ncwnd_direction.is(Direction::DECREASE) || elapsed {
             window = previous as u64 + parameters.nic_additive_increment as u64;
         }
     } else if level > target && elapsed {

@@ -56,7 +56,7 @@ const fn update_rate(event: &Event, state: &mut DcqcnState, p: &Parameters, outc
             reserved: [0; 2],
         };
     }
-    let lost = event.event_type == EventType::RETRANSMIT || event.eack_drop != 0;
+    let lost = event.event_type.is(EventType::RETRANSMIT) || event.eack_drop != 0;
     let mut marked = false;
     if event.is_acknowledgement() {
         marked = event.ecn_accumulated != state.ecn;

@@ -213,7 +213,13 @@ fn connection() -> ConnectionInfo {
         rto_ns: 1,
         rtt_ns: 2,
         min_rtt_ns: 3,
-        path: PathInfo { floor_ns: 5, variation_ns: 6, longest_rtt_ns: 7, delay_target_ns: 8, draining: false },
+        path: PathInfo {
+            floor_ns: 5,
+            variation_ns: 6,
+            longest_rtt_ns: 7,
+            delay_target_ns: 8,
+            draining: false,
+        },
         inter_packet_gap_ns: 4,
         congestion: CongestionInfo {
             algorithm: text("swift"),
