@@ -214,7 +214,7 @@ impl Congestion {
         event.t2 = NicTime::from_falcon_time(FalconTime(packet.t2));
         event.t3 = NicTime::from_picoseconds(Picoseconds(packet.iv));
         event.t4 = NicTime::from_picoseconds(Picoseconds(packet.arrival));
-        let nack = packet.kind == PacketType::Nack as u8;
+        let nack = packet.kind == PacketType::Nack;
         event.event_type = if nack { EventType::NACK } else { EventType::ACK };
         event.nack_code = if nack { packet.nack_code } else { NackCode::NONE };
         event.retransmit_count = 0;
@@ -223,7 +223,7 @@ impl Congestion {
         event.ecn_accumulated = packet.ecn_count;
         event.forward_hops = packet.forward_hops;
         event.rx_buffer_level = packet.rx_buffer_level;
-        event.eack = (packet.kind == PacketType::Eack as u8) as u8;
+        event.eack = (packet.kind == PacketType::Eack) as u8;
         event.eack_drop = eack_drop as u8;
         let delays = event.delays();
         self.record_delays(&delays, packet.forward_hops, settings.prepared.parameters(), now);

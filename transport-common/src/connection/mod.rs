@@ -27,7 +27,9 @@ mod step;
 use crate::congestion::control::Congestion;
 use crate::congestion::control::Start;
 use crate::ids::Cid;
-use crate::packet_delivery::{Lane, PacketDelivery, PacketTables, ReceiveWindow, TransmitWindow, Tuning};
+use crate::packet_delivery::{
+    Lane, PacketDelivery, PacketTables, ReceiveWindow, TransmitWindow, Tuning, TxPacket,
+};
 use crate::resources::Occupancy;
 use crate::security::Security;
 use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
@@ -190,7 +192,7 @@ pub struct Tables {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TablesBits {
-    packets: PacketTables,
+    packets: [[<TxPacket as CheckedBitPattern>::Bits; PACKETS]; 2],
     transactions: [<Transaction as CheckedBitPattern>::Bits; TRANSACTIONS],
     requests: [<TargetRequest as CheckedBitPattern>::Bits; TRANSACTIONS],
     responses: [<Response<Answer> as CheckedBitPattern>::Bits; RESPONSES],
@@ -213,7 +215,8 @@ unsafe impl CheckedBitPattern for Tables {
     type Bits = TablesBits;
 
     fn is_valid_bit_pattern(bits: &TablesBits) -> bool {
-        bits.transactions.iter().all(Transaction::is_valid_bit_pattern)
+        bits.packets.as_flattened().iter().all(TxPacket::is_valid_bit_pattern)
+            && bits.transactions.iter().all(Transaction::is_valid_bit_pattern)
             && bits.requests.iter().all(TargetRequest::is_valid_bit_pattern)
             && bits.responses.iter().all(Response::<Answer>::is_valid_bit_pattern)
     }

@@ -37,7 +37,7 @@ impl Connection {
     pub(super) fn start_packet(&mut self, out: &mut Outgoing, kind: PacketType, now: Picoseconds) {
         let endpoint = &self.endpoint;
         out.present = 1;
-        out.kind = kind as u8;
+        out.kind = kind;
         out.ack_request = 0;
         out.psp_version = self.security.version;
         out.dest_cid = endpoint.peer_cid.0;
@@ -111,7 +111,7 @@ impl Connection {
         self.start_packet(out, PacketType::Nack, now);
         self.report_path(out, s.input.rx_buffer_level);
         out.psn = s.input.packet.psn;
-        out.nack_window = (s.input.packet.kind == PacketType::PullRequest as u8) as u8;
+        out.nack_window = (s.input.packet.kind == PacketType::PullRequest) as u8;
         out.nack_code = refusal.code;
         out.ulp_code = refusal.ulp_code;
         out.rnr_timeout_code = refusal.rnr_timeout_code;

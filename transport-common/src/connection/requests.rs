@@ -15,10 +15,6 @@ use crate::units::Picoseconds;
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
 
-const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
-const PULL_DATA: u8 = PacketType::PullData as u8;
-const PUSH_DATA: u8 = PacketType::PushData as u8;
-
 /// Processes a Push Data or Pull Request that is new in its window. Its place in the order decides when the ULP
 /// gets it.
 #[inline(always)]
@@ -70,7 +66,7 @@ pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     c.delivery.coalesce_ack(now.ticks()); // AR is ignored (D-22)
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, false);
-    let duplicate = if s.input.packet.kind == PUSH_DATA {
+    let duplicate = if s.input.packet.kind == PacketType::PushData {
         c.target.duplicate(&tables.requests, key, rsn, psn)
     } else {
         Duplicate::Drop
@@ -103,7 +99,7 @@ pub(super) fn on_resync(
     let Entry { connection: c, tables } = entry;
     let p = &s.input.packet;
     let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
-    if p.resync_type == PULL_DATA {
+    if p.resync_type == PacketType::PullData {
         // With any other code the pull stays open until its timeout (D-25).
         let reset = p.resync_code == ResyncCode::LOCAL_XLR;
         if reset && c.initiator.waiting_pull(&mut tables.transactions, rsn).is_some() {
@@ -157,7 +153,7 @@ pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now
     let Step { input, output, .. } = s;
     let work = &mut output.work;
     let op = &input.operation;
-    if input.packet.kind == PULL_REQUEST {
+    if input.packet.kind == PacketType::PullRequest {
         match c.responder.admit_pull(op, &input.region) {
             PullVerdict::Answer(kind, code) => answered(entry, s, (kind, code, 0), now),
             PullVerdict::Execute(offset) => {
@@ -271,7 +267,7 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
         }
         return;
     }
-    let pull = p.kind == PULL_REQUEST;
+    let pull = p.kind == PacketType::PullRequest;
     let psn = Psn(p.psn);
     let ack_request = p.ack_request != 0;
     let request = TargetRequest {

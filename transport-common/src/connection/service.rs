@@ -51,9 +51,9 @@ impl Entry {
             return;
         }
         let (nack, eack, back) = (
-            packet.kind == PacketType::Nack as u8,
-            packet.kind == PacketType::Eack as u8,
-            packet.kind == PacketType::Back as u8,
+            packet.kind == PacketType::Nack,
+            packet.kind == PacketType::Eack,
+            packet.kind == PacketType::Back,
         );
         if !nack && !eack && !back {
             let request = packet.window == Window::Request as u8;

@@ -8,6 +8,7 @@ use crate::congestion::result::Outcome;
 use crate::counters::Raised;
 use crate::transaction::NO_CELL;
 use crate::ulp::rdma::{Operation, Payload, Place, Region, WorkRequest};
+use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
 use crate::wire::packet::Packet;
 use crate::wire::resync::ResyncCode;
@@ -113,13 +114,13 @@ pub struct Outgoing {
     /// 1: there is a packet to send.
     pub present: u8,
     /// Packet type.
-    pub kind: u8,
+    pub kind: PacketType,
     /// Ack Request.
     pub ack_request: u8,
     /// Resync code.
     pub resync_code: ResyncCode,
     /// Packet type that a Resync replaces.
-    pub resync_type: u8,
+    pub resync_type: PacketType,
     /// Window of a reliable packet.
     pub window: u8,
     /// PSP version.

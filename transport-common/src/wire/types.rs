@@ -1,12 +1,14 @@
 //! The types of packets and the upper layer protocols, as the base header names them.
 
+use bytemuck::{CheckedBitPattern, NoUninit};
 use strum::FromRepr;
 
 /// Falcon packet types that are not reserved (F-7.2-7, F-7.2-8, D-09).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromRepr, CheckedBitPattern, NoUninit)]
 #[repr(u8)]
 pub enum PacketType {
     /// Asks the target for data.
+    #[default]
     PullRequest = 0,
     /// Answers a Pull Request.
     PullData = 3,
@@ -27,6 +29,12 @@ impl PacketType {
     #[inline(always)]
     pub const fn from_wire(bits: u8) -> Option<Self> {
         Self::from_repr(bits)
+    }
+
+    /// Returns whether it is an acknowledgement: BACK, EACK or NACK. These have no base header.
+    #[inline(always)]
+    pub const fn is_acknowledgement(self) -> bool {
+        matches!(self, Self::Back | Self::Eack | Self::Nack)
     }
 }
 
