@@ -50,10 +50,7 @@ pub(super) fn on_request(
             // D-53: a protocol error. The packet is acknowledged, because its sender would otherwise repeat it for
             // ever.
             s.output.report.raised.raise(Counter::DropRsn);
-            match window {
-                Window::Data => c.acknowledge_data(psn, false, now.ticks()),
-                Window::Request => c.mark_received(window, psn, false, now.ticks()),
-            }
+            c.acknowledge(window, psn, false, now.ticks());
         }
     }
 }
@@ -117,10 +114,7 @@ pub(super) fn on_resync(
         s.output.report.free_cell = cell;
         s.output.report.wake = 1; // the next request in order may wait in a cell
     }
-    match window {
-        Window::Data => c.acknowledge_data(psn, true, now.ticks()),
-        Window::Request => c.mark_received(window, psn, true, now.ticks()),
-    }
+    c.acknowledge(window, psn, true, now.ticks());
     cells_changed(entry, s);
 }
 

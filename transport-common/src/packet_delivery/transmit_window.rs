@@ -24,6 +24,15 @@ pub enum Window {
 }
 
 impl Window {
+    /// Returns the value for this window, if there is one for each.
+    #[inline(always)]
+    pub fn of<T>(self, data: T, request: T) -> T {
+        match self {
+            Self::Data => data,
+            Self::Request => request,
+        }
+    }
+
     /// Returns the index of the window in an array of both. Written so that the verifier sees the bounds of the
     /// index.
     #[inline(always)]
