@@ -10,7 +10,7 @@ use crate::queues::Queues;
 use crate::transaction::{
     Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, TargetRequest,
 };
-use crate::ulp::rdma::{Answer, AnswerKind, OperationKind, PullVerdict, PushVerdict, UlpCode};
+use crate::ulp::rdma::{Answer, AnswerKind, Atomic, PullVerdict, PushVerdict, UlpCode};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
@@ -150,9 +150,11 @@ pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now
     if input.packet.kind == PacketType::PullRequest {
         match c.responder.admit_pull(op, &input.region) {
             PullVerdict::Answer(kind, code) => answered(entry, s, (kind, code, 0), now),
-            PullVerdict::Execute(offset) => {
-                let swap = op.kind == OperationKind::CompareSwap;
-                work.kind = if swap { WorkKind::CompareSwap } else { WorkKind::FetchAdd };
+            PullVerdict::Execute(atomic, offset) => {
+                work.kind = match atomic {
+                    Atomic::CompareSwap => WorkKind::CompareSwap,
+                    Atomic::FetchAdd => WorkKind::FetchAdd,
+                };
                 work.place.memory_offset = offset;
                 work.value = op.swap_or_add;
                 work.compare = op.compare;

@@ -5,9 +5,10 @@ use crate::connection::{INITIAL_HOP_LIMIT, Outgoing, Path};
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
 use crate::queues::AccessFlags;
-use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Extension, Payload, Reth};
+use crate::ulp::rdma::{self, Aeth, AtomicEth, Bth, Extension, Payload, Reth, UlpCode};
 use crate::units::FalconTime;
 use crate::verifier::forget;
+use crate::wire::PacketType;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
 use crate::wire::base::BaseHeader;
 use crate::wire::checksum::{pseudo_header_v4, pseudo_header_v6, sum_length, transmit_checksum};
@@ -22,7 +23,6 @@ use crate::wire::pull_request::PullRequest;
 use crate::wire::push_data::PushData;
 use crate::wire::resync::Resync;
 use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
-use crate::wire::{PacketType, ProtocolType};
 
 /// Offset of the UDP header in the header buffer. Ethernet and IP headers end here, whatever their length.
 pub const UDP_AT: usize = 72;
@@ -87,7 +87,7 @@ fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
         Some(offset) => u.memory_offset = offset,
         None => {
             u.data_length = 0;
-            u.syndrome = Aeth::ERROR_BASE | crate::ulp::rdma::UlpCode::ACCESS.0;
+            u.syndrome = Aeth::ERROR_BASE | UlpCode::ACCESS.0;
         }
     }
 }
@@ -197,7 +197,7 @@ fn base(t: &Outgoing, packet_type: PacketType) -> BaseHeader {
     BaseHeader {
         dest_cid: Cid(t.dest_cid),
         dest_function: t.dest_function,
-        protocol: ProtocolType::Rdma as u8,
+        protocol: rdma::PROTOCOL as u8,
         packet_type,
         ack_request: t.ack_request != 0,
         data_base_psn: Psn(t.data_base),
