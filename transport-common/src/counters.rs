@@ -142,7 +142,9 @@ pub enum Counter {
     DropNotSent,
 }
 
-/// The counters that a step raises. A step raises each counter at most once, so one bit per counter is enough.
+/// The counters that a step raises. A step raises each counter at most once, so one bit per counter is enough. A second
+/// raise would be lost. [`Self::raise`] asserts that there is none, in builds with debug assertions. The tests of steps are
+/// such builds: the simulation plays every kind of step with them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Raised {
@@ -254,6 +256,15 @@ mod tests {
         let all = Counter::ALL.iter().map(|c| *c as u32);
         assert!(taken.into_iter().eq(all));
         assert!(raised.is_empty());
+    }
+
+    /// Without debug assertions no test of a step could find a counter that is raised twice. Then this test fails.
+    #[test]
+    #[should_panic(expected = "raised twice in one step")]
+    fn a_counter_that_is_raised_twice_is_found() {
+        let mut raised = Raised::default();
+        raised.raise(Counter::DropDuplicate);
+        raised.raise(Counter::DropDuplicate);
     }
 
     /// The step adds a verdict to the index of the first of its counters.

@@ -70,9 +70,9 @@ pub const EVENT_QUEUE: Limit = Limit::new(0, 3, "0 to 3");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::entry::MAX_NCWND;
     use crate::congestion::nic_time::NicTime;
     use crate::congestion::queues::EVENT_QUEUES;
-    use crate::congestion::result::MAX_NCWND;
     use crate::{connection, queues};
 
     #[test]

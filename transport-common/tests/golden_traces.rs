@@ -10,6 +10,7 @@ use transport_common::ids::Psn;
 use transport_common::queues::Verb;
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::UlpCode;
+use transport_common::wire::PacketType;
 use transport_common::wire::resync::ResyncCode;
 
 const ACK: u8 = CompletionCode::Ack as u8;
@@ -27,7 +28,7 @@ fn only(mut sent: Vec<Wire>) -> Wire {
 }
 
 #[track_caller]
-fn ids(sent: &[Wire]) -> Vec<(u8, u32, u32)> {
+fn ids(sent: &[Wire]) -> Vec<(PacketType, u32, u32)> {
     sent.iter().map(Wire::id).collect()
 }
 

@@ -7,7 +7,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::programs::XdpContext;
 use core::sync::atomic::Ordering::Relaxed;
 use transport_common::connection::Entry;
-use transport_common::datapath::exchange;
+use transport_common::datapath::exchange::Direction;
 
 /// Carries out the request in the exchange map. Returns false if it names no slot, or if the lock could not be
 /// taken.
@@ -17,7 +17,7 @@ pub(crate) fn carry_out(ctx: &XdpContext) -> bool {
     // SAFETY: a valid map value of atomics and cells.
     let exchange = unsafe { &*exchange };
     let Some(locked) = maps::CONNECTIONS.get_ptr_mut(exchange.slot.load(Relaxed)) else { return false };
-    let write = exchange.direction.load(Relaxed) == exchange::WRITE;
+    let write = exchange.direction.load(Relaxed) == Direction::Write as u32;
     // SAFETY: two valid map values, each with space for an entry. The lock keeps all others out of the connection.
     unsafe {
         let lock = &raw mut (*locked).lock;

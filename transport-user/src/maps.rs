@@ -16,7 +16,8 @@ use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
-use transport_common::datapath::{Exchange, exchange};
+use transport_common::datapath::Exchange;
+use transport_common::datapath::exchange::{self, Direction};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
 
@@ -87,10 +88,10 @@ struct Exchanger {
 }
 
 impl Exchanger {
-    fn carry_out(&self, slot: usize, direction: u32) -> io::Result<()> {
+    fn carry_out(&self, slot: usize, direction: Direction) -> io::Result<()> {
         let page = self.page.get(0);
         page.slot.store(slot as u32, Relaxed);
-        page.direction.store(direction, Relaxed);
+        page.direction.store(direction as u32, Relaxed);
         if bpf_call::run_once(self.program.as_fd())? == exchange::DONE {
             return Ok(());
         }
@@ -164,7 +165,7 @@ impl Maps {
     /// Returns a copy of the connection in `slot`, made under its lock.
     pub(crate) fn connection(&self, slot: usize) -> io::Result<Box<Entry>> {
         let exchanger = self.exchanger.lock().expect("no panic under the lock");
-        exchanger.carry_out(slot, exchange::READ)?;
+        exchanger.carry_out(slot, Direction::Read)?;
         let mut entry = closed_connection();
         // SAFETY: source and destination are two different entries, and the datapath writes the page only during
         // `carry_out`.
@@ -178,7 +179,7 @@ impl Maps {
         // SAFETY: source and destination are two different entries, and the datapath reads the page only during
         // `carry_out`.
         unsafe { std::ptr::copy_nonoverlapping(entry, exchanger.page.get(0).entry.as_ptr(), 1) };
-        exchanger.carry_out(slot, exchange::WRITE)
+        exchanger.carry_out(slot, Direction::Write)
     }
 
     /// Returns the value of a counter, summed over all CPUs.

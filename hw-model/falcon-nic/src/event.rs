@@ -117,15 +117,11 @@ impl Event {
     }
 
     const fn received(s: &Scratch) -> Self {
-        const BACK: u8 = PacketType::Back as u8;
-        const EACK: u8 = PacketType::Eack as u8;
-        const NACK: u8 = PacketType::Nack as u8;
-        const RESYNC: u8 = PacketType::Resync as u8;
         match s.step.input.packet.kind {
-            BACK => Self::BackReceived,
-            EACK => Self::EackReceived,
-            NACK => Self::NackReceived,
-            RESYNC => Self::ResyncReceived,
+            PacketType::Back => Self::BackReceived,
+            PacketType::Eack => Self::EackReceived,
+            PacketType::Nack => Self::NackReceived,
+            PacketType::Resync => Self::ResyncReceived,
             _ => match s.step.input.operation.kind {
                 OperationKind::Write => Self::WriteReceived,
                 OperationKind::Send => Self::SendReceived,
@@ -139,13 +135,12 @@ impl Event {
     }
 
     const fn sent(s: &Scratch, work: &StepWork) -> Self {
-        const PULL_DATA: u8 = PacketType::PullData as u8;
-        const PUSH_DATA: u8 = PacketType::PushData as u8;
-        const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
         match s.step.output.packet.kind {
-            PULL_DATA | PUSH_DATA | PULL_REQUEST if work.sent_again => Self::SentAgain,
-            PULL_DATA => Self::ResponseSent,
-            PUSH_DATA | PULL_REQUEST => Self::RequestSent,
+            PacketType::PullData | PacketType::PushData | PacketType::PullRequest if work.sent_again => {
+                Self::SentAgain
+            }
+            PacketType::PullData => Self::ResponseSent,
+            PacketType::PushData | PacketType::PullRequest => Self::RequestSent,
             _ if work.sent_new || work.sent_again => Self::SentAgain,
             _ => Self::AckSent,
         }

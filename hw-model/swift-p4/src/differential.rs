@@ -101,7 +101,7 @@ pub fn compare_with(
 impl Comparison {
     fn count(&mut self, event: &Event, outcome: &Outcome, parameters: &Parameters) {
         self.events += 1;
-        self.by_type[usize::from(event.event_type & 3)] += 1;
+        self.by_type[usize::from(event.event_type.0 & 3)] += 1;
         self.fcwnd_rose += u64::from(outcome.fcwnd > event.fcwnd);
         self.fcwnd_fell += u64::from(outcome.fcwnd < event.fcwnd);
         let most = parameters.max_fabric_multiplicative_decrease_factor.complement().of(event.fcwnd.0);

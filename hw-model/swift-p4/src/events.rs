@@ -2,9 +2,9 @@
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use transport_common::congestion::event::{Event, EventType};
+use transport_common::congestion::event::{Direction, Event, EventType, RetransmitReason};
 use transport_common::congestion::fixed_point::Fraction;
-use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::delay_target;
@@ -134,7 +134,7 @@ impl RandomEvents {
         };
         let mut event = Event {
             connection_id,
-            event_type: [0, 0, 0, 0, 1, 1, 2, 2, 3][self.up_to(8) as usize],
+            event_type: EventType([0, 0, 0, 0, 1, 1, 2, 2, 3][self.up_to(8) as usize]),
             t1: now.before(Ticks(rtt)),
             t2,
             t3: NicTime(t2.0.wrapping_add(held) & NicTime::MASK),
@@ -152,15 +152,15 @@ impl RandomEvents {
             num_packets_acked: self.magnitude(1023) as u16,
             ecn_accumulated: self.bits(14),
             retransmit_count: self.bits(3),
-            retransmit_reason: self.bits(1),
+            retransmit_reason: RetransmitReason(self.bits(1)),
             nack_code: NackCode(self.up_to(9) as u8),
             forward_hops: self.bits(4),
             rx_buffer_level: self.bits(5),
             eack_drop: self.bits(1),
             eack: self.bits(1),
             event_queue_select: self.bits(2),
-            delay_select: [1, 1, 1, 0, 2, 3][self.up_to(5) as usize],
-            ncwnd_direction: self.bits(1),
+            delay_select: DelayCode([1, 1, 1, 0, 2, 3][self.up_to(5) as usize]),
+            ncwnd_direction: Direction(self.bits(1)),
             cc_opaque: self.bits(2),
             ..Event::default()
         };
@@ -181,7 +181,7 @@ impl RandomEvents {
 
     /// Moves the fabric delay close to its target, which separates growth from decrease.
     fn aim(&mut self, event: &mut Event, parameters: &Prepared) {
-        if event.event_type > EventType::NACK || event.delay_select != 1 || self.up_to(1) == 0 {
+        if event.event_type > EventType::NACK || event.delay_select != DelayCode(1) || self.up_to(1) == 0 {
             return;
         }
         let target = delay_target(event, parameters).round().0;

@@ -41,8 +41,8 @@ pub mod generate;
 mod tests;
 
 use p4_subset::{ChangeError, Error, FieldId, Machine, Match, Program};
-use transport_common::congestion::event::Event;
-use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::event::{Direction, Event};
+use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::congestion::parameters::Prepared;
 use transport_common::congestion::plb::PlbState;
 use transport_common::congestion::result::Outcome;
@@ -204,7 +204,7 @@ impl SwiftProgram {
         let machine = &mut self.machine;
         let (to, record) = (&self.event, &self.record);
         machine.set(to.connection_id, event.connection_id.into());
-        machine.set(to.event_type, event.event_type.into());
+        machine.set(to.event_type, event.event_type.0.into());
         for (field, time) in to.times.into_iter().zip([event.t1, event.t2, event.t3, event.t4]) {
             machine.set(field, time.0.into());
         }
@@ -221,11 +221,11 @@ impl SwiftProgram {
         machine.set(record.retransmit_timeout, event.retransmit_timeout.0.into());
         machine.set(record.fabric_window_time_marker, event.fabric_window_time_marker.0.into());
         machine.set(record.nic_window_time_marker, event.nic_window_time_marker.0.into());
-        machine.set(record.ncwnd_direction, event.ncwnd_direction.into());
+        machine.set(record.ncwnd_direction, event.ncwnd_direction.0.into());
         machine.set(record.base_delay_target, event.base_delay_target.0.into());
         machine.set(record.delay_state, event.delay_state.0.into());
         machine.set(record.rtt_state, event.rtt_state.0.into());
-        machine.set(record.delay_select, event.delay_select.into());
+        machine.set(record.delay_select, event.delay_select.0.into());
         machine.set(record.profile, PROFILE);
         machine.run();
         let get = |field| machine.get(field) as u32;
@@ -243,8 +243,8 @@ impl SwiftProgram {
             ncwnd: get(record.ncwnd) as u16,
             randomize_path: get(self.randomize_path) as u8,
             event_queue_select: event.event_queue_select,
-            delay_select: get(record.delay_select) as u8,
-            ncwnd_direction: get(record.ncwnd_direction) as u8,
+            delay_select: DelayCode(get(record.delay_select) as u8),
+            ncwnd_direction: Direction(get(record.ncwnd_direction) as u8),
             cc_opaque: event.cc_opaque,
             reserved: 0,
         };

@@ -7,7 +7,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineState};
 use transport_common::congestion::entry::Entry;
-use transport_common::congestion::event::Event;
+use transport_common::congestion::event::{Event, EventType};
 use transport_common::congestion::fixed_point::Fraction;
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::{Parameters, Prepared};
@@ -115,7 +115,7 @@ fn event(rng: &mut StdRng, now: NicTime) -> Entry {
     event.t4 = now;
     event.t1 = now.before(Ticks(rtt));
     event.t3 = NicTime(event.t2.0.wrapping_add(held) & NicTime::MASK);
-    event.event_type = [0, 0, 0, 0, 1, 2][rng.random_range(0..6)];
+    event.event_type = EventType([0, 0, 0, 0, 1, 2][rng.random_range(0..6)]);
     event.nack_code = NackCode(rng.random_range(0..8));
     event.fcwnd = Fcwnd(1 << rng.random_range(0..21u32));
     event.num_packets_acked = rng.random_range(0..64);

@@ -2,6 +2,7 @@
 //! may leave, packets that a peer, a fault or an attacker may send.
 
 use core::sync::atomic::Ordering::Relaxed;
+use transport_common::wire::falcon::header_len;
 use transport_common::wire::resync::ResyncCode;
 
 use rand::Rng;
@@ -251,7 +252,7 @@ fn bend_type(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
     if rng.random_bool(0.2) {
         return;
     }
-    let header = places.falcon + kind.header_len();
+    let header = places.falcon + header_len(kind);
     if matches!(kind, PacketType::PullRequest | PacketType::PullData | PacketType::PushData) {
         let payload = frame.len().saturating_sub(header);
         frame.resize(header + payload, 0);

@@ -5,7 +5,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::congestion::admission::Admission;
 use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineState};
-use transport_common::congestion::event::Event;
+use transport_common::congestion::event::{Direction, Event};
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::queues::EVENT_QUEUES;
@@ -79,7 +79,7 @@ fn spoil(outcome: &mut Outcome, rng: &mut StdRng) {
     outcome.retransmit_timeout = Ticks(rng.random_range(0..20_000));
     outcome.fabric_window_time_marker = NicTime(rng.random());
     outcome.nic_window_time_marker = NicTime(rng.random());
-    outcome.ncwnd_direction = rng.random();
+    outcome.ncwnd_direction = Direction(rng.random());
     outcome.randomize_path = rng.random();
     outcome.cc_metadata = rng.random();
     outcome.cc_opaque = rng.random();

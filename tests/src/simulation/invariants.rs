@@ -10,7 +10,7 @@ use transport_common::transaction::{
 use transport_common::units::Deadline;
 use transport_common::wire::PacketType;
 
-const PULL_DATA: u8 = PacketType::PullData as u8;
+const PULL_DATA: PacketType = PacketType::PullData;
 
 /// Checks an entry.
 ///

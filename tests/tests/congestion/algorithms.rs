@@ -4,7 +4,8 @@ use std::panic::panic_any;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::event::Direction;
+use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::units::{Fcwnd, Ticks};
 use transport_user::congestion::{
     Algorithm, AlgorithmChoice, AlgorithmId, CongestionControl, CongestionParameters, EngineState, Event,
@@ -110,8 +111,8 @@ impl Algorithm for Nonsense {
             ncwnd: random() as u16,
             randomize_path: random() as u8,
             event_queue_select: random() as u8,
-            delay_select: random() as u8,
-            ncwnd_direction: random() as u8,
+            delay_select: DelayCode(random() as u8),
+            ncwnd_direction: Direction(random() as u8),
             cc_opaque: random() as u8,
             reserved: random() as u8,
         };

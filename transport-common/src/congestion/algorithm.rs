@@ -2,10 +2,10 @@
 
 use super::event::Event;
 use super::parameters::Prepared;
-use super::plb::PlbState;
 use super::result::Outcome;
 use super::{dcqcn, fixed, newreno, swift};
-use bytemuck::{Pod, Zeroable};
+
+pub use super::state::EngineState;
 
 /// A congestion control algorithm: a pure function of an event, the connection's state and the parameters.
 ///
@@ -31,32 +31,6 @@ pub trait Algorithm {
     /// Handles `event`: reads and updates `engine`, and overwrites all of `outcome`. The caller has stamped the
     /// event ([`Event::stamp`]).
     fn update(&self, event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome);
-}
-
-/// State of a connection that the queues do not carry. All zero bytes are a new connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct EngineState {
-    /// Counters of PLB.
-    pub plb: PlbState,
-    /// State of [`dcqcn`].
-    pub dcqcn: dcqcn::DcqcnState,
-    /// State of [`newreno`].
-    pub newreno: newreno::NewRenoState,
-    /// Space for a custom algorithm.
-    pub custom: [u32; 5],
-    /// 1 + the [`AlgorithmId`] that owns this state; 0 for a new connection.
-    owner: u32,
-}
-
-const _: () = assert!(size_of::<EngineState>() == 64 && align_of::<EngineState>() == 4);
-
-impl EngineState {
-    /// Clears the whole state.
-    #[inline(always)]
-    fn clear(&mut self) {
-        crate::verifier::zero(self);
-    }
 }
 
 /// The built-in algorithms.
@@ -105,7 +79,7 @@ impl AlgorithmId {
         }
     }
 
-    /// Returns the value of [`EngineState::owner`] for this algorithm.
+    /// Returns the number of this algorithm as the owner of a state.
     const fn owner(self) -> u32 {
         self as u32 + 1
     }
@@ -120,10 +94,7 @@ impl Algorithm for AlgorithmId {
     /// again while traffic flows starts from the windows of the event, not from its old state.
     #[inline(always)]
     fn update(&self, event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
-        if engine.owner != self.owner() {
-            engine.clear();
-            engine.owner = self.owner();
-        }
+        engine.pass_to(self.owner());
         match self {
             Self::Swift => swift::swift(event, engine, parameters, outcome),
             Self::Dcqcn => dcqcn::dcqcn(event, engine, parameters, outcome),

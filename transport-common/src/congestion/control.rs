@@ -7,8 +7,8 @@ use core::mem::offset_of;
 
 use super::admission::Verdict;
 use super::algorithm::{Algorithm, EngineState};
-use super::event::{Event, EventType, RetransmitReason};
-use super::nic_time::{Delays, NicTime};
+use super::event::{Direction, Event, EventType, RetransmitReason};
+use super::nic_time::{DelayCode, Delays, NicTime};
 use super::parameters::Parameters;
 use super::path::{EndedWindow, PathMeasure, Sample};
 use super::queues::AdmissionView;
@@ -64,10 +64,10 @@ pub struct Congestion {
     pub last_event: FalconTime,
     /// Packets acknowledged since the last event, saturating at 1023 (D-75).
     pub packets_acked: u16,
-    /// See [`Direction`](super::event::Direction).
-    pub ncwnd_direction: u8,
-    /// The delay that the engine uses, a code of [`DelaySelect`](super::nic_time::DelaySelect).
-    pub delay_select: u8,
+    /// The last change of the NIC window.
+    pub ncwnd_direction: Direction,
+    /// The delay that the engine uses, a [`DelaySelect`](super::nic_time::DelaySelect).
+    pub delay_select: DelayCode,
     /// For the engine's own use.
     pub cc_opaque: u8,
     /// 1: an event waits for its result (D-73).
@@ -154,7 +154,7 @@ impl Congestion {
             ncwnd: start.ncwnd,
             rto: start.rto,
             base_delay_target: set.base_delay_target,
-            delay_select: set.delay_select as u8,
+            delay_select: DelayCode(set.delay_select as u8),
             delay_state: INITIAL_DELAY,
             rtt_state: INITIAL_DELAY,
             ..Self::default()
@@ -214,16 +214,16 @@ impl Congestion {
         event.t2 = NicTime::from_falcon_time(FalconTime(packet.t2));
         event.t3 = NicTime::from_picoseconds(Picoseconds(packet.iv));
         event.t4 = NicTime::from_picoseconds(Picoseconds(packet.arrival));
-        let nack = packet.kind == PacketType::Nack as u8;
+        let nack = packet.kind == PacketType::Nack;
         event.event_type = if nack { EventType::NACK } else { EventType::ACK };
         event.nack_code = if nack { packet.nack_code } else { NackCode::NONE };
         event.retransmit_count = 0;
-        event.retransmit_reason = 0;
+        event.retransmit_reason = RetransmitReason::TIMEOUT;
         event.cc_metadata = packet.cc_metadata;
         event.ecn_accumulated = packet.ecn_count;
         event.forward_hops = packet.forward_hops;
         event.rx_buffer_level = packet.rx_buffer_level;
-        event.eack = (packet.kind == PacketType::Eack as u8) as u8;
+        event.eack = (packet.kind == PacketType::Eack) as u8;
         event.eack_drop = eack_drop as u8;
         let delays = event.delays();
         self.record_delays(&delays, packet.forward_hops, settings.prepared.parameters(), now);
@@ -366,7 +366,7 @@ impl Congestion {
             self.path.stop_draining();
             set.base_delay_target
         };
-        self.delay_select = set.delay_select as u8 & 3;
+        self.delay_select = DelayCode(set.delay_select as u8 & 3);
         if settings.placement == Placement::Constant as u32 {
             self.inter_packet_gap = 0;
         } else {
@@ -378,7 +378,7 @@ impl Congestion {
     #[inline(always)]
     fn record_delays(&mut self, delays: &Delays, hops: u8, set: &Parameters, now: FalconTime) {
         let next_window = now.since(self.delays_since) > SMALLEST_WINDOW;
-        let selected = self.delay_select as usize & 3;
+        let selected = self.delay_select.0 as usize & 3;
         let mut ended = None;
         if next_window {
             self.delays_since = now;

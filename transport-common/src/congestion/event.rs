@@ -1,41 +1,60 @@
 //! The congestion event: the information from the datapath for the rate update engine (10.6.2.1).
 
 use super::entry::{ENTRY_BITS, Entry, Field, clear};
-use super::nic_time::{DelaySelect, Delays, NicTime};
+use super::nic_time::{DelayCode, DelaySelect, Delays, NicTime};
 use crate::units::{Fcwnd, Ticks};
 use crate::wire::nack::NackCode;
 use bytemuck::{Pod, Zeroable};
 
-/// Codes of [`Event::event_type`] (F-10.6.2.1-2); 3 is reserved.
-pub struct EventType;
+/// The kind of an event (F-10.6.2.1-2), 2 bits. 3 is reserved. Any byte is allowed: the queues are in memory that user
+/// space can write.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
+pub struct EventType(pub u8);
 
 impl EventType {
     /// An ACK was received.
-    pub const ACK: u8 = 0;
+    pub const ACK: Self = Self(0);
     /// A NACK was received.
-    pub const NACK: u8 = 1;
+    pub const NACK: Self = Self(1);
     /// A packet was retransmitted.
-    pub const RETRANSMIT: u8 = 2;
+    pub const RETRANSMIT: Self = Self(2);
+
+    /// Returns whether this is the same kind. For code that is evaluated at compile time.
+    #[inline(always)]
+    pub const fn is(self, other: Self) -> bool {
+        self.0 == other.0
+    }
 }
 
-/// Codes of [`Event::retransmit_reason`] (F-10.6.2.1-3).
-pub struct RetransmitReason;
+/// The reason for a retransmission (F-10.6.2.1-3).
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
+pub struct RetransmitReason(pub u8);
 
 impl RetransmitReason {
     /// The retransmission timer expired.
-    pub const TIMEOUT: u8 = 0;
+    pub const TIMEOUT: Self = Self(0);
     /// An EACK showed that the packet was lost.
-    pub const EARLY: u8 = 1;
+    pub const EARLY: Self = Self(1);
 }
 
-/// Codes of `ncwnd_direction` (F-10.6.2.1-12).
-pub struct Direction;
+/// The last change of the NIC window (F-10.6.2.1-12).
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
+pub struct Direction(pub u8);
 
 impl Direction {
-    /// The last change of the NIC window was a decrease.
-    pub const DECREASE: u8 = 0;
-    /// The last change of the NIC window was an increase.
-    pub const INCREASE: u8 = 1;
+    /// A decrease.
+    pub const DECREASE: Self = Self(0);
+    /// An increase.
+    pub const INCREASE: Self = Self(1);
+
+    /// Returns whether this is the same direction. For code that is evaluated at compile time.
+    #[inline(always)]
+    pub const fn is(self, other: Self) -> bool {
+        self.0 == other.0
+    }
 }
 
 /// A congestion event, unpacked. Field widths in bits are those of the entry. [`Self::encode`] drops the bits
@@ -79,17 +98,17 @@ pub struct Event {
     /// Packets acknowledged since the last event of the connection, 10 bits, saturating (D-75).
     pub num_packets_acked: u16,
     /// See [`Direction`], 1 bit.
-    pub ncwnd_direction: u8,
-    /// See [`DelaySelect`], 2 bits.
-    pub delay_select: u8,
+    pub ncwnd_direction: Direction,
+    /// A [`DelaySelect`], 2 bits.
+    pub delay_select: DelayCode,
     /// For the engine's own use, 2 bits.
     pub cc_opaque: u8,
     /// See [`EventType`], 2 bits.
-    pub event_type: u8,
+    pub event_type: EventType,
     /// Retransmissions of the packet so far, 3 bits, saturating; retransmit events (D-67).
     pub retransmit_count: u8,
     /// See [`RetransmitReason`], 1 bit; retransmit events.
-    pub retransmit_reason: u8,
+    pub retransmit_reason: RetransmitReason,
     /// Cause as on the wire, see [`NackCode`]; NACK events.
     pub nack_code: NackCode,
     /// Hops of the forward path, 4 bits (D-14).
@@ -149,13 +168,13 @@ impl Event {
     pub fn encode(&self, entry: &mut Entry) {
         clear(entry);
         CONNECTION_ID.put(entry, self.connection_id);
-        EVENT_TYPE.put(entry, self.event_type as u32);
+        EVENT_TYPE.put(entry, self.event_type.0 as u32);
         T1.put(entry, self.t1.0);
         T2.put(entry, self.t2.0);
         T3.put(entry, self.t3.0);
         T4.put(entry, self.t4.0);
         RETRANSMIT_COUNT.put(entry, self.retransmit_count as u32);
-        RETRANSMIT_REASON.put(entry, self.retransmit_reason as u32);
+        RETRANSMIT_REASON.put(entry, self.retransmit_reason.0 as u32);
         NACK_CODE.put(entry, self.nack_code.0 as u32);
         FORWARD_HOPS.put(entry, self.forward_hops as u32);
         RX_BUFFER_LEVEL.put(entry, self.rx_buffer_level as u32);
@@ -168,10 +187,10 @@ impl Event {
         EACK_DROP.put(entry, self.eack_drop as u32);
         EACK.put(entry, self.eack as u32);
         EVENT_QUEUE_SELECT.put(entry, self.event_queue_select as u32);
-        DELAY_SELECT.put(entry, self.delay_select as u32);
+        DELAY_SELECT.put(entry, self.delay_select.0 as u32);
         FABRIC_MARKER.put(entry, self.fabric_window_time_marker.0);
         NIC_MARKER.put(entry, self.nic_window_time_marker.0);
-        NCWND_DIRECTION.put(entry, self.ncwnd_direction as u32);
+        NCWND_DIRECTION.put(entry, self.ncwnd_direction.0 as u32);
         BASE_DELAY_TARGET.put(entry, self.base_delay_target.0);
         DELAY_STATE.put(entry, self.delay_state.0);
         RTT_STATE.put(entry, self.rtt_state.0);
@@ -184,13 +203,13 @@ impl Event {
     #[inline(always)]
     pub const fn decode(&mut self, entry: &Entry) {
         self.connection_id = CONNECTION_ID.get(entry);
-        self.event_type = EVENT_TYPE.get(entry) as u8;
+        self.event_type = EventType(EVENT_TYPE.get(entry) as u8);
         self.t1 = NicTime(T1.get(entry));
         self.t2 = NicTime(T2.get(entry));
         self.t3 = NicTime(T3.get(entry));
         self.t4 = NicTime(T4.get(entry));
         self.retransmit_count = RETRANSMIT_COUNT.get(entry) as u8;
-        self.retransmit_reason = RETRANSMIT_REASON.get(entry) as u8;
+        self.retransmit_reason = RetransmitReason(RETRANSMIT_REASON.get(entry) as u8);
         self.nack_code = NackCode(NACK_CODE.get(entry) as u8);
         self.forward_hops = FORWARD_HOPS.get(entry) as u8;
         self.rx_buffer_level = RX_BUFFER_LEVEL.get(entry) as u8;
@@ -203,10 +222,10 @@ impl Event {
         self.eack_drop = EACK_DROP.get(entry) as u8;
         self.eack = EACK.get(entry) as u8;
         self.event_queue_select = EVENT_QUEUE_SELECT.get(entry) as u8;
-        self.delay_select = DELAY_SELECT.get(entry) as u8;
+        self.delay_select = DelayCode(DELAY_SELECT.get(entry) as u8);
         self.fabric_window_time_marker = NicTime(FABRIC_MARKER.get(entry));
         self.nic_window_time_marker = NicTime(NIC_MARKER.get(entry));
-        self.ncwnd_direction = NCWND_DIRECTION.get(entry) as u8;
+        self.ncwnd_direction = Direction(NCWND_DIRECTION.get(entry) as u8);
         self.base_delay_target = Ticks(BASE_DELAY_TARGET.get(entry));
         self.delay_state = Ticks(DELAY_STATE.get(entry));
         self.rtt_state = Ticks(RTT_STATE.get(entry));
@@ -226,7 +245,7 @@ impl Event {
     /// caller has to do this once, before an algorithm sees the event.
     #[inline(always)]
     pub const fn stamp(&mut self, now: NicTime) {
-        if self.event_type == EventType::RETRANSMIT {
+        if self.event_type.is(EventType::RETRANSMIT) {
             self.t4 = now;
         }
     }
@@ -240,13 +259,13 @@ impl Event {
     /// Returns true if the event is a measurement: an ACK or a NACK.
     #[inline(always)]
     pub const fn is_acknowledgement(&self) -> bool {
-        self.event_type <= EventType::NACK
+        self.event_type.0 <= EventType::NACK.0
     }
 
     /// Returns true for the NACK of a receiver without resources (F-10.3.3-1).
     #[inline(always)]
     pub const fn is_resource_exhaustion(&self) -> bool {
-        self.event_type == EventType::NACK && matches!(self.nack_code, NackCode::INSUFFICIENT_RESOURCES)
+        self.event_type.is(EventType::NACK) && matches!(self.nack_code, NackCode::INSUFFICIENT_RESOURCES)
     }
 
     /// Returns the RTT for guards and gaps: T4 - T1 of this event, or the smoothed RTT if it is not a measurement

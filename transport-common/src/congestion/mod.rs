@@ -6,6 +6,8 @@
 //! | [`event`], [`result`] | the entries of the two queues, unpacked and as 64 bytes (10.6.2) |
 //! | [`admission`] | which events enter the queue (10.6.1) |
 //! | [`parameters`] | settings of the engine with their ranges and defaults (10.5) |
+//! | [`range`] | checks of a parameter against its range |
+//! | [`state`] | what the algorithms keep of a connection besides the event |
 //! | [`algorithm`] | the trait of an algorithm, the list of the built-in ones, the choice among them |
 //! | [`swift`], [`plb`] | Swift with PLB (10.3, 10.4) |
 //! | [`dcqcn`], [`newreno`], [`fixed`] | further algorithms |
@@ -33,7 +35,9 @@ pub mod parameters;
 pub mod path;
 pub mod plb;
 pub mod queues;
+pub mod range;
 pub mod result;
 pub mod settings;
+pub mod state;
 pub mod swift;
 pub mod window;

@@ -1,24 +1,17 @@
 //! A loss-based window similar to NewReno (RFC 5681, RFC 6582), with Falcon's signs of loss.
 
-use super::algorithm::EngineState;
 use super::event::{Event, EventType};
 use super::fixed_point::divide;
 use super::parameters::{Parameters, Prepared};
 use super::result::Outcome;
+use super::state::EngineState;
 use super::window::{ONE_PACKET, clamp_fcwnd, pace, smooth, update_ncwnd};
 use crate::units::Fcwnd;
-use bytemuck::{Pod, Zeroable};
+
+pub use super::state::NewRenoState;
 
 /// Smallest slow start threshold: two packets (RFC 5681, equation 4).
 const MIN_THRESHOLD: u32 = 2 * ONE_PACKET as u32;
-
-/// State of a connection. Zero is a new connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct NewRenoState {
-    /// Slow start threshold, a window in the format 11.10; 0 (no threshold) before the first loss.
-    pub threshold: Fcwnd,
-}
 
 /// Updates the fabric window: it doubles per RTT below the slow start threshold and grows by one packet per RTT
 /// above it.
@@ -40,7 +33,7 @@ pub fn newreno(event: &Event, engine: &mut EngineState, parameters: &Prepared, o
 #[inline(always)]
 const fn update_fcwnd(event: &Event, state: &mut NewRenoState, p: &Parameters, outcome: &mut Outcome) {
     let (now, rtt, marker) = (event.now(), event.rtt(), event.fabric_window_time_marker);
-    let retransmitted = event.event_type == EventType::RETRANSMIT;
+    let retransmitted = event.event_type.is(EventType::RETRANSMIT);
     let previous = event.fcwnd.0 as u64;
     let half = if event.fcwnd.0 / 2 > MIN_THRESHOLD { event.fcwnd.0 / 2 } else { MIN_THRESHOLD };
     let fresh_loss = (retransmitted || event.eack_drop != 0) && now.has_elapsed(marker, rtt);
@@ -55,7 +48,7 @@ const fn update_fcwnd(event: &Event, state: &mut NewRenoState, p: &Parameters, o
         state.threshold = Fcwnd(half);
         // The threshold has a lower limit. The window must not rise to it.
         window = if previous < half as u64 { previous } else { half as u64 };
-    } else if event.event_type == EventType::ACK && event.eack_drop == 0 {
+    } else if event.event_type.is(EventType::ACK) && event.eack_drop == 0 {
         window += growth(event, state);
     }
     outcome.fcwnd = clamp_fcwnd(window, p);

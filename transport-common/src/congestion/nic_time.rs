@@ -75,10 +75,16 @@ impl DelaySelect {
     /// All selections, by code.
     pub const ALL: [Self; 4] = [Self::Full, Self::Fabric, Self::Forward, Self::Reverse];
 
+    /// Returns the code of the selection.
+    #[inline(always)]
+    pub const fn code(self) -> DelayCode {
+        DelayCode(self as u8)
+    }
+
     /// Returns the selection of a code. Ignores the bits above the two of the field.
     #[inline(always)]
-    pub const fn from_code(code: u8) -> Self {
-        match code & 3 {
+    pub const fn from_code(code: DelayCode) -> Self {
+        match code.0 & 3 {
             0 => Self::Full,
             1 => Self::Fabric,
             2 => Self::Forward,
@@ -107,6 +113,11 @@ impl DelaySelect {
         matches!(self, Self::Forward | Self::Reverse)
     }
 }
+
+/// A [`DelaySelect`] as the queues carry it, 2 bits. Any byte is allowed: the bits above are ignored.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
+pub struct DelayCode(pub u8);
 
 /// The four delays of an acknowledged packet (F-10.1-3, F-10.1-4), 24 bits each.
 ///

@@ -1,13 +1,15 @@
 //! Parameters of the rate update engine (10.5), with the names of the specification, their ranges and defaults.
 
 use bytemuck::{Pod, Zeroable};
-use core::fmt;
 
-use super::dcqcn;
+use super::dcqcn::Parameters as DcqcnParameters;
+use super::entry::MAX_NCWND;
 use super::fixed_point::Fraction;
 use super::flow_scaling::FlowScaling;
-use super::nic_time::{DelaySelect, NicTime};
-use super::result::MAX_NCWND;
+use super::nic_time::{DelayCode, DelaySelect, NicTime};
+use super::range::{first_of, fraction, ranged};
+
+pub use super::range::OutOfRange;
 use crate::units::{Fcwnd, Ticks};
 
 /// The parameters that a user sets. [`Self::prepare`] checks them and returns the input of algorithms. Durations
@@ -84,7 +86,7 @@ pub struct Parameters {
     /// Window of [`super::fixed`].
     pub fixed_window: Fcwnd,
     /// Parameters of [`super::dcqcn`].
-    pub dcqcn: dcqcn::Parameters,
+    pub dcqcn: DcqcnParameters,
 }
 
 impl Parameters {
@@ -120,7 +122,7 @@ impl Parameters {
         adaptive_target: 0,
         adaptive_timeout: 0,
         fixed_window: Fcwnd::from_packets(32),
-        dcqcn: dcqcn::Parameters::DEFAULT,
+        dcqcn: DcqcnParameters::DEFAULT,
     };
 
     /// Checks every value, and precomputes what is too slow to compute for every event.
@@ -152,7 +154,7 @@ impl Parameters {
     const fn fabric_ranges(&self) -> Result<(), OutOfRange> {
         const DURATION: &str = "0 to 16777215 ticks (2.199 s)";
         let (least, most) = (self.min_fcwnd.0, self.max_fcwnd.0);
-        let one_way = DelaySelect::from_code(self.delay_select as u8).needs_synchronised_clocks();
+        let one_way = DelaySelect::from_code(DelayCode(self.delay_select as u8)).needs_synchronised_clocks();
         first_of(&[
             ranged("min_fcwnd", least, 1, Fcwnd::MAX.0, "1/1024 to 2047.999 packets"),
             ranged("max_fcwnd", most, least, Fcwnd::MAX.0, "min_fcwnd to 2047.999 packets"),
@@ -274,50 +276,6 @@ impl Default for Prepared {
     fn default() -> Self {
         Self::DEFAULT
     }
-}
-
-/// A parameter out of its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfRange {
-    /// Name of the parameter, as in the specification.
-    pub name: &'static str,
-    /// The allowed range.
-    pub range: &'static str,
-}
-
-impl fmt::Display for OutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} must be {}", self.name, self.range)
-    }
-}
-
-impl core::error::Error for OutOfRange {}
-
-pub(super) const fn ranged(
-    name: &'static str,
-    value: u32,
-    least: u32,
-    most: u32,
-    range: &'static str,
-) -> Result<(), OutOfRange> {
-    if value >= least && value <= most { Ok(()) } else { Err(OutOfRange { name, range }) }
-}
-
-/// Checks that a fraction is between 0 and 1.
-pub(super) const fn fraction(name: &'static str, value: Fraction) -> Result<(), OutOfRange> {
-    ranged(name, value.0, 0, Fraction::ONE.0, "0 to 1")
-}
-
-/// Returns the first error of a list of checks.
-pub(super) const fn first_of(checks: &[Result<(), OutOfRange>]) -> Result<(), OutOfRange> {
-    let mut next = 0;
-    while next < checks.len() {
-        if checks[next].is_err() {
-            return checks[next];
-        }
-        next += 1;
-    }
-    Ok(())
 }
 
 const _: () =

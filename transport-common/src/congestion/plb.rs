@@ -51,7 +51,7 @@ pub const fn update(
     smoothed_delay: FineTicks,
     delay_target: FineTicks,
 ) -> bool {
-    if event.event_type != EventType::ACK {
+    if !event.event_type.is(EventType::ACK) {
         return false;
     }
     let acked = event.num_packets_acked as u32;

@@ -1,17 +1,12 @@
 //! The congestion result: the output of the rate update engine (10.6.2.2), and the protection against an illegal
 //! one.
 
-use super::entry::{ENTRY_BITS, Entry, Field, clear};
-use super::event::Event;
-use super::nic_time::NicTime;
+use super::entry::{ENTRY_BITS, Entry, Field, MAX_INTER_PACKET_GAP, MAX_NCWND, clear};
+use super::event::{Direction, Event};
+use super::nic_time::{DelayCode, NicTime};
 use super::parameters::Parameters;
 use crate::units::{Fcwnd, Ticks};
 use bytemuck::{Pod, Zeroable};
-
-/// Largest NIC window, 11 bits.
-pub const MAX_NCWND: u32 = (1 << 11) - 1;
-/// Largest inter-packet gap: 20 bits of 512 ns, 0.54 s.
-pub const MAX_INTER_PACKET_GAP: u32 = (1 << 20) - 1;
 
 /// Bits of the metadata that an engine may set. The lowest two hold OWN and belong to the datapath (D-07).
 pub const METADATA_MASK: u32 = 0x00ff_fffc;
@@ -46,10 +41,10 @@ pub struct Outcome {
     pub rtt_state: Ticks,
     /// NIC window in packets, 11 bits.
     pub ncwnd: u16,
-    /// See [`super::event::Direction`], 1 bit.
-    pub ncwnd_direction: u8,
+    /// As in the event, 1 bit.
+    pub ncwnd_direction: Direction,
     /// Delay selection, as in the event (D-74).
-    pub delay_select: u8,
+    pub delay_select: DelayCode,
     /// For the engine's own use, 2 bits.
     pub cc_opaque: u8,
     /// 1: asks for one change of path (D-80).
@@ -93,10 +88,10 @@ impl Outcome {
         NCWND.put(entry, self.ncwnd as u32);
         RETRANSMIT_TIMEOUT.put(entry, self.retransmit_timeout.0);
         EVENT_QUEUE_SELECT.put(entry, self.event_queue_select as u32);
-        DELAY_SELECT.put(entry, self.delay_select as u32);
+        DELAY_SELECT.put(entry, self.delay_select.0 as u32);
         FABRIC_MARKER.put(entry, self.fabric_window_time_marker.0);
         NIC_MARKER.put(entry, self.nic_window_time_marker.0);
-        NCWND_DIRECTION.put(entry, self.ncwnd_direction as u32);
+        NCWND_DIRECTION.put(entry, self.ncwnd_direction.0 as u32);
         BASE_DELAY_TARGET.put(entry, self.base_delay_target.0);
         DELAY_STATE.put(entry, self.delay_state.0);
         RTT_STATE.put(entry, self.rtt_state.0);
@@ -115,10 +110,10 @@ impl Outcome {
         self.ncwnd = NCWND.get(entry) as u16;
         self.retransmit_timeout = Ticks(RETRANSMIT_TIMEOUT.get(entry));
         self.event_queue_select = EVENT_QUEUE_SELECT.get(entry) as u8;
-        self.delay_select = DELAY_SELECT.get(entry) as u8;
+        self.delay_select = DelayCode(DELAY_SELECT.get(entry) as u8);
         self.fabric_window_time_marker = NicTime(FABRIC_MARKER.get(entry));
         self.nic_window_time_marker = NicTime(NIC_MARKER.get(entry));
-        self.ncwnd_direction = NCWND_DIRECTION.get(entry) as u8;
+        self.ncwnd_direction = Direction(NCWND_DIRECTION.get(entry) as u8);
         self.base_delay_target = Ticks(BASE_DELAY_TARGET.get(entry));
         self.delay_state = Ticks(DELAY_STATE.get(entry));
         self.rtt_state = Ticks(RTT_STATE.get(entry));
@@ -233,13 +228,13 @@ impl Outcome {
     /// Returns the bitwise OR of the fields of one bit.
     #[inline(always)]
     const fn bits(&self) -> u8 {
-        self.ncwnd_direction | self.randomize_path
+        self.ncwnd_direction.0 | self.randomize_path
     }
 
     /// Returns the bitwise OR of the fields of two bits.
     #[inline(always)]
     const fn pairs(&self) -> u8 {
-        self.event_queue_select | self.delay_select | self.cc_opaque
+        self.event_queue_select | self.delay_select.0 | self.cc_opaque
     }
 
     /// Cuts the state that the datapath only keeps for the engine to the width of its fields. Returns true if a
@@ -254,10 +249,10 @@ impl Outcome {
         self.base_delay_target.0 &= NicTime::MASK;
         self.delay_state.0 &= NicTime::MASK;
         self.rtt_state.0 &= NicTime::MASK;
-        self.ncwnd_direction &= 1;
+        self.ncwnd_direction.0 &= 1;
         self.randomize_path &= 1;
         self.event_queue_select &= 3;
-        self.delay_select &= 3;
+        self.delay_select.0 &= 3;
         self.cc_opaque &= 3;
         true
     }

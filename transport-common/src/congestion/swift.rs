@@ -7,12 +7,12 @@
 //! The smoothed delay and the target delay are compared with 16 fraction bits. The windows are compared as they
 //! are stored, so the fabric window "fell" if the stored one did (D-79).
 
-use super::algorithm::EngineState;
 use super::event::{Event, EventType};
 use super::fixed_point::{FineTicks, Fraction, divide};
 use super::parameters::{Parameters, Prepared};
 use super::plb;
 use super::result::Outcome;
+use super::state::EngineState;
 use super::window::{ONE_PACKET, clamp_fcwnd, pace, smooth, update_ncwnd};
 use crate::units::Fcwnd;
 

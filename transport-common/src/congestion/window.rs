@@ -1,11 +1,12 @@
 //! The shared parts of algorithms: smoothing, the NIC window, the pacing gap, the timeout. A custom algorithm
 //! consists of these and of a rule for the fabric window.
 
+use super::entry::MAX_INTER_PACKET_GAP;
 use super::event::{Direction, Event};
 use super::fixed_point::{FineTicks, Fraction, divide};
 use super::nic_time::NicTime;
 use super::parameters::Parameters;
-use super::result::{MAX_INTER_PACKET_GAP, Outcome};
+use super::result::Outcome;
 use crate::units::{Fcwnd, Ticks};
 
 /// One packet in the format of a fabric window.
@@ -83,13 +84,13 @@ pub const fn update_ncwnd(event: &Event, parameters: &Parameters, outcome: &mut 
     let mut window = previous as u64;
     if exhausted {
         // F-10.3.3-1
-        if event.ncwnd_direction == Direction::INCREASE || elapsed {
+        if event.ncwnd_direction.is(Direction::INCREASE) || elapsed {
             window = parameters.max_nic_multiplicative_decrease_factor.complement().of(previous);
             cut = true;
         }
     } else if level < target {
         // F-10.3.1-6
-        if event.ncwnd_direction == Direction::DECREASE || elapsed {
+        if event.ncwnd_direction.is(Direction::DECREASE) || elapsed {
             window = previous as u64 + parameters.nic_additive_increment as u64;
         }
     } else if level > target && elapsed {

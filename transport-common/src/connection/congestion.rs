@@ -1,15 +1,10 @@
 //! Connects a connection to its congestion control: events, results, change of path.
 
-use super::{Connection, Path, Statistics, Step};
+use super::{Connection, Statistics, Step};
 use crate::congestion::settings::Placement;
 use crate::counters::Counter;
 use crate::queues::Queues;
 use crate::units::Picoseconds;
-
-/// First port of the range from which path entropy is drawn, and the bits that are drawn (D-80).
-const ENTROPY_PORT: u16 = 49152;
-const ENTROPY_PORT_MASK: u16 = 0x3fff;
-const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 
 impl Connection {
     /// Passes the event of the step, if there is one, to congestion control, at its placement.
@@ -99,25 +94,6 @@ impl Connection {
             statistics.path_changes += 1;
             let who = (self.endpoint.peer_cid.0 as u64) << 40;
             self.endpoint.path.change(self.security.last_iv ^ who ^ (now.ticks().0 as u64) << 32);
-        }
-    }
-}
-
-impl Path {
-    /// Selects another path for all packets from now on (D-80). The caller draws `entropy` from values that no
-    /// outsider can choose.
-    #[inline(always)]
-    fn change(&mut self, entropy: u64) {
-        let mut x = entropy;
-        x = (x ^ (x >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x ^= x >> 32;
-        if self.ip_version == 6 {
-            let label = x as u32 & FLOW_LABEL_MASK;
-            self.flow_label = if label == self.flow_label { label ^ 1 } else { label };
-        } else {
-            let port = ENTROPY_PORT | (x as u16 & ENTROPY_PORT_MASK);
-            self.source_port = if port == self.source_port { port ^ 1 } else { port };
         }
     }
 }

@@ -17,6 +17,7 @@ mod application;
 mod congestion;
 mod outgoing;
 mod parameters;
+mod path;
 mod receive;
 mod requests;
 mod sender;
@@ -26,7 +27,9 @@ mod step;
 use crate::congestion::control::Congestion;
 use crate::congestion::control::Start;
 use crate::ids::Cid;
-use crate::packet_delivery::{Lane, PacketDelivery, PacketTables, ReceiveWindow, TransmitWindow, Tuning};
+use crate::packet_delivery::{
+    Lane, PacketDelivery, PacketTables, ReceiveWindow, TransmitWindow, Tuning, TxPacket,
+};
 use crate::resources::Occupancy;
 use crate::security::Security;
 use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
@@ -38,8 +41,8 @@ pub use crate::congestion::control::DelayRecord;
 pub use crate::packet_delivery::{DATA_WINDOW, PACKETS, REQUEST_WINDOW};
 pub use crate::transaction::{RESPONSES, TRANSACTIONS};
 pub use parameters::{Config, Initial, Parameters};
-pub use service::Serviced;
-pub use step::{Input, Outgoing, Output, Report, Step, Work, WorkDone, WorkKind};
+pub use path::Path;
+pub use step::{Input, Outgoing, Output, Report, Serviced, Step, Work, WorkDone, WorkKind};
 
 /// Both ends send with this TTL or hop limit (D-14).
 pub const INITIAL_HOP_LIMIT: u8 = 255;
@@ -57,32 +60,6 @@ pub enum State {
     Fatal = 2,
     /// Closed by either end: outstanding transactions complete with `DeadConn`.
     Closing = 3,
-}
-
-/// Addresses and path fields of the packets that this connection sends.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-pub struct Path {
-    /// Own address; IPv4 in the first 4 bytes.
-    pub source: [u8; 16],
-    /// Peer's address; IPv4 in the first 4 bytes.
-    pub destination: [u8; 16],
-    /// Own MAC address.
-    pub source_mac: [u8; 6],
-    /// Next hop's MAC address.
-    pub destination_mac: [u8; 6],
-    /// UDP source port: path entropy on IPv4 (D-10, D-80).
-    pub source_port: u16,
-    /// 4 or 6.
-    pub ip_version: u8,
-    /// 1 when frames carry `vlan_tci`.
-    pub vlan: u8,
-    /// 802.1Q tag control information.
-    pub vlan_tci: u16,
-    /// Always 0.
-    pub reserved: u16,
-    /// IPv6 flow label: path entropy on IPv6 (D-80).
-    pub flow_label: u32,
 }
 
 /// The two ends of the connection, as packets identify them.
@@ -215,7 +192,7 @@ pub struct Tables {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Zeroable)]
 pub struct TablesBits {
-    packets: PacketTables,
+    packets: [[<TxPacket as CheckedBitPattern>::Bits; PACKETS]; 2],
     transactions: [<Transaction as CheckedBitPattern>::Bits; TRANSACTIONS],
     requests: [<TargetRequest as CheckedBitPattern>::Bits; TRANSACTIONS],
     responses: [<Response<Answer> as CheckedBitPattern>::Bits; RESPONSES],
@@ -236,7 +213,8 @@ unsafe impl CheckedBitPattern for Tables {
     type Bits = TablesBits;
 
     fn is_valid_bit_pattern(bits: &TablesBits) -> bool {
-        bits.transactions.iter().all(Transaction::is_valid_bit_pattern)
+        bits.packets.as_flattened().iter().all(TxPacket::is_valid_bit_pattern)
+            && bits.transactions.iter().all(Transaction::is_valid_bit_pattern)
             && bits.requests.iter().all(TargetRequest::is_valid_bit_pattern)
             && bits.responses.iter().all(Response::<Answer>::is_valid_bit_pattern)
     }
@@ -308,23 +286,6 @@ impl Entry {
         c.occupancy =
             Occupancy::new(config.occupancy_weight, config.full_packet_pool, config.full_buffer_pool);
         c.service = Service::default();
-    }
-}
-
-impl Path {
-    /// Returns the peer's address as words of its bytes in memory order. The bytes after an IPv4 address count as
-    /// 0.
-    pub fn peer(&self) -> [u64; 2] {
-        let word = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&self.destination[at..at + 8]);
-            u64::from_ne_bytes(bytes)
-        };
-        if self.ip_version == 6 {
-            return [word(0), word(8)];
-        }
-        let [a, b, c, d, ..] = self.destination;
-        [u64::from(u32::from_ne_bytes([a, b, c, d])), 0]
     }
 }
 

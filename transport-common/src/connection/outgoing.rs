@@ -37,7 +37,7 @@ impl Connection {
     pub(super) fn start_packet(&mut self, out: &mut Outgoing, kind: PacketType, now: Picoseconds) {
         let endpoint = &self.endpoint;
         out.present = 1;
-        out.kind = kind as u8;
+        out.kind = kind;
         out.ack_request = 0;
         out.psp_version = self.security.version;
         out.dest_cid = endpoint.peer_cid.0;
@@ -111,7 +111,7 @@ impl Connection {
         self.start_packet(out, PacketType::Nack, now);
         self.report_path(out, s.input.rx_buffer_level);
         out.psn = s.input.packet.psn;
-        out.nack_window = (s.input.packet.kind == PacketType::PullRequest as u8) as u8;
+        out.nack_window = (s.input.packet.kind == PacketType::PullRequest) as u8;
         out.nack_code = refusal.code;
         out.ulp_code = refusal.ulp_code;
         out.rnr_timeout_code = refusal.rnr_timeout_code;
@@ -122,26 +122,35 @@ impl Connection {
     /// ULP (F-9-2, F-9.2.2.4-5).
     #[inline(always)]
     pub(super) fn mark_received(&mut self, window: Window, psn: Psn, ack_request: bool, now: FalconTime) {
-        match window {
-            Window::Request => {
-                self.delivery.request_mut().rx.acknowledge(psn);
-                if ack_request {
-                    self.delivery.request_ack(); // F-9.1.6-2
-                }
-            }
-            Window::Data => self.delivery.data_mut().rx.receive(psn),
+        if window == Window::Data {
+            self.delivery.data_mut().rx.receive(psn);
+            return self.delivery.coalesce_ack(now);
         }
-        self.delivery.coalesce_ack(now);
+        self.delivery.request_mut().rx.acknowledge(psn);
+        self.acknowledged(0, ack_request, now); // F-9.1.6-2; no Pull Request is an answer
+    }
+
+    /// Acknowledges a packet that needs no ULP, in its window.
+    #[inline(always)]
+    pub(super) fn acknowledge(&mut self, window: Window, psn: Psn, ack_request: bool, now: FalconTime) {
+        let answers = self.delivery.lane(window).rx.acknowledge(psn);
+        self.acknowledged(answers, ack_request, now);
     }
 
     /// Acknowledges a packet of the data window: a push that the ULP has taken, or a packet that needs no ULP.
     #[inline(always)]
     pub(super) fn acknowledge_data(&mut self, psn: Psn, ack_request: bool, now: FalconTime) {
         let answers = self.delivery.data_mut().rx.acknowledge(psn);
+        self.acknowledged(answers, ack_request, now); // D-32
+    }
+
+    /// Books an acknowledgement that moved the base of its window past `answers` answers.
+    #[inline(always)]
+    fn acknowledged(&mut self, answers: u32, ack_request: bool, now: FalconTime) {
         self.initiator.answers_known(answers);
         self.delivery.coalesce_ack(now);
         if ack_request {
-            self.delivery.request_ack(); // D-32
+            self.delivery.request_ack();
         }
     }
 

@@ -1,6 +1,6 @@
 //! The parameters that open a connection.
 
-use super::Path;
+use super::path::Path;
 use crate::congestion::algorithm::AlgorithmId;
 use crate::congestion::queues::EVENT_QUEUES;
 use crate::congestion::settings::{Placement, Settings};

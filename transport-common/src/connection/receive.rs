@@ -13,13 +13,6 @@ use crate::verifier::bounded;
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
 
-const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
-const PULL_DATA: u8 = PacketType::PullData as u8;
-const RESYNC: u8 = PacketType::Resync as u8;
-const NACK: u8 = PacketType::Nack as u8;
-const BACK: u8 = PacketType::Back as u8;
-const EACK: u8 = PacketType::Eack as u8;
-
 impl Entry {
     /// Processes the packet in `s.input`. If this requests work, [`on_work_done`](Self::on_work_done) follows in
     /// the same lock hold. Otherwise the step is complete.
@@ -30,7 +23,7 @@ impl Entry {
             return s.output.report.raised.raise(reason);
         }
         Q::in_place(|| {
-            if matches!(s.input.packet.kind, BACK | EACK | NACK) {
+            if s.input.packet.kind.is_acknowledgement() {
                 self.on_acknowledgement(s, queues, now.ticks());
             } else {
                 self.on_reliable(s, queues, now);
@@ -52,8 +45,7 @@ impl Entry {
         if c.state != State::Open {
             return Some(Counter::DropNotAlive); // F-11-18
         }
-        let acknowledgement = matches!(p.kind, BACK | EACK | NACK);
-        if !acknowledgement && p.dest_function != c.endpoint.local_function {
+        if !p.kind.is_acknowledgement() && p.dest_function != c.endpoint.local_function {
             return Some(Counter::DropFunction); // D-15
         }
         let refused = c.security.check(p, now);
@@ -112,7 +104,7 @@ impl Entry {
                     c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
                     CompletionCode::of_resync(code)
                 }
-                None if packet.kind == PULL_REQUEST => {
+                None if packet.kind == PacketType::PullRequest => {
                     c.initiator.pull_acknowledged(&mut tables.transactions, packet.rsn);
                     continue;
                 }
@@ -136,10 +128,10 @@ impl Entry {
         tables.statistics.acks_received += 1;
         let (rtt, mut is_new) = c.congestion.sample_rtt(packet);
         let mut eack_drop = false;
-        if packet.kind == EACK {
+        if packet.kind == PacketType::Eack {
             let age = c.congestion.loss_age(rtt, queues.settings());
             eack_drop = c.delivery.detect_loss(&mut tables.packets, &packet.acknowledgement, now, age);
-        } else if packet.kind == NACK {
+        } else if packet.kind == PacketType::Nack {
             tables.statistics.nacks_received += 1;
             let nack = nack_report(packet);
             match c.delivery.on_nack(&mut tables.packets, &nack, now, c.congestion.rto) {
@@ -178,15 +170,15 @@ impl Entry {
             _ => {}
         }
         let p = &s.input.packet;
-        let original = if p.kind == RESYNC { p.resync_type } else { p.kind };
-        let window = if original == PULL_REQUEST { Window::Request } else { Window::Data }; // D-24
+        let original = if p.kind == PacketType::Resync { p.resync_type } else { p.kind };
+        let window = if original == PacketType::PullRequest { Window::Request } else { Window::Data }; // D-24
         let psn = Psn(p.psn);
         match self.connection.delivery.lane(window).rx.classify(psn) {
             Arrival::Old => {
                 s.output.report.raised.raise(Counter::DropOldDuplicate);
                 self.tables.statistics.duplicates += 1;
                 self.connection.delivery.coalesce_ack(ticks); // D-22
-                if s.input.packet.kind == RESYNC {
+                if s.input.packet.kind == PacketType::Resync {
                     // The sender of the Resync waits for the ACK (D-25). A Pull Request is acknowledged on
                     // receipt, so it may still be held.
                     self.connection.delivery.request_ack();
@@ -201,9 +193,11 @@ impl Entry {
                 self.tables.statistics.out_of_window += 1;
                 self.connection.delivery.coalesce_ack(ticks);
             }
-            _ if s.input.packet.kind == RESYNC => requests::on_resync(self, s, queues, window, now),
+            _ if s.input.packet.kind == PacketType::Resync => {
+                requests::on_resync(self, s, queues, window, now)
+            }
             Arrival::Duplicate => requests::on_duplicate(self, s, queues, now),
-            Arrival::New if s.input.packet.kind == PULL_DATA => self.on_answer(s, queues, now),
+            Arrival::New if s.input.packet.kind == PacketType::PullData => self.on_answer(s, queues, now),
             Arrival::New => requests::on_request(self, s, queues, window, now),
         }
     }

@@ -10,14 +10,10 @@ use crate::queues::Queues;
 use crate::transaction::{
     Arrived, CompletionCode, Duplicate, NO_CELL, RequestFlags, RequestState, TargetRequest,
 };
-use crate::ulp::rdma::{Answer, AnswerKind, OperationKind, PullVerdict, PushVerdict, UlpCode};
+use crate::ulp::rdma::{Answer, AnswerKind, Atomic, PullVerdict, PushVerdict, UlpCode};
 use crate::units::Picoseconds;
 use crate::wire::PacketType;
 use crate::wire::resync::ResyncCode;
-
-const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
-const PULL_DATA: u8 = PacketType::PullData as u8;
-const PUSH_DATA: u8 = PacketType::PushData as u8;
 
 /// Processes a Push Data or Pull Request that is new in its window. Its place in the order decides when the ULP
 /// gets it.
@@ -54,10 +50,7 @@ pub(super) fn on_request(
             // D-53: a protocol error. The packet is acknowledged, because its sender would otherwise repeat it for
             // ever.
             s.output.report.raised.raise(Counter::DropRsn);
-            match window {
-                Window::Data => c.acknowledge_data(psn, false, now.ticks()),
-                Window::Request => c.mark_received(window, psn, false, now.ticks()),
-            }
+            c.acknowledge(window, psn, false, now.ticks());
         }
     }
 }
@@ -70,7 +63,7 @@ pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     c.delivery.coalesce_ack(now.ticks()); // AR is ignored (D-22)
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, false);
-    let duplicate = if s.input.packet.kind == PUSH_DATA {
+    let duplicate = if s.input.packet.kind == PacketType::PushData {
         c.target.duplicate(&tables.requests, key, rsn, psn)
     } else {
         Duplicate::Drop
@@ -103,7 +96,7 @@ pub(super) fn on_resync(
     let Entry { connection: c, tables } = entry;
     let p = &s.input.packet;
     let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
-    if p.resync_type == PULL_DATA {
+    if p.resync_type == PacketType::PullData {
         // With any other code the pull stays open until its timeout (D-25).
         let reset = p.resync_code == ResyncCode::LOCAL_XLR;
         if reset && c.initiator.waiting_pull(&mut tables.transactions, rsn).is_some() {
@@ -121,10 +114,7 @@ pub(super) fn on_resync(
         s.output.report.free_cell = cell;
         s.output.report.wake = 1; // the next request in order may wait in a cell
     }
-    match window {
-        Window::Data => c.acknowledge_data(psn, true, now.ticks()),
-        Window::Request => c.mark_received(window, psn, true, now.ticks()),
-    }
+    c.acknowledge(window, psn, true, now.ticks());
     cells_changed(entry, s);
 }
 
@@ -157,12 +147,14 @@ pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now
     let Step { input, output, .. } = s;
     let work = &mut output.work;
     let op = &input.operation;
-    if input.packet.kind == PULL_REQUEST {
+    if input.packet.kind == PacketType::PullRequest {
         match c.responder.admit_pull(op, &input.region) {
             PullVerdict::Answer(kind, code) => answered(entry, s, (kind, code, 0), now),
-            PullVerdict::Execute(offset) => {
-                let swap = op.kind == OperationKind::CompareSwap;
-                work.kind = if swap { WorkKind::CompareSwap } else { WorkKind::FetchAdd };
+            PullVerdict::Execute(atomic, offset) => {
+                work.kind = match atomic {
+                    Atomic::CompareSwap => WorkKind::CompareSwap,
+                    Atomic::FetchAdd => WorkKind::FetchAdd,
+                };
                 work.place.memory_offset = offset;
                 work.value = op.swap_or_add;
                 work.compare = op.compare;
@@ -271,7 +263,7 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
         }
         return;
     }
-    let pull = p.kind == PULL_REQUEST;
+    let pull = p.kind == PacketType::PullRequest;
     let psn = Psn(p.psn);
     let ack_request = p.ack_request != 0;
     let request = TargetRequest {

@@ -184,7 +184,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     let kind = if matches!(next.kind, Kind::Pull) { PacketType::PullRequest } else { PacketType::PushData };
     if next.skipped {
         c.initiator.skipped_sent(&mut tables.transactions, sends, rsn);
-        send_skip(entry, s, (rsn, kind as u8), now);
+        send_skip(entry, s, (rsn, kind), now);
         return true;
     }
     queues.load_work_request(rsn, &mut s.work_request);
@@ -201,12 +201,12 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
             (CompletionCode::OperationError, 0, false),
         );
         if c.initiator.ordered != 0 {
-            send_skip(entry, s, (rsn, kind as u8), now);
+            send_skip(entry, s, (rsn, kind), now);
             return true;
         }
         return false;
     }
-    let packet = TxPacket { rsn, last_sent: ticks, kind: kind as u8, ..TxPacket::default() };
+    let packet = TxPacket { rsn, last_sent: ticks, kind, ..TxPacket::default() };
     let last_of_burst = matches!(next.kind, Kind::Push) && c.initiator.is_last_submitted(sends, rsn);
     let peer = c.endpoint.peer_cid.0;
     send_new(entry, &mut s.output.packet, packet, (kind, last_of_burst), now);
@@ -235,7 +235,7 @@ pub(super) fn send_new(
 /// Sends a Resync with a new PSN in place of a request that ended before it was sent. The target of an ordered
 /// connection has to pass its RSN (D-47).
 #[inline(never)]
-fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, u8), now: Picoseconds) {
+fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, PacketType), now: Picoseconds) {
     let packet = TxPacket {
         rsn,
         last_sent: now.ticks(),
@@ -271,7 +271,7 @@ pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picosecon
     }
     let (response, rsn) = c.target.send_response(&mut tables.responses);
     let kind = PacketType::PullData;
-    let packet = TxPacket { rsn, last_sent: now.ticks(), response, kind: kind as u8, ..TxPacket::default() };
+    let packet = TxPacket { rsn, last_sent: now.ticks(), response, kind, ..TxPacket::default() };
     let peer = c.endpoint.peer_cid.0;
     send_new(entry, &mut s.output.packet, packet, (kind, false), now);
     let answer = &entry.tables.responses[response as usize & (super::RESPONSES - 1)].answer;
@@ -338,7 +338,7 @@ pub(super) fn reply(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: 
     s.output.work.kind = WorkKind::None;
     if entry.connection.delivery.ack.pending != 0 {
         let out = &mut s.output.packet;
-        let response = out.present != 0 && out.kind == PacketType::PullData as u8;
+        let response = out.present != 0 && out.kind == PacketType::PullData;
         out.ack_request |= response as u8;
         s.output.report.file = response as u32;
         s.output.report.wake |= !response as u8;

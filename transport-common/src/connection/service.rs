@@ -1,23 +1,11 @@
 //! The service of a connection by the engine: the steps of the transmit pipeline.
 
-use super::{Entry, Outgoing, State, Step, sender};
+use super::{Entry, Outgoing, Serviced, State, Step, sender};
 use crate::ids::Psn;
 use crate::packet_delivery::Window;
 use crate::queues::{Command, Queues};
 use crate::units::{Deadline, Picoseconds};
 use crate::wire::PacketType;
-
-/// Result of a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Serviced {
-    /// There was nothing to do.
-    Nothing,
-    /// Something was done. A packet may be in the step's output.
-    Done,
-    /// A held request has to be delivered: see [`Entry::next_held`].
-    Held,
-}
 
 impl Entry {
     /// Services this connection. `fired` is true if the timing wheel caused the service. At most one packet
@@ -63,9 +51,9 @@ impl Entry {
             return;
         }
         let (nack, eack, back) = (
-            packet.kind == PacketType::Nack as u8,
-            packet.kind == PacketType::Eack as u8,
-            packet.kind == PacketType::Back as u8,
+            packet.kind == PacketType::Nack,
+            packet.kind == PacketType::Eack,
+            packet.kind == PacketType::Back,
         );
         if !nack && !eack && !back {
             let request = packet.window == Window::Request as u8;

@@ -8,6 +8,7 @@ use crate::congestion::result::Outcome;
 use crate::counters::Raised;
 use crate::transaction::NO_CELL;
 use crate::ulp::rdma::{Operation, Payload, Place, Region, WorkRequest};
+use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
 use crate::wire::packet::Packet;
 use crate::wire::resync::ResyncCode;
@@ -95,6 +96,18 @@ pub struct WorkDone {
     pub cell: u32,
 }
 
+/// Result of a service of a connection by the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Serviced {
+    /// There was nothing to do.
+    Nothing,
+    /// Something was done. A packet may be in the step's output.
+    Done,
+    /// A held request has to be delivered: see [`Entry::next_held`](super::Entry::next_held).
+    Held,
+}
+
 /// A packet to send.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
@@ -102,13 +115,13 @@ pub struct Outgoing {
     /// 1: there is a packet to send.
     pub present: u8,
     /// Packet type.
-    pub kind: u8,
+    pub kind: PacketType,
     /// Ack Request.
     pub ack_request: u8,
     /// Resync code.
     pub resync_code: ResyncCode,
     /// Packet type that a Resync replaces.
-    pub resync_type: u8,
+    pub resync_type: PacketType,
     /// Window of a reliable packet.
     pub window: u8,
     /// PSP version.

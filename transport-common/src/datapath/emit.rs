@@ -5,9 +5,10 @@ use crate::connection::{INITIAL_HOP_LIMIT, Outgoing, Path};
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
 use crate::queues::AccessFlags;
-use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Extension, Payload, Reth};
+use crate::ulp::rdma::{self, Aeth, AtomicEth, Bth, Extension, Payload, Reth, UlpCode};
 use crate::units::FalconTime;
 use crate::verifier::forget;
+use crate::wire::PacketType;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
 use crate::wire::base::BaseHeader;
 use crate::wire::checksum::{pseudo_header_v4, pseudo_header_v6, sum_length, transmit_checksum};
@@ -22,7 +23,6 @@ use crate::wire::pull_request::PullRequest;
 use crate::wire::push_data::PushData;
 use crate::wire::resync::Resync;
 use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
-use crate::wire::{PacketType, ProtocolType};
 
 /// Offset of the UDP header in the header buffer. Ethernet and IP headers end here, whatever their length.
 pub const UDP_AT: usize = 72;
@@ -87,7 +87,7 @@ fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
         Some(offset) => u.memory_offset = offset,
         None => {
             u.data_length = 0;
-            u.syndrome = Aeth::ERROR_BASE | crate::ulp::rdma::UlpCode::ACCESS.0;
+            u.syndrome = Aeth::ERROR_BASE | UlpCode::ACCESS.0;
         }
     }
 }
@@ -171,20 +171,20 @@ fn put_network(path: &Path, udp_length: u32, header: &mut [u8; HEADER_BYTES]) ->
 fn put_falcon(s: &mut Scratch) -> u32 {
     let t = &s.step.output.packet;
     let header = &mut s.header;
-    if t.kind == PacketType::PushData as u8 {
+    if t.kind == PacketType::PushData {
         let packet =
             PushData { base: base(t, PacketType::PushData), request_length: t.request_length as u16 };
         packet.encode(at::<FALCON_AT, { PushData::LEN }>(header));
         PushData::LEN as u32 + put_ulp::<{ FALCON_AT + PushData::LEN }>(&t.ulp, header)
-    } else if t.kind == PacketType::PullRequest as u8 {
+    } else if t.kind == PacketType::PullRequest {
         let packet =
             PullRequest { base: base(t, PacketType::PullRequest), request_length: t.request_length as u16 };
         packet.encode(at::<FALCON_AT, { PullRequest::LEN }>(header));
         PullRequest::LEN as u32 + put_ulp::<{ FALCON_AT + PullRequest::LEN }>(&t.ulp, header)
-    } else if t.kind == PacketType::PullData as u8 {
+    } else if t.kind == PacketType::PullData {
         PullData { base: base(t, PacketType::PullData) }.encode(at::<FALCON_AT, { PullData::LEN }>(header));
         PullData::LEN as u32 + put_ulp::<{ FALCON_AT + PullData::LEN }>(&t.ulp, header)
-    } else if t.kind == PacketType::Resync as u8 {
+    } else if t.kind == PacketType::Resync {
         put_resync(t, header);
         Resync::LEN as u32
     } else {
@@ -197,7 +197,7 @@ fn base(t: &Outgoing, packet_type: PacketType) -> BaseHeader {
     BaseHeader {
         dest_cid: Cid(t.dest_cid),
         dest_function: t.dest_function,
-        protocol: ProtocolType::Rdma as u8,
+        protocol: rdma::PROTOCOL as u8,
         packet_type,
         ack_request: t.ack_request != 0,
         data_base_psn: Psn(t.data_base),
@@ -209,15 +209,12 @@ fn base(t: &Outgoing, packet_type: PacketType) -> BaseHeader {
 
 #[inline(always)]
 fn put_resync(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) {
-    let original = if t.resync_type == PacketType::PullRequest as u8 {
-        PacketType::PullRequest
-    } else if t.resync_type == PacketType::PullData as u8 {
-        PacketType::PullData
-    } else {
-        PacketType::PushData
+    let packet = Resync {
+        base: base(t, PacketType::Resync),
+        code: t.resync_code,
+        packet_type: t.resync_type,
+        vendor: 0,
     };
-    let packet =
-        Resync { base: base(t, PacketType::Resync), code: t.resync_code, packet_type: original, vendor: 0 };
     packet.encode(at::<FALCON_AT, { Resync::LEN }>(header));
 }
 
@@ -227,7 +224,7 @@ fn put_acknowledgement(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) -> u32 {
         forward_hops: t.forward_hops,
         rx_buffer_level: t.rx_buffer_level,
         ecn_count: t.ecn_count as u16,
-        rue: if t.kind == PacketType::Nack as u8 { t.cc_metadata } else { t.cc_metadata >> 2 }, // D-07
+        rue: if t.kind == PacketType::Nack { t.cc_metadata } else { t.cc_metadata >> 2 }, // D-07
     };
     let ack = AckHeader {
         dest_cid: Cid(t.dest_cid),
@@ -239,11 +236,11 @@ fn put_acknowledgement(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) -> u32 {
         own_request: t.own_request != 0,
         own_data: t.own_data != 0,
     };
-    if t.kind == PacketType::Back as u8 {
+    if t.kind == PacketType::Back {
         ack.encode(at::<FALCON_AT, { AckHeader::LEN }>(header));
         return AckHeader::LEN as u32;
     }
-    if t.kind == PacketType::Eack as u8 {
+    if t.kind == PacketType::Eack {
         let eack = Eack {
             header: ack,
             data_ack: t.data_acknowledged,

@@ -158,7 +158,7 @@ fn take_out<P: Platform>(p: &mut P, s: &mut Step, held: &Held) {
     let kind = if request.is_pull() { PacketType::PullRequest } else { PacketType::PushData };
     let length = request.length as u32;
     let input = &mut s.input;
-    input.packet.kind = kind as u8;
+    input.packet.kind = kind;
     input.packet.rsn = request.rsn.0;
     input.packet.psn = request.psn.0;
     input.packet.ack_request = request.flags.contains(RequestFlags::ACK_REQUEST) as u8;

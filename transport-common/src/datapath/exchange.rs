@@ -3,10 +3,15 @@
 use crate::connection::Entry;
 use crate::shared::{AtomicU32, Slot};
 
-/// Value of [`Exchange::direction`]: copy the connection from the slot.
-pub const READ: u32 = 0;
-/// Value of [`Exchange::direction`]: copy the connection into the slot.
-pub const WRITE: u32 = 1;
+/// What an exchange does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Direction {
+    /// Copies the connection from the slot.
+    Read = 0,
+    /// Copies the connection into the slot.
+    Write = 1,
+}
 
 /// Return value of the program that carries the request out. As a verdict on a frame it is `XDP_PASS`, which has
 /// no effect here.
@@ -17,7 +22,7 @@ pub const DONE: u32 = 2;
 pub struct Exchange {
     /// Connection slot.
     pub slot: AtomicU32,
-    /// [`READ`] or [`WRITE`].
+    /// A [`Direction`]. Any other value counts as [`Direction::Read`], which changes no connection.
     pub direction: AtomicU32,
     /// The connection.
     pub entry: Slot<Entry>,

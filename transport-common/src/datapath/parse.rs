@@ -272,7 +272,7 @@ impl<C: Cursor> Reader<C> for IntoPacket<'_> {
     #[inline(always)]
     fn header(self, header: FalconHeader, payload: usize, cursor: &mut C) {
         let Self { packet, operation, falcon_offset } = self;
-        packet.kind = header.packet_type() as u8;
+        packet.kind = header.packet_type();
         packet.dest_cid = header.dest_cid().0;
         packet.payload_offset = falcon_offset + header.header_len() as u32;
         packet.payload_length = payload as u32;
@@ -299,7 +299,7 @@ impl<C: Cursor> Reader<C> for IntoPacket<'_> {
             FalconHeader::Resync(p) => {
                 base(packet, &p.base);
                 packet.resync_code = p.code;
-                packet.resync_type = p.packet_type as u8;
+                packet.resync_type = p.packet_type;
             }
             FalconHeader::Ack(ack) => acknowledgement(packet, &ack),
             FalconHeader::Nack(p) => {

@@ -8,7 +8,6 @@ use crate::ids::Cid;
 use crate::queues::{Region, slot_of};
 use crate::transaction::NO_CELL;
 use crate::units::Picoseconds;
-use crate::wire::PacketType;
 
 /// Handles a frame from the network.
 #[inline(always)]
@@ -26,7 +25,7 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     input.cells_in_use = p.cells_in_use();
     input.rx_buffer_level = p.rx_buffer_level().into();
     let kind = input.packet.kind;
-    if kind == PacketType::Back as u8 || kind == PacketType::Eack as u8 || kind == PacketType::Nack as u8 {
+    if kind.is_acknowledgement() {
         p.event_queues(s, slot);
     }
     // The lock covers everything from here on: the region, which a step relies on until the data is placed, the

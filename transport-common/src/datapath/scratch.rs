@@ -5,6 +5,8 @@
 
 use crate::congestion::entry::Entry;
 use crate::connection::Step;
+#[cfg(not(target_arch = "bpf"))]
+use crate::wire::PacketType;
 use bytemuck::{CheckedBitPattern, Zeroable};
 
 /// Values from the IP layer for the UDP datagram.
@@ -75,11 +77,23 @@ impl Scratch {
     /// written them. A host calls it before each run. A run that reads what an earlier one left behind gives a
     /// wrong result then.
     pub fn poison(&mut self) {
-        const POISON: u8 = 1; // the only byte other than 0 that is valid in every field
+        // The only byte other than 0 that is valid in every field, but for the types of packets.
+        const POISON: u8 = 1;
         const BEFORE_STAGING: usize = core::mem::offset_of!(Scratch, staging);
+        let scratch = core::ptr::from_mut(self);
         // SAFETY: the bytes are inside the scratch, and the reference is exclusive. The test below shows that the
-        // result is valid: only the enums do not take any byte.
-        unsafe { core::ptr::from_mut(self).cast::<u8>().write_bytes(POISON, BEFORE_STAGING) };
+        // result is valid.
+        unsafe {
+            scratch.cast::<u8>().write_bytes(POISON, BEFORE_STAGING);
+            for kind in [
+                &raw mut (*scratch).step.input.packet.kind,
+                &raw mut (*scratch).step.input.packet.resync_type,
+                &raw mut (*scratch).step.output.packet.kind,
+                &raw mut (*scratch).step.output.packet.resync_type,
+            ] {
+                kind.write(PacketType::Eack);
+            }
+        }
     }
 }
 
@@ -89,10 +103,15 @@ mod tests {
 
     #[test]
     fn poison_is_valid_in_every_field() {
-        let poisoned: Result<Scratch, _> =
-            bytemuck::checked::try_pod_read_unaligned(&[1; size_of::<Scratch>()]);
         let mut s: Scratch = bytemuck::Zeroable::zeroed();
         s.poison();
-        assert_eq!(Ok(s), poisoned.map(|poisoned| Scratch { staging: [0; STAGING_BYTES], ..poisoned }));
+        // SAFETY: the bytes of the value, all of which are initialised: first with zeros, then by the poison.
+        let bytes = unsafe {
+            core::slice::from_raw_parts(core::ptr::from_ref(&s).cast::<u8>(), size_of::<Scratch>())
+        };
+        assert!(bytemuck::checked::try_pod_read_unaligned::<Scratch>(bytes).is_ok());
+        let before = core::mem::offset_of!(Scratch, staging);
+        assert!(bytes[..before].iter().all(|byte| [1, PacketType::Eack as u8].contains(byte)));
+        assert!(bytes[before..before + STAGING_BYTES].iter().all(|byte| *byte == 0));
     }
 }

@@ -90,10 +90,8 @@ impl PacketDelivery {
     /// returns `None`.
     #[inline(always)]
     pub fn acknowledge(&mut self, window: Window, ack: &Acknowledgement) -> Bitmap128 {
-        let (base, selective) = match window {
-            Window::Data => (ack.data_base, &ack.data_acknowledged),
-            Window::Request => (ack.request_base, &ack.request),
-        };
+        let (base, selective) =
+            window.of((ack.data_base, &ack.data_acknowledged), (ack.request_base, &ack.request));
         let w = &mut self.lane(window).tx;
         let advance = base.distance_from(w.base);
         let new = Bitmap128::low_mask(advance).or(selective.shift_left(advance)).and_not(w.acknowledged);

@@ -6,6 +6,7 @@
 //! connection's step passes it to the owner of the packet's content.
 
 mod ack_policy;
+mod ack_state;
 mod acknowledgement;
 mod receive_window;
 mod retransmission;
@@ -15,18 +16,16 @@ use crate::ids::Psn;
 use crate::units::{Deadline, FalconTime, Ticks};
 use bytemuck::{Pod, Zeroable};
 
-pub use ack_policy::{AckState, PathReport};
+pub use ack_state::{AckState, PathReport};
 pub use acknowledgement::{AckVerdict, Acknowledgement, NackReport, NackVerdict};
 pub use receive_window::{Arrival, ReceiveWindow};
 pub use retransmission::{Cause, Resend, Retransmission};
-pub use transmit_window::{Gate, PacketFlags, TransmitWindow, TxPacket, Window};
+pub use transmit_window::{Gate, PACKETS, PacketFlags, TransmitWindow, TxPacket, Window};
 
 /// Largest transmit and receive window for Pull Requests, packets (F-9-1).
 pub const REQUEST_WINDOW: u32 = 64;
 /// Largest transmit and receive window for Push and Pull Data, packets (F-9-1).
 pub const DATA_WINDOW: u32 = 128;
-/// Entries of a packet table.
-pub const PACKETS: usize = 128;
 
 /// Values that are fixed at setup.
 #[repr(C)]

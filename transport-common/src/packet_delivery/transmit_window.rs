@@ -1,6 +1,5 @@
 //! Transmit side of one sliding window (F-9.1.1): bases, bitmaps, outstanding counts, the gate.
 
-use super::PACKETS;
 use crate::bitmap::Bitmap128;
 use crate::ids::{Psn, Rsn};
 use crate::units::{FalconTime, Ticks};
@@ -9,7 +8,10 @@ use crate::wire::PacketType;
 use crate::wire::nack::rnr_timeout;
 use crate::wire::resync::ResyncCode;
 use bitflags::bitflags;
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
+
+/// Entries of a packet table.
+pub const PACKETS: usize = 128;
 
 /// One of the two windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,15 @@ pub enum Window {
 }
 
 impl Window {
+    /// Returns the value for this window, if there is one for each.
+    #[inline(always)]
+    pub fn of<T>(self, data: T, request: T) -> T {
+        match self {
+            Self::Data => data,
+            Self::Request => request,
+        }
+    }
+
     /// Returns the index of the window in an array of both. Written so that the verifier sees the bounds of the
     /// index.
     #[inline(always)]
@@ -54,7 +65,7 @@ bitflags! {
 
 /// State of one outstanding packet. Its content is found through its transaction or response.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, NoUninit, Zeroable)]
 pub struct TxPacket {
     /// RSN of its transaction.
     pub rsn: Rsn,
@@ -71,20 +82,20 @@ pub struct TxPacket {
     /// RNR timeout code, valid with [`PacketFlags::RNR`].
     pub rnr_code: u8,
     /// Packet type of the original packet.
-    pub kind: u8,
+    pub kind: PacketType,
 }
 
 impl TxPacket {
     /// Returns the window that it belongs to.
     #[inline(always)]
     pub const fn window(&self) -> Window {
-        if self.kind == PacketType::PullRequest as u8 { Window::Request } else { Window::Data }
+        if matches!(self.kind, PacketType::PullRequest) { Window::Request } else { Window::Data }
     }
 
     /// Returns whether it carries the response to a request of the peer: Pull Data.
     #[inline(always)]
     pub const fn is_response(&self) -> bool {
-        self.kind == PacketType::PullData as u8
+        matches!(self.kind, PacketType::PullData)
     }
 
     /// Returns the code of the Resync in its place, if there is one.

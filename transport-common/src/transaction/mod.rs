@@ -5,6 +5,7 @@
 //! argument or is returned.
 
 mod initiator;
+mod record;
 mod response;
 mod target;
 #[cfg(test)]
@@ -13,7 +14,8 @@ mod tests;
 use crate::ids::Rsn;
 use crate::wire::resync::ResyncCode;
 
-pub use initiator::{Initiator, PULL_CREDITS, Transaction, TransactionState};
+pub use initiator::{Initiator, PULL_CREDITS};
+pub use record::{Transaction, TransactionState};
 pub use response::{Response, ResponseState, Responses};
 pub use target::{Arrived, Duplicate, Held, NO_CELL, RequestFlags, RequestState, Target, TargetRequest};
 

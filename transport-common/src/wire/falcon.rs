@@ -81,7 +81,7 @@ impl FalconHeader {
         falcon_length: usize,
         reader: R,
     ) -> Result<R::Output, Malformed> {
-        let Some(payload) = falcon_length.checked_sub(first.packet_type.header_len()) else {
+        let Some(payload) = falcon_length.checked_sub(header_len(first.packet_type)) else {
             return Err(Malformed::FalconTruncated);
         };
         match first.packet_type {
@@ -137,7 +137,7 @@ impl FalconHeader {
     /// Returns the length of the header in bytes.
     #[inline(always)]
     pub const fn header_len(&self) -> usize {
-        self.packet_type().header_len()
+        header_len(self.packet_type())
     }
 
     /// Returns the connection, as numbered by the packet's receiver.
@@ -151,5 +151,19 @@ impl FalconHeader {
             Self::Ack(p) => p.header().dest_cid,
             Self::Nack(p) => p.dest_cid,
         }
+    }
+}
+
+/// Returns the length of the Falcon header of a packet of this type in bytes. The ULP header or payload follows.
+#[inline(always)]
+pub const fn header_len(packet_type: PacketType) -> usize {
+    match packet_type {
+        PacketType::PullRequest => PullRequest::LEN,
+        PacketType::PullData => PullData::LEN,
+        PacketType::PushData => PushData::LEN,
+        PacketType::Resync => Resync::LEN,
+        PacketType::Nack => Nack::LEN,
+        PacketType::Back => AckHeader::LEN,
+        PacketType::Eack => Eack::LEN,
     }
 }

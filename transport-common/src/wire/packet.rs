@@ -1,5 +1,6 @@
 //! A received packet as a flat struct: the input of a connection's steps.
 
+use super::PacketType;
 use super::nack::NackCode;
 use super::resync::ResyncCode;
 use crate::bitmap::Bitmap128;
@@ -34,8 +35,8 @@ pub struct Acknowledgement {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Packet {
-    /// Packet type as on the wire.
-    pub kind: u8,
+    /// Packet type.
+    pub kind: PacketType,
     /// 1: the sender asks for an ACK.
     pub ack_request: u8,
     /// 1: the IP header has congestion experienced set.
@@ -47,7 +48,7 @@ pub struct Packet {
     /// Resync code.
     pub resync_code: ResyncCode,
     /// Type of the packet that a Resync replaces.
-    pub resync_type: u8,
+    pub resync_type: PacketType,
     /// NACK code.
     pub nack_code: NackCode,
     /// RNR timeout code of a NACK.

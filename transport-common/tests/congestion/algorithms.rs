@@ -138,8 +138,8 @@ fn nonsense_is_answered() {
         event.t3.0 = random.random();
         event.num_packets_acked = random.random();
         event.ecn_accumulated = random.random();
-        (event.rx_buffer_level, event.forward_hops, event.delay_select) = random.random();
-        (event.retransmit_count, event.ncwnd_direction, event.cc_opaque) = random.random();
+        (event.rx_buffer_level, event.forward_hops, event.delay_select.0) = random.random();
+        (event.retransmit_count, event.ncwnd_direction.0, event.cc_opaque) = random.random();
         for id in AlgorithmId::ALL {
             let mut outcome = dirty();
             id.update(&event, &mut EngineState::default(), &prepared, &mut outcome);

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use transport_common::congestion::entry::Entry;
-use transport_common::congestion::event::Event;
-use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::event::{Direction, Event, EventType, RetransmitReason};
+use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::congestion::result::Outcome;
 use transport_common::units::{Fcwnd, Ticks};
 use transport_common::wire::nack::NackCode;
@@ -12,13 +12,13 @@ use transport_common::wire::nack::NackCode;
 fn event_fields(e: &Event) -> Vec<(&'static str, usize, u64)> {
     vec![
         ("connection_id", 24, e.connection_id.into()),
-        ("event_type", 2, e.event_type.into()),
+        ("event_type", 2, e.event_type.0.into()),
         ("t1", 24, e.t1.0.into()),
         ("t2", 24, e.t2.0.into()),
         ("t3", 24, e.t3.0.into()),
         ("t4", 24, e.t4.0.into()),
         ("retransmit_count", 3, e.retransmit_count.into()),
-        ("retransmit_reason", 1, e.retransmit_reason.into()),
+        ("retransmit_reason", 1, e.retransmit_reason.0.into()),
         ("nack_code", 8, e.nack_code.0.into()),
         ("forward_hops", 4, e.forward_hops.into()),
         ("rx_buffer_level", 5, e.rx_buffer_level.into()),
@@ -33,10 +33,10 @@ fn event_fields(e: &Event) -> Vec<(&'static str, usize, u64)> {
         ("eack", 1, e.eack.into()),
         ("reserved", 8, 0),
         ("event_queue_select", 2, e.event_queue_select.into()),
-        ("delay_select", 2, e.delay_select.into()),
+        ("delay_select", 2, e.delay_select.0.into()),
         ("fabric_window_time_marker", 24, e.fabric_window_time_marker.0.into()),
         ("nic_window_time_marker", 24, e.nic_window_time_marker.0.into()),
-        ("ncwnd_direction", 1, e.ncwnd_direction.into()),
+        ("ncwnd_direction", 1, e.ncwnd_direction.0.into()),
         ("base_delay_target", 24, e.base_delay_target.0.into()),
         ("delay_state", 24, e.delay_state.0.into()),
         ("rtt_state", 24, e.rtt_state.0.into()),
@@ -59,10 +59,10 @@ fn result_fields(r: &Outcome) -> Vec<(&'static str, usize, u64)> {
         ("ncwnd", 11, r.ncwnd.into()),
         ("retransmit_timeout", 24, r.retransmit_timeout.0.into()),
         ("event_queue_select", 2, r.event_queue_select.into()),
-        ("delay_select", 2, r.delay_select.into()),
+        ("delay_select", 2, r.delay_select.0.into()),
         ("fabric_window_time_marker", 24, r.fabric_window_time_marker.0.into()),
         ("nic_window_time_marker", 24, r.nic_window_time_marker.0.into()),
-        ("ncwnd_direction", 1, r.ncwnd_direction.into()),
+        ("ncwnd_direction", 1, r.ncwnd_direction.0.into()),
         ("base_delay_target", 24, r.base_delay_target.0.into()),
         ("delay_state", 24, r.delay_state.0.into()),
         ("rtt_state", 24, r.rtt_state.0.into()),
@@ -141,9 +141,9 @@ prop_compose! {
             fabric_window_time_marker: NicTime(w[9]), nic_window_time_marker: NicTime(w[10]),
             base_delay_target: Ticks(w[11]), delay_state: Ticks(w[12]), rtt_state: Ticks(w[13]),
             ncwnd: h[0], num_packets_acked: h[1], ecn_accumulated: h[2],
-            event_type: b[0], retransmit_count: b[1], retransmit_reason: b[2], nack_code: NackCode(b[3]),
+            event_type: EventType(b[0]), retransmit_count: b[1], retransmit_reason: RetransmitReason(b[2]), nack_code: NackCode(b[3]),
             forward_hops: b[4], rx_buffer_level: b[5], eack_drop: b[6], eack: b[7], event_queue_select: b[8],
-            delay_select: b[9], ncwnd_direction: b[10], cc_opaque: b[11], generation: b[12], reserved: 0,
+            delay_select: DelayCode(b[9]), ncwnd_direction: Direction(b[10]), cc_opaque: b[11], generation: b[12], reserved: 0,
         }
     }
 }
@@ -155,7 +155,7 @@ prop_compose! {
             retransmit_timeout: Ticks(w[4]), fabric_window_time_marker: NicTime(w[5]),
             nic_window_time_marker: NicTime(w[6]), base_delay_target: Ticks(w[7]), delay_state: Ticks(w[8]),
             rtt_state: Ticks(w[9]), ncwnd: h, randomize_path: b[0], event_queue_select: b[1],
-            delay_select: b[2], ncwnd_direction: b[3], cc_opaque: b[4], reserved: 0,
+            delay_select: DelayCode(b[2]), ncwnd_direction: Direction(b[3]), cc_opaque: b[4], reserved: 0,
         }
     }
 }

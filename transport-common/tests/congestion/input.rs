@@ -2,8 +2,8 @@
 
 use rand::Rng;
 use transport_common::congestion::algorithm::EngineState;
-use transport_common::congestion::event::{Direction, Event, EventType};
-use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::event::{Direction, Event, EventType, RetransmitReason};
+use transport_common::congestion::nic_time::{DelayCode, DelaySelect, NicTime};
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::swift;
@@ -32,7 +32,7 @@ pub(crate) fn ack(now: u32, rtt: u32) -> Event {
         ncwnd: 64,
         retransmit_timeout: Ticks(7629),
         num_packets_acked: 1,
-        delay_select: 1,
+        delay_select: DelaySelect::Fabric.code(),
         fabric_window_time_marker: marker,
         nic_window_time_marker: marker,
         ncwnd_direction: Direction::INCREASE,
@@ -136,7 +136,7 @@ pub(crate) fn random_event(random: &mut impl Rng, parameters: &Parameters) -> Ev
     };
     Event {
         connection_id: random.random_range(0..1 << 24),
-        event_type: *[0, 0, 0, 0, 1, 1, 2, 2, 3].get(random.random_range(0..9usize)).unwrap(),
+        event_type: EventType(*[0, 0, 0, 0, 1, 1, 2, 2, 3].get(random.random_range(0..9usize)).unwrap()),
         t1,
         t2,
         t3,
@@ -154,15 +154,15 @@ pub(crate) fn random_event(random: &mut impl Rng, parameters: &Parameters) -> Ev
         num_packets_acked: magnitude(random, 1023) as u16,
         ecn_accumulated: random.random_range(0..1 << 14),
         retransmit_count: random.random_range(0..8),
-        retransmit_reason: random.random_range(0..2),
+        retransmit_reason: RetransmitReason(random.random_range(0..2)),
         nack_code: NackCode(random.random_range(0..10)),
         forward_hops: random.random_range(0..16),
         rx_buffer_level: random.random_range(0..32),
         eack_drop: random.random_range(0..2),
         eack: random.random_range(0..2),
         event_queue_select: random.random_range(0..4),
-        delay_select: *[1, 1, 1, 0, 2, 3].get(random.random_range(0..6usize)).unwrap(),
-        ncwnd_direction: random.random_range(0..2),
+        delay_select: DelayCode(*[1, 1, 1, 0, 2, 3].get(random.random_range(0..6usize)).unwrap()),
+        ncwnd_direction: Direction(random.random_range(0..2)),
         cc_opaque: random.random_range(0..4),
         generation: random.random_range(0..2),
         reserved: 0,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use transport_common::congestion::event::Event;
-use transport_common::congestion::nic_time::{DelaySelect, Delays, NicTime};
+use transport_common::congestion::nic_time::{DelayCode, DelaySelect, Delays, NicTime};
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
 
 const WRAP: u32 = 1 << 24;
@@ -49,7 +49,7 @@ fn delay_select_chooses() {
         t2: at(1080),
         t3: at(1100),
         t4: at(1170),
-        delay_select: select as u8,
+        delay_select: select.code(),
         ..Event::default()
     };
     assert_eq!(event(DelaySelect::Full).delay(), Ticks(170));
@@ -57,7 +57,7 @@ fn delay_select_chooses() {
     assert_eq!(event(DelaySelect::Forward).delay(), Ticks(80));
     assert_eq!(event(DelaySelect::Reverse).delay(), Ticks(70));
     for (code, select) in DelaySelect::ALL.into_iter().enumerate() {
-        assert_eq!(DelaySelect::from_code(code as u8), select);
+        assert_eq!(DelaySelect::from_code(DelayCode(code as u8)), select);
         assert_eq!(DelaySelect::from_name(select.name()), Some(select));
         assert_eq!(select.needs_synchronised_clocks(), code >= 2, "F-10.1-4");
     }

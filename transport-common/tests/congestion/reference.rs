@@ -22,7 +22,7 @@ pub(crate) struct Verdict {
     /// In units of 512 ns, before rounding, at most 20 bits.
     pub(crate) gap: f64,
     pub(crate) ncwnd: f64,
-    pub(crate) direction: u8,
+    pub(crate) direction: Direction,
     pub(crate) fabric_marker: i64,
     pub(crate) nic_marker: i64,
     /// Before rounding.
@@ -96,7 +96,7 @@ impl Swift<'_> {
             let difference = circle(difference);
             if difference >= CIRCLE / 2 { 0 } else { difference }
         };
-        match self.e.delay_select {
+        match self.e.delay_select.0 {
             0 => circle(t4 - t1),
             1 => signed((t4 - t1) - (t3 - t2)),
             2 => signed(t2 - t1),

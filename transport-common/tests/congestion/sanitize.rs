@@ -84,10 +84,10 @@ fn a_bit_beyond_any_field_is_seen() {
         (24, |o| &mut o.rtt_state.0),
     ];
     let bytes: [(u32, FieldOf<u8>); 5] = [
-        (1, |o| &mut o.ncwnd_direction),
+        (1, |o| &mut o.ncwnd_direction.0),
         (1, |o| &mut o.randomize_path),
         (2, |o| &mut o.event_queue_select),
-        (2, |o| &mut o.delay_select),
+        (2, |o| &mut o.delay_select.0),
         (2, |o| &mut o.cc_opaque),
     ];
     let mut cases = Vec::new();

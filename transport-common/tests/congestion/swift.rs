@@ -3,7 +3,7 @@
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::event::{Direction, Event, EventType};
 use transport_common::congestion::fixed_point::Fraction;
-use transport_common::congestion::nic_time::NicTime;
+use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::swift::delay_target;
 use transport_common::congestion::window::inter_packet_gap;
@@ -272,7 +272,8 @@ fn the_smoothed_delay_decides() {
 fn delay_select_decides() {
     // Full 400, fabric 300, forward 150, reverse 150.
     let event = Event { t2: NicTime(NOW - 250), t3: NicTime(NOW - 150), ..ack(NOW, 400) };
-    for (delay_select, delay) in [(0, 400), (1, 300), (2, 150), (3, 150)] {
+    for (code, delay) in [(0, 400), (1, 300), (2, 150), (3, 150)] {
+        let delay_select = DelayCode(code);
         let outcome = run(&Event { delay_select, ..event }, &plain());
         assert_eq!((outcome.delay_state, outcome.delay_select), (Ticks(delay), delay_select));
         assert_eq!(outcome.fcwnd > event.fcwnd, delay <= 191);
@@ -307,7 +308,10 @@ fn the_rest_passes_through() {
         let outcome = run(&Event { event_type, ..event }, &plain());
         assert_eq!(outcome.connection_id, 0xab_cdef);
         assert_eq!(outcome.cc_metadata, 0x7f_fffc);
-        assert_eq!((outcome.event_queue_select, outcome.cc_opaque, outcome.delay_select), (3, 2, 1));
+        assert_eq!(
+            (outcome.event_queue_select, outcome.cc_opaque, outcome.delay_select),
+            (3, 2, DelayCode(1))
+        );
         assert_eq!((outcome.base_delay_target, outcome.randomize_path), (Ticks(777), 0));
     }
 }
@@ -315,7 +319,8 @@ fn the_rest_passes_through() {
 /// An event of the reserved type is no measurement and changes nothing.
 #[test]
 fn the_reserved_event_type_changes_nothing() {
-    let event = Event { event_type: 3, retransmit_count: 7, inter_packet_gap: 5, ..ack(NOW, 5000) };
+    let event =
+        Event { event_type: EventType(3), retransmit_count: 7, inter_packet_gap: 5, ..ack(NOW, 5000) };
     let mut engine = EngineState::default();
     let outcome = run_with(&event, &mut engine, &Prepared::default());
     assert_eq!((outcome.fcwnd, outcome.ncwnd), (event.fcwnd, event.ncwnd));

@@ -3,6 +3,7 @@
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use transport_common::congestion::algorithm::EngineState;
 use transport_common::congestion::event::{Event, EventType};
+use transport_common::congestion::nic_time::DelaySelect;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::delay_target;
@@ -31,7 +32,7 @@ struct Seen {
 
 /// Moves the delay of an event close to its target, where the branches differ.
 fn aim(random: &mut StdRng, event: &mut Event, parameters: &Prepared) {
-    if event.delay_select != 1 || random.random_bool(0.5) {
+    if event.delay_select != DelaySelect::Fabric.code() || random.random_bool(0.5) {
         return;
     }
     let target = delay_target(event, parameters).round().0;

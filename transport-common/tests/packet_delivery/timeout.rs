@@ -38,7 +38,7 @@ fn exhaustion_counts_copies_resyncs_and_ends() {
             let sent = into_nothing(&mut node, 0, 20_000);
             let kind = if pull { PULL_REQUEST } else { PUSH_DATA };
             let psn = if pull { 9 } else { 20 };
-            let kinds: Vec<u8> = sent.iter().map(|(_, w)| w.packet.kind).collect();
+            let kinds: Vec<_> = sent.iter().map(|(_, w)| w.packet.kind).collect();
             let copies = 1 + attempts as usize;
             assert_eq!(kinds, [vec![kind; copies], vec![RESYNC; copies]].concat(), "M = {attempts}");
             for (n, (time, wire)) in sent.iter().enumerate() {

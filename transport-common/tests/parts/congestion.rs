@@ -24,7 +24,7 @@ fn at(micros: u64) -> Picoseconds {
 /// Returns an ACK that arrives at `now` for a packet that left `rtt` microseconds before. The peer kept it for `kept`.
 fn ack(now: u64, rtt: u64, kept: u64) -> Packet {
     Packet {
-        kind: PacketType::Back as u8,
+        kind: PacketType::Back,
         t1: at(now - rtt).ticks().0,
         t2: at(now - rtt / 2 - kept).ticks().0,
         iv: at(now - rtt / 2).0,

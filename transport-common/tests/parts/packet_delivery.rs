@@ -36,7 +36,7 @@ impl Part {
     }
 
     fn send(&mut self, kind: PacketType, rsn: u32, ticks: u32) -> (Window, Psn) {
-        let (now, kind) = (START.after(Ticks(ticks)), kind as u8);
+        let now = START.after(Ticks(ticks));
         let packet = TxPacket { rsn: Rsn(rsn), last_sent: now, kind, ..TxPacket::default() };
         self.delivery.send(&mut self.packets, packet, now, RTO)
     }

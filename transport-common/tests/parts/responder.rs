@@ -5,7 +5,7 @@ use core::cell::{Cell, RefCell};
 use transport_common::ids::Rsn;
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::{
-    AccessFlags, AnswerKind, Completion, Operation, OperationKind, Place, PlaceFlags, PullVerdict,
+    AccessFlags, AnswerKind, Atomic, Completion, Operation, OperationKind, Place, PlaceFlags, PullVerdict,
     PushVerdict, ReceiveRequest, Receives, Region, Responder, UlpCode, Verb,
 };
 
@@ -133,7 +133,9 @@ fn a_pull_is_answered_or_executed_first() {
     assert_eq!(read(256), PullVerdict::Answer(AnswerKind::Read, UlpCode::NONE));
     assert_eq!(read(257), PullVerdict::Answer(AnswerKind::Error, UlpCode::INVALID_REQUEST), "max_answer");
     let atomic = pull(OperationKind::FetchAdd, 8);
-    assert_eq!(responder.admit_pull(&atomic, &all), PullVerdict::Execute(4104));
+    assert_eq!(responder.admit_pull(&atomic, &all), PullVerdict::Execute(Atomic::FetchAdd, 4104));
+    let swap = pull(OperationKind::CompareSwap, 8);
+    assert_eq!(responder.admit_pull(&swap, &all), PullVerdict::Execute(Atomic::CompareSwap, 4104));
     let readable = region(AccessFlags::REMOTE_READ);
     let refused = PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS);
     assert_eq!(responder.admit_pull(&atomic, &readable), refused);

@@ -7,6 +7,7 @@ use transport_common::ulp::rdma::{Bth, Reth};
 use transport_common::units::FalconTime;
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
+use transport_common::wire::falcon::header_len;
 use transport_common::wire::nack::Nack;
 use transport_common::wire::nack::NackCode;
 use transport_common::wire::psp::Psp;
@@ -134,7 +135,7 @@ proptest! {
         bytes.resize(falcon_length + padding, 0xff); // Ethernet padding is not part of the packet
         let mut cursor = SliceCursor::new(&bytes);
         prop_assert_eq!(FalconHeader::decode(&mut cursor, falcon_length), Ok(header));
-        prop_assert_eq!(bytes.len() - cursor.remaining(), header.packet_type().header_len());
+        prop_assert_eq!(bytes.len() - cursor.remaining(), header_len(header.packet_type()));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use transport_common::congestion::settings::Settings;
 use transport_common::limits;
 
 pub use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineState};
-pub use transport_common::congestion::event::Event;
-pub use transport_common::congestion::nic_time::DelaySelect;
+pub use transport_common::congestion::event::{Direction, Event, EventType, RetransmitReason};
+pub use transport_common::congestion::nic_time::{DelayCode, DelaySelect};
 pub use transport_common::congestion::parameters::{OutOfRange, Prepared};
 pub use transport_common::congestion::result::Outcome;
 pub use transport_common::congestion::settings::Placement;

@@ -140,7 +140,7 @@ impl SwiftWindow {
             fcwnd: Fcwnd(fcwnd as u32),
             fabric_window_time_marker: NicTime(marker as u32),
             base_delay_target: self.parameters.parameters().base_delay_target,
-            delay_select: DelaySelect::Fabric as u8,
+            delay_select: DelaySelect::Fabric.code(),
             delay_state: Ticks(delay as u32),
             rtt_state: Ticks(rtt as u32),
             num_packets_acked: acked as u16,

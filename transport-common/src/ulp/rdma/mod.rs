@@ -1,7 +1,7 @@
 //! The RDMA operation header: InfiniBand's transport headers, with one self-contained segment per transaction
 //! (D-84).
 
-use crate::wire::Malformed;
+use crate::wire::{Malformed, ProtocolType};
 use bytemuck::{Pod, Zeroable};
 
 mod decode;
@@ -23,8 +23,13 @@ pub use packet::{Extension, Operation, OperationKind, Payload, parse_operation};
 pub use requester::{
     AnswerVerdict, check_answer, is_pull, is_valid, label, request_payload, response_payload,
 };
-pub use responder::{Answer, AnswerKind, Place, PlaceFlags, PullVerdict, PushVerdict, Receives, Responder};
+pub use responder::{
+    Answer, AnswerKind, Atomic, Place, PlaceFlags, PullVerdict, PushVerdict, Receives, Responder,
+};
 pub use verbs::{Completion, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Verb, WorkFlags, WorkRequest};
+
+/// Protocol type of the packets that carry these headers (F-7.2-6).
+pub const PROTOCOL: ProtocolType = ProtocolType::Rdma;
 
 /// Opcode of a BTH. The named ones are in use; they are InfiniBand's for reliable connections (D-84). A packet may
 /// carry any other value.

@@ -74,7 +74,17 @@ pub enum PullVerdict {
     /// Answer at once.
     Answer(AnswerKind, UlpCode),
     /// Execute the atomic at this offset in the node's memory first. Its result is the answer.
-    Execute(u64),
+    Execute(Atomic, u64),
+}
+
+/// An atomic operation on a word of the node's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Atomic {
+    /// Stores the swap value if the word equals the compare value.
+    CompareSwap,
+    /// Adds the addend to the word.
+    FetchAdd,
 }
 
 /// The content of an answer.
@@ -292,7 +302,10 @@ impl Responder {
         match region.resolve(op.rkey, rights, op.address, op.length) {
             None => PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS),
             Some(_) if read => PullVerdict::Answer(AnswerKind::Read, UlpCode::NONE),
-            Some(offset) => PullVerdict::Execute(offset),
+            Some(offset) => {
+                let swap = matches!(op.kind, OperationKind::CompareSwap);
+                PullVerdict::Execute(if swap { Atomic::CompareSwap } else { Atomic::FetchAdd }, offset)
+            }
         }
     }
 }

@@ -42,13 +42,13 @@ pub(crate) const MAX_SEGMENT: u32 = 1024;
 /// Retransmission timeout of the connections opened here, in microseconds.
 pub(crate) const RTO_MICROS: u64 = 1000;
 
-pub(crate) const PULL_REQUEST: u8 = PacketType::PullRequest as u8;
-pub(crate) const PULL_DATA: u8 = PacketType::PullData as u8;
-pub(crate) const PUSH_DATA: u8 = PacketType::PushData as u8;
-pub(crate) const RESYNC: u8 = PacketType::Resync as u8;
-pub(crate) const NACK: u8 = PacketType::Nack as u8;
-pub(crate) const BACK: u8 = PacketType::Back as u8;
-pub(crate) const EACK: u8 = PacketType::Eack as u8;
+pub(crate) const PULL_REQUEST: PacketType = PacketType::PullRequest;
+pub(crate) const PULL_DATA: PacketType = PacketType::PullData;
+pub(crate) const PUSH_DATA: PacketType = PacketType::PushData;
+pub(crate) const RESYNC: PacketType = PacketType::Resync;
+pub(crate) const NACK: PacketType = PacketType::Nack;
+pub(crate) const BACK: PacketType = PacketType::Back;
+pub(crate) const EACK: PacketType = PacketType::Eack;
 pub(crate) const RNR: NackCode = NackCode::RNR;
 pub(crate) const CIE: NackCode = NackCode::COMPLETE_IN_ERROR;
 pub(crate) const NO_RESOURCES: NackCode = NackCode::INSUFFICIENT_RESOURCES;

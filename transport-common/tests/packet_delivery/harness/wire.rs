@@ -19,7 +19,7 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// Returns packet type, PSN, RSN.
-    pub(crate) fn id(&self) -> (u8, u32, u32) {
+    pub(crate) fn id(&self) -> (PacketType, u32, u32) {
         (self.packet.kind, self.packet.psn, self.packet.rsn)
     }
 
@@ -28,7 +28,7 @@ impl Wire {
         (self.packet.acknowledgement.data_base.0, self.packet.acknowledgement.request_base.0)
     }
 
-    pub(crate) fn is(&self, kind: u8) -> bool {
+    pub(crate) fn is(&self, kind: PacketType) -> bool {
         self.packet.kind == kind
     }
 }

@@ -59,7 +59,7 @@ fn every_window_is_the_one_of_the_datapath() {
             fcwnd: expected.fcwnd,
             fabric_window_time_marker: expected.fabric_window_time_marker,
             base_delay_target: Prepared::DEFAULT.parameters().base_delay_target,
-            delay_select: DelaySelect::Fabric as u8,
+            delay_select: DelaySelect::Fabric.code(),
             delay_state: expected.delay_state,
             rtt_state: expected.rtt_state,
             num_packets_acked: record.newly_acked as u16,
