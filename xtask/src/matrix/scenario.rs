@@ -125,7 +125,8 @@ fn connect(lab: &mut Lab) -> Result<String> {
     let cid = lab.connect()?;
     let shown: Value = serde_json::from_str(&lab.tiercel(&format!("conn show {cid} --json"), ASK_LIMIT)?)?;
     let segment = shown["max_segment"].as_u64().context("conn show says nothing of max_segment")?;
-    Ok(format!("{} times, {segment} B a transaction", before + 1))
+    let times = if before == 0 { String::new() } else { format!("{} times, ", before + 1) };
+    Ok(format!("{times}{segment} B a transaction"))
 }
 
 /// Copies a file in each way.

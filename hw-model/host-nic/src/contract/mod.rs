@@ -1,6 +1,6 @@
 //! The contract of a [`Platform`] of the datapath, as one suite of checks.
 //!
-//! [`check`] runs the suite on a [`Fixture`]: a platform over a [`HostNic`]. It calls every function of the
+//! [`check`] runs the suite on a [`Fixture`]: a platform over a [`HostNic`](crate::HostNic). It calls every function of the
 //! interface. The host's platform passes it, and so do the platforms in front of it: a frame on a card whose memory
 //! other runs use, the card in cycles, and the recorder.
 //!
