@@ -13,7 +13,7 @@ use clap::Args;
 use crate::{
     ahead::BuildAhead,
     build_programs, checks,
-    matrix::{self, Quick},
+    matrix::{self, Quick, QuickNeeds},
     preflight,
     setup::{self, Scope},
     shell::{Progress, cargo, run, target_dir},
@@ -52,17 +52,28 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     if options.filter.is_none() {
         complaints = checks::complaints(checks::LINTS.into_iter().chain([checks::DOCUMENTATION]), progress);
     }
-    let (mut tally, failure) = build_and_run_tests(options, progress)?;
-    complaints.extend(failure);
+    let built = build_tests(progress);
     let mut not_run = None;
-    if options.filter.is_none() {
-        progress.say("trying the newest kernel of Debian's in a guest");
-        match matrix::quick(target_dir().join("debug/tiercel"), progress) {
-            Ok(Quick::Ran(faults)) => complaints.extend(faults),
-            Ok(Quick::NotHere(reason)) => not_run = Some(reason),
-            Err(error) => complaints.push(format!("guests: {error:#}")),
+    let (mut tally, failure) = thread::scope(|scope| {
+        // Guests mostly wait, and the tests wait for conditions, so both fit on two CPUs at the same time. What guests
+        // need is installed before, because tests look at the machine's files.
+        let guests = (options.filter.is_none() && built.is_ok()).then(|| {
+            let needs = QuickNeeds::get(target_dir().join("debug/tiercel"), progress);
+            scope.spawn(|| matrix::quick(needs, progress))
+        });
+        let ended = match built {
+            Ok(()) => run_tests(options, progress),
+            Err(error) => Ok((Tally::default(), Some(format!("tests: {error:#}")))),
+        };
+        match guests.map(|guests| guests.join().expect("trying a kernel does not panic")) {
+            Some(Ok(Quick::Ran(faults))) => complaints.extend(faults),
+            Some(Ok(Quick::NotHere(reason))) => not_run = Some(reason),
+            Some(Err(error)) => complaints.push(format!("guests: {error:#}")),
+            None => {}
         }
-    }
+        ended
+    })?;
+    complaints.extend(failure);
     tally.failed += complaints.len();
     if tally.passed == 0 {
         complaints.push("tests: no test was run; check the name given with --filter".to_owned());
@@ -82,13 +93,14 @@ pub(crate) fn test(options: &Options, progress: &Progress) -> Result<ExitCode> {
     Ok(if complaints.is_empty() && tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds all test programs, then runs them and the documentation tests. Returns the counts, and any failure
-/// other than failed tests.
-fn build_and_run_tests(options: &Options, progress: &Progress) -> Result<(Tally, Option<String>)> {
+/// Builds all test programs.
+fn build_tests(progress: &Progress) -> Result<()> {
     progress.say("building the tests");
-    if let Err(error) = run(cargo().args(BUILD)) {
-        return Ok((Tally::default(), Some(format!("tests: {error:#}"))));
-    }
+    run(cargo().args(BUILD))
+}
+
+/// Runs all test programs and the documentation tests. Returns the counts, and any failure other than failed tests.
+fn run_tests(options: &Options, progress: &Progress) -> Result<(Tally, Option<String>)> {
     progress.say("running the tests");
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).env(PROGRAMS_VAR, target_dir().join("debug"));

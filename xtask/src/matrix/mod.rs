@@ -147,26 +147,38 @@ pub(crate) enum Quick {
     NotHere(String),
 }
 
+/// What the scenarios of `--quick` need: its options and kernels, or why they cannot run on this machine.
+pub(crate) struct QuickNeeds(Result<(Options, Vec<Kernel>), String>);
+
+impl QuickNeeds {
+    /// Installs QEMU and fetches the kernel. `tiercel` is the program to try; it need not exist yet.
+    pub(crate) fn get(tiercel: PathBuf, progress: &Progress) -> Self {
+        let options = Options { quick: true, tiercel: Some(tiercel), ..Options::default() };
+        Self(match prepare(&options, progress) {
+            Ok(kernels) => Ok((options, kernels)),
+            Err(reason) => Err(format!("{reason:#}")),
+        })
+    }
+}
+
 /// Runs the scenarios of `--quick` with a program that is already built. `cargo xtask test` calls it.
 ///
 /// # Errors
 /// If it was interrupted, or could not continue.
-pub(crate) fn quick(tiercel: PathBuf, progress: &Progress) -> Result<Quick> {
-    let options = Options { quick: true, tiercel: Some(tiercel), ..Options::default() };
-    match prepare(&options, progress) {
-        Ok(kernels) => {
-            let mut results = Results::default();
-            let patience = Patience::new(Some(QUICK_LIMIT))?;
-            let ended = run_all(&options, &kernels, &patience, progress, &mut results);
-            let faults = results.faults();
-            match ended {
-                Err(reason) if patience.is_over() && faults.is_empty() => {
-                    Ok(Quick::NotHere(format!("this machine is too slow or too busy: {reason:#}")))
-                }
-                _ => ended.map(|()| Quick::Ran(faults)),
-            }
+pub(crate) fn quick(needs: QuickNeeds, progress: &Progress) -> Result<Quick> {
+    let (options, kernels) = match needs.0 {
+        Ok(needs) => needs,
+        Err(reason) => return Ok(Quick::NotHere(reason)),
+    };
+    let mut results = Results::default();
+    let patience = Patience::new(Some(QUICK_LIMIT))?;
+    let ended = run_all(&options, &kernels, &patience, progress, &mut results);
+    let faults = results.faults();
+    match ended {
+        Err(reason) if patience.is_over() && faults.is_empty() => {
+            Ok(Quick::NotHere(format!("this machine is too slow or too busy: {reason:#}")))
         }
-        Err(reason) => Ok(Quick::NotHere(format!("{reason:#}"))),
+        _ => ended.map(|()| Quick::Ran(faults)),
     }
 }
 
