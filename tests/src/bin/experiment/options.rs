@@ -61,7 +61,7 @@ pub(crate) struct Options {
     rate: Option<Rate>,
 
     /// Use real packets between hosts in network namespaces (needs root), for all experiments except
-    /// permutation. The base delay target is 2 ms and the least retransmission timeout 10 ms, for several flows
+    /// permutation and profiles. The base delay target is 2 ms and the least retransmission timeout 10 ms, for several flows
     /// 10 ms and 50 ms, unless set otherwise
     #[arg(long)]
     pub(crate) live: bool,
