@@ -116,8 +116,8 @@ pub(crate) struct Maps {
     clock: Mapping<ClockPage>,
     counters: PerCpuArray<MapData, u64>,
     delays: PerCpuArray<MapData, DelayHistogram>,
-    /// The ring with the recorded runs. The lock holder is the only trace.
-    pub(crate) trace: Mutex<TraceRing>,
+    /// The ring with the recorded runs. `None` while a trace has it, from its begin to its end.
+    pub(crate) trace: Mutex<Option<TraceRing>>,
     trace_lost: PerCpuArray<MapData, u64>,
 }
 
@@ -142,7 +142,7 @@ impl Maps {
             clock: mapping(object, "CLOCK", 1)?,
             counters: typed(object, "COUNTERS")?,
             delays: typed(object, "DELAYS")?,
-            trace: Mutex::new(typed(object, "TRACE")?),
+            trace: Mutex::new(Some(typed(object, "TRACE")?)),
             trace_lost: typed(object, "TRACE_LOST")?,
         })
     }

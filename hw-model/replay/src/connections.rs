@@ -19,6 +19,8 @@ struct Connected {
     settings: Settings,
     /// Recorded states. The connection is compared with each when it has made the same number of steps.
     checks: Vec<Box<Entry>>,
+    /// The number of steps that it has to have made at the end of the trace.
+    last_step: Option<u64>,
 }
 
 /// The position of a run relative to the steps of its connection.
@@ -56,7 +58,16 @@ impl Connections {
             self.check(slot);
             return;
         }
-        self.slots.insert(slot, Connected { entry: Some(entry), settings, checks: vec![] });
+        self.slots.insert(slot, Connected { entry: Some(entry), settings, checks: vec![], last_step: None });
+    }
+
+    /// Takes the number of steps that a connection has to have made at the end of the trace.
+    pub fn expect(&mut self, slot: u32, generation: u32, steps: u64) {
+        if let Some(known) = self.slots.get_mut(&slot)
+            && known.entry.as_ref().is_some_and(|entry| entry.connection.generation == generation)
+        {
+            known.last_step = Some(steps);
+        }
     }
 
     /// Returns the position of a run with these steps relative to the connection of `slot`.
@@ -90,11 +101,12 @@ impl Connections {
         self.slots.len()
     }
 
-    /// Returns a connection that has made fewer steps than one of its recorded states, and its first missing step.
+    /// Returns a connection that has made fewer steps than the trace recorded, and its first missing step.
     pub fn behind(&self) -> Option<(u32, u64)> {
         let behind = |(slot, known): (&u32, &Connected)| {
             let made = known.entry.as_ref()?.tables.steps;
-            (!known.checks.is_empty()).then_some((*slot, made + 1))
+            let missing = !known.checks.is_empty() || known.last_step.is_some_and(|last| last > made);
+            missing.then_some((*slot, made + 1))
         };
         self.slots.iter().filter_map(behind).min()
     }

@@ -80,6 +80,9 @@ impl Decisions {
             Chunk::Connection { slot, entry, settings } => {
                 self.connections.borrow_mut().told(slot, entry, settings);
             }
+            Chunk::Steps { slot, generation, steps } => {
+                self.connections.borrow_mut().expect(slot, generation, steps);
+            }
             Chunk::Run(run) => self.make(reader.runs() - 1, run, made)?,
             // Runs that wait for a lost run cannot be replayed. The trace records the connections again.
             Chunk::Lost(_) => {

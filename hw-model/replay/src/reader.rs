@@ -62,6 +62,15 @@ pub enum Chunk {
     },
     /// A run.
     Run(RecordedRun),
+    /// The number of steps that a connection made in all recorded runs.
+    Steps {
+        /// Its slot.
+        slot: u32,
+        /// Its generation.
+        generation: u32,
+        /// The number.
+        steps: u64,
+    },
     /// The number of runs lost so far.
     Lost(u64),
     /// The end of the trace.
@@ -142,6 +151,10 @@ impl<R: Read> TraceReader<R> {
                 Err(Unreadable::Cut) => None,
                 Err(unknown) => return Err(self.damaged(unknown.to_string())),
             },
+            ChunkKind::STEPS => wide(0).zip(wide(8)).map(|(head, steps)| {
+                let (slot, generation) = (head as u32, (head >> 32) as u32);
+                Chunk::Steps { slot, generation, steps }
+            }),
             ChunkKind::LOST => wide(0).map(Chunk::Lost),
             ChunkKind::END => wide(0).zip(wide(8)).map(|(runs, lost)| Chunk::End { runs, lost }),
             other => return Err(self.damaged(format!("a chunk has the unknown kind {}", other.0))),

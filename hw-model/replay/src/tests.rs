@@ -67,7 +67,7 @@ fn damage_is_said() {
         let short = with_chunk(head(), ChunkKind::RUN, payload);
         assert!(error(&short).contains("shorter than its contents"), "{}", error(&short));
     }
-    for kind in [ChunkKind::CONNECTION, ChunkKind::LOST, ChunkKind::END] {
+    for kind in [ChunkKind::CONNECTION, ChunkKind::STEPS, ChunkKind::LOST, ChunkKind::END] {
         let short = with_chunk(head(), kind, &[0; 3]);
         assert!(error(&short).contains("shorter than its contents"));
     }
@@ -99,6 +99,23 @@ fn a_connection_in_no_state_is_refused() {
         damaged[at] = 0x80;
         assert!(ends(&damaged).contains("has an unknown state"), "byte {at}: {}", ends(&damaged));
     }
+}
+
+/// A run that the trace lacks is missed even if no recorded state of its connection follows.
+#[test]
+fn the_last_step_must_be_there() {
+    let connection = vec![0; 8 + size_of::<Entry>() + size_of::<Settings>()];
+    let with_steps = |generation: u32, steps: u64| {
+        let trace = with_chunk(head(), ChunkKind::CONNECTION, &connection);
+        let payload = [&[0; 4][..], &generation.to_le_bytes(), &steps.to_le_bytes()].concat();
+        let trace = with_chunk(trace, ChunkKind::STEPS, &payload);
+        with_chunk(trace, ChunkKind::END, &[0; 16])
+    };
+    let replay = |trace: Vec<u8>| Decisions::replay(&mut TraceReader::new(&*trace).expect("a head"), |_| {});
+    assert!(replay(with_steps(0, 0)).is_ok());
+    assert!(replay(with_steps(7, 1)).is_ok(), "another connection, of which the trace has no state");
+    let missing = replay(with_steps(0, 1)).expect_err("step 1 is not there").to_string();
+    assert!(missing.contains("step 1"), "{missing}");
 }
 
 #[test]

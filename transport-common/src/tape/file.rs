@@ -13,7 +13,7 @@ use crate::connection::Entry;
 pub const MAGIC: [u8; 8] = *b"TIERCELT";
 /// Version of this layout, of the notes, and of the order in which the datapath asks and decides. It is raised
 /// when older traces can no longer be replayed.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Kind of a chunk ([`ChunkHead::kind`]). A reader refuses values without a name.
 #[repr(transparent)]
@@ -29,9 +29,9 @@ impl ChunkKind {
     /// Runs were lost here. The payload is the number of lost runs since the beginning (8 bytes). The connections
     /// are written again after it.
     pub const LOST: Self = Self(3);
-    /// The state of a connection for comparison. The layout is that of [`Self::CONNECTION`]. It is compared when
-    /// all steps that it counts have been replayed.
-    pub const CHECK: Self = Self(4);
+    /// The number of steps that a connection made in all recorded runs: slot (4 bytes), generation (4), steps (8).
+    /// It is written at the end, when no program records any more, so that no run can be missing unnoticed.
+    pub const STEPS: Self = Self(4);
     /// The trace is complete. The payload is the number of runs kept and the number of runs lost (8 bytes each).
     pub const END: Self = Self(5);
 }

@@ -70,6 +70,13 @@ impl TraceFile {
         self.chunk(ChunkKind::CONNECTION, &[&head, bytes_of_entry(entry), bytemuck::bytes_of(settings)])
     }
 
+    /// Writes the number of steps that a connection made while runs were recorded.
+    pub(super) fn steps(&mut self, slot: usize, entry: &Entry) -> Result<(), Error> {
+        let (slot, generation) = (slot as u32, entry.connection.generation);
+        let steps = entry.tables.steps.to_le_bytes();
+        self.chunk(ChunkKind::STEPS, &[&slot.to_le_bytes(), &generation.to_le_bytes(), &steps])
+    }
+
     /// Writes the number of lost runs since the begin.
     pub(super) fn lost(&mut self, lost: u64) -> Result<(), Error> {
         self.chunk(ChunkKind::LOST, &[&lost.to_le_bytes()])

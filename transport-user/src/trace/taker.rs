@@ -1,10 +1,10 @@
 //! The thread that records a trace.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use transport_common::connection::State;
+use transport_common::connection::{Entry, State};
 use transport_common::queues::{CONNECTIONS, Queues as _};
 
 use super::{Progress, TraceFile, TraceOptions};
@@ -32,10 +32,80 @@ struct Told {
     next: Option<Instant>,
 }
 
-/// Records a trace.
-pub(super) struct Taker {
+/// The ring with the recorded runs, taken out of the maps. Dropping it gives it back, so that the next trace can begin.
+struct TakenRing {
     maps: Arc<Maps>,
+    ring: Option<TraceRing>,
+}
+
+impl TakenRing {
+    fn take(maps: &Arc<Maps>) -> Result<Self, Error> {
+        let ring = maps.trace.lock().expect("no panic under the lock").take().ok_or(Error::TraceRunning)?;
+        Ok(Self { maps: Arc::clone(maps), ring: Some(ring) })
+    }
+
+    fn ring(&mut self) -> &mut TraceRing {
+        self.ring.as_mut().expect("only drop takes it")
+    }
+}
+
+impl Drop for TakenRing {
+    fn drop(&mut self) {
+        *self.maps.trace.lock().expect("no panic under the lock") = self.ring.take();
+    }
+}
+
+/// The recording programs, in place of the plain ones. Dropping it attaches the plain ones again.
+struct Recording {
     attachment: Weak<Mutex<Attachment>>,
+    attached: bool,
+}
+
+impl Recording {
+    fn attach(attachment: Weak<Mutex<Attachment>>) -> Result<Self, Error> {
+        let programs = attachment.upgrade().ok_or(Error::NodeDown)?;
+        programs.lock().expect("no panic under the lock").record(true)?;
+        Ok(Self { attachment, attached: true })
+    }
+
+    /// Returns true after the node went down.
+    fn is_down(&self) -> bool {
+        self.attachment.strong_count() == 0
+    }
+
+    /// Attaches the plain programs again. After it, no recording program runs any more.
+    fn detach(&mut self) -> Result<(), Error> {
+        if !std::mem::take(&mut self.attached) {
+            return Ok(());
+        }
+        // If the node has gone down, there are no programs any more.
+        if let Some(programs) = self.attachment.upgrade() {
+            programs.lock().expect("no panic under the lock").record(false)?;
+        }
+        std::thread::sleep(GRACE);
+        Ok(())
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Err(error) = self.detach() {
+            tracing::error!(%error, "the recording programs stay attached");
+        }
+    }
+}
+
+/// Records a trace. The order of the fields is that in which they are dropped: nothing records into a ring that
+/// another trace may have.
+pub(super) struct Taker {
+    recording: Recording,
+    ring: TakenRing,
+    records: Records,
+}
+
+/// The file of a trace and its progress.
+struct Records {
+    maps: Arc<Maps>,
     file: TraceFile,
     runs: Option<u64>,
     end: Option<Instant>,
@@ -52,70 +122,64 @@ impl Taker {
         attachment: Weak<Mutex<Attachment>>,
         progress: Arc<Progress>,
     ) -> Result<Self, Error> {
-        {
-            let mut ring = lock(&maps)?;
-            let file = TraceFile::create(options.file)?;
-            let record = || {
-                let programs = attachment.upgrade().ok_or(Error::NodeDown)?;
-                programs.lock().expect("no panic under the lock").record(true)
-            };
-            let file = match record() {
-                Ok(()) => file,
-                Err(refused) => {
-                    file.discard();
-                    return Err(refused);
-                }
-            };
-            std::thread::sleep(GRACE);
-            while ring.next().is_some() {} // discards the rest of an earlier trace
-            drop(ring);
-            let lost_before = maps.trace_lost()?;
-            let end = options.duration.map(|duration| Instant::now() + duration);
-            let told = vec![Told::default(); CONNECTIONS];
-            Ok(Self { maps, attachment, file, runs: options.runs, end, progress, told, lost_before })
-        }
+        let mut ring = TakenRing::take(&maps)?;
+        let file = TraceFile::create(options.file)?;
+        let recording = match Recording::attach(attachment) {
+            Ok(recording) => recording,
+            Err(refused) => {
+                file.discard();
+                return Err(refused);
+            }
+        };
+        std::thread::sleep(GRACE);
+        while ring.ring().next().is_some() {} // discards the rest of an earlier trace
+        let lost_before = maps.trace_lost()?;
+        let end = options.duration.map(|duration| Instant::now() + duration);
+        let told = vec![Told::default(); CONNECTIONS];
+        let records = Records { maps, file, runs: options.runs, end, progress, told, lost_before };
+        Ok(Self { recording, ring, records })
     }
 
     /// Records until a limit is reached or the trace is stopped. Then attaches the plain programs again.
     pub(super) fn run(mut self) -> Result<(), Error> {
-        let maps = Arc::clone(&self.maps);
-        let outcome = lock(&maps).and_then(|mut ring| self.take(&mut ring));
-        // If the node has gone down, there are no programs any more.
-        let plain = self
-            .attachment
-            .upgrade()
-            .map_or(Ok(()), |programs| programs.lock().expect("no panic under the lock").record(false));
-        let ended = outcome.and(plain).and_then(|()| {
-            std::thread::sleep(GRACE);
-            let mut ring = lock(&maps)?;
-            while self.drain(&mut ring)? {}
-            let lost = self.look_for_losses()?;
-            self.file.end(self.progress.runs.load(Relaxed), lost)?;
-            self.progress.bytes.store(self.file.bytes, Relaxed);
-            Ok(())
-        });
-        self.progress.done.store(true, Relaxed);
+        let outcome = self.take();
+        let plain = self.recording.detach();
+        let ended = outcome.and(plain).and_then(|()| self.records.finish(self.ring.ring()));
+        self.records.progress.done.store(true, Relaxed);
         ended
     }
 
-    fn take(&mut self, ring: &mut TraceRing) -> Result<(), Error> {
-        loop {
-            self.tell_connections()?;
-            let some = self.drain(ring)?;
-            self.look_for_losses()?;
-            self.progress.bytes.store(self.file.bytes, Relaxed);
-            let enough = self.runs.is_some_and(|runs| self.progress.runs.load(Relaxed) >= runs);
-            let late = self.end.is_some_and(|end| Instant::now() >= end);
-            if enough || late || self.progress.stop.load(Relaxed) || self.attachment.strong_count() == 0 {
-                break;
-            }
-            if !some {
-                std::thread::sleep(LOOK);
-            }
+    fn take(&mut self) -> Result<(), Error> {
+        let Self { recording, ring, records } = self;
+        while records.look(ring.ring())? && !recording.is_down() {}
+        records.tell_connections_again()
+    }
+}
+
+impl Records {
+    /// Writes what has come since the last call. Returns false when a limit is reached or the trace is stopped.
+    fn look(&mut self, ring: &mut TraceRing) -> Result<bool, Error> {
+        self.tell_connections()?;
+        let some = self.drain(ring)?;
+        self.look_for_losses()?;
+        self.progress.bytes.store(self.file.bytes, Relaxed);
+        let enough = self.runs.is_some_and(|runs| self.progress.runs.load(Relaxed) >= runs);
+        let late = self.end.is_some_and(|end| Instant::now() >= end);
+        let ended = enough || late || self.progress.stop.load(Relaxed);
+        if !ended && !some {
+            std::thread::sleep(LOOK);
         }
-        // The connections are written once more at the end, so that a replay can compare the tables.
-        self.told.iter_mut().for_each(|told| told.next = None);
-        self.tell_connections()
+        Ok(!ended)
+    }
+
+    /// Writes the rest of the ring and the end of the trace. No recording program may run any more.
+    fn finish(&mut self, ring: &mut TraceRing) -> Result<(), Error> {
+        while self.drain(ring)? {}
+        let lost = self.look_for_losses()?;
+        self.tell_steps()?;
+        self.file.end(self.progress.runs.load(Relaxed), lost)?;
+        self.progress.bytes.store(self.file.bytes, Relaxed);
+        Ok(())
     }
 
     /// Writes the content of the ring to the file. Returns whether there was any.
@@ -143,6 +207,26 @@ impl Taker {
         Ok(lost)
     }
 
+    /// Writes the number of steps of each connection. Only recording programs count steps, and none runs any more.
+    fn tell_steps(&mut self) -> Result<(), Error> {
+        for slot in 0..CONNECTIONS {
+            if self.maps.queue_pairs.get(slot).state.load(Relaxed) != State::Closed as u32 {
+                self.file.steps(slot, &*self.connection(slot)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn connection(&self, slot: usize) -> Result<Box<Entry>, Error> {
+        self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))
+    }
+
+    /// Writes all connections once more, so that a replay can compare the tables.
+    fn tell_connections_again(&mut self) -> Result<(), Error> {
+        self.told.iter_mut().for_each(|told| told.next = None);
+        self.tell_connections()
+    }
+
     /// Writes the connections that are due.
     fn tell_connections(&mut self) -> Result<(), Error> {
         let now = Instant::now();
@@ -156,7 +240,7 @@ impl Taker {
                 continue;
             }
             let settings = *queues.settings();
-            let entry = self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))?;
+            let entry = self.connection(slot)?;
             let told = &mut self.told[slot];
             if told.generation != entry.connection.generation {
                 *told = Told { generation: entry.connection.generation, ..Told::default() };
@@ -166,14 +250,5 @@ impl Taker {
             self.file.connection(slot, &entry, &settings)?;
         }
         Ok(())
-    }
-}
-
-/// Locks the ring for one trace.
-fn lock(maps: &Maps) -> Result<std::sync::MutexGuard<'_, TraceRing>, Error> {
-    match maps.trace.try_lock() {
-        Ok(ring) => Ok(ring),
-        Err(TryLockError::WouldBlock) => Err(Error::TraceRunning),
-        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
     }
 }
