@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use tiercel_tests::checks::block_on;
+use tiercel_tests::checks::{block_on, settle};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::operations::{BULK, Regions, atomics, sends, there_and_back};
 use tiercel_tests::{Pair, need_root};
@@ -63,8 +63,9 @@ fn nothing_differs(impairments: &str, setup: Setup) -> Result<()> {
         println!("{report:?}\n{summary:?}");
         assert_eq!((report.lost, summary.abandoned), (0, 0));
         assert!(summary.events > 1000 && summary.steps > summary.events / 2, "too few to say anything");
-        assert_eq!(summary.events + summary.before, report.runs, "every run was made again");
-        assert!(summary.before < report.runs / 10, "the connection was told in time");
+        let (before, after) = (summary.before, summary.after);
+        assert_eq!(summary.events + before + after, report.runs, "every run was made again");
+        assert!(before + after < report.runs / 10, "the connection was told in time");
         assert!(summary.connections_compared >= 2, "tables were compared");
     }
     Ok(())
@@ -164,7 +165,7 @@ fn a_million_events_of_a_fast_link() -> Result<()> {
     let summary = replay(&file)?;
     println!("{report:?}\n{summary:?}");
     assert!(report.runs >= EVENTS, "{report:?}");
-    assert_eq!(summary.events + summary.before + summary.abandoned, report.runs);
+    assert_eq!(summary.events + summary.before + summary.after + summary.abandoned, report.runs);
     assert!(summary.events > EVENTS * 9 / 10 && summary.connections_compared >= 4, "{summary:?}");
     Ok(())
 }
@@ -181,10 +182,13 @@ fn a_trace_that_was_changed_diverges() -> Result<()> {
     let regions = Regions::new(&nodes, BULK)?;
     let tracing = nodes.b.trace(options(&file))?;
     block_on(there_and_back(&nodes, &regions, BULK))?;
+    settle(&nodes.a);
+    settle(&nodes.b);
     tracing.stop()?;
     let trace = std::fs::read(&file)?;
     let whole = Decisions::replay(&mut TraceReader::new(&*trace)?, |_| {})?;
     let mut told = Vec::new();
+    assert_eq!(whole.after, 0, "both ends were idle at the end");
     let last = whole.before + whole.events - 1;
     // A run of another connection is missed wherever it is, also behind the last state that the trace recorded.
     for event in last.saturating_sub(32)..=last {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 
+use super::reader::LastStep;
 use super::{Difference, Divergence};
 
 /// The connections, shared by the runs of a replay.
@@ -19,8 +20,6 @@ struct Connected {
     settings: Settings,
     /// Recorded states. The connection is compared with each when it has made the same number of steps.
     checks: Vec<Box<Entry>>,
-    /// The number of steps that it has to have made at the end of the trace.
-    last_step: Option<u64>,
 }
 
 /// The position of a run relative to the steps of its connection.
@@ -40,6 +39,8 @@ pub enum Standing {
 #[derive(Default)]
 pub struct Connections {
     slots: FxHashMap<u32, Connected>,
+    /// The last steps of the trace, by slot. `None` before the trace has named them.
+    last: Option<FxHashMap<u32, LastStep>>,
     /// Number of comparisons of a whole connection.
     pub(super) checked: u64,
     /// The first difference that does not belong to a run.
@@ -58,16 +59,31 @@ impl Connections {
             self.check(slot);
             return;
         }
-        self.slots.insert(slot, Connected { entry: Some(entry), settings, checks: vec![], last_step: None });
+        self.slots.insert(slot, Connected { entry: Some(entry), settings, checks: vec![] });
     }
 
-    /// Takes the number of steps that a connection has to have made at the end of the trace.
-    pub fn expect(&mut self, slot: u32, generation: u32, steps: u64) {
-        if let Some(known) = self.slots.get_mut(&slot)
-            && known.entry.as_ref().is_some_and(|entry| entry.connection.generation == generation)
+    /// Takes the last steps of the trace.
+    pub fn end_with(&mut self, last: FxHashMap<u32, LastStep>) {
+        self.last = Some(last);
+    }
+
+    /// Returns whether a run with these steps is after the end of the trace. If only its later steps are, the end moves
+    /// before the run, because a run is replayed as a whole.
+    pub fn is_after_end(&mut self, slot: u32, steps: &[u64]) -> bool {
+        let Some(end) = &mut self.last else { return false };
+        let Some(end) = end.get_mut(&slot) else { return true };
+        let after = steps.iter().any(|step| *step > end.step);
+        if let Some(first) = steps.iter().min()
+            && after
         {
-            known.last_step = Some(steps);
+            end.step = end.step.min(first.saturating_sub(1));
         }
+        after
+    }
+
+    /// Returns whether the trace ends with step `step` of this connection, or earlier.
+    pub fn has_ended(&self, slot: u32, step: u64) -> bool {
+        self.last.as_ref().and_then(|last| last.get(&slot)).is_some_and(|last| step >= last.step)
     }
 
     /// Returns the position of a run with these steps relative to the connection of `slot`.
@@ -105,8 +121,13 @@ impl Connections {
     pub fn behind(&self) -> Option<(u32, u64)> {
         let behind = |(slot, known): (&u32, &Connected)| {
             let made = known.entry.as_ref()?.tables.steps;
-            let missing = !known.checks.is_empty() || known.last_step.is_some_and(|last| last > made);
-            missing.then_some((*slot, made + 1))
+            let generation = known.entry.as_ref()?.connection.generation;
+            let last = self.last.as_ref().and_then(|last| last.get(slot));
+            let last = last.filter(|last| last.generation == generation).map(|last| last.step);
+            let recorded = known.checks.iter().map(|check| check.tables.steps).max();
+            // A recorded state after the end of the trace is not reached.
+            let expected = last.or(recorded)?;
+            (expected > made).then_some((*slot, made + 1))
         };
         self.slots.iter().filter_map(behind).min()
     }

@@ -23,6 +23,8 @@ pub struct Summary {
     pub connections_compared: u64,
     /// Number of runs with a step before the trace recorded their connection. They are not replayed.
     pub before: u64,
+    /// Number of runs with a step after the end of the trace. They are not replayed.
+    pub after: u64,
     /// Number of runs that could not be replayed because runs before them were lost.
     pub abandoned: u64,
     /// Number of runs that were lost according to the trace.
@@ -80,9 +82,7 @@ impl Decisions {
             Chunk::Connection { slot, entry, settings } => {
                 self.connections.borrow_mut().told(slot, entry, settings);
             }
-            Chunk::Steps { slot, generation, steps } => {
-                self.connections.borrow_mut().expect(slot, generation, steps);
-            }
+            Chunk::Last(last) => self.connections.borrow_mut().end_with(last),
             Chunk::Run(run) => self.make(reader.runs() - 1, run, made)?,
             // Runs that wait for a lost run cannot be replayed. The trace records the connections again.
             Chunk::Lost(_) => {
@@ -103,6 +103,10 @@ impl Decisions {
     /// Replays a run and the runs that waited for it. If the run has to wait itself, it is stored.
     fn make(&mut self, number: u64, recorded: RecordedRun, made: Made<'_>) -> Result<(), Divergence> {
         if let Some(slot) = recorded.slot {
+            if self.connections.borrow_mut().is_after_end(slot, &recorded.steps) {
+                self.summary.after += 1;
+                return Ok(());
+            }
             let standing = self.connections.borrow().standing(slot, &recorded.steps);
             if standing != Standing::Ahead {
                 self.summary.before += 1;
@@ -148,6 +152,9 @@ impl Decisions {
     /// Returns the summary, if nothing is missing.
     fn end(mut self) -> Result<Summary, Divergence> {
         self.summary.connections_compared = self.connections.borrow().checked;
+        let before = self.waiting.len();
+        self.waiting.retain(|(slot, after), _| !self.connections.borrow().has_ended(*slot, *after));
+        self.summary.after += (before - self.waiting.len()) as u64;
         // The waiting runs wait for the next step of their connection.
         let waiting =
             self.waiting.keys().min().map(|(slot, after)| {

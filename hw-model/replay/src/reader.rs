@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use bytemuck::checked::CheckedCastError;
+use rustc_hash::FxHashMap;
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::Entry;
 use transport_common::tape::Unreadable;
@@ -49,6 +50,15 @@ pub enum ReadError {
     },
 }
 
+/// The last step of a connection that a replay can repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastStep {
+    /// Generation of the connection.
+    pub generation: u32,
+    /// Number of the step.
+    pub step: u64,
+}
+
 /// A chunk of a trace.
 pub enum Chunk {
     /// The state of a connection.
@@ -62,15 +72,8 @@ pub enum Chunk {
     },
     /// A run.
     Run(RecordedRun),
-    /// The number of steps that a connection made in all recorded runs.
-    Steps {
-        /// Its slot.
-        slot: u32,
-        /// Its generation.
-        generation: u32,
-        /// The number.
-        steps: u64,
-    },
+    /// The last step of each connection that a replay can repeat, by slot.
+    Last(FxHashMap<u32, LastStep>),
     /// The number of runs lost so far.
     Lost(u64),
     /// The end of the trace.
@@ -151,10 +154,15 @@ impl<R: Read> TraceReader<R> {
                 Err(Unreadable::Cut) => None,
                 Err(unknown) => return Err(self.damaged(unknown.to_string())),
             },
-            ChunkKind::STEPS => wide(0).zip(wide(8)).map(|(head, steps)| {
-                let (slot, generation) = (head as u32, (head >> 32) as u32);
-                Chunk::Steps { slot, generation, steps }
-            }),
+            ChunkKind::LAST => {
+                let (list, rest) = bytes.as_chunks::<16>();
+                let last = list.iter().map(|[s @ .., g0, g1, g2, g3, a, b, c, d, e, f, g, h]: &[u8; 16]| {
+                    let generation = u32::from_le_bytes([*g0, *g1, *g2, *g3]);
+                    let step = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
+                    (u32::from_le_bytes(*s), LastStep { generation, step })
+                });
+                rest.is_empty().then(|| Chunk::Last(last.collect()))
+            }
             ChunkKind::LOST => wide(0).map(Chunk::Lost),
             ChunkKind::END => wide(0).zip(wide(8)).map(|(runs, lost)| Chunk::End { runs, lost }),
             other => return Err(self.damaged(format!("a chunk has the unknown kind {}", other.0))),

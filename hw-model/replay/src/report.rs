@@ -104,6 +104,7 @@ fn decisions(request: &Request, summary: &Summary) -> Experiment {
             .with("steps of connections", summary.steps as f64, "")
             .with("connections compared", summary.connections_compared as f64, "")
             .with("from before", summary.before as f64, "")
+            .with("from after", summary.after as f64, "")
             .with("lost", summary.lost as f64, "")
             .with("not made, for the losses", summary.abandoned as f64, ""),
     );

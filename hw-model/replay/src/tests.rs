@@ -9,6 +9,8 @@ use transport_common::tape::{PREFIX_BYTES, Tag, Tape};
 use transport_common::transaction::{Response, TargetRequest, Transaction};
 use transport_common::ulp::rdma::Answer;
 
+use super::connections::Connections;
+use super::reader::LastStep;
 use super::{Chunk, Decisions, Ended, ReadError, TraceReader};
 
 fn head() -> Vec<u8> {
@@ -67,7 +69,7 @@ fn damage_is_said() {
         let short = with_chunk(head(), ChunkKind::RUN, payload);
         assert!(error(&short).contains("shorter than its contents"), "{}", error(&short));
     }
-    for kind in [ChunkKind::CONNECTION, ChunkKind::STEPS, ChunkKind::LOST, ChunkKind::END] {
+    for kind in [ChunkKind::CONNECTION, ChunkKind::LAST, ChunkKind::LOST, ChunkKind::END] {
         let short = with_chunk(head(), kind, &[0; 3]);
         assert!(error(&short).contains("shorter than its contents"));
     }
@@ -108,7 +110,7 @@ fn the_last_step_must_be_there() {
     let with_steps = |generation: u32, steps: u64| {
         let trace = with_chunk(head(), ChunkKind::CONNECTION, &connection);
         let payload = [&[0; 4][..], &generation.to_le_bytes(), &steps.to_le_bytes()].concat();
-        let trace = with_chunk(trace, ChunkKind::STEPS, &payload);
+        let trace = with_chunk(trace, ChunkKind::LAST, &payload);
         with_chunk(trace, ChunkKind::END, &[0; 16])
     };
     let replay = |trace: Vec<u8>| Decisions::replay(&mut TraceReader::new(&*trace).expect("a head"), |_| {});
@@ -116,6 +118,21 @@ fn the_last_step_must_be_there() {
     assert!(replay(with_steps(7, 1)).is_ok(), "another connection, of which the trace has no state");
     let missing = replay(with_steps(0, 1)).expect_err("step 1 is not there").to_string();
     assert!(missing.contains("step 1"), "{missing}");
+}
+
+/// The plain programs make steps between the last ones that are recorded, so these cannot be replayed.
+#[test]
+fn steps_after_the_last_are_left_out() {
+    let mut connections = Connections::default();
+    assert!(!connections.is_after_end(3, &[7]), "no end is known yet");
+    connections.end_with([(3, LastStep { generation: 0, step: 7 })].into_iter().collect());
+    assert!(!connections.is_after_end(3, &[6, 7]));
+    assert!(connections.is_after_end(3, &[8]));
+    assert!(connections.is_after_end(4, &[1]), "a connection that was opened after the end");
+    assert!(!connections.has_ended(3, 6) && connections.has_ended(3, 7));
+    assert!(connections.is_after_end(3, &[5, 9]), "a run is replayed as a whole");
+    assert!(connections.is_after_end(3, &[6]), "step 5 is not replayed, so what follows is not");
+    assert!(!connections.is_after_end(3, &[4]) && connections.has_ended(3, 4));
 }
 
 #[test]

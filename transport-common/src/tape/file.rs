@@ -29,9 +29,10 @@ impl ChunkKind {
     /// Runs were lost here. The payload is the number of lost runs since the beginning (8 bytes). The connections
     /// are written again after it.
     pub const LOST: Self = Self(3);
-    /// The number of steps that a connection made in all recorded runs: slot (4 bytes), generation (4), steps (8).
-    /// It is written at the end, when no program records any more, so that no run can be missing unnoticed.
-    pub const STEPS: Self = Self(4);
+    /// The last steps of the trace: for each connection its slot (4 bytes), generation (4) and number of steps (8). All
+    /// these steps are in the trace. Later runs may contain steps beyond these, or of connections that are not named
+    /// here. A replay cannot repeat them, because programs that do not record have made steps in between.
+    pub const LAST: Self = Self(4);
     /// The trace is complete. The payload is the number of runs kept and the number of runs lost (8 bytes each).
     pub const END: Self = Self(5);
 }

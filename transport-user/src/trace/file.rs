@@ -70,11 +70,15 @@ impl TraceFile {
         self.chunk(ChunkKind::CONNECTION, &[&head, bytes_of_entry(entry), bytemuck::bytes_of(settings)])
     }
 
-    /// Writes the number of steps that a connection made while runs were recorded.
-    pub(super) fn steps(&mut self, slot: usize, entry: &Entry) -> Result<(), Error> {
-        let (slot, generation) = (slot as u32, entry.connection.generation);
-        let steps = entry.tables.steps.to_le_bytes();
-        self.chunk(ChunkKind::STEPS, &[&slot.to_le_bytes(), &generation.to_le_bytes(), &steps])
+    /// Writes the last steps of the trace: slot, generation and number of steps of each connection.
+    pub(super) fn last(&mut self, connections: impl Iterator<Item = (usize, u32, u64)>) -> Result<(), Error> {
+        let mut list = vec![];
+        for (slot, generation, steps) in connections {
+            list.extend((slot as u32).to_le_bytes());
+            list.extend(generation.to_le_bytes());
+            list.extend(steps.to_le_bytes());
+        }
+        self.chunk(ChunkKind::LAST, &[&list])
     }
 
     /// Writes the number of lost runs since the begin.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use transport_common::connection::{Entry, State};
+use transport_common::connection::State;
 use transport_common::queues::{CONNECTIONS, Queues as _};
 
 use super::{Progress, TraceFile, TraceOptions};
@@ -24,10 +24,12 @@ const AT_FIRST: Duration = Duration::from_millis(1);
 /// Time between two later copies, with which a replay compares its result.
 const LATER: Duration = Duration::from_secs(1);
 
-/// The copies of a connection slot: which connection was written, how often, and when it is written next.
+/// The copies of a connection slot: which connection was written, after how many steps, how often, and when it is
+/// written next.
 #[derive(Clone, Copy, Default)]
 struct Told {
     generation: u32,
+    steps: u64,
     times: u32,
     next: Option<Instant>,
 }
@@ -152,7 +154,7 @@ impl Taker {
     fn take(&mut self) -> Result<(), Error> {
         let Self { recording, ring, records } = self;
         while records.look(ring.ring())? && !recording.is_down() {}
-        records.tell_connections_again()
+        records.tell_last()
     }
 }
 
@@ -176,7 +178,6 @@ impl Records {
     fn finish(&mut self, ring: &mut TraceRing) -> Result<(), Error> {
         while self.drain(ring)? {}
         let lost = self.look_for_losses()?;
-        self.tell_steps()?;
         self.file.end(self.progress.runs.load(Relaxed), lost)?;
         self.progress.bytes.store(self.file.bytes, Relaxed);
         Ok(())
@@ -207,24 +208,13 @@ impl Records {
         Ok(lost)
     }
 
-    /// Writes the number of steps of each connection. Only recording programs count steps, and none runs any more.
-    fn tell_steps(&mut self) -> Result<(), Error> {
-        for slot in 0..CONNECTIONS {
-            if self.maps.queue_pairs.get(slot).state.load(Relaxed) != State::Closed as u32 {
-                self.file.steps(slot, &*self.connection(slot)?)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn connection(&self, slot: usize) -> Result<Box<Entry>, Error> {
-        self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))
-    }
-
-    /// Writes all connections once more, so that a replay can compare the tables.
-    fn tell_connections_again(&mut self) -> Result<(), Error> {
+    /// Writes all connections once more, so that a replay can compare the tables. The trace ends with these states: when
+    /// the plain programs are attached again, they make steps between those that are still recorded.
+    fn tell_last(&mut self) -> Result<(), Error> {
         self.told.iter_mut().for_each(|told| told.next = None);
-        self.tell_connections()
+        self.tell_connections()?;
+        let told = self.told.iter().enumerate().filter(|(_, told)| told.times > 0);
+        self.file.last(told.map(|(slot, told)| (slot, told.generation, told.steps)))
     }
 
     /// Writes the connections that are due.
@@ -240,11 +230,12 @@ impl Records {
                 continue;
             }
             let settings = *queues.settings();
-            let entry = self.connection(slot)?;
+            let entry = self.maps.connection(slot).map_err(|e| Error::system("read a connection", e))?;
             let told = &mut self.told[slot];
             if told.generation != entry.connection.generation {
                 *told = Told { generation: entry.connection.generation, ..Told::default() };
             }
+            told.steps = entry.tables.steps;
             told.times += 1;
             told.next = Some(now + if told.times < TOLD_AT_FIRST { AT_FIRST } else { LATER });
             self.file.connection(slot, &entry, &settings)?;
