@@ -250,6 +250,32 @@ fn the_way_follows_what_the_driver_takes() -> Result<()> {
     Ok(())
 }
 
+/// Two containers on a bridge: native XDP receives, but the driver takes no frames from XDP. Answers that are built in
+/// the received frame leave too.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn nodes_in_containers_answer() -> Result<()> {
+    const BYTES: usize = 200_000;
+    need_root();
+    let nodes = TwoNodes::up(Pair::bridged()?, Setup::default())?;
+    let (local, back) = (nodes.a.register(BYTES, Access::LOCAL)?, nodes.a.register(BYTES, Access::LOCAL)?);
+    let remote = nodes.b.register(BYTES, Access::ALL)?;
+    let sent = fill(&local, BYTES, 7);
+    block_on(nodes.at_a.write(&local, 0, remote.key(), 0, BYTES as u64))?;
+    block_on(nodes.at_a.read(&back, 0, remote.key(), 0, BYTES as u64))?;
+    assert!(contents(&remote, BYTES) == sent && contents(&back, BYTES) == sent, "the bytes arrived");
+    settle(&nodes.a);
+    settle(&nodes.b);
+    for (from, to) in [(&nodes.a, &nodes.b), (&nodes.b, &nodes.a)] {
+        assert_eq!(from.transmit()?, Transmit::Stack);
+        let left = of(from, Counter::SentByEngine) + of(from, Counter::SentInReceivedFrame);
+        assert_eq!(of(to, Counter::Received), left, "what counts as sent has left");
+        assert!(of(from, Counter::SentInReceivedFrame) > 0, "some are answers");
+        assert_eq!(of(from, Counter::DropNotSent), 0);
+    }
+    Ok(())
+}
+
 /// The refusal contains the kernel's message, and the hint fits.
 #[test]
 #[ignore = "needs root: cargo xtask test"]

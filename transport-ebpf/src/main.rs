@@ -52,7 +52,7 @@ fn receive<const STAMPED: bool>(platform: &mut Xdp<STAMPED>) -> u32 {
     match datapath::receive(platform, scratch) {
         Verdict::Pass => xdp_action::XDP_PASS,
         Verdict::Drop => xdp_action::XDP_DROP,
-        Verdict::Transmit => xdp_action::XDP_TX,
+        Verdict::Transmit => transmit::answer(platform.context()),
     }
 }
 
@@ -90,7 +90,7 @@ pub fn wire_recorded(ctx: XdpContext) -> u32 {
     match verdict {
         Verdict::Pass => xdp_action::XDP_PASS,
         Verdict::Drop => xdp_action::XDP_DROP,
-        Verdict::Transmit => xdp_action::XDP_TX,
+        Verdict::Transmit => transmit::answer(platform.platform().context()),
     }
 }
 
@@ -133,8 +133,8 @@ pub fn exchange(ctx: XdpContext) -> u32 {
     }
 }
 
-/// Attached at the loopback device's entry to the stack where the card takes no frames from XDP: passes the engine's
-/// frames on to the card.
+/// Attached at the entries to the stack where the card takes no frames from XDP: on the loopback device, it passes the
+/// engine's frames on to the card; on a card that takes no answers either, the answers in received frames.
 #[classifier]
 pub fn to_card(ctx: TcContext) -> i32 {
     transmit::to_card(&ctx)

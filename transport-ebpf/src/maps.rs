@@ -80,6 +80,9 @@ pub(crate) static PORT: DevMap = DevMap::with_max_entries(1, 0);
 /// The kernel's number of [`PORT`], filled by the loader: by it the kernel names the map when it could not redirect.
 #[map]
 static PORT_ID: Array<u32> = Array::with_max_entries(1, 0);
+/// 1: answers in received frames leave through the stack, because the driver does not send them.
+#[map]
+static ANSWERS: Array<u32> = Array::with_max_entries(1, 0);
 /// The programs to which the wire and engine programs jump, filled by the loader.
 #[map]
 pub(crate) static PROGRAMS: ProgramArray = ProgramArray::with_max_entries(2, 0);
@@ -141,6 +144,12 @@ pub(crate) fn sent_since_last_bulk() -> u64 {
 #[inline(always)]
 pub(crate) fn is_port(map: u32) -> bool {
     PORT_ID.get(0).is_some_and(|port| *port == map)
+}
+
+/// Whether answers in received frames leave through the stack.
+#[inline(always)]
+pub(crate) fn answers_through_stack() -> bool {
+    ANSWERS.get(0).is_some_and(|answers| *answers != 0)
 }
 
 /// Returns the node page.

@@ -59,6 +59,12 @@ impl Xdp<true> {
 }
 
 impl<const STAMPED: bool> Xdp<STAMPED> {
+    /// Returns the context of the program. It is read from here, because a program that keeps it needs more stack.
+    #[inline(always)]
+    pub(crate) fn context(&self) -> *mut xdp_md {
+        transport_common::verifier::forget(&self.ctx)
+    }
+
     /// Returns the node's memory at `offset`, if [`MAX_COPY`] bytes from there are in bounds.
     #[inline(always)]
     fn memory(&self, offset: u64) -> Option<*mut u8> {

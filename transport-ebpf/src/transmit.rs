@@ -4,9 +4,15 @@
 //! node leaves `PORT` empty. Then the verdict is to pass the frame on. The kernel takes it into its stack on the
 //! loopback device, because the frame seems to come from that device. There `to_card` sends it to the card in the
 //! same way as the stack sends frames.
+//!
+//! Answers leave in the received frame (`XDP_TX`). A veth whose other end takes no frames from XDP cannot send them
+//! either. Then the wire program marks the frame and passes it on, and `to_card` at the entry of the card sends it.
 
+use crate::LOOPBACK;
 use crate::maps;
-use aya_ebpf::bindings::xdp_action::XDP_PASS;
+use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_PASS, XDP_TX};
+use aya_ebpf::bindings::xdp_md;
+use aya_ebpf::helpers::bpf_xdp_adjust_meta;
 use aya_ebpf::programs::{RawTracePointContext, TcContext};
 use transport_common::counters::Counter;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
@@ -42,16 +48,66 @@ pub(crate) fn send() -> u32 {
     }
 }
 
-/// Sends a frame of the engine to the card, and returns the verdict for the frame on the loopback device.
+/// The mark of an answer, in the frame's metadata. No frame from a network has metadata, so frames of the engine that a
+/// network brings back are not sent again.
+const MARK: u32 = u32::from_ne_bytes(*b"TCL!");
+const MARK_BYTES: usize = size_of::<u32>();
+
+/// Returns the verdict of a program that has built an answer in the received frame, and counted it as sent.
+///
+/// It is a function of its own, because its caller has no stack left.
+#[inline(never)]
+pub(crate) fn answer(ctx: *mut xdp_md) -> u32 {
+    if !maps::answers_through_stack() {
+        return XDP_TX;
+    }
+    // SAFETY: the context is valid.
+    let has_room = unsafe { bpf_xdp_adjust_meta(ctx, -(MARK_BYTES as i32)) } == 0;
+    // SAFETY: as above.
+    let (meta, data) = unsafe { ((*ctx).data_meta as usize, (*ctx).data as usize) };
+    if has_room && meta + MARK_BYTES <= data {
+        // SAFETY: the mark's bytes are there.
+        unsafe { (meta as *mut u32).write_unaligned(MARK) };
+        return XDP_PASS;
+    }
+    answer_not_sent();
+    XDP_DROP
+}
+
+/// Takes back that an answer was sent.
+#[inline(always)]
+fn answer_not_sent() {
+    maps::count(Counter::SentInReceivedFrame, u64::MAX);
+    maps::count(Counter::DropNotSent, 1);
+}
+
+/// Returns whether the frame has the mark of an answer.
+#[inline(always)]
+fn is_answer(ctx: &TcContext) -> bool {
+    // SAFETY: the context is valid.
+    let meta = unsafe { (*ctx.skb.skb).data_meta } as usize;
+    // SAFETY: the mark's bytes are there.
+    meta + MARK_BYTES <= ctx.data() && unsafe { (meta as *const u32).read_unaligned() } == MARK
+}
+
+/// Sends a frame of the engine or an answer to the card, and returns the verdict for the frame where it entered the stack.
 ///
 /// The program sends a clone that shares the bytes. This is the only way in which it learns whether the stack
 /// accepted the frame.
 #[inline(always)]
 pub(crate) fn to_card(ctx: &TcContext) -> i32 {
-    if !is_the_engines(ctx) {
+    // SAFETY: the context is valid.
+    let on_loopback = unsafe { (*ctx.skb.skb).ifindex } == LOOPBACK;
+    if !on_loopback && !is_answer(ctx) || !is_the_engines(ctx) {
         return TCX_NEXT;
     }
     let sent = ctx.clone_redirect(maps::NODE_CONFIG.load().interface_index, 0).is_ok();
+    if !on_loopback {
+        if !sent {
+            answer_not_sent();
+        }
+        return TCX_DROP;
+    }
     maps::count(if sent { Counter::SentByEngine } else { Counter::DropNotSent }, 1);
     TCX_DROP
 }

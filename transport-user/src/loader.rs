@@ -262,7 +262,7 @@ impl Loaded {
                 Link::Wire(bpf_call::link_xdp(wire, interface.index, mode.flags()).map_err(refused)?)
             }
         };
-        let transmit = TransmitPath::new(interface.index, transmit);
+        let transmit = TransmitPath::new(interface, mode, transmit);
         let mut attachment =
             Attachment { link, object: self.object, log: self.log, recording: false, transmit };
         attachment.choose_transmit()?;

@@ -6,10 +6,15 @@
 //! into its stack on the loopback device. The program `to_card`, which is attached there, passes them on to the
 //! interface. This costs more (docs/performance.md), but it works with every driver.
 //!
+//! Answers leave in the received frame (`XDP_TX`), which every driver with native XDP can send, except for a veth
+//! whose other end takes no frames. There the answers also pass through the stack: the map `ANSWERS` says so, and
+//! `to_card` is attached to the interface as well.
+//!
 //! A veth accepts frames from XDP while the other end polls, that is, while a node runs there. So the node asks
 //! the interface repeatedly.
 
 use std::io;
+use std::iter;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
@@ -21,13 +26,16 @@ use aya::programs::{LinkOrder, ProgramError, RawTracePoint, SchedClassifier, TcA
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::loader::AttachMode;
 use crate::maps::borrowed;
 use crate::netdev::Netdev;
+use crate::netlink::Interface;
 use crate::programs::{NOT_REDIRECTED, NOT_TRANSMITTED, TO_CARD, map_data};
 
 /// Names of the maps.
 const PORT: &str = "PORT";
 const PORT_ID: &str = "PORT_ID";
+const ANSWERS: &str = "ANSWERS";
 /// The only entry of each of these maps.
 const PLACE: u32 = 0;
 /// The device on which the kernel takes the engine's frames into its stack.
@@ -74,18 +82,29 @@ pub(crate) struct TransmitPath {
     /// Always use this way, whatever the driver reports.
     forced: Option<Transmit>,
     way: CurrentWay,
-    /// Keeps `to_card` attached to the loopback device.
-    link: Option<SchedClassifierLink>,
+    /// The interface's name, if answers need the stack too.
+    answers: Option<String>,
+    /// Keep `to_card` attached to the loopback device and, for answers, to the interface.
+    links: Vec<SchedClassifierLink>,
 }
 
 impl TransmitPath {
     /// Creates it for the interface with this index, in the calling thread's network namespace. Frames leave by
     /// redirect until [`Self::choose`] is called.
-    pub(crate) fn new(interface: u32, forced: Option<Transmit>) -> Self {
+    pub(crate) fn new(interface: &Interface, mode: AttachMode, forced: Option<Transmit>) -> Self {
         let netdev = Netdev::open().inspect_err(|error| {
             tracing::warn!(%error, "the kernel does not say which drivers take frames from XDP");
         });
-        Self { netdev: netdev.ok(), interface, forced, way: CurrentWay::default(), link: None }
+        // In generic mode the stack sends the answers.
+        let is_native_veth = mode == AttachMode::Native && interface.kind.as_deref() == Some("veth");
+        Self {
+            netdev: netdev.ok(),
+            interface: interface.index,
+            forced,
+            way: CurrentWay::default(),
+            answers: is_native_veth.then(|| interface.name.clone()),
+            links: vec![],
+        }
     }
 
     pub(crate) fn way(&self) -> &CurrentWay {
@@ -123,15 +142,20 @@ impl TransmitPath {
             .program_mut(TO_CARD)
             .and_then(|program| program.try_into().ok())
             .ok_or(Error::Object(TO_CARD))?;
-        let options = TcAttachOptions::TcxOrder(LinkOrder::first());
-        let attach = || -> Result<_, ProgramError> {
+        let mut attach = || -> Result<_, ProgramError> {
             if program.fd().is_err() {
                 program.load()?;
             }
-            let link = program.attach_with_options(LOOPBACK, TcAttachType::Ingress, options)?;
-            program.take_link(link)
+            let mut links = vec![];
+            for device in iter::once(LOOPBACK).chain(self.answers.as_deref()) {
+                let options = TcAttachOptions::TcxOrder(LinkOrder::first());
+                let link = program.attach_with_options(device, TcAttachType::Ingress, options)?;
+                links.push(program.take_link(link)?);
+            }
+            Ok(links)
         };
-        self.link = Some(attach().map_err(|error| failed(io::Error::other(error)))?);
+        self.links = attach().map_err(|error| failed(io::Error::other(error)))?;
+        self.set_answers(object, true)?;
         // From now on the redirect finds no entry, and its verdict is to pass the frame on.
         let port = object.map(PORT).and_then(map_data).ok_or(Error::Object(PORT))?;
         bpf_call::empty_place(port.fd().as_fd(), PLACE).map_err(failed)
@@ -139,13 +163,25 @@ impl TransmitPath {
 
     fn take_redirect(&mut self, object: &mut Ebpf) -> Result<(), Error> {
         set_port(object, self.interface)?;
+        self.set_answers(object, false)?;
         // Frames that are already in the stack still need `to_card`. After a grace period no program that began
         // before this point runs, and these frames have left the stack.
         if let Err(error) = bpf_call::Grace::new().and_then(|grace| grace.wait()) {
             tracing::debug!(%error, "no grace period before the way through the stack is given up");
         }
-        self.link = None;
+        self.links = vec![];
         Ok(())
+    }
+
+    /// Sets whether answers pass through the stack, where they need it at all.
+    fn set_answers(&self, object: &mut Ebpf, through_stack: bool) -> Result<(), Error> {
+        if self.answers.is_none() {
+            return Ok(());
+        }
+        let mut answers: Array<&mut MapData, u32> = borrowed(object, ANSWERS)?;
+        answers
+            .set(PLACE, u32::from(through_stack), 0)
+            .map_err(|error| Error::system("fill the datapath's maps", io::Error::other(error)))
     }
 }
 

@@ -91,6 +91,8 @@ impl Deref for Host {
 pub struct Pair {
     // The first field, so that it stops before its cables are removed.
     fabric: Option<LiveFabric>,
+    /// The namespace of the bridge, which lives as long as the hosts.
+    _bridge: Option<Namespace>,
     /// Port 0 of the fabric, `10.7.0.1`.
     pub a: Host,
     /// Port 1 of the fabric, `10.7.0.2`.
@@ -117,7 +119,29 @@ impl Pair {
         veth::connect(a.end(), b.end(), mtu)?;
         a.configure([&a, &b].into_iter())?;
         b.configure([&a, &b].into_iter())?;
-        Ok(Self { fabric: None, a, b })
+        Ok(Self { fabric: None, _bridge: None, a, b })
+    }
+
+    /// Makes two hosts on a bridge, as containers are connected: the bridge's ends of the cables have no XDP program and
+    /// do not merge, so they take no frames from the hosts' XDP.
+    ///
+    /// # Errors
+    /// As [`direct`](Self::direct).
+    pub fn bridged() -> anyhow::Result<Self> {
+        const BRIDGE: &str = "bridge";
+        let (a, b, bridge) = (Host::new(0)?, Host::new(1)?, Namespace::new()?);
+        bridge.ip(&format!(
+            "link add {BRIDGE} type bridge forward_delay 0\nlink set {BRIDGE} mtu {DEFAULT_MTU}\n"
+        ))?;
+        for (name, host, last) in [("port0", &a, 0), ("port1", &b, 1)] {
+            let mac = MacAddress([2, 1, 0, 0, 0, last]);
+            veth::connect(host.end(), VethEnd { namespace: &bridge, name, mac, merge: false }, DEFAULT_MTU)?;
+            bridge.ip(&format!("link set {name} master {BRIDGE}\n"))?;
+        }
+        bridge.ip(&format!("link set {BRIDGE} up\n"))?;
+        a.configure([&a, &b].into_iter())?;
+        b.configure([&a, &b].into_iter())?;
+        Ok(Self { fabric: None, _bridge: Some(bridge), a, b })
     }
 
     /// Makes two hosts with a fabric between them. The link towards `b` is that of port 1.
@@ -150,7 +174,7 @@ impl Pair {
         ensure!(topology.hosts() == 2, "a pair needs two ports, not {}", topology.hosts());
         let Network { fabric, hosts } = Network::with_mtu(topology, config, mtu)?;
         let [a, b] = <[Host; 2]>::try_from(hosts).expect("two hosts were asked for");
-        Ok(Self { fabric: Some(fabric), a, b })
+        Ok(Self { fabric: Some(fabric), _bridge: None, a, b })
     }
 
     /// Returns the fabric between the hosts; `None` if there is only a cable.

@@ -88,6 +88,12 @@ impl<'t, P: Platform> Recorded<'t, P> {
         self.platform.peek(unsafe { &mut *self.tape.prefix.get() });
     }
 
+    /// Returns the platform whose calls are recorded. What is asked of it directly is not recorded.
+    #[inline(always)]
+    pub const fn platform(&self) -> &P {
+        &self.platform
+    }
+
     #[inline(always)]
     fn optional(&self, tag: Tag, slot: Option<u32>) {
         match slot {
