@@ -157,6 +157,7 @@ impl Congestion {
             delay_select: DelayCode(set.delay_select as u8),
             delay_state: INITIAL_DELAY,
             rtt_state: INITIAL_DELAY,
+            path: PathMeasure::new(start.rto),
             ..Self::default()
         }
     }

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | target delay | floor + max(floor / 2, 8 * variation) | `base_delay_target` to 2.199 s; the variation counts up to 50 ms |
 //! | smallest window | 0.01 packets for each 25 us of the floor | `min_fcwnd` to 1/4 packet |
-//! | smallest timeout | 5/4 of the longest round trip time | `min_rto` to 2.199 s |
+//! | smallest timeout | 5/4 of the longest round trip time; in the first second also the first timeout | `min_rto` to 2.199 s |
 //! | age of a packet that an EACK shows lost | RTT + 8 * variation | one RTT to 5/4 of the longest |
 //!
 //! The floor is the smallest delay of the path. Every smaller delay lowers it. It rises if, during a whole window
@@ -33,6 +33,11 @@
 //! | a drain lasts two of the longest round trips, and | 2 ms | 78 ms |
 //!
 //! An interval ends without a drain if its smallest delay was within floor + floor / 8: the queue was empty then.
+//!
+//! The first packets of a connection fill the queue of a slow line, and each waits longer than the one before. The
+//! longest round trip time keeps ahead of that once it is at least four times what one packet occupies the line. Until
+//! then the first timeout, which the connection manager chooses, has to be long enough for five packets. So it stays a
+//! lower bound for the first window.
 //!
 //! The variation is the mean difference of two successive delays, as in RFC 3550 (6.4.1). It contains the jitter
 //! of the path and of the hosts, but not the slow change of a queue. Its largest value counts. That value is
@@ -95,8 +100,8 @@ pub struct PathMeasure {
     drain_began: FalconTime,
     /// 1: the connection drains.
     draining: u32,
-    /// Always 0.
-    reserved: u32,
+    /// Smallest timeout in the first window; 0 after that.
+    first_timeout: Ticks,
 }
 
 /// The delays of one acknowledgement, and the fabric delay of the previous one.
@@ -124,6 +129,11 @@ pub struct EndedWindow {
 }
 
 impl PathMeasure {
+    /// Creates the measurements of a new connection with this timeout.
+    pub fn new(first_timeout: Ticks) -> Self {
+        Self { first_timeout, ..Self::default() }
+    }
+
     /// Returns the mean difference of two successive fabric delays, the largest of the last windows.
     pub const fn variation(&self) -> Ticks {
         Ticks(self.largest_variation >> WEIGHT_BITS)
@@ -160,6 +170,7 @@ impl PathMeasure {
             self.longest_before = self.longest;
             self.longest = Ticks(0);
             self.largest_variation /= 2;
+            self.first_timeout = Ticks(0);
             if window.smallest > window.target && window.fcwnd.0 <= Fcwnd::from_packets(1).0 {
                 self.floor = window.smallest;
             }
@@ -228,7 +239,8 @@ impl PathMeasure {
     #[inline(always)]
     pub const fn least_timeout(&self, least: Ticks) -> Ticks {
         let longest = self.longest().0;
-        bounded(longest + longest / 4, least)
+        let (timeout, first) = (longest + longest / 4, self.first_timeout.0);
+        bounded(if timeout > first { timeout } else { first }, least)
     }
 
     /// Returns the smallest fabric window.
@@ -319,6 +331,27 @@ mod tests {
         assert_eq!(path.delay_target(LEAST), LEAST);
         assert_eq!(path.least_timeout(micros(1000)), micros(1000));
         assert_eq!(path.least_fcwnd(Fcwnd(10)), Fcwnd(10));
+    }
+
+    /// A connection begins with 32 packets, each of which occupies a line of 10 Mb/s for 2.8 ms. No timeout may expire
+    /// before the packet is acknowledged.
+    #[test]
+    fn the_first_packets_over_a_slow_line_are_not_sent_again() {
+        const ON_LINE: u64 = 2_800;
+        for round_trip in [30, 1_000, 10_000] {
+            let mut path = PathMeasure::new(micros(20_000));
+            let mut before = Ticks(0);
+            for packet in 1..=32 {
+                let acknowledged = delay(round_trip + packet * ON_LINE, before);
+                let timeout = path.least_timeout(micros(1_000));
+                assert!(timeout > acknowledged.full, "packet {packet}, {timeout:?}");
+                path.record(&acknowledged, None, (true, FalconTime(0)));
+                before = acknowledged.fabric;
+            }
+            ended(&mut path, round_trip, 100_000, 32);
+            ended(&mut path, round_trip, 100_000, 32);
+            assert!(path.least_timeout(micros(1_000)) < micros(20_000), "only in the first window");
+        }
     }
 
     #[test]
