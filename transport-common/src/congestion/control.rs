@@ -154,7 +154,7 @@ impl Congestion {
             ncwnd: start.ncwnd,
             rto: start.rto,
             base_delay_target: set.base_delay_target,
-            delay_select: DelayCode(set.delay_select as u8),
+            delay_select: set.delay_select.code(),
             delay_state: INITIAL_DELAY,
             rtt_state: INITIAL_DELAY,
             ..Self::default()
@@ -366,7 +366,7 @@ impl Congestion {
             self.path.stop_draining();
             set.base_delay_target
         };
-        self.delay_select = DelayCode(set.delay_select as u8 & 3);
+        self.delay_select = DelayCode(set.delay_select.code().0 & 3);
         if settings.placement == Placement::Constant as u32 {
             self.inter_packet_gap = 0;
         } else {
