@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, RKey, Spi};
 use transport_common::ulp::rdma::{Aeth, Bth, Opcode, Reth};
-use transport_common::units::FalconTime;
+use transport_common::units::{FalconTime, Picoseconds};
 use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
 use transport_common::wire::nack::{Nack, NackCode};
@@ -45,7 +45,7 @@ pub struct RawPeer {
     pub next: Initial,
     /// The node's packets that it has received, without gaps.
     pub received: Initial,
-    last_iv: u64,
+    last_iv: Picoseconds,
 }
 
 /// The contents of a Pull Data.
@@ -77,20 +77,20 @@ impl RawPeer {
         };
         let tap = pair.b.run(|| Tap::open(Host::INTERFACE))?;
         let pass = pair.b.run(|| PassProgram::attach(veth::interface_index(Host::INTERFACE)?))?;
-        Ok(Self { tap, _pass: pass, flow, cid, spi: Spi(1), next, received, last_iv: 0 })
+        Ok(Self { tap, _pass: pass, flow, cid, spi: Spi(1), next, received, last_iv: Picoseconds(0) })
     }
 
-    /// Returns the machine's clock in picoseconds. The node accepts it as a new IV, and it is larger than any
+    /// Returns the machine's clock. The node accepts it as a new IV, and it is larger than any
     /// before.
     ///
     /// # Panics
     /// Never: the monotonic clock can be read.
-    pub fn iv(&mut self) -> u64 {
+    pub fn iv(&mut self) -> Picoseconds {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: writes the timespec, which outlives the call.
         assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) }, 0);
         let picoseconds = (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) * 1000;
-        self.last_iv = picoseconds.max(self.last_iv + 1);
+        self.last_iv = Picoseconds(picoseconds.max(self.last_iv.0 + 1));
         self.last_iv
     }
 

@@ -12,6 +12,7 @@ use transport_common::connection::Initial;
 use transport_common::counters::Counter;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode, UlpCode};
+use transport_common::units::{PicosecondSpan, Picoseconds};
 use transport_common::wire::PacketType;
 use transport_common::wire::ack::{AckHeader, Eack};
 use transport_common::wire::nack::Nack;
@@ -169,15 +170,15 @@ fn bad_fields(target: &mut Target) -> Result<()> {
     });
     target.expect(Counter::DropSpi, "SPI 0 and those of others", &spis)?;
     // Far older than the margin of 100 ms (D-56), in picoseconds. The clock starts with the machine.
-    let ivs = [10_000_000_000_000, 60_000_000_000_000].map(|age| {
+    let ivs = [10_000_000_000_000, 60_000_000_000_000].map(|age: u64| {
         let psp = target.peer.psp();
-        target.peer.flow.falcon(&Psp { iv: psp.iv.saturating_sub(age), ..psp }, &packet)
+        target.peer.flow.falcon(&Psp { iv: Picoseconds(psp.iv.0.saturating_sub(age)), ..psp }, &packet)
     });
     target.expect(Counter::DropReplay, "replayed packets", &ivs)?;
     // Ahead of the peer's clock by more than the margin and all the drift since the start of the test.
     let ivs = [1_000_000_000_000, 1 << 60].map(|ahead| {
         let psp = target.peer.psp();
-        target.peer.flow.falcon(&Psp { iv: psp.iv.wrapping_add(ahead), ..psp }, &packet)
+        target.peer.flow.falcon(&Psp { iv: psp.iv.after(PicosecondSpan(ahead)), ..psp }, &packet)
     });
     target.expect(Counter::DropIvAhead, "packets from the future", &ivs)?;
     target.works()?;

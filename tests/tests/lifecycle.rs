@@ -9,7 +9,7 @@ use tiercel_tests::nodes::{CID_A, CID_B, Setup, TwoNodes, node};
 use tiercel_tests::operations::{Regions, there_and_back};
 use tiercel_tests::{Host, Pair, need_root};
 use transport_common::counters::Counter;
-use transport_user::{EngineMode, EngineOptions, LocalCid, OpenConnection};
+use transport_user::{EngineMode, EngineOptions, LocalCid, OpenConnection, Picoseconds};
 
 /// Two nodes, one per host, and their connection.
 struct TwoProcesses {
@@ -313,7 +313,7 @@ fn a_peer_whose_clock_began_anew_is_heard_again() -> Result<()> {
         [open.tx, open.rx] = tiercel_tests::nodes::initials();
         open.tuning = Setup::CONSTANT;
         // Hours ahead of B's clock.
-        open.security.remote_time = Some((u64::MAX / 4).into());
+        open.security.remote_time = Some(Picoseconds(u64::MAX / 4).into());
         nodes.at_a = nodes.a.open(open)?;
         let deaf = nodes.at_a.clone();
         let write = deaf.write(&regions.local, 0, regions.remote.key(), 0, 64);

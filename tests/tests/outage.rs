@@ -11,7 +11,7 @@ use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::CompletionCode;
-use transport_common::units::{Fcwnd, Picoseconds, Ticks};
+use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_user::Tuning;
 
 const MICROSECOND: u64 = 1_000_000;
@@ -58,7 +58,7 @@ fn parameters(side: usize, ordered: bool, settings: Settings) -> Parameters {
             ack_coalescing: ticks(tuning.ack_coalescing),
             transaction_timeout: ticks(tuning.transaction_timeout),
             max_segment: 3264,
-            replay_margin: tuning.replay_margin.as_nanos() as u64 * 1000,
+            replay_margin: PicosecondSpan::from_nanos(tuning.replay_margin.as_nanos() as u64),
             ..Config::default()
         },
         psp_version: 15,

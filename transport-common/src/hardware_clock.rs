@@ -8,31 +8,37 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::counters::Counter;
 use crate::shared::AtomicU64;
-use crate::units::Picoseconds;
+use crate::units::{PicosecondSpan, Picoseconds};
 
 /// Placeholder in the program for the kernel function `bpf_xdp_metadata_rx_timestamp`, whose number differs from
 /// kernel to kernel. It is a helper number that no kernel has. The loader replaces it.
 pub const RX_TIMESTAMP_CALL: i32 = 0x7fff_5453;
 
-/// Largest error of a measured relation, nanoseconds. Also the largest time that a stamp may seem to be in the
+/// Largest error of a measured relation, 5 us. Also the largest time that a stamp may seem to be in the
 /// future.
-pub const LARGEST_ERROR_NANOS: u64 = 5_000;
-/// Longest time that a relation is valid, nanoseconds. With an unknown drift of 10 parts in a million, its error
-/// grows in this time to twice [`LARGEST_ERROR_NANOS`].
-pub const LONGEST_USE_NANOS: u64 = 1_000_000_000;
-/// Longest time that a frame waits before it is processed, nanoseconds. An older stamp belongs to another frame or
+pub const LARGEST_ERROR: PicosecondSpan = PicosecondSpan::from_nanos(5_000);
+/// Longest time that a relation is valid, 1 s. With an unknown drift of 10 parts in a million, its error
+/// grows in this time to twice [`LARGEST_ERROR`].
+pub const LONGEST_USE: PicosecondSpan = PicosecondSpan::from_nanos(1_000_000_000);
+/// Longest time that a frame waits before it is processed, 100 ms. An older stamp belongs to another frame or
 /// is wrong.
-pub const OLDEST_STAMP_NANOS: u64 = 100_000_000;
+pub const OLDEST_STAMP: PicosecondSpan = PicosecondSpan::from_nanos(100_000_000);
 /// [`Relation::drift`] of a card's clock that is slower than ours by 1 in 1000. No working clock differs more.
 pub const LARGEST_DRIFT: i64 = (1 << 32) / 1000;
+
+/// An instant by the card's own clock, in nanoseconds. It cannot be compared with a time of ours; a [`Relation`]
+/// converts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct CardTime(pub u64);
 
 /// One instant by both clocks, and their drift from there on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relation {
-    /// Nanoseconds of the card's clock.
-    pub stamp: u64,
-    /// Nanoseconds of the monotonic clock at the same instant.
-    pub time: u64,
+    /// Time of the card's clock.
+    pub stamp: CardTime,
+    /// Time of the monotonic clock at the same instant.
+    pub time: Picoseconds,
     /// Nanoseconds that the monotonic clock gains per nanosecond of the card's clock, in units of 2^-32.
     pub drift: i64,
 }
@@ -41,19 +47,17 @@ impl Relation {
     /// Returns the time when a frame with this stamp arrived from the wire, and the counter for it. The time is
     /// the card's stamp if it is valid, otherwise `now`. A stamp of 0 means that there is none.
     #[inline(always)]
-    pub fn arrival(&self, stamp: u64, now: Picoseconds) -> (Picoseconds, Counter) {
-        const LONGEST_USE: u64 = LONGEST_USE_NANOS * 1000;
-        const OLDEST_STAMP: i64 = (OLDEST_STAMP_NANOS * 1000) as i64;
-        const LARGEST_ERROR: i64 = (LARGEST_ERROR_NANOS * 1000) as i64;
-        const LONGEST_ELAPSED: i64 = (LONGEST_USE_NANOS + OLDEST_STAMP_NANOS + LARGEST_ERROR_NANOS) as i64;
-        if stamp == 0 {
+    pub fn arrival(&self, stamp: CardTime, now: Picoseconds) -> (Picoseconds, Counter) {
+        /// Nanoseconds.
+        const LONGEST_ELAPSED: i64 = LONGEST_USE.plus(OLDEST_STAMP).plus(LARGEST_ERROR).as_nanos() as i64;
+        if stamp.0 == 0 {
             return (now, Counter::StampAbsent);
         }
-        if now.0.wrapping_sub(Picoseconds::from_nanos(self.time).0) > LONGEST_USE {
+        if now.since(self.time).0 > LONGEST_USE.0 {
             return (now, Counter::StampClockUnknown);
         }
         // Nothing below overflows within these bounds.
-        let elapsed = stamp.wrapping_sub(self.stamp) as i64;
+        let elapsed = stamp.0.wrapping_sub(self.stamp.0) as i64;
         if elapsed > LONGEST_ELAPSED {
             return (now, Counter::StampInFuture);
         }
@@ -61,11 +65,11 @@ impl Relation {
             return (now, Counter::StampTooOld);
         }
         let elapsed = elapsed + ((elapsed * self.drift) >> 32);
-        let arrival = Picoseconds::from_nanos(self.time.wrapping_add(elapsed as u64));
-        let age = now.0.wrapping_sub(arrival.0) as i64;
-        if age > OLDEST_STAMP {
+        let arrival = self.time.after(PicosecondSpan::from_nanos(elapsed as u64));
+        let age = now.since(arrival).signed();
+        if age > OLDEST_STAMP.signed() {
             (now, Counter::StampTooOld)
-        } else if age < -LARGEST_ERROR {
+        } else if age < -LARGEST_ERROR.signed() {
             (now, Counter::StampInFuture)
         } else if age < 0 {
             (now, Counter::StampHardware)
@@ -109,8 +113,8 @@ impl ClockPage {
         }
         let words = if version & 1 == 0 { &self.relations[0] } else { &self.relations[1] };
         let relation = Relation {
-            stamp: words.stamp.load(Acquire),
-            time: words.time.load(Acquire),
+            stamp: CardTime(words.stamp.load(Acquire)),
+            time: Picoseconds(words.time.load(Acquire)),
             drift: words.drift.load(Acquire) as i64,
         };
         if self.version.load(Relaxed) == version { Some(relation) } else { None }
@@ -120,8 +124,8 @@ impl ClockPage {
     pub fn publish(&self, relation: Relation) {
         let version = self.version.load(Relaxed) + 1;
         let words = &self.relations[(version & 1) as usize];
-        words.stamp.store(relation.stamp, Release);
-        words.time.store(relation.time, Release);
+        words.stamp.store(relation.stamp.0, Release);
+        words.time.store(relation.time.0, Release);
         words.drift.store(relation.drift.clamp(-LARGEST_DRIFT, LARGEST_DRIFT) as u64, Release);
         self.version.store(version, Release);
     }

@@ -2,7 +2,7 @@
 
 use crate::counters::Counter;
 use crate::ids::Spi;
-use crate::units::Picoseconds;
+use crate::units::{PicosecondSpan, Picoseconds, Ticks};
 use crate::wire::packet::Packet;
 use bytemuck::{Pod, Zeroable};
 
@@ -10,27 +10,24 @@ use bytemuck::{Pod, Zeroable};
 const DRIFT_SHIFT: u32 = 10;
 
 /// A round of the estimate of the peer's clock lasts 2^43 ps, 8.8 s.
-const ROUND: u64 = 1 << 43;
+const ROUND: PicosecondSpan = PicosecondSpan(1 << 43);
 
 /// Largest error of the peer's clock as the connection manager knows it: the peer may have read its clock that long
 /// before its message arrived. Longer than the connection manager waits for a message, and for the connection to it.
-const SETUP: u64 = 1 << 43;
-
-/// A tick of the protocol's clock is 2^17 ps, as in [`crate::units::FalconTime`].
-const TICK_SHIFT: u32 = 17;
+const SETUP: PicosecondSpan = PicosecondSpan(1 << 43);
 
 /// The peer's clock, as known before its first packet (F-9.2.1-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteTime {
-    /// Newest IV that counts as received already, picoseconds of the peer's clock.
-    pub iv: u64,
+    /// Newest IV that counts as received already, a time of the peer's clock.
+    pub iv: Picoseconds,
     /// Our clock when the peer's showed `iv`, to within the time that the handshake of the connection manager takes.
     /// `None` if that is not known, as for a value from a node file: then the first packet sets it (D-87).
     pub read_at: Option<Picoseconds>,
 }
 
-impl From<u64> for RemoteTime {
-    fn from(iv: u64) -> Self {
+impl From<Picoseconds> for RemoteTime {
+    fn from(iv: Picoseconds) -> Self {
         Self { iv, read_at: None }
     }
 }
@@ -40,19 +37,19 @@ impl From<u64> for RemoteTime {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Security {
     /// Newest IV accepted (F-9.2.1-5).
-    pub remote_time: u64,
+    pub remote_time: Picoseconds,
     /// Last IV assigned. The next one is larger (D-12).
-    pub last_iv: u64,
-    /// Estimated lead of the peer's clock over ours, picoseconds, modulo 2^64.
-    pub clock_lead: u64,
-    /// Time of the last packet by our clock, picoseconds; 0 while nothing is known of the peer's clock.
-    pub clock_seen: u64,
-    /// Start of the current round, when the estimate was last decided, picoseconds of our clock.
-    pub clock_round: u64,
+    pub last_iv: Picoseconds,
+    /// Estimated lead of the peer's clock over ours, modulo 2^64.
+    pub clock_lead: PicosecondSpan,
+    /// Time of the last packet by our clock; 0 while nothing is known of the peer's clock.
+    pub clock_seen: Picoseconds,
+    /// Start of the current round, when the estimate was last decided, by our clock.
+    pub clock_round: Picoseconds,
     /// The step of the estimate on which all packets of the round agree, picoseconds; 0 if they do not agree.
     pub clock_step: i64,
-    /// Replay protection margin in picoseconds (F-9.2.1-7).
-    pub replay_margin: u64,
+    /// Replay protection margin (F-9.2.1-7).
+    pub replay_margin: PicosecondSpan,
     /// Peer's address, its bytes in memory order; IPv4 in the first 4 bytes.
     pub peer: [u64; 2],
     /// SPI written into packets to the peer.
@@ -82,17 +79,18 @@ impl Security {
             return Some(Counter::DropSpi); // F-9.2.2.3-8
         }
         if self.remote_time_known != 0 {
-            let edge = self.remote_time.wrapping_sub(self.replay_margin);
-            if packet.iv.wrapping_sub(edge) as i64 <= 0 {
+            let edge = self.remote_time.before(self.replay_margin);
+            if !packet.iv.is_later_than(edge) {
                 return Some(Counter::DropReplay); // D-56
             }
         }
         if !self.follows_clock(packet.iv, now) {
             return Some(Counter::DropIvAhead);
         }
-        let most = self.clock_seen.wrapping_add(self.clock_lead).wrapping_add(self.replay_margin / 2);
-        let time = if packet.iv.wrapping_sub(most) as i64 > 0 { most } else { packet.iv };
-        if self.remote_time_known == 0 || time.wrapping_sub(self.remote_time) as i64 > 0 {
+        let half_margin = PicosecondSpan(self.replay_margin.0 / 2);
+        let most = self.clock_seen.after(self.clock_lead).after(half_margin);
+        let time = if packet.iv.is_later_than(most) { most } else { packet.iv };
+        if self.remote_time_known == 0 || time.is_later_than(self.remote_time) {
             self.remote_time = time; // D-57, D-87
             self.remote_time_known = 1;
         }
@@ -105,9 +103,9 @@ impl Security {
         self.remote_time_known = 1;
         if let Some(at) = time.read_at {
             let at = on_tick(at);
-            self.clock_lead = time.iv.wrapping_sub(at);
+            self.clock_lead = time.iv.since(at);
             // So the drift that the first packet may show is the error of `read_at`.
-            self.clock_round = at.wrapping_sub(SETUP << DRIFT_SHIFT);
+            self.clock_round = at.before(PicosecondSpan(SETUP.0 << DRIFT_SHIFT));
             self.clock_seen = self.clock_round;
         }
     }
@@ -130,29 +128,30 @@ impl Security {
     /// during an attack add up. And on a connection that knows nothing of the peer's
     /// clock, a forged packet can be the first one (D-87).
     #[inline(never)]
-    fn follows_clock(&mut self, iv: u64, now: Picoseconds) -> bool {
+    fn follows_clock(&mut self, iv: Picoseconds, now: Picoseconds) -> bool {
         // On rounded time, the recorded values are the same wherever a recording is replayed.
         let now = on_tick(now);
-        if self.clock_seen == 0 {
-            self.clock_lead = iv.wrapping_sub(now);
+        if self.clock_seen.0 == 0 {
+            self.clock_lead = iv.since(now);
             self.clock_seen = now;
             self.clock_round = now;
             return true;
         }
         // Another CPU may have read the clock later and taken the lock earlier.
-        let silence = now.wrapping_sub(self.clock_seen);
-        let (now, silence) = if (silence as i64) < 0 { (self.clock_seen, 0) } else { (now, silence) };
-        let change = iv.wrapping_sub(now).wrapping_sub(self.clock_lead) as i64;
-        let elapsed = now.wrapping_sub(self.clock_round);
-        let drift = elapsed >> DRIFT_SHIFT;
-        if change > self.replay_margin.wrapping_add(drift) as i64 {
+        let silence = now.since(self.clock_seen);
+        let (now, silence) =
+            if silence.signed() < 0 { (self.clock_seen, PicosecondSpan(0)) } else { (now, silence) };
+        let change = iv.since(now).minus(self.clock_lead).signed();
+        let elapsed = now.since(self.clock_round);
+        let drift = PicosecondSpan(elapsed.0 >> DRIFT_SHIFT);
+        if change > self.replay_margin.plus(drift).signed() {
             return false;
         }
         let is_first = silence >= ROUND || self.clock_seen == self.clock_round;
         let step = if is_first { change } else { agreed(self.clock_step, change) };
         if elapsed >= ROUND {
-            let step = step.clamp(-(drift as i64), drift as i64);
-            self.clock_lead = self.clock_lead.wrapping_add(step as u64);
+            let step = step.clamp(-drift.signed(), drift.signed());
+            self.clock_lead = self.clock_lead.plus(PicosecondSpan(step as u64));
             self.clock_round = now;
         }
         self.clock_step = step;
@@ -162,9 +161,9 @@ impl Security {
 
     /// Returns the next IV: the clock, but always larger than the last IV (D-12, D-90).
     #[inline(always)]
-    pub fn next_iv(&mut self, now: Picoseconds) -> u64 {
+    pub fn next_iv(&mut self, now: Picoseconds) -> Picoseconds {
         let last = self.last_iv;
-        let iv = if (now.0.wrapping_sub(last) as i64) > 0 { now.0 } else { last.wrapping_add(1) };
+        let iv = if now.is_later_than(last) { now } else { last.after(PicosecondSpan(1)) };
         self.last_iv = iv;
         iv
     }
@@ -172,8 +171,8 @@ impl Security {
 
 /// Rounds a time to whole ticks, plus one, so that it is not 0.
 #[inline(always)]
-const fn on_tick(time: Picoseconds) -> u64 {
-    ((time.0 >> TICK_SHIFT) + 1) << TICK_SHIFT
+const fn on_tick(time: Picoseconds) -> Picoseconds {
+    Picoseconds(((time.0 >> Ticks::PICOS_SHIFT) + 1) << Ticks::PICOS_SHIFT)
 }
 
 /// Returns the step that is part of both steps: 0 if they have different directions.
@@ -192,7 +191,7 @@ const fn agreed(a: i64, b: i64) -> i64 {
 mod tests {
     use super::*;
 
-    const MARGIN: u64 = 100_000_000_000;
+    const MARGIN: PicosecondSpan = PicosecondSpan::from_nanos(100_000_000);
     const MILLI: u64 = 1_000_000_000;
     const SECOND: u64 = 1000 * MILLI;
     /// Our clock and the peer's at the start.
@@ -205,7 +204,7 @@ mod tests {
     }
 
     fn packet(iv: u64) -> Packet {
-        Packet { psp_version: 15, source: [1, 2], spi: 7, iv, ..Packet::default() }
+        Packet { psp_version: 15, source: [1, 2], spi: 7, iv: Picoseconds(iv), ..Packet::default() }
     }
 
     /// Sends a packet of the peer at `time` after the start, `ahead` picoseconds ahead of the peer's clock.
@@ -253,10 +252,14 @@ mod tests {
             let time = milli * MILLI;
             assert_eq!(send(&mut s, time, 0), None, "at {time}");
             // As old as the margin allows.
-            let old = s.remote_time.wrapping_sub(MARGIN).wrapping_add(1);
-            assert_eq!(s.check(&packet(old), Picoseconds(HERE + time)), None);
+            let old = s.remote_time.before(MARGIN).after(PicosecondSpan(1));
+            assert_eq!(s.check(&packet(old.0), Picoseconds(HERE + time)), None);
         }
-        assert_eq!(send(&mut s, 100 * SECOND, MARGIN / 2), None, "a packet that waited less than the others");
+        assert_eq!(
+            send(&mut s, 100 * SECOND, MARGIN.0 / 2),
+            None,
+            "a packet that waited less than the others"
+        );
     }
 
     #[test]
@@ -266,7 +269,7 @@ mod tests {
             assert_eq!(send(&mut s, time * MILLI, ahead * MILLI), None);
             assert_eq!(
                 s.remote_time,
-                THERE + (time + ahead) * MILLI,
+                Picoseconds(THERE + (time + ahead) * MILLI),
                 "D-56: an IV up to half the margin ahead"
             );
         }
@@ -280,7 +283,11 @@ mod tests {
             let ahead = if milli < 100 { 0 } else { 90 * MILLI };
             assert_eq!(send(&mut s, milli * MILLI, ahead), None, "at {milli} ms");
         }
-        assert_eq!(s.remote_time, THERE + 99_999 * MILLI + 90 * MILLI, "the estimate has followed");
+        assert_eq!(
+            s.remote_time,
+            Picoseconds(THERE + 99_999 * MILLI + 90 * MILLI),
+            "the estimate has followed"
+        );
     }
 
     #[test]
@@ -296,8 +303,8 @@ mod tests {
     /// D-87: the peer's clock as the connection manager knows it. The first packet, too, has to fit it.
     #[test]
     fn the_first_packet_has_to_fit_the_agreed_clock() {
-        let mut s = Security { remote_time: THERE, remote_time_known: 1, ..security() };
-        s.know_clock(RemoteTime { iv: THERE, read_at: Some(Picoseconds(HERE)) });
+        let mut s = Security { remote_time: Picoseconds(THERE), remote_time_known: 1, ..security() };
+        s.know_clock(RemoteTime { iv: Picoseconds(THERE), read_at: Some(Picoseconds(HERE)) });
         let untouched = s;
         assert_eq!(send(&mut s, MILLI, 20 * SECOND), Some(Counter::DropIvAhead));
         assert_eq!(s, untouched, "a refused packet changes nothing");
@@ -305,16 +312,16 @@ mod tests {
         for milli in 1..20_000 {
             assert_eq!(send(&mut s, milli * MILLI, 4 * SECOND), None);
         }
-        assert_eq!(send(&mut s, 20 * SECOND, 4 * SECOND + 2 * MARGIN), Some(Counter::DropIvAhead));
+        assert_eq!(send(&mut s, 20 * SECOND, 4 * SECOND + 2 * MARGIN.0), Some(Counter::DropIvAhead));
     }
 
     /// D-87: a static connection takes any first IV.
     #[test]
     fn without_an_agreed_clock_the_first_packet_sets_it() {
-        let mut s = Security { remote_time: 7, remote_time_known: 1, ..security() };
-        s.know_clock(RemoteTime { iv: 7, read_at: None });
+        let mut s = Security { remote_time: Picoseconds(7), remote_time_known: 1, ..security() };
+        s.know_clock(RemoteTime { iv: Picoseconds(7), read_at: None });
         assert_eq!(send(&mut s, 0, 0), None);
-        assert_eq!(send(&mut s, MILLI, 2 * MARGIN), Some(Counter::DropIvAhead));
+        assert_eq!(send(&mut s, MILLI, 2 * MARGIN.0), Some(Counter::DropIvAhead));
     }
 
     #[test]

@@ -13,6 +13,8 @@
 //! All zero bytes are a valid, empty wheel, so the wheel can be in a map of the kernel. Every index is masked with
 //! a constant. No operation can panic. Not for concurrent use: the wheel has one owner.
 
+use crate::units::{Picoseconds, Ticks};
+
 /// Length of a tick in nanoseconds.
 pub const NANOS_PER_TICK: u64 = 1 << TICK_SHIFT;
 
@@ -36,16 +38,32 @@ const LEVEL_MASK: usize = LEVEL_ROOM - 1;
 const LOCATION_ROOM: usize = LEVEL_ROOM * SLOTS;
 const LOCATION_MASK: usize = LOCATION_ROOM - 1;
 
-/// Returns the tick to pass to [`TimingWheel::poll`] at a time in nanoseconds: rounded down.
-#[inline(always)]
-pub const fn now_tick(nanos: u64) -> u64 {
-    nanos >> TICK_SHIFT
-}
+/// An instant on the wheel, in its own ticks. It does not wrap, so it has an order. The conversions are those of the
+/// node's wheel, whose tick is [`NANOS_PER_TICK`]. The wheel itself does not know the length of a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct WheelTick(pub u64);
 
-/// Returns the tick under which to file a deadline in nanoseconds: rounded up, so that it never fires early.
-#[inline(always)]
-pub const fn deadline_tick(nanos: u64) -> u64 {
-    (nanos >> TICK_SHIFT) + (nanos & (NANOS_PER_TICK - 1) != 0) as u64
+impl WheelTick {
+    /// Returns the tick to pass to [`TimingWheel::poll`] at `now`: rounded down.
+    #[inline(always)]
+    pub const fn at(now: Picoseconds) -> Self {
+        Self(now.as_nanos() >> TICK_SHIFT)
+    }
+
+    /// Returns the tick under which to file a deadline that is `delay` after `now`: rounded up from nanoseconds, so
+    /// that it never fires early.
+    #[inline(always)]
+    pub const fn deadline(now: Picoseconds, delay: Ticks) -> Self {
+        let nanos = now.as_nanos() + delay.as_nanos();
+        Self((nanos >> TICK_SHIFT) + (nanos & (NANOS_PER_TICK - 1) != 0) as u64)
+    }
+
+    /// Returns the start of the tick in nanoseconds of the monotonic clock.
+    #[inline(always)]
+    pub const fn as_nanos(self) -> u64 {
+        self.0 * NANOS_PER_TICK
+    }
 }
 
 /// Result of one poll of the wheel.
@@ -65,7 +83,7 @@ pub enum Polled {
 #[repr(C)]
 struct Link {
     /// Tick at which the entry fires.
-    expiry: u64,
+    expiry: WheelTick,
     next: u32,
     previous: u32,
     /// 1 + level * 64 + slot; 0 while not filed. The other fields are valid only while filed.
@@ -74,7 +92,7 @@ struct Link {
 }
 
 impl Link {
-    const IDLE: Self = Self { expiry: 0, next: 0, previous: 0, place: 0, _padding: 0 };
+    const IDLE: Self = Self { expiry: WheelTick(0), next: 0, previous: 0, place: 0, _padding: 0 };
 }
 
 /// An occupied slot: its position and the first tick that it covers.
@@ -82,7 +100,7 @@ impl Link {
 struct Slot {
     level: u32,
     index: u32,
-    start: u64,
+    start: WheelTick,
 }
 
 impl Slot {
@@ -100,11 +118,11 @@ impl Slot {
 #[repr(C)]
 pub struct TimingWheel<const N: usize> {
     /// Largest tick that was passed to `poll`.
-    clock: u64,
+    clock: WheelTick,
     /// Tick from which entries are filed: no filed entry is due before it. At most `clock`.
-    cursor: u64,
+    cursor: WheelTick,
     /// No occupied slot starts before this tick. It may be too low, but never too high.
-    wake: u64,
+    wake: WheelTick,
     /// 1 + location of the slot being cascaded; 0 if none.
     cascading: u32,
     _padding: u32,
@@ -130,9 +148,9 @@ impl<const N: usize> TimingWheel<N> {
     /// Creates an empty wheel at tick 0: all bytes zero.
     pub const fn new() -> Self {
         Self {
-            clock: 0,
-            cursor: 0,
-            wake: 0,
+            clock: WheelTick(0),
+            cursor: WheelTick(0),
+            wake: WheelTick(0),
             cascading: 0,
             _padding: 0,
             occupancy: [0; LEVEL_ROOM],
@@ -141,16 +159,16 @@ impl<const N: usize> TimingWheel<N> {
         }
     }
 
-    /// Files `id` under `deadline_tick`, or moves it there if it is already filed.
+    /// Files `id` under `deadline`, or moves it there if it is already filed.
     ///
     /// A deadline in the past counts as now: it fires at one of the next polls, after everything that was due
     /// before now.
     #[inline(always)]
-    pub const fn schedule(&mut self, id: u32, deadline_tick: u64) {
+    pub const fn schedule(&mut self, id: u32, deadline: WheelTick) {
         self.unlink(id);
-        let expiry = if deadline_tick > self.clock { deadline_tick } else { self.clock };
+        let expiry = if deadline.0 > self.clock.0 { deadline } else { self.clock };
         let start = self.link(id, expiry);
-        if start < self.wake {
+        if start.0 < self.wake.0 {
             self.wake = start;
         }
     }
@@ -161,16 +179,16 @@ impl<const N: usize> TimingWheel<N> {
         self.unlink(id);
     }
 
-    /// Advances to `now_tick` and removes one entry whose deadline has passed, in bounded work.
+    /// Advances to `now` and removes one entry whose deadline has passed, in bounded work.
     ///
     /// No entry fires before its deadline, and entries fire in the order of their deadlines. Poll until
     /// [`Polled::Idle`] to process all due entries. If nothing is due, the cost is a comparison and two stores.
     #[inline(always)]
-    pub const fn poll(&mut self, now_tick: u64) -> Polled {
-        if now_tick > self.clock {
-            self.clock = now_tick;
+    pub const fn poll(&mut self, now: WheelTick) -> Polled {
+        if now.0 > self.clock.0 {
+            self.clock = now;
         }
-        if self.clock < self.wake {
+        if self.clock.0 < self.wake.0 {
             self.cursor = self.clock;
             return Polled::Idle;
         }
@@ -186,7 +204,7 @@ impl<const N: usize> TimingWheel<N> {
 
     /// Returns the largest tick that was passed to [`Self::poll`] so far.
     #[inline(always)]
-    pub const fn clock(&self) -> u64 {
+    pub const fn clock(&self) -> WheelTick {
         self.clock
     }
 
@@ -195,7 +213,7 @@ impl<const N: usize> TimingWheel<N> {
     /// It is the start of the earliest occupied slot: the exact deadline if that is within 64 ticks, otherwise a
     /// lower bound. A tick in the past means that there is work now.
     #[inline(always)]
-    pub const fn next_event(&self) -> Option<u64> {
+    pub const fn next_event(&self) -> Option<WheelTick> {
         if self.cascading_location().is_some() {
             return Some(self.cursor);
         }
@@ -207,7 +225,7 @@ impl<const N: usize> TimingWheel<N> {
 
     /// Returns the tick at which `id` fires: its deadline, or the time of filing if that was later.
     #[inline(always)]
-    pub const fn deadline_of(&self, id: u32) -> Option<u64> {
+    pub const fn deadline_of(&self, id: u32) -> Option<WheelTick> {
         let link = &self.links[id as usize & Self::ID_MASK];
         if link.place == 0 { None } else { Some(link.expiry) }
     }
@@ -226,12 +244,12 @@ impl<const N: usize> TimingWheel<N> {
             None => {
                 self.cascading = 0;
                 let slot = match self.earliest() {
-                    Some(slot) if slot.start <= self.clock => slot,
+                    Some(slot) if slot.start.0 <= self.clock.0 => slot,
                     later => {
                         self.cursor = self.clock;
                         self.wake = match later {
                             Some(slot) => slot.start,
-                            None => u64::MAX,
+                            None => WheelTick(u64::MAX),
                         };
                         return Polled::Idle;
                     }
@@ -272,14 +290,14 @@ impl<const N: usize> TimingWheel<N> {
             let occupancy = self.occupancy[level];
             if occupancy != 0 {
                 let shift = shift_of(level);
-                let digits = self.cursor >> shift;
+                let digits = self.cursor.0 >> shift;
                 let index = (digits & SLOT_MASK) as u32;
                 // Number of slots after the cursor's own. Only the top level has any beyond its last slot.
                 let distance = occupancy.rotate_right(index).trailing_zeros();
                 return Some(Slot {
                     level: level as u32,
                     index: (index + distance) & SLOT_MASK as u32,
-                    start: digits.wrapping_add(distance as u64) << shift,
+                    start: WheelTick(digits.wrapping_add(distance as u64) << shift),
                 });
             }
             level += 1;
@@ -290,10 +308,10 @@ impl<const N: usize> TimingWheel<N> {
     /// Adds an idle `id` at the end of the slot for `expiry`, which is not before the cursor. Returns the first
     /// tick of that slot.
     #[inline(always)]
-    const fn link(&mut self, id: u32, expiry: u64) -> u64 {
-        let ahead = expiry.wrapping_sub(self.cursor);
-        let tick = self.cursor.wrapping_add(if ahead < HORIZON { ahead } else { HORIZON });
-        let level = level_of(self.cursor ^ tick);
+    const fn link(&mut self, id: u32, expiry: WheelTick) -> WheelTick {
+        let ahead = expiry.0.wrapping_sub(self.cursor.0);
+        let tick = self.cursor.0.wrapping_add(if ahead < HORIZON { ahead } else { HORIZON });
+        let level = level_of(self.cursor.0 ^ tick);
         let shift = shift_of(level);
         let digits = tick >> shift;
         let location = (level << DIGIT_BITS | (digits & SLOT_MASK) as usize) & LOCATION_MASK;
@@ -317,7 +335,7 @@ impl<const N: usize> TimingWheel<N> {
         link.next = next;
         link.previous = previous;
         link.place = location as u32 + 1;
-        digits << shift
+        WheelTick(digits << shift)
     }
 
     /// Removes `id` from its slot. Does nothing if it is in none.

@@ -1,4 +1,4 @@
-//! Units as types: picoseconds, Falcon ticks of 131.072 ns, fixed-point windows.
+//! Units as types: picoseconds, Falcon ticks of 131.072 ns, units of the inter-packet gap, fixed-point windows.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -14,10 +14,81 @@ impl Picoseconds {
         Self(nanos.wrapping_mul(1000))
     }
 
+    /// Returns the nanoseconds of this instant, rounded down.
+    #[inline(always)]
+    pub const fn as_nanos(self) -> u64 {
+        self.0 / 1000
+    }
+
     /// Returns the Falcon time of this instant: 2^17 ps per tick (D-12).
     #[inline(always)]
     pub const fn ticks(self) -> FalconTime {
-        FalconTime((self.0 >> 17) as u32)
+        FalconTime((self.0 >> Ticks::PICOS_SHIFT) as u32)
+    }
+
+    /// Returns the instant `d` later, modulo 2^64 ps.
+    #[inline(always)]
+    #[must_use]
+    pub const fn after(self, d: PicosecondSpan) -> Self {
+        Self(self.0.wrapping_add(d.0))
+    }
+
+    /// Returns the instant `d` earlier, modulo 2^64 ps.
+    #[inline(always)]
+    #[must_use]
+    pub const fn before(self, d: PicosecondSpan) -> Self {
+        Self(self.0.wrapping_sub(d.0))
+    }
+
+    /// Returns the time from `earlier` to `self`, modulo 2^64 ps.
+    #[inline(always)]
+    pub const fn since(self, earlier: Self) -> PicosecondSpan {
+        PicosecondSpan(self.0.wrapping_sub(earlier.0))
+    }
+
+    /// Returns whether `self` is later than `other`: in the half of the number circle after it.
+    #[inline(always)]
+    pub const fn is_later_than(self, other: Self) -> bool {
+        self.since(other).signed() > 0
+    }
+}
+
+/// A duration in picoseconds, or the lead of one clock over another, modulo 2^64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct PicosecondSpan(pub u64);
+
+impl PicosecondSpan {
+    /// Converts nanoseconds. Durations of more than 213 days wrap.
+    #[inline(always)]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos.wrapping_mul(1000))
+    }
+
+    /// Returns the length in nanoseconds, rounded down.
+    #[inline(always)]
+    pub const fn as_nanos(self) -> u64 {
+        self.0 / 1000
+    }
+
+    /// Returns the sum, modulo 2^64 ps.
+    #[inline(always)]
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
+
+    /// Returns the difference, modulo 2^64 ps.
+    #[inline(always)]
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
+
+    /// Returns the number of picoseconds with a sign: the upper half of the number circle is negative.
+    #[inline(always)]
+    pub const fn signed(self) -> i64 {
+        self.0 as i64
     }
 }
 
@@ -54,20 +125,50 @@ impl FalconTime {
 pub struct Ticks(pub u32);
 
 impl Ticks {
+    /// A tick is 2 to this power picoseconds (D-12).
+    pub const PICOS_SHIFT: u32 = 17;
+
     /// Converts nanoseconds, rounded to nearest, saturating at 2^32 - 1 ticks.
     pub const fn from_nanos(nanos: u64) -> Self {
-        let ticks = (nanos.saturating_mul(1000).saturating_add(1 << 16)) >> 17;
+        let ticks = (nanos.saturating_mul(1000).saturating_add(1 << 16)) >> Self::PICOS_SHIFT;
         Self(if ticks > u32::MAX as u64 { u32::MAX } else { ticks as u32 })
     }
 
     /// Returns the length in picoseconds.
-    pub const fn as_picos(self) -> u64 {
-        (self.0 as u64) << 17
+    #[inline(always)]
+    pub const fn as_picos(self) -> PicosecondSpan {
+        PicosecondSpan((self.0 as u64) << Self::PICOS_SHIFT)
     }
 
     /// Returns the length in nanoseconds, rounded down.
     pub const fn as_nanos(self) -> u64 {
-        self.as_picos() / 1000
+        self.as_picos().as_nanos()
+    }
+}
+
+/// Gap between two packets of a window below 1, in units of 512 ns; 0 is no gap (F-10.6.2.1-7). The entries of the
+/// queues carry 20 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct InterPacketGap(pub u32);
+
+impl InterPacketGap {
+    /// No gap: packets are not paced.
+    pub const NONE: Self = Self(0);
+    /// Largest gap that the queues carry: 20 bits, 0.54 s.
+    pub const MAX: Self = Self((1 << 20) - 1);
+    /// Length of one unit.
+    pub const UNIT: PicosecondSpan = PicosecondSpan::from_nanos(512);
+
+    /// Returns the length in picoseconds.
+    #[inline(always)]
+    pub const fn as_picos(self) -> PicosecondSpan {
+        PicosecondSpan(self.0 as u64 * Self::UNIT.0)
+    }
+
+    /// Returns the length in nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.as_picos().as_nanos()
     }
 }
 
@@ -153,9 +254,31 @@ mod tests {
     fn tick_is_131_072_ns() {
         assert_eq!(Picoseconds::from_nanos(131_072).ticks(), FalconTime(1000));
         assert_eq!(Ticks(1000).as_nanos(), 131_072);
-        assert_eq!(Ticks(u32::MAX).as_picos(), 131_072 * u64::from(u32::MAX));
+        assert_eq!(Ticks(u32::MAX).as_picos(), PicosecondSpan(131_072 * u64::from(u32::MAX)));
         assert_eq!(Ticks::from_nanos(25_000), Ticks(191)); // D-78 base target
         assert_eq!(Ticks::from_nanos(1_000_000), Ticks(7629)); // D-78 minimum RTO
+    }
+
+    #[test]
+    fn picoseconds_compare_across_the_wrap() {
+        let (before, span) = (Picoseconds(u64::MAX - 1), PicosecondSpan(4));
+        let after = before.after(span);
+        assert_eq!((after, after.before(span), after.since(before)), (Picoseconds(2), before, span));
+        assert!(after.is_later_than(before) && !before.is_later_than(after) && !after.is_later_than(after));
+        assert_eq!(before.since(after).signed(), -4);
+        assert_eq!(
+            (span.plus(PicosecondSpan(u64::MAX)), span.minus(span)),
+            (PicosecondSpan(3), PicosecondSpan(0))
+        );
+    }
+
+    /// F-10.6.2.1-7
+    #[test]
+    fn gap_is_counted_in_512_ns() {
+        assert_eq!(InterPacketGap(3).as_picos(), PicosecondSpan(1_536_000));
+        assert_eq!(InterPacketGap(3).as_nanos(), 1536);
+        assert_eq!(InterPacketGap(u32::MAX).as_nanos(), 512 * u64::from(u32::MAX));
+        assert_eq!(InterPacketGap::MAX.as_nanos(), 536_870_400);
     }
 
     #[test]

@@ -3,18 +3,19 @@
 use proptest::prelude::*;
 use transport_common::counters::Counter;
 use transport_common::hardware_clock::{
-    ClockPage, LARGEST_DRIFT, LARGEST_ERROR_NANOS, LONGEST_USE_NANOS, OLDEST_STAMP_NANOS, Relation,
+    CardTime, ClockPage, LARGEST_DRIFT, LARGEST_ERROR, LONGEST_USE, OLDEST_STAMP, Relation,
 };
 use transport_common::units::Picoseconds;
 
 /// 5 s by our clock. The card's clock shows 1000 s more.
-const RELATION: Relation = Relation { stamp: 1_005_000_000_000, time: 5_000_000_000, drift: 0 };
+const RELATION: Relation =
+    Relation { stamp: CardTime(1_005_000_000_000), time: Picoseconds::from_nanos(5_000_000_000), drift: 0 };
 const OFFSET: u64 = 1_000_000_000_000;
 
 /// Returns the result for a stamp of `stamp` by our clock, in a packet that is processed at `now`, nanoseconds.
 fn judged(stamp: u64, now: u64) -> (u64, Counter) {
-    let (arrival, counter) = RELATION.arrival(stamp + OFFSET, Picoseconds::from_nanos(now));
-    (arrival.0 / 1000, counter)
+    let (arrival, counter) = RELATION.arrival(CardTime(stamp + OFFSET), Picoseconds::from_nanos(now));
+    (arrival.as_nanos(), counter)
 }
 
 #[test]
@@ -28,29 +29,32 @@ fn a_stamp_is_converted_to_our_clock() {
 #[test]
 fn a_stamp_of_zero_is_none() {
     let now = Picoseconds::from_nanos(5_000_000_000);
-    assert_eq!(RELATION.arrival(0, now), (now, Counter::StampAbsent));
+    assert_eq!(RELATION.arrival(CardTime(0), now), (now, Counter::StampAbsent));
 }
 
 #[test]
 fn a_stamp_a_little_in_the_future_is_now_and_one_beyond_is_refused() {
     let now = 5_010_000_000;
-    assert_eq!(judged(now + LARGEST_ERROR_NANOS, now), (now, Counter::StampHardware));
-    assert_eq!(judged(now + LARGEST_ERROR_NANOS + 1, now), (now, Counter::StampInFuture));
+    assert_eq!(judged(now + LARGEST_ERROR.as_nanos(), now), (now, Counter::StampHardware));
+    assert_eq!(judged(now + LARGEST_ERROR.as_nanos() + 1, now), (now, Counter::StampInFuture));
     assert_eq!(judged(now + 1 + (1 << 60), now), (now, Counter::StampInFuture));
 }
 
 #[test]
 fn a_stamp_older_than_a_packet_can_be_is_refused() {
     let now = 5_200_000_000;
-    assert_eq!(judged(now - OLDEST_STAMP_NANOS, now), (now - OLDEST_STAMP_NANOS, Counter::StampHardware));
-    assert_eq!(judged(now - OLDEST_STAMP_NANOS - 1, now), (now, Counter::StampTooOld));
-    let (at, counter) = RELATION.arrival(1, Picoseconds::from_nanos(now));
-    assert_eq!((at.0 / 1000, counter), (now, Counter::StampTooOld));
+    assert_eq!(
+        judged(now - OLDEST_STAMP.as_nanos(), now),
+        (now - OLDEST_STAMP.as_nanos(), Counter::StampHardware)
+    );
+    assert_eq!(judged(now - OLDEST_STAMP.as_nanos() - 1, now), (now, Counter::StampTooOld));
+    let (at, counter) = RELATION.arrival(CardTime(1), Picoseconds::from_nanos(now));
+    assert_eq!((at.as_nanos(), counter), (now, Counter::StampTooOld));
 }
 
 #[test]
 fn a_relation_that_is_too_old_is_not_used() {
-    let now = RELATION.time + LONGEST_USE_NANOS;
+    let now = RELATION.time.as_nanos() + LONGEST_USE.as_nanos();
     assert_eq!(judged(now - 1, now).1, Counter::StampHardware);
     assert_eq!(judged(now, now + 1), (now + 1, Counter::StampClockUnknown));
 }
@@ -60,7 +64,7 @@ fn the_last_relation_published_is_in_force() {
     let page: ClockPage = bytemuck::Zeroable::zeroed();
     assert_eq!(page.relation(), None);
     for n in 1..5 {
-        let relation = Relation { stamp: n, time: 10 * n, drift: -(n as i64) };
+        let relation = Relation { stamp: CardTime(n), time: Picoseconds(10 * n), drift: -(n as i64) };
         page.publish(relation);
         assert_eq!(page.relation(), Some(relation));
     }
@@ -73,14 +77,14 @@ proptest! {
     #[test]
     fn conversion_is_exact_to_a_nanosecond(
         stamp in 1u64 << 40..1 << 62, time in 1u64 << 40..1 << 62, drift in -LARGEST_DRIFT..=LARGEST_DRIFT,
-        since in 0u64..LONGEST_USE_NANOS, age in 0u64..50_000_000,
+        since in 0u64..LONGEST_USE.as_nanos(), age in 0u64..50_000_000,
     ) {
-        let relation = Relation { stamp, time, drift };
+        let relation = Relation { stamp: CardTime(stamp), time: Picoseconds::from_nanos(time), drift };
         let now = Picoseconds::from_nanos(time + since);
         let arrival = i128::from(time + since) - i128::from(age);
         // Elapsed time by our clock = elapsed time by the card's clock * (1 + drift / 2^32).
         let by_card = ((arrival - i128::from(time)) << 32) / ((1i128 << 32) + i128::from(drift));
-        let (found, counter) = relation.arrival((i128::from(stamp) + by_card) as u64, now);
+        let (found, counter) = relation.arrival(CardTime((i128::from(stamp) + by_card) as u64), now);
         prop_assert_eq!(counter, Counter::StampHardware);
         let off = found.0.wrapping_sub(Picoseconds::from_nanos(arrival as u64).0) as i64;
         prop_assert!(off.abs() <= 2_000, "off by {off} ps");
@@ -91,9 +95,9 @@ proptest! {
     fn no_stamp_gives_an_instant_that_cannot_be(
         relation in (any::<u64>(), any::<u64>(), -LARGEST_DRIFT..=LARGEST_DRIFT), stamp: u64, now: u64,
     ) {
-        let relation = Relation { stamp: relation.0, time: relation.1, drift: relation.2 };
-        let (arrival, counter) = relation.arrival(stamp, Picoseconds(now));
-        prop_assert!(now.wrapping_sub(arrival.0) <= OLDEST_STAMP_NANOS * 1000);
+        let relation = Relation { stamp: CardTime(relation.0), time: Picoseconds(relation.1), drift: relation.2 };
+        let (arrival, counter) = relation.arrival(CardTime(stamp), Picoseconds(now));
+        prop_assert!(now.wrapping_sub(arrival.0) <= OLDEST_STAMP.0);
         prop_assert!(counter == Counter::StampHardware || arrival.0 == now);
     }
 }

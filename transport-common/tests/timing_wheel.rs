@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use transport_common::timing_wheel::{
-    HORIZON, NANOS_PER_TICK, Polled, TimingWheel, WORK_PER_POLL, deadline_tick, now_tick,
+    HORIZON, NANOS_PER_TICK, Polled, TimingWheel, WORK_PER_POLL, WheelTick,
 };
+use transport_common::units::{Picoseconds, Ticks};
 
 const N: usize = 16;
 
@@ -22,7 +23,7 @@ struct Checked {
 
 impl Checked {
     fn schedule(&mut self, id: u32, deadline: u64) {
-        self.wheel.schedule(id, deadline);
+        self.wheel.schedule(id, WheelTick(deadline));
         self.filed.insert(id, deadline.max(self.now));
         self.check();
     }
@@ -36,7 +37,7 @@ impl Checked {
     /// Polls once. The result of the wheel must agree with the expected content.
     fn poll(&mut self, tick: u64) -> Polled {
         self.now = self.now.max(tick);
-        let polled = self.wheel.poll(tick);
+        let polled = self.wheel.poll(WheelTick(tick));
         match polled {
             Polled::Expired(id) => {
                 let expiry = self.filed.remove(&id).expect("only a filed id fires, and once");
@@ -73,11 +74,11 @@ impl Checked {
 
     fn check(&self) {
         for id in 0..N as u32 {
-            assert_eq!(self.wheel.deadline_of(id), self.filed.get(&id).copied());
+            assert_eq!(self.wheel.deadline_of(id).map(|tick| tick.0), self.filed.get(&id).copied());
             assert_eq!(self.wheel.is_filed(id), self.filed.contains_key(&id));
         }
         let first = self.filed.values().min();
-        match (self.wheel.next_event(), first) {
+        match (self.wheel.next_event().map(|tick| tick.0), first) {
             (None, None) => {}
             (Some(event), Some(&first)) => {
                 assert!(event <= first, "sleeping until {event} would miss {first}");
@@ -150,7 +151,7 @@ proptest! {
                 Operation::Poll(d) => drop(checked.poll(now + d)),
                 Operation::PollBack(d) => drop(checked.poll(now.saturating_sub(d))),
                 Operation::CatchUp(d) => drop(checked.catch_up(now + d)),
-                Operation::Sleep => if let Some(event) = checked.wheel.next_event() {
+                Operation::Sleep => if let Some(event) = checked.wheel.next_event().map(|tick| tick.0) {
                     checked.poll(event);
                 },
             }
@@ -160,7 +161,7 @@ proptest! {
         let reachable: BTreeSet<u32> =
             checked.filed.iter().filter(|(_, at)| **at <= limit).map(|(id, _)| *id).collect();
         let mut fired = BTreeSet::new();
-        while let Some(event) = checked.wheel.next_event().filter(|&event| event <= limit) {
+        while let Some(event) = checked.wheel.next_event().map(|tick| tick.0).filter(|&event| event <= limit) {
             if let Polled::Expired(id) = checked.poll(event) {
                 prop_assert!(fired.insert(id), "id {} fired twice", id);
             }
@@ -181,7 +182,7 @@ proptest! {
             checked.schedule(id, start + d);
         }
         let mut wakes = 0;
-        while let Some(event) = checked.wheel.next_event() {
+        while let Some(event) = checked.wheel.next_event().map(|tick| tick.0) {
             wakes += 1;
             for id in checked.catch_up(event) {
                 prop_assert_eq!(event, start + distances[id as usize]);
@@ -192,10 +193,15 @@ proptest! {
     }
 
     #[test]
-    fn nanoseconds_never_fire_early_and_lag_less_than_a_tick(deadline in 0..u64::MAX, now in 0..u64::MAX) {
-        let fires = now_tick(now) >= deadline_tick(deadline);
+    fn deadlines_never_fire_early_and_lag_less_than_a_tick(
+        filed in 0..u64::MAX / 2, delay: u32, off in -2 * NANOS_PER_TICK as i64..2 * NANOS_PER_TICK as i64,
+    ) {
+        let (filed, delay) = (Picoseconds(filed), Ticks(delay));
+        let deadline = filed.as_nanos() + delay.as_nanos();
+        let now = deadline.saturating_add_signed(off);
+        let fires = WheelTick::at(Picoseconds::from_nanos(now)) >= WheelTick::deadline(filed, delay);
         prop_assert!(!fires || now >= deadline);
-        prop_assert!(fires || now < deadline.saturating_add(NANOS_PER_TICK));
+        prop_assert!(fires || now < deadline + NANOS_PER_TICK);
     }
 }
 
@@ -228,8 +234,8 @@ fn zeroed_memory_is_an_empty_wheel() {
     assert!(new.iter().all(|&byte| byte == 0));
 
     let mut wheel = TimingWheel::<N>::new();
-    assert_eq!(wheel.next_event(), None);
-    assert_eq!(wheel.poll(5), Polled::Idle);
+    assert_eq!(wheel.next_event().map(|tick| tick.0), None);
+    assert_eq!(wheel.poll(WheelTick(5)), Polled::Idle);
     assert!((0..N as u32).all(|id| !wheel.is_filed(id)));
 }
 
@@ -266,17 +272,17 @@ fn filing_again_and_again_for_now_starves_nobody() {
 fn a_poll_moves_a_bounded_number_of_entries() {
     let mut wheel = TimingWheel::<1024>::new();
     for id in 0..1024 {
-        wheel.schedule(id, 100);
+        wheel.schedule(id, WheelTick(100));
     }
     // All 1024 are in one slot of level 1. They move once, then one fires per poll.
     let moves = 1024 / WORK_PER_POLL;
     for _ in 0..moves {
-        assert_eq!(wheel.poll(100), Polled::Busy);
+        assert_eq!(wheel.poll(WheelTick(100)), Polled::Busy);
     }
     for id in 0..1024 {
-        assert_eq!(wheel.poll(100), Polled::Expired(id));
+        assert_eq!(wheel.poll(WheelTick(100)), Polled::Expired(id));
     }
-    assert_eq!(wheel.poll(100), Polled::Idle);
+    assert_eq!(wheel.poll(WheelTick(100)), Polled::Idle);
 }
 
 #[test]
@@ -302,21 +308,21 @@ fn a_near_deadline_is_exact_however_long_the_wheel_was_idle() {
     let mut wheel = TimingWheel::<N>::new();
     for now in [0, 1_000_000, 1 << 40] {
         // The first poll finds the wheel empty. The second has nothing to check.
-        assert_eq!(wheel.poll(now / 2), Polled::Idle);
-        assert_eq!(wheel.poll(now), Polled::Idle);
-        wheel.schedule(3, now + 10);
-        assert_eq!(wheel.next_event(), Some(now + 10));
+        assert_eq!(wheel.poll(WheelTick(now / 2)), Polled::Idle);
+        assert_eq!(wheel.poll(WheelTick(now)), Polled::Idle);
+        wheel.schedule(3, WheelTick(now + 10));
+        assert_eq!(wheel.next_event().map(|tick| tick.0), Some(now + 10));
         wheel.cancel(3);
-        assert_eq!(wheel.next_event(), None);
+        assert_eq!(wheel.next_event().map(|tick| tick.0), None);
     }
 }
 
 #[test]
 fn ids_are_taken_modulo_the_size() {
     let mut wheel = TimingWheel::<N>::new();
-    wheel.schedule(N as u32 + 3, 7);
-    assert_eq!(wheel.deadline_of(3), Some(7));
-    assert_eq!(wheel.poll(7), Polled::Expired(3));
+    wheel.schedule(N as u32 + 3, WheelTick(7));
+    assert_eq!(wheel.deadline_of(3).map(|tick| tick.0), Some(7));
+    assert_eq!(wheel.poll(WheelTick(7)), Polled::Expired(3));
 }
 
 #[test]
@@ -340,19 +346,19 @@ fn thousands_of_paced_connections_keep_their_gaps() {
     let mut due: Vec<u64> = (0..CONNECTIONS as u32).map(gap_of).collect();
     let mut departures = vec![0u64; CONNECTIONS];
     for id in 0..CONNECTIONS as u32 {
-        wheel.schedule(id, due[id as usize]);
+        wheel.schedule(id, WheelTick(due[id as usize]));
     }
     let (mut latest, mut late) = (0, 0u64);
     for tick in 1..TICKS {
         for _ in 0..POLLS_PER_TICK {
-            if let Polled::Expired(id) = wheel.poll(tick) {
+            if let Polled::Expired(id) = wheel.poll(WheelTick(tick)) {
                 let n = id as usize;
                 assert!(tick >= due[n], "early");
                 latest = latest.max(tick - due[n]);
                 late += tick - due[n];
                 departures[n] += 1;
                 due[n] += gap_of(id);
-                wheel.schedule(id, due[n]);
+                wheel.schedule(id, WheelTick(due[n]));
             }
         }
     }

@@ -18,6 +18,7 @@ use aya_ebpf::bindings::xdp_action;
 use aya_ebpf::macros::{classifier, raw_tracepoint, xdp};
 use aya_ebpf::programs::{RawTracePointContext, TcContext, XdpContext};
 use platform::Xdp;
+use transport_common::datapath::exchange::Answer;
 use transport_common::datapath::{self, Frames, Turn, Verdict};
 use transport_common::tape::{Recorded, RunKind};
 
@@ -126,11 +127,8 @@ pub fn redeliver_recorded(ctx: XdpContext) -> u32 {
 /// connection's lock.
 #[xdp]
 pub fn exchange(ctx: XdpContext) -> u32 {
-    if exchange::carry_out(&ctx) {
-        transport_common::datapath::exchange::DONE
-    } else {
-        xdp_action::XDP_ABORTED
-    }
+    let answer = if exchange::carry_out(&ctx) { Answer::Done } else { Answer::Failed };
+    answer as u32
 }
 
 /// Attached at the entries to the stack where the card takes no frames from XDP: on the loopback device, it passes the

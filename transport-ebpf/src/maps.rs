@@ -16,10 +16,11 @@ use transport_common::datapath::{Exchange, Scratch};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{
     CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair,
-    REGIONS as REGION_COUNT, Region, SLEEPERS_SLACK_NANOS,
+    REGIONS as REGION_COUNT, Region, SLEEPERS_SLACK,
 };
 use transport_common::tape::{self, Ending, TRACE_BYTES, Tape};
 use transport_common::timing_wheel::TimingWheel;
+use transport_common::units::Picoseconds;
 use transport_common::verifier;
 
 /// A connection behind its lock.
@@ -249,17 +250,17 @@ pub(crate) fn ring(slot: u32) {
     }
 }
 
-/// Asks the engine to service `slot` by `deadline`, in picoseconds of the monotonic clock. A sleeping engine is
+/// Asks the engine to service `slot` by `deadline`. A sleeping engine is
 /// not woken if it will wake up by then or not much later.
 #[inline(always)]
-pub(crate) fn ring_by(slot: u32, deadline: u64) {
+pub(crate) fn ring_by(slot: u32, deadline: Picoseconds) {
     let Some(node) = node() else { return };
     set_ready(node, slot);
     if node.engine_sleeping.load(Relaxed) == 0 {
         return;
     }
     let planned = node.planned_wake.load(Relaxed);
-    if planned == 0 || planned > deadline + SLEEPERS_SLACK_NANOS * 1000 {
+    if planned == 0 || planned > deadline.after(SLEEPERS_SLACK).0 {
         wake_engine(node, slot);
     }
 }

@@ -26,7 +26,7 @@ use transport_common::datapath::{
 };
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, Queues, REGIONS, Region};
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::timing_wheel::{self, Polled, TimingWheel};
+use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
 use transport_common::transaction::{Initiator, NO_CELL};
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::verifier::opaque;
@@ -135,7 +135,7 @@ impl<const STAMPED: bool> Xdp<STAMPED> {
     fn publish_deadline(&self, wheel: &TimingWheel<CONNECTIONS>) {
         if let Some(node) = maps::node() {
             let nanos = match wheel.next_event() {
-                Some(tick) => (tick * timing_wheel::NANOS_PER_TICK).max(1),
+                Some(tick) => tick.as_nanos().max(1),
                 None => 0,
             };
             node.next_deadline.store(nanos, Relaxed);
@@ -523,7 +523,7 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
         let Some(histogram) = maps::DELAYS.get_ptr_mut(0) else { return };
         let delays = s.step.output.event.delays();
         let count = |n: usize, delay: Ticks| {
-            let bucket = opaque(bucket_of(delay.0) as u64) as usize;
+            let bucket = opaque(bucket_of(delay) as u64) as usize;
             if bucket < BUCKETS {
                 // SAFETY: this CPU's own value.
                 unsafe { (*histogram)[n][bucket] += 1 };
@@ -545,7 +545,7 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
     #[inline(always)]
     fn expired(&mut self, now: Picoseconds) -> Option<u32> {
         let wheel = self.wheel()?;
-        let result = match wheel.poll(timing_wheel::now_tick(now.0 / 1000)) {
+        let result = match wheel.poll(WheelTick::at(now)) {
             Polled::Idle => return None,
             Polled::Busy => None,
             Polled::Expired(slot) => Some(slot),
@@ -555,8 +555,8 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
-        maps::ring_by(slot, now.0 + Ticks(ticks).as_picos());
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
+        maps::ring_by(slot, now.after(ticks.as_picos()));
     }
 
     #[inline(always)]
@@ -591,10 +591,9 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
     }
 
     #[inline(always)]
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
         if let Some(wheel) = self.wheel() {
-            let deadline = now.0 / 1000 + Ticks(ticks).as_nanos();
-            wheel.schedule(slot, timing_wheel::deadline_tick(deadline));
+            wheel.schedule(slot, WheelTick::deadline(now, ticks));
             self.publish_deadline(wheel);
         }
     }

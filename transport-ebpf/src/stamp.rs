@@ -3,7 +3,7 @@
 use crate::maps;
 use aya_ebpf::bindings::xdp_md;
 use transport_common::counters::Counter;
-use transport_common::hardware_clock::RX_TIMESTAMP_CALL;
+use transport_common::hardware_clock::{CardTime, RX_TIMESTAMP_CALL};
 use transport_common::units::Picoseconds;
 
 /// `int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, u64 *timestamp)`: nanoseconds of the card's clock.
@@ -22,7 +22,7 @@ pub(crate) fn arrival(ctx: *mut xdp_md, now: Picoseconds) -> (Picoseconds, Count
         return (now, Counter::StampAbsent);
     }
     match maps::clock().and_then(|clock| clock.relation()) {
-        Some(relation) => relation.arrival(stamp, now),
+        Some(relation) => relation.arrival(CardTime(stamp), now),
         None if stamp == 0 => (now, Counter::StampAbsent),
         None => (now, Counter::StampClockUnknown),
     }

@@ -16,7 +16,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use transport_common::queues::SLEEPERS_SLACK_NANOS;
+use transport_common::queues::SLEEPERS_SLACK;
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -428,7 +428,7 @@ fn adapted_batch(useful: u64, frames: u64) -> u32 {
 /// Returns the time at which a sleeping engine wakes by itself, in nanoseconds of the monotonic clock: at the next
 /// deadline of the timing wheel or a little later, at the end of its nap, or never (0).
 fn planned_wake(now: Duration, next_deadline: u64, nap: bool) -> u64 {
-    let soon = now.as_nanos() as u64 + SLEEPERS_SLACK_NANOS;
+    let soon = now.as_nanos() as u64 + SLEEPERS_SLACK.as_nanos();
     match (next_deadline, nap) {
         (0, false) => 0,
         (_, true) => soon,
@@ -467,7 +467,7 @@ mod tests {
     #[test]
     fn a_sleeper_is_up_in_time_and_naps_after_work() {
         let now = Duration::from_millis(5);
-        let soon = 5_000_000 + SLEEPERS_SLACK_NANOS;
+        let soon = 5_000_000 + SLEEPERS_SLACK.as_nanos();
         assert_eq!(planned_wake(now, 0, false), 0);
         assert_eq!(planned_wake(now, 0, true), soon);
         assert_eq!(planned_wake(now, 5_008_000, false), soon);

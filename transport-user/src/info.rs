@@ -20,9 +20,6 @@ use crate::parameters::address_from;
 use crate::queue_pair::Occupancy;
 use crate::statistics::ConnectionStatistics;
 
-/// Unit of the inter-packet gap, nanoseconds (F-10.6.2.1-7).
-const GAP_UNIT_NS: u64 = 512;
-
 /// The interface on which a node runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
@@ -287,7 +284,7 @@ impl ConnectionInfo {
             rtt_ns: congestion.rtt.as_nanos(),
             min_rtt_ns: congestion.min_rtt.as_nanos(),
             path: PathInfo::new(congestion),
-            inter_packet_gap_ns: u64::from(congestion.inter_packet_gap) * GAP_UNIT_NS,
+            inter_packet_gap_ns: congestion.inter_packet_gap.as_nanos(),
             congestion: CongestionInfo::new(control, failure),
             delays: DelaysInfo::new(&congestion.delays, control.parameters.synchronised_clocks),
             bytes_completed: occupancy.bytes_completed,

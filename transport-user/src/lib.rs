@@ -65,6 +65,7 @@ pub use transport_common::connection::Initial;
 pub use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 pub use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
 pub use transport_common::security::RemoteTime;
+pub use transport_common::units::Picoseconds;
 
 pub use cid::CidReservation;
 pub use completion::CompletionQueue;

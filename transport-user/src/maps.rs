@@ -17,7 +17,7 @@ use transport_common::congestion::queues::CongestionQueues;
 use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::Exchange;
-use transport_common::datapath::exchange::{self, Direction};
+use transport_common::datapath::exchange::{Answer, Direction};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, NodePage, QueuePair, REGIONS, Region, Slot};
 
@@ -92,7 +92,7 @@ impl Exchanger {
         let page = self.page.get(0);
         page.slot.store(slot as u32, Relaxed);
         page.direction.store(direction as u32, Relaxed);
-        if bpf_call::run_once(self.program.as_fd())? == exchange::DONE {
+        if bpf_call::run_once(self.program.as_fd())? == Answer::Done as u32 {
             return Ok(());
         }
         Err(io::Error::new(io::ErrorKind::TimedOut, format!("connection slot {slot} stays locked")))

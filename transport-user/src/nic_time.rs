@@ -94,11 +94,10 @@ impl DelayStats {
                 seen += in_bucket;
                 *in_bucket != 0 && seen >= rank
             });
-            bucket.map_or(0, |bucket| Ticks(lowest_of(bucket + 1) - 1).as_nanos())
+            bucket.map_or(0, |bucket| Ticks(lowest_of(bucket + 1).0 - 1).as_nanos())
         };
         let filled = counts.iter().enumerate().filter(|(_, count)| **count != 0);
-        let bucket =
-            |(n, count): (usize, &u64)| Bucket { from_ns: Ticks(lowest_of(n)).as_nanos(), count: *count };
+        let bucket = |(n, count): (usize, &u64)| Bucket { from_ns: lowest_of(n).as_nanos(), count: *count };
         Self {
             count,
             p50_ns: percentile(50),
@@ -178,7 +177,7 @@ mod tests {
         ) {
             let mut counts = [0; BUCKETS];
             for sample in &samples {
-                counts[bucket_of(*sample)] += 1;
+                counts[bucket_of(Ticks(*sample))] += 1;
             }
             let stats = DelayStats::new(&counts);
             samples.sort_unstable();

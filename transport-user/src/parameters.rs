@@ -8,7 +8,7 @@ use transport_common::ids::{Cid, Spi};
 use transport_common::limits::{self, Limit};
 use transport_common::queues::CELLS;
 use transport_common::security::RemoteTime;
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
 use crate::cid::CidReservation;
 use crate::congestion::CongestionControl;
@@ -218,7 +218,7 @@ impl OpenConnection {
                 occupancy_weight: t.occupancy_weight,
                 full_packet_pool: t.full_packet_pool as u16,
                 full_buffer_pool: t.full_buffer_pool as u16,
-                replay_margin: t.replay_margin.as_nanos() as u64 * 1000,
+                replay_margin: PicosecondSpan::from_nanos(t.replay_margin.as_nanos() as u64),
             },
             psp_version: self.security.psp_version,
             tx_spi: self.security.tx_spi,
@@ -362,7 +362,7 @@ mod tests {
         // A peer that pauses for 50 ms does not end a connection: tests/tests/outage.rs tests it.
         assert!(p.config.max_retransmit_attempts * p.rto.0 >= Ticks::from_nanos(500_000_000).0); // D-46
         assert_eq!((p.request_window, p.data_window), (64, 128)); // D-27
-        assert_eq!(p.config.replay_margin, 100_000_000_000); // D-56, in picoseconds
+        assert_eq!(p.config.replay_margin, PicosecondSpan(100_000_000_000)); // D-56
         let config = &p.config;
         assert_eq!(
             (config.occupancy_weight, config.full_packet_pool, config.full_buffer_pool),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use transport_common::timing_wheel::{Polled, TimingWheel};
+use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
 
 use super::block::Cycle;
 
@@ -179,7 +179,7 @@ impl<const N: usize> Timers<N> {
         if !self.due.is_empty() {
             return Some(now);
         }
-        let far = self.far.next_event().map(Cycle);
+        let far = self.far.next_event().map(|tick| Cycle(tick.0));
         let expiry = far.into_iter().chain(self.near.next_expiry(now)).min()?;
         Some(now.max(Cycle(expiry.0.saturating_sub(1))))
     }
@@ -199,12 +199,12 @@ impl<const N: usize> Timers<N> {
                 self.far.cancel(id);
                 self.near.set(id, expiry.max(next));
             } else {
-                self.far.schedule(id, expiry.0);
+                self.far.schedule(id, WheelTick(expiry.0));
             }
         });
         // If a far and a near timer have the same expiry, the far timer was set first. So the far ones come first.
         loop {
-            match self.far.poll(next.0) {
+            match self.far.poll(WheelTick(next.0)) {
                 Polled::Expired(id) => self.due.push_back(id),
                 Polled::Busy => {}
                 Polled::Idle => break,

@@ -6,7 +6,7 @@ use fabric_model::{ByteCount, Egress, FabricConfig, Rate, Span, Time, Topology};
 use transport_common::congestion::settings::Settings;
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
 /// First port of the range for path entropy (D-80).
 pub const FIRST_ENTROPY_PORT: u16 = 49_152;
@@ -115,7 +115,7 @@ impl Tuning {
                 ack_coalescing: self.ack_coalescing,
                 transaction_timeout: Ticks::from_nanos(30_000_000_000),
                 max_segment: self.segment,
-                replay_margin: 100_000_000_000,
+                replay_margin: PicosecondSpan::from_nanos(100_000_000),
                 ..Config::default()
             },
             psp_version: 15,

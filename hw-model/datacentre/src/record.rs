@@ -1,7 +1,7 @@
 //! The samples and departures that a run records.
 
 use fabric_model::{Span, Time};
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 
 /// The state of a connection at the time of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ pub struct FlowSample {
 pub struct PacketDeparture {
     /// The start of the engine service that made the packet. The packet's IV has the same value.
     pub at: Time,
-    /// The inter-packet gap of the connection at that time, in units of 512 ns. 0 if packets were not paced.
-    pub inter_packet_gap: u32,
+    /// The inter-packet gap of the connection at that time. 0 if packets were not paced.
+    pub inter_packet_gap: InterPacketGap,
 }
 
 /// Samples at equal intervals, and departures. All lists of samples have the same length.

@@ -61,7 +61,7 @@ pub(super) fn read(frame: &[u8]) -> Option<Packet> {
         FalconHeader::Nack(nack) => Some((nack.t1, nack.t2)),
         _ => None,
     };
-    let left = Picoseconds(psp.iv);
+    let left = psp.iv;
     let acknowledgement = stamps.map(|(t1, t2)| Stamps { t1, t2, t3: left });
     Some(Packet { cid: header.dest_cid(), left, acknowledgement })
 }

@@ -9,7 +9,7 @@ use transport_common::datapath::{
 };
 use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::units::Picoseconds;
+use transport_common::units::{Picoseconds, Ticks};
 
 /// The platform of one run. The card decides the cycles in which its functions are called.
 pub trait Backend: Platform + 'static {
@@ -141,11 +141,11 @@ impl CongestionQueues for LiveFrame {
 impl Services for LiveFrame {
     on_the_host! {
         fn wake(&mut self, slot: u32);
-        fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32);
+        fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks);
         fn expired(&mut self, now: Picoseconds) -> Option<u32>;
         fn ready(&mut self) -> Option<u32>;
         fn answer(&mut self, slot: u32);
-        fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32);
+        fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks);
     }
 
     fn is_backlogged(&self, slot: u32) -> bool {

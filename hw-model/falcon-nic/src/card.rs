@@ -8,7 +8,7 @@ use transport_common::datapath::{
 };
 use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::units::Picoseconds;
+use transport_common::units::{Picoseconds, Ticks};
 
 use super::backend::Backend;
 use super::request::Request;
@@ -250,7 +250,7 @@ impl<B: Backend> Services for Card<'_, B> {
         self.inner.wake(slot);
     }
 
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
         self.ask(Request::Scheduler);
         self.inner.wake_by(slot, now, ticks);
     }
@@ -275,7 +275,7 @@ impl<B: Backend> Services for Card<'_, B> {
         self.inner.is_backlogged(slot)
     }
 
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
         self.ask(Request::TimingWheel);
         self.inner.file(slot, now, ticks);
     }

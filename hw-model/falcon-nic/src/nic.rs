@@ -7,7 +7,7 @@ use std::rc::Rc;
 use clocked::Cycle;
 use host_nic::{FrameAtHand, HostConfig, HostNic};
 use transport_common::datapath::Verdict;
-use transport_common::timing_wheel::{self, NANOS_PER_TICK};
+use transport_common::timing_wheel::{NANOS_PER_TICK, WheelTick};
 use transport_common::units::Picoseconds;
 
 use super::backend::LiveFrame;
@@ -96,7 +96,7 @@ impl FalconNic {
 
     /// Returns true if the timing wheel has work at a cycle.
     fn wheel_is_due(&self, cycle: Cycle) -> bool {
-        let tick = timing_wheel::now_tick(self.pipeline.time_of(cycle).0 / 1000);
+        let tick = WheelTick::at(self.pipeline.time_of(cycle));
         self.host.borrow_mut().wheel().next_event().is_some_and(|due| due <= tick)
     }
 
@@ -155,7 +155,7 @@ impl FalconNic {
         }
         let tick = host.wheel().next_event();
         let wheel = tick.map(|tick| {
-            self.pipeline.cycle_of(Picoseconds(tick.saturating_mul(NANOS_PER_TICK * 1000))).max(now)
+            self.pipeline.cycle_of(Picoseconds(tick.0.saturating_mul(NANOS_PER_TICK * 1000))).max(now)
         });
         self.pipeline.next_event().into_iter().chain(wheel).min()
     }

@@ -84,7 +84,7 @@ use transport_common::queues::{
     CELL_BYTES, CELLS, CONNECTIONS, Command, Completion, MEMORY_BYTES, NodeConfig, RECEIVE_QUEUE_DEPTH,
     REGIONS, ReceiveRequest, Region, SEND_QUEUE_DEPTH, WorkRequest, slot_of,
 };
-use transport_common::timing_wheel::{NANOS_PER_TICK, TimingWheel};
+use transport_common::timing_wheel::TimingWheel;
 use transport_common::units::Picoseconds;
 
 use table::Connections;
@@ -258,7 +258,7 @@ impl HostNic {
             return Some(self.card.clock);
         }
         let tick = self.card.wheel.next_event()?;
-        Some(Picoseconds(self.card.clock.0.max(tick * NANOS_PER_TICK * 1000)))
+        Some(Picoseconds(self.card.clock.0.max(tick.as_nanos() * 1000)))
     }
 
     /// Returns the number of connections that request service by the engine, plus the number of results that wait

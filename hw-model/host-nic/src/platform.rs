@@ -18,7 +18,7 @@ use transport_common::queues::{
     CELL_BYTES, CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, NodeConfig, REGIONS, Region,
 };
 use transport_common::tape::PREFIX_BYTES;
-use transport_common::timing_wheel::{self, Polled, TimingWheel};
+use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
 use transport_common::transaction::NO_CELL;
 use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
@@ -361,7 +361,7 @@ impl CongestionQueues for HostPlatform<'_> {
         let delays = s.step.output.event.delays();
         let all = [delays.full, delays.fabric, delays.forward, delays.reverse];
         for (histogram, delay) in self.card.delays.iter_mut().zip(all) {
-            histogram[bucket_of(delay.0)] += 1;
+            histogram[bucket_of(delay)] += 1;
         }
     }
 }
@@ -372,13 +372,13 @@ impl Services for HostPlatform<'_> {
     }
 
     fn expired(&mut self, now: Picoseconds) -> Option<u32> {
-        match self.card.wheel.poll(timing_wheel::now_tick(now.0 / 1000)) {
+        match self.card.wheel.poll(WheelTick::at(now)) {
             Polled::Expired(slot) => Some(slot),
             Polled::Idle | Polled::Busy => None,
         }
     }
 
-    fn wake_by(&mut self, slot: u32, _now: Picoseconds, _ticks: u32) {
+    fn wake_by(&mut self, slot: u32, _now: Picoseconds, _ticks: Ticks) {
         self.card.doorbells.ring(slot);
     }
 
@@ -394,9 +394,8 @@ impl Services for HostPlatform<'_> {
         self.card.connections.is_backlogged(slot as usize)
     }
 
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
-        let deadline = now.0 / 1000 + Ticks(ticks).as_nanos();
-        self.card.wheel.schedule(slot, timing_wheel::deadline_tick(deadline));
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
+        self.card.wheel.schedule(slot, WheelTick::deadline(now, ticks));
     }
 }
 

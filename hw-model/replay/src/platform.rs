@@ -14,7 +14,7 @@ use transport_common::datapath::{
 use transport_common::queues::{AccessFlags, Region};
 use transport_common::tape::{Ending, KEPT_HEADER, PREFIX_BYTES, Tag, digest};
 use transport_common::transaction::NO_CELL;
-use transport_common::units::Picoseconds;
+use transport_common::units::{Picoseconds, Ticks};
 use transport_common::wire::cursor::Cursor;
 
 use super::player::{Answer, Player};
@@ -379,8 +379,8 @@ impl Services for Replayed {
         self.tell(Tag::Wake, 0, &[slot]);
     }
 
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
-        self.tell(Tag::WakeBy, 0, &[slot, ticks, low(now.0), high(now.0)]);
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
+        self.tell(Tag::WakeBy, 0, &[slot, ticks.0, low(now.0), high(now.0)]);
     }
 
     fn expired(&mut self, _: Picoseconds) -> Option<u32> {
@@ -399,7 +399,7 @@ impl Services for Replayed {
         self.done(Tag::IsBacklogged, &[slot])
     }
 
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
-        self.tell(Tag::File, 0, &[slot, ticks, low(now.0), high(now.0)]);
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
+        self.tell(Tag::File, 0, &[slot, ticks.0, low(now.0), high(now.0)]);
     }
 }

@@ -111,7 +111,7 @@ impl Comparison {
         self.fcwnd_fell_in_proportion += u64::from(proportional);
         self.ncwnd_rose += u64::from(outcome.ncwnd > event.ncwnd);
         self.ncwnd_fell += u64::from(outcome.ncwnd < event.ncwnd);
-        self.paced += u64::from(outcome.inter_packet_gap > 0);
+        self.paced += u64::from(outcome.inter_packet_gap.0 > 0);
         self.rerouted += u64::from(outcome.randomize_path);
     }
 

@@ -8,7 +8,7 @@ use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::delay_target;
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 use transport_common::wire::nack::NackCode;
 
 /// Random inputs of Swift. Every value of every field can occur. Values near the decisions of Swift are more
@@ -141,7 +141,7 @@ impl RandomEvents {
             t4: now,
             cc_metadata: self.bits(24),
             fcwnd: Fcwnd(self.window(p)),
-            inter_packet_gap: self.bits(20),
+            inter_packet_gap: InterPacketGap(self.bits(20)),
             retransmit_timeout: Ticks(self.bits(24)),
             fabric_window_time_marker: now.before(fabric_age),
             nic_window_time_marker: now.before(nic_age),

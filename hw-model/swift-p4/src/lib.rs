@@ -46,7 +46,7 @@ use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::congestion::parameters::Prepared;
 use transport_common::congestion::plb::PlbState;
 use transport_common::congestion::result::Outcome;
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 
 pub use events::RandomEvents;
 
@@ -217,7 +217,7 @@ impl SwiftProgram {
         machine.set(to.eack_drop, event.eack_drop.into());
         machine.set(record.fcwnd, event.fcwnd.0.into());
         machine.set(record.ncwnd, event.ncwnd.into());
-        machine.set(record.inter_packet_gap, event.inter_packet_gap.into());
+        machine.set(record.inter_packet_gap, event.inter_packet_gap.0.into());
         machine.set(record.retransmit_timeout, event.retransmit_timeout.0.into());
         machine.set(record.fabric_window_time_marker, event.fabric_window_time_marker.0.into());
         machine.set(record.nic_window_time_marker, event.nic_window_time_marker.0.into());
@@ -233,7 +233,7 @@ impl SwiftProgram {
             connection_id: event.connection_id,
             cc_metadata: get(self.cc_metadata),
             fcwnd: Fcwnd(get(record.fcwnd)),
-            inter_packet_gap: get(record.inter_packet_gap),
+            inter_packet_gap: InterPacketGap(get(record.inter_packet_gap)),
             retransmit_timeout: Ticks(get(record.retransmit_timeout)),
             fabric_window_time_marker: NicTime(get(record.fabric_window_time_marker)),
             nic_window_time_marker: NicTime(get(record.nic_window_time_marker)),

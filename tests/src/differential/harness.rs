@@ -12,7 +12,7 @@ use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{CELLS, CONNECTIONS, NodeConfig};
-use transport_common::timing_wheel::{TimingWheel, now_tick};
+use transport_common::timing_wheel::{TimingWheel, WheelTick};
 use transport_common::transaction::RequestState;
 use transport_common::units::Picoseconds;
 
@@ -145,7 +145,7 @@ impl Harness {
         let next = rng.random_range(0..CONNECTIONS as u32);
         kernel.set_round_robin(next)?;
         host.doorbells().next = next;
-        let now = now_tick(Kernel::now());
+        let now = WheelTick::at(Picoseconds::from_nanos(Kernel::now()));
         let wheel = host.wheel();
         *wheel = TimingWheel::new();
         wheel.poll(now);
@@ -165,8 +165,11 @@ impl Harness {
     /// Sets the host's clock to the reading of the kernel. Returns whether the time at which a deadline was
     /// filed is known to the picosecond. `None` if the readings cannot be reconstructed.
     fn set_readings(&mut self, case: &Case, after: &Entry, outcome: &Outcome) -> Result<Option<bool>> {
-        let bracket = Bracket { first: outcome.clock.0 * 1000, last: outcome.clock.1 * 1000 };
-        let fallback = Reading { time: Picoseconds(bracket.first), exact: false };
+        let bracket = Bracket {
+            first: Picoseconds::from_nanos(outcome.clock.0),
+            last: Picoseconds::from_nanos(outcome.clock.1),
+        };
+        let fallback = Reading { time: bracket.first, exact: false };
         let reading = bracket.reading(&case.entry, after, &case.stimulus).unwrap_or(fallback);
         let Stimulus::Turn { looks, .. } = case.stimulus else {
             self.host.set_readings([reading.time]);
@@ -183,7 +186,7 @@ impl Harness {
         }
         if looks && !reading.exact {
             // The wheel keeps the latest tick that it was given. The service uses the same reading.
-            let told = Picoseconds::from_nanos(self.kernel.wheel()?.clock() << 9);
+            let told = Picoseconds::from_nanos(self.kernel.wheel()?.clock().as_nanos());
             if told.0 > first.0 {
                 first = told;
             }
@@ -232,7 +235,9 @@ impl Harness {
             let (kernel, host) = (self.kernel.wheel()?, self.host.wheel());
             for slot in 0..CONNECTIONS as u32 {
                 // If the reading is known only to the tick, a deadline relative to it may be in the adjacent slot.
-                let blurred = |deadline: Option<u64>| if exact { deadline } else { deadline.map(|_| 0) };
+                let blurred = |deadline: Option<WheelTick>| {
+                    if exact { deadline } else { deadline.map(|_| WheelTick(0)) }
+                };
                 differences.look(
                     "deadline",
                     &blurred(kernel.deadline_of(slot)),

@@ -11,7 +11,7 @@ use transport_common::bitmap::Bitmap128;
 use transport_common::connection::State;
 use transport_common::packet_delivery::PacketFlags;
 use transport_common::queues::{COMPLETION_QUEUE_DEPTH, Command};
-use transport_common::units::{Deadline, Fcwnd, Ticks};
+use transport_common::units::{Deadline, Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::{PacketType, ProtocolType};
 
 use super::frame::{Places, fit_checksums, fit_lengths, put_word, word};
@@ -59,28 +59,32 @@ impl Case {
             0 => c.state = [State::Closed, State::Open, State::Fatal, State::Closing][rng.random_range(0..4)],
             1 => c.security.rx_spi.0 ^= rng.random_range(0..2),
             2 => c.security.remote_time_known ^= 1,
-            3 => c.security.remote_time = c.security.remote_time.wrapping_add(rng.random_range(0..1 << 40)),
+            3 => {
+                let step = PicosecondSpan(rng.random_range(0..1 << 40));
+                c.security.remote_time = c.security.remote_time.after(step);
+            }
             4 => c.endpoint.local_function ^= 1,
             5 => c.endpoint.local_cid.0 ^= 1 << rng.random_range(8..24),
             6 => c.security.peer[rng.random_range(0..2)] ^= 1 << rng.random_range(0..64),
             // By less than the margin, by about the margin, or by any amount.
             7 | 8 => {
-                let lead = up_to_a_power(rng, 20..64);
-                let lead = if rng.random() { lead } else { lead.wrapping_neg() };
-                c.security.clock_lead = c.security.clock_lead.wrapping_add(lead);
+                let lead = PicosecondSpan(up_to_a_power(rng, 20..64));
+                let known = c.security.clock_lead;
+                c.security.clock_lead = if rng.random() { known.plus(lead) } else { known.minus(lead) };
             }
-            9 => c.security.clock_seen = 0,
+            9 => c.security.clock_seen = Picoseconds(0),
             // A pause, or a round that has just ended.
-            10 if c.security.clock_seen != 0 => {
-                let ago = up_to_a_power(rng, 20..45) >> 17 << 17;
-                c.security.clock_round = c.security.clock_round.wrapping_sub(ago);
+            10 if c.security.clock_seen.0 != 0 => {
+                let ago =
+                    PicosecondSpan(up_to_a_power(rng, 20..45) >> Ticks::PICOS_SHIFT << Ticks::PICOS_SHIFT);
+                c.security.clock_round = c.security.clock_round.before(ago);
                 if rng.random() {
                     c.security.clock_seen = c.security.clock_round;
                 }
             }
             11 => c.security.clock_step = rng.random::<i64>() >> rng.random_range(0..64),
             // The next IV is the one after it, whatever the clock shows (D-12).
-            _ => c.security.last_iv = c.security.last_iv.wrapping_add(1 << 50),
+            _ => c.security.last_iv = c.security.last_iv.after(PicosecondSpan(1 << 50)),
         }
     }
 

@@ -5,7 +5,7 @@ use transport_common::congestion::nic_time::NicTime;
 use transport_common::connection::Entry;
 use transport_common::packet_delivery::PacketFlags;
 use transport_common::transaction::RequestState;
-use transport_common::units::{Deadline, FalconTime, Picoseconds};
+use transport_common::units::{Deadline, FalconTime, InterPacketGap, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::nack::rnr_timeout;
 
 use super::frame::{Places, packet_type, put_word, word};
@@ -19,8 +19,6 @@ const CLEAR_BEHIND: i32 = -200;
 const BACK: u8 = 9;
 const EACK: u8 = 10;
 const NACK: u8 = 8;
-/// Picoseconds in the unit of the inter-packet gap.
-const GAP_UNIT: u64 = 512_000;
 /// The offset of T1 in BACK, EACK and NACK.
 const T1: usize = 16;
 
@@ -31,13 +29,13 @@ impl Case {
         let then = core::mem::replace(&mut self.taken, now);
         let shift = now.ticks().0.wrapping_sub(then.ticks().0);
         let c = &mut self.entry.connection;
-        c.security.last_iv = c.security.last_iv.wrapping_add(now.0.wrapping_sub(then.0));
+        c.security.last_iv = c.security.last_iv.after(now.since(then));
         // The peer's clock stays the same, while the card's clock moves.
-        let moved = (now.0 >> 17).wrapping_sub(then.0 >> 17) << 17;
-        if c.security.clock_seen != 0 {
-            c.security.clock_seen = c.security.clock_seen.wrapping_add(moved);
-            c.security.clock_round = c.security.clock_round.wrapping_add(moved);
-            c.security.clock_lead = c.security.clock_lead.wrapping_sub(moved);
+        let moved = on_tick(now).since(on_tick(then));
+        if c.security.clock_seen.0 != 0 {
+            c.security.clock_seen = c.security.clock_seen.after(moved);
+            c.security.clock_round = c.security.clock_round.after(moved);
+            c.security.clock_lead = c.security.clock_lead.minus(moved);
         }
         let deadlines = [
             &mut c.delivery.retransmit,
@@ -55,12 +53,12 @@ impl Case {
         let t2 = &mut c.delivery.ack.report.t2;
         t2.0 = t2.0.wrapping_add(shift);
         let congestion = &mut c.congestion;
-        congestion.last_departure = congestion.last_departure.wrapping_add(now.0.wrapping_sub(then.0));
+        congestion.last_departure = congestion.last_departure.after(now.since(then));
         // A paced packet is due at a time of its own, independent of the timer.
-        let due = congestion.last_departure.wrapping_add(u64::from(congestion.inter_packet_gap) * GAP_UNIT);
-        let due = Picoseconds(due).ticks().0;
+        let due = congestion.last_departure.after(congestion.inter_packet_gap.as_picos()).ticks().0;
         let moved = clear(due, now.ticks()).wrapping_sub(due) as i32;
-        congestion.last_departure = congestion.last_departure.wrapping_add_signed(i64::from(moved) << 17);
+        let moved = PicosecondSpan((i64::from(moved) << Ticks::PICOS_SHIFT) as u64);
+        congestion.last_departure = congestion.last_departure.after(moved);
         for time in [&mut congestion.last_event, &mut congestion.delays_since] {
             time.0 = time.0.wrapping_add(shift);
         }
@@ -97,6 +95,11 @@ fn acknowledgement_t1(frame: &[u8]) -> Option<usize> {
     (matches!(packet_type(frame, &places), BACK | EACK | NACK) && frame.len() >= at + 4).then_some(at)
 }
 
+/// Rounds an instant down to a whole tick.
+fn on_tick(time: Picoseconds) -> Picoseconds {
+    Picoseconds(time.0 >> Ticks::PICOS_SHIFT << Ticks::PICOS_SHIFT)
+}
+
 fn clear(deadline: u32, now: FalconTime) -> u32 {
     let ahead = deadline.wrapping_sub(now.0) as i32;
     if !(CLEAR_BEHIND..CLEAR_AHEAD).contains(&ahead) {
@@ -109,19 +112,24 @@ fn clear(deadline: u32, now: FalconTime) -> u32 {
 /// The clock readings between two instants, as far as a program left traces of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bracket {
-    /// Not before this, picoseconds.
-    pub(super) first: u64,
+    /// Not before this.
+    pub(super) first: Picoseconds,
     /// Not after this.
-    pub(super) last: u64,
+    pub(super) last: Picoseconds,
 }
 
 impl Bracket {
+    fn contains(self, time: Picoseconds) -> bool {
+        (self.first.0..=self.last.0).contains(&time.0)
+    }
+
     /// Returns the instant in the bracket at which the clock shows `ticks`.
     fn at_ticks(self, ticks: u32) -> Option<Picoseconds> {
-        let first = Picoseconds(self.first).ticks().0;
+        let first = self.first.ticks().0;
         let ahead = u64::from(ticks.wrapping_sub(first));
-        let instant = ((self.first >> 17) + ahead) << 17;
-        (instant >> 17 <= self.last >> 17).then_some(Picoseconds(instant.max(self.first)))
+        let instant = ((self.first.0 >> Ticks::PICOS_SHIFT) + ahead) << Ticks::PICOS_SHIFT;
+        (instant >> Ticks::PICOS_SHIFT <= self.last.0 >> Ticks::PICOS_SHIFT)
+            .then_some(Picoseconds(instant.max(self.first.0)))
     }
 
     /// Returns the reading that turned `before` into `after`. It is exact if a packet was sent, and exact to
@@ -129,20 +137,20 @@ impl Bracket {
     pub(super) fn reading(self, before: &Entry, after: &Entry, stimulus: &Stimulus) -> Option<Reading> {
         let (b, a) = (&before.connection, &after.connection);
         let iv = a.security.last_iv;
-        if iv != b.security.last_iv && (self.first..=self.last).contains(&iv) {
-            return Some(Reading { time: Picoseconds(iv), exact: true });
+        if iv != b.security.last_iv && self.contains(iv) {
+            return Some(Reading { time: iv, exact: true });
         }
         let departure = a.congestion.last_departure;
-        let since = departure.wrapping_sub(b.congestion.last_departure);
+        let since = departure.since(b.congestion.last_departure).0;
         // A packet that waited may be booked for the time at which it was due, whole gaps after the last packet.
-        let booked_as_due = b.congestion.waited != 0 && since.is_multiple_of(GAP_UNIT);
-        if since != 0 && !booked_as_due && (self.first..=self.last).contains(&departure) {
-            return Some(Reading { time: Picoseconds(departure), exact: true });
+        let booked_as_due = b.congestion.waited != 0 && since.is_multiple_of(InterPacketGap::UNIT.0);
+        if since != 0 && !booked_as_due && self.contains(departure) {
+            return Some(Reading { time: departure, exact: true });
         }
         let mut traces = Vec::new();
         if a.security.clock_seen != b.security.clock_seen {
             // Stored as the tick after the reading.
-            traces.push(Picoseconds(a.security.clock_seen).ticks().0.wrapping_sub(1));
+            traces.push(a.security.clock_seen.ticks().0.wrapping_sub(1));
         }
         if a.congestion.last_event != b.congestion.last_event {
             traces.push(a.congestion.last_event.0);
@@ -156,7 +164,7 @@ impl Bracket {
         {
             if a.congestion.delays != b.congestion.delays {
                 // The delay is known modulo 2^24, and the bracket is much shorter than that.
-                let first = Picoseconds(self.first).ticks().0;
+                let first = self.first.ticks().0;
                 let shown = t1.wrapping_add(a.congestion.delays[0].last.0);
                 traces.push(first.wrapping_add(shown.wrapping_sub(first) & NicTime::MASK));
             }
@@ -174,8 +182,8 @@ impl Bracket {
         traces.extend(timer_traces(before, after));
         let found = traces.into_iter().find_map(|ticks| self.at_ticks(ticks))?;
         // By chance the packet looks as if it was booked for its due time, because it was sent in the same tick.
-        if since != 0 && Picoseconds(departure).ticks() == found.ticks() {
-            return Some(Reading { time: Picoseconds(departure), exact: true });
+        if since != 0 && departure.ticks() == found.ticks() {
+            return Some(Reading { time: departure, exact: true });
         }
         Some(Reading { time: found, exact: false })
     }

@@ -11,7 +11,7 @@ use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::queues::EVENT_QUEUES;
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::settings::{Placement, Settings};
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 
 use super::scenario::{micros, scale};
 
@@ -75,7 +75,7 @@ pub(super) fn answer_events(nic: &mut HostNic, rng: &mut StdRng) {
 fn spoil(outcome: &mut Outcome, rng: &mut StdRng) {
     outcome.fcwnd = Fcwnd(rng.random());
     outcome.ncwnd = rng.random();
-    outcome.inter_packet_gap = rng.random_range(0..2000);
+    outcome.inter_packet_gap = InterPacketGap(rng.random_range(0..2000));
     outcome.retransmit_timeout = Ticks(rng.random_range(0..20_000));
     outcome.fabric_window_time_marker = NicTime(rng.random());
     outcome.nic_window_time_marker = NicTime(rng.random());

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use transport_common::connection::{Config, Initial, Parameters, Path};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::{CELLS, NodeConfig};
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
 /// The purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,7 +236,7 @@ impl Link {
             } else {
                 micros(200_000_000)
             },
-            replay_margin: 100_000_000_000,
+            replay_margin: PicosecondSpan::from_nanos(100_000_000),
             ..Config::default()
         };
         Parameters {

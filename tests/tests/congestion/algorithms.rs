@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use transport_common::congestion::event::Direction;
 use transport_common::congestion::nic_time::{DelayCode, NicTime};
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 use transport_user::congestion::{
     Algorithm, AlgorithmChoice, AlgorithmId, CongestionControl, CongestionParameters, EngineState, Event,
     Outcome, Placement, Prepared,
@@ -101,7 +101,7 @@ impl Algorithm for Nonsense {
             cc_metadata: random(),
             // One in four is 0, which is not legal.
             fcwnd: Fcwnd(if random() & 3 == 0 { 0 } else { random() }),
-            inter_packet_gap: random(),
+            inter_packet_gap: InterPacketGap(random()),
             retransmit_timeout: Ticks(random()),
             fabric_window_time_marker: NicTime(random()),
             nic_window_time_marker: NicTime(random()),

@@ -16,15 +16,13 @@ use super::result::Outcome;
 use super::settings::{Placement, Settings};
 use super::window::inter_packet_gap;
 use crate::packet_delivery::{Cause, Gate, Retransmission};
-use crate::units::{Deadline, FalconTime, Fcwnd, Picoseconds, Ticks};
+use crate::units::{Deadline, FalconTime, Fcwnd, InterPacketGap, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::packet::Packet;
 
 /// Largest count of packets acknowledged between two congestion events; the count saturates here (F-10.6.2.1-9,
 /// D-75).
 const MOST_ACKED: u16 = 1023;
-/// Picoseconds in the unit of the inter-packet gap (F-10.6.2.1-7).
-const GAP_UNIT: u64 = 512_000;
 /// The datapath gives up a queued event without a result after this time: the engine stalls or is gone.
 const RESULT_PATIENCE: Ticks = Ticks::from_nanos(16_000_000);
 /// Length of the time window over which the smallest delays are taken.
@@ -46,8 +44,8 @@ pub struct Congestion {
     pub rtt: Ticks,
     /// Smallest round trip time seen; 0 before the first.
     pub min_rtt: Ticks,
-    /// Inter-packet gap while the fabric window is below 1, units of 512 ns (F-10.6.2.1-7).
-    pub inter_packet_gap: u32,
+    /// Inter-packet gap while the fabric window is below 1 (F-10.6.2.1-7).
+    pub inter_packet_gap: InterPacketGap,
     /// See [`Event`].
     pub fabric_window_time_marker: NicTime,
     /// See [`Event`].
@@ -78,9 +76,9 @@ pub struct Congestion {
     pub reserved: [u8; 5],
     /// A packet waits for its departure until this time (F-10.3.5-1).
     pub pacing: Deadline,
-    /// Departure time of the last reliable packet, picoseconds. If that packet had to wait: the time when it was
-    /// due, unless it was late by a full gap or more (D-63).
-    pub last_departure: u64,
+    /// Departure time of the last reliable packet; 0 before the first. If that packet had to wait: the time when it
+    /// was due, unless it was late by a full gap or more (D-63).
+    pub last_departure: Picoseconds,
     /// State of the algorithm that the queues do not carry.
     pub engine: EngineState,
     /// Full, fabric, forward and reverse delay (F-10.1-3, F-10.1-4).
@@ -154,7 +152,7 @@ impl Congestion {
             ncwnd: start.ncwnd,
             rto: start.rto,
             base_delay_target: set.base_delay_target,
-            delay_select: DelayCode(set.delay_select as u8),
+            delay_select: set.delay_select.code(),
             delay_state: INITIAL_DELAY,
             rtt_state: INITIAL_DELAY,
             path: PathMeasure::new(start.rto),
@@ -182,9 +180,9 @@ impl Congestion {
     /// wrap is not a round trip time, and is not stored.
     #[inline(always)]
     pub fn sample_rtt(&mut self, packet: &Packet) -> (Ticks, bool) {
-        let t1 = FalconTime(packet.t1);
-        let rtt = Picoseconds(packet.arrival).ticks().since(t1);
-        let kept = Picoseconds(packet.iv).ticks().since(FalconTime(packet.t2));
+        let t1 = packet.t1;
+        let rtt = packet.arrival.ticks().since(t1);
+        let kept = packet.iv.ticks().since(packet.t2);
         let is_new = t1 != self.last_t1 && (kept <= self.rto || kept.0 > u32::MAX / 2);
         self.last_t1 = t1;
         if is_new && rtt.0 < u32::MAX / 2 {
@@ -211,10 +209,10 @@ impl Congestion {
         eack_drop: bool,
         (settings, now): (&Settings, FalconTime),
     ) {
-        event.t1 = NicTime::from_falcon_time(FalconTime(packet.t1));
-        event.t2 = NicTime::from_falcon_time(FalconTime(packet.t2));
-        event.t3 = NicTime::from_picoseconds(Picoseconds(packet.iv));
-        event.t4 = NicTime::from_picoseconds(Picoseconds(packet.arrival));
+        event.t1 = NicTime::from_falcon_time(packet.t1);
+        event.t2 = NicTime::from_falcon_time(packet.t2);
+        event.t3 = NicTime::from_picoseconds(packet.iv);
+        event.t4 = NicTime::from_picoseconds(packet.arrival);
         let nack = packet.kind == PacketType::Nack;
         event.event_type = if nack { EventType::NACK } else { EventType::ACK };
         event.nack_code = if nack { packet.nack_code } else { NackCode::NONE };
@@ -367,9 +365,9 @@ impl Congestion {
             self.path.stop_draining();
             set.base_delay_target
         };
-        self.delay_select = DelayCode(set.delay_select as u8 & 3);
+        self.delay_select = DelayCode(set.delay_select.code().0 & 3);
         if settings.placement == Placement::Constant as u32 {
-            self.inter_packet_gap = 0;
+            self.inter_packet_gap = InterPacketGap::NONE;
         } else {
             self.fcwnd = within(self.fcwnd, set.min_fcwnd, set.max_fcwnd);
             self.ncwnd = within(self.ncwnd, set.min_ncwnd, set.max_ncwnd);
@@ -383,7 +381,7 @@ impl Congestion {
         let mut ended = None;
         if next_window {
             self.delays_since = now;
-            let target = Ticks(self.base_delay_target.0.saturating_add(set.largest_addition(hops)));
+            let target = Ticks(self.base_delay_target.0.saturating_add(set.largest_addition(hops).0));
             ended = Some(EndedWindow { smallest: self.delays[selected].smallest, target, fcwnd: self.fcwnd });
         }
         let sample = Sample {
@@ -409,12 +407,12 @@ impl Congestion {
 
     /// Returns the earliest departure of the next reliable packet, if packets are paced (F-10.3.5-1, D-63).
     #[inline(always)]
-    fn paced_departure(&self) -> Option<u64> {
-        let paced = self.inter_packet_gap != 0 && self.fcwnd.0 < Fcwnd::from_packets(1).0;
-        if !paced || self.last_departure == 0 {
+    fn paced_departure(&self) -> Option<Picoseconds> {
+        let paced = self.inter_packet_gap.0 != 0 && self.fcwnd.0 < Fcwnd::from_packets(1).0;
+        if !paced || self.last_departure.0 == 0 {
             return None;
         }
-        Some(self.last_departure.wrapping_add(self.inter_packet_gap as u64 * GAP_UNIT))
+        Some(self.last_departure.after(self.inter_packet_gap.as_picos()))
     }
 
     /// Returns whether a reliable packet may be sent now.
@@ -430,10 +428,10 @@ impl Congestion {
     /// that the delays of the engine do not add up.
     #[inline(always)]
     pub fn departed(&mut self, now: Picoseconds) {
-        let mut at = now.0;
+        let mut at = now;
         if self.waited != 0
             && let Some(due) = self.paced_departure()
-            && now.0.wrapping_sub(due) < self.inter_packet_gap as u64 * GAP_UNIT
+            && now.since(due).0 < self.inter_packet_gap.as_picos().0
         {
             at = due;
         }
@@ -492,8 +490,8 @@ const _: () = {
 
 /// Returns the first tick at which a departure due at an instant is not too early.
 #[inline(always)]
-const fn departure_tick(due: u64) -> FalconTime {
-    Picoseconds(due).ticks().after(Ticks(1))
+const fn departure_tick(due: Picoseconds) -> FalconTime {
+    due.ticks().after(Ticks(1))
 }
 
 #[inline(always)]

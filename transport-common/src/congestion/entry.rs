@@ -9,8 +9,6 @@ pub const ENTRY_BITS: u32 = 512;
 
 /// Largest NIC window, 11 bits.
 pub const MAX_NCWND: u32 = (1 << 11) - 1;
-/// Largest inter-packet gap: 20 bits of 512 ns, 0.54 s.
-pub const MAX_INTER_PACKET_GAP: u32 = (1 << 20) - 1;
 
 /// Zeroes an entry.
 #[inline(always)]

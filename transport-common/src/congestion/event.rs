@@ -2,7 +2,7 @@
 
 use super::entry::{ENTRY_BITS, Entry, Field, clear};
 use super::nic_time::{DelayCode, DelaySelect, Delays, NicTime};
-use crate::units::{Fcwnd, Ticks};
+use crate::units::{Fcwnd, InterPacketGap, Ticks};
 use crate::wire::nack::NackCode;
 use bytemuck::{Pod, Zeroable};
 
@@ -80,7 +80,7 @@ pub struct Event {
     /// Retransmission timeout, 24 bits.
     pub retransmit_timeout: Ticks,
     /// Inter-packet gap in units of 512 ns, 20 bits (D-63).
-    pub inter_packet_gap: u32,
+    pub inter_packet_gap: InterPacketGap,
     /// Guard of the fabric window (F-10.3.6-2).
     pub fabric_window_time_marker: NicTime,
     /// Guard of the NIC window (F-10.3.6-3).
@@ -180,7 +180,7 @@ impl Event {
         RX_BUFFER_LEVEL.put(entry, self.rx_buffer_level as u32);
         CC_METADATA.put(entry, self.cc_metadata);
         FCWND.put(entry, self.fcwnd.0);
-        INTER_PACKET_GAP.put(entry, self.inter_packet_gap);
+        INTER_PACKET_GAP.put(entry, self.inter_packet_gap.0);
         NCWND.put(entry, self.ncwnd as u32);
         RETRANSMIT_TIMEOUT.put(entry, self.retransmit_timeout.0);
         NUM_PACKETS_ACKED.put(entry, self.num_packets_acked as u32);
@@ -215,7 +215,7 @@ impl Event {
         self.rx_buffer_level = RX_BUFFER_LEVEL.get(entry) as u8;
         self.cc_metadata = CC_METADATA.get(entry);
         self.fcwnd = Fcwnd(FCWND.get(entry));
-        self.inter_packet_gap = INTER_PACKET_GAP.get(entry);
+        self.inter_packet_gap = InterPacketGap(INTER_PACKET_GAP.get(entry));
         self.ncwnd = NCWND.get(entry) as u16;
         self.retransmit_timeout = Ticks(RETRANSMIT_TIMEOUT.get(entry));
         self.num_packets_acked = NUM_PACKETS_ACKED.get(entry) as u16;

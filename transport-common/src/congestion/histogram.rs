@@ -1,5 +1,7 @@
 //! Buckets of a delay histogram: exact below 16 ticks, then 8 per power of two.
 
+use super::nic_time::NicTime;
+use crate::units::Ticks;
 use crate::verifier::opaque;
 
 /// Number of buckets. A few at the end stay empty.
@@ -11,10 +13,10 @@ const MANTISSA_BITS: u32 = 3;
 /// Counts of the four delays, by bucket.
 pub type DelayHistogram = [[u64; BUCKETS]; DELAYS];
 
-/// Returns the bucket of a delay of up to 24 bits, in ticks of 131.072 ns.
+/// Returns the bucket of a delay. Ignores the bits above 24.
 #[inline(always)]
-pub fn bucket_of(ticks: u32) -> usize {
-    let ticks = ticks & 0x00ff_ffff;
+pub fn bucket_of(delay: Ticks) -> usize {
+    let ticks = delay.0 & NicTime::MASK;
     if ticks < 16 {
         return ticks as usize;
     }
@@ -41,14 +43,14 @@ fn is_below(low: u64, high: u64) -> u64 {
     opaque(low).wrapping_sub(high) >> 63
 }
 
-/// Returns the smallest delay of a bucket, in ticks.
-pub const fn lowest_of(bucket: usize) -> u32 {
+/// Returns the smallest delay of a bucket.
+pub const fn lowest_of(bucket: usize) -> Ticks {
     if bucket < 16 {
-        return bucket as u32;
+        return Ticks(bucket as u32);
     }
     let exponent = (bucket as u32 >> MANTISSA_BITS) + 2;
     let mantissa = bucket as u32 & ((1 << MANTISSA_BITS) - 1);
-    ((1 << MANTISSA_BITS) + mantissa) << (exponent - MANTISSA_BITS)
+    Ticks(((1 << MANTISSA_BITS) + mantissa) << (exponent - MANTISSA_BITS))
 }
 
 #[cfg(test)]
@@ -57,12 +59,12 @@ mod tests {
 
     #[test]
     fn buckets_are_contiguous_and_begin_at_their_lowest() {
-        let last = bucket_of(0x00ff_ffff);
+        let last = bucket_of(Ticks(NicTime::MASK));
         assert!(last < BUCKETS);
         for bucket in 0..=last {
             let lowest = lowest_of(bucket);
             assert_eq!(bucket_of(lowest), bucket);
-            assert!(lowest == 0 || bucket_of(lowest - 1) == bucket - 1, "below bucket {bucket}");
+            assert!(lowest.0 == 0 || bucket_of(Ticks(lowest.0 - 1)) == bucket - 1, "below bucket {bucket}");
         }
     }
 }

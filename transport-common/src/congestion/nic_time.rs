@@ -81,6 +81,12 @@ impl DelaySelect {
         DelayCode(self as u8)
     }
 
+    /// Returns the selection as a parameter.
+    #[inline(always)]
+    pub const fn setting(self) -> DelaySetting {
+        DelaySetting(self as u32)
+    }
+
     /// Returns the selection of a code. Ignores the bits above the two of the field.
     #[inline(always)]
     pub const fn from_code(code: DelayCode) -> Self {
@@ -118,6 +124,20 @@ impl DelaySelect {
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 pub struct DelayCode(pub u8);
+
+/// A [`DelaySelect`] as the parameters carry it, 4 bytes. Any value is allowed here, because programs of users write
+/// it. [`Parameters::check`](super::parameters::Parameters::check) refuses the values above 3.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
+pub struct DelaySetting(pub u32);
+
+impl DelaySetting {
+    /// Returns the code as the queues carry it: the low bits.
+    #[inline(always)]
+    pub const fn code(self) -> DelayCode {
+        DelayCode(self.0 as u8)
+    }
+}
 
 /// The four delays of an acknowledged packet (F-10.1-3, F-10.1-4), 24 bits each.
 ///

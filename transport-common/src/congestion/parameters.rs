@@ -6,7 +6,7 @@ use super::dcqcn::Parameters as DcqcnParameters;
 use super::entry::MAX_NCWND;
 use super::fixed_point::Fraction;
 use super::flow_scaling::FlowScaling;
-use super::nic_time::{DelayCode, DelaySelect, NicTime};
+use super::nic_time::{DelaySelect, DelaySetting, NicTime};
 use super::range::{first_of, fraction, ranged};
 
 pub use super::range::OutOfRange;
@@ -30,8 +30,8 @@ pub struct Parameters {
     /// Target delay before scaling, 24 bits. A connection starts with it; then the value in the event applies
     /// (D-77).
     pub base_delay_target: Ticks,
-    /// Delay that a connection uses, a code of [`DelaySelect`]. A connection starts with it (D-77).
-    pub delay_select: u32,
+    /// Delay that a connection uses. A connection starts with it (D-77).
+    pub delay_select: DelaySetting,
     /// 1 if the clocks of both ends show the same time, otherwise 0. One-way delays need it (F-10.1-4).
     pub synchronised_clocks: u32,
 
@@ -98,7 +98,7 @@ impl Parameters {
         fabric_multiplicative_decrease_factor: Fraction::ratio(8, 10),
         max_fabric_multiplicative_decrease_factor: Fraction::ratio(1, 2),
         base_delay_target: Ticks::from_nanos(25_000),
-        delay_select: DelaySelect::Fabric as u32,
+        delay_select: DelaySelect::Fabric.setting(),
         synchronised_clocks: 0,
         max_ncwnd: 256,
         min_ncwnd: 1,
@@ -154,7 +154,7 @@ impl Parameters {
     const fn fabric_ranges(&self) -> Result<(), OutOfRange> {
         const DURATION: &str = "0 to 16777215 ticks (2.199 s)";
         let (least, most) = (self.min_fcwnd.0, self.max_fcwnd.0);
-        let one_way = DelaySelect::from_code(DelayCode(self.delay_select as u8)).needs_synchronised_clocks();
+        let one_way = DelaySelect::from_code(self.delay_select.code()).needs_synchronised_clocks();
         first_of(&[
             ranged("min_fcwnd", least, 1, Fcwnd::MAX.0, "1/1024 to 2047.999 packets"),
             ranged("max_fcwnd", most, least, Fcwnd::MAX.0, "min_fcwnd to 2047.999 packets"),
@@ -171,7 +171,7 @@ impl Parameters {
                 self.max_fabric_multiplicative_decrease_factor,
             ),
             ranged("base_delay_target", self.base_delay_target.0, 0, NicTime::MASK, DURATION),
-            ranged("delay_select", self.delay_select, 0, 3, "full, fabric, forward or reverse"),
+            ranged("delay_select", self.delay_select.0, 0, 3, "full, fabric, forward or reverse"),
             ranged("synchronised_clocks", self.synchronised_clocks, 0, 1, "true or false"),
             ranged(
                 "delay_select",

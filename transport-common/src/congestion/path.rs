@@ -59,9 +59,9 @@ const QUEUE_BITS: u32 = 3;
 /// its mean by little and often, but the begin and the end of somebody's burst are large and rare.
 const STEP_BITS: u32 = 3;
 /// The most that the variation may add to a target or an age.
-const MOST_NOISE: u32 = Ticks::from_nanos(50_000_000).0;
+const MOST_NOISE: Ticks = Ticks::from_nanos(50_000_000);
 /// The floor at which the smallest window is that of D-78, 0.01 packets.
-const REFERENCE_FLOOR: u64 = Ticks::from_nanos(25_000).0 as u64;
+const REFERENCE_FLOOR: Ticks = Ticks::from_nanos(25_000);
 const REFERENCE_WINDOW: u64 = 10;
 /// The smallest window is at most a quarter of a packet, that is, one packet in four round trips.
 const LARGEST_SMALLEST_WINDOW: u64 = Fcwnd::from_packets(1).0 as u64 / 4;
@@ -72,8 +72,8 @@ const NEAR_BITS: u32 = 3;
 const SHORT_FLOOR: Ticks = Ticks::from_nanos(1_000_000);
 /// Time between two drains. There are only two, because connections on one path must choose the same, although
 /// those that never saw the empty path have a larger floor.
-const SHORT_INTERVAL: u32 = Ticks::from_nanos(250_000_000).0;
-const LONG_INTERVAL: u32 = Ticks::from_nanos(10_000_000_000).0;
+const SHORT_INTERVAL: Ticks = Ticks::from_nanos(250_000_000);
+const LONG_INTERVAL: Ticks = Ticks::from_nanos(10_000_000_000);
 /// A drain lasts this fraction of the interval, a power of two, and two round trips. Connections that begin a
 /// little apart thus still drain at the same time.
 const DRAIN_BITS: u32 = 7;
@@ -206,12 +206,12 @@ impl PathMeasure {
             self.recent_at = now;
         }
         if self.draining != 0 {
-            let length = 2 * self.longest().0 + (interval >> DRAIN_BITS);
+            let length = 2 * self.longest().0 + (interval.0 >> DRAIN_BITS);
             if now.since(self.drain_began).0 >= length {
                 self.draining = 0;
                 self.recent_at = now;
             }
-        } else if now.since(self.recent_at).0 > interval {
+        } else if now.since(self.recent_at).0 > interval.0 {
             // If the queue was empty once, nobody on the path needs a drain.
             let near = self.floor.0 + (self.floor.0 >> NEAR_BITS);
             self.draining = (may_drain && self.recent.0 > near) as u32;
@@ -222,15 +222,15 @@ impl PathMeasure {
     }
 
     #[inline(always)]
-    const fn noise(&self) -> u32 {
+    const fn noise(&self) -> Ticks {
         let noise = self.largest_variation >> (WEIGHT_BITS - 3);
-        if noise > MOST_NOISE { MOST_NOISE } else { noise }
+        if noise > MOST_NOISE.0 { MOST_NOISE } else { Ticks(noise) }
     }
 
     /// Returns the target delay before scaling.
     #[inline(always)]
     pub const fn delay_target(&self, least: Ticks) -> Ticks {
-        let (half, noise) = (self.floor.0 / 2, self.noise());
+        let (half, noise) = (self.floor.0 / 2, self.noise().0);
         let target = self.floor.0 + if half > noise { half } else { noise };
         bounded(target, least)
     }
@@ -247,7 +247,7 @@ impl PathMeasure {
     #[inline(always)]
     pub const fn least_fcwnd(&self, least: Fcwnd) -> Fcwnd {
         // The divisor is a constant, so the division becomes a multiplication.
-        let window = self.floor.0 as u64 * REFERENCE_WINDOW / REFERENCE_FLOOR;
+        let window = self.floor.0 as u64 * REFERENCE_WINDOW / REFERENCE_FLOOR.0 as u64;
         let window =
             if window > LARGEST_SMALLEST_WINDOW { LARGEST_SMALLEST_WINDOW as u32 } else { window as u32 };
         if window > least.0 { Fcwnd(window) } else { least }
@@ -258,7 +258,7 @@ impl PathMeasure {
     #[inline(always)]
     pub const fn loss_age(&self, rtt: Ticks) -> Ticks {
         let longest = self.longest().0;
-        let (most, age) = (longest + longest / 4, rtt.0.saturating_add(self.noise()));
+        let (most, age) = (longest + longest / 4, rtt.0.saturating_add(self.noise().0));
         let age = if age > most { most } else { age };
         if age > rtt.0 { Ticks(age) } else { rtt }
     }
@@ -267,9 +267,9 @@ impl PathMeasure {
 impl Parameters {
     /// Returns the most that flow scaling and `hops` together add to the target.
     #[inline(always)]
-    pub(super) const fn largest_addition(&self, hops: u8) -> u32 {
+    pub(super) const fn largest_addition(&self, hops: u8) -> Ticks {
         let topology = (hops as u32).saturating_mul(self.topology_scaling_per_hop.0);
-        self.max_flow_scaling.0.saturating_add(topology)
+        Ticks(self.max_flow_scaling.0.saturating_add(topology))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The congestion result: the output of the rate update engine (10.6.2.2), and the protection against an illegal
 //! one.
 
-use super::entry::{ENTRY_BITS, Entry, Field, MAX_INTER_PACKET_GAP, MAX_NCWND, clear};
+use super::entry::{ENTRY_BITS, Entry, Field, MAX_NCWND, clear};
 use super::event::{Direction, Event};
 use super::nic_time::{DelayCode, NicTime};
 use super::parameters::Parameters;
-use crate::units::{Fcwnd, Ticks};
+use crate::units::{Fcwnd, InterPacketGap, Ticks};
 use bytemuck::{Pod, Zeroable};
 
 /// Bits of the metadata that an engine may set. The lowest two hold OWN and belong to the datapath (D-07).
@@ -28,7 +28,7 @@ pub struct Outcome {
     /// Retransmission timeout, 24 bits (D-69).
     pub retransmit_timeout: Ticks,
     /// Inter-packet gap in units of 512 ns, 20 bits; 0 while `fcwnd` is at least 1 (D-63).
-    pub inter_packet_gap: u32,
+    pub inter_packet_gap: InterPacketGap,
     /// Guard of the fabric window.
     pub fabric_window_time_marker: NicTime,
     /// Guard of the NIC window.
@@ -84,7 +84,7 @@ impl Outcome {
         RANDOMIZE_PATH.put(entry, self.randomize_path as u32);
         CC_METADATA.put(entry, self.cc_metadata);
         FCWND.put(entry, self.fcwnd.0);
-        INTER_PACKET_GAP.put(entry, self.inter_packet_gap);
+        INTER_PACKET_GAP.put(entry, self.inter_packet_gap.0);
         NCWND.put(entry, self.ncwnd as u32);
         RETRANSMIT_TIMEOUT.put(entry, self.retransmit_timeout.0);
         EVENT_QUEUE_SELECT.put(entry, self.event_queue_select as u32);
@@ -106,7 +106,7 @@ impl Outcome {
         self.randomize_path = RANDOMIZE_PATH.get(entry) as u8;
         self.cc_metadata = CC_METADATA.get(entry);
         self.fcwnd = Fcwnd(FCWND.get(entry));
-        self.inter_packet_gap = INTER_PACKET_GAP.get(entry);
+        self.inter_packet_gap = InterPacketGap(INTER_PACKET_GAP.get(entry));
         self.ncwnd = NCWND.get(entry) as u16;
         self.retransmit_timeout = Ticks(RETRANSMIT_TIMEOUT.get(entry));
         self.event_queue_select = EVENT_QUEUE_SELECT.get(entry) as u8;
@@ -159,7 +159,7 @@ impl Outcome {
         let (timeout, ncwnd) = (self.retransmit_timeout.0, self.ncwnd as u32);
         // A field that must not be 0 is combined with its value minus 1: for 0 this sets all bits.
         let wide = (self.times() | timeout | timeout.wrapping_sub(1)) >> NicTime::BITS
-            | self.inter_packet_gap >> MAX_INTER_PACKET_GAP.trailing_ones()
+            | self.inter_packet_gap.0 >> InterPacketGap::MAX.0.trailing_ones()
             | (ncwnd | ncwnd.wrapping_sub(1)) >> MAX_NCWND.trailing_ones()
             | self.cc_metadata & !METADATA_MASK
             | (self.bits() >> 1 | self.pairs() >> 2) as u32;
@@ -193,8 +193,8 @@ impl Outcome {
             self.ncwnd = 1;
             faults |= Faults::NCWND;
         }
-        if self.inter_packet_gap > MAX_INTER_PACKET_GAP {
-            self.inter_packet_gap = MAX_INTER_PACKET_GAP;
+        if self.inter_packet_gap.0 > InterPacketGap::MAX.0 {
+            self.inter_packet_gap = InterPacketGap::MAX;
             faults |= Faults::INTER_PACKET_GAP;
         }
         if self.retransmit_timeout.0 > NicTime::MASK {

@@ -95,7 +95,7 @@ const fn acknowledged(
         window +=
             if window < ONE_PACKET { increment } else { divide(increment << Fcwnd::FRACTION_BITS, window) };
     } else if elapsed {
-        window = decreased(previous as u64, delay.0, target.0, p);
+        window = decreased(previous as u64, delay, target, p);
     }
     outcome.fcwnd = clamp_fcwnd(window, p);
     outcome.fabric_window_time_marker = if outcome.fcwnd.0 < event.fcwnd.0 || outcome.fcwnd.0 == p.min_fcwnd.0
@@ -109,10 +109,10 @@ const fn acknowledged(
 /// Returns fcwnd * max(1 - fmdf * (delay - target) / delay, 1 - max_fmdf), rounded to nearest (F-10.3.1-3), for a
 /// delay above the target.
 #[inline(always)]
-const fn decreased(window: u64, delay: u64, target: u64, p: &Parameters) -> u64 {
+const fn decreased(window: u64, delay: FineTicks, target: FineTicks, p: &Parameters) -> u64 {
+    let (delay, excess) = (delay.0, delay.0 - target.0);
     let weighted = window * p.fabric_multiplicative_decrease_factor.0 as u64;
     let bound = window * p.max_fabric_multiplicative_decrease_factor.0 as u64;
-    let excess = delay - target;
     // weighted * excess / delay has 37 + 40 bits before the division. So the excess is split into two digits of 24
     // and 16 bits, as in long division. The quotient has 26 fraction bits.
     let high = weighted * (excess >> FineTicks::BITS);

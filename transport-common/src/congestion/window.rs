@@ -1,13 +1,12 @@
 //! The shared parts of algorithms: smoothing, the NIC window, the pacing gap, the timeout. A custom algorithm
 //! consists of these and of a rule for the fabric window.
 
-use super::entry::MAX_INTER_PACKET_GAP;
 use super::event::{Direction, Event};
 use super::fixed_point::{FineTicks, Fraction, divide};
 use super::nic_time::NicTime;
 use super::parameters::Parameters;
 use super::result::Outcome;
-use crate::units::{Fcwnd, Ticks};
+use crate::units::{Fcwnd, InterPacketGap, Ticks};
 
 /// One packet in the format of a fabric window.
 pub const ONE_PACKET: u64 = 1 << Fcwnd::FRACTION_BITS;
@@ -43,16 +42,16 @@ pub const fn pace(event: &Event, parameters: &Parameters, outcome: &mut Outcome)
     outcome.retransmit_timeout = retransmit_timeout(outcome.rtt_state, parameters);
 }
 
-/// Returns the gap between packets in units of 512 ns: 0 for a window of at least one packet, otherwise rtt /
+/// Returns the gap between packets: none for a window of at least one packet, otherwise rtt /
 /// fcwnd, rounded to nearest and saturating at 20 bits (F-10.3.4-6, D-63).
 #[inline(always)]
-pub const fn inter_packet_gap(fcwnd: Fcwnd, rtt: Ticks) -> u32 {
+pub const fn inter_packet_gap(fcwnd: Fcwnd, rtt: Ticks) -> InterPacketGap {
     // A unit of 512 ns is 125 / 32 ticks, the window has 10 fraction bits: rtt * 2^15 / (125 * fcwnd).
     if fcwnd.0 as u64 >= ONE_PACKET {
-        return 0;
+        return InterPacketGap::NONE;
     }
     let gap = divide((rtt.0 as u64) << (5 + Fcwnd::FRACTION_BITS), 125 * fcwnd.0 as u64);
-    if gap > MAX_INTER_PACKET_GAP as u64 { MAX_INTER_PACKET_GAP } else { gap as u32 }
+    if gap > InterPacketGap::MAX.0 as u64 { InterPacketGap::MAX } else { InterPacketGap(gap as u32) }
 }
 
 /// Returns max(scalar * smoothed_rtt, min_rto), saturating at 24 bits (F-10.3.2-3, D-69).

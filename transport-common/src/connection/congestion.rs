@@ -93,7 +93,7 @@ impl Connection {
         if applied.randomize_path {
             statistics.path_changes += 1;
             let who = (self.endpoint.peer_cid.0 as u64) << 40;
-            self.endpoint.path.change(self.security.last_iv ^ who ^ (now.ticks().0 as u64) << 32);
+            self.endpoint.path.change(self.security.last_iv.0 ^ who ^ (now.ticks().0 as u64) << 32);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Connection, Outgoing, State, Statistics, Step};
 use crate::ids::{Psn, Rsn};
 use crate::packet_delivery::Window;
-use crate::units::{Deadline, FalconTime, Picoseconds};
+use crate::units::{Deadline, FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
 
@@ -72,8 +72,8 @@ impl Connection {
     #[inline(always)]
     fn report_path(&self, out: &mut Outgoing, card_level: u32) {
         let report = &self.delivery.ack.report;
-        out.t1 = report.t1.0;
-        out.t2 = report.t2.0;
+        out.t1 = report.t1;
+        out.t2 = report.t2;
         out.ecn_count = report.ecn_count as u32;
         out.forward_hops = report.forward_hops;
         let level = self.occupancy.level;
@@ -178,7 +178,7 @@ impl Connection {
             return Deadline::NONE;
         }
         s.output.report.file = 1;
-        s.output.report.file_ticks = if now.reached(at) { 0 } else { at.since(now).0 };
+        s.output.report.deadline_in = if now.reached(at) { Ticks(0) } else { at.since(now) };
         Deadline::at(at)
     }
 

@@ -7,7 +7,7 @@ use crate::congestion::settings::{Placement, Settings};
 use crate::ids::{Cid, Psn, Rsn, Spi};
 use crate::limits;
 use crate::security::RemoteTime;
-use crate::units::{Fcwnd, Ticks};
+use crate::units::{Fcwnd, PicosecondSpan, Ticks};
 
 /// What the connection manager fixes at setup. [`Entry::open`](super::Entry::open) copies each part to its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub struct Config {
     /// Number of the node's receive cells in use at which the buffer pool counts as full, with the same levels. 0
     /// stands for all cells.
     pub full_buffer_pool: u16,
-    /// Replay protection margin in picoseconds (F-9.2.1-7).
-    pub replay_margin: u64,
+    /// Replay protection margin (F-9.2.1-7).
+    pub replay_margin: PicosecondSpan,
 }
 
 /// The values that both ends have to agree on, and the tuning of this end: the input of

@@ -161,7 +161,7 @@ impl Entry {
         self.tables.statistics.packets_received += 1;
         let ticks = now.ticks();
         let p = &s.input.packet;
-        let (t1, t2) = (Picoseconds(p.iv).ticks(), Picoseconds(p.arrival).ticks()); // D-13
+        let (t1, t2) = (p.iv.ticks(), p.arrival.ticks()); // D-13
         let hops = INITIAL_HOP_LIMIT.wrapping_sub(p.hop_limit);
         self.connection.delivery.observe(t1, t2, hops, p.congestion_experienced);
         match self.acknowledge(&p.acknowledgement, queues) {

@@ -8,6 +8,7 @@ use crate::congestion::result::Outcome;
 use crate::counters::Raised;
 use crate::transaction::NO_CELL;
 use crate::ulp::rdma::{Operation, Payload, Place, Region, WorkRequest};
+use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
 use crate::wire::nack::NackCode;
 use crate::wire::packet::Packet;
@@ -159,9 +160,9 @@ pub struct Outgoing {
     /// SPI.
     pub spi: u32,
     /// T1.
-    pub t1: u32,
+    pub t1: FalconTime,
     /// T2.
-    pub t2: u32,
+    pub t2: FalconTime,
     /// Metadata from our rate update engine to the peer's, 24 bits (D-07).
     pub cc_metadata: u32,
     /// Generation of the connection that sends the packet.
@@ -170,8 +171,8 @@ pub struct Outgoing {
     pub data_base: u32,
     /// Base of our request receive window.
     pub request_base: u32,
-    /// IV.
-    pub iv: u64,
+    /// IV: our clock (D-12).
+    pub iv: Picoseconds,
     /// EACK bitmap of acknowledged packets in the data window.
     pub data_acknowledged: [u64; 2],
     /// EACK bitmap of received packets in the data window.
@@ -200,10 +201,10 @@ pub struct Report {
     pub delays: u8,
     /// 1: the engine has to service the connection.
     pub wake: u8,
-    /// 1: file the connection with the timing wheel `file_ticks` from now.
+    /// 1: file the connection with the timing wheel, `deadline_in` from now.
     pub file: u32,
-    /// Time until the deadline, Falcon ticks from now.
-    pub file_ticks: u32,
+    /// Time until the deadline; 0 if it has passed.
+    pub deadline_in: Ticks,
 }
 
 impl Report {

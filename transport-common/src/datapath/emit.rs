@@ -6,7 +6,6 @@ use crate::counters::Counter;
 use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
 use crate::queues::AccessFlags;
 use crate::ulp::rdma::{self, Aeth, AtomicEth, Bth, Extension, Payload, Reth, UlpCode};
-use crate::units::FalconTime;
 use crate::verifier::forget;
 use crate::wire::PacketType;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
@@ -230,8 +229,8 @@ fn put_acknowledgement(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) -> u32 {
         dest_cid: Cid(t.dest_cid),
         data_base_psn: Psn(t.data_base),
         request_base_psn: Psn(t.request_base),
-        t1: FalconTime(t.t1),
-        t2: FalconTime(t.t2),
+        t1: t.t1,
+        t2: t.t2,
         cc,
         own_request: t.own_request != 0,
         own_data: t.own_data != 0,

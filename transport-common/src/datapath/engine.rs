@@ -8,7 +8,7 @@ use crate::ids::Cid;
 use crate::queues::slot_of;
 use crate::transaction::{Held, RequestFlags};
 use crate::ulp::rdma::{self, OperationKind};
-use crate::units::Picoseconds;
+use crate::units::{Picoseconds, Ticks};
 use crate::verifier;
 use crate::wire::PacketType;
 
@@ -43,14 +43,14 @@ pub fn engine<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> T
     // was chosen. Otherwise it would walk all the code below once for each way.
     let slot = verifier::forget(&s.serviced.slot);
     let fired = verifier::forget(&s.serviced.fired) != 0;
-    let now = Picoseconds(verifier::forget(&s.serviced.now));
+    let now = verifier::forget(&s.serviced.now);
     s.step.input.cells_in_use = p.cells_in_use();
     s.step.input.rx_buffer_level = p.rx_buffer_level().into();
     p.event_queues(s, slot);
     let Some(mut connection) = p.lock(slot) else {
         // Try again later, in the way that it came.
         if fired {
-            p.file(slot, now, 1)
+            p.file(slot, now, Ticks(1))
         } else {
             p.wake(slot)
         }
@@ -79,7 +79,7 @@ fn plan<P: Platform>(p: &mut P, s: &Scratch) {
         p.wake(slot);
     }
     if report.file != 0 {
-        p.file(slot, Picoseconds(s.serviced.now), report.file_ticks);
+        p.file(slot, s.serviced.now, report.deadline_in);
     }
 }
 
@@ -117,7 +117,7 @@ fn choose<P: Platform>(p: &mut P, s: &mut Scratch, look_at_wheel: bool) -> bool 
     }
     s.serviced.slot = slot;
     s.serviced.fired = fired as u32;
-    s.serviced.now = now.0;
+    s.serviced.now = now;
     true
 }
 

@@ -13,9 +13,16 @@ pub enum Direction {
     Write = 1,
 }
 
-/// Return value of the program that carries the request out. As a verdict on a frame it is `XDP_PASS`, which has
-/// no effect here.
-pub const DONE: u32 = 2;
+/// Return value of the program that carries the request out. It is also a verdict on the frame of the call, which has
+/// no effect: nobody sends that frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Answer {
+    /// There is no such slot, or its lock could not be taken: `XDP_ABORTED`.
+    Failed = 0,
+    /// The request is carried out: `XDP_PASS`.
+    Done = 2,
+}
 
 /// A request of the node, which the datapath carries out under the connection's lock.
 #[repr(C)]

@@ -361,8 +361,8 @@ fn acknowledgement(packet: &mut Packet, ack: &Ack) {
 /// Copies what an acknowledgement says about the forward path (F-7.7.1-5, F-7.8-2).
 #[inline(always)]
 fn congestion_information(packet: &mut Packet, cc: &CongestionInfo, (t1, t2): (FalconTime, FalconTime)) {
-    packet.t1 = t1.0;
-    packet.t2 = t2.0;
+    packet.t1 = t1;
+    packet.t2 = t2;
     packet.ecn_count = cc.ecn_count;
     packet.forward_hops = cc.forward_hops;
     packet.rx_buffer_level = cc.rx_buffer_level;

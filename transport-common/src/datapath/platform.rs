@@ -4,7 +4,7 @@ use super::Scratch;
 use crate::connection::Entry;
 use crate::counters::Counter;
 use crate::queues::{Queues, Region};
-use crate::units::Picoseconds;
+use crate::units::{Picoseconds, Ticks};
 use crate::wire::cursor::Cursor;
 
 /// Bytes at the beginning of a received frame that are kept: all headers.
@@ -167,9 +167,9 @@ pub trait CongestionQueues {
 pub trait Services {
     /// Asks for a service by the engine for `slot`.
     fn wake(&mut self, slot: u32);
-    /// Asks for a service by the engine for `slot` within `ticks` Falcon ticks from now. A sleeping engine may be
+    /// Asks for a service by the engine for `slot` within `ticks` from now. A sleeping engine may be
     /// left asleep if it will wake up early enough by itself.
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32);
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks);
     /// Returns a connection whose deadline has passed, if any.
     fn expired(&mut self, now: Picoseconds) -> Option<u32>;
     /// Returns a connection that asked for a service, if any, round robin. The request stays until
@@ -180,8 +180,8 @@ pub trait Services {
     /// Returns whether more work requests wait than one service can take, as far as this is visible without the
     /// lock. Returns false if there is no such slot.
     fn is_backlogged(&self, slot: u32) -> bool;
-    /// Files `slot` with the timing wheel, `ticks` Falcon ticks from now.
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32);
+    /// Files `slot` with the timing wheel, `ticks` from now.
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks);
 }
 
 /// Packets, memory and maps of a node: everything that the datapath needs, in separate parts.

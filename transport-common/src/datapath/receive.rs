@@ -21,7 +21,7 @@ pub fn receive<P: Platform>(p: &mut P, s: &mut Scratch) -> Verdict {
     let slot = slot_of(Cid(s.step.input.packet.dest_cid));
     let now = p.now();
     let input = &mut s.step.input;
-    input.packet.arrival = p.arrival(now).0;
+    input.packet.arrival = p.arrival(now);
     input.cells_in_use = p.cells_in_use();
     input.rx_buffer_level = p.rx_buffer_level().into();
     let kind = input.packet.kind;
@@ -94,7 +94,7 @@ pub(super) fn ring<P: Platform>(p: &mut P, s: &Step, slot: u32, now: Picoseconds
     if report.wake != 0 {
         p.wake(slot);
     } else if report.file != 0 {
-        p.wake_by(slot, now, report.file_ticks);
+        p.wake_by(slot, now, report.deadline_in);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::congestion::entry::Entry;
 use crate::connection::Step;
+use crate::units::Picoseconds;
 #[cfg(not(target_arch = "bpf"))]
 use crate::wire::PacketType;
 use bytemuck::{CheckedBitPattern, Zeroable};
@@ -25,8 +26,8 @@ pub struct Network {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 pub struct Serviced {
-    /// Time of the service, picoseconds.
-    pub now: u64,
+    /// Time of the service.
+    pub now: Picoseconds,
     /// Connection slot.
     pub slot: u32,
     /// 1: the service is due to its deadline.

@@ -7,6 +7,7 @@ mod port;
 
 use crate::congestion::settings::Settings;
 use crate::ids::{Cid, Rsn};
+use crate::units::PicosecondSpan;
 use bytemuck::{Pod, Zeroable};
 use core::sync::atomic::Ordering;
 
@@ -155,9 +156,9 @@ impl QueuePair {
     }
 }
 
-/// How late a sleeping engine may serve a deadline, in nanoseconds. This is below every retransmission timeout in
+/// How late a sleeping engine may serve a deadline, 200 us. This is below every retransmission timeout in
 /// use, and far above the cost of waking a thread.
-pub const SLEEPERS_SLACK_NANOS: u64 = 200_000;
+pub const SLEEPERS_SLACK: PicosecondSpan = PicosecondSpan::from_nanos(200_000);
 
 /// The node page: doorbells and the state of the engine, shared by the application, the engine and the wire
 /// program. A field that one side writes often does not share a cache line with a field that another side reads

@@ -7,7 +7,7 @@ use crate::datapath::{
     Verdict,
 };
 use crate::queues::Region;
-use crate::units::Picoseconds;
+use crate::units::{Picoseconds, Ticks};
 
 /// How a run ended, as the note [`Tag::End`] records it.
 #[repr(transparent)]
@@ -396,9 +396,9 @@ impl<P: Platform> Services for Recorded<'_, P> {
     }
 
     #[inline(always)]
-    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+    fn wake_by(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
         self.platform.wake_by(slot, now, ticks);
-        self.tape.long(Tag::WakeBy, 0, [slot, ticks, low(now.0), high(now.0)]);
+        self.tape.long(Tag::WakeBy, 0, [slot, ticks.0, low(now.0), high(now.0)]);
     }
 
     #[inline(always)]
@@ -429,8 +429,8 @@ impl<P: Platform> Services for Recorded<'_, P> {
     }
 
     #[inline(always)]
-    fn file(&mut self, slot: u32, now: Picoseconds, ticks: u32) {
+    fn file(&mut self, slot: u32, now: Picoseconds, ticks: Ticks) {
         self.platform.file(slot, now, ticks);
-        self.tape.long(Tag::File, 0, [slot, ticks, low(now.0), high(now.0)]);
+        self.tape.long(Tag::File, 0, [slot, ticks.0, low(now.0), high(now.0)]);
     }
 }

@@ -5,6 +5,7 @@ use super::nack::NackCode;
 use super::resync::ResyncCode;
 use crate::bitmap::Bitmap128;
 use crate::ids::Psn;
+use crate::units::{FalconTime, Picoseconds};
 use bytemuck::{CheckedBitPattern, Zeroable};
 
 /// The acknowledgement part of a packet.
@@ -69,10 +70,10 @@ pub struct Packet {
     pub dest_function: u32,
     /// SPI.
     pub spi: u32,
-    /// T1 of an ACK or NACK, ticks.
-    pub t1: u32,
-    /// T2 of an ACK or NACK, ticks.
-    pub t2: u32,
+    /// T1 of an ACK or NACK.
+    pub t1: FalconTime,
+    /// T2 of an ACK or NACK.
+    pub t2: FalconTime,
     /// Low 24 bits of the congestion information in an ACK or NACK (D-07).
     pub cc_metadata: u32,
     /// Number of packets that the peer received with congestion experienced, in an ACK or NACK.
@@ -81,10 +82,10 @@ pub struct Packet {
     pub forward_hops: u8,
     /// Level of the peer's receive buffers, in an ACK or NACK.
     pub rx_buffer_level: u8,
-    /// IV: the sender's clock in picoseconds.
-    pub iv: u64,
-    /// Time of arrival from the wire by our clock, picoseconds.
-    pub arrival: u64,
+    /// IV: the sender's clock.
+    pub iv: Picoseconds,
+    /// Time of arrival from the wire by our clock.
+    pub arrival: Picoseconds,
     /// PSN.
     pub psn: u32,
     /// RSN.

@@ -4,6 +4,7 @@ use super::Malformed;
 use super::cursor::Cursor;
 use super::field::{get_u8, get_u32, get_u64, put_u8, put_u32, put_u64};
 use crate::ids::Spi;
+use crate::units::Picoseconds;
 
 /// PSP version of AES-GCM-128 (D-10).
 pub const VERSION_AES_GCM_128: u8 = 0;
@@ -53,8 +54,8 @@ pub struct Psp {
     pub drop: bool,
     /// Security parameters index.
     pub spi: Spi,
-    /// Initialisation vector: picoseconds, strictly increasing per security association (D-12).
-    pub iv: u64,
+    /// Initialisation vector: the sender's clock, strictly increasing per security association (D-12).
+    pub iv: Picoseconds,
     /// Virtualisation cookie; 0 unless `has_vc`.
     pub vc: u64,
 }
@@ -67,7 +68,7 @@ impl Psp {
 
     /// Returns the header of a Falcon packet in plaintext lab mode (D-83, D-90).
     #[inline(always)]
-    pub const fn plaintext(spi: Spi, iv: u64) -> Self {
+    pub const fn plaintext(spi: Spi, iv: Picoseconds) -> Self {
         Self {
             next_header: NEXT_HEADER_FALCON,
             ext_len: 1,
@@ -128,7 +129,7 @@ impl Psp {
             sample: flags & SAMPLE != 0,
             drop: flags & DROP != 0,
             spi: Spi(get_u32::<SPI, _>(&bytes)),
-            iv: get_u64::<IV, _>(&bytes),
+            iv: Picoseconds(get_u64::<IV, _>(&bytes)),
             vc,
         })
     }
@@ -162,6 +163,6 @@ impl Psp {
         put_u8::<OFFSET, N>(out, self.crypt_offset & CRYPT_OFFSET_MASK);
         put_u8::<FLAGS, N>(out, sample | drop | version | vc_present | ALWAYS_ONE);
         put_u32::<SPI, N>(out, self.spi.0);
-        put_u64::<IV, N>(out, self.iv);
+        put_u64::<IV, N>(out, self.iv.0);
     }
 }

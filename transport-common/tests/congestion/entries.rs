@@ -5,7 +5,7 @@ use transport_common::congestion::entry::Entry;
 use transport_common::congestion::event::{Direction, Event, EventType, RetransmitReason};
 use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::congestion::result::Outcome;
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 use transport_common::wire::nack::NackCode;
 
 /// The table of 10.6.2.1: name, width, value.
@@ -25,7 +25,7 @@ fn event_fields(e: &Event) -> Vec<(&'static str, usize, u64)> {
         ("cc_metadata", 24, e.cc_metadata.into()),
         ("fcwnd_fraction", 10, u64::from(e.fcwnd.0) % 1024),
         ("fcwnd_integer", 11, u64::from(e.fcwnd.0) / 1024),
-        ("inter_packet_gap", 20, e.inter_packet_gap.into()),
+        ("inter_packet_gap", 20, e.inter_packet_gap.0.into()),
         ("ncwnd", 11, e.ncwnd.into()),
         ("retransmit_timeout", 24, e.retransmit_timeout.0.into()),
         ("num_packets_acked", 10, e.num_packets_acked.into()),
@@ -55,7 +55,7 @@ fn result_fields(r: &Outcome) -> Vec<(&'static str, usize, u64)> {
         ("cc_metadata", 24, r.cc_metadata.into()),
         ("fcwnd_fraction", 10, u64::from(r.fcwnd.0) % 1024),
         ("fcwnd", 11, u64::from(r.fcwnd.0) / 1024),
-        ("inter_packet_gap", 20, r.inter_packet_gap.into()),
+        ("inter_packet_gap", 20, r.inter_packet_gap.0.into()),
         ("ncwnd", 11, r.ncwnd.into()),
         ("retransmit_timeout", 24, r.retransmit_timeout.0.into()),
         ("event_queue_select", 2, r.event_queue_select.into()),
@@ -137,7 +137,7 @@ prop_compose! {
     ) -> Event {
         Event {
             connection_id: w[0], t1: NicTime(w[1]), t2: NicTime(w[2]), t3: NicTime(w[3]), t4: NicTime(w[4]),
-            cc_metadata: w[5], fcwnd: Fcwnd(w[6]), inter_packet_gap: w[7], retransmit_timeout: Ticks(w[8]),
+            cc_metadata: w[5], fcwnd: Fcwnd(w[6]), inter_packet_gap: InterPacketGap(w[7]), retransmit_timeout: Ticks(w[8]),
             fabric_window_time_marker: NicTime(w[9]), nic_window_time_marker: NicTime(w[10]),
             base_delay_target: Ticks(w[11]), delay_state: Ticks(w[12]), rtt_state: Ticks(w[13]),
             ncwnd: h[0], num_packets_acked: h[1], ecn_accumulated: h[2],
@@ -151,7 +151,7 @@ prop_compose! {
 prop_compose! {
     fn any_result()(w in any::<[u32; 10]>(), h in any::<u16>(), b in any::<[u8; 5]>()) -> Outcome {
         Outcome {
-            connection_id: w[0], cc_metadata: w[1], fcwnd: Fcwnd(w[2]), inter_packet_gap: w[3],
+            connection_id: w[0], cc_metadata: w[1], fcwnd: Fcwnd(w[2]), inter_packet_gap: InterPacketGap(w[3]),
             retransmit_timeout: Ticks(w[4]), fabric_window_time_marker: NicTime(w[5]),
             nic_window_time_marker: NicTime(w[6]), base_delay_target: Ticks(w[7]), delay_state: Ticks(w[8]),
             rtt_state: Ticks(w[9]), ncwnd: h, randomize_path: b[0], event_queue_select: b[1],

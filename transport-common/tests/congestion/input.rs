@@ -7,7 +7,7 @@ use transport_common::congestion::nic_time::{DelayCode, DelaySelect, NicTime};
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::swift;
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 use transport_common::wire::nack::NackCode;
 
 /// Returns a window of `packets`, rounded to nearest.
@@ -143,7 +143,7 @@ pub(crate) fn random_event(random: &mut impl Rng, parameters: &Parameters) -> Ev
         t4: now,
         cc_metadata: random.random_range(0..1 << 24),
         fcwnd: Fcwnd(window),
-        inter_packet_gap: random.random_range(0..1 << 20),
+        inter_packet_gap: InterPacketGap(random.random_range(0..1 << 20)),
         retransmit_timeout: Ticks(random.random_range(0..1 << 24)),
         fabric_window_time_marker: now.before(Ticks(marker_age)),
         nic_window_time_marker: now.before(Ticks(nic_age)),

@@ -1,6 +1,7 @@
 //! Parameters: defaults, ranges, the constants of flow scaling (10.5, D-62, D-78).
 
 use transport_common::congestion::fixed_point::Fraction;
+use transport_common::congestion::nic_time::DelaySetting;
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::units::{Fcwnd, Ticks};
 
@@ -20,7 +21,7 @@ fn defaults() {
         (p.min_flow_scaling_window, p.max_flow_scaling_window),
         (Fcwnd(102), Fcwnd::from_packets(256))
     );
-    assert_eq!((p.max_decrease_on_eack_drop, p.delay_select), (0, 1), "D-68, D-78");
+    assert_eq!((p.max_decrease_on_eack_drop, p.delay_select), (0, DelaySetting(1)), "D-68, D-78");
     assert_eq!(p.check(), Ok(()));
     assert_eq!(Prepared::default(), p.prepare().unwrap());
 }
@@ -41,7 +42,7 @@ fn each_range_is_checked() {
             p.max_fabric_multiplicative_decrease_factor = Fraction(65_537)
         }),
         ("base_delay_target", |p| p.base_delay_target = Ticks(1 << 24)),
-        ("delay_select", |p| p.delay_select = 4),
+        ("delay_select", |p| p.delay_select = DelaySetting(4)),
         ("synchronised_clocks", |p| p.synchronised_clocks = 2),
         ("fixed_window", |p| p.fixed_window = Fcwnd(9)),
         ("min_ncwnd", |p| p.min_ncwnd = 0),
@@ -89,13 +90,13 @@ fn each_range_is_checked() {
 /// F-10.1-4: one-way delays are refused with a reason unless the clocks are declared synchronised.
 #[test]
 fn one_way_delays_need_synchronised_clocks() {
-    for delay_select in 0..4 {
+    for delay_select in (0..4).map(DelaySetting) {
         let p = Parameters { delay_select, ..Parameters::DEFAULT };
-        assert_eq!(p.check().is_ok(), delay_select < 2);
+        assert_eq!(p.check().is_ok(), delay_select.0 < 2);
         let p = Parameters { synchronised_clocks: 1, ..p };
         assert_eq!(p.check(), Ok(()));
     }
-    let error = Parameters { delay_select: 2, ..Parameters::DEFAULT }.check().unwrap_err();
+    let error = Parameters { delay_select: DelaySetting(2), ..Parameters::DEFAULT }.check().unwrap_err();
     assert!(error.to_string().contains("synchronised_clocks"), "{error}");
 }
 

@@ -3,7 +3,7 @@
 use transport_common::congestion::event::{Event, EventType, RetransmitReason};
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::Parameters;
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 
 use crate::input::{ack, after, fcwnd, plain, run};
 
@@ -97,7 +97,7 @@ fn the_rest_of_a_retransmission_result() {
     let outcome = run(&event, &plain());
     assert_eq!(outcome.fcwnd, Fcwnd(10));
     // 5000 ticks at 10/1024 packets per RTT: 655.36 us * 102.4 = 131,072 units of 512 ns.
-    assert_eq!(outcome.inter_packet_gap, 131_072);
+    assert_eq!(outcome.inter_packet_gap, InterPacketGap(131_072));
     assert_eq!(outcome.retransmit_timeout, Ticks(10_000));
     assert_eq!((outcome.ncwnd, outcome.ncwnd_direction), (event.ncwnd, event.ncwnd_direction));
     assert_eq!(outcome.nic_window_time_marker, event.nic_window_time_marker);

@@ -5,7 +5,7 @@ use transport_common::congestion::entry::Entry;
 use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::result::{Faults, Outcome};
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 
 use crate::input::{ack, plain, run};
 
@@ -23,8 +23,8 @@ fn each_fault_is_named_and_repaired() {
         ("ncwnd", Outcome { ncwnd: 2048, ..legal }, Outcome { ncwnd: 2047, ..legal }),
         (
             "inter_packet_gap",
-            Outcome { inter_packet_gap: 1 << 20, ..legal },
-            Outcome { inter_packet_gap: (1 << 20) - 1, ..legal },
+            Outcome { inter_packet_gap: InterPacketGap(1 << 20), ..legal },
+            Outcome { inter_packet_gap: InterPacketGap((1 << 20) - 1), ..legal },
         ),
         (
             "retransmit_timeout",
@@ -75,7 +75,7 @@ fn a_bit_beyond_any_field_is_seen() {
     let p = Parameters::DEFAULT;
     let legal = Outcome { cc_metadata: 0, ..run(&ack(1000, 100), &plain()) };
     let words: [(u32, FieldOf<u32>); 7] = [
-        (20, |o| &mut o.inter_packet_gap),
+        (20, |o| &mut o.inter_packet_gap.0),
         (24, |o| &mut o.retransmit_timeout.0),
         (24, |o| &mut o.fabric_window_time_marker.0),
         (24, |o| &mut o.nic_window_time_marker.0),

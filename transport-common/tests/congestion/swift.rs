@@ -7,7 +7,7 @@ use transport_common::congestion::nic_time::{DelayCode, NicTime};
 use transport_common::congestion::parameters::{Parameters, Prepared};
 use transport_common::congestion::swift::delay_target;
 use transport_common::congestion::window::inter_packet_gap;
-use transport_common::units::{Fcwnd, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Ticks};
 use transport_common::wire::nack::NackCode;
 
 use crate::input::{ack, after, fcwnd, plain, run, run_with};
@@ -219,17 +219,17 @@ fn the_target_delay_adds_up() {
 /// F-10.3.4-6, D-63: 0 from one packet on. Below, rtt / fcwnd in units of 512 ns: at 0.5 one packet per 2 RTTs.
 #[test]
 fn the_gap_paces_below_one_packet() {
-    assert_eq!(inter_packet_gap(fcwnd(1.0), Ticks(10_000)), 0);
+    assert_eq!(inter_packet_gap(fcwnd(1.0), Ticks(10_000)).0, 0);
     // 1000 ticks = 131.072 us; two of them are 512 units of 512 ns.
-    assert_eq!(inter_packet_gap(fcwnd(0.5), Ticks(1000)), 512);
-    assert_eq!(inter_packet_gap(fcwnd(0.25), Ticks(1000)), 1024);
-    assert_eq!(inter_packet_gap(Fcwnd(1023), Ticks(1000)), 256, "256.25 to nearest");
-    assert_eq!(inter_packet_gap(Fcwnd(1), Ticks((1 << 24) - 1)), (1 << 20) - 1, "saturates at 20 bits");
-    assert_eq!(inter_packet_gap(Fcwnd(0), Ticks(1)), 0, "no window, no division");
+    assert_eq!(inter_packet_gap(fcwnd(0.5), Ticks(1000)).0, 512);
+    assert_eq!(inter_packet_gap(fcwnd(0.25), Ticks(1000)).0, 1024);
+    assert_eq!(inter_packet_gap(Fcwnd(1023), Ticks(1000)).0, 256, "256.25 to nearest");
+    assert_eq!(inter_packet_gap(Fcwnd(1), Ticks((1 << 24) - 1)).0, (1 << 20) - 1, "saturates at 20 bits");
+    assert_eq!(inter_packet_gap(Fcwnd(0), Ticks(1)).0, 0, "no window, no division");
     let event = Event { fcwnd: fcwnd(0.25), num_packets_acked: 0, rtt_state: Ticks(5), ..ack(NOW, 1000) };
     let p = Parameters { base_delay_target: Ticks(0), ..plain() };
     let outcome = run(&Event { base_delay_target: Ticks(2000), ..event }, &p);
-    assert_eq!(outcome.inter_packet_gap, 1024, "D-63: from the current RTT");
+    assert_eq!(outcome.inter_packet_gap.0, 1024, "D-63: from the current RTT");
 }
 
 /// F-10.6.2.1-7: with packets of 1500 bytes, pacing reaches 800 kb/s and 8 Gb/s.
@@ -237,7 +237,7 @@ fn the_gap_paces_below_one_packet() {
 fn pacing_reaches_the_rates_asked_for() {
     let rate = |window: Fcwnd, rtt: Ticks| {
         let gap = inter_packet_gap(window, rtt);
-        1500.0 * 8.0 / (f64::from(gap) * 512e-9)
+        1500.0 * 8.0 / (f64::from(gap.0) * 512e-9)
     };
     assert!(rate(fcwnd(0.01), Ticks::from_nanos(150_000)) <= 800e3);
     assert!(rate(Fcwnd(1023), Ticks::from_nanos(1_400)) >= 7.8e9);
@@ -319,8 +319,12 @@ fn the_rest_passes_through() {
 /// An event of the reserved type is no measurement and changes nothing.
 #[test]
 fn the_reserved_event_type_changes_nothing() {
-    let event =
-        Event { event_type: EventType(3), retransmit_count: 7, inter_packet_gap: 5, ..ack(NOW, 5000) };
+    let event = Event {
+        event_type: EventType(3),
+        retransmit_count: 7,
+        inter_packet_gap: InterPacketGap(5),
+        ..ack(NOW, 5000)
+    };
     let mut engine = EngineState::default();
     let outcome = run_with(&event, &mut engine, &Prepared::default());
     assert_eq!((outcome.fcwnd, outcome.ncwnd), (event.fcwnd, event.ncwnd));

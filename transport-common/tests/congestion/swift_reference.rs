@@ -73,7 +73,7 @@ fn compare(event: &Event, outcome: &Outcome, parameters: &Prepared, v: &Verdict,
     } else {
         assert_eq!(f64::from(outcome.fcwnd.0), (v.fcwnd * 1024.0).round(), "{}", context());
         assert_eq!(i64::from(outcome.fabric_window_time_marker.0), v.fabric_marker, "{}", context());
-        let gap = f64::from(outcome.inter_packet_gap);
+        let gap = f64::from(outcome.inter_packet_gap.0);
         assert!((gap - v.gap).abs() <= 1.0, "gap {gap}\n{}", context());
     }
     if v.at_issue.ncwnd {
@@ -89,7 +89,7 @@ fn compare(event: &Event, outcome: &Outcome, parameters: &Prepared, v: &Verdict,
 
     seen.rose += u32::from(outcome.fcwnd > event.fcwnd);
     seen.fell += u32::from(outcome.fcwnd < event.fcwnd);
-    seen.paced += u32::from(outcome.inter_packet_gap > 0);
+    seen.paced += u32::from(outcome.inter_packet_gap.0 > 0);
     seen.ncwnd_rose += u32::from(outcome.ncwnd > event.ncwnd);
     seen.ncwnd_fell += u32::from(outcome.ncwnd < event.ncwnd);
     seen.rerouted += u32::from(v.reroute);

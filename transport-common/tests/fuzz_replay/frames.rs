@@ -4,7 +4,7 @@
 use super::harness::{Ip, Packet, append, encode_frame};
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{Aeth, AtomicEth, Bth, Opcode, Reth};
-use transport_common::units::FalconTime;
+use transport_common::units::{FalconTime, Picoseconds};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
 use transport_common::wire::checksum::{checksum, sum_bytes};
@@ -40,7 +40,7 @@ pub(crate) const WRAPS: [Wrap; 5] = [
 
 /// Returns a frame with a Falcon header and its payload.
 pub(crate) fn frame(wrap: Wrap, falcon: FalconHeader, payload: &[u8]) -> Vec<u8> {
-    let psp = Psp::plaintext(Spi(0x0000_1001), 0x0000_1234_5678_9abc);
+    let psp = Psp::plaintext(Spi(0x0000_1001), Picoseconds(0x0000_1234_5678_9abc));
     let psp = if wrap.has_vc {
         Psp { has_vc: true, ext_len: 2, crypt_offset: CRYPT_OFFSET_VC, vc: 0x00c0_ffee, ..psp }
     } else {

@@ -5,7 +5,7 @@ use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::ids::Spi;
 use transport_common::security::RemoteTime;
-use transport_common::units::{FalconTime, Picoseconds};
+use transport_common::units::{PicosecondSpan, Picoseconds};
 
 use crate::harness::*;
 
@@ -89,17 +89,17 @@ fn spi_must_match_and_be_configured() {
 #[test]
 fn replay_margin_is_exclusive() {
     let margin = parameters(true, initial(0, 0, 0), initial(0, 0, 0)).config.replay_margin;
-    for remote_time in [margin * 3, margin / 2, 0, u64::MAX] {
-        let set = move |b: &mut Node, w: &mut Wire, iv: u64| {
+    for remote_time in [margin.0 * 3, margin.0 / 2, 0, u64::MAX].map(Picoseconds) {
+        let set = move |b: &mut Node, w: &mut Wire, iv: Picoseconds| {
             b.entry.connection.security.remote_time = remote_time;
             b.entry.connection.security.remote_time_known = 1;
             w.packet.iv = iv;
         };
-        let edge = remote_time.wrapping_sub(margin);
+        let edge = remote_time.before(margin);
         refused(Counter::DropReplay, move |b, w| set(b, w, edge));
-        refused(Counter::DropReplay, move |b, w| set(b, w, edge.wrapping_sub(1)));
+        refused(Counter::DropReplay, move |b, w| set(b, w, edge.before(PicosecondSpan(1))));
         let (mut p, mut wire) = push();
-        set(&mut p.b, &mut wire, edge.wrapping_add(1));
+        set(&mut p.b, &mut wire, edge.after(PicosecondSpan(1)));
         p.b.receive(&wire, at(5));
         assert_eq!((p.b.count(Counter::DropReplay), p.b.delivered.len()), (0, 1));
         assert_eq!(p.b.entry.connection.security.remote_time, remote_time, "D-57: never moves back");
@@ -118,21 +118,21 @@ fn source_must_be_the_peer() {
 fn iv_must_not_be_ahead_of_the_peers_clock() {
     let margin = parameters(true, initial(0, 0, 0), initial(0, 0, 0)).config.replay_margin;
     // The peer's clock showed `iv` at 0, and a packet at 0 confirmed it.
-    let known = |b: &mut Node, iv: u64| {
+    let known = |b: &mut Node, iv: Picoseconds| {
         let s = &mut b.entry.connection.security;
         s.know_clock(RemoteTime { iv, read_at: Some(at(0)) });
-        s.clock_seen = at(0).0;
-        s.clock_round = at(0).0;
+        s.clock_seen = at(0);
+        s.clock_round = at(0);
     };
-    for ahead in [margin + 10_000_000, 1 << 50, u64::MAX / 4] {
+    for ahead in [margin.0 + 10_000_000, 1 << 50, u64::MAX / 4] {
         refused(Counter::DropIvAhead, move |b, w| {
             known(b, w.packet.iv);
-            w.packet.iv += ahead;
+            w.packet.iv.0 += ahead;
         });
     }
     let (mut p, mut wire) = push();
     known(&mut p.b, wire.packet.iv);
-    wire.packet.iv += margin - 10_000_000;
+    wire.packet.iv.0 += margin.0 - 10_000_000;
     p.b.receive(&wire, at(5));
     assert_eq!((p.b.count(Counter::DropIvAhead), p.b.delivered.len()), (0, 1));
 }
@@ -148,13 +148,13 @@ fn remote_time_moves_forward_after_success() {
     assert_eq!(time(&p), None);
     let mut forged = wire.clone();
     forged.packet.spi += 1;
-    forged.packet.iv = u64::MAX / 2;
+    forged.packet.iv = Picoseconds(u64::MAX / 2);
     p.b.receive(&forged, at(1));
     assert_eq!(time(&p), None);
     p.b.receive(&wire, at(2));
     assert_eq!(time(&p), Some(wire.packet.iv), "D-87: the first packet that passes sets it");
     let mut newer = wire.clone();
-    newer.packet.iv += 1_000_000;
+    newer.packet.iv.0 += 1_000_000;
     p.b.receive(&newer, at(3));
     assert_eq!(time(&p), Some(newer.packet.iv), "a duplicate passed the checks as well");
     p.b.receive(&wire, at(4));
@@ -168,7 +168,7 @@ fn ecn_counts_modulo_its_field() {
     let (mut p, mut wire) = push();
     wire.packet.congestion_experienced = 1;
     for n in 1..=3u64 {
-        wire.packet.iv += n;
+        wire.packet.iv.0 += n;
         p.b.receive(&wire, at(5));
     }
     assert_eq!(p.b.entry.connection.delivery.ack.report.ecn_count, 3);
@@ -197,35 +197,35 @@ fn hops_are_counted_from_255() {
 fn t1_and_t2_are_those_of_the_last_packet_that_passed() {
     let times =
         |n: &Node| (n.entry.connection.delivery.ack.report.t1, n.entry.connection.delivery.ack.report.t2);
-    let expected = |w: &Wire, now: Picoseconds| (Picoseconds(w.packet.iv).ticks(), now.ticks());
+    let expected = |w: &Wire, now: Picoseconds| (w.packet.iv.ticks(), now.ticks());
     let (mut p, wire) = push();
     let ack = p.b.receive(&wire, at(50)).expect("the last push of a burst asks for an ACK");
     assert_eq!(times(&p.b), expected(&wire, at(50)));
-    assert_eq!(FalconTime(ack.packet.t1), expected(&wire, at(50)).0);
-    assert_eq!(FalconTime(p.b.s.step.output.packet.t2), at(50).ticks());
+    assert_eq!(ack.packet.t1, expected(&wire, at(50)).0);
+    assert_eq!(p.b.s.step.output.packet.t2, at(50).ticks());
 
     let mut old = wire.clone(); // an old duplicate now
-    old.packet.iv += 1 << 30;
+    old.packet.iv.0 += 1 << 30;
     p.b.receive(&old, at(60));
     assert_eq!((times(&p.b), p.b.count(Counter::DropOldDuplicate)), (expected(&old, at(60)), 1));
 
     let mut beyond = old.clone();
     beyond.packet.psn += 500;
-    beyond.packet.iv += 1 << 30;
+    beyond.packet.iv.0 += 1 << 30;
     p.b.receive(&beyond, at(70));
     assert_eq!((times(&p.b), p.b.count(Counter::DropOutOfWindow)), (expected(&beyond, at(70)), 1));
 
     p.b.withhold_cells(CELLS);
     let mut late = beyond.clone();
     (late.packet.psn, late.packet.rsn) = (wire.packet.psn + 2, wire.packet.rsn + 2);
-    late.packet.iv += 1 << 30;
+    late.packet.iv.0 += 1 << 30;
     let nack = p.b.receive(&late, at(80)).expect("a resource NACK");
     assert_eq!((nack.packet.kind, nack.packet.nack_code), (NACK, NO_RESOURCES));
     assert_eq!((times(&p.b), p.b.count(Counter::DropResources)), (expected(&late, at(80)), 1));
-    assert_eq!(FalconTime(nack.packet.t1), expected(&late, at(80)).0);
+    assert_eq!(nack.packet.t1, expected(&late, at(80)).0);
 
     let mut ack = back(&p.b, 200, 100, at(90));
-    ack.packet.iv += 1 << 40;
+    ack.packet.iv.0 += 1 << 40;
     p.b.receive(&ack, at(90));
     assert_eq!(times(&p.b), expected(&late, at(80)));
 }

@@ -3,7 +3,7 @@
 use transport_common::bitmap::Bitmap128;
 use transport_common::counters::Counter;
 use transport_common::queues::Verb;
-use transport_common::units::{Deadline, Fcwnd, Picoseconds};
+use transport_common::units::{Deadline, Fcwnd};
 
 use crate::harness::*;
 
@@ -129,7 +129,7 @@ fn ack_displaced_by_an_answer_leaves_in_the_frame_of_its_ack() {
         let asked = p.a.receive(&answer, at(11)).expect("it was asked for");
         let displaced = p.b.receive(&asked, at(12)).expect("the frame is free");
         assert_eq!((displaced.packet.kind, displaced.bases()), (BACK, (300, 101)));
-        let t1 = Picoseconds(sent[0].packet.iv).ticks().0;
+        let t1 = sent[0].packet.iv.ticks();
         assert_eq!(displaced.packet.t1, t1, "F-10.1-5");
         assert_eq!(p.a.receive(&displaced, at(13)), None);
         assert_eq!((p.a.drain(at(14)), p.b.drain(at(14))), (vec![], vec![]));

@@ -14,7 +14,7 @@ use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::counters::Counter;
 use transport_common::packet_delivery::Window;
 use transport_common::queues::Queues;
-use transport_common::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
+use transport_common::units::{FalconTime, Fcwnd, InterPacketGap, Picoseconds, Ticks};
 
 use crate::harness::*;
 
@@ -44,8 +44,8 @@ fn queued(capacity: u32) -> Node {
 fn answer(node: &Node, t1: u64, t2: u64, now: u64) -> Wire {
     let c = &node.entry.connection;
     let mut wire = back(node, c.delivery.data().tx.next.0, c.delivery.request().tx.next.0, at(now));
-    wire.packet.t1 = at(t1).ticks().0;
-    wire.packet.t2 = at(t2).ticks().0;
+    wire.packet.t1 = at(t1).ticks();
+    wire.packet.t2 = at(t2).ticks();
     wire
 }
 
@@ -62,7 +62,7 @@ fn an_ack_raises_an_event_with_its_four_times() {
     });
     node.drain(at(0));
     let mut wire = answer(&node, 0, 7, 30);
-    wire.packet.iv = at(20).0;
+    wire.packet.iv = at(20);
     wire.packet.forward_hops = 3;
     wire.packet.rx_buffer_level = 17;
     wire.packet.ecn_count = 99;
@@ -248,7 +248,7 @@ fn departures_keep_the_gap() {
     for gap in [1, 6, 1000, 63_750, (1 << 20) - 1] {
         let mut node = node(Settings::CONSTANT);
         node.entry.connection.congestion.fcwnd = Fcwnd(512);
-        node.entry.connection.congestion.inter_packet_gap = gap;
+        node.entry.connection.congestion.inter_packet_gap = InterPacketGap(gap);
         node.entry.connection.congestion.rto = Ticks((1 << 24) - 1);
         (0..20).for_each(|_| {
             node.post(write(0, 4));
@@ -292,7 +292,7 @@ fn departures_keep_the_gap() {
 fn one_packet_is_outstanding_below_a_window_of_one() {
     let mut node = node(Settings::CONSTANT);
     let c = &mut node.entry.connection.congestion;
-    (c.fcwnd, c.inter_packet_gap, c.rto) = (Fcwnd(1023), 10, Ticks((1 << 24) - 1));
+    (c.fcwnd, c.inter_packet_gap, c.rto) = (Fcwnd(1023), InterPacketGap(10), Ticks((1 << 24) - 1));
     (0..5).for_each(|_| {
         node.post(write(0, 4));
     });
@@ -309,7 +309,7 @@ fn one_packet_is_outstanding_below_a_window_of_one() {
 fn retransmissions_and_responses_are_paced() {
     let mut p = Pair::new(false);
     let c = &mut p.b.entry.connection.congestion;
-    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(512), 200);
+    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(512), InterPacketGap(200));
     (0..2).for_each(|_| {
         p.a.post(read(0, 4));
     });
@@ -343,7 +343,7 @@ fn swift_decides_in_the_step() {
     node.post(write(0, 4));
     node.drain(at(1000));
     let mut wire = answer(&node, 1000, 1001, 2000);
-    wire.packet.iv = at(1002).0;
+    wire.packet.iv = at(1002);
     node.receive(&wire, at(2000));
     let c = &node.entry.connection.congestion;
     assert!(c.fcwnd <= Fcwnd(grown.0 / 2 + 1), "{:?}", c.fcwnd);
@@ -442,7 +442,7 @@ fn a_small_weight_smooths_the_level() {
 fn the_pacing_timer_is_armed_behind_the_departure() {
     let mut node = node(Settings::CONSTANT);
     let c = &mut node.entry.connection.congestion;
-    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(512), 100);
+    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(512), InterPacketGap(100));
     (0..2).for_each(|_| {
         node.post(write(0, 4));
     });

@@ -11,7 +11,7 @@ fn eack(node: &Node, received: Bitmap128, acknowledged: Bitmap128, t1: u64, now:
     let c = &node.entry.connection;
     let mut wire = back(node, c.delivery.data().tx.base.0, c.delivery.request().tx.base.0, at(now));
     wire.packet.kind = EACK;
-    wire.packet.t1 = at(t1).ticks().0;
+    wire.packet.t1 = at(t1).ticks();
     wire.packet.acknowledgement.selective = 1;
     wire.packet.acknowledgement.data_received = received;
     wire.packet.acknowledgement.data_acknowledged = acknowledged;
@@ -61,7 +61,7 @@ proptest! {
         // RTT.
         let mut wire = eack(&node, received, acknowledged, 0, 100);
         if fresh {
-            wire.packet.t1 = at(0).ticks().0.wrapping_sub(50);
+            wire.packet.t1 = transport_common::units::FalconTime(at(0).ticks().0.wrapping_sub(50));
         }
         wire.packet.acknowledgement.own_data = own as u8;
         node.receive(&wire, at(100));
@@ -81,7 +81,7 @@ proptest! {
         let moved = node.entry.connection.delivery.lanes[0].tx.base.distance_from(base);
         again.packet.acknowledgement.data_received = received.shift_right(moved);
         again.packet.acknowledgement.own_data = own as u8;
-        again.packet.t1 = at(90).ticks().0;
+        again.packet.t1 = at(90).ticks();
         if !fresh {
             node.receive(&again, at(101));
             prop_assert!(node.drain(at(101)).is_empty());
@@ -114,7 +114,7 @@ fn own_resends_the_tail_once_per_rtt() {
     assert_eq!(resent, (30..40).collect::<Vec<_>>());
     node.receive(&wire, at(70));
     assert_eq!(node.drain(at(70)).len(), 0);
-    wire.packet.t1 = at(60).ticks().0;
+    wire.packet.t1 = at(60).ticks();
     node.receive(&wire, at(130));
     assert_eq!(node.drain(at(130)).len(), 10);
 }

@@ -7,7 +7,7 @@ use transport_common::congestion::queues::AdmissionView;
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::settings::{Placement, Settings};
 use transport_common::packet_delivery::{Cause, Gate, Retransmission, TxPacket};
-use transport_common::units::{Fcwnd, Picoseconds, Ticks};
+use transport_common::units::{Fcwnd, InterPacketGap, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 use transport_common::wire::packet::Packet;
 
@@ -25,10 +25,10 @@ fn at(micros: u64) -> Picoseconds {
 fn ack(now: u64, rtt: u64, kept: u64) -> Packet {
     Packet {
         kind: PacketType::Back,
-        t1: at(now - rtt).ticks().0,
-        t2: at(now - rtt / 2 - kept).ticks().0,
-        iv: at(now - rtt / 2).0,
-        arrival: at(now).0,
+        t1: at(now - rtt).ticks(),
+        t2: at(now - rtt / 2 - kept).ticks(),
+        iv: at(now - rtt / 2),
+        arrival: at(now),
         ..Packet::default()
     }
 }
@@ -114,7 +114,7 @@ fn one_event_waits_for_its_result() {
 #[test]
 fn a_window_below_one_packet_spaces_departures() {
     let mut c = congestion(&Settings::SWIFT);
-    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(1 << 9), 100); // 51.2 us
+    (c.fcwnd, c.inter_packet_gap) = (Fcwnd(1 << 9), InterPacketGap(100)); // 51.2 us
     assert!(c.may_depart(at(0)), "the first");
     c.departed(at(0));
     assert!(!c.may_depart(at(51)));

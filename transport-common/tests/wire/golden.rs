@@ -4,7 +4,7 @@ use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{
     self, Aeth, AtomicEth, Bth, Opcode, Position, RdmaPull, RdmaPush, RdmaResponse, Reth, UlpCode,
 };
-use transport_common::units::{FalconTime, Ticks};
+use transport_common::units::{FalconTime, Picoseconds, Ticks};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
@@ -141,7 +141,7 @@ fn udp_to_the_falcon_port() {
 #[test]
 fn psp_plaintext() {
     // F-7.1-1, F-7.1-3, D-83: flags are S 0, D 0, version 1111, V 0, 1.
-    let header = Psp::plaintext(Spi(0x0102_0304), 0x1122_3344_5566_7788);
+    let header = Psp::plaintext(Spi(0x0102_0304), Picoseconds(0x1122_3344_5566_7788));
     let bytes = hex("fc 01 01 3d 01020304 11223344 55667788");
     let mut out = dirty();
     header.encode(&mut out);
@@ -159,7 +159,7 @@ fn psp_with_a_virtualisation_cookie() {
         has_vc: true,
         sample: true,
         vc: 0x8877_6655_4433_2211,
-        ..Psp::plaintext(Spi(1), 2)
+        ..Psp::plaintext(Spi(1), Picoseconds(2))
     };
     let bytes = hex("fc 02 03 83 00000001 00000000 00000002 88776655 44332211");
     let mut out = dirty();

@@ -282,7 +282,7 @@ const PSP: Figure = Figure {
     read: |bytes| {
         let p = Psp::decode(&mut SliceCursor::new(bytes)).expect("the constants make it valid");
         assert!(!p.has_vc && p.vc == 0);
-        let fields = vec![p.sample.into(), p.drop.into(), u64::from(p.spi.0), high(p.iv), low(p.iv)];
+        let fields = vec![p.sample.into(), p.drop.into(), u64::from(p.spi.0), high(p.iv.0), low(p.iv.0)];
         (fields, encoded(|out| p.encode(out)))
     },
 };
@@ -303,7 +303,7 @@ const PSP_VC: Figure = Figure {
         let p = Psp::decode(&mut SliceCursor::new(bytes)).expect("the constants make it valid");
         assert!(p.has_vc);
         let mut fields = vec![p.sample.into(), p.drop.into(), u64::from(p.spi.0)];
-        fields.extend([high(p.iv), low(p.iv), high(p.vc), low(p.vc)]);
+        fields.extend([high(p.iv.0), low(p.iv.0), high(p.vc), low(p.vc)]);
         (fields, encoded(|out| p.encode_with_vc(out)))
     },
 };

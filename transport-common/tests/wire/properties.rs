@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::Opcode;
 use transport_common::ulp::rdma::{Bth, Reth};
-use transport_common::units::FalconTime;
+use transport_common::units::{FalconTime, Picoseconds};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
 use transport_common::wire::falcon::header_len;
@@ -191,7 +191,7 @@ proptest! {
         prop_assert_eq!((bth[4], bth[8]), (0, 0));
 
         let mut psp = [0; Psp::LEN];
-        Psp { version: wide as u8, crypt_offset: wide as u8, ..Psp::plaintext(Spi(wide), word[0]) }.encode(&mut psp);
+        Psp { version: wide as u8, crypt_offset: wide as u8, ..Psp::plaintext(Spi(wide), Picoseconds(word[0])) }.encode(&mut psp);
         prop_assert_eq!((psp[2] & 0xc0, psp[3] & 0xc3), (0, 1));
     }
 

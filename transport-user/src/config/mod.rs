@@ -47,6 +47,7 @@ use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::limits;
 use transport_common::queues::CONNECTIONS;
 use transport_common::security::RemoteTime;
+use transport_common::units::Picoseconds;
 
 mod congestion;
 mod node_tables;
@@ -479,7 +480,8 @@ impl Security {
         };
         let (tx_spi, rx_spi) = (spi("tx_spi", "1"), spi("rx_spi", "2"));
         let checksum = table.boolean("checksum").unwrap_or(true);
-        let remote_time = table.integer("remote_time", 0, u64::MAX).map(RemoteTime::from);
+        let remote_time =
+            table.integer("remote_time", 0, u64::MAX).map(|iv| RemoteTime::from(Picoseconds(iv)));
         mode?;
         Some(Self { tx_spi: tx_spi?, rx_spi: rx_spi?, checksum, remote_time })
     }

@@ -78,7 +78,7 @@ fn a_static_connection_is_opened_as_the_file_says() {
     );
     assert_eq!(
         (open.security.psp_version, open.security.checksum, open.security.remote_time),
-        (15, false, Some(9.into()))
+        (15, false, Some(Picoseconds(9).into()))
     );
     assert_eq!((open.tx, open.rx, open.ordered), (connection.tx, connection.rx, true));
     assert_eq!((open.tuning, open.max_segment, open.vlan_tci), (crate::Tuning::default(), None, None));
@@ -116,7 +116,7 @@ fn ipv6_and_optional_fields_are_read() {
     let security = file.connections[0].security;
     assert_eq!(
         (security.rx_spi, security.checksum, security.remote_time),
-        (Spi(u32::MAX), false, Some(12.into()))
+        (Spi(u32::MAX), false, Some(Picoseconds(12).into()))
     );
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use transport_common::congestion::dcqcn::RATE_BITS;
 use transport_common::congestion::fixed_point::Fraction;
-use transport_common::congestion::nic_time::DelaySelect;
+use transport_common::congestion::nic_time::{DelaySelect, DelaySetting};
 use transport_common::units::{Fcwnd, Ticks};
 
 use crate::quantity::{format_duration, parse_duration, parse_number, parse_u32};
@@ -138,9 +138,9 @@ const DELAYS: [(&str, DelaySelect); 4] = [
 
 impl Quantity for Delay {
     type Human = DelaySelect;
-    type Core = u32;
-    fn to_core(value: DelaySelect) -> u32 {
-        value as u32
+    type Core = DelaySetting;
+    fn to_core(value: DelaySelect) -> DelaySetting {
+        value.setting()
     }
     fn parse(text: &str) -> Result<DelaySelect, String> {
         let found = DELAYS.iter().find(|(name, _)| *name == text).map(|(_, delay)| *delay);

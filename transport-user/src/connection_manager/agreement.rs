@@ -84,7 +84,10 @@ pub(super) fn agree(
             rx_spi: Spi(rx_spi),
             checksum: true,
             // Both offers are of the same handshake, so our time is within its duration of the peer's.
-            remote_time: Some(RemoteTime { iv: peer.time, read_at: Some(Picoseconds(own.time)) }),
+            remote_time: Some(RemoteTime {
+                iv: Picoseconds(peer.time),
+                read_at: Some(Picoseconds(own.time)),
+            }),
         },
         local_function: own.function,
         peer_function: peer.function,

@@ -173,7 +173,7 @@ async fn both_ends_open_mirror_images() {
     assert_eq!((a.local_cid, a.peer_cid), (b.peer_cid, b.local_cid));
     assert_eq!((a.tx, a.rx), (b.rx, b.tx)); // D-18
     assert_eq!((a.security.tx_spi, a.security.rx_spi), (b.security.rx_spi, b.security.tx_spi));
-    let known = RemoteTime { iv: 77, read_at: Some(Picoseconds(77)) };
+    let known = RemoteTime { iv: Picoseconds(77), read_at: Some(Picoseconds(77)) };
     assert_eq!(a.security.remote_time, Some(known)); // F-9.2.1-5, D-87
     assert!(a.ordered && b.ordered);
     assert_eq!(a.peer_address, RIGHT.parse::<IpAddr>().unwrap());

@@ -228,7 +228,7 @@ fn psp(w: &mut Walk<'_>, datagram: usize) -> Result<(), Stop> {
         meaning("version", psp.version, text::psp_version(psp.version)),
         flag("virtualisation_cookie", psp.has_vc),
         hex("spi", psp.spi.0, 8),
-        told("iv", psp.iv, format!("{} ps = {}", psp.iv, text::picoseconds(psp.iv))),
+        told("iv", psp.iv.0, format!("{} ps = {}", psp.iv.0, text::picoseconds(psp.iv))),
     ];
     if psp.has_vc {
         fields.push(hex("vc", psp.vc, 16));

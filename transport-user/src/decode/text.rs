@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use transport_common::ids::Psn;
 use transport_common::ulp::rdma::{Opcode, UlpCode};
-use transport_common::units::FalconTime;
+use transport_common::units::{FalconTime, Picoseconds};
 use transport_common::wire::nack::NackCode;
 use transport_common::wire::resync::ResyncCode;
 use transport_common::wire::{Malformed, PacketType, ProtocolType, ethernet, psp, udp};
@@ -24,7 +24,8 @@ pub(super) fn mac(address: [u8; 6]) -> String {
 }
 
 /// Returns picoseconds as seconds with all digits.
-pub(super) fn picoseconds(ps: u64) -> String {
+pub(super) fn picoseconds(time: Picoseconds) -> String {
+    let ps = time.0;
     format!("{}.{:012} s", ps / PS_PER_SECOND, ps % PS_PER_SECOND)
 }
 

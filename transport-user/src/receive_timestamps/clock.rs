@@ -150,6 +150,7 @@ fn observe(clock: &Clock, tracker: &mut Tracker) -> Result<(Relation, CardClock)
 mod tests {
     use super::*;
     use crate::receive_timestamps::tracker::Unusable;
+    use transport_common::units::Picoseconds;
 
     /// Returns another clock of this machine in place of a card's.
     fn stand_in(id: ClockId) -> Clock {
@@ -178,7 +179,8 @@ mod tests {
             }
         };
         let asleep = shown.offset_ns;
-        assert_eq!(relation.time.wrapping_sub(relation.stamp) as i64, asleep);
+        let boot_time = Picoseconds::from_nanos(relation.stamp.0);
+        assert_eq!(relation.time.since(boot_time).signed(), asleep * 1000);
         assert!(
             asleep <= shown.error_ns as i64,
             "the boot clock is the monotonic one and the time asleep: {shown:?}"

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use transport_common::hardware_clock::{LARGEST_DRIFT, LARGEST_ERROR_NANOS, Relation};
+use transport_common::hardware_clock::{CardTime, LARGEST_DRIFT, LARGEST_ERROR, Relation};
+use transport_common::units::Picoseconds;
 
 /// A reading of both clocks at the same instant, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +27,9 @@ const SHORTEST_SPAN: u64 = 40_000_000;
 pub(super) enum Unusable {
     /// The reading takes too long.
     #[error(
-        "the card's clock can be read to {0} ns only, and at most {LARGEST_ERROR_NANOS} ns are allowed: the bus or the \
-         virtual machine is too slow"
+        "the card's clock can be read to {0} ns only, and at most {most} ns are allowed: the bus or the \
+         virtual machine is too slow",
+        most = LARGEST_ERROR.as_nanos()
     )]
     Uncertain(u64),
     /// This is the first reading, at the start or after a jump.
@@ -48,7 +50,7 @@ pub(super) struct Tracker {
 impl Tracker {
     /// Adds a reading, and returns the relation. Readings must be added in the order in which they were made.
     pub(super) fn observe(&mut self, reading: Reading) -> Result<Relation, Unusable> {
-        if reading.error > LARGEST_ERROR_NANOS {
+        if reading.error > LARGEST_ERROR.as_nanos() {
             return Err(Unusable::Uncertain(reading.error));
         }
         if let Some(last) = self.readings.back()
@@ -75,7 +77,11 @@ impl Tracker {
             return Err(Unusable::Drifts);
         }
         self.drift = drift as i64;
-        Ok(Relation { stamp: reading.stamp, time: reading.time, drift: self.drift })
+        Ok(Relation {
+            stamp: CardTime(reading.stamp),
+            time: Picoseconds::from_nanos(reading.time),
+            drift: self.drift,
+        })
     }
 
     /// Returns whether the card's clock was set between two readings: their difference does not match the known
@@ -84,7 +90,7 @@ impl Tracker {
         let stamps = i128::from(reading.stamp) - i128::from(last.stamp);
         let expected = stamps + ((stamps * i128::from(self.drift)) >> 32);
         let times = i128::from(reading.time) - i128::from(last.time);
-        (times - expected).unsigned_abs() > u128::from(4 * LARGEST_ERROR_NANOS)
+        (times - expected).unsigned_abs() > u128::from(4 * LARGEST_ERROR.as_nanos())
     }
 }
 
@@ -93,7 +99,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use transport_common::counters::Counter;
-    use transport_common::units::Picoseconds;
 
     /// Nanoseconds between readings.
     const PERIOD: u64 = 200_000_000;
@@ -128,7 +133,7 @@ mod tests {
             let relation = relation.expect("two readings give a relation");
             let arrival = time + later;
             let (found, counter) =
-                relation.arrival(card(start, ppb, arrival), Picoseconds::from_nanos(arrival + 20_000));
+                relation.arrival(CardTime(card(start, ppb, arrival)), Picoseconds::from_nanos(arrival + 20_000));
             prop_assert_eq!(counter, Counter::StampHardware);
             let off = (found.0 as i64 - Picoseconds::from_nanos(arrival).0 as i64) / 1000;
             prop_assert!(off.abs() <= 500 + 1000 + 2, "off by {off} ns");
@@ -146,7 +151,7 @@ mod tests {
     #[test]
     fn a_clock_that_cannot_be_read_well_is_refused() {
         let mut tracker = Tracker::default();
-        let slow = Reading { error: LARGEST_ERROR_NANOS + 1, ..reading(0, 0, 2_000_000_000) };
+        let slow = Reading { error: LARGEST_ERROR.as_nanos() + 1, ..reading(0, 0, 2_000_000_000) };
         let refused = tracker.observe(slow).expect_err("uncertain");
         assert!(refused.to_string().contains("5001 ns"), "{refused}");
     }
@@ -163,7 +168,7 @@ mod tests {
         time += PERIOD;
         let relation =
             tracker.observe(reading(1 << 50, 100_000, time)).expect("two readings of the new time");
-        assert_eq!(relation.stamp, card(1 << 50, 100_000, time));
+        assert_eq!(relation.stamp, CardTime(card(1 << 50, 100_000, time)));
         let ppb = (relation.drift * 1_000_000_000) >> 32;
         assert!((-100_002..=-99_980).contains(&ppb), "{ppb}");
     }

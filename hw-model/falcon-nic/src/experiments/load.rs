@@ -9,7 +9,7 @@ use clocked::Cycle;
 use host_nic::HostNic;
 use transport_common::datapath::Verdict;
 use transport_common::queues::{AccessFlags, Region, Verb, WorkFlags, WorkRequest};
-use transport_common::timing_wheel;
+use transport_common::timing_wheel::WheelTick;
 use transport_common::units::Picoseconds;
 
 use crate::testbed::{self, Traffic};
@@ -143,11 +143,7 @@ impl Bench {
         let mut idle = 0;
         while self.line_free < end && idle < IDLE_TURNS {
             self.peer.set_time(now);
-            let due = self
-                .peer
-                .wheel()
-                .next_event()
-                .is_some_and(|tick| tick <= timing_wheel::now_tick(now.0 / 1000));
+            let due = self.peer.wheel().next_event().is_some_and(|tick| tick <= WheelTick::at(now));
             let frame = match self.answers.pop_front() {
                 Some(answer) => Some((Verdict::Transmit, answer)),
                 None if due || self.peer.asking() != 0 => {

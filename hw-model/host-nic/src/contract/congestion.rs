@@ -8,6 +8,7 @@ use transport_common::congestion::queues::{EVENT_QUEUE_DEPTH, EVENT_QUEUES};
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::settings::Placement;
 use transport_common::datapath::CongestionQueues as _;
+use transport_common::units::Ticks;
 
 use super::fixture::{Fixture, frame_of, scratch};
 use crate::{HostNic, testbed};
@@ -111,7 +112,7 @@ pub(super) fn delays_are_counted_in_their_buckets(node: &mut impl Fixture) {
     platform.record_delays(&s);
     drop(platform);
     for (histogram, delay) in expected.iter_mut().zip([0x1010, 0x0ff0, 0x50, 0x0fa0]) {
-        histogram[bucket_of(delay)] += 2;
+        histogram[bucket_of(Ticks(delay))] += 2;
     }
     assert_eq!(node.look(|nic| *nic.delay_histograms()), expected, "full, fabric, forward, reverse");
 }

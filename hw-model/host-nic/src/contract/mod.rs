@@ -274,7 +274,7 @@ fn services_are_asked_for_and_answered(node: &mut impl Fixture) {
     }
     served.sort_unstable();
     assert_eq!(served, [3, 9]);
-    platform.wake_by(5, Picoseconds(1_000_000_000_000), 10);
+    platform.wake_by(5, Picoseconds(1_000_000_000_000), Ticks(10));
     assert_eq!(platform.ready(), Some(5), "an engine that is awake gets the request at once");
     platform.answer(5);
 }
@@ -283,8 +283,8 @@ fn deadlines_come(node: &mut impl Fixture) {
     let mut platform = node.with(frame_of(vec![0; 64]));
     let now = platform.now();
     assert_eq!(platform.expired(now), None);
-    platform.file(7, now, 1000);
-    let due = |ticks: u32| Picoseconds(now.0 + Ticks(ticks).as_picos());
+    platform.file(7, now, Ticks(1000));
+    let due = |ticks: u32| now.after(Ticks(ticks).as_picos());
     assert_eq!(platform.expired(due(990)), None);
     // The wheel may need several polls to reach a deadline, and may be late by one of its own ticks.
     let expired = (0..64).find_map(|_| platform.expired(due(1010)));

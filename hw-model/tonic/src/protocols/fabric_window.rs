@@ -7,7 +7,7 @@ use transport_common::congestion::nic_time::{DelaySelect, NicTime};
 use transport_common::congestion::parameters::Prepared;
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::swift::swift;
-use transport_common::units::{FalconTime, Fcwnd, Picoseconds, Ticks};
+use transport_common::units::{FalconTime, Fcwnd, InterPacketGap, Picoseconds, Ticks};
 
 use crate::logic::{Flag, Logic, Word};
 use crate::parameters::{Frequency, RATE_CYCLES};
@@ -162,9 +162,9 @@ impl SwiftWindow {
         ]
     }
 
-    /// Returns the rate of one segment per gap of `gap` times 512 ns (D-63), or the line rate if there is no gap.
-    fn paced(&self, gap: u32) -> u64 {
-        let cycles = self.clock.cycles(u64::from(gap) * 512);
+    /// Returns the rate of one segment per `gap` (D-63), or the line rate if there is no gap.
+    fn paced(&self, gap: InterPacketGap) -> u64 {
+        let cycles = self.clock.cycles(gap.as_nanos());
         let paced = (u64::from(self.segment_bytes) * RATE_CYCLES).checked_div(cycles);
         paced.unwrap_or(u64::MAX).clamp(1, self.rate.into())
     }

@@ -12,7 +12,7 @@ use transport_common::connection::{Config, Entry, Initial, Parameters, Path};
 use transport_common::datapath::Verdict;
 use transport_common::ids::{Cid, Spi};
 use transport_common::queues::{AccessFlags, QueuePair, Region, Verb, WorkFlags, WorkRequest};
-use transport_common::units::{Fcwnd, Picoseconds, Ticks};
+use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 
 use crate::cost::{self, Cost};
 
@@ -171,7 +171,7 @@ fn parameters(side: usize) -> Parameters {
             transaction_timeout: Ticks(7_000_000),
             max_segment: 1024,
             // The clock of the machine is far ahead of the clock in the packets.
-            replay_margin: u64::MAX / 4,
+            replay_margin: PicosecondSpan(u64::MAX / 4),
             ..Config::default()
         },
         psp_version: 15,

@@ -1,9 +1,10 @@
 //! Compares the departures of paced packets with the schedule of their connection.
 
 use lab_report::{Case, quantile};
+use transport_common::units::InterPacketGap;
 
 /// Nanoseconds in the unit of an inter-packet gap, a tick of the timing wheel (F-10.6.2.1-7).
-pub(crate) const GAP_UNIT: f64 = 512.0;
+pub(crate) const GAP_UNIT: f64 = InterPacketGap::UNIT.as_nanos() as f64;
 /// Nanoseconds in a tick of Falcon's clock. Departures are held until such a tick.
 pub(crate) const TICK: f64 = 131.072;
 

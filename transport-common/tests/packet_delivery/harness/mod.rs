@@ -19,7 +19,7 @@ use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::packet_delivery::{TxPacket, Window};
 use transport_common::queues::{QueuePair, Verb, WorkFlags, WorkRequest};
 use transport_common::transaction::{RequestState, Response, TargetRequest, Transaction};
-use transport_common::units::{Fcwnd, Picoseconds, Ticks};
+use transport_common::units::{Fcwnd, PicosecondSpan, Picoseconds, Ticks};
 use transport_common::wire::PacketType;
 use transport_common::wire::nack::NackCode;
 
@@ -105,7 +105,7 @@ pub(crate) fn parameters(ordered: bool, tx: Initial, rx: Initial) -> Parameters 
             ack_coalescing: Ticks::from_nanos(8_000),
             transaction_timeout: Ticks::from_nanos(2_000_000_000),
             max_segment: MAX_SEGMENT,
-            replay_margin: 100_000_000_000,
+            replay_margin: PicosecondSpan::from_nanos(100_000_000),
             ..Config::default()
         },
         psp_version: 15,

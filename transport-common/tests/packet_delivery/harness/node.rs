@@ -133,7 +133,7 @@ impl Node {
         self.s.poison();
         let input = &mut self.s.step.input;
         input.packet = wire.packet;
-        input.packet.arrival = now.0;
+        input.packet.arrival = now;
         input.operation = wire.operation;
         self.look(wire.operation.rkey);
         self.entry.on_packet(&mut self.s.step, &*self.queues, now);
@@ -176,7 +176,7 @@ impl Node {
         self.settle();
         self.at_engine = false;
         if self.s.step.output.report.file != 0 {
-            self.filed = Some(now.ticks().after(Ticks(self.s.step.output.report.file_ticks)));
+            self.filed = Some(now.ticks().after(self.s.step.output.report.deadline_in));
         }
         if serviced == Serviced::Held
             && let Some(held) = self.entry.next_held()

@@ -142,9 +142,9 @@ pub(crate) fn back(to: &Node, data: u32, request: u32, now: Picoseconds) -> Wire
         psp_version: c.security.version,
         dest_cid: c.endpoint.local_cid.0,
         spi: c.security.rx_spi.0,
-        iv: now.0,
-        t1: now.ticks().0,
-        t2: now.ticks().0,
+        iv: now,
+        t1: now.ticks(),
+        t2: now.ticks(),
         acknowledgement: Acknowledgement {
             data_base: Psn(data),
             request_base: Psn(request),

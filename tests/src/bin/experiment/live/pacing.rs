@@ -12,7 +12,7 @@ use tiercel_tests::nodes::{self, Setup};
 use tiercel_tests::raw_peer::packet_of;
 use tiercel_tests::{Bridge, Capture};
 use transport_common::ids::Cid;
-use transport_common::units::Fcwnd;
+use transport_common::units::{Fcwnd, InterPacketGap};
 use transport_common::wire::PacketType;
 use transport_user::congestion::{Algorithm, EngineState, Event, Outcome, Placement, Prepared};
 use transport_user::rate_update::RateUpdateOptions;
@@ -58,7 +58,7 @@ impl Algorithm for FixedGap {
     fn update(&self, event: &Event, _: &mut EngineState, _: &Prepared, outcome: &mut Outcome) {
         outcome.carry_over(event);
         outcome.fcwnd = Fcwnd(Fcwnd::from_packets(1).0 / 2);
-        outcome.inter_packet_gap = self.0.load(Ordering::SeqCst);
+        outcome.inter_packet_gap = InterPacketGap(self.0.load(Ordering::SeqCst));
     }
 }
 
@@ -135,7 +135,7 @@ struct Seen {
 fn look(out: u64, frame: &[u8]) -> Option<Seen> {
     let (psp, header, _) = packet_of(frame)?;
     let data = header.packet_type() == PacketType::PushData;
-    data.then(|| Seen { out, left: psp.iv, connection: header.dest_cid() })
+    data.then(|| Seen { out, left: psp.iv.0, connection: header.dest_cid() })
 }
 
 /// Two nodes with a bridge between them. Fields are dropped in order: nodes before hosts.

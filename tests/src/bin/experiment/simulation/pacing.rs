@@ -97,6 +97,6 @@ fn pace(options: &Options, connections: u32, window: u32) -> Result<Timing> {
 }
 
 fn departure(departure: &PacketDeparture) -> Departure {
-    let gap = f64::from(departure.inter_packet_gap) * GAP_UNIT;
+    let gap = f64::from(departure.inter_packet_gap.0) * GAP_UNIT;
     Departure { at: departure.at.0 as f64 / 1e3, gap, out: None }
 }
