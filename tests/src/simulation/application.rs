@@ -158,6 +158,8 @@ pub struct Flow {
     additions: [u32; 8],
     /// The assumed values of the words for compare-and-swap.
     believed: [u64; 8],
+    /// Whether the host of the initiator restarted, and that of the target.
+    lost: [bool; 2],
 }
 
 /// Returns the offset of the memory of an end of link number `link` on its host.
@@ -194,7 +196,32 @@ impl Flow {
             words: [0; 16],
             additions: [0; 8],
             believed: [0; 8],
+            lost: [false; 2],
         }
+    }
+
+    /// The host of the initiator restarts: its operations are forgotten.
+    pub fn lose_initiator(&mut self) {
+        self.total = self.ops.len();
+        self.lost[0] = true;
+    }
+
+    /// The host of the target restarts: the operations under way end in whatever way.
+    pub fn lose_target(&mut self) {
+        self.total = self.ops.len();
+        self.lost[1] = true;
+    }
+
+    /// Whether one of the hosts restarted.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.lost[0] || self.lost[1]
+    }
+
+    /// Whether the host of the initiator restarted.
+    #[must_use]
+    pub const fn is_forgotten(&self) -> bool {
+        self.lost[0]
     }
 
     /// Returns whether operations take effect in an order that the oracle can follow.
@@ -225,7 +252,7 @@ impl Flow {
     /// Returns whether everything was posted and has ended.
     #[must_use]
     pub fn is_done(&self, nic: &HostNic) -> bool {
-        self.ops.len() == self.total && self.outstanding(nic) == 0
+        self.is_forgotten() || self.ops.len() == self.total && self.outstanding(nic) == 0
     }
 
     fn outstanding(&self, nic: &HostNic) -> usize {
