@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use fabric_model::{Span, Time};
+use fabric_model::{FabricConfig, Impairments, Span, Time};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -83,6 +83,52 @@ impl fmt::Display for Fault {
             }
             FaultKind::Restart { host } => write!(f, "host {host} restarts"),
         }
+    }
+}
+
+/// What the network does to frames, by kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weather {
+    /// Loss, also in bursts.
+    Loss,
+    /// Reordering.
+    Reorder,
+    /// Duplication.
+    Duplicate,
+    /// Corruption.
+    Corrupt,
+    /// A rate, and with it a queue that overflows and marks.
+    Rate,
+}
+
+impl Weather {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Loss, Self::Reorder, Self::Duplicate, Self::Corrupt, Self::Rate];
+
+    /// Returns the name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Reorder => "reorder",
+            Self::Duplicate => "duplicate",
+            Self::Corrupt => "corrupt",
+            Self::Rate => "rate",
+        }
+    }
+
+    /// Ends it in a fabric. Returns false if the fabric had none of it.
+    pub fn end(self, fabric: &mut FabricConfig) -> bool {
+        let (before, link) = (fabric.clone(), &mut fabric.common);
+        let calm = Impairments::default();
+        match self {
+            Self::Loss => (link.loss, link.burst) = (calm.loss, calm.burst),
+            Self::Reorder => link.reorder = calm.reorder,
+            Self::Duplicate => link.duplicate = calm.duplicate,
+            Self::Corrupt => link.corrupt = calm.corrupt,
+            Self::Rate => (link.rate, link.ecn) = (calm.rate, calm.ecn),
+        }
+        *fabric != before
     }
 }
 

@@ -18,7 +18,7 @@ mod trace;
 mod world;
 
 pub use application::{Area, Flow, Kind, Op, ReceiveBuffer};
-pub use faults::{Fault, FaultKind};
+pub use faults::{Fault, FaultKind, Weather};
 pub use hostile::Forgery;
 pub use scenario::{End, Link, Profile, Scenario, node_config_of};
 pub use trace::Trace;

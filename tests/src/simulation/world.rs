@@ -308,7 +308,10 @@ impl World {
         let (verdict, _) = host.nic.receive(frame);
         for (after, before) in entries(&host.nic).iter().zip(&before) {
             let changed = after.iter().zip(before).position(|(after, before)| after != before);
-            assert_eq!(changed, None, "a hostile frame ({forgery:?}) changed a connection at this byte (D-23)");
+            assert_eq!(
+                changed, None,
+                "a hostile frame ({forgery:?}) changed a connection at this byte (D-23)"
+            );
         }
         // A packet for a CID that is not there is answered, and counted as that.
         assert!(
