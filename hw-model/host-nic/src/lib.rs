@@ -268,6 +268,12 @@ impl HostNic {
         bits.sum::<usize>() + self.card.results.len()
     }
 
+    /// Returns the slots of the connections that were locked since the last call. A run of the datapath changes no
+    /// others.
+    pub fn take_locked(&mut self) -> Vec<usize> {
+        self.card.connections.take_locked()
+    }
+
     /// Opens the connection of `slot`. Nothing of an earlier connection of the slot remains.
     ///
     /// # Panics

@@ -1,6 +1,6 @@
 //! A host: a card, its clock, its engine, its application.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use fabric_model::{Span, Time};
 use host_nic::{HostConfig, HostNic};
@@ -33,6 +33,8 @@ pub(super) struct Host {
     /// Connections by slot, with their link and side.
     pub(super) ends: Vec<(usize, usize, usize)>,
     pub(super) slots: Vec<usize>,
+    /// The cells of held requests, by slot.
+    held: BTreeMap<usize, Vec<u16>>,
 }
 
 impl Host {
@@ -51,6 +53,7 @@ impl Host {
             application: Time::ZERO,
             ends: vec![],
             slots: vec![],
+            held: BTreeMap::new(),
         }
     }
 
@@ -102,6 +105,7 @@ impl Host {
         self.waiting.clear();
         self.ends.clear();
         self.slots.clear();
+        self.held.clear();
         self.engine_free = now;
         self.set_time(now);
     }
@@ -112,23 +116,39 @@ impl Host {
         Some(due.max(self.engine_free).max(now))
     }
 
-    /// Returns what the next step is compared with.
-    pub(super) fn snapshot(&self) -> Vec<Before> {
+    /// Returns what the next step is compared with: all connections, in the order of the slots' list.
+    pub(super) fn snapshot(&mut self) -> Vec<Before> {
+        self.nic.take_locked();
         let connections = self.slots.iter().map(|slot| &self.nic.entry(*slot).connection);
         connections.map(Before::of).collect()
     }
 
-    /// Checks what holds after every step of a card.
+    /// Checks what holds after every step of a card. A step changes only connections whose lock it takes.
     pub(super) fn check(&mut self, before: &[Before]) {
-        let mut held: Vec<u16> = Vec::new();
-        for (slot, before) in self.slots.clone().into_iter().zip(before) {
+        let locked = self.nic.take_locked();
+        for (number, before) in before.iter().enumerate() {
+            let slot = self.slots[number];
+            if !locked.contains(&slot) {
+                continue;
+            }
             let entry = self.nic.entry(slot);
             invariants::check(entry);
             before.check(&entry.connection);
-            let in_cells = |s| s == RequestState::Held || s == RequestState::Rnr;
-            held.extend(entry.tables.requests.iter().filter(|r| in_cells(r.state)).map(|r| r.cell));
             self.check_attended(slot);
         }
+        self.check_cells(&locked);
+    }
+
+    /// Checks that the cells in use are those of the held requests, and that each holds one.
+    fn check_cells(&mut self, locked: &[usize]) {
+        let in_cells = |s| s == RequestState::Held || s == RequestState::Rnr;
+        for slot in locked {
+            let requests = self.nic.entry(*slot).tables.requests.iter();
+            let cells =
+                requests.filter(|request| in_cells(request.state)).map(|request| request.cell).collect();
+            self.held.insert(*slot, cells);
+        }
+        let mut held: Vec<u16> = self.held.values().flatten().copied().collect();
         held.sort_unstable();
         assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a receive cell holds two requests");
         assert_eq!(self.nic.cells_in_use(), held.len(), "receive cells in use and held");

@@ -23,7 +23,7 @@ use super::{congestion, corruption, invariants};
 /// Virtual time by which everything must be complete, picoseconds: five minutes.
 const LAST: Time = Time(300_000_000_000_000);
 /// Number of card steps by which everything must be complete.
-const MOST_STEPS: u64 = 1_000_000;
+const MOST_STEPS: u64 = 5_000_000;
 
 /// Number of frames that an attacker remembers.
 const SEEN: usize = 64;
