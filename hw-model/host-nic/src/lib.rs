@@ -62,6 +62,7 @@ mod access;
 pub mod contract;
 mod doorbells;
 mod platform;
+mod remote;
 mod table;
 pub mod testbed;
 
@@ -91,6 +92,7 @@ use table::Connections;
 
 pub use doorbells::Doorbells;
 pub use platform::{FrameAtHand, FrameCursor, HostMemory, HostPlatform, node_config};
+pub use remote::{Reach, Remote};
 pub use table::HostLocked;
 
 /// The configuration of a card.

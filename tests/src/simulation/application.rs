@@ -160,6 +160,8 @@ pub struct Flow {
     believed: [u64; 8],
     /// Whether the host of the initiator restarted, and that of the target.
     lost: [bool; 2],
+    /// Whether another connection has its slots now.
+    retired: bool,
 }
 
 /// Returns the offset of the memory of an end of link number `link` on its host.
@@ -197,6 +199,7 @@ impl Flow {
             additions: [0; 8],
             believed: [0; 8],
             lost: [false; 2],
+            retired: false,
         }
     }
 
@@ -206,10 +209,15 @@ impl Flow {
         self.lost[0] = true;
     }
 
-    /// The host of the target restarts: the operations under way end in whatever way.
+    /// The host of the target restarts, or the connection is closed: the operations under way end in whatever way.
     pub fn lose_target(&mut self) {
         self.total = self.ops.len();
         self.lost[1] = true;
+    }
+
+    /// Another connection takes its slots. Everything that it completes has been taken.
+    pub fn retire(&mut self) {
+        self.retired = true;
     }
 
     /// Whether one of the hosts restarted.
@@ -252,7 +260,7 @@ impl Flow {
     /// Returns whether everything was posted and has ended.
     #[must_use]
     pub fn is_done(&self, nic: &HostNic) -> bool {
-        self.is_forgotten() || self.ops.len() == self.total && self.outstanding(nic) == 0
+        self.is_forgotten() || self.retired || self.ops.len() == self.total && self.outstanding(nic) == 0
     }
 
     fn outstanding(&self, nic: &HostNic) -> usize {

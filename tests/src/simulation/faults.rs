@@ -62,6 +62,12 @@ pub enum FaultKind {
         /// What they are.
         forgery: Forgery,
     },
+    /// Both ends of a link close it, and open it again as soon as it is closed: with the same slots and CIDs, while frames
+    /// of the old connection are still on their way and runs still have them in hand.
+    Reopen {
+        /// Number of the link.
+        link: usize,
+    },
     /// A host loses power and begins anew. Its peers notice nothing but silence. Then its connections are opened
     /// again, with the same CIDs.
     Restart {
@@ -81,6 +87,7 @@ impl fmt::Display for Fault {
             FaultKind::Hostile { host, frames, forgery } => {
                 write!(f, "{frames} hostile frames ({forgery:?}) to host {host}")
             }
+            FaultKind::Reopen { link } => write!(f, "link {link} is closed and opened again"),
             FaultKind::Restart { host } => write!(f, "host {host} restarts"),
         }
     }
@@ -140,6 +147,7 @@ impl Scenario {
         let mut rng = StdRng::seed_from_u64(seed ^ 0xfa017);
         let rng = &mut rng;
         for host in &mut this.hosts {
+            host.cpus = if rng.random_bool(0.6) { rng.random_range(2..=4) } else { 1 };
             host.drift_ppm =
                 if rng.random_bool(0.5) { rng.random_range(-LARGEST_DRIFT..=LARGEST_DRIFT) } else { 0 };
         }
@@ -148,6 +156,10 @@ impl Scenario {
         if profile == Profile::Exhausting && rng.random_bool(0.4) {
             let host = rng.random_range(0..this.hosts.len());
             faults.push(Fault { at: instant(rng), kind: FaultKind::Restart { host } });
+        }
+        if profile == Profile::Exhausting && rng.random_bool(0.4) {
+            let link = rng.random_range(0..this.links.len());
+            faults.push(Fault { at: instant(rng), kind: FaultKind::Reopen { link } });
         }
         faults.sort_by_key(|fault| fault.at);
         this.faults = faults;

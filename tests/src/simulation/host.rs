@@ -3,15 +3,19 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fabric_model::{Span, Time};
-use host_nic::{HostConfig, HostNic};
+use host_nic::{FrameAtHand, HostConfig, HostNic};
+use rand::Rng;
+use rand::rngs::StdRng;
 use transport_common::connection::{Connection, State, TRANSACTIONS};
+use transport_common::datapath::Verdict;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Gate, TransmitWindow};
 use transport_common::transaction::{RequestState, ResponseState};
 use transport_common::units::Picoseconds;
 
+use super::cpus::{Run, Spares, Task};
 use super::invariants;
-use super::scenario::{HostPlan, Scenario, node_config_of};
+use super::scenario::{HostPlan, Scenario, node_config_of, scale};
 
 /// A host.
 pub(super) struct Host {
@@ -33,6 +37,12 @@ pub(super) struct Host {
     /// Connections by slot, with their link and side.
     pub(super) ends: Vec<(usize, usize, usize)>,
     pub(super) slots: Vec<usize>,
+    /// Runs of the datapath that are not over.
+    runs: Vec<Run>,
+    spares: Spares,
+    cpus: usize,
+    /// Number of services of the engine.
+    services: u64,
     /// The cells of held requests, by slot.
     held: BTreeMap<usize, Vec<u16>>,
 }
@@ -53,6 +63,10 @@ impl Host {
             application: Time::ZERO,
             ends: vec![],
             slots: vec![],
+            runs: vec![],
+            spares: Spares::default(),
+            cpus: plan.cpus,
+            services: 0,
             held: BTreeMap::new(),
         }
     }
@@ -84,19 +98,65 @@ impl Host {
     pub(super) fn pause(&mut self, until: Time) {
         self.paused = self.paused.max(until);
         self.engine_free = self.engine_free.max(until);
+        self.runs.iter_mut().for_each(|run| run.next = run.next.max(until));
         if self.application.0 != u64::MAX {
             self.application = self.application.max(until);
         }
     }
 
-    /// Whether its CPU stands still.
-    pub(super) fn is_paused(&self, now: Time) -> bool {
-        now < self.paused
+    /// Whether it cannot take a frame now.
+    pub(super) fn is_busy(&self, now: Time) -> bool {
+        now < self.paused || !self.waiting.is_empty() || self.are_cpus_busy()
     }
 
-    /// Returns when it takes the frames that wait.
+    /// Whether every CPU of the network has a run.
+    fn are_cpus_busy(&self) -> bool {
+        let receiving = self.runs.iter().filter(|run| run.task == Task::Receive).count();
+        self.cpus > 1 && receiving >= self.cpus - 1
+    }
+
+    /// Returns when it takes the first of the frames that wait, if a CPU is free.
     pub(super) fn resumes(&self) -> Option<Time> {
-        (!self.waiting.is_empty()).then_some(self.paused)
+        (!self.waiting.is_empty() && !self.are_cpus_busy()).then_some(self.paused)
+    }
+
+    /// Whether runs of several CPUs interleave.
+    pub(super) const fn interleaves(&self) -> bool {
+        self.cpus > 1
+    }
+
+    /// Begins a run on a CPU. It makes its first calls at once.
+    pub(super) fn begin(&mut self, task: Task, frame: FrameAtHand, now: Time) {
+        self.runs.push(Run::new(task, frame, now, &mut self.spares));
+    }
+
+    /// Begins a service of the engine.
+    pub(super) fn begin_service(&mut self, now: Time) {
+        self.services += 1;
+        let look_at_wheel = self.services & 7 == 0;
+        self.begin(Task::Engine { look_at_wheel }, FrameAtHand::of_the_engine(), now);
+    }
+
+    /// Returns when the next run goes on.
+    pub(super) fn goes_on(&self) -> Option<Time> {
+        self.runs.iter().map(|run| run.next).min()
+    }
+
+    /// Lets the run go on whose time has come. Returns its task, verdict and frame if it is over.
+    pub(super) fn go_on(&mut self, now: Time, rng: &mut StdRng) -> Option<(Task, Verdict, Vec<u8>)> {
+        /// Most stops are short. In the others the CPU does something else.
+        const SHORT: u64 = 300;
+        const LONG: u64 = 3_000_000;
+        let number = (0..self.runs.len()).min_by_key(|number| self.runs[*number].next)?;
+        let run = &mut self.runs[number];
+        if let Some((verdict, frame)) = run.go_on(&mut self.nic, rng, &mut self.spares) {
+            let task = run.task;
+            self.runs.swap_remove(number);
+            return Some((task, verdict, frame));
+        }
+        let nanos = if rng.random_bool(0.01) { scale(rng, SHORT, LONG) } else { rng.random_range(1..=SHORT) };
+        run.next = (now + Span::from_nanos(nanos)).max(self.paused);
+        None
     }
 
     /// Loses everything but its address and its clock.
@@ -106,12 +166,16 @@ impl Host {
         self.ends.clear();
         self.slots.clear();
         self.held.clear();
+        self.runs.clear();
         self.engine_free = now;
         self.set_time(now);
     }
 
     /// Returns when the engine runs next, by the fabric's clock.
     pub(super) fn engine(&self, now: Time) -> Option<Time> {
+        if self.runs.iter().any(|run| run.task != Task::Receive) {
+            return None;
+        }
         let due = self.when(self.nic.next_event()?.0.saturating_sub(self.clock));
         Some(due.max(self.engine_free).max(now))
     }
@@ -134,9 +198,17 @@ impl Host {
             let entry = self.nic.entry(slot);
             invariants::check(entry);
             before.check(&entry.connection);
-            self.check_attended(slot);
+            if !self.interleaves() {
+                self.check_attended(slot);
+            }
         }
         self.check_cells(&locked);
+        // A run that is not over may still ask for a service of what it has found.
+        if self.interleaves() && self.runs.is_empty() {
+            for number in 0..self.slots.len() {
+                self.check_attended(self.slots[number]);
+            }
+        }
     }
 
     /// Checks that the cells in use are those of the held requests, and that each holds one.
@@ -151,7 +223,13 @@ impl Host {
         let mut held: Vec<u16> = self.held.values().flatten().copied().collect();
         held.sort_unstable();
         assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a receive cell holds two requests");
-        assert_eq!(self.nic.cells_in_use(), held.len(), "receive cells in use and held");
+        // A run that is not over may have a cell that is not yet or no more that of a request.
+        let in_use = self.nic.cells_in_use();
+        assert!(
+            in_use == held.len() || in_use > held.len() && !self.runs.is_empty(),
+            "{in_use} receive cells in use, {} held",
+            held.len()
+        );
     }
 
     /// Checks that a connection with possible work has rung the doorbell, and that one that waits for a time is

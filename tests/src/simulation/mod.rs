@@ -8,6 +8,7 @@
 mod application;
 mod congestion;
 mod corruption;
+mod cpus;
 mod faults;
 mod host;
 mod hostile;

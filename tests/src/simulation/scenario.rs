@@ -62,6 +62,9 @@ pub struct HostPlan {
     pub clock: u64,
     /// How much faster its clock runs than the fabric's, parts per million.
     pub drift_ppm: i64,
+    /// Number of CPUs. With one, nothing interrupts a run of the datapath. With more, one serves the engine and the others
+    /// the network, and their runs interleave.
+    pub cpus: usize,
     /// Time that the engine takes for a frame, nanoseconds.
     pub frame_nanos: u64,
     /// Longest pause of the application, nanoseconds.
@@ -157,6 +160,7 @@ impl HostPlan {
                 rng.random_range(0..1 << 50)
             },
             drift_ppm: 0,
+            cpus: 1,
             frame_nanos: scale(rng, 100, 30_000),
             pause_nanos: scale(rng, 1000, 300_000),
         }
@@ -212,6 +216,11 @@ impl Link {
         other.slot = slot_of_link(n, other.host);
         cids[1 - side] = Cid(other.slot as u32 | rng.random_range(0..1 << 16) << 8);
         Self::between(rng, ends, cids, profile, corrupts)
+    }
+
+    /// Draws the link that takes the place of this one after both ends closed it, with the same slots and CIDs.
+    pub(super) fn reopened(&self, rng: &mut StdRng, profile: Profile) -> Self {
+        Self::between(rng, self.ends, self.parameters.map(|p| p.config.local_cid), profile, true)
     }
 
     fn between(rng: &mut StdRng, ends: [End; 2], cids: [Cid; 2], profile: Profile, corrupts: bool) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use fabric_model::{Fabric, Port, Span, Time};
-use host_nic::HostNic;
+use host_nic::{FrameAtHand, HostNic};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use transport_common::connection::{State, Statistics};
@@ -13,6 +13,7 @@ use transport_common::queues::Verb;
 use transport_common::units::Fcwnd;
 
 use super::application::Flow;
+use super::cpus::Task;
 use super::faults::{Fault, FaultKind};
 use super::host::{Before, Host};
 use super::hostile::Forgery;
@@ -23,7 +24,7 @@ use super::{congestion, corruption, invariants};
 /// Virtual time by which everything must be complete, picoseconds: five minutes.
 const LAST: Time = Time(300_000_000_000_000);
 /// Number of card steps by which everything must be complete.
-const MOST_STEPS: u64 = 5_000_000;
+const MOST_STEPS: u64 = 10_000_000;
 
 /// Number of frames that an attacker remembers.
 const SEEN: usize = 64;
@@ -50,10 +51,14 @@ pub struct World {
     flows: Vec<[Flow; 2]>,
     /// Draws what hostile frames contain.
     attacker: StdRng,
+    /// Draws where runs on several CPUs stop.
+    interleaving: StdRng,
     /// The faults that are still to come.
     faults: VecDeque<Fault>,
     /// Pairs of hosts between which no frame passes, and until when.
     partitions: Vec<([usize; 2], Time)>,
+    /// Links that are being closed, to be opened again.
+    closing: Vec<usize>,
     /// Frames that an attacker has seen, with the host that they went to.
     seen: VecDeque<(usize, Vec<u8>)>,
     /// Counts the actions of the applications, to record their order.
@@ -67,6 +72,7 @@ pub struct World {
 enum Turn {
     Fault,
     Resume(usize),
+    GoOn(usize),
     Arrival,
     Engine(usize),
     Application(usize),
@@ -84,17 +90,20 @@ impl World {
         let mut hosts: Vec<Host> = (0..scenario.hosts.len()).map(|host| Host::new(&scenario, host)).collect();
         hosts.iter_mut().for_each(|host| congestion::open_queues(&mut host.nic, &mut rng));
         let faults = scenario.faults.iter().copied().collect();
+        let interleaving = StdRng::seed_from_u64(scenario.seed ^ 0xc0_c0);
         let attacker = StdRng::seed_from_u64(scenario.seed ^ 0xa77ac);
         let mut this = Self {
             scenario,
             rng,
             attacker,
+            interleaving,
             now: Time::ZERO,
             fabric,
             hosts,
             flows: vec![],
             faults,
             partitions: vec![],
+            closing: vec![],
             seen: VecDeque::new(),
             doings: 0,
             steps: 0,
@@ -194,7 +203,9 @@ impl World {
         let fault = self.faults.front().map(|fault| (fault.at, Turn::Fault));
         let hosts = self.hosts.iter().enumerate();
         let resumed = hosts.filter_map(|(n, host)| Some((host.resumes()?, Turn::Resume(n))));
-        arrival.into_iter().chain(engines).chain(awake).chain(fault).chain(resumed).min()
+        let hosts = self.hosts.iter().enumerate();
+        let running = hosts.filter_map(|(n, host)| Some((host.goes_on()?, Turn::GoOn(n))));
+        arrival.into_iter().chain(running).chain(engines).chain(awake).chain(fault).chain(resumed).min()
     }
 
     fn step(&mut self, observer: &mut impl Observer) {
@@ -207,6 +218,7 @@ impl World {
                 let frame = self.hosts[host].waiting.pop_front().expect("a frame waits");
                 self.receive(host, frame, observer);
             }
+            Turn::GoOn(host) => self.go_on(host),
             Turn::Arrival => self.arrive(observer),
             Turn::Engine(host) => self.turn_engine(host, observer),
             Turn::Application(host) => self.wake_application(host),
@@ -217,7 +229,7 @@ impl World {
         let Some(delivery) = self.fabric.poll(self.now) else { return };
         let index = delivery.port.0 as usize;
         let host = &mut self.hosts[index];
-        if host.is_paused(self.now) || !host.waiting.is_empty() {
+        if host.is_busy(self.now) {
             host.waiting.push_back(delivery.frame);
         } else {
             self.receive(index, delivery.frame, observer);
@@ -228,6 +240,11 @@ impl World {
         self.note(|| format!("host {index} receives {}", summary(&frame)));
         let host = &mut self.hosts[index];
         host.set_time(self.now);
+        if host.interleaves() {
+            let limit = host.nic.frame_limit(&frame);
+            host.begin(Task::Receive, FrameAtHand { bytes: frame, limit, arrival: None }, self.now);
+            return;
+        }
         observer.before_receive(index, &host.nic, &host.slots, &frame);
         let before = host.snapshot();
         let (verdict, frame) = host.nic.receive(frame);
@@ -237,10 +254,31 @@ impl World {
     fn turn_engine(&mut self, index: usize, observer: &mut impl Observer) {
         let host = &mut self.hosts[index];
         host.set_time(self.now);
+        if host.interleaves() {
+            host.engine_free = self.now + host.frame_time;
+            host.begin_service(self.now);
+            return;
+        }
         observer.before_engine(index, &host.nic, &host.slots);
         let before = host.snapshot();
         host.engine_free = self.now + host.frame_time;
         let (verdict, frame) = host.nic.engine_frame().unwrap_or((Verdict::Drop, Vec::new()));
+        self.after_step(index, &before, verdict, frame);
+    }
+
+    /// Lets the next run of a host go on.
+    fn go_on(&mut self, index: usize) {
+        let host = &mut self.hosts[index];
+        host.set_time(self.now);
+        let before = host.snapshot();
+        let over = host.go_on(self.now, &mut self.interleaving);
+        let (verdict, frame) = match over {
+            Some((task, verdict, frame)) => {
+                self.note(|| format!("host {index} ends {task:?}: {verdict:?}"));
+                (verdict, frame)
+            }
+            None => (Verdict::Drop, vec![]),
+        };
         self.after_step(index, &before, verdict, frame);
     }
 
@@ -277,7 +315,48 @@ impl World {
             FaultKind::Hostile { host, frames, forgery } => {
                 (0..frames).for_each(|_| self.attack(host, forgery, observer));
             }
+            FaultKind::Reopen { link } => self.close_link(link),
             FaultKind::Restart { host } => self.restart(host),
+        }
+    }
+
+    /// Closes both ends of a link. [`Self::reopen`] opens it again.
+    fn close_link(&mut self, link: usize) {
+        // A link may have been shrunk away, or its host may have restarted.
+        if self.flows.get(link).is_none_or(|flows| flows[0].is_cut()) {
+            return;
+        }
+        for end in self.scenario.links[link].ends {
+            self.hosts[end.host].nic.close(end.slot);
+        }
+        self.flows[link].iter_mut().for_each(Flow::lose_target);
+        self.closing.push(link);
+    }
+
+    /// Opens the links again that are closed by now.
+    fn reopen(&mut self) {
+        for link in core::mem::take(&mut self.closing) {
+            let ends = self.scenario.links[link].ends;
+            let state = |end: &End| self.hosts[end.host].nic.entry(end.slot).connection.state;
+            if self.flows[link][0].is_forgotten() || self.flows[link][1].is_forgotten() {
+                continue; // its host restarted meanwhile, and has opened it again
+            }
+            if ends.iter().any(|end| state(end) != State::Closed) {
+                self.closing.push(link);
+                continue;
+            }
+            for end in ends {
+                // What is not taken now is lost with the queues.
+                self.collect(end.host);
+                let host = &mut self.hosts[end.host];
+                host.ends.retain(|(_, of, _)| *of != link);
+                host.slots.retain(|slot| *slot != end.slot);
+            }
+            self.flows[link].iter_mut().for_each(Flow::retire);
+            let again = self.scenario.links[link].reopened(&mut self.rng, self.scenario.profile);
+            self.scenario.links.push(again);
+            self.note(|| format!("link {link} is open again"));
+            self.open(self.scenario.links.len() - 1);
         }
     }
 
@@ -368,6 +447,7 @@ impl World {
         congestion::answer_events(&mut host.nic, rng);
         let pause = scale(rng, 500, host.pause_nanos);
         host.application = self.now + Span::from_nanos(pause);
+        self.reopen();
     }
 
     /// Takes the completions of all connections of a host.
@@ -396,10 +476,14 @@ impl World {
             if !self.has(|kind| {
                 matches!(
                     kind,
-                    FaultKind::Hostile { .. } | FaultKind::Restart { .. } | FaultKind::Partition { .. }
+                    FaultKind::Hostile { .. }
+                        | FaultKind::Restart { .. }
+                        | FaultKind::Reopen { .. }
+                        | FaultKind::Partition { .. }
                 )
             }) {
-                corruption::verify(nic, self.fabric.corruptions(Port(index as u16)));
+                let concurrent = self.hosts.iter().any(Host::interleaves);
+                corruption::verify(nic, self.fabric.corruptions(Port(index as u16)), concurrent);
             }
             let never = [
                 Counter::AckInvalid,
@@ -418,7 +502,12 @@ impl World {
                     Counter::DropReplay,
                     Counter::DropUnknownCid,
                 ];
-                let others = |kind| matches!(kind, FaultKind::Hostile { .. } | FaultKind::Restart { .. });
+                let others = |kind| {
+                    matches!(
+                        kind,
+                        FaultKind::Hostile { .. } | FaultKind::Restart { .. } | FaultKind::Reopen { .. }
+                    )
+                };
                 let closed = self.scenario.profile == Profile::Exhausting
                     && counter == Counter::DropUnknownCid
                     || refused.contains(&counter) && self.has(others);
