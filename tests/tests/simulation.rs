@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tiercel_tests::simulation::{Profile, Scenario, World};
+use tiercel_tests::simulation::{Profile, Scenario, SmallWorld, World};
 use transport_common::counters::{Counter, Raised};
 
 /// Returns the seeds of one run: that of the environment, or the given number of seeds.
@@ -49,6 +49,21 @@ fn every_operation_takes_effect_once_despite_faults() {
 #[test]
 fn operations_that_fail_say_so_despite_faults() {
     play(Profile::Exhausting, 150, Scenario::with_faults);
+}
+
+/// Every order of events in small worlds, as far as the number of states allows here. `cargo xtask sim --exhaustive` goes
+/// further.
+#[test]
+fn small_worlds_are_walked() {
+    const STATES: u64 = 20_000;
+    let mut complete = vec![];
+    for world in &SmallWorld::ALL {
+        let walk = world.walk(STATES, &mut |_| {}, &mut |path| eprintln!("{}: {path:?}", world.name));
+        assert!(walk.complete || walk.states == STATES, "{}: {walk}", world.name);
+        assert!(walk.ends > 100 && walk.steps > walk.states, "{}: {walk}", world.name);
+        complete.extend(walk.complete.then_some(world.name));
+    }
+    assert_eq!(complete, ["ordered, both ends"]);
 }
 
 /// The core of these simulations is built with debug assertions. So the runs above show that no step raises a counter

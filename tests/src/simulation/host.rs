@@ -286,7 +286,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    fn of(c: &Connection) -> Self {
+    pub(super) fn of(c: &Connection) -> Self {
         let lanes = &c.delivery.lanes;
         Self {
             generation: c.generation,
@@ -296,7 +296,7 @@ impl Before {
         }
     }
 
-    fn check(&self, c: &Connection) {
+    pub(super) fn check(&self, c: &Connection) {
         if c.generation != self.generation {
             return;
         }

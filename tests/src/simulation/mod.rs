@@ -9,6 +9,7 @@ mod application;
 mod congestion;
 mod corruption;
 mod cpus;
+mod exhaustive;
 mod faults;
 mod host;
 mod hostile;
@@ -19,6 +20,7 @@ mod trace;
 mod world;
 
 pub use application::{Area, Flow, Kind, Op, ReceiveBuffer};
+pub use exhaustive::{Choice, SmallOp, SmallWorld, Walk};
 pub use faults::{Fault, FaultKind, Weather};
 pub use hostile::Forgery;
 pub use scenario::{End, Link, Profile, Scenario, node_config_of};

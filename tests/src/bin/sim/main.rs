@@ -4,7 +4,9 @@ mod options;
 mod play;
 mod report;
 mod shrink;
+mod small;
 
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use tiercel_tests::simulation::Scenario;
 
 use crate::options::Options;
@@ -22,15 +25,14 @@ use crate::shrink::shrink;
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    map_large_allocations();
+    play::keep_panics_for_the_report();
+    if options.exhaustive {
+        let walks = small::walk_all(&options);
+        return show(&walks, !walks.failed, &options);
+    }
     match run(&options) {
-        Ok(report) => {
-            if options.json {
-                println!("{}", serde_json::to_string(&report).expect("numbers and texts"));
-            } else {
-                print!("{report}");
-            }
-            if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
+        Ok(report) => show(&report, report.failed.is_empty(), &options),
         Err(error) => {
             let text = format!("{error:#}");
             if options.json {
@@ -42,9 +44,26 @@ fn main() -> ExitCode {
     }
 }
 
+/// Lets the allocator map large memory freshly, always. The kernel gives zeroed pages only where they are touched, and most
+/// of a card never is. By default the C library keeps freed memory of that size, and clears all of it for the next card.
+fn map_large_allocations() {
+    const THRESHOLD: libc::c_int = 128 << 10;
+    // SAFETY: it sets a parameter of the allocator, before there are other threads.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, THRESHOLD) };
+}
+
+/// Prints a result for people or for programs.
+fn show(result: &(impl Display + Serialize), kept: bool, options: &Options) -> ExitCode {
+    if options.json {
+        println!("{}", serde_json::to_string(result).expect("numbers and texts"));
+    } else {
+        print!("{result}");
+    }
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn run(options: &Options) -> Result<Report> {
     options.check()?;
-    play::keep_panics_for_the_report();
     let begin = Instant::now();
     let (mut report, failures) = match options.seed {
         Some(_) => play_one(options)?,

@@ -20,6 +20,7 @@ const SEEDS: u64 = 1000;
     after_help = "Examples:
   cargo xtask sim --seeds 5000
   cargo xtask sim --minutes 10 --first 1000000
+  cargo xtask sim --exhaustive
   cargo xtask sim --seed 77 --trace
   cargo xtask sim --seed 77 --reduce no-loss,link=1,half-operations
 
@@ -61,6 +62,14 @@ pub(crate) struct Options {
     /// Shrink at most this number of failed seeds
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     pub(crate) shrink: usize,
+
+    /// Walk small worlds entirely, in every order in which their events can happen
+    #[arg(long, conflicts_with_all = ["seeds", "minutes", "first", "seed"])]
+    pub(crate) exhaustive: bool,
+
+    /// Stop the walk of a small world after this number of states
+    #[arg(long, value_name = "NUMBER", default_value_t = 2_000_000, requires = "exhaustive")]
+    pub(crate) states: u64,
 
     /// Number of threads [default: one for each CPU]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>(1..=1024))]

@@ -43,6 +43,11 @@ pub(crate) fn keep_panics_for_the_report() {
     }));
 }
 
+/// Returns location and message of the last panic of this thread.
+pub(crate) fn last_panic() -> (String, String) {
+    PANIC.take().unwrap_or_default()
+}
+
 /// Plays a scenario. `trace` keeps its last events.
 pub(crate) fn play(scenario: &Scenario, trace: bool) -> Played {
     let mut world = World::new(scenario.clone());
@@ -53,7 +58,7 @@ pub(crate) fn play(scenario: &Scenario, trace: bool) -> Played {
     let (steps, time) = world.progress_made();
     let trace = world.trace().map(ToString::to_string);
     let failure = failed.then(|| {
-        let (location, message) = PANIC.take().unwrap_or_default();
+        let (location, message) = last_panic();
         Failure { location, message, trace: trace.clone() }
     });
     Played { steps, picoseconds: time.0, failure, trace }

@@ -1,0 +1,72 @@
+//! The small worlds that `--exhaustive` walks.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use tiercel_tests::simulation::{SmallWorld, Walk};
+
+use crate::options::Options;
+use crate::play::last_panic;
+
+/// The walks of all small worlds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Walks {
+    worlds: Vec<Walked>,
+    pub(crate) failed: bool,
+}
+
+/// The walk of one world.
+#[derive(Clone, Debug, Serialize)]
+struct Walked {
+    name: &'static str,
+    /// Time that it took, seconds.
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    walk: Option<Walk>,
+    /// The check that failed, and the path to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+}
+
+/// Walks all small worlds.
+pub(crate) fn walk_all(options: &Options) -> Walks {
+    let mut walks = Walks::default();
+    for world in &SmallWorld::ALL {
+        let begin = Instant::now();
+        let bar = if options.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}: {human_pos} states, {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(world.name);
+        let mut path = String::new();
+        let walk = catch_unwind(AssertUnwindSafe(|| {
+            world.walk(options.states, &mut |walk| bar.set_position(walk.states), &mut |choices| {
+                path = format!("{choices:?}");
+            })
+        }));
+        bar.finish_and_clear();
+        let failure = walk.is_err().then(|| {
+            let (location, message) = last_panic();
+            format!("{message}\n    checked at {location}\n    after {path}")
+        });
+        walks.failed |= failure.is_some();
+        let seconds = begin.elapsed().as_secs_f64();
+        walks.worlds.push(Walked { name: world.name, seconds, walk: walk.ok(), failure });
+    }
+    walks
+}
+
+impl fmt::Display for Walks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for world in &self.worlds {
+            match (&world.walk, &world.failure) {
+                (Some(walk), _) => writeln!(f, "{}: {walk}, {:.1} s", world.name, world.seconds)?,
+                (None, failure) => writeln!(f, "{}: {}", world.name, failure.as_deref().unwrap_or("failed"))?,
+            }
+        }
+        Ok(())
+    }
+}
