@@ -27,6 +27,8 @@ pub trait Observer {
     fn before_receive(&mut self, _host: usize, _nic: &HostNic, _slots: &[usize], _frame: &[u8]) {}
     /// The engine is about to run.
     fn before_engine(&mut self, _host: usize, _nic: &HostNic, _slots: &[usize]) {}
+    /// A frame is at a host's port: received from the fabric, or sent into it.
+    fn at_port(&mut self, _now: Time, _host: usize, _frame: &[u8]) {}
 }
 
 /// Observes nothing.
@@ -167,10 +169,11 @@ impl World {
         let index = delivery.port.0 as usize;
         let host = &mut self.hosts[index];
         host.set_time(self.now);
+        observer.at_port(self.now, index, &delivery.frame);
         observer.before_receive(index, &host.nic, &host.slots, &delivery.frame);
         let before = host.sent();
         let (verdict, frame) = host.nic.receive(delivery.frame);
-        self.after_step(index, &before, verdict, frame);
+        self.after_step(index, &before, verdict, frame, observer);
     }
 
     fn turn_engine(&mut self, index: usize, observer: &mut impl Observer) {
@@ -180,11 +183,19 @@ impl World {
         let before = host.sent();
         host.engine_free = self.now + host.frame_time;
         let (verdict, frame) = host.nic.engine_frame().unwrap_or((Verdict::Drop, Vec::new()));
-        self.after_step(index, &before, verdict, frame);
+        self.after_step(index, &before, verdict, frame, observer);
     }
 
-    fn after_step(&mut self, index: usize, before: &[[TransmitWindow; 2]], verdict: Verdict, frame: Vec<u8>) {
+    fn after_step(
+        &mut self,
+        index: usize,
+        before: &[[TransmitWindow; 2]],
+        verdict: Verdict,
+        frame: Vec<u8>,
+        observer: &mut impl Observer,
+    ) {
         if verdict == Verdict::Transmit {
+            observer.at_port(self.now, index, &frame);
             self.fabric.offer(self.now, Port(index as u16), frame);
         }
         self.hosts[index].check(before);
