@@ -366,3 +366,19 @@ fn both_versions_of_lua_find_the_same() -> Result<()> {
     }
     Ok(())
 }
+
+/// The way of docs/wireshark.md: the file lies in the folder of personal plugins. The port is a preference.
+#[test]
+fn the_installed_plugin_follows_its_preferences() -> Result<()> {
+    let file = golden("lossy.pcapng");
+    let count =
+        |options: &[&str]| -> Result<usize> { Ok(tools::with_plugin(&file, options)?.lines().count()) };
+    let falcon = |options: &[&str]| count(&[&["-Y", "falcon"], options].concat());
+    let all = count(&[])?;
+    assert_eq!(falcon(&[])?, all);
+    assert_eq!(falcon(&["-o", "falcon.port:1001"])?, 0);
+    assert!(falcon(&["-o", "falcon.port:1001", "-d", "udp.port==61835,falcon"])? > 0);
+    assert!(count(&["-Y", "falcon.retransmission"])? > 0);
+    assert_eq!(count(&["-Y", "falcon.retransmission", "-o", "falcon.follow:FALSE"])?, 0);
+    Ok(())
+}

@@ -46,13 +46,31 @@ fn run(command: &mut Command, package: &str) -> Result<(String, String)> {
 /// # Errors
 /// Also if the dissector has an error.
 pub(crate) fn tshark(file: &Path, options: &[&str]) -> Result<String> {
+    let script = format!("lua_script:{}", dissector().display());
+    run_tshark(file, TempDir::new()?.path(), &[&["-X", &script], options].concat())
+}
+
+/// Runs tshark with the dissector in the folder of personal plugins.
+///
+/// # Errors
+/// As [`tshark`].
+pub(crate) fn with_plugin(file: &Path, options: &[&str]) -> Result<String> {
     let home = TempDir::new()?;
+    let plugins = home.path().join(".local/lib/wireshark/plugins");
+    std::fs::create_dir_all(&plugins)?;
+    std::fs::copy(dissector(), plugins.join("falcon.lua"))?;
+    run_tshark(file, home.path(), options)
+}
+
+fn run_tshark(file: &Path, home: &Path, options: &[&str]) -> Result<String> {
     let mut command = Command::new("tshark");
-    command.arg("-r").arg(file).arg("-X").arg(format!("lua_script:{}", dissector().display())).args(options);
+    command.arg("-r").arg(file).args(options);
     // Neither the user's plugins and preferences, nor names of addresses.
     command.args(["-n", "-o", "gui.column.format:\"Info\",\"%i\""]);
-    command.env("HOME", home.path()).env("XDG_CONFIG_HOME", home.path()).env("LC_ALL", "C.UTF-8");
-    command.env_remove("WIRESHARK_CONFIG_DIR");
+    command.env("HOME", home).env("XDG_CONFIG_HOME", home.join(".config")).env("LC_ALL", "C.UTF-8");
+    for variable in ["WIRESHARK_CONFIG_DIR", "WIRESHARK_PLUGIN_DIR", "XDG_DATA_HOME"] {
+        command.env_remove(variable);
+    }
     let (text, errors) = run(&mut command, "tshark")?;
     // tshark reports an error in a plugin in the packet's tree, or on the error output when it loads the plugin.
     if let Some(line) = text.lines().chain(errors.lines()).find(|line| is_plugin_error(line)) {
