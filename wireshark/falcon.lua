@@ -302,7 +302,7 @@ local function reset()
     state = {
         flows = {},   -- by key
         count = 0,    -- number of flows
-        routes = {},  -- by source and destination: the flows, and the packets by tick
+        routes = {},  -- by source and destination: the packets by tick
         frames = {},  -- by frame number: what was found out about it
     }
 end
@@ -313,7 +313,7 @@ local function route_of(source, destination)
     local key = source .. "|" .. destination
     local route = state.routes[key]
     if not route then
-        route = { flows = {}, ticks = {} }
+        route = { ticks = {} }
         state.routes[key] = route
     end
     return route
@@ -332,8 +332,6 @@ local function flow_of(source, destination, cid)
         new_windows(flow)
         state.count = state.count + 1
         state.flows[key] = flow
-        local flows = route_of(source, destination).flows
-        flows[#flows + 1] = flow
     end
     return flow
 end
@@ -380,8 +378,6 @@ local function sent(p, flow, record)
         end
         packet.sent[#packet.sent + 1] = this
     end
-    local newest = window.newest
-    if not newest or distance(newest, p.psn) < TWO_31 then window.newest = p.psn end
     local ticks = route_of(p.source, p.destination).ticks
     local other = ticks[p.tick]
     if other and other.flow ~= flow then
@@ -391,16 +387,15 @@ local function sent(p, flow, record)
     end
 end
 
--- Returns the flow in the other direction, and whether it is certain.
+-- Returns the flow in the other direction, if it is known. Nothing is guessed: several connections between two hosts may
+-- have similar PSNs.
 local function peer_of(flow, p)
     local route = route_of(p.destination, p.source)
     if p.t1 then
         local seen = route.ticks[p.t1]
         if seen and seen.flow then flow.peer, seen.flow.peer = seen.flow, flow end
     end
-    if flow.peer then return flow.peer, true end
-    if #route.flows == 1 then return route.flows[1], false end
-    return nil, false
+    return flow.peer
 end
 
 local function acknowledge(packet, p, record)
@@ -414,11 +409,7 @@ local function acknowledge(packet, p, record)
 end
 
 -- Applies a base, and the bitmap of an EACK, to what the peer has sent in a window.
-local function apply(window, certain, base_psn, set, p, record)
-    if not window.newest then return end
-    -- A base that does not fit the numbers seen is that of another connection.
-    local beyond = distance((base_psn - 256) % TWO_32, window.newest)
-    if not certain and beyond >= 512 then return end
+local function apply(window, base_psn, set, p, record)
     if window.base == base_psn and not set then return end
     window.base = base_psn
     local rest = {}
@@ -441,7 +432,7 @@ local function follow(p)
     record.flow = flow
     if p.psn and p.kind ~= NACK then sent(p, flow, record) end
     if record.duplicate_of then return end
-    local peer, certain = peer_of(flow, p)
+    local peer = peer_of(flow, p)
     if p.t1 then
         local seen = route_of(p.destination, p.source).ticks[p.t1]
         if seen and seen.flow then record.t1_frame, record.rtt = seen.number, p.time - seen.time end
@@ -450,8 +441,8 @@ local function follow(p)
         flow.requests[p.rsn] = flow.requests[p.rsn] or { number = p.number, time = p.time }
     end
     if not peer then return end
-    apply(peer.windows.data, certain, p.data_base, p.data_set, p, record)
-    apply(peer.windows.request, certain, p.request_base, p.request_set, p, record)
+    apply(peer.windows.data, p.data_base, p.data_set, p, record)
+    apply(peer.windows.request, p.request_base, p.request_set, p, record)
     if p.kind == NACK then
         local packet = peer.windows[p.window].packets[p.psn]
         if packet then

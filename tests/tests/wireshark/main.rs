@@ -2,6 +2,7 @@
 //! survives malformed packets, follows connections, and runs on the two versions of Lua that Wireshark has.
 //!
 //! `TIERCEL_WRITE_GOLDEN=1 cargo test -p tiercel-tests --test wireshark` writes captures and expected output again.
+//! `WIRESHARK_SEED` selects other random packets and other simulated runs.
 
 mod capture;
 mod followed;
@@ -68,6 +69,11 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wireshark/golden").join(name)
 }
 
+/// Returns the seed in the environment variable `WIRESHARK_SEED`, or another one.
+fn seed(default: u64) -> u64 {
+    std::env::var("WIRESHARK_SEED").map_or(default, |seed| seed.parse().expect("a number"))
+}
+
 /// Returns whether captures and expected output are to be written.
 fn writes_golden() -> bool {
     std::env::var_os("TIERCEL_WRITE_GOLDEN").is_some()
@@ -82,6 +88,9 @@ fn golden_frames(name: &str, make: impl FnOnce() -> Vec<Frame>) -> Result<Vec<Fr
     capture::read(&file)
 }
 
+/// What to do if the output is right and differs.
+const REMEDY: &str = "If this is intended, write the output again: TIERCEL_WRITE_GOLDEN=1";
+
 /// Compares output with the expected one, or writes it.
 fn compare_golden(name: &str, text: &str) -> Result<()> {
     let file = golden(name);
@@ -90,9 +99,12 @@ fn compare_golden(name: &str, text: &str) -> Result<()> {
     }
     let expected = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     for (number, (is, should)) in text.lines().zip(expected.lines()).enumerate() {
-        ensure!(is == should, "{name}, line {}:\n  is:     {is}\n  should: {should}", number + 1);
+        ensure!(is == should, "{name}, line {}:\n  is:     {is}\n  should: {should}\n{REMEDY}", number + 1);
     }
-    ensure!(text.lines().count() == expected.lines().count(), "{name}: the number of lines differs");
+    ensure!(
+        text.lines().count() == expected.lines().count(),
+        "{name}: the number of lines differs. {REMEDY}"
+    );
     Ok(())
 }
 
@@ -245,11 +257,11 @@ fn golden_captures_agree_with_the_decoder() -> Result<()> {
 
 #[test]
 fn random_packets_agree_with_the_decoder() -> Result<()> {
-    let seed = std::env::var("WIRESHARK_SEED").map_or(3, |seed| seed.parse().expect("a number"));
-    let frames = packets::random(&mut StdRng::seed_from_u64(seed), 4000);
+    let frames = packets::random(&mut StdRng::seed_from_u64(seed(3)), 6000);
     let reasons = compare_all(&frames)?;
-    // Every reason of the three layers occurs, so the comparison has met each of them.
+    // Every reason of the three layers occurs several times, so the comparison has met each of them.
     assert_eq!(reasons.len(), 1 + 18, "{reasons:?}");
+    assert!(reasons.values().all(|count| *count >= 4), "{reasons:?}");
     assert!(reasons["none"] > 1000, "{reasons:?}");
     Ok(())
 }
@@ -326,13 +338,21 @@ fn connections_are_followed_rightly() -> Result<()> {
         // A corrupted packet has no meaning.
         (scenario.fabric.common.corrupt == Probability::NEVER).then_some(scenario)
     };
-    for scenario in (0..).filter_map(whole).take(12) {
+    // At least twelve runs, and as many as have enough of what is rare.
+    let enough = |score: &followed::Score| score.retransmissions > 100 && score.duplicates > 50;
+    // In the first two, connections between the same hosts have similar PSNs: a guess which directions belong together
+    // is wrong there.
+    let scenarios = [316, 530].into_iter().chain(seed(0)..).filter_map(whole).take(60);
+    for (count, scenario) in scenarios.enumerate() {
+        if count >= 12 && enough(&score) {
+            break;
+        }
         let frames = capture::simulated(scenario.seed);
         let pdml = tshark_on(&frames, &["-2", "-T", "pdml", "-J", "falcon"])?;
         followed::check(&scenario, &frames, &tools::parsed(&pdml)?, &mut score);
     }
     eprintln!("{score:?}");
-    assert!(score.retransmissions > 100 && score.duplicates > 50, "{score:?}");
+    assert!(enough(&score), "{score:?}");
     for (found, of) in [
         (score.acknowledged_found, score.acknowledged),
         (score.times_found, score.times),

@@ -11,6 +11,7 @@ use transport_common::units::FalconTime;
 use transport_common::wire::PacketType;
 use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
+use transport_common::wire::falcon::header_len;
 use transport_common::wire::nack::{Nack, NackCode};
 use transport_common::wire::psp::{CRYPT_OFFSET_VC, Psp};
 use transport_common::wire::pull_data::PullData;
@@ -370,10 +371,14 @@ pub(crate) fn random(rng: &mut StdRng, count: usize) -> Vec<Frame> {
 
 fn random_packet(rng: &mut StdRng) -> Vec<u8> {
     let packet_type = one_of(rng, &TYPES);
-    let falcon = falcon(rng, packet_type);
+    let mut falcon = falcon(rng, packet_type);
+    let bends_operation = rng.random_bool(0.3);
+    if bends_operation {
+        bend_operation(rng, &mut falcon);
+    }
     let mut datagram =
         if rng.random_bool(0.8) { in_psp(rng.random(), &falcon) } else { in_psp_with_cookie(rng, &falcon) };
-    if rng.random_bool(0.5) {
+    if !bends_operation && rng.random_bool(0.6) {
         bend(rng, &mut datagram);
     }
     let flow = if rng.random_bool(0.7) { flow() } else { tagged_flow() };
@@ -386,13 +391,49 @@ fn random_packet(rng: &mut StdRng) -> Vec<u8> {
     frame
 }
 
+/// Damages the headers of the RDMA operation, or what a Resync replaces. The rest of the Falcon header stays right, so
+/// that the fault is this one.
+fn bend_operation(rng: &mut StdRng, falcon: &mut Vec<u8>) {
+    let packet_type = PacketType::from_wire(falcon[7] >> 1 & 0xf).expect("made by an encoder");
+    let start = header_len(packet_type);
+    if packet_type == PacketType::Resync {
+        falcon[25] = rng.random(); // the type of the replaced packet
+    }
+    if packet_type.is_acknowledgement() || packet_type == PacketType::Resync {
+        return;
+    }
+    falcon[7] = falcon[7] & 0x1f | 2 << 5; // RDMA
+    let headers = start..falcon.len().min(start + Bth::LEN + AtomicEth::LEN);
+    match rng.random_range(0..3) {
+        0 => falcon.truncate(rng.random_range(headers)),
+        // A syndrome, in Pull Data. A SEND may be nothing but a BTH.
+        1 if falcon.len() > start + Bth::LEN => falcon[start + Bth::LEN] = rng.random(),
+        _ => {
+            let at = rng.random_range(headers);
+            falcon[at] = rng.random();
+        }
+    }
+    if packet_type == PacketType::PullRequest && rng.random() {
+        let low_byte_of_address = start + Bth::LEN + 7;
+        if let Some(byte) = falcon.get_mut(low_byte_of_address) {
+            *byte = rng.random();
+        }
+    }
+    if packet_type == PacketType::PushData {
+        let length = (falcon.len() - start) as u16;
+        falcon[26..28].copy_from_slice(&length.to_be_bytes());
+    }
+}
+
 fn bend(rng: &mut StdRng, datagram: &mut Vec<u8>) {
     for _ in 0..rng.random_range(0..3) {
         // Often a bit of the headers, which decide how the packet is read.
         let at = rng.random_range(0..datagram.len().min(80));
         datagram[at] ^= 1 << rng.random_range(0..8);
     }
-    match rng.random_range(0..4) {
+    match rng.random_range(0..5) {
+        // The last bit of the first word, which is always 1.
+        3 if datagram.len() > 3 => datagram[3] &= !1,
         0 => datagram.truncate(rng.random_range(1..=datagram.len())),
         1 => datagram.extend((0..rng.random_range(1..30)).map(|_| rng.random::<u8>())),
         2 => {
