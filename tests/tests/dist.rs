@@ -10,9 +10,10 @@ use tiercel_tests::cli::{Outcome, program, xtask};
 use tiercel_tests::need_root;
 
 /// Files that the package must contain, with their modes as `dpkg-deb --contents` prints them.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("-rwxr-xr-x", "./usr/bin/tiercel"),
     ("-rw-r--r--", "./usr/lib/systemd/system/tiercel@.service"),
+    ("-rw-r--r--", "./usr/share/tiercel/wireshark/falcon.lua"),
     ("-rw-r--r--", "./etc/tiercel/example.toml"),
     ("-rw-r--r--", "./usr/share/man/man1/tiercel.1.gz"),
     ("-rw-r--r--", "./usr/share/man/man1/tiercel-up.1.gz"),

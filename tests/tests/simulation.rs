@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tiercel_tests::simulation::{Profile, Scenario, SmallWorld, World};
+use tiercel_tests::simulation::{Profile, Scenario, SmallWorld, World, map_large_allocations};
 use transport_common::counters::{Counter, Raised};
 
 /// Returns the seeds of one run: that of the environment, or the given number of seeds.
@@ -18,6 +18,7 @@ fn seeds(count: u64) -> Vec<u64> {
 }
 
 fn play(profile: Profile, count: u64, draw: fn(u64, Profile) -> Scenario) {
+    map_large_allocations();
     for seed in seeds(count) {
         let scenario = draw(seed, profile);
         let run = || World::new(scenario.clone()).run(&mut ());
@@ -56,6 +57,7 @@ fn operations_that_fail_say_so_despite_faults() {
 #[test]
 fn small_worlds_are_walked() {
     const STATES: u64 = 20_000;
+    map_large_allocations();
     let mut complete = vec![];
     for world in &SmallWorld::ALL {
         let walk = world.walk(STATES, &mut |_| {}, &mut |path| eprintln!("{}: {path:?}", world.name));

@@ -24,12 +24,18 @@ const NIGHTLY: &str = "nightly-2026-05-20";
 /// that fits its LLVM.
 const DEBIAN_TOOLCHAIN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"];
 
+/// The programs that execute the Wireshark dissector in its tests, with the Debian packages that have them: tshark, and
+/// the two versions of Lua that Wireshark has.
+const DISSECTOR_CHECKERS: [(&str, &str); 3] =
+    [("tshark", "tshark"), ("lua5.2", "lua5.2"), ("lua5.4", "lua5.4")];
+
 /// What the tools are needed for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Build and run.
     Build,
-    /// Build, run, and check: rustfmt, clippy, and the tools that build the package that a test installs.
+    /// Build, run, and check: rustfmt, clippy, the tools that build the package that a test installs, and those that
+    /// execute the Wireshark dissector.
     Checks,
     /// Build a Debian package.
     Package,
@@ -55,14 +61,9 @@ pub(crate) fn setup(scope: Scope, ahead: &mut BuildAhead, progress: &Progress) -
 /// # Errors
 /// Says what could not be installed, and what to do.
 pub(crate) fn programs(programs: &[(&str, &str)], progress: &Progress) -> Result<()> {
-    let missing = programs.iter().filter(|(program, _)| !is_on_path(program));
-    let packages: Vec<&str> = missing.map(|(_, package)| *package).collect();
-    if packages.is_empty() {
-        return Ok(());
-    }
     let ahead = &mut BuildAhead::of(&[]);
     let mut installer = Installer { progress, ahead, lists_are_fresh: false, download_failed: false };
-    installer.apt(&packages).map_err(|failure| {
+    installer.missing(programs).map_err(|failure| {
         if installer.download_failed { anyhow!("{failure:#}. {}", network_hint()) } else { failure }
     })
 }
@@ -98,6 +99,7 @@ impl Installer<'_> {
             self.package_tools()?;
         }
         if scope == Scope::Checks {
+            self.missing(&DISSECTOR_CHECKERS)?;
             self.host_checkers()?;
             if tools.toolchain.cargo_clippy().is_none() {
                 self.clippy_of(&tools.toolchain)?;
@@ -217,10 +219,14 @@ impl Installer<'_> {
 
     /// Installs the tools that build a Debian package.
     fn package_tools(&mut self) -> Result<()> {
-        let tools = [("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("git", "git")];
-        let missing: Vec<&str> =
-            tools.into_iter().filter(|(tool, _)| !is_on_path(tool)).map(|(_, package)| package).collect();
-        if missing.is_empty() { Ok(()) } else { self.apt(&missing) }
+        self.missing(&[("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("git", "git")])
+    }
+
+    /// Installs the packages of those programs that are missing: pairs of a program and the Debian package that has it.
+    fn missing(&mut self, programs: &[(&str, &str)]) -> Result<()> {
+        let missing = programs.iter().filter(|(program, _)| !is_on_path(program));
+        let packages: Vec<&str> = missing.map(|(_, package)| *package).collect();
+        if packages.is_empty() { Ok(()) } else { self.apt(&packages) }
     }
 
     /// Installs rustfmt and clippy for the host's crates.

@@ -26,3 +26,11 @@ pub use hostile::Forgery;
 pub use scenario::{End, Link, Profile, Scenario, node_config_of};
 pub use trace::Trace;
 pub use world::{Observer, World};
+
+/// Lets the allocator map large memory freshly, always. The kernel gives zeroed pages only where they are touched, and most
+/// of a card never is. By default the C library keeps freed memory of that size, and clears all of it for the next card.
+pub fn map_large_allocations() {
+    const THRESHOLD: libc::c_int = 128 << 10;
+    // SAFETY: it sets a parameter of the allocator.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, THRESHOLD) };
+}

@@ -35,6 +35,8 @@ pub trait Observer {
     fn before_receive(&mut self, _host: usize, _nic: &HostNic, _slots: &[usize], _frame: &[u8]) {}
     /// The engine is about to run.
     fn before_engine(&mut self, _host: usize, _nic: &HostNic, _slots: &[usize]) {}
+    /// A frame is at a host's port: received from the fabric, or sent into it.
+    fn at_port(&mut self, _now: Time, _host: usize, _frame: &[u8]) {}
 }
 
 /// Observes nothing.
@@ -218,7 +220,7 @@ impl World {
                 let frame = self.hosts[host].waiting.pop_front().expect("a frame waits");
                 self.receive(host, frame, observer);
             }
-            Turn::GoOn(host) => self.go_on(host),
+            Turn::GoOn(host) => self.go_on(host, observer),
             Turn::Arrival => self.arrive(observer),
             Turn::Engine(host) => self.turn_engine(host, observer),
             Turn::Application(host) => self.wake_application(host),
@@ -240,6 +242,7 @@ impl World {
         self.note(|| format!("host {index} receives {}", summary(&frame)));
         let host = &mut self.hosts[index];
         host.set_time(self.now);
+        observer.at_port(self.now, index, &frame);
         if host.interleaves() {
             let limit = host.nic.frame_limit(&frame);
             host.begin(Task::Receive, FrameAtHand { bytes: frame, limit, arrival: None }, self.now);
@@ -248,7 +251,7 @@ impl World {
         observer.before_receive(index, &host.nic, &host.slots, &frame);
         let before = host.snapshot();
         let (verdict, frame) = host.nic.receive(frame);
-        self.after_step(index, &before, verdict, frame);
+        self.after_step(index, &before, verdict, frame, observer);
     }
 
     fn turn_engine(&mut self, index: usize, observer: &mut impl Observer) {
@@ -263,11 +266,11 @@ impl World {
         let before = host.snapshot();
         host.engine_free = self.now + host.frame_time;
         let (verdict, frame) = host.nic.engine_frame().unwrap_or((Verdict::Drop, Vec::new()));
-        self.after_step(index, &before, verdict, frame);
+        self.after_step(index, &before, verdict, frame, observer);
     }
 
     /// Lets the next run of a host go on.
-    fn go_on(&mut self, index: usize) {
+    fn go_on(&mut self, index: usize, observer: &mut impl Observer) {
         let host = &mut self.hosts[index];
         host.set_time(self.now);
         let before = host.snapshot();
@@ -279,11 +282,19 @@ impl World {
             }
             None => (Verdict::Drop, vec![]),
         };
-        self.after_step(index, &before, verdict, frame);
+        self.after_step(index, &before, verdict, frame, observer);
     }
 
-    fn after_step(&mut self, index: usize, before: &[Before], verdict: Verdict, frame: Vec<u8>) {
+    fn after_step(
+        &mut self,
+        index: usize,
+        before: &[Before],
+        verdict: Verdict,
+        frame: Vec<u8>,
+        observer: &mut impl Observer,
+    ) {
         if verdict == Verdict::Transmit {
+            observer.at_port(self.now, index, &frame);
             self.send(index, frame);
         }
         self.hosts[index].check(before);

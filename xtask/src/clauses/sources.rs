@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::SPEC;
 
 /// The extensions of the files in which citations are searched.
-const EXTENSIONS: [&str; 9] = ["c", "cc", "h", "md", "p4", "py", "rs", "sh", "toml"];
+const EXTENSIONS: [&str; 10] = ["c", "cc", "h", "lua", "md", "p4", "py", "rs", "sh", "toml"];
 
 /// A directory that is not read, because the ids in the tests of this check are invented.
 const OWN: &str = "xtask/src/clauses";

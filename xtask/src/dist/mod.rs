@@ -111,11 +111,12 @@ fn stage_program(tree: &Tree, program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Stages the systemd unit, the example node file and the documents.
+/// Stages the systemd unit, the Wireshark dissector, the example node file and the documents.
 fn stage_documents(tree: &Tree, release: &Release, files: &Path) -> Result<()> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let own = |name: &str| read(&workspace().join(name));
     tree.put("usr/lib/systemd/system/tiercel@.service", &read(&files.join("tiercel@.service"))?, 0o644)?;
+    tree.put("usr/share/tiercel/wireshark/falcon.lua", &own("wireshark/falcon.lua")?, 0o644)?;
     tree.put(control::EXAMPLE, &own("transport-user/examples/node.toml")?, 0o644)?;
     tree.put("usr/share/lintian/overrides/tiercel", &read(&files.join("lintian-overrides"))?, 0o644)?;
     let documents = "usr/share/doc/tiercel";

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tiercel_tests::simulation::Scenario;
+use tiercel_tests::simulation::{Scenario, map_large_allocations};
 
 use crate::options::Options;
 use crate::play::{Failure, Played, play};
@@ -42,14 +42,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Lets the allocator map large memory freshly, always. The kernel gives zeroed pages only where they are touched, and most
-/// of a card never is. By default the C library keeps freed memory of that size, and clears all of it for the next card.
-fn map_large_allocations() {
-    const THRESHOLD: libc::c_int = 128 << 10;
-    // SAFETY: it sets a parameter of the allocator, before there are other threads.
-    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, THRESHOLD) };
 }
 
 /// Prints a result for people or for programs.
