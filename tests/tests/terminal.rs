@@ -21,7 +21,8 @@ impl Terminal {
         let (mut line, mut program) = (0, 0);
         let none = std::ptr::null_mut();
         // SAFETY: the kernel writes two descriptors; name, settings and size are optional.
-        let opened = unsafe { libc::openpty(&raw mut line, &raw mut program, none, none.cast(), none.cast()) };
+        let opened =
+            unsafe { libc::openpty(&raw mut line, &raw mut program, none, none.cast(), none.cast()) };
         ensure!(opened == 0, "cannot open a terminal: {}", std::io::Error::last_os_error());
         // SAFETY: both descriptors are new and nobody else's.
         unsafe { Ok(Self { line: File::from_raw_fd(line), program: File::from_raw_fd(program) }) }
