@@ -54,7 +54,7 @@ fn access_is_checked() {
     }
 }
 
-/// F-8.5.3.5-2: a READ longer than a segment of the target is answered in error, without a NACK. F-8.5.3.2-1: the
+/// F-6.4-4, F-8.5.3.5-2: a READ longer than a segment of the target is answered in error, without a NACK. F-8.5.3.2-1: the
 /// response carries the request's RSN.
 #[test]
 fn oversize_read_is_answered_in_error() {
@@ -227,7 +227,7 @@ fn unknown_pull_data_is_acknowledged_and_dropped() {
     }
 }
 
-/// F-11-21, F-11-22, D-48: a shorter response completes with its own length. A longer one is an operation error
+/// F-8.4.3.2-2, F-11-21, F-11-22, D-48: a shorter response completes with its own length. A longer one is an operation error
 /// and is not placed. So is a response of the wrong kind.
 #[test]
 fn answers_that_do_not_fit() {
