@@ -21,7 +21,7 @@ fn into_nothing(node: &mut Node, from: u64, until: u64) -> Vec<(u64, Wire)> {
     sent
 }
 
-/// F-6.4-7, F-9-8, F-9.1.1-12, F-9.1.3-3, F-9.1.5-1, F-11-4..6, D-46: 1 + M copies, 1 + M Resyncs with code 3, then the connection fails, for any M.
+/// F-6.4-7, F-7.6-4, F-9-8, F-9.1.1-12, F-9.1.3-3, F-9.1.5-1, F-11-4..6, D-46: 1 + M copies, 1 + M Resyncs with code 3, then the connection fails, for any M.
 #[test]
 fn exhaustion_counts_copies_resyncs_and_ends() {
     for attempts in [0, 1, 3] {
@@ -137,10 +137,14 @@ fn exhausted_pull_data_is_no_transaction_of_ours() {
     let mut p = Pair::new(false);
     p.a.post(read(0, 4));
     let request = p.a.drain(at(0)).remove(0);
-    p.b.receive(&request, at(1)).expect("the response, lost with everything after it");
+    let request_answer = p.b.receive(&request, at(1)).expect("the response, lost with everything after it");
     into_nothing(&mut p.b, 10, 4000);
     p.b.post(write(0, 4)); // RSN 1 as well, in the other direction
-    into_nothing(&mut p.b, 4000, 20_000);
+    let resyncs = into_nothing(&mut p.b, 4000, 20_000);
+    let resync =
+        resyncs.iter().find(|(_, wire)| wire.is(RESYNC) && wire.packet.psn == request_answer.packet.psn);
+    let (_, resync) = resync.expect("in place of the Pull Data");
+    assert_eq!((resync.packet.rsn, resync.packet.resync_type), (1, PULL_DATA), "F-7.6-4");
     assert_eq!(p.b.entry.connection.state, State::Fatal);
     assert_eq!(p.b.completed(), [(1, CompletionCode::DeadConnection as u8)]);
 }
