@@ -68,8 +68,8 @@ fn refused_push_is_redelivered_when_a_copy_arrives() {
     }
 }
 
-/// F-6.4-2, F-8.5.1-1, F-8.5.3.4-4, D-42: while RSN 1 is refused, later pushes cause RNR without asking the ULP, and later pulls are
-/// held without a NACK. Duplicates of held pushes cause RNR again. Then everything is delivered in order.
+/// F-8.5.1-1, F-8.5.3.4-4, D-42: while RSN 1 is refused, later pushes cause RNR without asking the ULP, and later pulls
+/// are held without a NACK. Duplicates of held pushes cause RNR again. Then everything is delivered in order.
 #[test]
 fn ordered_connection_stays_in_rnr() {
     let (mut p, mut sent) = sends(true, 3);
