@@ -17,9 +17,9 @@ fn seeds(count: u64) -> Vec<u64> {
     }
 }
 
-fn play(profile: Profile, count: u64) {
+fn play(profile: Profile, count: u64, draw: fn(u64, Profile) -> Scenario) {
     for seed in seeds(count) {
-        let scenario = Scenario::random(seed, profile);
+        let scenario = draw(seed, profile);
         let run = || World::new(scenario.clone()).run(&mut ());
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
             eprintln!("{profile:?}, seed {seed}: {scenario:#?}");
@@ -31,12 +31,24 @@ fn play(profile: Profile, count: u64) {
 
 #[test]
 fn every_operation_takes_effect_once_on_a_lossy_network() {
-    play(Profile::Lossy, 150);
+    play(Profile::Lossy, 150, Scenario::random);
 }
 
 #[test]
 fn operations_that_fail_say_so_and_leave_nothing_behind() {
-    play(Profile::Exhausting, 150);
+    play(Profile::Exhausting, 150, Scenario::random);
+}
+
+/// CPUs that pause, partitions, clocks that drift and jump, and hostile frames.
+#[test]
+fn every_operation_takes_effect_once_despite_faults() {
+    play(Profile::Lossy, 150, Scenario::with_faults);
+}
+
+/// The same and hosts that restart.
+#[test]
+fn operations_that_fail_say_so_despite_faults() {
+    play(Profile::Exhausting, 150, Scenario::with_faults);
 }
 
 /// The core of these simulations is built with debug assertions. So the runs above show that no step raises a counter

@@ -1,4 +1,4 @@
-//! The commands for developers: `cargo xtask setup · run · test · bench · experiment · build · dist · fmt · lint ·
+//! The commands for developers: `cargo xtask setup · run · test · bench · experiment · sim · build · dist · fmt · lint ·
 //! doc · clauses · conformance · matrix`.
 
 mod ahead;
@@ -47,6 +47,9 @@ enum Task {
     /// Show congestion control and loss recovery in a simulated data centre: numbers, plots, a report
     #[command(disable_help_flag = true)]
     Experiment(Passed),
+    /// Play whole networks on virtual time, each decided by a seed, and check them after every event
+    #[command(disable_help_flag = true)]
+    Sim(Passed),
     /// Try other kernels and network cards in QEMU guests, and write docs/platforms.md (needs root)
     Matrix(matrix::Options),
     /// Print the BPF objects of this machine's kernel as JSON; guests of the matrix run it
@@ -70,6 +73,9 @@ enum Task {
 
 /// The program behind `cargo xtask run`.
 const DEMO: &str = "demo";
+
+/// The program behind `cargo xtask sim`.
+const SIM: &str = "sim";
 
 /// The arguments for the program that is started.
 #[derive(Args)]
@@ -105,6 +111,7 @@ fn perform(task: Task) -> Result<ExitCode> {
         Task::Run(passed) => return start_with_packets(DEMO, &passed, &progress),
         Task::Bench(passed) => return start_with_packets("bench", &passed, &progress),
         Task::Experiment(passed) => return start("experiment", &passed, &progress, || Ok(())),
+        Task::Sim(passed) => return start(SIM, &passed, &progress, || Ok(())),
         Task::Matrix(options) => return matrix::matrix(&options, &progress),
         Task::BpfInventory => {
             matrix::print_inventory()?;
@@ -165,7 +172,9 @@ fn start(
 /// Returns cargo's arguments for a program of the tests crate. The demo needs only the fabric of the hardware
 /// model. The rest of the hardware model is a third of the compiler's work, so it is left out.
 fn package_of(program: &'static str) -> Vec<&'static str> {
-    let mut package = vec!["--release", "--package", "tiercel-tests", "--bin", program];
+    // The simulation checks the core's debug assertions too.
+    let profile = if program == SIM { "test" } else { "release" };
+    let mut package = vec!["--profile", profile, "--package", "tiercel-tests", "--bin", program];
     if program == DEMO {
         package.push("--no-default-features");
     }

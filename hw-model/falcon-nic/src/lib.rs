@@ -98,7 +98,7 @@ mod testbed;
 mod tests;
 mod work;
 
-pub use backend::{Backend, LiveFrame};
+pub use backend::{Backend, LiveFrame, SharedCard};
 pub use block::{Block, Hop};
 pub use course::Spares;
 pub use event::Event;

@@ -10,7 +10,7 @@ use transport_common::datapath::Verdict;
 use transport_common::timing_wheel::{NANOS_PER_TICK, WheelTick};
 use transport_common::units::Picoseconds;
 
-use super::backend::LiveFrame;
+use super::backend::{LiveFrame, SharedCard};
 use super::offer::{Offer, Source};
 use super::parameters::{ParameterError, Parameters};
 use super::pipeline::Pipeline;
@@ -84,7 +84,7 @@ impl FalconNic {
         let bytes = frame.len() as u32;
         let limit = self.host.borrow().frame_limit(&frame);
         let frame = FrameAtHand { bytes: frame, limit, arrival: Some(at) };
-        let backend = LiveFrame::new(Rc::clone(&self.host), frame);
+        let backend = SharedCard::backend(Rc::clone(&self.host), frame);
         let cycle = self.pipeline.cycle_of(at);
         self.pipeline.offer(Offer { task: Task::Receive, source: Source::Backend(backend), bytes }, cycle);
     }
@@ -109,7 +109,7 @@ impl FalconNic {
         let look_at_wheel = self.wheel_is_due(now);
         let asking = self.host.borrow_mut().asking() + usize::from(look_at_wheel);
         if self.pipeline.turns_unresolved() < asking {
-            let backend = LiveFrame::new(Rc::clone(&self.host), FrameAtHand::of_the_engine());
+            let backend = SharedCard::backend(Rc::clone(&self.host), FrameAtHand::of_the_engine());
             self.pipeline.offer(
                 Offer { task: Task::Turn { look_at_wheel }, source: Source::Backend(backend), bytes: 0 },
                 now,
@@ -133,7 +133,7 @@ impl FalconNic {
         match finished.verdict {
             Some(Verdict::Transmit) => {
                 let at = self.pipeline.time_of(finished.finished);
-                self.sent.push_back(Sent { at, frame: finished.backend.frame.bytes });
+                self.sent.push_back(Sent { at, frame: finished.backend.0.frame.bytes });
             }
             Some(Verdict::Pass | Verdict::Drop) => {}
             None => self.dropped += 1,

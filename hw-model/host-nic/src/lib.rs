@@ -62,6 +62,7 @@ mod access;
 pub mod contract;
 mod doorbells;
 mod platform;
+mod remote;
 mod table;
 pub mod testbed;
 
@@ -91,6 +92,7 @@ use table::Connections;
 
 pub use doorbells::Doorbells;
 pub use platform::{FrameAtHand, FrameCursor, HostMemory, HostPlatform, node_config};
+pub use remote::{Reach, Remote};
 pub use table::HostLocked;
 
 /// The configuration of a card.
@@ -266,6 +268,12 @@ impl HostNic {
     pub fn asking(&self) -> usize {
         let bits = self.card.doorbells.ready.iter().map(|word| word.count_ones() as usize);
         bits.sum::<usize>() + self.card.results.len()
+    }
+
+    /// Returns the slots of the connections that were locked since the last call. A run of the datapath changes no
+    /// others.
+    pub fn take_locked(&mut self) -> Vec<usize> {
+        self.card.connections.take_locked()
     }
 
     /// Opens the connection of `slot`. Nothing of an earlier connection of the slot remains.

@@ -27,6 +27,8 @@ pub(super) struct Connections {
     /// The part of each entry that can be read without its lock. While the lock is held, it is the state when the
     /// lock was taken.
     unlocked_views: Box<[View]>,
+    /// The slots whose locks were taken, a bit each.
+    locked: Box<[u64]>,
     queue_pairs: Arc<Box<[QueuePair]>>,
 }
 
@@ -64,6 +66,7 @@ impl Connections {
         Self {
             places: (0..CONNECTIONS).map(|_| Place::Unused).collect(),
             unlocked_views: vec![View::default(); CONNECTIONS].into(),
+            locked: vec![0; CONNECTIONS.div_ceil(64)].into(),
             queue_pairs: Arc::new(bytemuck::zeroed_slice_box(CONNECTIONS)),
         }
     }
@@ -117,7 +120,21 @@ impl Connections {
             Place::Held => panic!("the lock of connection slot {slot} is taken twice"),
         };
         self.unlocked_views[slot] = View::of(&entry);
+        self.locked[slot / 64] |= 1 << (slot % 64);
         Some(HostLocked { slot, entry, queue_pairs: Arc::clone(&self.queue_pairs) })
+    }
+
+    /// Returns the slots whose locks were taken since the last call, in their order.
+    pub(super) fn take_locked(&mut self) -> Vec<usize> {
+        let mut slots = vec![];
+        for (number, word) in self.locked.iter_mut().enumerate() {
+            let mut bits = core::mem::take(word);
+            while bits != 0 {
+                slots.push(number * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+        slots
     }
 
     /// Releases a lock.

@@ -158,6 +158,10 @@ pub struct Flow {
     additions: [u32; 8],
     /// The assumed values of the words for compare-and-swap.
     believed: [u64; 8],
+    /// Whether the host of the initiator restarted, and that of the target.
+    lost: [bool; 2],
+    /// Whether another connection has its slots now.
+    retired: bool,
 }
 
 /// Returns the offset of the memory of an end of link number `link` on its host.
@@ -194,7 +198,38 @@ impl Flow {
             words: [0; 16],
             additions: [0; 8],
             believed: [0; 8],
+            lost: [false; 2],
+            retired: false,
         }
+    }
+
+    /// The host of the initiator restarts: its operations are forgotten.
+    pub fn lose_initiator(&mut self) {
+        self.total = self.ops.len();
+        self.lost[0] = true;
+    }
+
+    /// The host of the target restarts, or the connection is closed: the operations under way end in whatever way.
+    pub fn lose_target(&mut self) {
+        self.total = self.ops.len();
+        self.lost[1] = true;
+    }
+
+    /// Another connection takes its slots. Everything that it completes has been taken.
+    pub fn retire(&mut self) {
+        self.retired = true;
+    }
+
+    /// Whether one of the hosts restarted.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        self.lost[0] || self.lost[1]
+    }
+
+    /// Whether the host of the initiator restarted.
+    #[must_use]
+    pub const fn is_forgotten(&self) -> bool {
+        self.lost[0]
     }
 
     /// Returns whether operations take effect in an order that the oracle can follow.
@@ -225,7 +260,7 @@ impl Flow {
     /// Returns whether everything was posted and has ended.
     #[must_use]
     pub fn is_done(&self, nic: &HostNic) -> bool {
-        self.ops.len() == self.total && self.outstanding(nic) == 0
+        self.is_forgotten() || self.retired || self.ops.len() == self.total && self.outstanding(nic) == 0
     }
 
     fn outstanding(&self, nic: &HostNic) -> usize {

@@ -104,13 +104,19 @@ const DAMAGE: [&[Counter]; 11] = [
 
 /// Compares the counters of the card at a port with the fabric's log of corruptions towards that port.
 ///
+/// A card sums the memory that it sends before it copies it. If another CPU writes there in between (`concurrent`), the
+/// frame leaves with the checksum of the old bytes, is dropped, and sent again.
+///
 /// # Panics
 /// If they differ.
-pub(crate) fn verify(nic: &HostNic, corruptions: &[Corruption]) {
+pub(crate) fn verify(nic: &HostNic, corruptions: &[Corruption], concurrent: bool) {
     for group in DAMAGE {
         let counted: u64 = group.iter().map(|counter| nic.counter(*counter)).sum();
         let expected =
             corruptions.iter().filter_map(counter_of).filter(|counter| group.contains(counter)).count();
+        if concurrent && group == [Counter::DropUdpChecksum] && counted > expected as u64 {
+            continue;
+        }
         assert_eq!(counted, expected as u64, "{group:?}: corrupted frames that should raise it (D-91)");
     }
 }

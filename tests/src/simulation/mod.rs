@@ -8,11 +8,19 @@
 mod application;
 mod congestion;
 mod corruption;
+mod cpus;
+mod faults;
+mod host;
+mod hostile;
 pub mod invariants;
 mod oracle;
 mod scenario;
+mod trace;
 mod world;
 
 pub use application::{Area, Flow, Kind, Op, ReceiveBuffer};
+pub use faults::{Fault, FaultKind, Weather};
+pub use hostile::Forgery;
 pub use scenario::{End, Link, Profile, Scenario, node_config_of};
+pub use trace::Trace;
 pub use world::{Observer, World};

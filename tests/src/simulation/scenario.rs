@@ -9,6 +9,8 @@ use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::{CELLS, NodeConfig};
 use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
+use super::faults::Fault;
+
 /// The purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
@@ -58,6 +60,11 @@ pub struct HostPlan {
     pub tail_room: u32,
     /// The time of its clock when the fabric's clock shows 0, picoseconds.
     pub clock: u64,
+    /// How much faster its clock runs than the fabric's, parts per million.
+    pub drift_ppm: i64,
+    /// Number of CPUs. With one, nothing interrupts a run of the datapath. With more, one serves the engine and the others
+    /// the network, and their runs interleave.
+    pub cpus: usize,
     /// Time that the engine takes for a frame, nanoseconds.
     pub frame_nanos: u64,
     /// Longest pause of the application, nanoseconds.
@@ -77,6 +84,8 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// The fabric.
     pub fabric: FabricConfig,
+    /// What goes wrong besides, in the order of time.
+    pub faults: Vec<Fault>,
 }
 
 /// Returns the MAC address of a host.
@@ -130,7 +139,7 @@ impl Scenario {
         let (fabric, corrupts) = random_fabric(rng, seed, profile);
         let links = (0..rng.random_range(1..=3)).map(|n| Link::random(rng, n, count, profile, corrupts));
         let links = links.collect();
-        Self { seed, profile, hosts, links, fabric }
+        Self { seed, profile, hosts, links, fabric, faults: vec![] }
     }
 }
 
@@ -150,6 +159,8 @@ impl HostPlan {
             } else {
                 rng.random_range(0..1 << 50)
             },
+            drift_ppm: 0,
+            cpus: 1,
             frame_nanos: scale(rng, 100, 30_000),
             pause_nanos: scale(rng, 1000, 300_000),
         }
@@ -175,13 +186,44 @@ fn random_fabric(rng: &mut StdRng, seed: u64, profile: Profile) -> (FabricConfig
     (text.parse().expect("the keys are the fabric's own"), corrupt >= 0.001)
 }
 
+/// Returns the slot of link number `n` at a host. Slots differ between the hosts, and differ from CIDs: there are 256
+/// slots, and CIDs have 24 bits.
+const fn slot_of_link(n: usize, host: usize) -> usize {
+    (n * 37 + host * 101 + 5) % 256
+}
+
 impl Link {
     fn random(rng: &mut StdRng, n: usize, hosts: usize, profile: Profile, corrupts: bool) -> Self {
         let first = rng.random_range(0..hosts);
         let second = (first + rng.random_range(1..hosts)) % hosts;
-        // Slots differ between the hosts, and differ from CIDs: there are 256 slots, and CIDs have 24 bits.
-        let ends = [first, second].map(|host| End { host, slot: (n * 37 + host * 101 + 5) % 256 });
+        let ends = [first, second].map(|host| End { host, slot: slot_of_link(n, host) });
         let cids = ends.map(|end| Cid(end.slot as u32 | rng.random_range(0..1 << 16) << 8));
+        Self::between(rng, ends, cids, profile, corrupts)
+    }
+
+    /// Draws the link that takes the place of this one after the host of `side` restarted. There it has the same slot
+    /// and CID. The other host still has the old connection, so there the new one has another slot.
+    pub(super) fn again(
+        &self,
+        rng: &mut StdRng,
+        n: usize,
+        side: usize,
+        profile: Profile,
+        corrupts: bool,
+    ) -> Self {
+        let (mut ends, mut cids) = (self.ends, self.parameters.map(|p| p.config.local_cid));
+        let other = &mut ends[1 - side];
+        other.slot = slot_of_link(n, other.host);
+        cids[1 - side] = Cid(other.slot as u32 | rng.random_range(0..1 << 16) << 8);
+        Self::between(rng, ends, cids, profile, corrupts)
+    }
+
+    /// Draws the link that takes the place of this one after both ends closed it, with the same slots and CIDs.
+    pub(super) fn reopened(&self, rng: &mut StdRng, profile: Profile) -> Self {
+        Self::between(rng, self.ends, self.parameters.map(|p| p.config.local_cid), profile, true)
+    }
+
+    fn between(rng: &mut StdRng, ends: [End; 2], cids: [Cid; 2], profile: Profile, corrupts: bool) -> Self {
         let starts = [initial(rng), initial(rng)];
         let functions: [u32; 2] = [rng.random_range(0..1 << 24), rng.random_range(0..1 << 24)];
         let spis: [u32; 2] = [rng.random_range(1..u32::MAX), rng.random_range(1..u32::MAX)];

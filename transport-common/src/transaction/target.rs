@@ -412,7 +412,7 @@ impl Target {
             return None; // the entry belongs to another transaction, which must not be ended here
         }
         let mut cell = NO_CELL;
-        if same && request.state != RequestState::Consumed {
+        if same {
             cell = self.free(table, key);
             if self.ordered == 0 && !pull {
                 self.forget_rnr(key);

@@ -8,7 +8,7 @@ use host_nic::contract::{self, Fixture};
 use host_nic::{FrameAtHand, HostNic};
 use transport_common::units::Picoseconds;
 
-use crate::backend::LiveFrame;
+use crate::backend::{LiveFrame, SharedCard};
 use crate::card::Card;
 use crate::request::Request;
 
@@ -26,7 +26,7 @@ impl Fixture for Host {
     type Platform<'a> = LiveFrame;
 
     fn with(&mut self, frame: FrameAtHand) -> LiveFrame {
-        LiveFrame::new(Rc::clone(&self.0), frame)
+        SharedCard::backend(Rc::clone(&self.0), frame)
     }
 
     fn arrange(&mut self, change: impl FnOnce(&mut HostNic)) {

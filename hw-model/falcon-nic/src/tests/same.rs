@@ -46,7 +46,7 @@ fn end(side: usize) -> HostNic {
 impl Beside {
     fn offer(&mut self, task: Task, frame: FrameAtHand, at: Cycle) {
         let bytes = if task == Task::Receive { frame.bytes.len() as u32 } else { 0 };
-        let backend = LiveFrame::new(Rc::clone(&self.card), frame);
+        let backend = SharedCard::backend(Rc::clone(&self.card), frame);
         self.pipeline.offer(Offer { task, source: Source::Backend(backend), bytes }, at);
     }
 
@@ -73,12 +73,14 @@ impl Beside {
             // read the clock once.
             let place = finished.iter().position(|of| {
                 self.plain.set_readings(of.readings.iter().copied());
-                of.readings.len() == 1 && of.offered == at && same_connection(&of.backend.frame.bytes, &frame)
+                of.readings.len() == 1
+                    && of.offered == at
+                    && same_connection(&of.backend.0.frame.bytes, &frame)
             });
             let of = finished.remove(place.expect("it finished"));
             self.plain.set_readings(of.readings);
             let (verdict, bytes) = self.plain.receive_waited(frame, arrival);
-            assert_eq!((Some(verdict), &bytes), (of.verdict, &of.backend.frame.bytes));
+            assert_eq!((Some(verdict), &bytes), (of.verdict, &of.backend.0.frame.bytes));
             if verdict == Verdict::Transmit {
                 self.answer(bytes);
             }
@@ -104,7 +106,7 @@ impl Beside {
         match self.plain.engine_frame() {
             None => assert!(of.idle),
             Some((verdict, bytes)) => {
-                assert_eq!((Some(verdict), &bytes), (of.verdict, &of.backend.frame.bytes));
+                assert_eq!((Some(verdict), &bytes), (of.verdict, &of.backend.0.frame.bytes));
                 if verdict == Verdict::Transmit {
                     self.answer(bytes);
                 }

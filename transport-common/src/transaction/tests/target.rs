@@ -126,6 +126,21 @@ fn a_push_without_a_cell_waits_like_the_others() {
     assert_eq!(part.target.rnr_code_without_cell(&part.table), 28, "the longest");
 }
 
+/// D-25: a second copy of a Resync, when the first one has become the next request, passes over it for good. Its entry is
+/// free for the transaction 128 RSNs later.
+#[test]
+fn it_passes_over_a_resync_that_comes_again_in_its_turn() {
+    for pull in [false, true] {
+        let mut part = Part::new(true);
+        let again = |part: &mut Part| part.target.resync(&mut part.table, Rsn(2), Psn(302), pull);
+        assert_eq!(again(&mut part), Some(NO_CELL));
+        assert_eq!(part.deliver(1, false), NO_CELL);
+        assert_eq!(again(&mut part), Some(NO_CELL));
+        assert_eq!(part.target.nrsn, Rsn(3));
+        assert!(part.table.iter().all(|request| request.state == RequestState::Free));
+    }
+}
+
 /// D-25, F-8.5.3.5-1: a Resync ends a request in any state, and its cell is free.
 #[test]
 fn it_passes_over_a_resync() {

@@ -1,0 +1,192 @@
+//! What goes wrong in a scenario besides the impairments of its fabric.
+
+use core::fmt;
+
+use fabric_model::{FabricConfig, Impairments, Span, Time};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::hostile::Forgery;
+use super::scenario::{Profile, Scenario, scale};
+
+/// Latest time of a fault, nanoseconds.
+const LATEST: u64 = 30_000_000;
+/// Longest pause, and the sum of all steps of a clock, nanoseconds. Both together stay below half the margin of replay
+/// protection (100 ms, D-56). Beyond that, packets are refused, as they should be.
+const LONGEST_PAUSE: u64 = 15_000_000;
+const LARGEST_STEP: u64 = 15_000_000;
+/// Longest partition, nanoseconds.
+const LONGEST_PARTITION: u64 = 20_000_000;
+/// Largest drift of a clock, parts per million.
+const LARGEST_DRIFT: i64 = 100;
+
+/// One fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// When it happens.
+    pub at: Time,
+    /// What happens.
+    pub kind: FaultKind,
+}
+
+/// The kind of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The CPU of a host stops for so long. Frames wait for it.
+    Pause {
+        /// The host.
+        host: usize,
+        /// How long.
+        length: Span,
+    },
+    /// Every frame between two hosts is lost for so long.
+    Partition {
+        /// The hosts.
+        hosts: [usize; 2],
+        /// How long.
+        length: Span,
+    },
+    /// The clock of a host jumps forward.
+    ClockStep {
+        /// The host.
+        host: usize,
+        /// By how much.
+        by: Span,
+    },
+    /// Somebody else sends frames to a host.
+    Hostile {
+        /// The host.
+        host: usize,
+        /// How many.
+        frames: u32,
+        /// What they are.
+        forgery: Forgery,
+    },
+    /// Both ends of a link close it, and open it again as soon as it is closed: with the same slots and CIDs, while frames
+    /// of the old connection are still on their way and runs still have them in hand.
+    Reopen {
+        /// Number of the link.
+        link: usize,
+    },
+    /// A host loses power and begins anew. Its peers notice nothing but silence. Then its connections are opened
+    /// again, with the same CIDs.
+    Restart {
+        /// The host.
+        host: usize,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            FaultKind::Pause { host, length } => write!(f, "host {host} pauses for {length:?}"),
+            FaultKind::Partition { hosts: [a, b], length } => {
+                write!(f, "no frame passes between hosts {a} and {b} for {length:?}")
+            }
+            FaultKind::ClockStep { host, by } => write!(f, "the clock of host {host} jumps by {by:?}"),
+            FaultKind::Hostile { host, frames, forgery } => {
+                write!(f, "{frames} hostile frames ({forgery:?}) to host {host}")
+            }
+            FaultKind::Reopen { link } => write!(f, "link {link} is closed and opened again"),
+            FaultKind::Restart { host } => write!(f, "host {host} restarts"),
+        }
+    }
+}
+
+/// What the network does to frames, by kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weather {
+    /// Loss, also in bursts.
+    Loss,
+    /// Reordering.
+    Reorder,
+    /// Duplication.
+    Duplicate,
+    /// Corruption.
+    Corrupt,
+    /// A rate, and with it a queue that overflows and marks.
+    Rate,
+}
+
+impl Weather {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Loss, Self::Reorder, Self::Duplicate, Self::Corrupt, Self::Rate];
+
+    /// Returns the name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Reorder => "reorder",
+            Self::Duplicate => "duplicate",
+            Self::Corrupt => "corrupt",
+            Self::Rate => "rate",
+        }
+    }
+
+    /// Ends it in a fabric. Returns false if the fabric had none of it.
+    pub fn end(self, fabric: &mut FabricConfig) -> bool {
+        let (before, link) = (fabric.clone(), &mut fabric.common);
+        let calm = Impairments::default();
+        match self {
+            Self::Loss => (link.loss, link.burst) = (calm.loss, calm.burst),
+            Self::Reorder => link.reorder = calm.reorder,
+            Self::Duplicate => link.duplicate = calm.duplicate,
+            Self::Corrupt => link.corrupt = calm.corrupt,
+            Self::Rate => (link.rate, link.ecn) = (calm.rate, calm.ecn),
+        }
+        *fabric != before
+    }
+}
+
+impl Scenario {
+    /// Draws the scenario of `seed`, with faults.
+    #[must_use]
+    pub fn with_faults(seed: u64, profile: Profile) -> Self {
+        let mut this = Self::random(seed, profile);
+        let mut rng = StdRng::seed_from_u64(seed ^ 0xfa017);
+        let rng = &mut rng;
+        for host in &mut this.hosts {
+            host.cpus = if rng.random_bool(0.6) { rng.random_range(2..=4) } else { 1 };
+            host.drift_ppm =
+                if rng.random_bool(0.5) { rng.random_range(-LARGEST_DRIFT..=LARGEST_DRIFT) } else { 0 };
+        }
+        let number = rng.random_range(0..6);
+        let mut faults: Vec<Fault> = (0..number).map(|_| this.fault(rng)).collect();
+        if profile == Profile::Exhausting && rng.random_bool(0.4) {
+            let host = rng.random_range(0..this.hosts.len());
+            faults.push(Fault { at: instant(rng), kind: FaultKind::Restart { host } });
+        }
+        if profile == Profile::Exhausting && rng.random_bool(0.4) {
+            let link = rng.random_range(0..this.links.len());
+            faults.push(Fault { at: instant(rng), kind: FaultKind::Reopen { link } });
+        }
+        faults.sort_by_key(|fault| fault.at);
+        this.faults = faults;
+        this
+    }
+
+    fn fault(&self, rng: &mut StdRng) -> Fault {
+        let hosts = self.hosts.len();
+        let host = rng.random_range(0..hosts);
+        let kind = match rng.random_range(0..6) {
+            0 => FaultKind::Pause { host, length: Span::from_nanos(scale(rng, 1000, LONGEST_PAUSE)) },
+            1 => {
+                let other = (host + rng.random_range(1..hosts)) % hosts;
+                let length = Span::from_nanos(scale(rng, 1000, LONGEST_PARTITION));
+                FaultKind::Partition { hosts: [host, other], length }
+            }
+            // At most five steps of one host.
+            2 => FaultKind::ClockStep { host, by: Span::from_nanos(scale(rng, 100, LARGEST_STEP / 5)) },
+            _ => {
+                let forgery = Forgery::ALL[rng.random_range(0..Forgery::ALL.len())];
+                FaultKind::Hostile { host, frames: scale(rng, 1, 200) as u32, forgery }
+            }
+        };
+        Fault { at: instant(rng), kind }
+    }
+}
+
+fn instant(rng: &mut StdRng) -> Time {
+    Time::ZERO + Span::from_nanos(scale(rng, 5_000, LATEST))
+}

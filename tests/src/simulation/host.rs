@@ -1,0 +1,331 @@
+//! A host: a card, its clock, its engine, its application.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fabric_model::{Span, Time};
+use host_nic::{FrameAtHand, HostConfig, HostNic};
+use rand::Rng;
+use rand::rngs::StdRng;
+use transport_common::connection::{Connection, State, TRANSACTIONS};
+use transport_common::datapath::Verdict;
+use transport_common::ids::Psn;
+use transport_common::packet_delivery::{Gate, TransmitWindow};
+use transport_common::transaction::{RequestState, ResponseState};
+use transport_common::units::Picoseconds;
+
+use super::cpus::{Run, Spares, Task};
+use super::invariants;
+use super::scenario::{HostPlan, Scenario, node_config_of, scale};
+
+/// A host.
+pub(super) struct Host {
+    pub(super) nic: HostNic,
+    /// The time of its clock when the fabric's clock shows 0, and the steps since then, picoseconds.
+    clock: u64,
+    /// How much faster its clock runs than the fabric's, parts per million.
+    drift_ppm: i64,
+    /// Until then its CPU stands still.
+    paused: Time,
+    /// Frames that arrived meanwhile.
+    pub(super) waiting: VecDeque<Vec<u8>>,
+    pub(super) frame_time: Span,
+    pub(super) pause_nanos: u64,
+    /// When the engine is free again.
+    pub(super) engine_free: Time,
+    /// When the application runs again.
+    pub(super) application: Time,
+    /// Connections by slot, with their link and side.
+    pub(super) ends: Vec<(usize, usize, usize)>,
+    pub(super) slots: Vec<usize>,
+    /// Runs of the datapath that are not over.
+    runs: Vec<Run>,
+    spares: Spares,
+    cpus: usize,
+    /// Number of services of the engine.
+    services: u64,
+    /// The cells of held requests, by slot.
+    held: BTreeMap<usize, Vec<u16>>,
+}
+
+impl Host {
+    pub(super) fn new(scenario: &Scenario, host: usize) -> Self {
+        let plan = scenario.hosts[host];
+        let nic = new_card(&plan, host);
+        Self {
+            nic,
+            clock: plan.clock,
+            drift_ppm: plan.drift_ppm,
+            paused: Time::ZERO,
+            waiting: VecDeque::new(),
+            frame_time: Span::from_nanos(plan.frame_nanos),
+            pause_nanos: plan.pause_nanos.max(500),
+            engine_free: Time::ZERO,
+            application: Time::ZERO,
+            ends: vec![],
+            slots: vec![],
+            runs: vec![],
+            spares: Spares::default(),
+            cpus: plan.cpus,
+            services: 0,
+            held: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn set_time(&mut self, now: Time) {
+        self.nic.set_time(Picoseconds(self.clock.wrapping_add(self.elapsed(now))));
+    }
+
+    /// Returns what its clock counts while the fabric's counts up to `now`.
+    const fn elapsed(&self, now: Time) -> u64 {
+        now.0.wrapping_add_signed((now.0 as i128 * self.drift_ppm as i128 / 1_000_000) as i64)
+    }
+
+    /// Returns the first instant of the fabric's clock at which this host's has counted `elapsed`.
+    const fn when(&self, elapsed: u64) -> Time {
+        let mut guess = (elapsed as i128 * 1_000_000 / (1_000_000 + self.drift_ppm as i128)) as u64;
+        while self.elapsed(Time(guess)) < elapsed {
+            guess += 1;
+        }
+        Time(guess)
+    }
+
+    /// Lets its clock jump forward.
+    pub(super) const fn step_clock(&mut self, by: Span) {
+        self.clock = self.clock.wrapping_add(by.0);
+    }
+
+    /// Stops its CPU.
+    pub(super) fn pause(&mut self, until: Time) {
+        self.paused = self.paused.max(until);
+        self.engine_free = self.engine_free.max(until);
+        self.runs.iter_mut().for_each(|run| run.next = run.next.max(until));
+        if self.application.0 != u64::MAX {
+            self.application = self.application.max(until);
+        }
+    }
+
+    /// Whether it cannot take a frame now.
+    pub(super) fn is_busy(&self, now: Time) -> bool {
+        now < self.paused || !self.waiting.is_empty() || self.are_cpus_busy()
+    }
+
+    /// Whether every CPU of the network has a run.
+    fn are_cpus_busy(&self) -> bool {
+        let receiving = self.runs.iter().filter(|run| run.task == Task::Receive).count();
+        self.cpus > 1 && receiving >= self.cpus - 1
+    }
+
+    /// Returns when it takes the first of the frames that wait, if a CPU is free.
+    pub(super) fn resumes(&self) -> Option<Time> {
+        (!self.waiting.is_empty() && !self.are_cpus_busy()).then_some(self.paused)
+    }
+
+    /// Whether runs of several CPUs interleave.
+    pub(super) const fn interleaves(&self) -> bool {
+        self.cpus > 1
+    }
+
+    /// Begins a run on a CPU. It makes its first calls at once.
+    pub(super) fn begin(&mut self, task: Task, frame: FrameAtHand, now: Time) {
+        self.runs.push(Run::new(task, frame, now, &mut self.spares));
+    }
+
+    /// Begins a service of the engine.
+    pub(super) fn begin_service(&mut self, now: Time) {
+        self.services += 1;
+        let look_at_wheel = self.services & 7 == 0;
+        self.begin(Task::Engine { look_at_wheel }, FrameAtHand::of_the_engine(), now);
+    }
+
+    /// Returns when the next run goes on.
+    pub(super) fn goes_on(&self) -> Option<Time> {
+        self.runs.iter().map(|run| run.next).min()
+    }
+
+    /// Lets the run go on whose time has come. Returns its task, verdict and frame if it is over.
+    pub(super) fn go_on(&mut self, now: Time, rng: &mut StdRng) -> Option<(Task, Verdict, Vec<u8>)> {
+        /// Most stops are short. In the others the CPU does something else.
+        const SHORT: u64 = 300;
+        const LONG: u64 = 3_000_000;
+        let number = (0..self.runs.len()).min_by_key(|number| self.runs[*number].next)?;
+        let run = &mut self.runs[number];
+        if let Some((verdict, frame)) = run.go_on(&mut self.nic, rng, &mut self.spares) {
+            let task = run.task;
+            self.runs.swap_remove(number);
+            return Some((task, verdict, frame));
+        }
+        let nanos = if rng.random_bool(0.01) { scale(rng, SHORT, LONG) } else { rng.random_range(1..=SHORT) };
+        run.next = (now + Span::from_nanos(nanos)).max(self.paused);
+        None
+    }
+
+    /// Loses everything but its address and its clock.
+    pub(super) fn restart(&mut self, plan: &HostPlan, host: usize, now: Time) {
+        self.nic = new_card(plan, host);
+        self.waiting.clear();
+        self.ends.clear();
+        self.slots.clear();
+        self.held.clear();
+        self.runs.clear();
+        self.engine_free = now;
+        self.set_time(now);
+    }
+
+    /// Returns when the engine runs next, by the fabric's clock.
+    pub(super) fn engine(&self, now: Time) -> Option<Time> {
+        if self.runs.iter().any(|run| run.task != Task::Receive) {
+            return None;
+        }
+        let due = self.when(self.nic.next_event()?.0.saturating_sub(self.clock));
+        Some(due.max(self.engine_free).max(now))
+    }
+
+    /// Returns what the next step is compared with: all connections, in the order of the slots' list.
+    pub(super) fn snapshot(&mut self) -> Vec<Before> {
+        self.nic.take_locked();
+        let connections = self.slots.iter().map(|slot| &self.nic.entry(*slot).connection);
+        connections.map(Before::of).collect()
+    }
+
+    /// Checks what holds after every step of a card. A step changes only connections whose lock it takes.
+    pub(super) fn check(&mut self, before: &[Before]) {
+        let locked = self.nic.take_locked();
+        for (number, before) in before.iter().enumerate() {
+            let slot = self.slots[number];
+            if !locked.contains(&slot) {
+                continue;
+            }
+            let entry = self.nic.entry(slot);
+            invariants::check(entry);
+            before.check(&entry.connection);
+            if !self.interleaves() {
+                self.check_attended(slot);
+            }
+        }
+        self.check_cells(&locked);
+        // A run that is not over may still ask for a service of what it has found.
+        if self.interleaves() && self.runs.is_empty() {
+            for number in 0..self.slots.len() {
+                self.check_attended(self.slots[number]);
+            }
+        }
+    }
+
+    /// Checks that the cells in use are those of the held requests, and that each holds one.
+    fn check_cells(&mut self, locked: &[usize]) {
+        let in_cells = |s| s == RequestState::Held || s == RequestState::Rnr;
+        for slot in locked {
+            let requests = self.nic.entry(*slot).tables.requests.iter();
+            let cells =
+                requests.filter(|request| in_cells(request.state)).map(|request| request.cell).collect();
+            self.held.insert(*slot, cells);
+        }
+        let mut held: Vec<u16> = self.held.values().flatten().copied().collect();
+        held.sort_unstable();
+        assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a receive cell holds two requests");
+        // A run that is not over may have a cell that is not yet or no more that of a request.
+        let in_use = self.nic.cells_in_use();
+        assert!(
+            in_use == held.len() || in_use > held.len() && !self.runs.is_empty(),
+            "{in_use} receive cells in use, {} held",
+            held.len()
+        );
+    }
+
+    /// Checks that a connection with possible work has rung the doorbell, and that one that waits for a time is
+    /// in the wheel.
+    fn check_attended(&mut self, slot: usize) {
+        if self.nic.doorbells().ready[slot / 64] >> (slot % 64) & 1 != 0 {
+            return;
+        }
+        let entry = self.nic.entry(slot);
+        let c = &entry.connection;
+        if c.state != State::Open {
+            return;
+        }
+        assert_eq!(c.delivery.ack.pending, 0, "an ACK is due and nobody sends it (F-9.1.6-2)");
+        if c.congestion.pacing.is_armed() {
+            return; // the waiting packet may wait for its departure time
+        }
+        let response = &entry.tables.responses[c.target.response_next as usize % 128];
+        let waits =
+            c.target.response_next != c.target.response_tail && response.state == ResponseState::Ready;
+        let (request, data) = (&c.delivery.request().tx, &c.delivery.data().tx);
+        let gate = data.may_send_response(c.congestion.gate());
+        let behind = !data.retransmit.and(data.pull_data).is_zero();
+        assert!(!waits || !gate || behind, "a response could leave and nobody sends it (F-8.3-2)");
+        let next = entry.tables.requests[c.target.nrsn.0 as usize % TRANSACTIONS];
+        let room = c.target.response_tail.wrapping_sub(c.target.response_head) < 128;
+        let deliverable = c.target.ordered != 0
+            && next.state == RequestState::Held
+            && next.rsn == c.target.nrsn
+            && (room || !next.is_pull());
+        assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
+        assert!(c.target.rnr_due.is_zero(), "RNR time is over and nobody redelivers (D-43)");
+        for (window, other) in [(request, data), (data, request)] {
+            // A packet of the other window may be before it and wait for its own gate (F-9.1.5-3).
+            let base = window.retransmit.get(0)
+                && window.outstanding_retransmitted == 0
+                && other.retransmit.is_zero();
+            assert!(!base, "the base packet waits for retransmission and nobody sends it (D-29)");
+        }
+        let running = invariants::deadlines(c).iter().any(|deadline| deadline.is_armed());
+        assert!(
+            !running || c.service.filed.is_armed() && self.nic.wheel().is_filed(slot as u32),
+            "a timer nobody turns"
+        );
+    }
+}
+
+/// What a connection was before a step.
+pub(super) struct Before {
+    generation: u32,
+    transmit: [TransmitWindow; 2],
+    receive_base: [Psn; 2],
+    last_iv: Picoseconds,
+}
+
+impl Before {
+    fn of(c: &Connection) -> Self {
+        let lanes = &c.delivery.lanes;
+        Self {
+            generation: c.generation,
+            transmit: lanes.map(|lane| lane.tx),
+            receive_base: lanes.map(|lane| lane.rx.base),
+            last_iv: c.security.last_iv,
+        }
+    }
+
+    fn check(&self, c: &Connection) {
+        if c.generation != self.generation {
+            return;
+        }
+        assert!(!self.last_iv.is_later_than(c.security.last_iv), "an IV went backwards (D-90)");
+        for ((old, base), lane) in self.transmit.iter().zip(self.receive_base).zip(&c.delivery.lanes) {
+            check_gate(old, &lane.tx, c.congestion.gate());
+            let moved = [lane.tx.base.distance_from(old.base), lane.rx.base.distance_from(base)];
+            assert!(moved.iter().all(|moved| *moved <= 128), "a base moved backwards or too far (F-9.1.1-1)");
+        }
+    }
+}
+
+fn new_card(plan: &HostPlan, host: usize) -> HostNic {
+    let config = HostConfig::new(node_config_of(host));
+    HostNic::new(HostConfig { cells: plan.cells, tail_room: plan.tail_room, ..config })
+}
+
+/// Checks that first transmissions of the last step obeyed the gate (F-9.1.2-1..3).
+fn check_gate(old: &TransmitWindow, new: &TransmitWindow, Gate { fabric, ncwnd }: Gate) {
+    if new.next == old.next {
+        return;
+    }
+    assert!(
+        new.in_flight() <= fabric.min(new.size),
+        "F-9.1.2-1: {} in flight, fcwnd {fabric}",
+        new.in_flight()
+    );
+    if new.outstanding_requests > old.outstanding_requests {
+        let outstanding = u32::from(new.outstanding_requests);
+        assert!(outstanding <= ncwnd, "F-9.1.2-3: {outstanding} outstanding, ncwnd {ncwnd}");
+    }
+}
