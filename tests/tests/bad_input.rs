@@ -121,7 +121,7 @@ fn told_of_trouble(all: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
 }
 
 /// Frames cut in the middle of IP, and frames with correct lengths that end in the middle of PSP and Falcon
-/// headers.
+/// headers (F-9.2.2.1-1).
 fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
     let whole = target.duplicate();
     let cuts: Vec<_> = (ETHERNET..whole.len()).map(|length| whole[..length].to_vec()).collect();
@@ -147,7 +147,7 @@ fn cut_frames(target: &mut Target, ip_counter: Counter) -> Result<()> {
     target.works()
 }
 
-/// D-09, D-23 steps 1 to 4: version, types, connection, function, SPI, replay.
+/// F-9.2.2.1-1, D-09, D-23 steps 1 to 4: version, types, connection, function, SPI, replay.
 fn bad_fields(target: &mut Target) -> Result<()> {
     let versions = target.changed([0x00, 0x20, 0xf0].map(|version| (0, 0x0f, version)));
     target.expect(Counter::DropFalconVersion, "Falcon versions other than 1", &versions)?;
@@ -218,7 +218,7 @@ fn bad_psp(target: &mut Target) -> Result<()> {
     target.expect(Counter::DropPspHeader, "PSP headers", &frames)
 }
 
-/// D-91, F-9.2.2.1-2.
+/// D-91, F-9.2.2.1-1, F-9.2.2.1-2.
 fn bad_udp(target: &mut Target) -> Result<()> {
     let udp = target.peer.flow.udp_offset();
     let mut wrong = target.duplicate();

@@ -4,7 +4,9 @@ use anyhow::Result;
 use tiercel_tests::checks::{self, info};
 use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Pair, need_root};
-use transport_user::{Access, MemoryRegion, Tuning};
+use transport_common::counters::Counter;
+use transport_common::transaction::CompletionCode;
+use transport_user::{Access, MemoryRegion, OperationError, Tuning};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
@@ -61,6 +63,46 @@ async fn every_operation(nodes: &TwoNodes) -> Result<()> {
         let received = received?;
         assert_eq!((received.wr_id, received.length, received.immediate), (4711, length as u32, Some(9)));
         assert_eq!(contents(&remote, length), sent, "SEND of {length} bytes");
+    }
+    Ok(())
+}
+
+/// Returns the completion code with which an operation ended.
+fn code(result: Result<(), OperationError>) -> CompletionCode {
+    match result {
+        Ok(()) => CompletionCode::Ack,
+        Err(OperationError::Completion { code, .. }) => {
+            CompletionCode::from_code(code).expect("a code of Falcon")
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// F-11-17, F-11-20, F-11-23: while the function of one end is being reset, its own operations and those of its peer
+/// end with the codes for that, and nothing is written. Then all goes on.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_function_in_reset_drops_requests_of_both_ends() -> Result<()> {
+    need_root();
+    for ordered in [true, false] {
+        let nodes = TwoNodes::up(Pair::direct()?, Setup { ordered, ..Setup::default() })?;
+        let (at_a, at_b) = (nodes.a.register(4096, Access::ALL)?, nodes.b.register(4096, Access::ALL)?);
+        let forth = || block_on(nodes.at_a.write(&at_a, 0, at_b.key(), 0, 64));
+        let back = || block_on(nodes.at_b.write(&at_b, 0, at_a.key(), 0, 64));
+        at_a.write(0, &[1; 64])?;
+        assert_eq!((code(forth()), code(back())), (CompletionCode::Ack, CompletionCode::Ack));
+
+        nodes.at_b.drop_requests(true);
+        // The engine takes the command over at its next service.
+        checks::wait_until("B drops its own requests", || code(back()) == CompletionCode::LocalXlr);
+        at_a.write(0, &[2; 64])?;
+        assert_eq!((code(forth()), contents(&at_b, 64)), (CompletionCode::RemoteError, vec![1; 64]));
+        assert!(checks::counter(&nodes.b, Counter::DropXlr) >= 2);
+
+        nodes.at_b.drop_requests(false);
+        checks::wait_until("B takes requests again", || code(back()) == CompletionCode::Ack);
+        at_a.write(0, &[3; 64])?;
+        assert_eq!((code(forth()), contents(&at_b, 64)), (CompletionCode::Ack, vec![3; 64]));
     }
     Ok(())
 }

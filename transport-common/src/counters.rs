@@ -72,6 +72,8 @@ pub enum Counter {
     DropOutOfWindow,
     /// No receive cell, response slot or reorder slot. A new request gets a resource NACK (F-11-16).
     DropResources,
+    /// Request of either end while the host function is being reset (xLR, F-11-17, F-11-20).
+    DropXlr,
     /// Request RSN below the next expected one on an ordered connection (D-53).
     DropRsn,
     /// Pull Data that matches no outstanding pull (F-8.4.3.2-1).

@@ -32,7 +32,7 @@ fn ids(sent: &[Wire]) -> Vec<(PacketType, u32, u32)> {
     sent.iter().map(Wire::id).collect()
 }
 
-/// F-6.6.1-1..3: two Pull Requests arrive in swapped order.
+/// F-6.6.1-1..3, F-8.5.3.1-2: two Pull Requests arrive in swapped order.
 #[test]
 fn rdma_read_flow() {
     let mut p = pair(100, 300, 200);
@@ -96,7 +96,7 @@ fn rdma_read_flow_acknowledges_requests_whether_answered_or_not() {
     p.assert_idle();
 }
 
-/// F-6.6.2-1, F-6.6.2-2: two pushes arrive in swapped order. Each is acknowledged when the ULP has it, in RSN
+/// F-6.6.2-1, F-6.6.2-2, F-8.1-2, F-8.5.3.3-2: two pushes arrive in swapped order. Each is acknowledged when the ULP has it, in RSN
 /// order.
 #[test]
 fn rdma_write_flow() {
@@ -130,7 +130,7 @@ fn rdma_write_flow() {
     p.assert_idle();
 }
 
-/// F-6.6.3-1..4, D-40, D-43: a SEND finds no posted receive; the first RNR NACK is lost.
+/// F-6.4-5, F-6.6.3-1..4, D-40, D-43: a SEND finds no posted receive; the first RNR NACK is lost.
 #[test]
 fn push_rnr_flow() {
     let mut p = pair(100, 301, 200);
@@ -207,7 +207,7 @@ fn pull_waits_out_rnr_without_a_nack() {
     p.assert_idle();
 }
 
-/// F-6.6.5-1..3, D-44: the ULP completes a push in error; the first NACK is lost.
+/// F-6.4-3, F-6.4-5, F-6.6.5-1..3, F-8.4.3.5-1, F-9.1.7-2, D-44: the ULP completes a push in error; the first NACK is lost.
 #[test]
 fn push_cie_flow() {
     let mut p = pair(100, 301, 200);
@@ -252,7 +252,7 @@ fn push_cie_flow() {
     p.assert_idle();
 }
 
-/// F-6.6.6-1..3, D-08, D-36: the first of four pushes is lost.
+/// F-6.1.2-5, F-6.6.6-1..3, F-9-8, D-08, D-36: the first of four pushes is lost.
 #[test]
 fn early_retransmission_flow() {
     let mut p = pair(100, 300, 200);

@@ -587,7 +587,7 @@ impl<const STAMPED: bool> Services for Xdp<STAMPED> {
         };
         // SAFETY: a valid map value of atomics and cells.
         let submitted = || unsafe { (*queues).look(next) };
-        Initiator::is_backlogged(next.0, known.0, fruitless, submitted)
+        Initiator::is_backlogged(next.0, known.0, fruitless.into(), submitted)
     }
 
     #[inline(always)]

@@ -261,6 +261,13 @@ impl Connection {
         self.until(take).await
     }
 
+    /// Drops new requests while the host function behind the connection is being reset (xLR, D-50), or takes them
+    /// again. From the next service of the engine on, requests of the peer are refused: there they complete with
+    /// kCmplRemoteErr. Operations of this end complete with kCmplLocalXlr. What was accepted before goes on.
+    pub fn drop_requests(&self, dropped: bool) {
+        self.core.drop_requests(dropped);
+    }
+
     /// Starts to close the connection and returns at once. Outstanding operations complete with kCmplDeadConn, and
     /// the CID becomes free. [`Self::closed`] waits for that.
     pub fn close(&self) {

@@ -195,6 +195,19 @@ impl Core {
         self.shared.poller.kick();
     }
 
+    /// Asks the engine to drop new requests of both ends, or to take them again. A connection that is being closed
+    /// stays so.
+    pub(crate) fn drop_requests(&self, dropped: bool) {
+        let (from, to) = if dropped {
+            (Command::NONE, Command::DROP_REQUESTS)
+        } else {
+            (Command::DROP_REQUESTS, Command::NONE)
+        };
+        if self.qp().command.compare_exchange(from.0, to.0, SeqCst, SeqCst).is_ok() {
+            self.ring();
+        }
+    }
+
     /// Performs one check of the poller. The second value is true if the connection has been released.
     fn look(&self) -> (Look, bool) {
         let mut look = Look { progress: self.progress(), ..Look::default() };

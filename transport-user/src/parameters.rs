@@ -411,12 +411,33 @@ mod tests {
         assert_eq!(names(|o| o.tuning.full_packet_pool = 129), "full_packet_pool");
         assert_eq!(names(|o| o.tuning.full_buffer_pool = 0), "full_buffer_pool");
         assert_eq!(names(|o| o.tuning.transaction_timeout = Duration::MAX), "transaction_timeout (ns)");
+        assert_eq!(names(|o| o.tuning.replay_margin = Duration::from_secs(11)), "replay_margin (ns)"); // F-9.2.1-7
         assert_eq!(names(|o| o.max_segment = Some(100_000)), "max_segment");
         assert_eq!(names(|o| o.peer_function = 1 << 24), "peer_function");
         let mut o = open();
         o.tuning.congestion.parameters.min_fcwnd = 300.0;
         let refused = o.parameters(&device(), Cid(5));
         assert!(matches!(refused, Err(Error::CongestionParameter(e)) if e.name == "max_fcwnd"));
+    }
+
+    /// F-11-2: by default, packet delivery has given up a packet and the Resync in its place long before the
+    /// transaction times out.
+    #[test]
+    fn transactions_outlive_their_packets() {
+        let Tuning { rto, max_retransmit_attempts, transaction_timeout, .. } = Tuning::DEFAULT;
+        let exhausted = 2 * (1 + max_retransmit_attempts) * rto;
+        assert!(transaction_timeout >= 10 * exhausted, "{transaction_timeout:?} against {exhausted:?}");
+    }
+
+    /// F-9.2.1-7: the margin may be long for any network, but the PSNs of one connection cannot wrap within it, not even
+    /// if it sends 200 million packets per second.
+    #[test]
+    fn the_replay_margin_is_shorter_than_the_wrap_of_psns() {
+        let wrap = (1u64 << 32) * 1_000 / 200; // nanoseconds for 2^32 packets
+        let longest = limits::REPLAY_MARGIN.most;
+        assert!(longest * 2 < wrap, "{longest} of {wrap} ns");
+        let margin = nanos(Tuning::DEFAULT.replay_margin);
+        assert!((10_000_000..longest).contains(&margin), "{margin} ns");
     }
 
     /// The library and the core accept every value that the node file accepts.

@@ -16,9 +16,10 @@ pub(crate) struct Check {
 }
 
 /// The checks of `cargo xtask lint`.
-pub(crate) const LINTS: [Check; 5] = [
+pub(crate) const LINTS: [Check; 6] = [
     Check { name: "format", perform: format_is_kept },
     Check { name: "citations", perform: citations_resolve },
+    Check { name: "conformance", perform: requirements_have_tests },
     Check { name: "links", perform: links_lead_somewhere },
     Check { name: "clippy", perform: clippy_on_host },
     Check { name: "clippy for BPF", perform: clippy_on_programs },
@@ -58,6 +59,11 @@ fn format_is_kept(progress: &Progress) -> Result<()> {
 fn citations_resolve(progress: &Progress) -> Result<()> {
     progress.say("checking the citations of the specification");
     clauses::check(workspace())
+}
+
+fn requirements_have_tests(progress: &Progress) -> Result<()> {
+    progress.say("checking that requirements have tests or reasons");
+    clauses::conformance::check(workspace())
 }
 
 fn links_lead_somewhere(progress: &Progress) -> Result<()> {

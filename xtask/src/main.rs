@@ -1,5 +1,5 @@
 //! The commands for developers: `cargo xtask setup · run · test · bench · experiment · sim · build · dist · fmt · lint ·
-//! doc · clauses · matrix`.
+//! doc · clauses · conformance · matrix`.
 
 mod ahead;
 mod bpf;
@@ -67,6 +67,8 @@ enum Task {
     Doc,
     /// Check every citation of the specification and write docs/spec/coverage.md: clause, code, test
     Clauses,
+    /// Count the requirements that a test shows, with the reasons for the others; write docs/conformance.md
+    Conformance(clauses::conformance::Options),
 }
 
 /// The program behind `cargo xtask run`.
@@ -138,6 +140,9 @@ fn perform(task: Task) -> Result<ExitCode> {
             checks::document(&progress)?;
         }
         Task::Clauses => clauses::write(workspace(), &progress)?,
+        Task::Conformance(options) => {
+            return clauses::conformance::conformance(workspace(), &options, &progress);
+        }
     }
     progress.say("done");
     Ok(ExitCode::SUCCESS)

@@ -42,7 +42,7 @@ struct View {
 impl View {
     const fn of(entry: &Entry) -> Self {
         let c = &entry.connection;
-        Self { next: c.initiator.next.0, known: c.initiator.known.0, fruitless: c.service.fruitless }
+        Self { next: c.initiator.next.0, known: c.initiator.known.0, fruitless: c.service.fruitless as u32 }
     }
 }
 

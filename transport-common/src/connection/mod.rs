@@ -91,7 +91,9 @@ pub struct Service {
     /// 1: the target sends first at the next service (F-8.3-2).
     pub target_next: u32,
     /// 1: the last service found nothing to do.
-    pub fruitless: u32,
+    pub fruitless: u16,
+    /// 1: new requests of either end are dropped (xLR, D-50).
+    pub dropping: u16,
 }
 
 /// The connection context.

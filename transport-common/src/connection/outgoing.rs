@@ -20,6 +20,9 @@ impl Refusal {
     pub(super) const NO_ROOM: Self =
         Self { code: NackCode::INSUFFICIENT_RESOURCES, ulp_code: 0, rnr_timeout_code: 0 };
 
+    /// The host function is being reset (F-11-17).
+    pub(super) const XLR: Self = Self { code: NackCode::XLR_DROP, ulp_code: 0, rnr_timeout_code: 0 };
+
     /// Returns the refusal of a ULP that is not ready. `rnr_timeout_code` is the code of the delay to wait.
     pub(super) const fn not_ready(rnr_timeout_code: u8) -> Self {
         Self { code: NackCode::RNR, ulp_code: 0, rnr_timeout_code }

@@ -26,6 +26,10 @@ pub(super) fn on_request(
     now: Picoseconds,
 ) {
     let Entry { connection: c, tables } = entry;
+    if c.service.dropping != 0 {
+        s.output.report.raised.raise(Counter::DropXlr); // F-11-17, F-11-28: nothing is marked or kept
+        return nack(entry, s, Refusal::XLR, now);
+    }
     let pull = window == Window::Request;
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, pull);

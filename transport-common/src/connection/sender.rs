@@ -41,12 +41,13 @@ pub(super) fn service_open<Q: Queues>(
         s.output.report.wake = c.initiator.completions_blocked;
     }
     let serviced = choose(entry, s, queues, now);
-    if s.output.report.raised.contains(Counter::BadWorkRequest) {
+    let raised = s.output.report.raised;
+    if raised.contains(Counter::BadWorkRequest) || raised.contains(Counter::DropXlr) {
         let Entry { connection: c, tables } = &mut *entry;
         c.initiator.flush(&mut tables.transactions, Application(queues));
     }
     let useful = serviced != Serviced::Nothing;
-    entry.connection.service.fruitless = !useful as u32;
+    entry.connection.service.fruitless = !useful as u16;
     if useful && (entry.connection.delivery.ack.pending != 0 || wants_service(entry, queues)) {
         s.output.report.wake = 1;
     }
@@ -184,6 +185,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     let kind = if matches!(next.kind, Kind::Pull) { PacketType::PullRequest } else { PacketType::PushData };
     if next.skipped {
         c.initiator.skipped_sent(&mut tables.transactions, sends, rsn);
+        s.output.packet.resync_code = ResyncCode::TRANSACTION_TIMED_OUT;
         send_skip(entry, s, (rsn, kind), now);
         return true;
     }
@@ -191,16 +193,18 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     let mut label = rdma::label(&s.work_request);
     label.kind = next.kind;
     c.initiator.sent(&mut tables.transactions, rsn, label, ticks);
-    if !rdma::is_valid(&s.work_request, c.endpoint.max_segment) {
-        s.output.report.raised.raise(Counter::BadWorkRequest);
+    let dropped = c.service.dropping != 0; // F-11-20
+    if dropped || !rdma::is_valid(&s.work_request, c.endpoint.max_segment) {
+        let (counter, code, resync) = if dropped {
+            (Counter::DropXlr, CompletionCode::LocalXlr, ResyncCode::LOCAL_XLR)
+        } else {
+            (Counter::BadWorkRequest, CompletionCode::OperationError, ResyncCode::TRANSACTION_TIMED_OUT)
+        };
+        s.output.report.raised.raise(counter);
         s.output.report.wake = 1;
-        c.initiator.complete(
-            &mut tables.transactions,
-            sends,
-            rsn,
-            (CompletionCode::OperationError, 0, false),
-        );
+        c.initiator.complete(&mut tables.transactions, sends, rsn, (code, 0, false));
         if c.initiator.ordered != 0 {
+            s.output.packet.resync_code = resync;
             send_skip(entry, s, (rsn, kind), now);
             return true;
         }
@@ -241,7 +245,7 @@ fn send_skip(entry: &mut Entry, s: &mut Step, (rsn, kind): (Rsn, PacketType), no
         last_sent: now.ticks(),
         kind,
         flags: PacketFlags::RESYNC | PacketFlags::RESYNC_SENT,
-        resync_code: ResyncCode::TRANSACTION_TIMED_OUT,
+        resync_code: s.output.packet.resync_code,
         ..TxPacket::default()
     };
     send_new(entry, &mut s.output.packet, packet, (PacketType::Resync, false), now);

@@ -25,12 +25,14 @@ impl Entry {
             c.service.filed = Deadline::NONE;
         }
         // A failed connection is closed like any other. Otherwise its slot would stay in use.
-        if c.state != State::Closed && queues.command() == Command::CLOSE {
+        let command = queues.command();
+        if c.state != State::Closed && command == Command::CLOSE {
             c.state = State::Closing;
         }
+        c.service.dropping = (command == Command::DROP_REQUESTS) as u16;
         if c.state != State::Open {
             sender::wind_up(self, s, queues);
-            self.connection.service.fruitless = (s.output.report.wake == 0) as u32;
+            self.connection.service.fruitless = (s.output.report.wake == 0) as u16;
             return Serviced::Done;
         }
         let serviced = sender::service_open(self, s, queues, now);

@@ -45,6 +45,9 @@ impl Command {
     pub const NONE: Self = Self(0);
     /// Complete everything outstanding with `DeadConn`, and close.
     pub const CLOSE: Self = Self(1);
+    /// The host function behind the connection is being reset (xLR, D-50): drop new requests, of the peer with a
+    /// NACK, and of the application with `LocalXlr`. Another command ends this.
+    pub const DROP_REQUESTS: Self = Self(2);
 }
 
 /// The queues of one connection. They are mapped into the application.

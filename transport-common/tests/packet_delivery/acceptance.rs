@@ -32,6 +32,10 @@ fn refused(reason: Counter, change: impl Fn(&mut Node, &mut Wire)) {
     let (before, completions) = (p.b.entry.connection, p.b.completions());
     assert_eq!(p.b.receive(&bad, at(5)), None, "nothing is sent");
     assert_eq!(p.b.count(reason), 1);
+    let security = p.b.entry.tables.statistics.security_drops;
+    let by_security = [Counter::DropSource, Counter::DropSpi, Counter::DropReplay, Counter::DropIvAhead];
+    let expected = by_security.contains(&reason) || reason == Counter::DropPspHeader;
+    assert_eq!(security, u64::from(expected), "D-59: the connection's own count");
     assert!(p.b.entry.connection == before, "a refused packet does not change the context");
     assert_eq!(p.b.completions(), completions);
     assert_eq!(p.b.delivered, Vec::<u32>::new());
@@ -68,7 +72,7 @@ fn psp_version_must_match() {
     refused(Counter::DropPspHeader, |_, w| w.packet.psp_version = 0);
 }
 
-/// F-9.2.2.3-1, F-9.2.2.3-2, F-9.2.2.3-8.
+/// F-9.2.2.3-1, F-9.2.2.3-2, F-9.2.2.3-8, F-11-12: the piggyback does not count either.
 #[test]
 fn spi_must_match_and_be_configured() {
     refused(Counter::DropSpi, |_, w| w.packet.spi += 1);

@@ -2,8 +2,9 @@
 
 use transport_common::bitmap::Bitmap128;
 use transport_common::counters::Counter;
+use transport_common::packet_delivery::Window;
 use transport_common::queues::Verb;
-use transport_common::units::{Deadline, Fcwnd};
+use transport_common::units::{Deadline, Fcwnd, Ticks};
 
 use crate::harness::*;
 
@@ -22,11 +23,15 @@ fn pair(ordered: bool, posts: &[bool]) -> (Pair, Vec<Wire>) {
 
 /// Returns the ACK that is sent if one is requested now.
 fn ack_now(node: &mut Node) -> Wire {
-    node.entry.connection.delivery.ack.pending = 1;
-    node.turn(at(1)).expect("the requested ACK")
+    ack_now_at(node, 1)
 }
 
-/// F-9.1.6-7, F-9.1.6-8, D-33: every combination of the first 5 bits of the bitmaps and the OWN bits.
+fn ack_now_at(node: &mut Node, now: u64) -> Wire {
+    node.entry.connection.delivery.ack.pending = 1;
+    node.turn(at(now)).expect("the requested ACK")
+}
+
+/// F-9-3, F-9.1.6-7, F-9.1.6-8, D-33: every combination of the first 5 bits of the bitmaps and the OWN bits.
 #[test]
 fn eack_exactly_when_the_bases_do_not_say_it_all() {
     let mut node = Node::new(&parameters(true, initial(0, 0, 0), initial(0, 0, 0)));
@@ -79,7 +84,7 @@ fn eack_exactly_when_the_bases_do_not_say_it_all() {
     assert!(ack_now(&mut node).is(EACK));
 }
 
-/// F-9.1.6-1, F-9.1.6-5, F-9.1.1-9: without AR, one ACK is sent when the coalescing time is over.
+/// F-6.1.2-4, F-7.7.1-7, F-9-4, F-9.1.6-1, F-9.1.6-5, F-9.1.1-9: without AR, one ACK is sent when the coalescing time is over.
 #[test]
 fn coalesced_ack_leaves_once_at_expiry() {
     let (mut p, sent) = pair(true, &[true, true, true]);
@@ -171,6 +176,85 @@ fn piggyback_stops_the_timer_only_if_it_says_it_all() {
     assert_eq!(acks.iter().map(|w| w.packet.kind).collect::<Vec<_>>(), [EACK]);
 }
 
+/// F-9.1.1-12: the coalescing time is that of the configuration.
+#[test]
+fn the_ack_follows_after_the_configured_time() {
+    for micros in [3, 8, 200] {
+        let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
+        p.config.ack_coalescing = Ticks::from_nanos(micros * 1000);
+        let mut p = Pair::with(&p);
+        p.a.post(write(0, 4));
+        let mut push = p.a.drain(at(0)).remove(0);
+        push.packet.ack_request = 0;
+        assert_eq!(p.b.receive(&push, at(10)), None);
+        assert_eq!(p.b.drain(at(10 + micros - 1)), [], "{micros} us");
+        assert_eq!(p.b.drain(at(10 + micros + 1)).len(), 1);
+    }
+}
+
+/// F-9.1.6-3, F-7.2-10, F-7.2-11: whatever leaves carries the base of the data window and of the request window as
+/// they are then: a new packet, a copy, a Resync, an answer, an ACK, a NACK.
+#[test]
+fn every_packet_carries_the_latest_bases() {
+    let mut p = Pair::new(false);
+    p.a.post(write(0, 4));
+    let first = p.a.drain(at(0)).remove(0);
+    assert_eq!((first.id(), first.bases()), ((PUSH_DATA, 300, 1), (200, 100)));
+    p.b.post(write(0, 4));
+    p.b.post(read(0, 4));
+    p.b.post(work(Verb::SEND_ONLY, 0, 4));
+    let mut from_b = p.b.drain(at(1));
+    from_b.sort_by_key(|wire| wire.packet.rsn);
+    let answers = from_b.iter().enumerate().filter_map(|(n, wire)| p.a.receive(wire, at(2 + n as u64)));
+    let mut sent: Vec<Wire> = answers.collect();
+    // One push and one request are acknowledged; no receive is posted for the SEND.
+    sent.extend(p.a.drain(at(50)));
+    sent.extend(p.a.drain(at(RTO_MICROS + 1)).into_iter().filter(|wire| wire.is(PUSH_DATA)));
+    let refusal = nack(&p.a, Window::Data, 300, CIE, at(RTO_MICROS + 2));
+    p.a.receive(&refusal, at(RTO_MICROS + 2));
+    p.a.post(write(0, 4));
+    sent.extend(p.a.drain(at(RTO_MICROS + 3)));
+    for kind in [PUSH_DATA, PULL_DATA, RESYNC, BACK, NACK] {
+        assert!(sent.iter().any(|wire| wire.is(kind)), "{kind:?}");
+    }
+    for wire in &sent {
+        assert_eq!(wire.bases(), (201, 101), "{:?}", wire.packet.kind);
+    }
+}
+
+/// F-9.1.6-6, F-9.1.7-1, F-7.7.1-3..5, F-7.7.1-8, F-7.8-2, F-7.8-3: ACK and NACK carry what the last packet showed,
+/// and go to the CID that their receiver handed out.
+#[test]
+fn acks_and_nacks_report_the_last_packet() {
+    for nacked in [false, true] {
+        let (mut p, mut sent) = pair(true, &[true, true, false, true]);
+        p.b.entry.connection.congestion.cc_metadata = 0x2b_cdef;
+        for (n, wire) in sent.iter_mut().enumerate() {
+            wire.packet.hop_limit = 254 - n as u8;
+            wire.packet.congestion_experienced = 1;
+            wire.packet.iv = at(5 + 2 * n as u64);
+        }
+        p.b.receive(&sent[0], at(10));
+        let (report, last, at_last) = if nacked {
+            p.b.withhold_cells(CELLS);
+            (p.b.receive(&sent[2], at(14)).expect("no cell for the later RSN"), &sent[2], at(14))
+        } else {
+            p.b.receive(&sent[1], at(12));
+            (ack_now_at(&mut p.b, 13), &sent[1], at(12))
+        };
+        let packet = report.packet;
+        assert_eq!(packet.kind, if nacked { NACK } else { BACK });
+        assert_eq!((packet.t1, packet.t2), (last.packet.iv.ticks(), at_last.ticks()));
+        assert_eq!((packet.ecn_count, packet.forward_hops), (2, 255 - last.packet.hop_limit));
+        assert_eq!(packet.cc_metadata, 0x2b_cdef);
+        assert_eq!(packet.dest_cid, p.a.entry.connection.endpoint.local_cid.0);
+        assert_eq!(report.bases(), (if nacked { 301 } else { 302 }, 100));
+        if nacked {
+            assert_eq!((packet.psn, packet.nack_window, packet.nack_code), (100, 1, NO_RESOURCES));
+        }
+    }
+}
+
 /// F-9.2.2.4-4, D-22: a discarded packet starts coalescing, and its AR is ignored. The ACK repeats what was lost.
 #[test]
 fn duplicates_are_acknowledged_by_coalescing() {
@@ -209,7 +293,7 @@ fn own_bit_lives_until_an_eack() {
     }
 }
 
-/// F-9.1.3.1-2, D-81: every packet carries AR at or below the threshold, a constant fraction of the packets above
+/// F-9.1.1-12, F-9.1.3.1-2, D-81: every packet carries AR at or below the threshold, a constant fraction of the packets above
 /// it.
 #[test]
 fn ack_requests_come_as_a_steady_fraction() {

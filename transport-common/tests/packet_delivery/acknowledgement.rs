@@ -64,6 +64,7 @@ impl List {
     fn assert_same(&self, w: &TransmitWindow) {
         assert_eq!(w.base.0, self.base);
         assert_eq!(w.in_flight() as usize, self.packets.len());
+        // F-9-5, F-9.1.1-3.
         for (n, packet) in self.packets.iter().enumerate() {
             assert_eq!(w.acknowledged.get(n as u32), packet.acknowledged);
         }
@@ -208,7 +209,7 @@ proptest! {
     }
 }
 
-/// F-6.1.2-2, F-9.1.1-2: PSNs and RSNs pass the wrap.
+/// F-6.1.2-2, F-8.4.1-2, F-9.1.1-2: PSNs and RSNs pass the wrap.
 #[test]
 fn sequence_numbers_wrap() {
     let mut p =
@@ -237,7 +238,7 @@ fn sequence_numbers_wrap() {
     assert!(PACKETS.is_power_of_two(), "a PSN's table entry survives the wrap");
 }
 
-/// D-35, D-39: a stale NACK has no effect. A stale piggyback has none either, but its packet is processed.
+/// F-9.2.4-1, D-35, D-39: a stale NACK has no effect. A stale piggyback has none either, but its packet is processed.
 #[test]
 fn stale_bases_are_ignored() {
     let mut p = Pair::new(true);

@@ -114,6 +114,80 @@ fn an_eack_that_shows_loss_says_so_and_each_retransmission_is_an_event() {
     assert_eq!(event.num_packets_acked, 0);
 }
 
+/// F-6.3-3, F-9.2.4-3, F-11-9, D-38: each of the three causes raises its event: an ACK, a NACK, a retransmission. A
+/// packet dropped for lack of resources shows in the NACK's code, one dropped beyond the window in the ACK's
+/// metadata.
+#[test]
+fn each_cause_raises_its_event() {
+    let mut node = queued(16);
+    for _ in 0..3 {
+        node.post(write(0, 4));
+    }
+    node.drain(at(0));
+    let answered = |node: &mut Node, now: u64| {
+        let unchanged = outcome(node);
+        node.result(unchanged, at(now));
+    };
+    let mut ack = answer(&node, 0, 5, 10);
+    ack.packet.acknowledgement.data_base.0 -= 2;
+    ack.packet.cc_metadata = 0b10; // OWN of the data window
+    node.receive(&ack, at(10));
+    answered(&mut node, 11);
+    let mut refusal = nack(&node, Window::Data, 301, NO_RESOURCES, at(20));
+    (refusal.packet.t1, refusal.packet.t2) = (at(1).ticks(), at(6).ticks());
+    node.receive(&refusal, at(20));
+    answered(&mut node, 21);
+    assert_eq!(node.drain(at(900)), [], "F-9.2.4-3: the timer sends it again");
+    assert!(!node.drain(at(RTO_MICROS + 100)).is_empty());
+    let raised: Vec<_> = node.events.iter().map(|event| event.event_type).collect();
+    assert_eq!(raised, [EventType::ACK, EventType::NACK, EventType::RETRANSMIT]);
+    assert_eq!((node.events[0].cc_metadata, node.events[1].nack_code), (0b10, NO_RESOURCES));
+}
+
+/// F-6.3-2: the rate update engine is a stub that answers each event with a constant. The datapath keeps to it.
+#[test]
+fn the_datapath_obeys_a_stub() {
+    for (fcwnd, ncwnd, gap) in [(1, 64, 0), (3, 64, 0), (32, 2, 0), (32, 7, 0)] {
+        let mut node = queued(16);
+        let stub = Outcome {
+            fcwnd: Fcwnd::from_packets(fcwnd),
+            ncwnd,
+            inter_packet_gap: InterPacketGap(gap),
+            ..outcome(&node)
+        };
+        node.post(write(0, 4));
+        node.drain(at(0));
+        let ack = answer(&node, 0, 2, 5);
+        node.receive(&ack, at(5));
+        assert_eq!(node.events.len(), 1);
+        node.result(stub, at(6));
+        for _ in 0..20 {
+            node.post(write(0, 4));
+        }
+        assert_eq!(node.drain(at(7)).len() as u32, fcwnd.min(ncwnd.into()), "fcwnd {fcwnd}, ncwnd {ncwnd}");
+    }
+    let mut node = queued(16);
+    node.post(write(0, 4));
+    node.drain(at(0));
+    let ack = answer(&node, 0, 2, 5);
+    node.receive(&ack, at(5));
+    // 100 us between packets.
+    let gap = InterPacketGap((100_000 / GAP_NANOS) as u32);
+    let stub = Outcome { fcwnd: Fcwnd(512), inter_packet_gap: gap, ..outcome(&node) };
+    node.result(stub, at(6));
+    let mut departures = Vec::new();
+    for now in 7..1000 {
+        node.post(write(0, 4));
+        if !node.drain(at(now)).is_empty() {
+            departures.push(now);
+            let ack = answer(&node, now, now + 1, now + 2);
+            node.receive(&ack, at(now + 2));
+        }
+    }
+    assert!(departures.len() >= 9, "{departures:?}");
+    assert!(departures.windows(2).all(|pair| (99..103).contains(&(pair[1] - pair[0]))), "{departures:?}");
+}
+
 /// Returns a result that changes nothing.
 fn outcome(node: &Node) -> Outcome {
     let c = &node.entry.connection.congestion;
@@ -190,7 +264,7 @@ fn results_are_checked_before_they_are_used() {
     assert_eq!((c.fcwnd, c.ncwnd, c.rto), (Fcwnd(1), 2047, Ticks(1)));
 }
 
-/// F-10.6.2.1-8: a shorter timeout moves timers that already run to earlier times.
+/// F-9.1.1-8, F-10.6.2.1-8: a shorter timeout moves timers that already run to earlier times.
 #[test]
 fn a_shorter_timeout_holds_for_packets_under_way() {
     let mut node = queued(16);

@@ -89,7 +89,7 @@ proptest! {
     }
 }
 
-/// F-9.1.4-1, D-36: strictly below. A hole at exactly the threshold is not resent.
+/// F-9.1.1-12, F-9.1.4-1, D-36: strictly below. A hole at exactly the threshold is not resent.
 #[test]
 fn threshold_is_strict() {
     for (highest, resent) in [(3, 0), (4, 1)] {

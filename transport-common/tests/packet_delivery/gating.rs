@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use transport_common::units::Fcwnd;
+use transport_common::wire::PacketType;
 
 use crate::harness::*;
 
@@ -75,10 +76,58 @@ fn a_blocked_push_holds_pulls_only_where_order_binds() {
     }
 }
 
+/// F-8.3-1, F-8.3-2, F-8.3-4: requests and answers wait in queues of their own and take turns. If the requests are
+/// blocked, the answers leave all the same.
+#[test]
+fn requests_and_answers_take_turns() {
+    for (ordered, ncwnd) in [(true, 64), (false, 64), (true, 2), (false, 2)] {
+        let mut p = Pair::new(ordered);
+        for _ in 0..10 {
+            p.a.post(read(0, 4));
+            p.b.post(write(0, 4));
+        }
+        let requests = p.a.drain(at(0));
+        p.b.entry.connection.delivery.lanes[0].tx.size = 0; // nothing can leave yet
+        for wire in &requests {
+            assert_eq!(p.b.receive(wire, at(1)).filter(|answer| answer.is(PULL_DATA)), None);
+        }
+        p.b.entry.connection.delivery.lanes[0].tx.size = 128;
+        p.b.entry.connection.congestion.ncwnd = ncwnd;
+        p.b.wake = true;
+        let mut kinds: Vec<_> = p.b.drain(at(2)).iter().map(|wire| wire.packet.kind).collect();
+        kinds.retain(|kind| matches!(*kind, PUSH_DATA | PULL_DATA));
+        let count = |kind| kinds.iter().filter(|it| **it == kind).count();
+        assert_eq!((count(PUSH_DATA), count(PULL_DATA)), (10.min(ncwnd as usize), 10));
+        let both = 2 * count(PUSH_DATA);
+        let equal = |pair: &[PacketType]| pair[0] == pair[1];
+        assert!(!kinds[..both].windows(2).any(equal), "ordered {ordered}: {kinds:?}");
+    }
+}
+
+/// F-8.3-5: a connection whose window is used up is not serviced until something changes.
+#[test]
+fn a_blocked_connection_asks_for_no_service() {
+    let mut p = parameters(true, initial(0, 0, 0), initial(0, 0, 0));
+    p.fcwnd = Fcwnd::from_packets(2);
+    let mut node = Node::new(&p);
+    for _ in 0..5 {
+        node.post(write(0, 4));
+    }
+    assert_eq!(sent(&mut node, 0), (2, 0));
+    let services = node.services;
+    for now in 1..100 {
+        assert_eq!(node.drain(at(now)), []);
+    }
+    assert_eq!(node.services, services);
+    let ack = back(&node, 1, 0, at(100));
+    node.receive(&ack, at(100));
+    assert_eq!(sent(&mut node, 100), (1, 0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// F-9.1.2-1, F-9.1.2-3, F-6.1.2-6: min(fcwnd, window, ncwnd, posted) of each kind are sent.
+    /// F-9-5, F-9.1.2-1, F-9.1.2-3, F-6.1.2-6: min(fcwnd, window, ncwnd, posted) of each kind are sent.
     #[test]
     fn without_acknowledgements_a_minimum_leaves(
         fcwnd in 1..200u32,

@@ -21,7 +21,7 @@ fn into_nothing(node: &mut Node, from: u64, until: u64) -> Vec<(u64, Wire)> {
     sent
 }
 
-/// F-9.1.5-1, F-11-4..6, D-46: 1 + M copies, 1 + M Resyncs with code 3, then the connection fails, for any M.
+/// F-6.4-7, F-7.6-4, F-9-8, F-9.1.1-12, F-9.1.3-3, F-9.1.5-1, F-11-4..6, D-46: 1 + M copies, 1 + M Resyncs with code 3, then the connection fails, for any M.
 #[test]
 fn exhaustion_counts_copies_resyncs_and_ends() {
     for attempts in [0, 1, 3] {
@@ -137,10 +137,14 @@ fn exhausted_pull_data_is_no_transaction_of_ours() {
     let mut p = Pair::new(false);
     p.a.post(read(0, 4));
     let request = p.a.drain(at(0)).remove(0);
-    p.b.receive(&request, at(1)).expect("the response, lost with everything after it");
+    let request_answer = p.b.receive(&request, at(1)).expect("the response, lost with everything after it");
     into_nothing(&mut p.b, 10, 4000);
     p.b.post(write(0, 4)); // RSN 1 as well, in the other direction
-    into_nothing(&mut p.b, 4000, 20_000);
+    let resyncs = into_nothing(&mut p.b, 4000, 20_000);
+    let resync =
+        resyncs.iter().find(|(_, wire)| wire.is(RESYNC) && wire.packet.psn == request_answer.packet.psn);
+    let (_, resync) = resync.expect("in place of the Pull Data");
+    assert_eq!((resync.packet.rsn, resync.packet.resync_type), (1, PULL_DATA), "F-7.6-4");
     assert_eq!(p.b.entry.connection.state, State::Fatal);
     assert_eq!(p.b.completed(), [(1, CompletionCode::DeadConnection as u8)]);
 }
@@ -163,7 +167,7 @@ fn exhausted_resync_reports_the_original_error() {
     assert_eq!((completions[0].status, completions[0].ulp_code), (CompletionCode::TargetNackCie as u8, 0x42));
 }
 
-/// F-9.2.4-5..8, D-47: which NACK leads to which Resync and which completion.
+/// F-7.6-3, F-7.8-5, F-9.2.4-5..8, F-11-23, F-11-24, D-47: which NACK leads to which Resync and which completion.
 #[test]
 fn nack_codes_become_resyncs_and_completions() {
     let table = [
@@ -197,7 +201,7 @@ fn nack_codes_become_resyncs_and_completions() {
     }
 }
 
-/// D-38, D-39: reserved codes and PSNs that are not outstanding: the bases are applied, nothing else happens.
+/// F-7.8-3, F-7.8-5, D-38, D-39: reserved codes and PSNs that are not outstanding: the bases are applied, nothing else happens.
 #[test]
 fn other_nacks_are_ignored() {
     for (code, psn) in [(0, 20), (3, 20), (5, 20), (9, 20), (255, 20), (6, 19), (6, 22), (6, 20 + 128)] {
@@ -213,6 +217,7 @@ fn other_nacks_are_ignored() {
         assert_eq!(node.drain(at(5)), []);
         assert_eq!(node.count(Counter::NackIgnored), 1, "code {code} PSN {psn}");
     }
+    assert_eq!((NO_RESOURCES, RNR), (NackCode(1), NackCode(2)));
     // F-9.2.4-3: a resource NACK is applied, and leaves the packet to its timer.
     let mut node = Node::new(&parameters(true, initial(9, 20, 1), initial(0, 0, 0)));
     node.post(write(0, 4));
@@ -223,7 +228,7 @@ fn other_nacks_are_ignored() {
     assert_eq!(node.drain(at(RTO_MICROS + 1)).len(), 1);
 }
 
-/// F-11-8, D-40: max(RTO, RNR) from the arrival of the NACK, for that packet, once.
+/// F-9.2.4-4, F-11-8, D-40: max(RTO, RNR) from the arrival of the NACK, for that packet, once.
 #[test]
 fn rnr_delays_one_copy_from_receipt() {
     for (code, micros) in [(1, RTO_MICROS), (16, 2560), (20, 10_240)] {

@@ -1,14 +1,17 @@
 //! Errors of the target ULP, and how the initiator handles responses (F-8.5.3.5, F-8.4.3.2, D-44, D-45, D-48,
 //! D-84).
 
+use std::sync::atomic::Ordering;
+
 use transport_common::connection::WorkKind;
 use transport_common::counters::Counter;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::Window;
-use transport_common::queues::{AccessFlags, Region, Verb, WorkRequest};
+use transport_common::queues::{AccessFlags, Command, Region, Verb, WorkRequest};
 use transport_common::transaction::{CompletionCode, RequestState};
 use transport_common::ulp::rdma::{Answer, AnswerKind, OperationKind, UlpCode};
 use transport_common::units::Ticks;
+use transport_common::wire::nack::NackCode;
 
 use crate::harness::*;
 
@@ -54,7 +57,7 @@ fn access_is_checked() {
     }
 }
 
-/// F-8.5.3.5-2: a READ longer than a segment of the target is answered in error, without a NACK. F-8.5.3.2-1: the
+/// F-6.4-4, F-8.5.3.5-2: a READ longer than a segment of the target is answered in error, without a NACK. F-8.5.3.2-1: the
 /// response carries the request's RSN.
 #[test]
 fn oversize_read_is_answered_in_error() {
@@ -227,7 +230,7 @@ fn unknown_pull_data_is_acknowledged_and_dropped() {
     }
 }
 
-/// F-11-21, F-11-22, D-48: a shorter response completes with its own length. A longer one is an operation error
+/// F-8.4.3.2-2, F-11-21, F-11-22, D-48: a shorter response completes with its own length. A longer one is an operation error
 /// and is not placed. So is a response of the wrong kind.
 #[test]
 fn answers_that_do_not_fit() {
@@ -252,6 +255,82 @@ fn answers_that_do_not_fit() {
     answer.operation.kind = OperationKind::AtomicResponse;
     p.a.receive(&answer, at(2));
     assert_eq!(p.a.completed(), [(1, CompletionCode::OperationError as u8)]);
+}
+
+/// Lets the node's host function be reset, or ends that.
+fn reset(node: &mut Node, command: Command, now: u64) {
+    node.queues.command.store(command.0, Ordering::Relaxed);
+    node.wake = true;
+    assert_eq!(node.drain(at(now)), []);
+}
+
+/// F-11-17, F-11-28, F-11-23, D-50: a target whose function is being reset NACKs new requests with code 4, and keeps
+/// nothing of them but the piggyback. The initiator completes them with `RemoteErr`. After the reset, all goes on.
+#[test]
+fn a_target_in_reset_drops_requests() {
+    for ordered in [true, false] {
+        let mut p = Pair::new(ordered);
+        p.b.post(write(0, 4));
+        let own = p.b.drain(at(0)).remove(0);
+        p.a.receive(&own, at(1));
+        reset(&mut p.b, Command::DROP_REQUESTS, 2);
+        p.a.post(write(0, 4));
+        p.a.post(read(0, 4));
+        let sent: Vec<_> = p.a.drain(at(3)).into_iter().filter(|w| !w.is(BACK)).collect();
+        for (wire, window) in sent.iter().zip([0, 1]) {
+            let nack = p.b.receive(wire, at(4)).expect("a NACK at once");
+            assert_eq!((nack.packet.kind, nack.packet.nack_code), (NACK, NackCode(4)));
+            assert_eq!((nack.packet.psn, nack.packet.nack_window), (wire.packet.psn, window));
+            assert_eq!(
+                p.b.completed(),
+                if window == 0 { vec![(1, 0)] } else { vec![] },
+                "the piggyback counts"
+            );
+            p.a.receive(&nack, at(5));
+        }
+        let c = &p.b.entry.connection;
+        assert!(c.delivery.data().rx.received.is_zero() && c.delivery.request().rx.received.is_zero());
+        assert!(p.b.entry.tables.requests.iter().all(|request| request.state == RequestState::Free));
+        assert_eq!((p.b.free_cells(), p.b.delivered.len(), p.b.count(Counter::DropXlr)), (CELLS, 0, 2));
+        p.run(10, 100);
+        let remote = CompletionCode::RemoteError as u8;
+        let mut done = p.a.completed();
+        done.sort_unstable();
+        assert_eq!(done, [(1, remote), (2, remote)], "after the Resyncs");
+        reset(&mut p.b, Command::NONE, 200);
+        p.a.post(write(0, 4));
+        p.run(210, 100);
+        assert_eq!((p.a.completed(), p.b.delivered.as_slice()), (vec![(3, 0)], &[3][..]));
+        p.assert_idle();
+    }
+}
+
+/// F-11-20, D-47, D-50: requests of a function that is being reset complete with `LocalXlr`. On an ordered connection
+/// a Resync with code 2 lets the target pass them.
+#[test]
+fn an_initiator_in_reset_sends_no_requests() {
+    for ordered in [true, false] {
+        let mut p = Pair::new(ordered);
+        reset(&mut p.a, Command::DROP_REQUESTS, 0);
+        p.a.post(write(0, 4));
+        p.a.post(read(0, 4));
+        let sent = p.a.drain(at(1));
+        let ids: Vec<_> = sent.iter().map(|wire| (wire.id(), wire.packet.resync_code.0)).collect();
+        let expected = if ordered { vec![((RESYNC, 300, 1), 2), ((RESYNC, 100, 2), 2)] } else { vec![] };
+        assert_eq!(ids, expected);
+        let local = CompletionCode::LocalXlr as u8;
+        assert_eq!(p.a.completed(), [(1, local), (2, local)]);
+        assert_eq!(p.a.count(Counter::DropXlr), 2);
+        for wire in &sent {
+            let ack = p.b.receive(wire, at(2)).expect("an ACK at once");
+            p.a.receive(&ack, at(3));
+        }
+        reset(&mut p.a, Command::NONE, 4);
+        p.a.post(write(0, 4));
+        p.run(10, 100);
+        assert_eq!((p.a.completed(), p.b.delivered.as_slice()), (vec![(3, 0)], &[3][..]));
+        p.assert_idle();
+    }
 }
 
 /// D-84: the original value of the atomic is returned in host order. The memory changes exactly once, although

@@ -2,6 +2,7 @@
 //! errors.
 
 mod errors;
+mod flows;
 #[path = "../packet_delivery/harness/mod.rs"]
 mod harness;
 mod initiator;

@@ -29,7 +29,7 @@ fn sent(ordered: bool, posts: &[transport_common::queues::WorkRequest]) -> (Pair
     (p, sent)
 }
 
-/// D-25: for a packet that was never received: both bits, the base, an ACK at once. Its RSN counts as consumed.
+/// F-9.2.5-1, F-9.2.5-2, D-25: for a packet that was never received: both bits, the base, an ACK at once. Its RSN counts as consumed.
 #[test]
 fn of_a_packet_that_never_arrived() {
     for ordered in [true, false] {

@@ -24,7 +24,7 @@ fn is_rnr(wire: &Option<Wire>, psn: u32) -> bool {
     wire.as_ref().is_some_and(|w| w.is(NACK) && w.packet.nack_code == RNR && w.packet.psn == psn)
 }
 
-/// F-8.5.3.4-1, F-8.5.3.4-3, D-43: the push is kept, received but not acknowledged, and redelivered when the local
+/// F-6.1.2-3, F-8.5.3.4-1, F-8.5.3.4-3, F-9.1.7-2, D-43: the push is kept, received but not acknowledged, and redelivered when the local
 /// time is over.
 #[test]
 fn refused_push_is_redelivered_after_the_rnr_time() {
@@ -68,8 +68,8 @@ fn refused_push_is_redelivered_when_a_copy_arrives() {
     }
 }
 
-/// F-8.5.3.4-4, D-42: while RSN 1 is refused, later pushes cause RNR without asking the ULP, and later pulls are
-/// held without a NACK. Duplicates of held pushes cause RNR again. Then everything is delivered in order.
+/// F-8.5.1-1, F-8.5.3.4-4, D-42: while RSN 1 is refused, later pushes cause RNR without asking the ULP, and later pulls
+/// are held without a NACK. Duplicates of held pushes cause RNR again. Then everything is delivered in order.
 #[test]
 fn ordered_connection_stays_in_rnr() {
     let (mut p, mut sent) = sends(true, 3);
@@ -80,6 +80,7 @@ fn ordered_connection_stays_in_rnr() {
     assert!(is_rnr(&p.b.receive(&sent[1], at(7)), 301));
     assert_eq!(p.b.receive(&sent[3], at(8)), None, "no NACK for a pull");
     assert!(is_rnr(&p.b.receive(&sent[1], at(9)), 301), "a duplicate of a held one");
+    assert_eq!(p.b.entry.connection.target.nrsn.0, 1, "the oldest that the ULP has not acknowledged");
     assert_eq!(p.b.free_cells(), CELLS - 4);
     assert_eq!(p.b.entry.tables.requests[1].state, RequestState::Rnr);
     assert_eq!(p.b.entry.tables.requests[2].state, RequestState::Held);
@@ -94,6 +95,7 @@ fn ordered_connection_stays_in_rnr() {
     assert_eq!(p.b.delivered, [1, 2, 3]);
     assert_eq!(p.b.completions().iter().map(|c| c.wr_id).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(p.a.completed(), [(1, 0), (2, 0), (3, 0), (4, 0)]);
+    assert_eq!(p.b.entry.connection.target.nrsn.0, 5);
     p.assert_idle();
 }
 

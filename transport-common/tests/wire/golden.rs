@@ -170,7 +170,7 @@ fn psp_with_a_virtualisation_cookie() {
 
 #[test]
 fn base_header() {
-    // F-7.2-2 to F-7.2-13: byte 7 is protocol 010, type 0101, AR 1.
+    // F-7.2-2..13: byte 0 is version 0001 and reserved 0000, byte 7 is protocol 010, type 0101, AR 1.
     let bytes = hex(&format!("1000000a 0102034b {BASE_WORDS_2_TO_5}"));
     let mut out = dirty();
     base(PacketType::PushData, true).encode(&mut out);
@@ -179,7 +179,7 @@ fn base_header() {
 
 #[test]
 fn pull_request() {
-    // F-7.3-2, D-01
+    // F-7.2-1, F-7.3-2, F-7.3-4, D-01
     let header = PullRequest { base: base(PacketType::PullRequest, false), request_length: 0x0410 };
     let mut bytes = hex(&format!("1000000a 01020340 {BASE_WORDS_2_TO_5} 0000 0410 00000000"));
     let mut out = dirty();
@@ -191,7 +191,7 @@ fn pull_request() {
 
 #[test]
 fn pull_data() {
-    // F-7.4-1, D-03
+    // F-7.2-1, F-7.4-1, D-03
     let header = PullData { base: base(PacketType::PullData, false) };
     let mut bytes = hex(&format!("1000000a 01020346 {BASE_WORDS_2_TO_5}"));
     let mut out = dirty();
@@ -203,7 +203,7 @@ fn pull_data() {
 
 #[test]
 fn push_data() {
-    // F-7.5-1, F-7.5-2, D-02, D-16
+    // F-7.2-1, F-7.5-1, F-7.5-2, D-02, D-16
     let header = PushData { base: base(PacketType::PushData, true), request_length: 0x20 };
     let mut bytes = hex(&format!("1000000a 0102034b {BASE_WORDS_2_TO_5} 0000 0020"));
     let mut out = dirty();
@@ -219,7 +219,7 @@ fn push_data() {
 
 #[test]
 fn resync() {
-    // F-7.6-1 to F-7.6-5, D-04
+    // F-7.2-1, F-7.6-1, F-7.6-5, D-04
     let header = Resync {
         base: base(PacketType::Resync, false),
         code: ResyncCode::RETRANSMISSION_EXHAUSTED,
@@ -255,7 +255,7 @@ fn ack_header() -> AckHeader {
 
 #[test]
 fn back() {
-    // F-7.7.1-1 to F-7.7.1-6, D-05, D-06. Word 6: 3 << 28 | 17 << 23 | 0x1234 << 9. Word 7: RUE << 2 | 1.
+    // F-7.2-8, F-7.7.1-1..6, F-9.1.3.1-3 (AR is 0), D-05, D-06. Word 6: 3 << 28 | 17 << 23 | 0x1234 << 9. Word 7: RUE << 2 | 1.
     let header = ack_header();
     let mut bytes = hex("10fedcba 00000012 11111111 22222222 33333333 44444444 38a46800 00aaf379");
     let mut out = dirty();
@@ -269,7 +269,7 @@ fn back() {
 
 #[test]
 fn eack() {
-    // F-7.7.2-1 to F-7.7.2-4, D-08: received 301..303 but not 300 makes word 15 0x0000000e.
+    // F-7.2-8, F-7.7.2-1..4, F-9.1.3.1-3, D-08: received 301..303 but not 300 makes word 15 0x0000000e.
     let header = Eack {
         header: AckHeader {
             cc: CongestionInfo::default(),
@@ -294,7 +294,7 @@ fn eack() {
 
 #[test]
 fn nack() {
-    // F-7.8-1 to F-7.8-7, D-05: all 24 bits of RUE, no OWN. Byte 37: RNR code 14, byte 38: W.
+    // F-7.2-8, F-7.8-1..4, F-7.8-6..7, F-9.1.3.1-3, D-05: all 24 bits of RUE, no OWN. Byte 37: RNR code 14, byte 38: W.
     let h = ack_header();
     let header = Nack {
         dest_cid: h.dest_cid,
@@ -319,7 +319,7 @@ fn nack() {
 
 #[test]
 fn rnr_timeouts() {
-    // F-7.8-9 to F-7.8-12: from code 2 on, two interleaved geometric sequences, each of which doubles.
+    // F-7.8-9..12: from code 2 on, two interleaved geometric sequences, each of which doubles.
     assert_eq!(RNR_TIMEOUT_NANOS[..4], [655_360_000, 10_000, 20_000, 30_000]);
     for code in 4..32 {
         assert_eq!(RNR_TIMEOUT_NANOS[code], 2 * RNR_TIMEOUT_NANOS[code - 2], "code {code}");

@@ -116,7 +116,7 @@ const PROTOCOL_RDMA: Constant = ((1, 24, 26), 2);
 const PACKET_TYPE: Place = (1, 27, 30);
 const DEST_CID: Place = (0, 8, 31);
 
-/// F-7.2-2 to F-7.2-13, followed by the fields of the packet type.
+/// F-7.2-2..13, followed by the fields of the packet type.
 macro_rules! base_figure {
     ($($place:expr),*) => {
         &[DEST_CID, (1, 0, 23), (1, 31, 31), (2, 0, 31), (3, 0, 31), (4, 0, 31), (5, 0, 31), $($place),*]
@@ -172,7 +172,7 @@ const RESYNC: Figure = Figure {
     },
 };
 
-/// F-7.7.1-1 to F-7.7.1-6, D-05, D-06. The last fields are hops, level, ECN, RUE, OWN data, OWN request.
+/// F-7.7.1-1..6, D-05, D-06. The last fields are hops, level, ECN, RUE, OWN data, OWN request.
 macro_rules! ack_figure {
     ($($place:expr),*) => {
         &[
@@ -451,6 +451,7 @@ proptest! {
     }
 }
 
+/// F-7.7.2-6, D-09: reserved bits that are set change no field of an acknowledgement.
 #[test]
 fn every_single_bit_of_every_format() {
     for figure in &FIGURES {

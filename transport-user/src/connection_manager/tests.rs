@@ -182,6 +182,21 @@ async fn both_ends_open_mirror_images() {
     assert_eq!(left.host().opened(cid).max_segment, 1400);
 }
 
+/// F-6.2-2: each end hands out the CID that stands in packets to it. The left end has given some away before, so the
+/// two differ.
+#[tokio::test]
+async fn each_end_hands_out_the_cid_of_packets_to_it() {
+    let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
+    let (right, _r) = start(FakeNode::new(RIGHT, 1500)).await;
+    let taken: Vec<_> = (0..3).map(|_| left.host().reserve_cid().expect("there are free ones")).collect();
+    let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), true).await.unwrap();
+    eventually("the acceptor knows", || right.sessions().len() == 1).await;
+    let (a, b) = (left.host().opened(cid).connection, right.host().opened(Cid(0)).connection);
+    assert_eq!((cid, a.local_cid, a.peer_cid), (Cid(3), Cid(3), Cid(0)));
+    assert_eq!((b.local_cid, b.peer_cid), (Cid(0), Cid(3)));
+    drop(taken);
+}
+
 #[tokio::test]
 async fn closing_one_end_closes_the_other_and_says_so() {
     let (left, mut left_notices, right, mut right_notices, cid, peer_cid) = pair().await;

@@ -4,14 +4,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use super::{
-    citation::{self, Citation},
+    citations::{Citations, Place},
     inventory::{Definition, Id, Inventory},
-    items::{self, Item},
-    sources::{Kind, Source},
+    sources::Source,
 };
 
 const INTRODUCTION: &str = "\
@@ -26,78 +25,6 @@ nothing by itself, and a clause without one may still be obeyed: code cites a cl
 A place is a file and the item in it. A citation of a whole section stands in the row of the section and is not
 counted for its clauses.
 ";
-
-/// Where an id is cited.
-#[derive(Default)]
-struct Places {
-    code: BTreeSet<Place>,
-    tests: BTreeSet<Place>,
-}
-
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    path: PathBuf,
-    item: String,
-}
-
-impl Places {
-    fn add(&mut self, source: &Source, item: &Item) {
-        let place = Place { path: source.path.clone(), item: item.name.clone() };
-        let is_test = source.kind == Kind::Test || item.is_test;
-        if is_test {
-            self.tests.insert(place)
-        } else {
-            self.code.insert(place)
-        };
-    }
-}
-
-/// Every citation in code and tests.
-#[derive(Default)]
-struct Citations<'a> {
-    ids: BTreeMap<&'a Id, Places>,
-    /// Citations of whole sections, by the number of the section, such as `9.1.2`.
-    sections: BTreeMap<Vec<u32>, Places>,
-}
-
-impl<'a> Citations<'a> {
-    fn collect(inventory: &'a Inventory, sources: &[Source]) -> Self {
-        let mut citations = Self::default();
-        for source in sources.iter().filter(|source| source.kind != Kind::Document) {
-            let is_rust = source.path.extension().is_some_and(|it| it == "rs");
-            let items = if is_rust { items::of_lines(&source.text) } else { vec![] };
-            for (line, citation) in citation::in_text(&source.text) {
-                let item = items.get(line - 1).cloned().unwrap_or_default();
-                citations.add(inventory, &citation, source, &item);
-            }
-        }
-        citations
-    }
-
-    fn add(&mut self, inventory: &'a Inventory, citation: &Citation, source: &Source, item: &Item) {
-        if let Citation::Section(section) = citation {
-            let section = section.split('.').filter_map(|part| part.parse().ok()).collect();
-            self.sections.entry(section).or_default().add(source, item);
-            return;
-        }
-        for id in inventory.resolve(citation).unwrap_or_default() {
-            self.ids.entry(id).or_default().add(source, item);
-        }
-    }
-
-    fn in_code(&self, id: &Id) -> bool {
-        self.ids.get(id).is_some_and(|places| !places.code.is_empty())
-    }
-
-    fn in_tests(&self, id: &Id) -> bool {
-        self.ids.get(id).is_some_and(|places| !places.tests.is_empty())
-    }
-
-    /// Returns the ids among `ids` that neither code nor tests cite.
-    fn uncited<'b>(&self, ids: &[&'b Id]) -> Vec<&'b Id> {
-        ids.iter().copied().filter(|id| !self.in_code(id) && !self.in_tests(id)).collect()
-    }
-}
 
 /// Returns the text of the page.
 pub(super) fn page(inventory: &Inventory, sources: &[Source]) -> String {

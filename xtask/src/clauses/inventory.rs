@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 
 use super::{
     COVERAGE,
@@ -52,6 +53,30 @@ fn numbers(section: &str) -> Option<Vec<u32>> {
     section.split('.').map(|part| part.parse().ok()).collect()
 }
 
+/// How a requirement binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    Must,
+    Should,
+    May,
+    /// A definition, which demands nothing.
+    Fact,
+}
+
+impl Level {
+    /// Returns the level that the second column of a requirement's row names.
+    fn of_row(line: &str) -> Option<Self> {
+        match line.split('|').nth(2)?.trim() {
+            "must" => Some(Self::Must),
+            "should" => Some(Self::Should),
+            "may" => Some(Self::May),
+            "fact" => Some(Self::Fact),
+            _ => None,
+        }
+    }
+}
+
 /// The place where an id is defined.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Definition {
@@ -59,6 +84,8 @@ pub(super) struct Definition {
     pub(super) page: String,
     /// The heading of its section on that page.
     pub(super) heading: String,
+    /// How a requirement binds; `None` for a decision.
+    pub(super) level: Option<Level>,
 }
 
 /// All ids that exist.
@@ -111,12 +138,26 @@ impl Inventory {
             let Some(defined) = defined else {
                 bail!("{page}: `{id}` is not an id: write F-<section>-<n> or D-<nn>");
             };
-            let definition = Definition { page: page.to_owned(), heading: heading.clone() };
+            let level = Level::of_row(line);
+            if level.is_none() && matches!(defined, Id::Requirement(..)) {
+                bail!(
+                    "{page}: the row of {id} has no level: write must, should, may or fact in its second column"
+                );
+            }
+            let definition = Definition { page: page.to_owned(), heading: heading.clone(), level };
             if let Some(other) = self.0.insert(defined, definition) {
                 bail!("{page} and {} both define {id}: remove one of the definitions", other.page);
             }
         }
         Ok(())
+    }
+
+    /// Returns the id that is written so, and its definition, if it exists.
+    pub(super) fn find(&self, text: &str) -> Option<(&Id, &Definition)> {
+        match citation::in_line(text).as_slice() {
+            [citation] if citation.to_string() == text => self.0.get_key_value(&Id::of(citation)?),
+            _ => None,
+        }
     }
 
     /// Returns every id with its definition, in the order of the specification.
@@ -180,7 +221,7 @@ impl Inventory {
 
 impl Id {
     /// Returns whether the id belongs to a section or to a section below it.
-    fn is_in(&self, section: &[u32]) -> bool {
+    pub(super) fn is_in(&self, section: &[u32]) -> bool {
         matches!(self, Self::Requirement(of, _) if of.starts_with(section))
     }
 }
@@ -231,5 +272,7 @@ mod tests {
         assert!(twice.contains("decisions.md"), "{twice}");
         assert!(inventory.add("other.md", "<a id=\"F-9.1.2\"></a>").is_err());
         assert!(inventory.add("other.md", "<a id=\"gate\"></a>").is_err());
+        let wish = inventory.add("other.md", "| <a id=\"F-9-2\"></a>F-9-2 | wish | Speed. |").unwrap_err();
+        assert!(wish.to_string().contains("must, should, may or fact"), "{wish}");
     }
 }

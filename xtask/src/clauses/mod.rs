@@ -2,6 +2,8 @@
 //! `docs/spec/coverage.md` says which clause is cited by which code and which test.
 
 mod citation;
+mod citations;
+pub(crate) mod conformance;
 mod coverage;
 mod inventory;
 mod items;
