@@ -76,6 +76,14 @@ pub enum FaultKind {
     },
 }
 
+impl FaultKind {
+    /// Whether hosts get packets that are not of their present connections.
+    #[must_use]
+    pub const fn brings_strange_packets(self) -> bool {
+        matches!(self, Self::Hostile { .. } | Self::Restart { .. } | Self::Reopen { .. })
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
