@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | target delay | floor + max(floor / 2, 8 * variation) | `base_delay_target` to 2.199 s; the variation counts up to 50 ms |
 //! | smallest window | 0.01 packets for each 25 us of the floor | `min_fcwnd` to 1/4 packet |
-//! | smallest timeout | 5/4 of the longest round trip time; in the first second also the first timeout | `min_rto` to 2.199 s |
+//! | smallest timeout | 5/4 of the longest round trip time; during the first flight also the first timeout | `min_rto` to 2.199 s |
 //! | age of a packet that an EACK shows lost | RTT + 8 * variation | one RTT to 5/4 of the longest |
 //!
 //! The floor is the smallest delay of the path. Every smaller delay lowers it. It rises if, during a whole window
@@ -34,10 +34,10 @@
 //!
 //! An interval ends without a drain if its smallest delay was within floor + floor / 8: the queue was empty then.
 //!
-//! The first packets of a connection fill the queue of a slow line, and each waits longer than the one before. The
-//! longest round trip time keeps ahead of that once it is at least four times what one packet occupies the line. Until
-//! then the first timeout, which the connection manager chooses, has to be long enough for five packets. So it stays a
-//! lower bound for the first window.
+//! The first packets of a connection fill the queue of a slow line, and each waits longer than the one before. One ACK
+//! may cover any number of them, so nothing that was measured bounds the delay of the next. Therefore the first
+//! timeout, which the connection manager chooses, stays a lower bound until the first flight is over: until 32 ACKs
+//! have come, or the first window has ended.
 //!
 //! The variation is the mean difference of two successive delays, as in RFC 3550 (6.4.1). It contains the jitter
 //! of the path and of the hosts, but not the slow change of a queue. Its largest value counts. That value is
@@ -74,6 +74,9 @@ const SHORT_FLOOR: Ticks = Ticks::from_nanos(1_000_000);
 /// those that never saw the empty path have a larger floor.
 const SHORT_INTERVAL: Ticks = Ticks::from_nanos(250_000_000);
 const LONG_INTERVAL: Ticks = Ticks::from_nanos(10_000_000_000);
+/// The first flight is over after so many acknowledgements: as many as a connection sends packets before the first
+/// one (D-78). An ACK acknowledges at least one.
+const FIRST_FLIGHT: u16 = 32;
 /// A drain lasts this fraction of the interval, a power of two, and two round trips. Connections that begin a
 /// little apart thus still drain at the same time.
 const DRAIN_BITS: u32 = 7;
@@ -99,8 +102,10 @@ pub struct PathMeasure {
     /// When the current drain began.
     drain_began: FalconTime,
     /// 1: the connection drains.
-    draining: u32,
-    /// Smallest timeout in the first window; 0 after that.
+    draining: u16,
+    /// Acknowledgements until the first flight is over.
+    first_flight: u16,
+    /// Smallest timeout during the first flight; 0 after that.
     first_timeout: Ticks,
 }
 
@@ -131,7 +136,7 @@ pub struct EndedWindow {
 impl PathMeasure {
     /// Creates the measurements of a new connection with this timeout.
     pub fn new(first_timeout: Ticks) -> Self {
-        Self { first_timeout, ..Self::default() }
+        Self { first_timeout, first_flight: FIRST_FLIGHT, ..Self::default() }
     }
 
     /// Returns the mean difference of two successive fabric delays, the largest of the last windows.
@@ -157,8 +162,8 @@ impl PathMeasure {
         self.draining = 0;
     }
 
-    /// Adds a sample. If it is the first of a new window, `ended` is the window before it. `may_drain`: the
-    /// connection follows the floor.
+    /// Adds a sample. If it is the first of a new window, `ended` is the window before it; the first sample of all
+    /// has none before it. `may_drain`: the connection follows the floor.
     #[inline(always)]
     pub fn record(
         &mut self,
@@ -166,13 +171,21 @@ impl PathMeasure {
         ended: Option<EndedWindow>,
         (may_drain, now): (bool, FalconTime),
     ) {
-        if let Some(window) = ended {
+        if let Some(window) = ended
+            && self.floor.0 != 0
+        {
             self.longest_before = self.longest;
             self.longest = Ticks(0);
             self.largest_variation /= 2;
             self.first_timeout = Ticks(0);
             if window.smallest > window.target && window.fcwnd.0 <= Fcwnd::from_packets(1).0 {
                 self.floor = window.smallest;
+            }
+        }
+        if self.first_flight > 0 {
+            self.first_flight -= 1;
+            if self.first_flight == 0 {
+                self.first_timeout = Ticks(0);
             }
         }
         if self.floor.0 == 0 || sample.selected < self.floor {
@@ -214,7 +227,7 @@ impl PathMeasure {
         } else if now.since(self.recent_at).0 > interval.0 {
             // If the queue was empty once, nobody on the path needs a drain.
             let near = self.floor.0 + (self.floor.0 >> NEAR_BITS);
-            self.draining = (may_drain && self.recent.0 > near) as u32;
+            self.draining = (may_drain && self.recent.0 > near) as u16;
             self.drain_began = now;
             self.recent = delay;
             self.recent_at = now;
@@ -334,24 +347,49 @@ mod tests {
     }
 
     /// A connection begins with 32 packets, each of which occupies a line of 10 Mb/s for 2.8 ms. No timeout may expire
-    /// before the packet is acknowledged.
+    /// before the packet is acknowledged, whether each packet has its own ACK or one ACK covers many (D-81).
     #[test]
     fn the_first_packets_over_a_slow_line_are_not_sent_again() {
         const ON_LINE: u64 = 2_800;
-        for round_trip in [30, 1_000, 10_000] {
-            let mut path = PathMeasure::new(micros(20_000));
+        for (round_trip, packets_an_ack) in [30, 1_000, 10_000].into_iter().zip([1, 4, 32]) {
+            let mut path = PathMeasure::new(micros(100_000));
             let mut before = Ticks(0);
             for packet in 1..=32 {
-                let acknowledged = delay(round_trip + packet * ON_LINE, before);
+                let delay_of_ack = (packet as u64).div_ceil(packets_an_ack) * packets_an_ack * ON_LINE;
+                let acknowledged = delay(round_trip + delay_of_ack, before);
                 let timeout = path.least_timeout(micros(1_000));
                 assert!(timeout > acknowledged.full, "packet {packet}, {timeout:?}");
-                path.record(&acknowledged, None, (true, FalconTime(0)));
-                before = acknowledged.fabric;
+                if packet % packets_an_ack == 0 {
+                    path.record(&acknowledged, None, (true, FalconTime(0)));
+                    before = acknowledged.fabric;
+                }
             }
             ended(&mut path, round_trip, 100_000, 32);
             ended(&mut path, round_trip, 100_000, 32);
             assert!(path.least_timeout(micros(1_000)) < micros(20_000), "only in the first window");
         }
+    }
+
+    /// The clock of a connection's windows begins with its first sample.
+    #[test]
+    fn the_first_sample_ends_no_window() {
+        let mut path = PathMeasure::new(micros(100_000));
+        ended(&mut path, 12_000, 25, 32);
+        assert_eq!(path.least_timeout(micros(1_000)), micros(100_000));
+        ended(&mut path, 12_000, 25, 32);
+        assert_eq!(path.least_timeout(micros(1_000)), micros(15_000));
+    }
+
+    /// On a fast path the first flight is soon over, and with it the long timeout.
+    #[test]
+    fn the_first_timeout_ends_with_the_first_flight() {
+        let mut path = PathMeasure::new(micros(100_000));
+        for _ in 1..FIRST_FLIGHT {
+            path.record(&delay(30, Ticks(0)), None, (true, FalconTime(0)));
+            assert_eq!(path.least_timeout(micros(1_000)), micros(100_000));
+        }
+        path.record(&delay(30, Ticks(0)), None, (true, FalconTime(0)));
+        assert_eq!(path.least_timeout(micros(1_000)), micros(1_000));
     }
 
     #[test]

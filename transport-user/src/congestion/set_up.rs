@@ -18,9 +18,9 @@ const LONG_ROUND_TRIP: Duration = Duration::from_micros(40);
 const LONG_ACK_REQUEST_PERCENT: u8 = 25;
 /// The first retransmission timeout as a multiple of the round trip time, within the bounds below. The path's
 /// jitter is not known yet. A timeout that is too long costs less than one that is too short. The shortest is enough for
-/// five packets over a line of 10 Mb/s, on which each takes 2.8 ms ([`transport_common::congestion::path`]).
+/// the first 32 packets over a line of 10 Mb/s, on which each takes 2.8 ms ([`transport_common::congestion::path`]).
 const FIRST_TIMEOUT: u32 = 4;
-const SHORTEST_FIRST_TIMEOUT: Duration = Duration::from_millis(20);
+const SHORTEST_FIRST_TIMEOUT: Duration = Duration::from_millis(100);
 const LONGEST_FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long timeouts continue before a Resync (D-46), and the smallest number of them.
 const PERSISTENCE: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_short_path_keeps_the_defaults_but_for_the_first_timeout() {
         let tuning = auto().for_round_trip(Duration::from_micros(30));
-        assert_eq!(tuning, Tuning { rto: Duration::from_millis(20), ..auto() });
+        assert_eq!(tuning, Tuning { rto: Duration::from_millis(100), ..auto() });
     }
 
     #[test]
