@@ -1,6 +1,6 @@
 //! The checks besides the tests: format, citations, links, clippy and documentation.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{
     clauses, links,
@@ -79,6 +79,24 @@ fn clippy_on_host(progress: &Progress) -> Result<()> {
 fn clippy_on_programs(progress: &Progress) -> Result<()> {
     progress.say("running clippy over the XDP programs");
     Ok(bpf_build::clippy(&workspace().join("transport-ebpf"), &target_dir())?)
+}
+
+/// The other architecture that the library and the node program compile for.
+const ARM64: &str = "aarch64-unknown-linux-gnu";
+
+/// Checks that the library and the node program compile for arm64. The standard library is compiled with them,
+/// because rustup's minimal toolchains have it only for this machine.
+pub(crate) fn compiles_for_arm64(progress: &Progress) -> Result<()> {
+    let (toolchains, _) = bpf_build::toolchains()?;
+    let toolchain = toolchains.iter().find(|toolchain| toolchain.nightly).context(
+        "the check for arm64 needs a nightly toolchain with the component rust-src: install one with rustup",
+    )?;
+    progress.say(&format!("checking with {} that everything compiles for arm64", toolchain.name));
+    run(std::process::Command::new(toolchain.cargo())
+        .current_dir(workspace())
+        .env("RUSTC", toolchain.rustc())
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .args(["check", "-Z", "build-std", "--target", ARM64, "--package", "transport-user"]))
 }
 
 /// Builds the documentation; warnings are errors.

@@ -63,6 +63,8 @@ enum Task {
     Fmt,
     /// Check the format, citations and links, and run clippy over all crates, including the XDP programs
     Lint,
+    /// Check that the library and the node program compile for arm64 (needs a nightly toolchain)
+    Arm64,
     /// Build the documentation; warnings are errors
     Doc,
     /// Check every citation of the specification and write docs/spec/coverage.md: clause, code, test
@@ -134,6 +136,10 @@ fn perform(task: Task) -> Result<ExitCode> {
             if !complaints.is_empty() {
                 bail!("{}", complaints.join("; "));
             }
+        }
+        Task::Arm64 => {
+            setup::setup(Scope::Build, &mut BuildAhead::of(&[]), &progress)?;
+            checks::compiles_for_arm64(&progress)?;
         }
         Task::Doc => {
             setup::setup(Scope::Build, &mut BuildAhead::of(&[]), &progress)?;
