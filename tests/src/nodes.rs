@@ -11,7 +11,7 @@ use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_user::rate_update::RateUpdateOptions;
 use transport_user::{
     CongestionControl, Connection, ConnectionInfo, ConnectionSecurity, EngineOptions, LocalCid, Node,
-    NodeOptions, OpenConnection, Transmit, Tuning,
+    NodeOptions, OpenConnection, Transmit, Tuning, Ulp,
 };
 
 use crate::{Host, Pair};
@@ -30,6 +30,8 @@ pub struct Setup {
     pub engine_b: EngineOptions,
     /// Deliver and complete in RSN order.
     pub ordered: bool,
+    /// The upper layer protocol.
+    pub ulp: Ulp,
     /// IPv6 instead of IPv4.
     pub ipv6: bool,
     /// Send a UDP checksum (D-91).
@@ -55,6 +57,7 @@ impl Default for Setup {
             engine_a: EngineOptions::default(),
             engine_b: EngineOptions::default(),
             ordered: true,
+            ulp: Ulp::Rdma,
             ipv6: false,
             checksum: true,
             hardware_timestamps: None,
@@ -131,6 +134,7 @@ pub fn connect(ends: [(&Node, Cid); 2], setup: Setup) -> Result<[Connection; 2]>
         node.open(OpenConnection {
             local_cid: LocalCid::Given(cid),
             ordered: setup.ordered,
+            ulp: setup.ulp,
             tx,
             rx,
             tuning: setup.tuning,

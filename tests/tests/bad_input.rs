@@ -13,13 +13,13 @@ use transport_common::counters::Counter;
 use transport_common::ids::{Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode, UlpCode};
 use transport_common::units::{PicosecondSpan, Picoseconds};
-use transport_common::wire::PacketType;
 use transport_common::wire::ack::{AckHeader, Eack};
 use transport_common::wire::nack::Nack;
 use transport_common::wire::psp::Psp;
 use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
+use transport_common::wire::{PacketType, ProtocolType};
 use transport_user::{Access, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection};
 
 /// Registered at the node; D-84: the first R_Key is 1.
@@ -155,8 +155,6 @@ fn bad_fields(target: &mut Target) -> Result<()> {
     target.expect(Counter::DropFalconType, "reserved packet types", &types)?;
     let protocols = target.changed([0, 1, 4, 5, 6, 7].map(|protocol| (7, 0x1f, protocol << 5)));
     target.expect(Counter::DropFalconType, "reserved protocol types", &protocols)?;
-    let nvme = target.changed([(7, 0x1f, 3 << 5)]);
-    target.expect(Counter::DropProtocol, "a packet of NVMe", &nvme)?;
     // A free slot, and another incarnation of the connection's own slot (D-50).
     let cids = target.changed([(3, 0, 77), (2, 0, 1)]);
     target.expect(Counter::DropUnknownCid, "CIDs of no connection", &cids)?;
@@ -303,6 +301,13 @@ fn refused_by_the_ulp(target: &mut Target) -> Result<()> {
         let answer = target.peer.read(rkey, address, length)?;
         assert_eq!((answer.syndrome, answer.data.len()), (error(code), 0), "{what}");
     }
+    // F-11-31: a pull for a ULP that does not know the connection is reclaimed, and nobody answers it.
+    let mut packet = target.peer.read_packet(target.peer.next.request_psn, KEY, 0, 8);
+    packet[7] = packet[7] & 0x1f | (ProtocolType::Nvme as u8) << 5;
+    let frame = target.peer.frame(&packet);
+    target.expect(Counter::DropProtocol, "a pull of NVMe", &[frame])?;
+    target.peer.next.request_psn = target.peer.next.request_psn.add(1);
+    target.peer.next.rsn = target.peer.next.rsn.add(1);
     for (what, opcode, address) in [
         ("a misaligned fetch and add", Opcode::FETCH_ADD, 4),
         ("a misaligned compare and swap", Opcode::COMPARE_SWAP, 1),

@@ -173,8 +173,8 @@ fn push_rnr_flow() {
     p.assert_idle();
 }
 
-/// F-6.6.4-1, F-6.6.4-2 as far as they apply to the RDMA ULP, which never says RNR to a pull. A pull behind a push
-/// in RNR is acknowledged on receipt, causes no NACK, and is delivered when the ULP is ready (D-42).
+/// F-6.6.4-1, F-6.6.4-2 for a pull behind a push in RNR: it is acknowledged on receipt, causes no NACK, and is delivered
+/// when the ULP is ready (D-42). Tests of the block protocol show a pull for which its own ULP is not ready.
 #[test]
 fn pull_waits_out_rnr_without_a_nack() {
     let mut p = pair(101, 301, 201);

@@ -8,12 +8,14 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use transport_common::ids::{Cid, RKey, Rsn};
 use transport_common::queues::{Completion, Verb, WorkFlags, WorkRequest};
+use transport_common::ulp::block::BLOCK_BYTES;
 
 use crate::congestion::CongestionControl;
 use crate::connections::Core;
 use crate::error::Error;
 use crate::info::{ConnectionInfo, ConnectionState};
 use crate::operation_error::{OperationError, PostError};
+use crate::parameters::Ulp;
 use crate::queue_pair::{Keep, Operation, Outcome};
 use crate::region::MemoryRegion;
 use crate::scratch::WORD;
@@ -367,6 +369,9 @@ impl Connection {
     /// Submits an operation and waits until it ends.
     async fn run(&self, operation: RdmaOperation, buffer: Buffer, immediate: Option<u32>) -> Outcome {
         let core = &self.core;
+        if core.ulp == Ulp::Block {
+            check_blocks(operation, buffer.length, immediate)?;
+        }
         let (done, mut outcome) = oneshot::channel();
         let posted = {
             let mut queues = core.queues();
@@ -437,6 +442,25 @@ impl Drop for KickOnDrop<'_> {
             self.0.shared.poller.kick();
         }
     }
+}
+
+/// Checks that the block protocol has an operation.
+fn check_blocks(operation: RdmaOperation, length: u64, immediate: Option<u32>) -> Result<(), OperationError> {
+    let address = match operation {
+        RdmaOperation::Write { .. } if immediate.is_some() => {
+            return Err(OperationError::NotOfBlocks("immediate data"));
+        }
+        RdmaOperation::Write { address, .. } | RdmaOperation::Read { address, .. } => address,
+        RdmaOperation::Send => return Err(OperationError::NotOfBlocks("SEND")),
+        RdmaOperation::CompareSwap { .. } | RdmaOperation::FetchAdd { .. } => {
+            return Err(OperationError::NotOfBlocks("atomics"));
+        }
+    };
+    let block = u64::from(BLOCK_BYTES);
+    if length == 0 || !length.is_multiple_of(block) || !address.is_multiple_of(block) {
+        return Err(OperationError::PartOfBlock { address, length });
+    }
+    Ok(())
 }
 
 fn check_remote(address: u64, length: u64) -> Result<(), OperationError> {

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::grace::Ticket;
 use crate::info::{ConnectionInfo, ConnectionState, Device};
 use crate::maps::closed_connection;
-use crate::parameters::OpenConnection;
+use crate::parameters::{OpenConnection, Ulp};
 use crate::poller::Look;
 use crate::queue_pair::{Occupancy, Queues};
 use crate::rate_update::RateUpdate;
@@ -31,6 +31,7 @@ pub(crate) struct Core {
     pub(crate) local_cid: Cid,
     pub(crate) peer_cid: Cid,
     pub(crate) ordered: bool,
+    pub(crate) ulp: Ulp,
     pub(crate) max_segment: u32,
     /// Memory for the original values that atomics return.
     pub(crate) scratch: Arc<Scratch>,
@@ -76,8 +77,13 @@ impl Core {
         // The queues come first: packets find the connection as soon as its entry is written.
         let pair = shared.maps.queue_pairs.get(slot);
         pair.start_settings(parameters.settings);
-        let queues =
-            Queues::open(pair, parameters.tx.rsn, ordered, config.max_segment, Arc::clone(&shared.grace));
+        let queues = Queues::open(
+            pair,
+            parameters.tx.rsn,
+            (ordered, open.ulp),
+            config.max_segment,
+            Arc::clone(&shared.grace),
+        );
         let mut entry = closed_connection();
         entry.open(parameters, reservation.generation());
         let written = shared.maps.set_connection(slot, &entry);
@@ -90,6 +96,7 @@ impl Core {
             local_cid: config.local_cid,
             peer_cid: config.peer_cid,
             ordered,
+            ulp: open.ulp,
             max_segment: config.max_segment,
             scratch,
             slot,

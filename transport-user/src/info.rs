@@ -16,7 +16,7 @@ use transport_common::units::Fcwnd;
 use crate::congestion::{CongestionControl, CongestionInfo};
 use crate::mac::Mac;
 use crate::nic_time::DelaysInfo;
-use crate::parameters::address_from;
+use crate::parameters::{Ulp, address_from};
 use crate::queue_pair::Occupancy;
 use crate::statistics::ConnectionStatistics;
 
@@ -159,6 +159,8 @@ pub struct ConnectionInfo {
     pub generation: u32,
     /// Whether requests keep the order of their RSNs.
     pub ordered: bool,
+    /// The upper layer protocol.
+    pub ulp: Ulp,
     /// The peer's address.
     pub peer_address: IpAddr,
     /// MAC address of the next hop.
@@ -269,6 +271,7 @@ impl ConnectionInfo {
             state: ConnectionState::from(c.state as u32),
             generation: c.generation,
             ordered: c.initiator.ordered != 0,
+            ulp: c.endpoint.protocol.into(),
             peer_address: address_from(path.destination, path.ip_version),
             peer_mac: Mac(path.destination_mac),
             source_port: path.source_port,

@@ -82,7 +82,7 @@ pub use mac::{Mac, MacError};
 pub use nic_time::{Bucket, DelayHistograms, DelayInfo, DelayStats, DelaysInfo};
 pub use node::{NATIVE_MTU, Node, NodeOptions};
 pub use operation_error::{OperationError, PostError, describe};
-pub use parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
+pub use parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning, Ulp};
 pub use receive_timestamps::{CardClock, ReceiveTimestamps, StampedPackets, TimestampSource};
 pub use region::MemoryRegion;
 pub use segmentation::LARGEST_SEGMENT;

@@ -52,6 +52,19 @@ pub enum OperationError {
     /// The address of an atomic is not a multiple of 8.
     #[error("atomic address {0} is not a multiple of 8")]
     Misaligned(u64),
+    /// The block protocol has no such operation.
+    #[error("this connection has the block protocol, which has no {0}: connect again with ulp rdma")]
+    NotOfBlocks(&'static str),
+    /// The remote address or the length is not a multiple of 512, or the length is 0.
+    #[error(
+        "remote address {address} and length {length}: the block protocol reads and writes whole blocks of 512 bytes"
+    )]
+    PartOfBlock {
+        /// Remote address.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
     /// The remote address and the length exceed the 64-bit address space.
     #[error("remote address {address} and length {length} exceed 64 bits")]
     AddressOverflow {

@@ -3,11 +3,15 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use transport_common::connection::{Config, DATA_WINDOW, Initial, Parameters, Path, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Spi};
 use transport_common::limits::{self, Limit};
 use transport_common::queues::CELLS;
 use transport_common::security::RemoteTime;
+use transport_common::ulp::Protocol;
+use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
 use crate::cid::CidReservation;
@@ -33,6 +37,41 @@ pub enum LocalCid {
     Reserved(CidReservation),
 }
 
+/// The upper layer protocol of a connection (F-7.2-6). Both ends have the same.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Ulp {
+    /// RDMA: READ, WRITE, SEND, atomics (D-84).
+    #[default]
+    Rdma,
+    /// The block protocol, with the protocol type of NVMe: READ and WRITE of whole blocks of 512 bytes in a region.
+    Block,
+}
+
+impl Ulp {
+    /// Returns whether it is RDMA.
+    pub(crate) fn is_rdma(&self) -> bool {
+        *self == Self::Rdma
+    }
+
+    /// Returns the datapath's number of it.
+    pub(crate) fn protocol(self) -> Protocol {
+        match self {
+            Self::Rdma => Protocol::RDMA,
+            Self::Block => Protocol::BLOCK,
+        }
+    }
+}
+
+impl From<Protocol> for Ulp {
+    fn from(protocol: Protocol) -> Self {
+        if protocol.is_block() { Self::Block } else { Self::Rdma }
+    }
+}
+
 /// The parameters on which both ends agree, and the tuning of this end.
 #[derive(Debug)]
 pub struct OpenConnection {
@@ -48,6 +87,8 @@ pub struct OpenConnection {
     pub vlan_tci: Option<u16>,
     /// Whether requests are delivered and completed in the order of their RSNs (F-5-1).
     pub ordered: bool,
+    /// The upper layer protocol.
+    pub ulp: Ulp,
     /// Security parameters.
     pub security: ConnectionSecurity,
     /// Destination function that packets to us must have, 24 bits (D-15).
@@ -173,6 +214,7 @@ impl OpenConnection {
             peer_mac,
             vlan_tci: None,
             ordered: true,
+            ulp: Ulp::Rdma,
             security: ConnectionSecurity {
                 psp_version: PLAINTEXT_VERSION,
                 tx_spi: Spi(1),
@@ -206,6 +248,7 @@ impl OpenConnection {
                 peer_function: self.peer_function,
                 ordered: u8::from(self.ordered),
                 checksum: u8::from(self.security.checksum),
+                protocol: self.ulp.protocol(),
                 rnr_timeout_code: t.rnr_timeout_code,
                 ack_request_percent: t.ack_request_percent,
                 ack_request_threshold: t.ack_request_threshold,
@@ -213,7 +256,7 @@ impl OpenConnection {
                 max_retransmit_attempts: t.max_retransmit_attempts,
                 ack_coalescing: ticks(t.ack_coalescing),
                 transaction_timeout: ticks(t.transaction_timeout),
-                max_segment: self.max_segment.unwrap_or(device.max_segment),
+                max_segment: self.segment(device),
                 max_answer: max_answer(device.mtu, device.address.is_ipv6()),
                 occupancy_weight: t.occupancy_weight,
                 full_packet_pool: t.full_packet_pool as u16,
@@ -257,7 +300,28 @@ impl OpenConnection {
         within("peer_function", self.peer_function.into(), limits::FUNCTION)?;
         let segment = self.max_segment.unwrap_or(device.max_segment);
         let limit = u64::from(device.max_segment);
-        in_range("max_segment", segment.into(), 8, limit, "8 to what the node's MTU allows (see its status)")
+        in_range(
+            "max_segment",
+            segment.into(),
+            8,
+            limit,
+            "8 to what the node's MTU allows (see its status)",
+        )?;
+        let range = "at least 512 with ulp block: a packet holds a whole block";
+        if self.ulp == Ulp::Block {
+            in_range("max_segment", segment.into(), 512, limit, range)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns the largest user data of one transaction, bytes. With the block protocol it is whole blocks.
+    fn segment(&self, device: &Device) -> u32 {
+        let segment = self.max_segment.unwrap_or(device.max_segment);
+        match self.ulp {
+            Ulp::Rdma => segment,
+            Ulp::Block => segment - segment % BLOCK_BYTES,
+        }
     }
 
     /// Returns the addresses, and a path entropy that distributes connections over the paths of the fabric (D-80).

@@ -15,13 +15,15 @@ use transport_common::connection::State;
 use transport_common::ids::Rsn;
 use transport_common::queues::{
     COMPLETION_QUEUE_DEPTH, Completion, MEMORY_BYTES, QueuePair, RECEIVE_QUEUE_DEPTH, ReceiveRequest,
-    SEND_QUEUE_DEPTH, Verb, WorkRequest,
+    SEND_QUEUE_DEPTH, Verb, WorkFlags, WorkRequest,
 };
 use transport_common::transaction::CompletionCode;
 
 use crate::grace::{Quiescence, Ticket};
 use crate::operation_error::{OperationError, PostError};
+use crate::parameters::Ulp;
 use crate::segmentation::Segments;
+use transport_common::ulp::block::BLOCK_BYTES;
 
 /// Marks a `wr_id` that belongs to an operation of the library.
 pub(crate) const OPERATION: u64 = 1 << 63;
@@ -85,6 +87,7 @@ pub(crate) struct Occupancy {
 #[derive(Debug)]
 pub(crate) struct Queues {
     ordered: bool,
+    ulp: Ulp,
     max_segment: u32,
     /// RSN of the next entry.
     producer: Rsn,
@@ -134,19 +137,34 @@ fn ended_here(qp: &QueuePair, status: u8) -> bool {
     status != CompletionCode::Ack as u8 && !refused
 }
 
+/// Checks a work request of the block protocol.
+fn check_blocks(work: &WorkRequest) -> Result<(), PostError> {
+    if !matches!(work.opcode, Verb::WRITE | Verb::READ) || work.flags.contains(WorkFlags::IMMEDIATE) {
+        return Err(PostError::Malformed(
+            "the block protocol has only READ, and WRITE without immediate data",
+        ));
+    }
+    let whole = u64::from(work.length).is_multiple_of(BLOCK_BYTES.into());
+    if work.length == 0 || !whole || !work.remote_address.is_multiple_of(BLOCK_BYTES.into()) {
+        return Err(PostError::Malformed("the block protocol reads and writes whole blocks of 512 bytes"));
+    }
+    Ok(())
+}
+
 impl Queues {
     /// Initialises the shared counters for a connection whose first RSN is `first`, and sets the state to open.
     /// Nothing of the slot's previous connection remains.
     pub(crate) fn open(
         qp: &QueuePair,
         first: Rsn,
-        ordered: bool,
+        (ordered, ulp): (bool, Ulp),
         max_segment: u32,
         grace: Arc<dyn Quiescence>,
     ) -> Self {
         qp.start(first, State::Open as u32);
         Self {
             ordered,
+            ulp,
             max_segment,
             producer: first,
             completed_before: first,
@@ -239,6 +257,9 @@ impl Queues {
         }
         if work.local_offset > MEMORY_BYTES as u64 - u64::from(work.length) {
             return Err(PostError::Malformed("the local buffer lies outside the node's memory"));
+        }
+        if self.ulp == Ulp::Block {
+            return check_blocks(work);
         }
         let atomic = matches!(work.opcode, Verb::COMPARE_SWAP | Verb::FETCH_ADD);
         if atomic && (work.length != 8 || !work.remote_address.is_multiple_of(8)) {

@@ -27,7 +27,7 @@ impl Kernel {
 
     fn with_grace(ordered: bool, grace: Arc<ByHand>) -> (Self, Queues) {
         let qp: Box<QueuePair> = bytemuck::zeroed_box();
-        let queues = Queues::open(&qp, FIRST, ordered, SEGMENT, grace);
+        let queues = Queues::open(&qp, FIRST, (ordered, Ulp::Rdma), SEGMENT, grace);
         (Self { qp, receive: 0 }, queues)
     }
 

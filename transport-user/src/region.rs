@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use transport_common::ids::RKey;
-use transport_common::queues::{REGIONS, Region};
+use transport_common::queues::{AccessFlags, REGIONS, Region};
 
 use crate::error::Error;
 use crate::info::{Access, RegionInfo};
@@ -156,6 +156,19 @@ struct Registration {
     info: RegionInfo,
 }
 
+impl Registration {
+    fn set_busy(&self, busy: bool) {
+        let _table = self.regions.table.lock().expect("no panic under the lock");
+        let slot = self.shared.maps.regions.get(slot_of(self.info.key));
+        let mut entry = slot.load();
+        // A key that was deregistered does not come back.
+        if entry.key == self.info.key.0 {
+            entry.access.set(AccessFlags::BUSY, busy);
+            slot.store(entry);
+        }
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut table = self.regions.table.lock().expect("no panic under the lock");
@@ -237,9 +250,19 @@ impl MemoryRegion {
         Ok(self.memory.offset() + offset)
     }
 
+    /// Makes the region busy, or ready again, for the block protocol. A busy region answers each command of a peer with
+    /// "receiver not ready": the peer's operation waits, and is tried again when its RNR time is over (F-6.4-1). The
+    /// RDMA protocol takes no notice. A region that peers cannot access stays as it is.
+    pub fn set_busy(&self, busy: bool) {
+        if let Some(registration) = &self.registration {
+            registration.set_busy(busy);
+        }
+    }
+
     /// Ends the access of peers now, even if there are clones. The clones stay valid for local use.
     pub fn deregister(self) {
         if let Some(registration) = &self.registration {
+            let _table = registration.regions.table.lock().expect("no panic under the lock");
             retract(&registration.shared, registration.info.key);
         }
     }

@@ -4,6 +4,8 @@ use super::*;
 use transport_common::datapath::{Frames, Memory};
 use transport_common::queues::{AccessFlags, MEMORY_GUARD, Verb, WorkFlags};
 use transport_common::tape::{Recorded, RunKind, Tape};
+use transport_common::transaction::CompletionCode;
+use transport_common::ulp::Protocol;
 use transport_common::units::Ticks;
 
 use super::testbed::{connection, node};
@@ -72,53 +74,111 @@ fn a_wait_in_the_receive_buffer_is_no_delay_of_the_fabric() {
     assert_eq!(a.scratch.step.output.event.rx_buffer_level, 20, "F-10.2-3");
 }
 
-/// F-7.2-6, D-23: nothing in a packet for an absent ULP is used, not even its acknowledgement.
+/// F-7.1-2, F-7.2-6: two cards with the block protocol. The bytes of a command and of a status are those of its page, and
+/// nothing of RDMA is in them.
 #[test]
-fn a_packet_of_an_absent_ulp_is_refused_before_anything_acts_on_it() {
+fn blocks_cross_as_the_page_says() {
+    let open = |side: usize| {
+        let mut nic = nic(side);
+        let mut parameters = parameters(side);
+        parameters.config.protocol = Protocol::BLOCK;
+        nic.open(SLOT, &parameters);
+        nic
+    };
+    let (mut a, mut b) = (open(0), open(1));
+    let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
+    b.register(Region { offset: 8192, length: 4096, key: 7, access });
+    a.memory_mut()[..1024].fill(0xa5);
+    let work = WorkRequest {
+        opcode: Verb::WRITE,
+        flags: WorkFlags::SIGNALED,
+        length: 1024,
+        remote_address: 512,
+        rkey: 7,
+        ..WorkRequest::default()
+    };
+    a.post(SLOT, work).expect("the queue is empty");
+    let (_, command) = a.engine_frame().expect("the doorbell was rung");
+    assert_eq!(command[FALCON + 7] >> 5, 3, "the protocol type of NVMe");
+    assert_eq!(command[FALCON + 28..FALCON + 44], [1, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(command.len(), FALCON + 28 + 16 + 1024);
+    let (_, answer) = b.receive(command);
+    assert!(b.memory()[8192 + 512..8192 + 1536].iter().all(|byte| *byte == 0xa5));
+    assert_eq!((b.memory()[8192 + 511], b.memory()[8192 + 1536]), (0, 0));
+    a.receive(answer);
+
+    a.memory_mut()[..1024].fill(0);
+    a.post(SLOT, WorkRequest { opcode: Verb::READ, length: 512, remote_address: 1024, ..work })
+        .expect("the queue is empty");
+    let (_, command) = a.engine_frame().expect("the doorbell was rung");
+    assert_eq!(command[FALCON + 32..], [2, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2]);
+    let (verdict, status) = b.receive(command);
+    assert_eq!((verdict, &status[FALCON + 24..FALCON + 28]), (Verdict::Transmit, &[2, 0, 0, 0][..]));
+    assert_eq!(status.len(), FALCON + 24 + 4 + 512);
+    a.receive(status);
+    assert!(a.memory()[..512].iter().all(|byte| *byte == 0xa5) && a.memory()[512] == 0);
+
+    // D-45: a read of a block that is not there; and one whose region is removed before the answer is built.
+    for rkey in [7, 8] {
+        a.post(SLOT, WorkRequest { opcode: Verb::READ, length: 512, remote_address: 4096, rkey, ..work })
+            .expect("the queue is empty");
+        let (_, command) = a.engine_frame().expect("the doorbell was rung");
+        let (_, status) = b.receive(command);
+        assert_eq!(status[FALCON + 24..], [2, 2, 0, 0], "access");
+        a.receive(status);
+    }
+    let ends: Vec<_> =
+        std::iter::from_fn(|| a.poll_completion(SLOT)).map(|c| (c.status, c.ulp_code)).collect();
+    assert_eq!(ends, [(0, 0), (0, 0), (0, 2), (0, 2)]);
+}
+
+/// Offset of the Falcon header in a frame with IPv4.
+const FALCON: usize = 14 + 20 + 8 + 16;
+
+/// Returns the frame with the protocol type of NVMe and without a checksum.
+fn of_another_ulp(frame: &[u8]) -> Vec<u8> {
+    const UDP: usize = 14 + 20;
+    let mut frame = frame.to_vec();
+    frame[FALCON + 7] = frame[FALCON + 7] & 0x1f | 3 << 5;
+    frame[UDP + 6..UDP + 8].fill(0);
+    frame
+}
+
+/// F-7.2-6, F-7.8-5, F-11-31: a request for a ULP that does not know the connection never reaches this connection's ULP.
+/// A push is refused with NACK code 8, a pull is reclaimed. An answer of another ULP completes its pull in error.
+#[test]
+fn a_packet_of_another_ulp_does_not_reach_the_ulp() {
     let asked = [
         ("Push Data", WorkRequest { opcode: Verb::WRITE, length: 100, rkey: 1, ..WorkRequest::default() }),
         ("Pull Request", WorkRequest { opcode: Verb::READ, length: 100, rkey: 1, ..WorkRequest::default() }),
     ];
     for (name, work) in asked {
-        let (mut a, mut b) = (nic(0), nic(1));
+        let pull = work.opcode == Verb::READ;
+        let (mut a, mut b, mut c) = (nic(0), nic(1), nic(1));
         a.open(SLOT, &parameters(0));
-        b.open(SLOT, &parameters(1));
         let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-        b.register(Region { offset: 8192, length: 4096, key: 1, access });
-        b.memory_mut()[8192..8292].fill(0x11);
-        a.memory_mut()[..100].fill(0xa5);
-        a.post(SLOT, work).expect("the queue is empty");
-        let (_, request) = a.engine_frame().expect("the doorbell was rung");
-        refused(&mut b, name, &request);
-        assert!(b.memory()[8192..8292].iter().all(|byte| *byte == 0x11), "{name}");
-        // The same packet with the RDMA protocol is served. Its response is rejected too if its protocol is not
-        // RDMA.
-        let (verdict, answer) = b.receive(request);
-        assert_eq!(verdict, Verdict::Transmit, "{name}");
-        if work.opcode == Verb::READ {
-            refused(&mut a, "Pull Data", &answer);
-            assert!(a.memory()[..100].iter().all(|byte| *byte == 0xa5), "nothing was placed");
-            a.receive(answer);
-            assert!(a.memory()[..100].iter().all(|byte| *byte == 0x11));
+        for target in [&mut b, &mut c] {
+            target.open(SLOT, &parameters(1));
+            target.register(Region { offset: 8192, length: 4096, key: 1, access });
+            target.memory_mut()[8192..8292].fill(0x11);
         }
+        a.memory_mut()[..100].fill(0xa5);
+        a.post(SLOT, WorkRequest { flags: WorkFlags::SIGNALED, ..work }).expect("the queue is empty");
+        let (_, request) = a.engine_frame().expect("the doorbell was rung");
+        let (verdict, nack) = b.receive(of_another_ulp(&request));
+        assert_eq!(b.counter(Counter::DropProtocol), 1, "{name}");
+        assert!(b.memory()[8192..8292].iter().all(|byte| *byte == 0x11), "{name}");
+        if !pull {
+            assert_eq!((verdict, nack[FALCON + 7] >> 1 & 0xf, nack[FALCON + 36]), (Verdict::Transmit, 8, 8));
+            continue;
+        }
+        assert!(verdict == Verdict::Drop || nack[FALCON + 7] >> 1 & 0xf == 9, "nothing but an ACK");
+        let (_, answer) = c.receive(request);
+        a.receive(of_another_ulp(&answer));
+        assert!(a.memory()[..100].iter().all(|byte| *byte == 0xa5), "nothing was placed");
+        let completion = a.poll_completion(SLOT).expect("it is over");
+        assert_eq!(completion.status, CompletionCode::OperationError as u8);
     }
-}
-
-/// Changes the packet's protocol to NVMe, and asserts that it is dropped and counted, and does not change the
-/// connection.
-fn refused(nic: &mut HostNic, name: &str, frame: &[u8]) {
-    const NVME: u8 = 3;
-    let (udp, falcon) = (14 + 20, 14 + 20 + 8 + 16);
-    let mut frame = frame.to_vec();
-    frame[falcon + 7] = frame[falcon + 7] & 0x1f | NVME << 5;
-    frame[udp + 6..udp + 8].fill(0);
-    let (entry, counted) = (*nic.entry(SLOT), *nic.counters());
-    assert_eq!(nic.receive(frame).0, Verdict::Drop, "{name}");
-    assert!(*nic.entry(SLOT) == entry, "{name}");
-    let mut expected = counted;
-    expected[Counter::DropProtocol as usize] += 1;
-    expected[Counter::ChecksumAbsent as usize] += 1;
-    assert_eq!(*nic.counters(), expected, "{name}");
 }
 
 /// D-86: a damaged header length has its own counter. The checksum distinguishes it from real options.

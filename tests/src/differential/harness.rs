@@ -181,7 +181,7 @@ impl Harness {
             return Ok(None); // two readings, and no packet that shows the second, so they cannot be distinguished
         }
         let mut first = reading.time;
-        if redelivered && let Some(earlier) = bracket.first_step(&case.entry, after) {
+        if redelivered && let Some(earlier) = bracket.first_step(&case.entry, after, reading) {
             first = earlier;
         }
         if looks && !reading.exact {
@@ -304,8 +304,16 @@ impl Differences {
             return;
         }
         let (kernel, host) = (format!("{kernel:#?}"), format!("{host:#?}"));
-        for (kernel, host) in kernel.lines().zip(host.lines()).filter(|(kernel, host)| kernel != host) {
-            self.0.push(format!("  {what}\n    kernel {}\n    host   {}", kernel.trim(), host.trim()));
+        let mut above = "";
+        for (kernel, host) in kernel.lines().zip(host.lines()) {
+            let (kernel, host) = (kernel.trim(), host.trim());
+            if kernel != host {
+                self.0.push(format!("  {what}, {above}\n    kernel {kernel}\n    host   {host}"));
+            }
+            // The name of a field whose value fills the next lines.
+            if kernel.ends_with(['(', '{', '[']) {
+                above = kernel;
+            }
         }
     }
 }
@@ -330,7 +338,7 @@ fn was_redelivered(before: &Entry, after: &Entry) -> bool {
         .iter()
         .zip(&after.tables.requests)
         .any(|(old, new)| is_held(old.state) && old != new);
-    moved || b.rnr_due != a.rnr_due
+    moved || b.rnr_due != a.rnr_due || b.pulls_due != a.pulls_due
 }
 
 fn describe(case: &Case, differences: &[String]) -> String {

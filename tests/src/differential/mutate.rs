@@ -34,8 +34,9 @@ impl Case {
 
     fn bend_configuration(&mut self, rng: &mut StdRng) {
         let c = &mut self.entry.connection;
-        match rng.random_range(0..9) {
+        match rng.random_range(0..10) {
             0 => c.endpoint.checksum ^= 1,
+            8 => c.endpoint.protocol.0 ^= 1,
             1 => c.target.first_rnr_code = rng.random_range(0..32),
             2 => c.delivery.tuning.ack_request_percent = rng.random_range(0..=100),
             3 => c.delivery.tuning.ack_request_threshold = rng.random_range(0..300),

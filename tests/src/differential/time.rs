@@ -188,15 +188,17 @@ impl Bracket {
         Some(Reading { time: found, exact: false })
     }
 
-    /// Returns the reading that only the transaction timer shows: that of the first step of a redelivery.
-    pub(super) fn first_step(self, before: &Entry, after: &Entry) -> Option<Picoseconds> {
+    /// Returns the reading of the first step of a redelivery, which shows in the initiator and in the packets whose timers
+    /// it restarted. The second step changes neither, but for the packet that it sends.
+    pub(super) fn first_step(self, before: &Entry, after: &Entry, second: Reading) -> Option<Picoseconds> {
         let timeout = after.connection.initiator.timeout.0;
         let (old, new) = (before.connection.initiator.timer, after.connection.initiator.timer);
-        let new_time = new.time()?.0;
-        [new_time.wrapping_sub(timeout), new_time]
-            .into_iter()
-            .filter(|_| old != new)
-            .find_map(|ticks| self.at_ticks(ticks))
+        let armed = new.time().filter(|_| old != new).map(|time| [time.0.wrapping_sub(timeout), time.0]);
+        let packets = before.tables.packets.as_flattened().iter().zip(after.tables.packets.as_flattened());
+        let restarted = packets
+            .filter(|(old, new)| old.last_sent != new.last_sent && new.last_sent != second.time.ticks())
+            .map(|(_, new)| new.last_sent.0);
+        armed.into_iter().flatten().chain(restarted).find_map(|ticks| self.at_ticks(ticks))
     }
 }
 

@@ -10,6 +10,8 @@ use transport_common::queues::{
 };
 
 use super::scenario::{End, Link, Profile};
+use transport_common::ulp::Protocol;
+use transport_common::ulp::block::BLOCK_BYTES;
 
 /// Bytes of memory of one end of a link on its host.
 pub(crate) const END_BYTES: u64 = 16 << 20;
@@ -147,6 +149,8 @@ pub struct Flow {
     errors: bool,
     malformed: bool,
     max_segment: u32,
+    /// The connection has the block protocol.
+    blocks: bool,
     /// Remaining segments of the current message, and the number of the next one.
     message: (usize, u32),
     /// Next free byte of the initiator's local memory, of the target's, and of the unique area.
@@ -190,6 +194,7 @@ impl Flow {
             errors: link.errors,
             malformed: link.malformed,
             max_segment: link.parameters[side].config.max_segment,
+            blocks: link.parameters[side].config.protocol == Protocol::BLOCK,
             message: (0, 0),
             local: base(number) + LOCAL,
             // Sinks and sources of the opposite flow share the target's memory. The upper half is for receives.
@@ -285,8 +290,25 @@ impl Flow {
         }
     }
 
-    /// Posts some receives at the target.
-    pub fn post_receives(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
+    /// Makes the target ready for some requests, or not: posts receives, or makes regions busy for a while.
+    pub fn attend(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
+        if self.blocks {
+            self.occupy(rng, nic);
+        } else {
+            self.post_receives(rng, nic);
+        }
+    }
+
+    fn occupy(&self, rng: &mut StdRng, nic: &mut HostNic) {
+        let keys = Area::REGISTERED.map(|area| area.key(self.link));
+        for region in nic.regions_mut().iter_mut().filter(|region| keys.contains(&region.key)) {
+            let was = region.access.contains(AccessFlags::BUSY);
+            let toggles = rng.random_bool(if was { 0.5 } else { 0.1 });
+            region.access.set(AccessFlags::BUSY, was != toggles);
+        }
+    }
+
+    fn post_receives(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
         let consumer = &nic.queue_pair(self.target.slot).receive_consumer;
         let posted = self.receives.len() - consumer.load(core::sync::atomic::Ordering::Relaxed) as usize;
         let room = self.posted_receives.saturating_sub(posted);
@@ -361,7 +383,8 @@ impl Flow {
             self.malform(rng, work);
             return (Kind::Malformed, Area::Unknown);
         }
-        let weights = WeightedIndex::new(self.mix).expect("no weight is 0");
+        let kinds = if self.blocks { &self.mix[..2] } else { &self.mix[..] };
+        let weights = WeightedIndex::new(kinds).expect("no weight is 0");
         let (kind, area) = match rng.sample(weights) {
             0 => self.write(rng, work),
             1 => self.read(rng, work),
@@ -385,11 +408,12 @@ impl Flow {
             0 => Area::Sealed,
             1 => Area::Unknown,
             2 => {
-                work.remote_address = (area.place().1 + rng.random_range(8..1 << 40)) & !7;
+                let unit = self.unit(8);
+                work.remote_address = (area.place().1 + rng.random_range(unit..1 << 40)) & !(unit - 1);
                 area
             }
             _ => {
-                work.remote_address = !7;
+                work.remote_address = !(self.unit(8) - 1);
                 area
             }
         }
@@ -412,7 +436,21 @@ impl Flow {
         }
     }
 
+    /// Returns what lengths and addresses are multiples of: a block, or `otherwise`.
+    const fn unit(&self, otherwise: u64) -> u64 {
+        if self.blocks { BLOCK_BYTES as u64 } else { otherwise }
+    }
+
+    /// Returns a random address for `length` bytes in an area.
+    fn address(&self, rng: &mut StdRng, area: Area, length: u32) -> u64 {
+        let unit = self.unit(1);
+        rng.random_range(0..=(area.place().1 - u64::from(length)) / unit) * unit
+    }
+
     fn length(&self, rng: &mut StdRng) -> u32 {
+        if self.blocks {
+            return rng.random_range(1..=self.max_segment / BLOCK_BYTES) * BLOCK_BYTES;
+        }
         if rng.random_bool(0.1) { 0 } else { rng.random_range(1..=self.max_segment) }
     }
 
@@ -426,12 +464,11 @@ impl Flow {
     fn write(&mut self, rng: &mut StdRng, work: &mut WorkRequest) -> (Kind, Area) {
         work.opcode = Verb::WRITE;
         work.length = self.length(rng);
-        if rng.random_bool(0.3) {
+        if !self.blocks && rng.random_bool(0.3) {
             self.immediate(rng, work);
         }
         if self.is_sequential() && rng.random_bool(0.6) {
-            let space = Area::Overlap.place().1 - u64::from(work.length);
-            work.remote_address = rng.random_range(0..=space);
+            work.remote_address = self.address(rng, Area::Overlap, work.length);
             return (Kind::Write, Area::Overlap);
         }
         work.remote_address = self.unique;
@@ -449,7 +486,7 @@ impl Flow {
             return (Kind::Read, Area::Unique);
         }
         let area = if self.is_sequential() && rng.random_bool(0.6) { Area::Overlap } else { Area::Constant };
-        work.remote_address = rng.random_range(0..=area.place().1 - u64::from(work.length));
+        work.remote_address = self.address(rng, area, work.length);
         (Kind::Read, area)
     }
 

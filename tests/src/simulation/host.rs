@@ -261,7 +261,7 @@ impl Host {
             && next.rsn == c.target.nrsn
             && (room || !next.is_pull());
         assert!(!deliverable, "a held request could be delivered and nobody does (F-8.5.1-2)");
-        assert!(c.target.rnr_due.is_zero(), "RNR time is over and nobody redelivers (D-43)");
+        assert!(!c.target.has_due(), "RNR time is over and nobody redelivers (D-43)");
         for (window, other) in [(request, data), (data, request)] {
             // A packet of the other window may be before it and wait for its own gate (F-9.1.5-3).
             let base = window.retransmit.get(0)

@@ -132,9 +132,20 @@ fn requests(c: &Connection, tables: &Tables) {
             RequestState::Held | RequestState::Rnr => {
                 held += 1;
                 assert!(request.cell as u32 != NO_CELL, "key {key}: held where?");
+                let waits = if ordered {
+                    c.target.rnr == 1 + u8::from(pull) && request.rsn == c.target.nrsn
+                } else if pull {
+                    c.target.pulls_waiting.or(c.target.pulls_due).get(request.psn.0 % 128)
+                } else {
+                    c.target.rnr_waiting.or(c.target.rnr_due).get(request.psn.0 % 128)
+                };
                 assert!(
-                    !pull || request.state == RequestState::Held,
-                    "F-11-25: pulls are not RNRed on the wire"
+                    request.state != RequestState::Rnr || waits,
+                    "key {key}: nobody offers it again (D-43)"
+                );
+                assert!(
+                    !pull || request.state == RequestState::Held || c.endpoint.protocol.is_block(),
+                    "RDMA is always ready for a pull"
                 );
             }
             RequestState::Errored => {
@@ -203,7 +214,7 @@ fn timers(c: &Connection, tables: &Tables) {
         );
     }
     let rnr = tables.requests.iter().any(|request| request.state == RequestState::Rnr);
-    let retry = !c.target.rnr_due.is_zero();
+    let retry = !c.target.rnr_due.is_zero() || !c.target.pulls_due.is_zero();
     assert!(!rnr || retry || c.target.rnr_timer.is_armed(), "D-43: a request in RNR that nobody redelivers");
     let oldest = tables.transactions[c.initiator.brsn.0 as usize % TRANSACTIONS].state;
     let waiting = matches!(oldest, TransactionState::Sent | TransactionState::Acknowledged);

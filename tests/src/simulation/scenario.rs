@@ -7,6 +7,8 @@ use rand::{Rng, SeedableRng};
 use transport_common::connection::{Config, Initial, Parameters, Path};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::{CELLS, NodeConfig};
+use transport_common::ulp::Protocol;
+use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
 
 use super::faults::Fault;
@@ -228,11 +230,15 @@ impl Link {
         let functions: [u32; 2] = [rng.random_range(0..1 << 24), rng.random_range(0..1 << 24)];
         let spis: [u32; 2] = [rng.random_range(1..u32::MAX), rng.random_range(1..u32::MAX)];
         let ordered = rng.random_bool(0.6) as u8;
+        let protocol = if rng.random_bool(0.25) { Protocol::BLOCK } else { Protocol::RDMA };
         let vlan = rng.random_bool(0.2) as u8;
         // The fabric's log of corruptions covers at most a tagged IPv6 header.
         let v6 = vlan == 0 && rng.random_bool(0.4);
         // Longer segments would not fit the engine's frame.
-        let max_segment = scale(rng, 16, 3200) as u32;
+        let max_segment = match protocol {
+            Protocol::BLOCK => rng.random_range(1..=6) * BLOCK_BYTES,
+            _ => scale(rng, 16, 3200) as u32,
+        };
         let checksum = (corrupts || rng.random_bool(0.5)) as u8;
         let side = |rng: &mut StdRng, side: usize| {
             let peer = 1 - side;
@@ -244,6 +250,7 @@ impl Link {
             (p.config.local_cid, p.config.peer_cid) = (cids[side], cids[peer]);
             (p.config.local_function, p.config.peer_function) = (functions[side], functions[peer]);
             (p.config.ordered, p.config.checksum, p.config.max_segment) = (ordered, checksum, max_segment);
+            p.config.protocol = protocol;
             (p.tx_spi, p.rx_spi) = (Spi(spis[side]), Spi(spis[peer]));
             (p.tx, p.rx) = (starts[side], starts[peer]);
             p

@@ -443,7 +443,7 @@ impl World {
             let [first, second] = &mut self.flows[link];
             let (own, peers) = if side == 0 { (first, second) } else { (second, first) };
             own.post(rng, &mut host.nic, self.doings);
-            peers.post_receives(rng, &mut host.nic);
+            peers.attend(rng, &mut host.nic);
             if rng.random_bool(0.05) {
                 // Windows may change at any time, with any placement.
                 let congestion = &mut host.nic.entry_mut(slot).connection.congestion;

@@ -354,8 +354,8 @@ mod tests {
         for (round_trip, packets_an_ack) in [30, 1_000, 10_000].into_iter().zip([1, 4, 32]) {
             let mut path = PathMeasure::new(micros(100_000));
             let mut before = Ticks(0);
-            for packet in 1..=32 {
-                let delay_of_ack = (packet as u64).div_ceil(packets_an_ack) * packets_an_ack * ON_LINE;
+            for packet in 1..=32_u64 {
+                let delay_of_ack = packet.div_ceil(packets_an_ack) * packets_an_ack * ON_LINE;
                 let acknowledged = delay(round_trip + delay_of_ack, before);
                 let timeout = path.least_timeout(micros(1_000));
                 assert!(timeout > acknowledged.full, "packet {packet}, {timeout:?}");

@@ -33,6 +33,7 @@ use crate::packet_delivery::{
 use crate::resources::Occupancy;
 use crate::security::Security;
 use crate::transaction::{Initiator, Response, Responses, Target, TargetRequest, Transaction};
+use crate::ulp::Protocol;
 use crate::ulp::rdma::{Answer, Responder};
 use crate::units::Deadline;
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Pod, Zeroable};
@@ -79,7 +80,11 @@ pub struct Endpoint {
     /// Largest user data of one of our transactions, bytes.
     pub max_segment: u32,
     /// 1: packets carry a UDP checksum (D-91).
-    pub checksum: u32,
+    pub checksum: u16,
+    /// The ULP of both ends.
+    pub protocol: Protocol,
+    /// Always 0.
+    pub reserved: u8,
 }
 
 /// State of the service of a connection by the engine.
@@ -114,7 +119,7 @@ pub struct Connection {
     pub initiator: Initiator,
     /// Transactions the peer started.
     pub target: Target,
-    /// State of the RDMA ULP for the peer's transactions.
+    /// State of the ULP for the peer's transactions.
     pub responder: Responder,
     /// Windows and timeouts.
     pub congestion: Congestion,
@@ -247,6 +252,8 @@ impl Entry {
             peer_function: config.peer_function,
             max_segment: config.max_segment,
             checksum: config.checksum.into(),
+            protocol: config.protocol,
+            reserved: 0,
         };
         c.security = Security {
             replay_margin: config.replay_margin,

@@ -23,6 +23,10 @@ impl Refusal {
     /// The host function is being reset (F-11-17).
     pub(super) const XLR: Self = Self { code: NackCode::XLR_DROP, ulp_code: 0, rnr_timeout_code: 0 };
 
+    /// The ULP does not know the connection (F-7.8-5).
+    pub(super) const INVALID_CID: Self =
+        Self { code: NackCode::INVALID_CID, ulp_code: 0, rnr_timeout_code: 0 };
+
     /// Returns the refusal of a ULP that is not ready. `rnr_timeout_code` is the code of the delay to wait.
     pub(super) const fn not_ready(rnr_timeout_code: u8) -> Self {
         Self { code: NackCode::RNR, ulp_code: 0, rnr_timeout_code }
@@ -46,6 +50,7 @@ impl Connection {
         out.dest_cid = endpoint.peer_cid.0;
         out.dest_function = endpoint.peer_function;
         out.checksum = endpoint.checksum as u8;
+        out.protocol = endpoint.protocol;
         out.path = endpoint.path;
         out.generation = self.generation;
         out.spi = self.security.tx_spi.0;

@@ -7,6 +7,7 @@ use crate::congestion::settings::{Placement, Settings};
 use crate::ids::{Cid, Psn, Rsn, Spi};
 use crate::limits;
 use crate::security::RemoteTime;
+use crate::ulp::Protocol;
 use crate::units::{Fcwnd, PicosecondSpan, Ticks};
 
 /// What the connection manager fixes at setup. [`Entry::open`](super::Entry::open) copies each part to its owner.
@@ -26,6 +27,8 @@ pub struct Config {
     pub ordered: u8,
     /// 1: packets carry a UDP checksum (D-91).
     pub checksum: u8,
+    /// The ULP of both ends (F-7.2-6).
+    pub protocol: Protocol,
     /// RNR timeout code to send when no receive is posted (F-7.8-9).
     pub rnr_timeout_code: u8,
     /// Percent of packets that carry AR while fcwnd is above the threshold (F-9.1.3.1-2).

@@ -216,7 +216,11 @@ impl Entry {
         c.delivery.data_mut().rx.mark_answer(psn);
         let op = &s.input.operation;
         queues.load_work_request(rsn, &mut s.work_request);
-        let verdict = rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request);
+        let verdict = if s.input.packet.protocol == c.endpoint.protocol.number() {
+            rdma::check_answer(op, rdma::Verb(t.opcode), t.length, &s.work_request)
+        } else {
+            AnswerVerdict::Misfit
+        };
         let work = &mut s.output.work;
         t.length = op.length;
         match verdict {

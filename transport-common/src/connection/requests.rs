@@ -82,6 +82,7 @@ pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues
         Duplicate::Drop => return s.output.report.raised.raise(Counter::DropDuplicate),
         Duplicate::Rnr(code) => Refusal::not_ready(code),
         Duplicate::Error(code) => Refusal::error(code),
+        Duplicate::InvalidCid => Refusal::INVALID_CID,
     };
     s.output.report.raised.raise(Counter::DropDuplicate);
     nack(entry, s, refusal, now);
@@ -129,7 +130,8 @@ pub(super) fn end_held_pull(entry: &mut Entry, s: &mut Step) {
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, true);
     let request = &tables.requests[key as usize & (super::TRANSACTIONS - 1)];
-    if request.state != RequestState::Held || request.rsn != rsn || request.psn != psn {
+    let kept = matches!(request.state, RequestState::Held | RequestState::Rnr);
+    if !kept || request.rsn != rsn || request.psn != psn {
         return;
     }
     if let Some(cell) = c.target.resync(&mut tables.requests, rsn, psn, true) {
@@ -148,11 +150,15 @@ pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now
         c.responder.abandon_message();
     }
     let rsn = Rsn(s.input.packet.rsn);
+    let protocol = c.endpoint.protocol;
+    if s.input.packet.protocol != protocol.number() {
+        return unknown(entry, s, now);
+    }
     let Step { input, output, .. } = s;
     let work = &mut output.work;
     let op = &input.operation;
     if input.packet.kind == PacketType::PullRequest {
-        match c.responder.admit_pull(op, &input.region) {
+        match protocol.admit_pull(&c.responder, op, &input.region) {
             PullVerdict::Answer(kind, code) => answered(entry, s, (kind, code, 0), now),
             PullVerdict::Execute(atomic, offset) => {
                 work.kind = match atomic {
@@ -163,10 +169,12 @@ pub(super) fn deliver(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now
                 work.value = op.swap_or_add;
                 work.compare = op.compare;
             }
+            PullVerdict::NotReady => pull_not_ready(entry, s, now),
         }
         return;
     }
-    match c.responder.admit_push(op, &input.region, rsn, Application(queues), &mut work.place) {
+    let receives = Application(queues);
+    match protocol.admit_push(&mut c.responder, op, &input.region, rsn, receives, &mut work.place) {
         PushVerdict::Take => {
             work.kind = WorkKind::PlaceRequest;
             work.length = op.length;
@@ -230,10 +238,36 @@ pub(super) fn refused(entry: &mut Entry, s: &mut Step, code: u8, now: Picosecond
         c.mark_received(Window::Data, psn, false, now.ticks());
     }
     c.target.delivered(work.key, rsn, false);
-    let cell = c.target.errored(&mut entry.tables.requests, work.key, (rsn, psn, code));
+    let end = (code, RequestFlags::empty());
+    let cell = c.target.errored(&mut entry.tables.requests, work.key, (rsn, psn), end);
     s.output.report.free_cell = cell;
     s.output.work.held = 0;
     nack(entry, s, Refusal::error(code), now);
+    cells_changed(entry, s);
+}
+
+/// Refuses a request for a ULP that does not know the connection. A push is refused with an invalid CID, and its
+/// entry waits for the peer's Resync. A pull is reclaimed, and nothing is sent (F-11-31): its initiator's timeout ends
+/// it.
+#[inline(never)]
+fn unknown(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
+    let c = &mut entry.connection;
+    let (p, work) = (&s.input.packet, &s.output.work);
+    let (rsn, psn) = (Rsn(p.rsn), Psn(p.psn));
+    let pull = p.kind == PacketType::PullRequest;
+    s.output.report.raised.raise(Counter::DropProtocol);
+    if work.held == 0 {
+        let window = if pull { Window::Request } else { Window::Data };
+        c.mark_received(window, psn, pull && p.ack_request != 0, now.ticks());
+    }
+    c.target.delivered(work.key, rsn, pull);
+    if pull {
+        return request_over(entry, s);
+    }
+    let end = (0, RequestFlags::FOREIGN);
+    s.output.report.free_cell = c.target.errored(&mut entry.tables.requests, work.key, (rsn, psn), end);
+    s.output.work.held = 0;
+    nack(entry, s, Refusal::INVALID_CID, now);
     cells_changed(entry, s);
 }
 
@@ -254,6 +288,19 @@ pub(super) fn not_ready(entry: &mut Entry, s: &mut Step, queues: &impl Queues, n
     nack(entry, s, Refusal::not_ready(code), now);
 }
 
+/// Processes an RNR of the ULP for a pull: the pull is kept in a receive cell, and the ULP gets it again when the time
+/// is over. Its initiator learns nothing of that (F-6.4-2, F-8.5.3.4-2, F-11-32).
+#[inline(never)]
+fn pull_not_ready(entry: &mut Entry, s: &mut Step, now: Picoseconds) {
+    let work = &mut s.output.work;
+    if work.held != 0 {
+        entry.connection.target.not_ready(&mut entry.tables.requests, work.key, now.ticks());
+    } else {
+        work.kind = WorkKind::Hold;
+        work.rnr = 1;
+    }
+}
+
 /// Books a request as held after its payload was copied into `cell`. Refuses it if no cell was free ([`NO_CELL`]).
 #[inline(never)]
 pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: u32, now: Picoseconds) {
@@ -270,6 +317,7 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
     let pull = p.kind == PacketType::PullRequest;
     let psn = Psn(p.psn);
     let ack_request = p.ack_request != 0;
+    let foreign = p.protocol != c.endpoint.protocol.number();
     let request = TargetRequest {
         rsn: Rsn(p.rsn),
         psn,
@@ -278,7 +326,8 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
         request_length: p.request_length as u16,
         state: RequestState::Held,
         flags: if ack_request { RequestFlags::ACK_REQUEST } else { RequestFlags::empty() }
-            | if pull { RequestFlags::PULL } else { RequestFlags::empty() },
+            | if pull { RequestFlags::PULL } else { RequestFlags::empty() }
+            | if foreign { RequestFlags::FOREIGN } else { RequestFlags::empty() },
         ..TargetRequest::default()
     };
     c.target.held(&mut entry.tables.requests, work.key, request);
@@ -289,7 +338,9 @@ pub(super) fn held(entry: &mut Entry, s: &mut Step, queues: &impl Queues, cell: 
     s.output.report.wake = 1;
     if work.rnr != 0 {
         c.target.not_ready(&mut entry.tables.requests, work.key, now.ticks());
-        ask_for_receive(c, s, queues);
+        if !pull {
+            ask_for_receive(c, s, queues);
+        }
     }
 }
 
@@ -320,6 +371,9 @@ pub(super) fn cells_changed(entry: &mut Entry, s: &Step) {
 /// again: the application may have posted one just before.
 #[inline(always)]
 fn ask_for_receive(c: &mut super::Connection, s: &mut Step, queues: &impl Queues) {
+    if !c.endpoint.protocol.receives() {
+        return;
+    }
     queues.set_receive_wanted(1);
     if c.responder.is_ready(Application(queues)) {
         c.target.ulp_ready();

@@ -30,7 +30,8 @@ pub(super) fn service_open<Q: Queues>(
     if s.input.has_outcome != 0 {
         c.on_result(&mut entry.tables.statistics, s, queues, now);
     }
-    if c.target.waits_for_ulp() && c.responder.is_ready(Application(queues)) {
+    if c.target.waits_for_ulp() && c.endpoint.protocol.receives() && c.responder.is_ready(Application(queues))
+    {
         c.target.ulp_ready();
     }
     run_timers(entry, queues, now.ticks());
@@ -194,7 +195,7 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     label.kind = next.kind;
     c.initiator.sent(&mut tables.transactions, rsn, label, ticks);
     let dropped = c.service.dropping != 0; // F-11-20
-    if dropped || !rdma::is_valid(&s.work_request, c.endpoint.max_segment) {
+    if dropped || !c.endpoint.protocol.is_valid(&s.work_request, c.endpoint.max_segment) {
         let (counter, code, resync) = if dropped {
             (Counter::DropXlr, CompletionCode::LocalXlr, ResyncCode::LOCAL_XLR)
         } else {
@@ -212,10 +213,10 @@ pub(super) fn send_request(entry: &mut Entry, s: &mut Step, queues: &impl Queues
     }
     let packet = TxPacket { rsn, last_sent: ticks, kind, ..TxPacket::default() };
     let last_of_burst = matches!(next.kind, Kind::Push) && c.initiator.is_last_submitted(sends, rsn);
-    let peer = c.endpoint.peer_cid.0;
+    let (peer, protocol) = (c.endpoint.peer_cid.0, c.endpoint.protocol);
     send_new(entry, &mut s.output.packet, packet, (kind, last_of_burst), now);
     let out = &mut s.output.packet;
-    out.request_length = rdma::request_payload(&s.work_request, peer, &mut out.ulp);
+    out.request_length = protocol.request_payload(&s.work_request, peer, &mut out.ulp);
     true
 }
 
@@ -276,10 +277,10 @@ pub(super) fn send_next_response(entry: &mut Entry, s: &mut Step, now: Picosecon
     let (response, rsn) = c.target.send_response(&mut tables.responses);
     let kind = PacketType::PullData;
     let packet = TxPacket { rsn, last_sent: now.ticks(), response, kind, ..TxPacket::default() };
-    let peer = c.endpoint.peer_cid.0;
+    let (peer, protocol) = (c.endpoint.peer_cid.0, c.endpoint.protocol);
     send_new(entry, &mut s.output.packet, packet, (kind, false), now);
     let answer = &entry.tables.responses[response as usize & (super::RESPONSES - 1)].answer;
-    rdma::response_payload(answer, peer, &mut s.output.packet.ulp);
+    protocol.response_payload(answer, peer, &mut s.output.packet.ulp);
     true
 }
 
@@ -309,17 +310,17 @@ pub(super) fn resend(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now:
         out.resync_type = packet.kind;
         return true;
     }
-    let peer = c.endpoint.peer_cid.0;
+    let (peer, protocol) = (c.endpoint.peer_cid.0, c.endpoint.protocol);
     if packet.is_response() {
         c.start_reliable(out, PacketType::PullData, at, now);
         let answer = &tables.responses[packet.response as usize & (super::RESPONSES - 1)].answer;
-        rdma::response_payload(answer, peer, &mut out.ulp);
+        protocol.response_payload(answer, peer, &mut out.ulp);
     } else {
         let pull = resend.window == Window::Request;
         let kind = if pull { PacketType::PullRequest } else { PacketType::PushData };
         c.start_reliable(out, kind, at, now);
         queues.load_work_request(packet.rsn, &mut s.work_request);
-        out.request_length = rdma::request_payload(&s.work_request, peer, &mut out.ulp);
+        out.request_length = protocol.request_payload(&s.work_request, peer, &mut out.ulp);
     }
     let last = !packet.is_response() && !c.delivery.has_retransmissions();
     out.ack_request = c.delivery.choose_ack_request(c.congestion.fcwnd, last) as u8;
@@ -357,7 +358,7 @@ fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
     let c = &entry.connection;
     c.initiator.completions_blocked != 0
         || has_packet_to_send(entry, queues)
-        || !c.target.rnr_due.is_zero()
+        || c.target.has_due()
         || c.target.may_have_next()
 }
 

@@ -7,6 +7,7 @@ use crate::congestion::queues::AdmissionView;
 use crate::congestion::result::Outcome;
 use crate::counters::Raised;
 use crate::transaction::NO_CELL;
+use crate::ulp::Protocol;
 use crate::ulp::rdma::{Operation, Payload, Place, Region, WorkRequest};
 use crate::units::{FalconTime, Picoseconds, Ticks};
 use crate::wire::PacketType;
@@ -171,6 +172,8 @@ pub struct Outgoing {
     pub data_base: u32,
     /// Base of our request receive window.
     pub request_base: u32,
+    /// ULP of a packet with a base header (F-7.2-6).
+    pub protocol: Protocol,
     /// IV: our clock (D-12).
     pub iv: Picoseconds,
     /// EACK bitmap of acknowledged packets in the data window.

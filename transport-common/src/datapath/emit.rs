@@ -5,7 +5,8 @@ use crate::connection::{INITIAL_HOP_LIMIT, Outgoing, Path};
 use crate::counters::Counter;
 use crate::ids::{Cid, Psn, RKey, Rsn, Spi};
 use crate::queues::AccessFlags;
-use crate::ulp::rdma::{self, Aeth, AtomicEth, Bth, Extension, Payload, Reth, UlpCode};
+use crate::ulp::block::{self, COMMAND_LEN, STATUS_LEN};
+use crate::ulp::rdma::{Aeth, AtomicEth, Bth, Extension, Payload, Reth, UlpCode};
 use crate::verifier::forget;
 use crate::wire::PacketType;
 use crate::wire::ack::{AckHeader, CongestionInfo, Eack};
@@ -86,7 +87,8 @@ fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
         Some(offset) => u.memory_offset = offset,
         None => {
             u.data_length = 0;
-            u.syndrome = Aeth::ERROR_BASE | UlpCode::ACCESS.0;
+            let base = if u.extension == Extension::Status { 0 } else { Aeth::ERROR_BASE };
+            u.syndrome = base | UlpCode::ACCESS.0;
         }
     }
 }
@@ -196,7 +198,7 @@ fn base(t: &Outgoing, packet_type: PacketType) -> BaseHeader {
     BaseHeader {
         dest_cid: Cid(t.dest_cid),
         dest_function: t.dest_function,
-        protocol: rdma::PROTOCOL as u8,
+        protocol: t.protocol.number(),
         packet_type,
         ack_request: t.ack_request != 0,
         data_base_psn: Psn(t.data_base),
@@ -266,11 +268,19 @@ fn put_acknowledgement(t: &Outgoing, header: &mut [u8; HEADER_BYTES]) -> u32 {
     Nack::LEN as u32
 }
 
-/// Writes the BTH and its extension at the constant `AT`. Returns their length.
+/// Writes the ULP's headers at the constant `AT`. Returns their length.
 #[inline(always)]
 fn put_ulp<const AT: usize>(u: &Payload, header: &mut [u8; HEADER_BYTES]) -> u32 {
     if u.extension == Extension::None {
         return 0;
+    }
+    if u.extension == Extension::Command {
+        block::command_of(u).encode(at_ulp::<AT, 0, COMMAND_LEN>(header));
+        return COMMAND_LEN as u32;
+    }
+    if u.extension == Extension::Status {
+        block::put_status(u.syndrome, at_ulp::<AT, 0, STATUS_LEN>(header));
+        return STATUS_LEN as u32;
     }
     Bth::new(u.bth_opcode, u.dest_qp, u.segment).encode(at_ulp::<AT, 0, { Bth::LEN }>(header));
     match u.extension {

@@ -7,7 +7,8 @@ use crate::counters::Counter;
 use crate::ids::Cid;
 use crate::queues::slot_of;
 use crate::transaction::{Held, RequestFlags};
-use crate::ulp::rdma::{self, OperationKind};
+use crate::ulp::Protocol;
+use crate::ulp::rdma::OperationKind;
 use crate::units::{Picoseconds, Ticks};
 use crate::verifier;
 use crate::wire::PacketType;
@@ -135,8 +136,9 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
         return Turn::Drop;
     };
     let (entry, _) = connection.parts();
+    let protocol = entry.connection.endpoint.protocol;
     if let Some(held) = entry.next_held() {
-        take_out(p, &mut s.step, &held);
+        take_out(p, &mut s.step, &held, protocol);
         let (entry, queues) = connection.parts();
         entry.on_held(&mut s.step, queues, held.key, now);
         if s.step.output.work.kind != WorkKind::None {
@@ -153,12 +155,14 @@ pub fn redeliver<P: Platform>(p: &mut P, s: &mut Scratch) -> Turn {
 
 /// Copies a held request into the frame and into the step's input.
 #[inline(always)]
-fn take_out<P: Platform>(p: &mut P, s: &mut Step, held: &Held) {
+fn take_out<P: Platform>(p: &mut P, s: &mut Step, held: &Held, own: Protocol) {
     let request = &held.request;
+    let protocol = if request.flags.contains(RequestFlags::FOREIGN) { own.other() } else { own };
     let kind = if request.is_pull() { PacketType::PullRequest } else { PacketType::PushData };
     let length = request.length as u32;
     let input = &mut s.input;
     input.packet.kind = kind;
+    input.packet.protocol = protocol.number();
     input.packet.rsn = request.rsn.0;
     input.packet.psn = request.psn.0;
     input.packet.ack_request = request.flags.contains(RequestFlags::ACK_REQUEST) as u8;
@@ -170,7 +174,7 @@ fn take_out<P: Platform>(p: &mut P, s: &mut Step, held: &Held) {
     if p.cell_to_frame(request.cell as u32, length) {
         let mut cursor = p.cursor();
         let operation = &mut input.operation;
-        rdma::parse_operation(&mut cursor, kind, length as usize, request.request_length, operation);
+        protocol.parse(&mut cursor, kind, length as usize, request.request_length, operation);
     } else {
         emit::fault(p);
     }

@@ -4,8 +4,8 @@ use super::{Platform, Scratch};
 use crate::bitmap::Bitmap128;
 use crate::counters::Counter;
 use crate::ids::Psn;
-use crate::ulp;
-use crate::ulp::rdma::{self, Operation, OperationKind};
+use crate::ulp::Protocol;
+use crate::ulp::rdma::{Operation, OperationKind};
 use crate::units::FalconTime;
 use crate::wire::ack::{Ack, AckHeader, CongestionInfo};
 use crate::wire::base::{BaseHeader, FirstWords};
@@ -249,9 +249,6 @@ fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> 
         Ok(first) => first,
         Err(malformed) => return Parsed::Drop(counter_of(malformed)),
     };
-    if !ulp::is_here(&first) {
-        return Parsed::Drop(Counter::DropProtocol);
-    }
     match FalconHeader::decode_after(first, cursor, falcon_length as usize, reader) {
         Ok(()) => Parsed::Falcon,
         Err(malformed) => Parsed::Drop(counter_of(malformed)),
@@ -284,17 +281,17 @@ impl<C: Cursor> Reader<C> for IntoPacket<'_> {
                 base(packet, &p.base);
                 packet.request_length = p.request_length as u32;
                 let kind = PacketType::PullRequest;
-                rdma::parse_operation(cursor, kind, payload, p.request_length, operation);
+                Protocol::of_wire(p.base.protocol).parse(cursor, kind, payload, p.request_length, operation);
             }
             FalconHeader::PushData(p) => {
                 base(packet, &p.base);
                 packet.request_length = p.request_length as u32;
                 let kind = PacketType::PushData;
-                rdma::parse_operation(cursor, kind, payload, p.request_length, operation);
+                Protocol::of_wire(p.base.protocol).parse(cursor, kind, payload, p.request_length, operation);
             }
             FalconHeader::PullData(p) => {
                 base(packet, &p.base);
-                rdma::parse_operation(cursor, PacketType::PullData, payload, 0, operation);
+                Protocol::of_wire(p.base.protocol).parse(cursor, PacketType::PullData, payload, 0, operation);
             }
             FalconHeader::Resync(p) => {
                 base(packet, &p.base);
@@ -320,6 +317,7 @@ impl<C: Cursor> Reader<C> for IntoPacket<'_> {
 fn base(packet: &mut Packet, base: &BaseHeader) {
     packet.dest_function = base.dest_function;
     packet.ack_request = base.ack_request as u8;
+    packet.protocol = base.protocol;
     packet.psn = base.psn.0;
     packet.rsn = base.rsn.0;
     bases_only(packet, base.data_base_psn, base.request_base_psn);

@@ -15,6 +15,8 @@ pub const NO_CELL: u32 = 0;
 
 /// Code of the longest RNR delay that a target of ours requests: 163.84 ms (F-7.8-12).
 const LONGEST_RNR_CODE: u8 = 28;
+/// Unordered: index of the first pull in the table. The pushes are before it.
+const PULLS_FROM: u32 = 128;
 /// Step from an RNR code to the code of twice the delay.
 const TWICE: u8 = 2;
 
@@ -45,6 +47,8 @@ bitflags! {
         const ACK_REQUEST = 1;
         /// It is a Pull Request.
         const PULL = 2;
+        /// It is for an upper layer protocol that does not know this connection.
+        const FOREIGN = 4;
     }
 }
 
@@ -82,6 +86,13 @@ impl TargetRequest {
     }
 }
 
+/// What an ordered connection in RNR waits for (D-42): nothing.
+const NOT_IN_RNR: u8 = 0;
+/// A push, which was refused. All pushes behind it are refused too (F-8.5.3.4-4).
+const PUSH_IN_RNR: u8 = 1;
+/// A pull. Its peer does not know, so nothing behind it is refused (F-8.5.3.4-2).
+const PULL_IN_RNR: u8 = 2;
+
 /// The peer's unfinished requests: by RSN (ordered) or by window and PSN (unordered).
 type Table = [TargetRequest; TRANSACTIONS];
 
@@ -101,7 +112,7 @@ pub struct Target {
     pub held: u32,
     /// 1: requests are delivered in RSN order (F-5-1).
     pub ordered: u8,
-    /// 1: the ULP answered `nrsn` with RNR and has not accepted it since (D-42).
+    /// Ordered: the ULP answered `nrsn`, a push (1) or a pull (2), with RNR and has not accepted it since (D-42).
     pub rnr: u8,
     /// First RNR delay to ask for, as a code (F-7.8-9).
     pub first_rnr_code: u8,
@@ -109,10 +120,14 @@ pub struct Target {
     pub gap: u8,
     /// Time when the next request in RNR is offered to the ULP again.
     pub rnr_timer: Deadline,
-    /// Requests whose RNR time is over. Unordered: by PSN modulo 128. Ordered: only one bit, for `nrsn`.
+    /// Requests whose RNR time is over. Unordered: pushes by PSN modulo 128. Ordered: only one bit, for `nrsn`.
     pub rnr_due: Bitmap128,
     /// Unordered: pushes that wait until their RNR time is over, by PSN modulo 128.
     pub rnr_waiting: Bitmap128,
+    /// Unordered: pulls whose RNR time is over, by PSN modulo 128.
+    pub pulls_due: Bitmap128,
+    /// Unordered: pulls that wait until their RNR time is over, by PSN modulo 128.
+    pub pulls_waiting: Bitmap128,
 }
 
 /// What to do with a request that is new in its window.
@@ -140,6 +155,8 @@ pub enum Duplicate {
     Rnr(u8),
     /// Its sender is notified again that the ULP completed it in error.
     Error(u8),
+    /// Its sender is notified again that the ULP does not know the connection.
+    InvalidCid,
     /// Deliver it to the ULP: this copy is as good as the one that is held.
     Deliver,
 }
@@ -163,7 +180,11 @@ impl Target {
     /// PSN.
     #[inline(always)]
     pub fn key(&self, rsn: Rsn, psn: Psn, pull: bool) -> u32 {
-        if self.ordered != 0 { rsn.0 & (TRANSACTIONS as u32 - 1) } else { (psn.0 & 127) | (pull as u32) << 7 }
+        if self.ordered != 0 {
+            rsn.0 & (TRANSACTIONS as u32 - 1)
+        } else {
+            (psn.0 & 127) | if pull { PULLS_FROM } else { 0 }
+        }
     }
 
     /// Decides about a Push Data or Pull Request that is new in its window (D-23, steps 8 to 10).
@@ -178,7 +199,7 @@ impl Target {
             return Arrived::NoRoom;
         }
         if self.ordered != 0 && ahead != 0 {
-            return if self.rnr != 0 && !pull { Arrived::HoldRnr } else { Arrived::Hold };
+            return if self.rnr == PUSH_IN_RNR && !pull { Arrived::HoldRnr } else { Arrived::Hold };
         }
         if pull && !self.has_response_slot() {
             return Arrived::NoRoom;
@@ -194,8 +215,9 @@ impl Target {
             return Duplicate::Drop;
         }
         match request.state {
+            RequestState::Errored if request.flags.contains(RequestFlags::FOREIGN) => Duplicate::InvalidCid,
             RequestState::Errored => Duplicate::Error(request.code),
-            RequestState::Held if self.rnr != 0 => Duplicate::Rnr(self.rnr_code(table, key)),
+            RequestState::Held if self.rnr == PUSH_IN_RNR => Duplicate::Rnr(self.rnr_code(table, key)),
             RequestState::Rnr => Duplicate::Deliver, // D-43
             _ => Duplicate::Drop,
         }
@@ -225,9 +247,9 @@ impl Target {
         self.held += 1;
     }
 
-    /// Books that the ULP is not ready for the push at `key`, which is in a cell. It is offered again when its RNR
-    /// time is over (D-43). Each further refusal doubles the delay: when the application posts a receive, the push
-    /// is offered earlier. Returns the code of the delay.
+    /// Books that the ULP is not ready for the request at `key`, which is in a cell. It is offered again when its RNR
+    /// time is over (D-43, F-8.5.3.4-2). Each further refusal doubles the delay: when the application posts a
+    /// receive, a push is offered earlier. Returns the code of the delay.
     #[inline(always)]
     pub(crate) fn not_ready(&mut self, table: &mut Table, key: u32, now: FalconTime) -> u8 {
         let request = at_mut(table, key);
@@ -240,13 +262,19 @@ impl Target {
         request.state = RequestState::Rnr;
         request.code = code;
         request.retry_at = at;
+        let pull = request.is_pull();
         if self.ordered != 0 {
-            self.rnr = 1;
+            self.rnr = if pull { PULL_IN_RNR } else { PUSH_IN_RNR };
             self.rnr_due = Bitmap128::ZERO;
             self.rnr_timer = Deadline::at(at);
         } else {
-            self.rnr_due.clear(key & 127);
-            self.rnr_waiting.set(key & 127);
+            if pull {
+                self.pulls_due.clear(key & 127);
+                self.pulls_waiting.set(key & 127);
+            } else {
+                self.rnr_due.clear(key & 127);
+                self.rnr_waiting.set(key & 127);
+            }
             self.rnr_timer = Deadline::at(at).or_earlier(self.rnr_timer);
         }
         code
@@ -257,7 +285,7 @@ impl Target {
     pub(crate) fn on_rnr_timer(&mut self, table: &Table, now: FalconTime) {
         self.rnr_timer = Deadline::NONE;
         if self.ordered != 0 {
-            if self.rnr != 0 {
+            if self.rnr != NOT_IN_RNR {
                 self.rnr_due = Bitmap128::bit(0);
             }
             return;
@@ -278,12 +306,30 @@ impl Target {
                 self.rnr_timer = Deadline::at(retry_at).or_earlier(self.rnr_timer);
             }
         }
+        let mut waiting = self.pulls_waiting;
+        while let Some(key) = waiting.take_lowest() {
+            bounded!();
+            let retry_at = at(table, fresh(key | PULLS_FROM)).retry_at;
+            if now.reached(retry_at) {
+                self.pulls_waiting.clear(key);
+                self.pulls_due.set(key);
+            } else {
+                self.rnr_timer = Deadline::at(retry_at).or_earlier(self.rnr_timer);
+            }
+        }
+    }
+
+    /// Returns whether a request whose RNR time is over could be offered to the ULP now.
+    #[inline(always)]
+    pub fn has_due(&self) -> bool {
+        let pulls = !self.pulls_due.is_zero() || self.rnr == PULL_IN_RNR && !self.rnr_due.is_zero();
+        pulls && self.has_response_slot() || self.rnr != PULL_IN_RNR && !self.rnr_due.is_zero()
     }
 
     /// Returns whether a push waits for the ULP to be ready.
     #[inline(always)]
     pub fn waits_for_ulp(&self) -> bool {
-        self.rnr != 0 || !self.rnr_waiting.is_zero()
+        self.rnr == PUSH_IN_RNR || !self.rnr_waiting.is_zero()
     }
 
     /// Books that the ULP is ready: the pushes that wait for it are offered at once.
@@ -301,7 +347,7 @@ impl Target {
     /// Returns whether a held request could be next, as far as this is visible without the table.
     #[inline(always)]
     pub(crate) fn may_have_next(&self) -> bool {
-        self.ordered != 0 && self.held != 0 && self.rnr == 0 && self.has_response_slot()
+        self.ordered != 0 && self.held != 0 && self.rnr == NOT_IN_RNR && self.has_response_slot()
     }
 
     /// Returns a held request that is next, if there is one. It is not marked: if the caller does not deliver it,
@@ -309,13 +355,17 @@ impl Target {
     #[inline(always)]
     pub(crate) fn next_held(&mut self, table: &mut Table) -> Option<Held> {
         if self.ordered == 0 {
-            let key = self.rnr_due.trailing_zeros();
+            let mut key = self.rnr_due.trailing_zeros();
             if key >= 128 {
-                return None;
+                let pull = self.pulls_due.trailing_zeros();
+                if pull >= 128 || !self.has_response_slot() {
+                    return None;
+                }
+                key = fresh(pull | PULLS_FROM);
             }
             let request = *at(table, key);
             if request.state != RequestState::Rnr {
-                self.rnr_due.clear(key);
+                self.forget_rnr(key, key & PULLS_FROM != 0);
                 return None;
             }
             return Some(Held { key, request });
@@ -346,7 +396,7 @@ impl Target {
                 RequestState::Held if !request.is_pull() || self.has_response_slot() => {
                     return Some(Held { key, request });
                 }
-                RequestState::Rnr if !self.rnr_due.is_zero() => return Some(Held { key, request }),
+                RequestState::Rnr if self.has_due() => return Some(Held { key, request }),
                 _ => return None,
             }
         }
@@ -359,20 +409,25 @@ impl Target {
     pub(crate) fn delivered(&mut self, key: u32, rsn: Rsn, pull: bool) {
         if self.ordered != 0 {
             self.nrsn = rsn.add(1);
-            if self.rnr != 0 {
-                self.rnr = 0;
+            if self.rnr != NOT_IN_RNR {
+                self.rnr = NOT_IN_RNR;
                 self.rnr_timer = Deadline::NONE;
                 self.rnr_due = Bitmap128::ZERO;
             }
-        } else if !pull {
-            self.forget_rnr(key);
+        } else {
+            self.forget_rnr(key, pull);
         }
     }
 
     #[inline(always)]
-    fn forget_rnr(&mut self, key: u32) {
-        self.rnr_waiting.clear(key & 127);
-        self.rnr_due.clear(key & 127);
+    fn forget_rnr(&mut self, key: u32, pull: bool) {
+        if pull {
+            self.pulls_waiting.clear(key & 127);
+            self.pulls_due.clear(key & 127);
+        } else {
+            self.rnr_waiting.clear(key & 127);
+            self.rnr_due.clear(key & 127);
+        }
     }
 
     /// Frees the table entry of a request. Returns the cell that held it, or [`NO_CELL`].
@@ -387,13 +442,20 @@ impl Target {
         cell
     }
 
-    /// Books that the ULP completed a push in error (F-8.5.3.5-1). Its entry waits for the peer's Resync. Returns
-    /// the cell that held it, or [`NO_CELL`].
+    /// Books that the ULP completed a push in error (F-8.5.3.5-1), or does not know the connection
+    /// ([`RequestFlags::FOREIGN`]). Its entry waits for the peer's Resync. Returns the cell that held it, or
+    /// [`NO_CELL`].
     #[inline(always)]
-    pub(crate) fn errored(&mut self, table: &mut Table, key: u32, (rsn, psn, code): (Rsn, Psn, u8)) -> u32 {
+    pub(crate) fn errored(
+        &mut self,
+        table: &mut Table,
+        key: u32,
+        (rsn, psn): (Rsn, Psn),
+        (code, flags): (u8, RequestFlags),
+    ) -> u32 {
         let cell = self.free(table, key);
         *at_mut(table, key) =
-            TargetRequest { rsn, psn, state: RequestState::Errored, code, ..TargetRequest::default() };
+            TargetRequest { rsn, psn, state: RequestState::Errored, code, flags, ..TargetRequest::default() };
         cell
     }
 
@@ -414,8 +476,8 @@ impl Target {
         let mut cell = NO_CELL;
         if same {
             cell = self.free(table, key);
-            if self.ordered == 0 && !pull {
-                self.forget_rnr(key);
+            if self.ordered == 0 {
+                self.forget_rnr(key, pull);
             }
         }
         if awaited && ahead == 0 {

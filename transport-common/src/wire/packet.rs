@@ -62,8 +62,10 @@ pub struct Packet {
     pub vlan: u8,
     /// Tag control information of the tag.
     pub vlan_tci: u16,
+    /// Protocol type of a packet with a base header (F-7.2-6).
+    pub protocol: u8,
     /// Always 0.
-    pub reserved: u16,
+    pub reserved: u8,
     /// Destination CID.
     pub dest_cid: u32,
     /// Destination function.

@@ -1,6 +1,7 @@
 //! The transaction sublayer (section 8), tested through the steps of a connection: initiator, target, resources,
 //! errors.
 
+mod block;
 mod errors;
 mod flows;
 #[path = "../packet_delivery/harness/mod.rs"]

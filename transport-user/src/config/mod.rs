@@ -66,7 +66,7 @@ use crate::connection_manager::Limits;
 use crate::engine::EngineOptions;
 use crate::mac::Mac;
 use crate::node::NodeOptions;
-use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning};
+use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning, Ulp};
 use crate::rate_update::RateUpdateOptions;
 
 /// Default TCP port of the connection manager.
@@ -129,6 +129,8 @@ pub struct StaticConnection {
     pub peer_mac: Mac,
     /// Whether requests are delivered and completed in RSN order.
     pub ordered: bool,
+    /// The upper layer protocol, RDMA unless the table names another.
+    pub ulp: Ulp,
     /// The security association.
     pub security: Security,
     /// Destination function that packets to us must have (D-15).
@@ -368,6 +370,7 @@ impl StaticConnection {
         let peer_mac = table.require("peer_mac", peer_mac, "\"02:00:00:00:00:02\"");
         let ordered = table.boolean("ordered");
         let ordered = table.require("ordered", ordered, "true");
+        let ulp = read_ulp(table);
         let security = table.table("security", Security::read);
         let security =
             table.require("security", security, "{ mode = \"plaintext\", tx_spi = 1, rx_spi = 2 }");
@@ -398,6 +401,7 @@ impl StaticConnection {
             peer_address: peer_address?,
             peer_mac: peer_mac?,
             ordered: ordered?,
+            ulp,
             security: security?,
             local_function,
             peer_function,
@@ -428,6 +432,14 @@ fn check_slot(table: &mut Reader<'_, '_>, cid: Cid, owners: &mut HashMap<u32, (C
     table.complain("local_cid", text);
 }
 
+fn read_ulp(table: &mut Reader<'_, '_>) -> Ulp {
+    let Some(name) = table.string("ulp") else { return Ulp::Rdma };
+    name.parse().unwrap_or_else(|_| {
+        table.complain("ulp", "must be \"rdma\" or \"block\"");
+        Ulp::Rdma
+    })
+}
+
 const INITIAL_EXAMPLE: &str = "{ request_psn = 100, data_psn = 300, rsn = 1 }";
 
 fn read_initial(table: &mut Reader<'_, '_>) -> Option<Initial> {
@@ -446,6 +458,7 @@ impl StaticConnection {
         OpenConnection {
             local_cid,
             ordered: self.ordered,
+            ulp: self.ulp,
             security: ConnectionSecurity {
                 psp_version: PLAINTEXT_VERSION,
                 tx_spi: self.security.tx_spi,

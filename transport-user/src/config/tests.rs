@@ -56,6 +56,7 @@ fn the_design_s_example_is_read_as_written() {
         peer_address: "10.7.0.2".parse().unwrap(),
         peer_mac: Mac([2, 0, 0, 0, 0, 2]),
         ordered: true,
+        ulp: Ulp::Rdma,
         security: Security { tx_spi: Spi(1), rx_spi: Spi(2), checksum: true, remote_time: None },
         local_function: 0,
         peer_function: 0,

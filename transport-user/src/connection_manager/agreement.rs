@@ -7,17 +7,41 @@ use rand::Rng;
 use transport_common::connection::{DATA_WINDOW, Initial, REQUEST_WINDOW};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::security::RemoteTime;
+use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::Picoseconds;
 
 use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
 use crate::config::{Security, StaticConnection, is_host};
-use crate::parameters::Tuning;
+use crate::parameters::{Tuning, Ulp};
 
 /// Smallest MTU of an offer, bytes: the minimum of IPv6.
 const LEAST_MTU: u32 = 1280;
 /// Largest destination function: 24 bits (D-15).
 const LARGEST_FUNCTION: u32 = 0x00ff_ffff;
+
+/// What the connecting end decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Whether requests are delivered and completed in RSN order.
+    pub ordered: bool,
+    /// The upper layer protocol.
+    pub ulp: Ulp,
+}
+
+impl Default for Terms {
+    /// An ordered connection for RDMA.
+    fn default() -> Self {
+        Self { ordered: true, ulp: Ulp::Rdma }
+    }
+}
+
+impl Terms {
+    /// Returns the terms of an offer.
+    pub(super) fn of(offer: &Offer) -> Self {
+        Self { ordered: offer.ordered, ulp: offer.ulp }
+    }
+}
 
 /// The agreement of both ends on a connection.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +59,7 @@ pub struct Agreement {
 pub(super) fn make_offer(
     local: &LocalEnd,
     cid: Cid,
-    ordered: bool,
+    terms: Terms,
     regions: Vec<RegionAdvertisement>,
 ) -> Offer {
     let mut random = rand::rng();
@@ -46,7 +70,8 @@ pub(super) fn make_offer(
         rsn: random.random(),
         mtu: local.mtu,
         max_segment: local.max_segment,
-        ordered,
+        ordered: terms.ordered,
+        ulp: terms.ulp,
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
         security: SecurityOffer::Plaintext { spi: random.random_range(1..=u32::MAX) },
@@ -79,6 +104,7 @@ pub(super) fn agree(
         peer_address,
         peer_mac: peer.mac,
         ordered: own.ordered,
+        ulp: own.ulp,
         security: Security {
             tx_spi: Spi(tx_spi),
             rx_spi: Spi(rx_spi),
@@ -106,7 +132,7 @@ fn initial(offer: &Offer) -> Initial {
     Initial { request_psn: Psn(offer.request_psn), data_psn: Psn(offer.data_psn), rsn: Rsn(offer.rsn) }
 }
 
-/// Checks the limits of every field. The caller checks that both offers have the same ordering.
+/// Checks the limits of every field. The caller checks that both offers have the same terms.
 fn check(offer: &Offer) -> Result<(), String> {
     let SecurityOffer::Plaintext { spi } = offer.security;
     let limits = [
@@ -115,6 +141,10 @@ fn check(offer: &Offer) -> Result<(), String> {
         (offer.max_segment >= 8 && offer.max_segment < offer.mtu, "max_segment does not fit mtu"),
         ((1..=REQUEST_WINDOW).contains(&offer.request_window), "request_window is not 1 to 64"),
         ((1..=DATA_WINDOW).contains(&offer.data_window), "data_window is not 1 to 128"),
+        (
+            offer.ulp.is_rdma() || offer.max_segment >= BLOCK_BYTES,
+            "max_segment holds no block of 512 bytes: raise the MTU",
+        ),
         (spi != 0, "spi is 0"),
         (is_host(offer.mac), "mac is not the address of one host"),
         (offer.function <= LARGEST_FUNCTION, "function has more than 24 bits"),

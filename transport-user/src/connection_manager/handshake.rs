@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use transport_common::ids::Cid;
 
 use super::admission::{Place, Source};
-use super::agreement::{Agreement, agree, make_offer};
+use super::agreement::{Agreement, Terms, agree, make_offer};
 use super::events::count;
 use super::host::{Host, HostError};
 use super::message::{
@@ -115,7 +115,7 @@ pub(super) async fn connect<H: Host>(
     shared: &Arc<Shared<H>>,
     address: IpAddr,
     port: u16,
-    ordered: bool,
+    terms: Terms,
 ) -> Result<Cid, ConnectError> {
     let local = shared.host.local();
     if address == local.address || address.is_ipv4() != local.address.is_ipv4() {
@@ -132,7 +132,7 @@ pub(super) async fn connect<H: Host>(
         Err(_) => return Err(ConnectError::Timeout { peer }),
     };
     // The clock in the offer is that of now, not of the time before the wait.
-    let offer = make_offer(&shared.host.local(), cid, ordered, shared.host.regions());
+    let offer = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
     let hello =
         Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
     let answer = exchange(shared, &mut stream, &hello).await;
@@ -147,9 +147,9 @@ pub(super) async fn connect<H: Host>(
         }
     };
     let mut agreement = agree(&offer, &peer_offer, address, tuning(shared, &stream))
-        .and_then(|agreement| match peer_offer.ordered == ordered {
+        .and_then(|agreement| match Terms::of(&peer_offer) == terms {
             true => Ok(agreement),
-            false => Err("the peer changed the ordering".to_owned()),
+            false => Err("the peer changed the ordering or the upper layer protocol".to_owned()),
         })
         .map_err(|text| ConnectError::Offer { peer, text })?;
     find_next_hop(shared, &mut agreement).await;
@@ -284,7 +284,7 @@ async fn answer<H: Host>(
     check_share(shared, Source::of(peer.ip()))?;
     let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
     let cid = H::reserved(&reservation);
-    let own = make_offer(&shared.host.local(), cid, peer_offer.ordered, shared.host.regions());
+    let own = make_offer(&shared.host.local(), cid, Terms::of(&peer_offer), shared.host.regions());
     let mut agreement = agree(&own, &peer_offer, peer.ip(), tuning(shared, stream))
         .map_err(|text| Declined::Answered(Rejection::Offer, text))?;
     find_next_hop(shared, &mut agreement).await;

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use transport_common::queues::REGIONS;
 
 use crate::mac::Mac;
+use crate::parameters::Ulp;
 
 /// Name of the protocol in `Hello`.
 pub const PROTOCOL: &str = "tiercel-connection-manager";
@@ -102,6 +103,10 @@ pub struct Offer {
     pub max_segment: u32,
     /// Whether requests are delivered in RSN order. The connecting end decides.
     pub ordered: bool,
+    /// The upper layer protocol. The connecting end decides. Not in the message if it is RDMA, so that a node that
+    /// knows no other still understands it.
+    #[serde(default, skip_serializing_if = "Ulp::is_rdma")]
+    pub ulp: Ulp,
     /// Receive window for requests, packets. The transmit window of the peer does not exceed it.
     pub request_window: u32,
     /// Receive window for data, packets. The transmit window of the peer does not exceed it.

@@ -36,7 +36,7 @@ mod tests;
 pub use admission::Limits;
 pub(crate) use admission::Source as PeerSource;
 use admission::{Admission, Admitted, Dialing};
-pub use agreement::Agreement;
+pub use agreement::{Agreement, Terms};
 use events::{Counters, EventLog, count};
 pub use events::{Event, ManagerStatistics};
 pub use handshake::ConnectError;
@@ -211,8 +211,8 @@ impl<H: Host> ConnectionManager<H> {
     ///
     /// # Errors
     /// See [`ConnectError`]. In that case, everything is cleaned up.
-    pub async fn connect(&self, peer: IpAddr, port: u16, ordered: bool) -> Result<Cid, ConnectError> {
-        handshake::connect(&self.shared, peer, port, ordered).await
+    pub async fn connect(&self, peer: IpAddr, port: u16, terms: Terms) -> Result<Cid, ConnectError> {
+        handshake::connect(&self.shared, peer, port, terms).await
     }
 
     /// Closes a connection and informs the peer. Returns false if no session has this CID.
@@ -339,11 +339,12 @@ fn establish<H: Host>(
     count(&shared.counters.established);
     let way = if connected_here { "to" } else { "from" };
     shared.events.note(format!(
-        "connection {} {way} {peer}: peer's CID {}, MTU {}, {}",
+        "connection {} {way} {peer}: peer's CID {}, MTU {}, {}, ulp {}",
         connection.local_cid.0,
         connection.peer_cid.0,
         agreement.mtu,
         if connection.ordered { "ordered" } else { "unordered" },
+        connection.ulp,
     ));
     tokio::spawn(session::serve(Arc::clone(shared), session, stream, queue));
 }

@@ -13,6 +13,7 @@ use super::message::{read_message, write_message};
 use super::*;
 use crate::config::StaticConnection;
 use crate::mac::Mac;
+use crate::parameters::Ulp;
 
 const LEFT: &str = "127.0.0.1";
 const RIGHT: &str = "127.0.0.2";
@@ -159,7 +160,7 @@ async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
 async fn pair() -> (Manager, mpsc::Receiver<Notice>, Manager, mpsc::Receiver<Notice>, Cid, Cid) {
     let (left, left_notices) = start(FakeNode::new(LEFT, 3000)).await;
     let (right, right_notices) = start(FakeNode::new(RIGHT, 1500)).await;
-    let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), true).await.unwrap();
+    let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), Terms::default()).await.unwrap();
     eventually("the acceptor knows", || right.sessions().len() == 1).await;
     let peer_cid = Cid(right.sessions()[0].local_cid);
     (left, left_notices, right, right_notices, cid, peer_cid)
@@ -189,7 +190,7 @@ async fn each_end_hands_out_the_cid_of_packets_to_it() {
     let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
     let (right, _r) = start(FakeNode::new(RIGHT, 1500)).await;
     let taken: Vec<_> = (0..3).map(|_| left.host().reserve_cid().expect("there are free ones")).collect();
-    let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), true).await.unwrap();
+    let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), Terms::default()).await.unwrap();
     eventually("the acceptor knows", || right.sessions().len() == 1).await;
     let (a, b) = (left.host().opened(cid).connection, right.host().opened(Cid(0)).connection);
     assert_eq!((cid, a.local_cid, a.peer_cid), (Cid(3), Cid(3), Cid(0)));
@@ -261,14 +262,16 @@ async fn a_fatal_connection_is_taken_down_on_both_ends() {
 async fn connect_says_why_it_failed() {
     let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
     let right: IpAddr = RIGHT.parse().unwrap();
-    let nobody = left.connect(right, 1, true).await.unwrap_err();
+    let nobody = left.connect(right, 1, Terms::default()).await.unwrap_err();
     assert!(matches!(nobody, ConnectError::Refused { .. }), "{nobody}");
-    let itself = left.connect(LEFT.parse().unwrap(), left.address().port(), true).await.unwrap_err();
+    let itself =
+        left.connect(LEFT.parse().unwrap(), left.address().port(), Terms::default()).await.unwrap_err();
     assert!(matches!(itself, ConnectError::Unsuitable { .. }), "{itself}");
     let (full, _f) = start(FakeNode::with_capacity(RIGHT, 1500, 0)).await;
-    let error = left.connect(right, full.address().port(), true).await.unwrap_err();
+    let error = left.connect(right, full.address().port(), Terms::default()).await.unwrap_err();
     assert!(matches!(error, ConnectError::Rejected { reason: Rejection::TableFull, .. }), "{error}");
-    let error = full.connect(LEFT.parse().unwrap(), left.address().port(), true).await.unwrap_err();
+    let error =
+        full.connect(LEFT.parse().unwrap(), left.address().port(), Terms::default()).await.unwrap_err();
     assert!(matches!(error, ConnectError::Host(HostError::TableFull)), "{error}");
     assert_eq!((left.host().in_use(), full.host().in_use()), (0, 0));
 }
@@ -290,7 +293,9 @@ async fn connect_survives_servers_that_are_something_else() {
             stream.write_all(answer).await.unwrap();
             let _ = stream.read_to_end(&mut Vec::new()).await;
         });
-        let error = within("an answer", left.connect(RIGHT.parse().unwrap(), port, true)).await.unwrap_err();
+        let error = within("an answer", left.connect(RIGHT.parse().unwrap(), port, Terms::default()))
+            .await
+            .unwrap_err();
         assert!(matches!(error, ConnectError::Protocol { .. }), "{error}");
         assert_eq!(left.host().in_use(), 0);
         server.await.unwrap();
@@ -429,7 +434,7 @@ async fn many_connections_to_one_peer_are_made_without_meeting_its_limits() {
     let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
     let (right, _r) = start(FakeNode::new(RIGHT, 1500)).await;
     let right_address: IpAddr = RIGHT.parse().unwrap();
-    let connects = (0..100).map(|_| left.connect(right_address, right.address().port(), true));
+    let connects = (0..100).map(|_| left.connect(right_address, right.address().port(), Terms::default()));
     let cids = within("all are connected", futures_util::future::try_join_all(connects)).await.unwrap();
     assert_eq!(cids.len(), 100);
     assert_eq!((right.statistics().refused_busy, right.statistics().displaced), (0, 0));
@@ -501,6 +506,7 @@ fn offer_by_hand() -> Offer {
         mtu: 9000,
         max_segment: 4096,
         ordered: false,
+        ulp: Ulp::Rdma,
         request_window: 64,
         data_window: 128,
         security: SecurityOffer::Plaintext { spi: 5 },

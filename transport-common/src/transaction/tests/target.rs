@@ -150,7 +150,10 @@ fn it_passes_over_a_resync() {
     let cell = part.target.resync(&mut part.table, Rsn(2), Psn(302), false);
     assert_eq!(cell, Some(2));
     let key = part.key(1, false);
-    assert_eq!(part.target.errored(&mut part.table, key, (Rsn(1), Psn(301), 3)), NO_CELL);
+    assert_eq!(
+        part.target.errored(&mut part.table, key, (Rsn(1), Psn(301)), (3, RequestFlags::empty())),
+        NO_CELL
+    );
     assert_eq!(part.target.duplicate(&part.table, key, Rsn(1), Psn(301)), Duplicate::Error(3));
     assert_eq!(part.next(), None, "an error waits for its Resync");
     assert_eq!(part.target.resync(&mut part.table, Rsn(1), Psn(301), false), Some(NO_CELL));

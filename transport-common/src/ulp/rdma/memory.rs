@@ -25,6 +25,11 @@ bitflags! {
     }
 }
 
+impl AccessFlags {
+    /// Not a right, but a state of the region: the block protocol answers its commands with RNR (F-6.4-1).
+    pub const BUSY: Self = Self::from_bits_retain(1 << 31);
+}
+
 /// A registered memory region. A `key` of 0 marks a free entry.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]

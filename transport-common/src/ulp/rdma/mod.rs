@@ -1,7 +1,7 @@
 //! The RDMA operation header: InfiniBand's transport headers, with one self-contained segment per transaction
 //! (D-84).
 
-use crate::wire::{Malformed, ProtocolType};
+use crate::wire::Malformed;
 use bytemuck::{Pod, Zeroable};
 
 mod decode;
@@ -10,6 +10,7 @@ mod memory;
 mod packet;
 mod requester;
 mod responder;
+mod ulp;
 mod verbs;
 
 pub use decode::{
@@ -26,10 +27,8 @@ pub use requester::{
 pub use responder::{
     Answer, AnswerKind, Atomic, Place, PlaceFlags, PullVerdict, PushVerdict, Receives, Responder,
 };
+pub use ulp::Rdma;
 pub use verbs::{Completion, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Verb, WorkFlags, WorkRequest};
-
-/// Protocol type of the packets that carry these headers (F-7.2-6).
-pub const PROTOCOL: ProtocolType = ProtocolType::Rdma;
 
 /// Opcode of a BTH. The named ones are in use; they are InfiniBand's for reliable connections (D-84). A packet may
 /// carry any other value.

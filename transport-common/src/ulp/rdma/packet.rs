@@ -84,6 +84,10 @@ pub enum Extension {
     Aeth = 4,
     /// AETH and an 8-byte value.
     AethValue = 5,
+    /// A command of the block protocol, in place of the BTH.
+    Command = 6,
+    /// A status of the block protocol, in place of the BTH.
+    Status = 7,
 }
 
 /// ULP header and data of a packet to send.

@@ -75,6 +75,8 @@ pub enum PullVerdict {
     Answer(AnswerKind, UlpCode),
     /// Execute the atomic at this offset in the node's memory first. Its result is the answer.
     Execute(Atomic, u64),
+    /// The ULP is not ready. It gets the pull again later (F-8.5.3.4-2).
+    NotReady,
 }
 
 /// An atomic operation on a word of the node's memory.

@@ -201,6 +201,7 @@ impl Node {
             ack_request: request.flags.contains(RequestFlags::ACK_REQUEST) as u8,
             payload_length: request.length.into(),
             request_length: request.request_length.into(),
+            protocol: wire.packet.protocol,
             ..Packet::default()
         };
         s.input.operation = wire.operation;

@@ -3,6 +3,7 @@
 use transport_common::connection::Outgoing;
 use transport_common::ids::Psn;
 use transport_common::packet_delivery::{Acknowledgement, Window};
+use transport_common::ulp::block;
 use transport_common::ulp::rdma::{Aeth, Extension, Opcode, Operation, OperationKind, Payload, UlpCode};
 use transport_common::units::Picoseconds;
 use transport_common::wire::packet::Packet;
@@ -59,6 +60,7 @@ pub(super) fn parsed(t: &Outgoing, ulp: &Payload) -> (Packet, Operation) {
         dest_function: t.dest_function,
         spi: t.spi,
         iv: t.iv,
+        protocol: t.protocol.number(),
         payload_length: ulp.data_length,
         acknowledgement,
         ..Packet::default()
@@ -106,6 +108,10 @@ fn operation_of(u: &Payload) -> Operation {
     };
     out.kind = match (u.extension, u.bth_opcode) {
         (Extension::None, _) => OperationKind::None,
+        (Extension::Command, Opcode(block::READ)) => OperationKind::Read,
+        (Extension::Command, _) => OperationKind::Write,
+        (Extension::Status, _) if u.syndrome != 0 => OperationKind::ErrorResponse,
+        (Extension::Status, _) => OperationKind::ReadResponse,
         (Extension::Reth, Opcode::READ_REQUEST) => OperationKind::Read,
         (Extension::Reth, _) => OperationKind::Write,
         (Extension::Atomic, Opcode::COMPARE_SWAP) => OperationKind::CompareSwap,

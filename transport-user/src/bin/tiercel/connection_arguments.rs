@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use transport_user::congestion::{CongestionChange, Placement};
 use transport_user::quantity::{parse_duration, parse_u32, whole};
 
-use crate::values::{PeerAddress, parse_peer};
+use crate::values::{PeerAddress, UlpArgument, parse_peer};
 
 /// The subcommands of `conn`.
 #[derive(Debug, Subcommand)]
@@ -27,6 +27,7 @@ pub(crate) enum Conn {
 Examples:
   tiercel conn connect 10.7.0.2
   tiercel conn connect '[fd00::2]:4792' --unordered
+  tiercel conn connect 10.7.0.2 --ulp block
   tiercel conn connect 10.7.0.2 --cc dcqcn --placement kernel --profile rack")]
     Connect {
         /// ADDRESS or ADDRESS:PORT, for IPv6 `[ADDRESS]:PORT` [default port: 4792].
@@ -35,6 +36,9 @@ Examples:
         /// Requests may complete in any order [default: ordered].
         #[arg(long)]
         unordered: bool,
+        /// The upper layer protocol.
+        #[arg(long, value_enum, default_value = "rdma")]
+        ulp: UlpArgument,
         #[command(flatten)]
         congestion: CongestionArguments,
     },

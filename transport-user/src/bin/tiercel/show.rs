@@ -115,11 +115,12 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
     match command {
         Conn::List => list(&node.ask(request::Connections {}).await?, json),
         Conn::Show { cid } => show(&node.ask(request::Connection { cid }).await?, json),
-        Conn::Connect { peer, unordered, congestion } => {
+        Conn::Connect { peer, unordered, ulp, congestion } => {
             let call = request::Connect {
                 address: peer.address,
                 port: peer.port,
                 ordered: !unordered,
+                ulp: ulp.into(),
                 congestion: congestion.into(),
             };
             connected(&node.ask(call).await?, json);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use quantity::{QuantityError, integer};
+use transport_user::Ulp;
 use transport_user::config::DEFAULT_CONTROL_PORT;
 use transport_user::connection_manager::Via;
 use transport_user::control::request::Right;
@@ -32,6 +33,24 @@ pub(crate) enum CopyPlace {
     Local(PathBuf),
     /// A name at the peer of a connection. If it is empty, the file keeps its name.
     Peer { cid: u32, name: String },
+}
+
+/// `--ulp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UlpArgument {
+    /// RDMA: READ, WRITE, SEND and atomics.
+    Rdma,
+    /// The block protocol: READ and WRITE of whole blocks of 512 bytes.
+    Block,
+}
+
+impl From<UlpArgument> for Ulp {
+    fn from(ulp: UlpArgument) -> Self {
+        match ulp {
+            UlpArgument::Rdma => Self::Rdma,
+            UlpArgument::Block => Self::Block,
+        }
+    }
 }
 
 /// `--via`.

@@ -10,6 +10,7 @@ use transport_common::queues::AccessFlags;
 use super::{Call, Hex, answer};
 use crate::congestion::CongestionChange;
 use crate::connection_manager::Via;
+use crate::parameters::Ulp;
 
 /// The list of requests, each with the type of its answer.
 macro_rules! requests {
@@ -100,6 +101,9 @@ pub struct Connect {
     pub port: u16,
     /// Whether the connection is ordered.
     pub ordered: bool,
+    /// The upper layer protocol.
+    #[serde(default)]
+    pub ulp: Ulp,
     /// The differences from the congestion control of the node.
     pub congestion: CongestionChange,
 }

@@ -18,6 +18,7 @@ use super::{Call, Envelope, Failure, FailureKind, Hex, Progress, Reply, Request,
 use crate::congestion::{CongestionChange, CongestionInfo};
 use crate::connection_manager::{Event, ManagerStatistics, RegionAdvertisement, SessionInfo, Via};
 use crate::info::tests::device;
+use crate::parameters::Ulp;
 use crate::rate_update::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus};
 use crate::statistics::ConnectionStatistics;
 use crate::{
@@ -199,6 +200,7 @@ fn connection() -> ConnectionInfo {
         state: ConnectionState::Open,
         generation: 1,
         ordered: true,
+        ulp: Ulp::Rdma,
         peer_address: "10.7.0.2".parse().expect("an address"),
         peer_mac: Mac([2, 0, 0, 0, 0, 2]),
         source_port: 49152,
@@ -322,7 +324,8 @@ fn about_connections(schema: &mut Schema) {
     schema.call(&[request::Connections {}], &[vec![listed]]);
     schema.call(&[request::Connection { cid: 5 }], &[shown()]);
     let address = "10.7.0.2".parse().expect("an address");
-    let connect = request::Connect { address, port: 4792, ordered: true, congestion: change() };
+    let connect =
+        request::Connect { address, port: 4792, ordered: true, ulp: Ulp::Block, congestion: change() };
     schema.call(&[connect], &[shown()]);
     schema.call(&[request::SetCongestion { cid: 5, congestion: change() }], &[shown()]);
     schema.call(&[request::Reset { cid: 5 }], &[shown()]);

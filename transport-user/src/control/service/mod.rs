@@ -17,7 +17,7 @@ use super::server::{Handler, ProgressSender};
 use crate::congestion::{CongestionChange, CongestionControl, CongestionParameters, PROFILES};
 use crate::connection_manager::{
     ConnectError, ConnectionManager, FileMessage, ListeningPlace, ManagerOptions, NodeHost, Notice,
-    StartError, shortened,
+    StartError, Terms, shortened,
 };
 use crate::{Connection, Error, Node, OperationError};
 
@@ -211,7 +211,8 @@ impl NodeService {
     async fn connect(&self, what: &request::Connect) -> Result<ShownConnection, Failure> {
         // Wrong settings are refused before the connection is opened.
         let congestion = self.changed(&self.inner.congestion, &what.congestion)?;
-        let cid = self.inner.manager.connect(what.address, what.port, what.ordered).await?;
+        let terms = Terms { ordered: what.ordered, ulp: what.ulp };
+        let cid = self.inner.manager.connect(what.address, what.port, terms).await?;
         if !what.congestion.is_empty() {
             self.connection(cid.0)?.set_congestion(congestion).await?;
         }
