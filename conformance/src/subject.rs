@@ -1,5 +1,7 @@
 //! The peer under test, as the tester has to know it.
 
+use std::time::Duration;
+
 use transport_common::ids::{Cid, Psn, RKey, Rsn, Spi};
 use transport_common::units::PicosecondSpan;
 
@@ -54,6 +56,14 @@ pub struct Patience {
     /// Until the tester concludes that the peer does not send a packet. It has to be longer than the peer's
     /// coalescing time and the round trip.
     pub silence: PicosecondSpan,
+}
+
+impl Patience {
+    /// Returns these times.
+    pub fn new(answer: Duration, silence: Duration) -> Self {
+        let span = |time: Duration| PicosecondSpan::from_nanos(time.as_nanos() as u64);
+        Self { answer: span(answer), silence: span(silence) }
+    }
 }
 
 impl Default for Patience {

@@ -18,7 +18,7 @@ pub(crate) const ORDERED: u32 = 5;
 /// Slot, and CID at both ends, of the unordered connection.
 pub(crate) const UNORDERED: u32 = 6;
 /// The destination function of the tester, and of the device (D-15).
-const FUNCTIONS: [u32; 2] = [0x0102_03, 0x0405_06];
+const FUNCTIONS: [u32; 2] = [0x0001_0203, 0x0004_0506];
 /// The SPIs of the tester's packets, and of the device's.
 const SPIS: [Spi; 2] = [Spi(0x17), Spi(0x2a)];
 /// The device's retransmission timeout.
