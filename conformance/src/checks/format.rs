@@ -46,6 +46,9 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("F-9.1.3.1-3", "AR is 0 in acknowledgements", no_ack_request),
 ];
 
+/// Makes the peer send a packet of some type.
+type Draw = fn(&mut Session<'_>) -> Outcome<Received>;
+
 /// Makes the peer send an ACK. Returns the first packet of an acknowledgement's type, whether it is valid or not.
 fn draw_ack(s: &mut Session<'_>) -> Outcome<Received> {
     s.forget()?;
@@ -81,7 +84,8 @@ fn first_psn(s: &mut Session<'_>) -> Outcome {
 }
 
 fn next_header(s: &mut Session<'_>) -> Outcome {
-    for received in [draw_ack(s)?, draw_pull_data(s)?] {
+    for draw in [draw_ack, draw_pull_data] as [Draw; 2] {
+        let received = draw(s)?;
         let found = received.datagram[0];
         judge(found == NEXT_HEADER_FALCON, "252 in byte 0 of the PSP header", found)?;
     }
@@ -89,7 +93,8 @@ fn next_header(s: &mut Session<'_>) -> Outcome {
 }
 
 fn crypt_offset(s: &mut Session<'_>) -> Outcome {
-    for received in [draw_ack(s)?, draw_pull_data(s)?] {
+    for draw in [draw_ack, draw_pull_data] as [Draw; 2] {
+        let received = draw(s)?;
         let found = received.datagram[2] & 0x3f;
         judge(found == CRYPT_OFFSET, "crypt offset 1 without a virtualisation cookie", found)?;
     }
@@ -97,7 +102,8 @@ fn crypt_offset(s: &mut Session<'_>) -> Outcome {
 }
 
 fn spi(s: &mut Session<'_>) -> Outcome {
-    for received in [draw_ack(s)?, draw_pull_data(s)?] {
+    for draw in [draw_ack, draw_pull_data] as [Draw; 2] {
+        let received = draw(s)?;
         let found = u32::from_be_bytes([4, 5, 6, 7].map(|at: usize| received.datagram[at]));
         let expected = s.subject.rx_spi.0;
         judge(found == expected, format!("SPI {expected}"), found)?;
@@ -106,7 +112,8 @@ fn spi(s: &mut Session<'_>) -> Outcome {
 }
 
 fn version(s: &mut Session<'_>) -> Outcome {
-    for received in [draw_ack(s)?, draw_pull_data(s)?, draw_nack(s)?] {
+    for draw in [draw_ack, draw_pull_data, draw_nack] as [Draw; 3] {
+        let received = draw(s)?;
         let found = received.byte(0) >> 4;
         judge(found == 1, "version 1", format!("version {found}"))?;
     }
@@ -114,7 +121,8 @@ fn version(s: &mut Session<'_>) -> Outcome {
 }
 
 fn reserved_nibble(s: &mut Session<'_>) -> Outcome {
-    for received in [draw_ack(s)?, draw_pull_data(s)?, draw_nack(s)?] {
+    for draw in [draw_ack, draw_pull_data, draw_nack] as [Draw; 3] {
+        let received = draw(s)?;
         let found = received.byte(0) & 0xf;
         judge(found == 0, "0 in bits 4 to 7 of word 0", format!("{found:#x}"))?;
     }
@@ -262,7 +270,8 @@ fn nack_window(s: &mut Session<'_>) -> Outcome {
 }
 
 fn no_ack_request(s: &mut Session<'_>) -> Outcome {
-    for received in [draw_ack(s)?, draw_nack(s)?] {
+    for draw in [draw_ack, draw_nack] as [Draw; 2] {
+        let received = draw(s)?;
         let found = received.byte(7) & 1;
         judge(found == 0, "0 in bit 31 of word 1", found)?;
     }

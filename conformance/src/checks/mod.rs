@@ -1,10 +1,25 @@
 //! The catalogue: one check for each clause.
 
+mod acceptance;
+mod acknowledgement;
 mod format;
+mod order;
+mod refusal;
+mod resync;
+mod unordered;
 
 use crate::check::Check;
 
 /// Returns all checks, in the order in which they run.
 pub fn catalogue() -> Vec<Check> {
-    [format::CHECKS].concat()
+    [
+        format::CHECKS,
+        acknowledgement::CHECKS,
+        acceptance::CHECKS,
+        order::CHECKS,
+        refusal::CHECKS,
+        resync::CHECKS,
+        unordered::CHECKS,
+    ]
+    .concat()
 }

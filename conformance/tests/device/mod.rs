@@ -28,6 +28,8 @@ pub(crate) const ATTEMPTS: u32 = 4;
 /// Time of a packet on the network, picoseconds.
 const DELAY: u64 = 5_000_000;
 const KEY: u32 = 1;
+/// Where the region begins in the memory of the device.
+pub(crate) const MEMORY: usize = 8192;
 
 /// A Falcon packet on its way, whose bytes a broken device changes.
 #[derive(Clone, Debug)]
@@ -180,7 +182,7 @@ impl Device {
             nic.open(cid as usize, &parameters);
         }
         let access = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
-        nic.register(Region { offset: 8192, length: 8192, key: KEY, access });
+        nic.register(Region { offset: MEMORY as u64, length: 8192, key: KEY, access });
         Self { nic, broken, now, to_device: VecDeque::new(), to_tester: VecDeque::new() }
     }
 
