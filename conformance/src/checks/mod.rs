@@ -2,10 +2,14 @@
 
 mod acceptance;
 mod acknowledgement;
+mod answers;
+mod early;
+mod exhaustion;
 mod format;
 mod order;
 mod refusal;
 mod resync;
+mod retransmission;
 mod unordered;
 
 use crate::check::Check;
@@ -19,6 +23,9 @@ pub fn catalogue() -> Vec<Check> {
         order::CHECKS,
         refusal::CHECKS,
         resync::CHECKS,
+        retransmission::CHECKS,
+        early::CHECKS,
+        exhaustion::CHECKS,
         unordered::CHECKS,
     ]
     .concat()

@@ -219,9 +219,7 @@ impl Wire for Device {
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         let at = Picoseconds(self.now.0 + DELAY);
-        for frame in (self.broken.incoming)(&mut self.nic, frame.to_vec()) {
-            self.to_device.push_back((at, frame));
-        }
+        self.to_device.push_back((at, frame.to_vec()));
         Ok(())
     }
 
@@ -243,8 +241,10 @@ impl Wire for Device {
             }
             if device == next {
                 if let Some((_, frame)) = self.to_device.pop_front() {
-                    let answer = self.nic.receive(frame);
-                    self.emit(answer);
+                    for frame in (self.broken.incoming)(&mut self.nic, frame) {
+                        let answer = self.nic.receive(frame);
+                        self.emit(answer);
+                    }
                 }
             } else {
                 self.run_engine();

@@ -13,25 +13,25 @@ use crate::device::{Broken, MEMORY, ORDERED, Packet, subjects, tester};
 
 const PULL_REQUEST: u8 = 0;
 const PUSH_DATA: u8 = 5;
-const RESYNC: u8 = 6;
+pub(super) const RESYNC: u8 = 6;
 
 /// A device that loses the received packets for which `lost` returns true.
-fn loses(mut lost: impl FnMut(&mut HostNic, &Packet) -> bool + 'static) -> Option<Broken> {
+pub(super) fn loses(mut lost: impl FnMut(&mut HostNic, &Packet) -> bool + 'static) -> Option<Broken> {
     Some(Broken::takes(move |nic, packet| if lost(nic, &packet) { vec![] } else { vec![packet] }))
 }
 
 /// A device that takes a received packet as if it were another.
-fn reads(mut change: impl FnMut(&mut HostNic, Packet) -> Packet + 'static) -> Option<Broken> {
+pub(super) fn reads(mut change: impl FnMut(&mut HostNic, Packet) -> Packet + 'static) -> Option<Broken> {
     Some(Broken::takes(move |nic, packet| vec![change(nic, packet)]))
 }
 
 /// A device that loses the packets that it sends and for which `lost` returns true.
-fn forgets(mut lost: impl FnMut(&Packet) -> bool + 'static) -> Option<Broken> {
+pub(super) fn forgets(mut lost: impl FnMut(&Packet) -> bool + 'static) -> Option<Broken> {
     Some(Broken::sends(move |packet| if lost(&packet) { vec![] } else { vec![packet] }))
 }
 
 /// Returns true for the second and every later packet with the same PSN, of the types in `kinds`.
-fn repeated(kinds: &'static [u8]) -> impl FnMut(&Packet) -> bool {
+pub(super) fn repeated(kinds: &'static [u8]) -> impl FnMut(&Packet) -> bool {
     let mut seen = HashSet::new();
     move |packet| kinds.contains(&packet.kind()) && !seen.insert((packet.kind(), packet.word(4)))
 }
@@ -45,7 +45,7 @@ fn place(nic: &mut HostNic, packet: &Packet) {
 }
 
 /// A device that takes any SPI.
-fn any_spi() -> Option<Broken> {
+pub(super) fn any_spi() -> Option<Broken> {
     reads(|_, mut packet| {
         packet.psp.spi = subjects()[0].tx_spi;
         packet
