@@ -468,6 +468,20 @@ impl<'w> Session<'w> {
         })
     }
 
+    /// Waits for the answers to these requests, one after the other, and acknowledges each. The peer's window may
+    /// be one packet.
+    ///
+    /// # Errors
+    /// [`Stop::Fail`] if one does not arrive in time.
+    pub fn answers(&mut self, requests: &[Draft]) -> Outcome<Vec<Received>> {
+        let mut answers = Vec::new();
+        for request in requests {
+            answers.push(self.answer(request)?);
+            self.acknowledge()?;
+        }
+        Ok(answers)
+    }
+
     /// Reads bytes of the region and acknowledges the answer.
     ///
     /// # Errors

@@ -17,9 +17,8 @@ const RECEIVE_BUFFER: libc::c_int = 4 << 20;
 const MILLISECOND: u64 = 1_000_000_000;
 /// From linux/if_packet.h; not in the libc crate.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
-/// `ETHTOOL_GGRO` and `ETHTOOL_SGRO` of linux/ethtool.h.
-const GET_GRO: u32 = 0x2b;
-const SET_GRO: u32 = 0x2c;
+/// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
+const GET_DRIVER: u32 = 3;
 /// `SIOCETHTOOL` of linux/sockios.h.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
@@ -31,14 +30,13 @@ const SIOCETHTOOL: libc::c_ulong = 0x8946;
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
+    interface: String,
+    index: u32,
     _port: UdpSocket,
 }
 
 impl PacketSocket {
     /// Opens a socket on an interface of the calling thread's network namespace. `address` is the tester's.
-    ///
-    /// Switches GRO on for the interface, if it is off. One end of a veth accepts frames that XDP sends at the other
-    /// end only if its receive side polls, and GRO makes it poll. Other drivers have it on by default.
     ///
     /// # Errors
     /// Without root, if there is no such interface or address, or if another program uses Falcon's UDP port.
@@ -68,8 +66,35 @@ impl PacketSocket {
         let size = size_of_val(&link) as libc::socklen_t;
         // SAFETY: the kernel reads `size` bytes of the address, which outlives the call.
         check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const link).cast(), size) } as isize)?;
-        switch_gro_on(&socket, interface);
-        Ok(Self { socket, _port: port })
+        Ok(Self { socket, interface: interface.to_owned(), index, _port: port })
+    }
+
+    /// Returns the index of the interface.
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Returns whether the interface is an end of a veth. One end accepts frames that XDP sends at the other end only if
+    /// it has an XDP program itself, even one that passes everything.
+    pub fn is_veth(&self) -> bool {
+        #[repr(C)]
+        struct Driver {
+            command: u32,
+            name: [u8; 32],
+            rest: [u8; 160],
+        }
+        let mut driver = Driver { command: GET_DRIVER, name: [0; 32], rest: [0; 160] };
+        // SAFETY: all zeroes is a valid ifreq.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(self.interface.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = (&raw mut driver).cast();
+        // SAFETY: the request names a structure of 196 bytes, as the kernel expects it; both outlive the call.
+        let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+        // The rest is not looked at.
+        let Driver { name, rest: _, .. } = driver;
+        done == 0 && name.starts_with(b"veth\0")
     }
 
     /// Returns the interface's MAC address.
@@ -140,30 +165,6 @@ fn clock() -> Picoseconds {
     // SAFETY: writes the timespec, which outlives the call. The monotonic clock can always be read.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     Picoseconds((now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) * 1000)
-}
-
-/// Switches GRO on. A driver that does not know the option needs no change.
-fn switch_gro_on(socket: &OwnedFd, interface: &str) {
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-    let call = |command, data| {
-        let mut value = Value { command, data };
-        // SAFETY: all zeroes is a valid ifreq.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
-            *to = from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: the request names a value of two words; both outlive the call.
-        let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-        (done == 0).then_some(value.data)
-    };
-    if call(GET_GRO, 0) == Some(0) {
-        call(SET_GRO, 1);
-    }
 }
 
 fn set(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {

@@ -34,7 +34,7 @@ fn file(own: &Host, peer: &Host, side: usize) -> String {
     format!(
         "[node]\ninterface = \"{}\"\naddress = \"{}\"\n\
          [node.congestion]\nplacement = \"constant\"\n\
-         [node.tuning]\nrto = \"200ms\"\nmax_retransmit_attempts = 4\n{}{}",
+         [node.tuning]\nrto = \"200ms\"\nmin_rto = \"200ms\"\nmax_retransmit_attempts = 4\n{}{}",
         Host::INTERFACE,
         own.ipv4,
         connection(0, true),

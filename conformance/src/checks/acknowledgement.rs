@@ -145,7 +145,7 @@ fn swapped_pulls(s: &mut Session<'_>) -> Outcome {
     s.send(&reads[1])?;
     s.send(&reads[0])?;
     s.acknowledged(&reads[1])?;
-    s.answer(&reads[1]).map(drop)
+    s.answers(&reads).map(drop)
 }
 
 fn held_push(s: &mut Session<'_>) -> Outcome {
@@ -179,7 +179,7 @@ fn request_hole(s: &mut Session<'_>) -> Outcome {
         is_eack(received) && received.word(REQUEST + 1) == 2
     })?;
     s.deliver(&reads[0])?;
-    s.answer(&reads[1]).map(drop)
+    s.answers(&reads).map(drop)
 }
 
 fn lost_first(s: &mut Session<'_>) -> Outcome {
@@ -240,8 +240,7 @@ fn answered(s: &mut Session<'_>, left_out: &[Draft], last: &Draft) -> Outcome {
         s.answer(read)?;
         s.acknowledge()?;
     }
-    s.answer(last)?;
-    s.acknowledge()
+    s.answers(std::slice::from_ref(last)).map(drop)
 }
 
 fn snapshots(s: &mut Session<'_>) -> Outcome {

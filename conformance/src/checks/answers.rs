@@ -1,6 +1,6 @@
 //! Pull Data that the tester leaves unacknowledged. It shows how the peer transmits and retransmits.
 
-use transport_common::ids::Psn;
+use transport_common::ids::{Psn, Rsn};
 use transport_common::units::PicosecondSpan;
 
 use crate::received::Received;
@@ -10,16 +10,35 @@ use crate::verdict::{Outcome, Stop};
 /// A shorter timeout cannot be told from early retransmission on a busy machine.
 const SHORTEST_TIMEOUT: PicosecondSpan = PicosecondSpan::from_nanos(20_000_000);
 
+/// How often the tester tries to get several unacknowledged packets of the peer at once.
+const TRIES: usize = 20;
+
 /// Makes the peer send this many Pull Data, and acknowledges none of them. Returns them in the order of their PSNs.
+///
+/// A peer may make its window smaller for a while, down to one packet. Then the tester acknowledges and tries again.
 pub(super) fn open(s: &mut Session<'_>, count: usize) -> Outcome<Vec<Received>> {
-    s.forget()?;
-    let mut answers = Vec::new();
-    for _ in 0..count {
-        let read = s.read(0, 8).quiet();
-        s.send(&read)?;
-        answers.push(s.answer(&read)?);
+    for _ in 0..TRIES {
+        s.forget()?;
+        let mut answers = Vec::new();
+        for _ in 0..count {
+            let read = s.read(0, 8).quiet();
+            s.send(&read)?;
+            let answer = if answers.is_empty() { Some(s.answer(&read)?) } else { next(s, read.rsn)? };
+            let Some(answer) = answer else { break };
+            answers.push(answer);
+        }
+        if answers.len() == count {
+            return Ok(answers);
+        }
+        s.settle()?;
     }
-    Ok(answers)
+    Err(Stop::Skip(format!("the peer does not send {count} packets without an acknowledgement")))
+}
+
+/// Waits for the Pull Data with this RSN, if the peer's window allows it.
+fn next(s: &mut Session<'_>, rsn: Rsn) -> Outcome<Option<Received>> {
+    let patience = s.patience.silence;
+    s.find(patience, |received| received.pull_data().is_some_and(|data| data.base.rsn == rsn))
 }
 
 /// Returns the PSN of a Pull Data.

@@ -82,8 +82,8 @@ fn swapped_reads(s: &mut Session<'_>) -> Outcome {
     let reads = [s.read(0, 8), s.read(8, 8)];
     s.send(&reads[1])?;
     s.send(&reads[0])?;
-    let answers = [s.answer(&reads[0])?, s.answer(&reads[1])?];
-    let [first, second] = answers.map(|answer| answer.word(4));
+    let answers = s.answers(&reads)?;
+    let (first, second) = (answers[0].word(4), answers[1].word(4));
     judge(
         second == first.wrapping_add(1),
         "the answer to the first RSN has the lower PSN",

@@ -21,7 +21,7 @@ pub(super) const CHECKS: &[Check] = &[
         "a READ that the ULP refuses is answered by Pull Data, without a NACK",
         refused_read,
     ),
-    Check::new("F-6.4-2", "a SEND without a posted receive draws NACK code 2", rnr),
+    Check::new("F-9.1.7-2", "a SEND without a posted receive draws NACK code 2", rnr),
     Check::new("F-6.6.3-2", "a copy of an RNR-NACKed push draws a new RNR NACK", rnr_repeated),
 ];
 

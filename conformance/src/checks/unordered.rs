@@ -46,6 +46,7 @@ fn pull_behind_hole(s: &mut Session<'_>) -> Outcome {
         received.eack().is_some_and(|eack| eack.request == 2)
     })?;
     s.answer(&reads[1])?;
+    s.acknowledge()?;
     s.send(&reads[0])?;
     s.answer(&reads[0])?;
     s.acknowledged(&reads[1]).map(drop)

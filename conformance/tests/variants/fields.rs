@@ -79,7 +79,7 @@ pub(super) fn breaking(clause: &str) -> Option<Broken> {
                 vec![if packet.kind() == NACK { packet.edit(9, |word| word ^ sent) } else { packet }]
             }))
         }
-        "F-6.4-2" => word(&[NACK], 9, |word| word & 0x00ff_ffff | 1 << 24),
+        "F-9.1.7-2" => word(&[NACK], 9, |word| word & 0x00ff_ffff | 1 << 24),
         _ => None,
     }
 }

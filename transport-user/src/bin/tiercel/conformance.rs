@@ -1,11 +1,13 @@
 //! `conformance`: tests a Falcon peer clause by clause.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use bpf_call::{Instruction, LoadXdp, XDP_FLAGS_DRV_MODE, XDP_PASS, link_xdp};
 use clap::Args;
 use falcon_conformance::{
     Check, Checked, Flow, PacketSocket, Patience, RunError, Start, Subject, Verdict, Wire, capture,
@@ -103,6 +105,7 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
     let cannot = |error| Exit::node(format!("cannot test on {interface}: {error}"));
     let mut socket = PacketSocket::open(interface, address).map_err(cannot)?;
     let mac = socket.mac().map_err(cannot)?;
+    let _pass = if socket.is_veth() { Some(pass_all(socket.index()).map_err(cannot)?) } else { None };
     let subjects: Vec<_> =
         connections.iter().map(|c| subject(c, mac, address, RKey(arguments.rkey))).collect();
     let wall_clock = SystemTime::now() - Duration::from_nanos(socket.now().as_nanos());
@@ -127,6 +130,15 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
         RunError::Silent => Exit::connect(error),
     })?;
     conclude(peer, clauses, json)
+}
+
+/// Attaches an XDP program that passes everything, until the value is dropped. A veth needs it: it drops or delays
+/// frames that XDP sends at its other end as long as it has no program.
+fn pass_all(interface: u32) -> io::Result<OwnedFd> {
+    let instructions = &[Instruction::set_result(XDP_PASS), Instruction::EXIT];
+    let program =
+        LoadXdp { name: c"pass", license: c"Dual MIT/GPL", instructions, bound_to: None }.load(&mut [])?;
+    link_xdp(program.as_fd(), interface, XDP_FLAGS_DRV_MODE)
 }
 
 /// Returns the checks with these clauses, or all.
