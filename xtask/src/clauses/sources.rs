@@ -15,6 +15,9 @@ const EXTENSIONS: [&str; 10] = ["c", "cc", "h", "lua", "md", "p4", "py", "rs", "
 /// A directory that is not read, because the ids in the tests of this check are invented.
 const OWN: &str = "xtask/src/clauses";
 
+/// The conformance tester. Its own sources are checks of clauses.
+const TESTER: &str = "conformance";
+
 /// The role of a file in the table of clauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -78,10 +81,13 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 /// Returns the role of a file. Tests are in a directory or a file with a name for tests. Tests inside a source
-/// file are found by their module.
+/// file are found by their module. The whole conformance tester is a test of the device.
 fn kind(path: &Path) -> Kind {
     if path.starts_with(SPEC) || path.extension().is_some_and(|it| it == "md") {
         return Kind::Document;
+    }
+    if path.starts_with(TESTER) {
+        return Kind::Test;
     }
     let mut names = path.iter().map(|name| name.to_string_lossy());
     let in_tests = names.any(|name| {
@@ -103,6 +109,8 @@ mod tests {
             ("transport-user/src/queue_pair_tests.rs", Kind::Test),
             ("tests/src/simulation/oracle.rs", Kind::Test),
             ("hw-model/p4/swift.p4", Kind::Code),
+            ("conformance/src/checks/order.rs", Kind::Test),
+            ("xtask/src/checks.rs", Kind::Code),
             ("tests/README.md", Kind::Document),
             ("docs/spec/chapter-9.md", Kind::Document),
         ] {

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use transport_user::quantity::{parse_duration, parse_size, parse_u32, whole};
 
+use crate::conformance::Conformance;
 use crate::connection_arguments::Conn;
 use crate::up_arguments::Up;
 use crate::values::{CopyPlace, ViaArgument, parse_copy_place};
@@ -18,6 +19,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0 success  1 the node failed  2 wrong usage or invalid request  3 an operation completed in error
   4 no connection, or it was lost  5 a file could not be read, written or verified  6 no node answers
+  7 a peer violates a clause of the specification
 
 Environment:
   TIERCEL_SOCKET  control socket of the node to talk to; --socket and --node take precedence";
@@ -227,6 +229,17 @@ Examples:
         #[arg(long, requires = "hex")]
         falcon: bool,
     },
+    /// Test a Falcon peer on the wire, clause by clause of the specification.
+    ///
+    /// The tester is one end of a static connection, and the peer may be any Falcon device. It needs root, and an
+    /// interface on which no node runs. It sends packets that it builds itself, and judges the answers.
+    #[command(after_help = "\
+Examples:
+  tiercel conformance --list
+  tiercel conformance --peer 10.7.0.1 --config tester.toml
+  tiercel conformance --peer 10.7.0.1 --config tester.toml --only F-7.7.1-3,F-9.2.2.4-1 --packets
+  tiercel conformance --peer 10.7.0.1 --config tester.toml --json --pcap run.pcapng")]
+    Conformance(Box<Conformance>),
     /// Print the completion script of a shell.
     #[command(after_help = "\
 Examples:

@@ -28,6 +28,7 @@ enum Kind {
     Connect,
     File,
     NoNode,
+    Violation,
 }
 
 impl Kind {
@@ -39,6 +40,7 @@ impl Kind {
             Self::Connect => 4,
             Self::File => 5,
             Self::NoNode => 6,
+            Self::Violation => 7,
         }
     }
 }
@@ -73,15 +75,26 @@ impl Exit {
         Self::new(Kind::Usage, text)
     }
 
+    /// Makes a failure for a peer that cannot be reached.
+    pub(crate) fn connect(text: impl ToString) -> Self {
+        Self::new(Kind::Connect, text)
+    }
+
+    /// Makes a failure for a peer that violates the specification. The report on it is printed already.
+    pub(crate) fn violation(text: impl ToString) -> Self {
+        Self::new(Kind::Violation, text)
+    }
+
     /// Makes a failure for a file that could not be read, written or verified.
     pub(crate) fn file(text: impl ToString) -> Self {
         Self::new(Kind::File, text)
     }
 
-    /// Prints the sentence to stderr and, with `json`, the whole failure to stdout. Returns the exit code.
+    /// Prints the sentence to stderr and, with `json`, the whole failure to stdout. Returns the exit code. The report of
+    /// a violation is on stdout already, and a program reads one JSON value.
     pub(crate) fn report(self, json: bool) -> ExitCode {
         eprintln!("error: {}", self.text);
-        if json {
+        if json && self.kind != Kind::Violation {
             print_json(&self.for_programs());
         }
         ExitCode::from(self.kind.exit_code())

@@ -9,6 +9,7 @@ use tracing::level_filters::LevelFilter;
 mod cli;
 #[cfg(test)]
 mod cli_tests;
+mod conformance;
 mod connection_arguments;
 mod decode;
 mod exit;
@@ -97,6 +98,7 @@ async fn run(cli: Cli) -> Result<(), Exit> {
         }
         Command::Trace { out, runs, duration } => trace::trace(&node, &out, runs, duration, json).await,
         Command::Decode { file, hex, falcon } => decode::decode(file, hex, falcon, json),
+        Command::Conformance(arguments) => conformance::conformance(&arguments, json),
         Command::Completions { shell } => generate::completions(shell, json),
         Command::Man { directory } => generate::manual(&directory, json),
         Command::Model { arguments } => Err(model::run(arguments, json)),

@@ -1,0 +1,155 @@
+//! A packet of the peer.
+
+use transport_common::ids::Psn;
+use transport_common::units::Picoseconds;
+use transport_common::wire::FalconHeader;
+use transport_common::wire::ack::{Ack, AckHeader, Eack};
+use transport_common::wire::nack::Nack;
+use transport_common::wire::psp::Psp;
+use transport_common::wire::pull_data::PullData;
+use transport_common::wire::push_data::PushData;
+use transport_common::wire::resync::Resync;
+
+use crate::flow::Parts;
+use crate::log::describe;
+
+/// A frame of the peer to Falcon's UDP port.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Time when it arrived, by the tester's clock.
+    pub at: Picoseconds,
+    /// The bytes after the UDP header: PSP header and Falcon packet.
+    pub datagram: Vec<u8>,
+    /// The frame.
+    pub frame: Vec<u8>,
+    parts: Option<Parts>,
+}
+
+impl Received {
+    /// Takes a frame whose UDP payload begins at `datagram`.
+    pub fn new(at: Picoseconds, frame: Vec<u8>, datagram: usize) -> Self {
+        let parts = Parts::of(&frame);
+        Self { at, datagram: frame.get(datagram..).unwrap_or_default().to_vec(), frame, parts }
+    }
+
+    /// Returns the Falcon packet as bytes, whether it is valid or not. The frame has no padding, because a Falcon
+    /// packet is longer than the shortest frame.
+    pub fn falcon(&self) -> &[u8] {
+        self.datagram.get(Psp::LEN..).unwrap_or_default()
+    }
+
+    /// Returns a byte of the Falcon packet, or 0 beyond its end.
+    pub fn byte(&self, at: usize) -> u8 {
+        self.falcon().get(at).copied().unwrap_or_default()
+    }
+
+    /// Returns a word of the Falcon packet by its number from 0, or 0 beyond its end.
+    pub fn word(&self, number: usize) -> u32 {
+        let bytes = self.falcon().get(number * 4..number * 4 + 4);
+        bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
+    }
+
+    /// Returns the raw packet type: four bits at the place that all types share (F-7.2-7, F-7.2-8).
+    pub fn raw_type(&self) -> u8 {
+        self.byte(7) >> 1 & 0xf
+    }
+
+    /// Returns the PSP header if it is valid.
+    pub fn psp(&self) -> Option<&Psp> {
+        self.parts.as_ref().map(|parts| &parts.psp)
+    }
+
+    /// Returns the Falcon header if it is valid.
+    pub fn header(&self) -> Option<&FalconHeader> {
+        self.parts.as_ref().and_then(|parts| parts.header.as_ref())
+    }
+
+    /// Returns the bytes after the Falcon header.
+    pub fn payload(&self) -> &[u8] {
+        self.parts.as_ref().map_or(&[], Parts::payload)
+    }
+
+    /// Returns the header that BACK and EACK have in common.
+    pub fn ack(&self) -> Option<&AckHeader> {
+        match self.header()? {
+            FalconHeader::Ack(ack) => Some(ack.header()),
+            _ => None,
+        }
+    }
+
+    /// Returns the EACK.
+    pub fn eack(&self) -> Option<&Eack> {
+        match self.header()? {
+            FalconHeader::Ack(Ack::Eack(eack)) => Some(eack),
+            _ => None,
+        }
+    }
+
+    /// Returns the NACK.
+    pub fn nack(&self) -> Option<&Nack> {
+        match self.header()? {
+            FalconHeader::Nack(nack) => Some(nack),
+            _ => None,
+        }
+    }
+
+    /// Returns the Pull Data.
+    pub fn pull_data(&self) -> Option<&PullData> {
+        match self.header()? {
+            FalconHeader::PullData(data) => Some(data),
+            _ => None,
+        }
+    }
+
+    /// Returns the Push Data.
+    pub fn push_data(&self) -> Option<&PushData> {
+        match self.header()? {
+            FalconHeader::PushData(data) => Some(data),
+            _ => None,
+        }
+    }
+
+    /// Returns the Resync.
+    pub fn resync(&self) -> Option<&Resync> {
+        match self.header()? {
+            FalconHeader::Resync(resync) => Some(resync),
+            _ => None,
+        }
+    }
+
+    /// Returns the PSN in the peer's data window, if the packet has one.
+    pub fn data_psn(&self) -> Option<Psn> {
+        match self.header()? {
+            FalconHeader::PullData(p) => Some(p.base.psn),
+            FalconHeader::PushData(p) => Some(p.base.psn),
+            FalconHeader::Resync(p) if !p.in_request_window() => Some(p.base.psn),
+            _ => None,
+        }
+    }
+
+    /// Returns the PSN in the peer's request window, if the packet has one.
+    pub fn request_psn(&self) -> Option<Psn> {
+        match self.header()? {
+            FalconHeader::PullRequest(p) => Some(p.base.psn),
+            FalconHeader::Resync(p) if p.in_request_window() => Some(p.base.psn),
+            _ => None,
+        }
+    }
+
+    /// Returns the bases of the peer's receive windows: data and request.
+    pub fn bases(&self) -> Option<(Psn, Psn)> {
+        Some(match self.header()? {
+            FalconHeader::PullRequest(p) => (p.base.data_base_psn, p.base.request_base_psn),
+            FalconHeader::PushData(p) => (p.base.data_base_psn, p.base.request_base_psn),
+            FalconHeader::PullData(p) => (p.base.data_base_psn, p.base.request_base_psn),
+            FalconHeader::Resync(p) => (p.base.data_base_psn, p.base.request_base_psn),
+            FalconHeader::Ack(ack) => (ack.header().data_base_psn, ack.header().request_base_psn),
+            FalconHeader::Nack(nack) => (nack.data_base_psn, nack.request_base_psn),
+        })
+    }
+
+    /// Describes the packet in one line.
+    pub fn text(&self) -> String {
+        describe(&self.frame)
+    }
+}

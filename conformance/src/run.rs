@@ -1,0 +1,139 @@
+//! Runs checks one after the other, and reports each.
+
+use std::io;
+
+use serde::Serialize;
+use transport_common::units::Picoseconds;
+
+use crate::check::Check;
+use crate::log::{Line, Logged};
+use crate::session::Session;
+use crate::subject::{Patience, Subject};
+use crate::verdict::{Outcome, Stop, Verdict};
+use crate::wire::Wire;
+
+/// The result of one check.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checked {
+    /// Id of the clause.
+    pub clause: &'static str,
+    /// What the peer has to do.
+    pub title: &'static str,
+    /// The verdict, with its reason.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// The packets of the check.
+    pub packets: Vec<Line>,
+    /// The same packets as frames, for a capture.
+    #[serde(skip)]
+    pub frames: Vec<Logged>,
+}
+
+/// Why the tester cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The interface failed.
+    #[error("cannot send or receive frames: {0}")]
+    Io(#[from] io::Error),
+    /// The peer answers nothing.
+    #[error(
+        "the peer did not answer a WRITE: check that it runs, that its connection has the CIDs, SPIs and first sequence \
+         numbers of the file, and that the connection is fresh (`tiercel conn reset` on a Tiercel peer)"
+    )]
+    Silent,
+}
+
+/// Runs the checks, in their order, each on the first connection that it can use. `report` gets each result as soon as it
+/// is there.
+///
+/// # Errors
+/// [`RunError`]. The results up to then were reported.
+pub fn run(
+    wire: &mut dyn Wire,
+    subjects: &[Subject],
+    patience: Patience,
+    checks: &[Check],
+    mut report: impl FnMut(Checked),
+) -> Result<(), RunError> {
+    let place = |check: &Check| subjects.iter().position(|subject| check.needs.allows(subject));
+    for (number, subject) in subjects.iter().enumerate() {
+        let own: Vec<_> = checks.iter().filter(|check| place(check) == Some(number)).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let mut session = Session::new(wire, subject.clone(), patience);
+        match greet(&mut session) {
+            Ok(true) => {}
+            Ok(false) => return Err(RunError::Silent),
+            Err(Stop::Io(error)) => return Err(error.into()),
+            // A peer that answers and violates a clause is what the checks are for.
+            Err(_) => {}
+        }
+        let mut broken_by = None;
+        for check in own {
+            report(one(&mut session, check, &mut broken_by)?);
+        }
+    }
+    for check in checks.iter().filter(|check| place(check).is_none()) {
+        report(skipped(
+            check,
+            format!("the file has no {:?} connection to this peer", check.needs).to_lowercase(),
+        ));
+    }
+    Ok(())
+}
+
+/// Sends a first WRITE. Returns whether the peer sends anything.
+fn greet(session: &mut Session<'_>) -> Outcome<bool> {
+    let draft = session.write(0, &[0; 8]);
+    session.send(&draft)?;
+    let patience = session.patience.answer;
+    let answers = session.find(patience, |_| true)?.is_some();
+    session.settle()?;
+    Ok(answers)
+}
+
+fn one(
+    session: &mut Session<'_>,
+    check: &Check,
+    broken_by: &mut Option<&'static str>,
+) -> Result<Checked, RunError> {
+    if let Some(clause) = *broken_by {
+        return Ok(skipped(check, format!("the connection does not work any more after {clause}")));
+    }
+    session.take_log();
+    let start = session.now();
+    let outcome = (check.run)(session);
+    let verdict = match outcome {
+        Ok(()) => Verdict::Pass,
+        Err(Stop::Fail { expected, found }) => Verdict::Fail { expected, found },
+        Err(Stop::Skip(reason)) => Verdict::Skipped { reason },
+        Err(Stop::Io(error)) => return Err(error.into()),
+    };
+    let frames = session.take_log();
+    if verdict == Verdict::Pass {
+        session.passed();
+        tolerate(session.settle())?;
+    } else if !tolerate(session.restore())?.unwrap_or(false) {
+        *broken_by = Some(check.clause);
+    }
+    Ok(checked(check, verdict, frames, start))
+}
+
+/// Returns what a step between checks returned. Only the interface can make it fail.
+fn tolerate<T>(outcome: Outcome<T>) -> Result<Option<T>, RunError> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::Io(error)) => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+fn checked(check: &Check, verdict: Verdict, frames: Vec<Logged>, start: Picoseconds) -> Checked {
+    let packets = frames.iter().map(|logged| logged.line(start)).collect();
+    Checked { clause: check.clause, title: check.title, verdict, packets, frames }
+}
+
+fn skipped(check: &Check, reason: String) -> Checked {
+    checked(check, Verdict::Skipped { reason }, Vec::new(), Picoseconds(0))
+}

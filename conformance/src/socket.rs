@@ -1,0 +1,184 @@
+//! The network as a packet socket on an interface of Linux.
+
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use transport_common::units::Picoseconds;
+use transport_common::wire::udp::FALCON_UDP_PORT;
+
+use crate::wire::Wire;
+
+/// Longer than any frame.
+const LARGEST: usize = 16_384;
+/// Bytes that the kernel keeps until the tester takes them.
+const RECEIVE_BUFFER: libc::c_int = 4 << 20;
+/// Picoseconds in a millisecond.
+const MILLISECOND: u64 = 1_000_000_000;
+/// From linux/if_packet.h; not in the libc crate.
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
+const GET_DRIVER: u32 = 3;
+/// `SIOCETHTOOL` of linux/sockios.h.
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
+/// A packet socket. It needs root (CAP_NET_RAW), and an interface without an XDP program that takes Falcon's frames.
+///
+/// The kernel's own UDP stack sees the peer's packets as well. It would answer with ICMP port unreachable, because
+/// nothing is bound to Falcon's port. So the tester binds a UDP socket to that port and reads nothing from it: the
+/// kernel drops what does not fit its small buffer, and says nothing to the peer.
+#[derive(Debug)]
+pub struct PacketSocket {
+    socket: OwnedFd,
+    interface: String,
+    index: u32,
+    _port: UdpSocket,
+}
+
+impl PacketSocket {
+    /// Opens a socket on an interface of the calling thread's network namespace. `address` is the tester's.
+    ///
+    /// # Errors
+    /// Without root, if there is no such interface or address, or if another program uses Falcon's UDP port.
+    pub fn open(interface: &str, address: IpAddr) -> io::Result<Self> {
+        let name = std::ffi::CString::new(interface)?;
+        // SAFETY: the name ends with a zero and outlives the call.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(named(io::Error::last_os_error(), format!("interface {interface}")));
+        }
+        let port = UdpSocket::bind((address, FALCON_UDP_PORT))
+            .map_err(|error| named(error, format!("UDP port {FALCON_UDP_PORT} of {address}")))?;
+        // SAFETY: takes no pointer.
+        let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if socket < 0 {
+            return Err(named(io::Error::last_os_error(), "a packet socket".to_owned()));
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+        set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
+        // SAFETY: all zeroes is a valid sockaddr_ll.
+        let mut link: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        link.sll_family = libc::AF_PACKET as u16;
+        link.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        link.sll_ifindex = index as i32;
+        let size = size_of_val(&link) as libc::socklen_t;
+        // SAFETY: the kernel reads `size` bytes of the address, which outlives the call.
+        check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const link).cast(), size) } as isize)?;
+        Ok(Self { socket, interface: interface.to_owned(), index, _port: port })
+    }
+
+    /// Returns the index of the interface.
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Returns whether the interface is an end of a veth. One end accepts frames that XDP sends at the other end only if
+    /// it has an XDP program itself, even one that passes everything.
+    pub fn is_veth(&self) -> bool {
+        #[repr(C)]
+        struct Driver {
+            command: u32,
+            name: [u8; 32],
+            rest: [u8; 160],
+        }
+        let mut driver = Driver { command: GET_DRIVER, name: [0; 32], rest: [0; 160] };
+        // SAFETY: all zeroes is a valid ifreq.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(self.interface.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = (&raw mut driver).cast();
+        // SAFETY: the request names a structure of 196 bytes, as the kernel expects it; both outlive the call.
+        let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+        // The rest is not looked at.
+        let Driver { name, rest: _, .. } = driver;
+        done == 0 && name.starts_with(b"veth\0")
+    }
+
+    /// Returns the interface's MAC address.
+    ///
+    /// # Errors
+    /// If the interface has no MAC address of 6 bytes.
+    pub fn mac(&self) -> io::Result<[u8; 6]> {
+        // SAFETY: all zeroes is a valid sockaddr_ll.
+        let mut link: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        let mut size = size_of_val(&link) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `size` bytes of the address.
+        let done =
+            unsafe { libc::getsockname(self.socket.as_raw_fd(), (&raw mut link).cast(), &raw mut size) };
+        check(done as isize)?;
+        match link.sll_addr {
+            [a, b, c, d, e, f, ..] if link.sll_halen == 6 => Ok([a, b, c, d, e, f]),
+            _ => Err(io::Error::other("the interface is not an Ethernet interface")),
+        }
+    }
+}
+
+impl Wire for PacketSocket {
+    fn now(&mut self) -> Picoseconds {
+        clock()
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the kernel reads the frame's bytes.
+        check(unsafe { libc::send(self.socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) }).map(drop)
+    }
+
+    fn receive(&mut self, deadline: Picoseconds) -> io::Result<Option<(Picoseconds, Vec<u8>)>> {
+        loop {
+            let left = deadline.0.saturating_sub(clock().0).div_ceil(MILLISECOND);
+            let mut polled = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let wait = libc::c_int::try_from(left).unwrap_or(libc::c_int::MAX);
+            // SAFETY: there is one entry, and it outlives the call.
+            match check(unsafe { libc::poll(&raw mut polled, 1, wait) } as isize) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+            }
+            let mut frame = vec![0; LARGEST];
+            // SAFETY: the kernel writes at most the vector's length.
+            let received = check(unsafe {
+                libc::recv(
+                    self.socket.as_raw_fd(),
+                    frame.as_mut_ptr().cast(),
+                    frame.len(),
+                    libc::MSG_DONTWAIT,
+                )
+            });
+            match received {
+                Ok(length) => {
+                    frame.truncate(length);
+                    return Ok(Some((clock(), frame)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn clock() -> Picoseconds {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the timespec, which outlives the call. The monotonic clock can always be read.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    Picoseconds((now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64) * 1000)
+}
+
+fn set(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let size = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel reads `size` bytes of `value`, which outlives the call.
+    let done =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size) };
+    check(done as isize).map(drop)
+}
+
+fn check(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+fn named(error: io::Error, what: String) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}

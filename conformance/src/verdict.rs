@@ -1,0 +1,59 @@
+//! The result of a check.
+
+use std::io;
+
+use serde::Serialize;
+
+/// Why a check ends before its end.
+#[derive(Debug)]
+pub enum Stop {
+    /// The peer violates the clause.
+    Fail {
+        /// What the clause requires.
+        expected: String,
+        /// What the peer did.
+        found: String,
+    },
+    /// The check shows nothing here. The text says why.
+    Skip(String),
+    /// The interface failed.
+    Io(io::Error),
+}
+
+/// The result of a step of a check.
+pub type Outcome<T = ()> = Result<T, Stop>;
+
+impl Stop {
+    /// Makes a failure.
+    pub fn fail(expected: impl ToString, found: impl ToString) -> Self {
+        Self::Fail { expected: expected.to_string(), found: found.to_string() }
+    }
+}
+
+/// Fails with what was expected and what was found, unless `holds`.
+///
+/// # Errors
+/// [`Stop::Fail`].
+pub fn judge(holds: bool, expected: impl ToString, found: impl ToString) -> Outcome {
+    if holds { Ok(()) } else { Err(Stop::fail(expected, found)) }
+}
+
+/// The verdict on a clause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// The peer obeys the clause as far as the check can see.
+    Pass,
+    /// The peer violates the clause.
+    Fail {
+        /// What the clause requires.
+        expected: String,
+        /// What the peer did.
+        found: String,
+    },
+    /// The check did not run, or could show nothing.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,150 @@
+//! `tiercel conformance` against a running node, over a veth.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tempfile::TempDir;
+use tiercel_tests::cli::{NodeProcess, Outcome, program, tiercel};
+use tiercel_tests::{Host, Pair, need_root};
+use transport_user::decode::{Capture, decode_frame};
+
+/// The node file of one end. The tester's and the peer's have the same numbers with the two sides exchanged.
+fn file(own: &Host, peer: &Host, side: usize) -> String {
+    let connection = |number: usize, ordered: bool| {
+        let (cid, other) = ([5, 10][side] + number, [5, 10][1 - side] + number);
+        let (spi, other_spi) = ([7, 8][side], [7, 8][1 - side]);
+        let start = |side: usize| {
+            let [request_psn, data_psn, rsn] =
+                [0xffff_fff0u32, 0xffff_ffe0, 0xffff_ffd0].map(|n| n + side as u32);
+            format!("{{ request_psn = {request_psn}, data_psn = {data_psn}, rsn = {rsn} }}")
+        };
+        format!(
+            "\n[[connection]]\nlocal_cid = {cid}\npeer_cid = {other}\npeer_address = \"{}\"\npeer_mac = \"{}\"\n\
+             ordered = {ordered}\nlocal_function = {}\npeer_function = {}\n\
+             security = {{ mode = \"plaintext\", tx_spi = {spi}, rx_spi = {other_spi} }}\ntx = {}\nrx = {}\n",
+            peer.ipv4,
+            peer.mac,
+            side + 1,
+            2 - side,
+            start(side),
+            start(1 - side),
+        )
+    };
+    format!(
+        "[node]\ninterface = \"{}\"\naddress = \"{}\"\n\
+         [node.congestion]\nplacement = \"constant\"\n\
+         [node.tuning]\nrto = \"200ms\"\nmin_rto = \"200ms\"\nmax_retransmit_attempts = 4\n{}{}",
+        Host::INTERFACE,
+        own.ipv4,
+        connection(0, true),
+        connection(1, false),
+    )
+}
+
+/// A node at host A, and the tester's file for host B.
+struct Bench {
+    node: NodeProcess,
+    config: String,
+    directory: TempDir,
+    pair: Pair,
+}
+
+impl Bench {
+    fn up() -> Result<Self> {
+        let (pair, directory) = (Pair::direct()?, TempDir::new()?);
+        let write = |name: &str, text: &str| -> Result<String> {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text)?;
+            Ok(path.to_str().context("a plain path")?.to_owned())
+        };
+        let peer = write("peer.toml", &file(&pair.a, &pair.b, 0))?;
+        let config = write("tester.toml", &file(&pair.b, &pair.a, 1))?;
+        let node = NodeProcess::up(&pair.a, directory.path(), "peer", &["--config", &peer])?;
+        assert_eq!(node.json(&["mr", "register", "8KiB"])?["key"], 1);
+        Ok(Self { node, config, directory, pair })
+    }
+
+    /// Runs the tester at host B.
+    fn test(&self, options: &[&str]) -> Result<Outcome> {
+        let mut command = std::process::Command::new(program());
+        command.args(["conformance", "--peer", &self.pair.a.ipv4.to_string(), "--config", &self.config]);
+        command.args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.pair.b.spawn(command)?.wait_with_output()?.try_into()
+    }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn the_xdp_datapath_passes_every_check() -> Result<()> {
+    need_root();
+    let bench = Bench::up()?;
+    let pcap = bench.directory.path().join("run.pcapng");
+    let outcome = bench.test(&["--json", "--pcap", pcap.to_str().context("a plain path")?])?;
+    let report: Value = serde_json::from_str(&outcome.stdout).with_context(|| format!("{outcome:?}"))?;
+    let clauses = report["clauses"].as_array().context("a list")?;
+    let wrong: Vec<_> = clauses.iter().filter(|clause| clause["verdict"] != "pass").collect();
+    assert!(wrong.is_empty(), "{wrong:#?}\n{}", bench.node.ok(&["stats"])?);
+    assert_eq!((outcome.code, &*outcome.stderr), (0, ""));
+    assert_eq!(report["passed"].as_u64(), Some(clauses.len() as u64));
+
+    // The capture has the packets of the report, and each is readable.
+    let packets: usize = clauses.iter().filter_map(|clause| clause["packets"].as_array()).map(Vec::len).sum();
+    let frames: Vec<_> = Capture::open(&pcap)?.collect::<Result<_, _>>()?;
+    assert_eq!(frames.len(), packets);
+    assert!(frames.iter().filter(|frame| decode_frame(&frame.data).error.is_none()).count() * 2 > packets);
+    assert!(frames.windows(2).all(|two| two[0].timestamp <= two[1].timestamp));
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn a_violation_and_a_silent_peer_have_their_exit_codes() -> Result<()> {
+    need_root();
+    let bench = Bench::up()?;
+    // To this tester the peer's SPI is wrong. The peer obeys the clause, so the tester's file is at fault here, but
+    // nothing else makes a sound peer fail.
+    let good = std::fs::read_to_string(&bench.config)?;
+    std::fs::write(&bench.config, good.replace("rx_spi = 7", "rx_spi = 9"))?;
+    let outcome = bench.test(&["--only", "F-6.5-2"])?;
+    assert_eq!(outcome.code, 7, "{outcome:?}");
+    for text in
+        ["FAIL     F-6.5-2", "expected: SPI 9", "found:    7", "tester  Push Data", "0 passed, 1 failed"]
+    {
+        assert!(outcome.stdout.contains(text), "no \"{text}\" in {}", outcome.stdout);
+    }
+    assert!(outcome.stderr.contains("violates 1 clause"), "{}", outcome.stderr);
+
+    std::fs::write(&bench.config, good.replace("peer_cid = 5", "peer_cid = 77"))?;
+    let outcome = bench.test(&["--patience", "100ms"])?;
+    assert_eq!(outcome.code, 4, "{outcome:?}");
+    assert!(outcome.stderr.contains("did not answer"), "{}", outcome.stderr);
+    Ok(())
+}
+
+#[test]
+fn wrong_arguments_are_explained() -> Result<()> {
+    let listed = tiercel(&["conformance", "--list"])?;
+    assert_eq!(listed.code, 0, "{listed:?}");
+    assert!(listed.stdout.contains("F-7.2-2 "), "{}", listed.stdout);
+    let listed: Value = serde_json::from_str(&tiercel(&["conformance", "--list", "--json"])?.stdout)?;
+    assert!(listed.as_array().is_some_and(|all| all.iter().any(|one| one["clause"] == "F-7.2-2")));
+
+    let directory = TempDir::new()?;
+    let config = directory.path().join("tester.toml");
+    std::fs::write(&config, "[node]\ninterface = \"veth9\"\naddress = \"10.7.0.2\"\n")?;
+    let config = config.to_str().context("a plain path")?;
+    let peer = ["conformance", "--peer", "10.7.0.1"];
+    for (options, text) in [
+        (&["--config", "/nonexistent"][..], "/nonexistent"),
+        (&["--config", config], "no [[connection]] with peer_address"),
+        (&["--config", config, "--only", "F-1-1"], "--list"),
+        (&[], "--config"),
+        (&["--config", config, "--silence", "0s"], "1ms to 600s"),
+    ] {
+        let outcome = tiercel(&[&peer, options].concat())?;
+        assert_eq!(outcome.code, 2, "{outcome:?}");
+        assert!(outcome.stderr.contains(text), "{options:?}: no \"{text}\" in {}", outcome.stderr);
+    }
+    Ok(())
+}
