@@ -12,8 +12,8 @@ use pcap_file::{DataLink, PcapError};
 
 use crate::run::Checked;
 
-/// Writes the frames of the checks. Each has a comment with the clause. `wall_clock` is the time of day at the zero
-/// of the tester's clock.
+/// Writes the frames of the checks. Each has a comment with the clause. `wall_clock` is the time of day at
+/// the zero of the tester's clock.
 ///
 /// # Errors
 /// If `out` does not take the bytes.

@@ -65,7 +65,8 @@ impl Flow {
         self.ip(&datagram)
     }
 
-    /// Recomputes the UDP length and checksum of a frame that [`frame`](Self::frame) built and that was changed.
+    /// Recomputes the UDP length and checksum of a frame that [`frame`](Self::frame) built and that was
+    /// changed.
     pub fn seal(&self, frame: &mut Vec<u8>) {
         let payload = frame.split_off(self.udp_offset() + Udp::LEN);
         let datagram = self.udp(&payload);
@@ -127,7 +128,8 @@ impl Flow {
 }
 
 impl Parts {
-    /// Returns the parts of a frame. Returns `None` if it is not a UDP datagram to Falcon's port with a PSP header.
+    /// Returns the parts of a frame. Returns `None` if it is not a UDP datagram to Falcon's port with a PSP
+    /// header.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let mut cursor = SliceCursor::new(frame);
         let (source, length) = match Ethernet::decode(&mut cursor).ok()?.ethertype {

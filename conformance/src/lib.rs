@@ -1,17 +1,18 @@
 //! Black-box checks of a Falcon endpoint on the wire, clause by clause.
 //!
-//! The tester is one end of a static connection. It builds every packet itself, sends it to the peer, and judges what
-//! the peer sends. It knows nothing of the peer but its packets, so the peer may be any Falcon device.
+//! The tester is one end of a static connection. It builds every packet itself, sends it to the peer, and
+//! judges what the peer sends. It knows nothing of the peer but its packets, so the peer may be any Falcon
+//! device.
 //!
-//! With Tiercel the tester shares only the encoders and decoders of the wire formats. It does not use the project's
-//! windows, transactions or datapath. A test of this crate reads the sources and checks that.
+//! With Tiercel the tester shares only the encoders and decoders of the wire formats. It does not use the
+//! project's windows, transactions or datapath. A test of this crate reads the sources and checks that.
 //!
 //! # Where to start
 //!
 //! - [`catalogue`] returns the checks. Each [`Check`] belongs to one clause of `docs/spec`.
 //! - [`Subject`] describes the connection, [`Patience`] how long the tester waits.
-//! - [`Wire`] is the network. [`PacketSocket`] sends and receives on an interface of Linux. Tests implement `Wire` on
-//!   virtual time.
+//! - [`Wire`] is the network. [`PacketSocket`] sends and receives on an interface of Linux. Tests implement
+//!   `Wire` on virtual time.
 //! - [`run`] runs checks and returns a verdict and the packets for each. [`capture`] writes them as pcapng.
 //!
 //! `docs/conformance-tester.md` describes the command `tiercel conformance`.

@@ -32,8 +32,8 @@ impl Received {
         Self { at, datagram: frame.get(datagram..).unwrap_or_default().to_vec(), frame, parts }
     }
 
-    /// Returns the Falcon packet as bytes, whether it is valid or not. The frame has no padding, because a Falcon
-    /// packet is longer than the shortest frame.
+    /// Returns the Falcon packet as bytes, whether it is valid or not. The frame has no padding, because a
+    /// Falcon packet is longer than the shortest frame.
     pub fn falcon(&self) -> &[u8] {
         self.datagram.get(Psp::LEN..).unwrap_or_default()
     }

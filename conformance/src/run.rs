@@ -37,14 +37,15 @@ pub enum RunError {
     Io(#[from] io::Error),
     /// The peer answers nothing.
     #[error(
-        "the peer did not answer a WRITE: check that it runs, that its connection has the CIDs, SPIs and first sequence \
-         numbers of the file, and that the connection is fresh (`tiercel conn reset` on a Tiercel peer)"
+        "the peer did not answer a WRITE: check that it runs, that its connection has the CIDs, SPIs and first \
+         sequence numbers of the file, and that the connection is fresh (`tiercel conn reset` on a Tiercel \
+         peer)"
     )]
     Silent,
 }
 
-/// Runs the checks, in their order, each on the first connection that it can use. `report` gets each result as soon as it
-/// is there.
+/// Runs the checks, in their order, each on the first connection that it can use. `report` gets each result
+/// as soon as it is there.
 ///
 /// # Errors
 /// [`RunError`]. The results up to then were reported.

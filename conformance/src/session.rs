@@ -1,4 +1,5 @@
-//! One connection of the tester: its sequence numbers, the packets that it sends, and those that it waits for.
+//! One connection of the tester: its sequence numbers, the packets that it sends, and those that it waits
+//! for.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -290,7 +291,8 @@ impl<'w> Session<'w> {
 
     // Receiving.
 
-    /// Returns whether a frame is one of the peer to Falcon's port, and not of another connection of the tester.
+    /// Returns whether a frame is one of the peer to Falcon's port, and not of another connection of the
+    /// tester.
     fn is_of_peer(&self, frame: &[u8]) -> bool {
         let flow = &self.subject.flow;
         let (ethertype, address) = match flow.destination {
@@ -468,8 +470,8 @@ impl<'w> Session<'w> {
         })
     }
 
-    /// Waits for the answers to these requests, one after the other, and acknowledges each. The peer's window may
-    /// be one packet.
+    /// Waits for the answers to these requests, one after the other, and acknowledges each. The peer's window
+    /// may be one packet.
     ///
     /// # Errors
     /// [`Stop::Fail`] if one does not arrive in time.
@@ -528,8 +530,8 @@ impl<'w> Session<'w> {
         Ok(())
     }
 
-    /// Restores the connection after a check that failed: replaces every packet that the peer has not acknowledged
-    /// by a Resync (F-9.1.8-1). Returns whether the peer has acknowledged everything.
+    /// Restores the connection after a check that failed: replaces every packet that the peer has not
+    /// acknowledged by a Resync (F-9.1.8-1). Returns whether the peer has acknowledged everything.
     ///
     /// # Errors
     /// If the interface fails.

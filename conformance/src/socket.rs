@@ -22,11 +22,12 @@ const GET_DRIVER: u32 = 3;
 /// `SIOCETHTOOL` of linux/sockios.h.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
-/// A packet socket. It needs root (CAP_NET_RAW), and an interface without an XDP program that takes Falcon's frames.
+/// A packet socket. It needs root (CAP_NET_RAW), and an interface without an XDP program that takes Falcon's
+/// frames.
 ///
-/// The kernel's own UDP stack sees the peer's packets as well. It would answer with ICMP port unreachable, because
-/// nothing is bound to Falcon's port. So the tester binds a UDP socket to that port and reads nothing from it: the
-/// kernel drops what does not fit its small buffer, and says nothing to the peer.
+/// The kernel's own UDP stack sees the peer's packets as well. It would answer with ICMP port unreachable,
+/// because nothing is bound to Falcon's port. So the tester binds a UDP socket to that port and reads nothing
+/// from it: the kernel drops what does not fit its small buffer, and says nothing to the peer.
 #[derive(Debug)]
 pub struct PacketSocket {
     socket: OwnedFd,
@@ -74,8 +75,8 @@ impl PacketSocket {
         self.index
     }
 
-    /// Returns whether the interface is an end of a veth. One end accepts frames that XDP sends at the other end only if
-    /// it has an XDP program itself, even one that passes everything.
+    /// Returns whether the interface is an end of a veth. One end accepts frames that XDP sends at the other
+    /// end only if it has an XDP program itself, even one that passes everything.
     pub fn is_veth(&self) -> bool {
         #[repr(C)]
         struct Driver {
@@ -90,7 +91,8 @@ impl PacketSocket {
             *to = from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = (&raw mut driver).cast();
-        // SAFETY: the request names a structure of 196 bytes, as the kernel expects it; both outlive the call.
+        // SAFETY: the request names a structure of 196 bytes, as the kernel expects it; both outlive the
+        // call.
         let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
         // The rest is not looked at.
         let Driver { name, rest: _, .. } = driver;

@@ -41,7 +41,8 @@ pub struct Subject {
     pub tx: Start,
     /// First sequence numbers of the peer's packets.
     pub rx: Start,
-    /// A region of the peer that allows WRITE, READ and atomics. The tester overwrites its first [`REGION_BYTES`].
+    /// A region of the peer that allows WRITE, READ and atomics. The tester overwrites its first
+    /// [`REGION_BYTES`].
     pub rkey: RKey,
 }
 

@@ -15,8 +15,8 @@ pub trait Wire {
     /// If the interface does not take the frame.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
-    /// Waits for the next frame until `deadline`. Returns the frame and the time when it arrived, or `None` at the
-    /// deadline.
+    /// Waits for the next frame until `deadline`. Returns the frame and the time when it arrived, or `None`
+    /// at the deadline.
     ///
     /// # Errors
     /// If the interface fails.

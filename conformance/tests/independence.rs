@@ -1,4 +1,5 @@
-//! The tester shares with Tiercel only the encoders and decoders of the wire formats. Reads the sources and the manifest.
+//! The tester shares with Tiercel only the encoders and decoders of the wire formats. Reads the sources and
+//! the manifest.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -138,7 +138,7 @@ fn wrong_arguments_are_explained() -> Result<()> {
     for (options, text) in [
         (&["--config", "/nonexistent"][..], "/nonexistent"),
         (&["--config", config], "no [[connection]] with peer_address"),
-        (&["--config", config, "--only", "F-1-1"], "--list"),
+        (&["--config", config, "--only", "unknown"], "--list"),
         (&[], "--config"),
         (&["--config", config, "--silence", "0s"], "1ms to 600s"),
     ] {

@@ -31,7 +31,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("F-11-18", "a packet for an unknown CID draws nothing", unknown_cid),
 ];
 
-/// Sends a WRITE as `invalid` changes it. The peer must stay silent and take another WRITE with the same PSN instead.
+/// Sends a WRITE as `invalid` changes it. The peer must stay silent and take another WRITE with the same PSN
+/// instead.
 fn discarded(
     s: &mut Session<'_>,
     what: &str,

@@ -10,7 +10,8 @@ use crate::session::Session;
 use crate::verdict::{Outcome, judge};
 
 const EACK: u8 = 10;
-/// First words of the bitmaps of an EACK: acknowledged and received data, requests. Bit 0 is in the last word of each.
+/// First words of the bitmaps of an EACK: acknowledged and received data, requests. Bit 0 is in the last word
+/// of each.
 const DATA_ACK: usize = 8;
 const DATA_RECEIVED: usize = 12;
 const REQUEST: usize = 16;

@@ -13,9 +13,11 @@ const SHORTEST_TIMEOUT: PicosecondSpan = PicosecondSpan::from_nanos(20_000_000);
 /// How often the tester tries to get several unacknowledged packets of the peer at once.
 const TRIES: usize = 20;
 
-/// Makes the peer send this many Pull Data, and acknowledges none of them. Returns them in the order of their PSNs.
+/// Makes the peer send this many Pull Data, and acknowledges none of them. Returns them in the order of their
+/// PSNs.
 ///
-/// A peer may make its window smaller for a while, down to one packet. Then the tester acknowledges and tries again.
+/// A peer may make its window smaller for a while, down to one packet. Then the tester acknowledges and tries
+/// again.
 pub(super) fn open(s: &mut Session<'_>, count: usize) -> Outcome<Vec<Received>> {
     for _ in 0..TRIES {
         s.forget()?;
@@ -71,8 +73,8 @@ pub(super) fn early(s: &mut Session<'_>) -> Outcome<PicosecondSpan> {
     let timeout = timeout(s)?;
     if timeout.0 < SHORTEST_TIMEOUT.0 {
         return Err(Stop::Skip(format!(
-            "the peer's retransmission timeout, {} us, is too short to tell an early retransmission from: set it to 20 ms \
-             or more",
+            "the peer's retransmission timeout, {} us, is too short to tell an early retransmission from: \
+             set it to 20 ms or more",
             timeout.as_nanos() / 1000
         )));
     }

@@ -21,7 +21,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check::new("F-9.2.3-1", "an EACK with an old base causes no early copy", stale),
 ];
 
-/// Returns which of the packets, as a bitmap, the peer sends again in this time, and how many copies those are.
+/// Returns which of the packets, as a bitmap, the peer sends again in this time, and how many copies those
+/// are.
 fn copies(s: &mut Session<'_>, answers: &[Received], within: PicosecondSpan) -> Outcome<(u64, usize)> {
     let until = s.now().after(within);
     let (mut sent, mut count) = (0, 0);
@@ -35,7 +36,8 @@ fn copies(s: &mut Session<'_>, answers: &[Received], within: PicosecondSpan) -> 
     }
 }
 
-/// Lets the peer send six Pull Data and sends an EACK with these bitmaps. Returns the copies before the timeout.
+/// Lets the peer send six Pull Data and sends an EACK with these bitmaps. Returns the copies before the
+/// timeout.
 fn after_eack(s: &mut Session<'_>, acknowledged: u64, received: u64, times: usize) -> Outcome<(u64, usize)> {
     let early = early(s)?;
     let answers = open(s, 6)?;

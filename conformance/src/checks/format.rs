@@ -49,7 +49,8 @@ pub(super) const CHECKS: &[Check] = &[
 /// Makes the peer send a packet of some type.
 type Draw = fn(&mut Session<'_>) -> Outcome<Received>;
 
-/// Makes the peer send an ACK. Returns the first packet of an acknowledgement's type, whether it is valid or not.
+/// Makes the peer send an ACK. Returns the first packet of an acknowledgement's type, whether it is valid or
+/// not.
 fn draw_ack(s: &mut Session<'_>) -> Outcome<Received> {
     s.forget()?;
     let write = s.write(0, &[1; 8]);

@@ -31,7 +31,8 @@ fn atomic_twice(s: &mut Session<'_>) -> Outcome {
     s.store(0, &[0; 16])?;
     let write = s.write(8, &[1; 8]);
     let add = s.fetch_add(0, 1);
-    // The atomic has to wait for the WRITE before it, so the second copy is a duplicate inside the window or below it.
+    // The atomic has to wait for the WRITE before it, so the second copy is a duplicate inside the window or
+    // below it.
     s.send(&add)?;
     s.send(&add)?;
     s.deliver(&write)?;

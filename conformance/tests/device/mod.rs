@@ -81,7 +81,8 @@ impl Broken {
         Self { outgoing: Box::new(outgoing), ..Self::sound() }
     }
 
-    /// A device that takes received packets as if they were others. The changed packets get the checksum that fits.
+    /// A device that takes received packets as if they were others. The changed packets get the checksum that
+    /// fits.
     pub(crate) fn takes(mut incoming: impl FnMut(&mut HostNic, Packet) -> Vec<Packet> + 'static) -> Self {
         Self::takes_frames(move |nic, frame| match Parts::of(&frame) {
             Some(Parts { psp, falcon, .. }) => {

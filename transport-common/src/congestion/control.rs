@@ -9,7 +9,6 @@ use super::admission::Verdict;
 use super::algorithm::{Algorithm, EngineState};
 use super::event::{Direction, Event, EventType, RetransmitReason};
 use super::nic_time::{DelayCode, Delays, NicTime};
-use super::parameters::Parameters;
 use super::path::{EndedWindow, PathMeasure, Sample};
 use super::queues::AdmissionView;
 use super::result::Outcome;
@@ -225,7 +224,7 @@ impl Congestion {
         event.eack = (packet.kind == PacketType::Eack) as u8;
         event.eack_drop = eack_drop as u8;
         let delays = event.delays();
-        self.record_delays(&delays, packet.forward_hops, settings.prepared.parameters(), now);
+        self.record_delays(&delays, packet.forward_hops, settings, now);
     }
 
     /// Describes a retransmission as an event (F-10.6.2.1-1, D-68).
@@ -368,6 +367,7 @@ impl Congestion {
         self.delay_select = DelayCode(set.delay_select.code().0 & 3);
         if settings.placement == Placement::Constant as u32 {
             self.inter_packet_gap = InterPacketGap::NONE;
+            self.path.stop_draining();
         } else {
             self.fcwnd = within(self.fcwnd, set.min_fcwnd, set.max_fcwnd);
             self.ncwnd = within(self.ncwnd, set.min_ncwnd, set.max_ncwnd);
@@ -375,7 +375,8 @@ impl Congestion {
     }
 
     #[inline(always)]
-    fn record_delays(&mut self, delays: &Delays, hops: u8, set: &Parameters, now: FalconTime) {
+    fn record_delays(&mut self, delays: &Delays, hops: u8, settings: &Settings, now: FalconTime) {
+        let set = settings.prepared.parameters();
         let next_window = now.since(self.delays_since) > SMALLEST_WINDOW;
         let selected = self.delay_select.0 as usize & 3;
         let mut ended = None;
@@ -395,7 +396,9 @@ impl Congestion {
             },
             full: delays.full,
         };
-        self.path.record(&sample, ended, (set.adaptive_target != 0, now));
+        // A constant window stays as it is, so it is not drained either.
+        let may_drain = set.adaptive_target != 0 && settings.placement != Placement::Constant as u32;
+        self.path.record(&sample, ended, (may_drain, now));
         if set.adaptive_target != 0 {
             self.base_delay_target = self.path.delay_target(set.base_delay_target);
         }

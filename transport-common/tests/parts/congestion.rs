@@ -3,6 +3,7 @@
 use transport_common::congestion::admission::{Admission, Verdict};
 use transport_common::congestion::control::{Congestion, Start};
 use transport_common::congestion::event::{Event, EventType, RetransmitReason};
+use transport_common::congestion::parameters::Parameters;
 use transport_common::congestion::queues::AdmissionView;
 use transport_common::congestion::result::Outcome;
 use transport_common::congestion::settings::{Placement, Settings};
@@ -78,6 +79,31 @@ fn what_happens_becomes_an_event() {
     assert!(outcome.fcwnd < c.fcwnd, "it decides, and changes nothing");
     let applied = c.apply(&mut outcome, &settings);
     assert_eq!((applied.repaired, applied.old_rto, c.fcwnd), (false, RTO, outcome.fcwnd));
+}
+
+/// F-6.3-2: with placement constant the windows stay as they are. A connection that follows the floor of its path would
+/// otherwise make its window one packet for a while.
+#[test]
+fn a_constant_window_is_not_drained() {
+    let parameters = Parameters { adaptive_target: 1, ..Parameters::DEFAULT };
+    let prepared = parameters.prepare().expect("legal");
+    let drains = |c: &mut Congestion, settings: &Settings| {
+        (0..60).any(|step| {
+            let now = 1000 + step * 20_000;
+            // A queue stands from the second packet on.
+            let rtt = if step == 0 { 600 } else { 900 };
+            let mut event = Event::default();
+            c.on_acknowledgement(&mut event, &ack(now, rtt, 0), false, (settings, at(now).ticks()));
+            c.gate().fabric != 8
+        })
+    };
+    let constant = Settings { prepared, ..Settings::CONSTANT };
+    let kernel = Settings { prepared, ..Settings::SWIFT };
+    assert!(!drains(&mut congestion(&constant), &constant));
+    let mut c = congestion(&kernel);
+    assert!(drains(&mut c, &kernel), "the same delays drain a window that is not constant");
+    c.apply_settings(&constant);
+    assert_eq!(c.gate().fabric, 8, "the drain ends when the placement becomes constant");
 }
 
 /// F-10.6.2.2-5: a result that is not legal is repaired, and the caller is told.

@@ -31,11 +31,12 @@ pub(crate) struct Conformance {
     /// Address of the peer, as in a [[connection]] of the file.
     #[arg(long, value_name = "ADDRESS", required_unless_present = "list")]
     peer: Option<IpAddr>,
-    /// The tester's node file: its interface, its address, and one static connection to the peer, or an ordered and an
-    /// unordered one. `tiercel up` reads the same files.
+    /// The tester's node file: its interface, its address, and one static connection to the peer, or an
+    /// ordered and an unordered one. `tiercel up` reads the same files.
     #[arg(long, value_name = "FILE", required_unless_present = "list")]
     config: Option<PathBuf>,
-    /// R_Key of a region of the peer that allows WRITE, READ and atomics. The tester overwrites its first 4 KiB.
+    /// R_Key of a region of the peer that allows WRITE, READ and atomics. The tester overwrites its first 4
+    /// KiB.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_u32)]
     rkey: u32,
     /// Check only these clauses; may be repeated [default: all].
@@ -53,8 +54,8 @@ pub(crate) struct Conformance {
     /// How long to wait for a packet that the peer has to send.
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = parse_wait)]
     patience: Duration,
-    /// How long to listen until a packet counts as not sent. It has to be longer than the peer's ACK coalescing time and
-    /// the round trip.
+    /// How long to listen until a packet counts as not sent. It has to be longer than the peer's ACK
+    /// coalescing time and the round trip.
     #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = parse_wait)]
     silence: Duration,
 }
@@ -132,8 +133,8 @@ pub(crate) fn conformance(arguments: &Conformance, json: bool) -> Result<(), Exi
     conclude(peer, clauses, json)
 }
 
-/// Attaches an XDP program that passes everything, until the value is dropped. A veth needs it: it drops or delays
-/// frames that XDP sends at its other end as long as it has no program.
+/// Attaches an XDP program that passes everything, until the value is dropped. A veth needs it: it drops or
+/// delays frames that XDP sends at its other end as long as it has no program.
 fn pass_all(interface: u32) -> io::Result<OwnedFd> {
     let instructions = &[Instruction::set_result(XDP_PASS), Instruction::EXIT];
     let program =
