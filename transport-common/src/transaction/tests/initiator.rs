@@ -269,6 +269,16 @@ fn it_stamps_only_what_waits() {
     }
 }
 
+/// F-11-10, D-85: on an unordered connection a pull that waits behind pushes that were sent has a time too.
+#[test]
+fn it_stamps_what_others_have_passed() {
+    let mut part = Part::new(false, 3);
+    assert_eq!(part.send(|kind| kind == Kind::Push), [1, 3]);
+    let later = NOW.after(Ticks(100));
+    part.initiator.wait(&mut part.table, later);
+    assert_eq!([1, 2, 3].map(|rsn| part.table[rsn].since), [NOW, later, NOW]);
+}
+
 /// D-47: the place of a request that ended before it was sent is given back when its Resync is on its way.
 #[test]
 fn a_resync_that_was_sent_gives_the_place_back() {
