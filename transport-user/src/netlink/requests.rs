@@ -148,8 +148,11 @@ impl<T: NetlinkDeserializable + Debug> Answers<T> {
         match answer.payload {
             NetlinkPayload::InnerMessage(message) => self.messages.push(message),
             NetlinkPayload::Done(_) => return Ok(true),
-            NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
-            NetlinkPayload::Error(_) => return Ok(true),
+            NetlinkPayload::Error(error) => match error.code {
+                // `error.to_io()` panics at the number that has no positive counterpart.
+                Some(code) => return Err(io::Error::from_raw_os_error(code.get().saturating_neg())),
+                None => return Ok(true),
+            },
             _ => {}
         }
         Ok(false)
