@@ -115,6 +115,7 @@ fn a_message_that_does_not_fit_ends_its_receive() {
     assert_eq!(admit(&mut responder, &send(1, 1, 101), &none, &application).0, PushVerdict::Invalid);
     let told = application.completions.borrow()[0];
     assert_eq!((told.wr_id, told.status), (0, CompletionCode::OperationError as u8));
+    assert_eq!((told.opcode, told.rsn, told.ulp_code), (Verb::RECEIVE, 9, UlpCode::NONE.0));
     let (verdict, place) = admit(&mut responder, &send(1, 1, 100), &none, &application);
     assert_eq!((verdict, place.receive), (PushVerdict::Take, 1));
     assert_eq!(
