@@ -50,9 +50,9 @@ macro_rules! oracle_tests {
                 bits_of(&$to(map))
             }
 
-            /// All positions inside, the edges, and some far outside.
+            /// All positions inside, the edges, and some far outside. Miri, which is slow, tries a part.
             fn positions() -> impl Iterator<Item = u32> {
-                (0..=WIDTH + 65).chain([u32::MAX - 63, u32::MAX])
+                (0..=WIDTH + 65).step_by(if cfg!(miri) { 21 } else { 1 }).chain([u32::MAX - 63, u32::MAX])
             }
 
             #[test]

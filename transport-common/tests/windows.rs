@@ -66,14 +66,14 @@ impl Receiver {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-9-1, F-9.2.1-1, F-9.2.1-2, F-9.2.2.4-1..7, D-17, D-19..D-21.
     #[test]
     fn receive_window_is_two_sets(
         base in base(),
         size in prop_oneof![Just(64u32), Just(128u32)],
-        steps in prop::collection::vec((-40i32..170, any::<bool>()), 1..400),
+        steps in prop::collection::vec((-40i32..170, any::<bool>()), 1..if cfg!(miri) { 20 } else { 400 }),
     ) {
         let mut window = ReceiveWindow::new(Psn(base), size);
         let mut model =
@@ -105,7 +105,7 @@ proptest! {
     #[test]
     fn gates_are_their_formulas(
         base in base(),
-        sent in 0..=128u32,
+        sent in 0..=(if cfg!(miri) { 20 } else { 128u32 }),
         size in 1..=128u32,
         fabric in 1..=140u32,
         ncwnd in 1..=140u32,

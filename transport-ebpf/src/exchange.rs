@@ -1,6 +1,5 @@
 //! Lets the node read and write a connection: as a whole, under its lock.
 
-use crate::lock::Lock;
 use crate::log::tell;
 use crate::maps;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
@@ -20,9 +19,9 @@ pub(crate) fn carry_out(ctx: &XdpContext) -> bool {
     let write = exchange.direction.load(Relaxed) == Direction::Write as u32;
     // SAFETY: two valid map values, each with space for an entry. The lock keeps all others out of the connection.
     unsafe {
-        let lock = &raw mut (*locked).lock;
+        let lock = &(*locked).lock;
         let (slot, outside) = ((&raw mut (*locked).entry), exchange.entry.as_ptr());
-        if !Lock::acquire(lock) {
+        if !lock.acquire() {
             tell!(
                 warn,
                 ctx,
@@ -33,7 +32,7 @@ pub(crate) fn carry_out(ctx: &XdpContext) -> bool {
         }
         let (from, to) = if write { (outside, slot) } else { (slot, outside) };
         let copied = bpf_probe_read_kernel(to.cast(), size_of::<Entry>() as u32, from.cast());
-        Lock::release(lock);
+        lock.release();
         tell!(
             info,
             ctx,

@@ -3,10 +3,8 @@
 #![no_main]
 #![feature(asm_experimental_arch)]
 
-mod atomic;
 mod cursor;
 mod exchange;
-mod lock;
 mod log;
 mod maps;
 mod platform;

@@ -1,13 +1,11 @@
 //! The NIC's memory: all maps of the programs.
 
-use crate::atomic;
-use crate::lock::Lock;
 use aya_ebpf::Global;
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::helpers::bpf_ringbuf_output;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, DevMap, PerCpuArray, ProgramArray, RingBuf, Stack};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use transport_common::congestion::histogram::DelayHistogram;
 use transport_common::congestion::queues::CongestionQueues;
 use transport_common::connection::Entry;
@@ -16,8 +14,9 @@ use transport_common::datapath::{Exchange, Scratch};
 use transport_common::hardware_clock::ClockPage;
 use transport_common::queues::{
     CELL_BYTES, CELLS as CELL_COUNT, CONNECTIONS as SLOTS, MEMORY_BYTES, NodeConfig, NodePage, QueuePair,
-    REGIONS as REGION_COUNT, Region, SLEEPERS_SLACK,
+    REGIONS as REGION_COUNT, Region,
 };
+use transport_common::shared::Lock;
 use transport_common::tape::{self, Ending, TRACE_BYTES, Tape};
 use transport_common::timing_wheel::TimingWheel;
 use transport_common::units::Picoseconds;
@@ -243,9 +242,9 @@ pub(crate) fn count_idle(node: &NodePage, idle: bool) {
 /// Asks the engine to service `slot`, and wakes it if it sleeps.
 #[inline(always)]
 pub(crate) fn ring(slot: u32) {
-    let Some(node) = node() else { return };
-    set_ready(node, slot);
-    if node.engine_sleeping.load(Relaxed) != 0 {
+    if let Some(node) = node()
+        && node.ring(slot)
+    {
         wake_engine(node, slot);
     }
 }
@@ -254,39 +253,20 @@ pub(crate) fn ring(slot: u32) {
 /// not woken if it will wake up by then or not much later.
 #[inline(always)]
 pub(crate) fn ring_by(slot: u32, deadline: Picoseconds) {
-    let Some(node) = node() else { return };
-    set_ready(node, slot);
-    if node.engine_sleeping.load(Relaxed) == 0 {
-        return;
-    }
-    let planned = node.planned_wake.load(Relaxed);
-    if planned == 0 || planned > deadline.after(SLEEPERS_SLACK).0 {
+    if let Some(node) = node()
+        && node.ring_by(slot, deadline)
+    {
         wake_engine(node, slot);
     }
 }
 
-/// Sets the ready bit of `slot`. A bit that is already set is not written. The engine clears the bit before it
-/// takes the connection's lock, so a program that takes the lock after the engine sees the bit cleared.
-#[inline(always)]
-fn set_ready(node: &NodePage, slot: u32) {
-    let word = &node.ready[(slot as usize / 64) & (SLOTS / 64 - 1)];
-    let bit = 1 << (slot & 63);
-    if word.load(Relaxed) & bit == 0 {
-        // SAFETY: a field of a map value.
-        unsafe { atomic::or(word.as_ptr(), bit) };
-    }
-}
-
-/// Wakes the sleeping engine. If several programs find it asleep, exactly one of them wakes it.
+/// Wakes the sleeping engine.
 #[inline(always)]
 fn wake_engine(node: &NodePage, slot: u32) {
     /// Wakes the reader, no matter how much it has read so far.
     const FORCE_WAKEUP: u64 = 2;
-    // SAFETY: fields of a map value.
-    if unsafe { atomic::compare_exchange(node.engine_sleeping.as_ptr(), 1, 0) } == 1 {
-        unsafe { atomic::fetch_add(node.wakeups.as_ptr(), 1) };
-        let _ = WAKE.output::<u64>(u64::from(slot), FORCE_WAKEUP);
-    }
+    node.wakeups.fetch_add(1, SeqCst);
+    let _ = WAKE.output::<u64>(u64::from(slot), FORCE_WAKEUP);
 }
 
 /// Current position of the engine's round robin.
@@ -322,8 +302,7 @@ pub(crate) fn next_ready() -> Option<u32> {
 /// Withdraws the request of `slot` for a service.
 #[inline(always)]
 pub(crate) fn clear_ready(slot: u32) {
-    let Some(node) = node() else { return };
-    let word = &node.ready[(slot as usize / 64) & (SLOTS / 64 - 1)];
-    // SAFETY: a field of a map value.
-    unsafe { atomic::and(word.as_ptr(), !(1 << (slot & 63))) };
+    if let Some(node) = node() {
+        node.clear_ready(slot);
+    }
 }

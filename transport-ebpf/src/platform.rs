@@ -1,8 +1,6 @@
 //! [`Platform`](datapath::Platform) over an XDP context and the maps.
 
-use crate::atomic;
 use crate::cursor::PacketCursor;
-use crate::lock::Lock;
 use crate::log::tell;
 use crate::maps;
 use crate::short::{self, SHORT};
@@ -12,7 +10,7 @@ use aya_ebpf::helpers::{
     bpf_csum_diff, bpf_ktime_get_ns, bpf_xdp_adjust_tail, bpf_xdp_load_bytes, bpf_xdp_store_bytes,
 };
 use aya_ebpf::programs::XdpContext;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use transport_common::congestion::histogram::{BUCKETS, bucket_of};
 use transport_common::congestion::queues::{
     EVENT_QUEUE_DEPTH, EVENT_QUEUES, RESULT_QUEUE_DEPTH, generation_of,
@@ -25,6 +23,7 @@ use transport_common::datapath::{
     MIN_CELL_FRAME, Memory, Scratch, Services, UDP_AT,
 };
 use transport_common::queues::{CONNECTIONS, MEMORY_BYTES, MEMORY_GUARD, QueuePair, Queues, REGIONS, Region};
+use transport_common::shared::AtomicU64;
 use transport_common::tape::PREFIX_BYTES;
 use transport_common::timing_wheel::{Polled, TimingWheel, WheelTick};
 use transport_common::transaction::{Initiator, NO_CELL};
@@ -363,14 +362,16 @@ impl<const STAMPED: bool> Memory for Xdp<STAMPED> {
     fn compare_swap(&mut self, memory_offset: u64, compare: u64, swap: u64) -> u64 {
         let Some(at) = self.memory(memory_offset & !7) else { return 0 };
         // SAFETY: in bounds and aligned.
-        unsafe { atomic::compare_exchange(at.cast(), compare, swap) }
+        let word = unsafe { AtomicU64::from_ptr(at.cast()) };
+        let (Ok(old) | Err(old)) = word.compare_exchange(compare, swap, SeqCst, SeqCst);
+        old
     }
 
     #[inline(always)]
     fn fetch_add(&mut self, memory_offset: u64, add: u64) -> u64 {
         let Some(at) = self.memory(memory_offset & !7) else { return 0 };
         // SAFETY: in bounds and aligned.
-        unsafe { atomic::fetch_add(at.cast(), add) }
+        unsafe { AtomicU64::from_ptr(at.cast()) }.fetch_add(add, SeqCst)
     }
 
     #[inline(always)]
@@ -387,8 +388,7 @@ impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
     fn allocate_cell(&mut self) -> u32 {
         let Ok(Some(cell)) = maps::CELL_STACK.pop() else { return NO_CELL };
         if let Some(node) = maps::node() {
-            // SAFETY: a field of a map value.
-            unsafe { atomic::fetch_add(node.cells_in_use.as_ptr(), 1) };
+            node.cells_in_use.fetch_add(1, SeqCst);
         }
         cell
     }
@@ -398,8 +398,7 @@ impl<const STAMPED: bool> Cells for Xdp<STAMPED> {
         if maps::CELL_STACK.push(cell, 0).is_ok()
             && let Some(node) = maps::node()
         {
-            // SAFETY: a field of a map value.
-            unsafe { atomic::fetch_add(node.cells_in_use.as_ptr(), u64::MAX) };
+            node.cells_in_use.fetch_add(u64::MAX, SeqCst);
         }
     }
 
@@ -445,7 +444,7 @@ impl<const STAMPED: bool> Connections for Xdp<STAMPED> {
         let locked = maps::CONNECTIONS.get_ptr_mut(slot)?;
         let queues = maps::QUEUE_PAIRS.get_ptr(slot)?;
         // SAFETY: a lock in a map value.
-        if unsafe { Lock::acquire(&raw mut (*locked).lock) } {
+        if unsafe { (*locked).lock.acquire() } {
             Some(HeldConnection { locked, queues })
         } else {
             self.raise(Counter::LockTimeout);
@@ -457,7 +456,7 @@ impl<const STAMPED: bool> Connections for Xdp<STAMPED> {
     #[inline(always)]
     fn unlock(&mut self, connection: HeldConnection) {
         // SAFETY: `lock` returned the connection, and took its lock.
-        unsafe { Lock::release(&raw mut (*connection.locked).lock) };
+        unsafe { (*connection.locked).lock.release() };
     }
 }
 
@@ -491,8 +490,7 @@ impl<const STAMPED: bool> CongestionQueues for Xdp<STAMPED> {
     fn publish_event(&mut self, s: &mut Scratch) {
         let Some(queues) = maps::congestion_queues() else { return };
         let queue = s.step.output.event.event_queue_select as usize & (EVENT_QUEUES - 1);
-        // SAFETY: a field of a map value.
-        let number = unsafe { atomic::fetch_add(queues.event_producer[queue].as_ptr(), 1) };
+        let number = queues.event_producer[queue].fetch_add(1, SeqCst);
         s.step.output.event.generation = generation_of(number);
         s.step.output.event.encode(&mut s.entry);
         let place = queues.events[queue][number as usize & (EVENT_QUEUE_DEPTH - 1)].as_ptr();

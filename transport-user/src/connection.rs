@@ -238,8 +238,7 @@ impl Connection {
     ) -> Result<(), OperationError> {
         let buffer = self.buffer(local, local_offset, length.into())?;
         let place = (buffer.offset, length);
-        self.core.queues().post_receive(self.core.qp(), buffer.keep, place, wr_id)?;
-        if crate::queue_pair::Queues::is_receive_wanted(self.core.qp()) {
+        if self.core.queues().post_receive(self.core.qp(), buffer.keep, place, wr_id)? {
             self.core.ring();
         }
         Ok(())

@@ -17,6 +17,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use transport_common::queues::SLEEPERS_SLACK;
+use transport_common::units::Picoseconds;
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
@@ -386,15 +387,11 @@ impl Worker {
         self.shared.doorbell.reset();
         let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
         let wake = planned_wake(now, node.next_deadline.load(SeqCst), nap);
-        node.planned_wake.store(wake * 1000, SeqCst);
-        // See `Shared::ring`: first the announcement, then the last check. The wire program wakes the engine in
-        // the same way as the application.
-        node.engine_sleeping.store(1, SeqCst);
         self.progress.state.store(SLEEPING, SeqCst);
-        let work = self.stopped() || node.ready.iter().any(|word| word.load(SeqCst) != 0);
-        let outcome = if work { Ok(()) } else { self.wait(now, wake) };
+        let idle = node.begin_sleep(Picoseconds(wake * 1000));
+        let outcome = if self.stopped() || !idle { Ok(()) } else { self.wait(now, wake) };
         self.progress.state.store(RUNNING, SeqCst);
-        node.engine_sleeping.store(0, SeqCst);
+        node.end_sleep();
         while self.wake.next().is_some() {}
         outcome
     }

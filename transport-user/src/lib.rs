@@ -17,6 +17,8 @@ pub mod congestion;
 pub mod connection_manager;
 pub mod control;
 pub mod decode;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod programs;
 pub mod quantity;
 pub mod rate_update;

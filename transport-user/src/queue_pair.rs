@@ -7,8 +7,7 @@
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use tokio::sync::oneshot;
 use transport_common::connection::State;
@@ -277,10 +276,9 @@ impl Queues {
 
     fn push(&mut self, qp: &QueuePair, work: WorkRequest) -> Rsn {
         let rsn = self.producer;
-        qp.send[rsn.0 as usize % SEND_QUEUE_DEPTH].store(work);
         self.producer = rsn.add(1);
         self.bytes_posted += u64::from(work.length);
-        qp.send_producer.store(self.producer.0, Release);
+        qp.post_send(rsn, work);
         rsn
     }
 
@@ -324,22 +322,14 @@ impl Queues {
         posted
     }
 
-    /// Returns whether a request of the peer waits for a receive. Then the doorbell must be rung. The fence makes
-    /// sure that either the engine sees the receive that was posted before, or this function sees that a request
-    /// waits.
-    pub(crate) fn is_receive_wanted(qp: &QueuePair) -> bool {
-        fence(SeqCst);
-        qp.receive_wanted.load(Relaxed) != 0
-    }
-
-    /// Posts a receive.
+    /// Posts a receive. Returns whether a request of the peer waits for it. Then the doorbell must be rung.
     pub(crate) fn post_receive(
         &mut self,
         qp: &QueuePair,
         buffer: Keep,
         (local_offset, length): (u64, u32),
         wr_id: u64,
-    ) -> Result<(), OperationError> {
+    ) -> Result<bool, OperationError> {
         if !self.is_open(qp) {
             return Err(OperationError::Closed);
         }
@@ -358,10 +348,12 @@ impl Queues {
         self.posted_receives += 1;
         // The completion has the counter as its wr_id. The application's own wr_id is kept in `receives`.
         let id = u64::from(self.receive_producer);
-        qp.receive[index].store(ReceiveRequest { local_offset, wr_id: id, length, reserved: 0 });
+        let wanted = qp.post_receive(
+            self.receive_producer,
+            ReceiveRequest { local_offset, wr_id: id, length, reserved: 0 },
+        );
         self.receive_producer = self.receive_producer.wrapping_add(1);
-        qp.receive_producer.store(self.receive_producer, Release);
-        Ok(())
+        Ok(wanted)
     }
 
     /// Empties the completion ring: ends operations, and keeps the application's completions. Returns true if the

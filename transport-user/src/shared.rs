@@ -1,7 +1,7 @@
 //! The state that all handles of a node share: its memory, its doorbell, its poller.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -58,20 +58,7 @@ impl Shared {
 
     /// Notifies the engine that connection `slot` has work. Makes a system call only if the engine sleeps.
     pub(crate) fn ring(&self, slot: usize) {
-        let node = self.maps.node();
-        let (word, bit) = (&node.ready[slot / 64], 1 << (slot % 64));
-        // The posted work must be visible before the bit is read: the engine clears the bit and then looks for
-        // posted work. If the bit is set already, it is not written again, so that the cache line stays in the
-        // engine's cache.
-        fence(SeqCst);
-        if word.load(Relaxed) & bit == 0 {
-            word.fetch_or(bit, SeqCst);
-        }
-        // The engine writes `engine_sleeping` and then reads `ready` for the last time. This function writes
-        // `ready` and then reads `engine_sleeping`. So at least one of the two sees the write of the other.
-        if node.engine_sleeping.load(SeqCst) == 1
-            && node.engine_sleeping.compare_exchange(1, 0, SeqCst, SeqCst).is_ok()
-        {
+        if self.maps.node().ring_posted(slot as u32) {
             self.doorbell.wake();
         }
     }

@@ -1,5 +1,5 @@
 //! The commands for developers: `cargo xtask setup · run · test · bench · experiment · sim · build · dist · fmt · lint ·
-//! doc · clauses · conformance · matrix`.
+//! doc · clauses · conformance · matrix · threads · mutants · miri · fuzz`.
 
 mod ahead;
 mod bpf;
@@ -9,6 +9,7 @@ mod dist;
 mod links;
 mod matrix;
 mod preflight;
+mod proof;
 mod setup;
 mod shell;
 mod test;
@@ -69,6 +70,14 @@ enum Task {
     Doc,
     /// Check every citation of the specification and write docs/spec/coverage.md: clause, code, test
     Clauses,
+    /// Try every order of the accesses to the memory that CPUs share; part of `cargo xtask test`
+    Threads,
+    /// Change the core in one place at a time, and list the changes that no test notices; takes hours
+    Mutants(proof::Mutants),
+    /// Run the core's tests in Miri, which finds undefined behaviour; takes half an hour
+    Miri,
+    /// Run the fuzz targets, each for some time
+    Fuzz(proof::Fuzz),
     /// Count the requirements that a test shows, with the reasons for the others; write docs/conformance.md
     Conformance(clauses::conformance::Options),
 }
@@ -145,6 +154,10 @@ fn perform(task: Task) -> Result<ExitCode> {
             setup::setup(Scope::Build, &mut BuildAhead::of(&[]), &progress)?;
             checks::document(&progress)?;
         }
+        Task::Threads => proof::threads(&progress)?,
+        Task::Mutants(options) => proof::mutants(&options, &progress)?,
+        Task::Miri => proof::miri(&progress)?,
+        Task::Fuzz(options) => proof::fuzz(&options, &progress)?,
         Task::Clauses => clauses::write(workspace(), &progress)?,
         Task::Conformance(options) => {
             return clauses::conformance::conformance(workspace(), &options, &progress);

@@ -18,7 +18,7 @@ const LINKER_VERSION: &str = "0.13.0";
 /// The nightly toolchain that rustup installs. It is the last one that is known to work and whose LLVM, 22,
 /// Debian has for bpf-linker. A nightly installed by hand works too if there is a bpf-linker as new as its
 /// LLVM.
-const NIGHTLY: &str = "nightly-2026-05-20";
+pub(crate) const NIGHTLY: &str = "nightly-2026-05-20";
 
 /// Debian's toolchain for web browsers: the newest Rust of the release, and the only one with core's source
 /// that fits its LLVM.

@@ -14,7 +14,7 @@ use crate::{
     ahead::BuildAhead,
     build_programs, checks,
     matrix::{self, Quick, QuickNeeds},
-    preflight,
+    preflight, proof,
     setup::{self, Scope},
     shell::{Progress, cargo, run, target_dir},
 };
@@ -106,7 +106,13 @@ fn run_tests(options: &Options, progress: &Progress) -> Result<(Tally, Option<St
     command.args(["test", "--workspace", "--no-fail-fast"]).env(PROGRAMS_VAR, target_dir().join("debug"));
     // Plain `cargo test` leaves out the tests that need root, because they are marked ignored.
     command.args(["--", "--include-ignored"]).args(&options.filter);
-    let (tally, in_order) = watch_tests(command)?;
+    let (mut tally, mut in_order) = watch_tests(command)?;
+    progress.say("trying every order of the accesses to shared memory");
+    let mut threads = cargo();
+    threads.args(proof::THREADS).args(["--no-fail-fast", "--"]).args(&options.filter);
+    let (of_threads, threads_in_order) = watch_tests(threads)?;
+    tally += of_threads;
+    in_order &= threads_in_order;
     let died = !in_order && tally.failed == 0;
     Ok((tally, died.then(|| "tests: a test program did not build, or ended without a result".to_owned())))
 }

@@ -85,6 +85,8 @@ mod config;
 mod fabric;
 mod flow;
 mod flow_control;
+#[doc(hidden)]
+pub mod fuzz;
 mod header;
 mod impairments;
 mod link;

@@ -47,6 +47,8 @@ mod connections;
 mod cycles;
 mod decisions;
 mod divergence;
+#[doc(hidden)]
+pub mod fuzz;
 mod platform;
 mod player;
 mod queues;

@@ -3,6 +3,7 @@
 //! Each field has one writer; the comment beside the field names it. Values that the application writes are
 //! untrusted. The reader reads each of them once ([`Slot::load`]) and checks it where it uses it.
 
+mod doorbell;
 mod port;
 
 use crate::congestion::settings::Settings;
@@ -12,7 +13,7 @@ use bytemuck::{Pod, Zeroable};
 use core::sync::atomic::Ordering;
 
 pub use crate::resources::{CELL_BYTES, CELLS};
-pub use crate::shared::{AtomicU32, AtomicU64, Slot};
+pub use crate::shared::{AtomicU32, AtomicU64, Slot, fence};
 pub use crate::ulp::rdma::{
     AccessFlags, Completion, MEMORY_BYTES, MEMORY_GUARD, RECEIVE_QUEUE_DEPTH, ReceiveRequest, Region,
     USABLE_BYTES, Verb, WorkFlags, WorkRequest,
@@ -148,6 +149,27 @@ impl QueuePair {
         self.send_producer.store(first.0, Ordering::Relaxed);
         self.send_consumer.store(first.0, Ordering::Relaxed);
         self.state.store(state, Ordering::Release);
+    }
+
+    /// Application: posts a send as number `rsn`, which follows the last one posted. The caller has made sure that the
+    /// entry is free.
+    #[inline(always)]
+    pub fn post_send(&self, rsn: Rsn, work: WorkRequest) {
+        self.send[rsn.0 as usize % SEND_QUEUE_DEPTH].store(work);
+        self.send_producer.store(rsn.add(1).0, Ordering::Release);
+    }
+
+    /// Application: posts a receive as number `index`, which follows the last one posted. The caller has made sure that
+    /// the entry is free. Returns whether a request of the peer waits for it. Then the doorbell must be rung.
+    #[inline(always)]
+    #[must_use]
+    pub fn post_receive(&self, index: u32, receive: ReceiveRequest) -> bool {
+        self.receive[index as usize % RECEIVE_QUEUE_DEPTH].store(receive);
+        self.receive_producer.store(index.wrapping_add(1), Ordering::Release);
+        // The other half is `Queues::set_receive_wanted`. With both barriers, either the kernel sees this receive, or
+        // this function sees that a request waits.
+        fence(Ordering::SeqCst);
+        self.receive_wanted.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the application's send counter. The send entry at `next` is most likely the new one. It is fetched

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::congestion::settings::Settings;
 use crate::ids::Rsn;
-use crate::shared::AtomicU32;
+use crate::shared::{AtomicU32, fence};
 use crate::ulp::rdma::Verb;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 /// The queues of one connection as its steps see them. Everything that the application writes is untrusted, and
 /// two reads of the same value may differ.
@@ -53,7 +53,8 @@ pub trait Queues {
     /// Returns the first `count` posted receives to the application.
     fn set_receive_consumer(&self, count: u32);
     /// Reports whether a request of the peer waits for a receive. If so, the application rings the doorbell after
-    /// it posts one.
+    /// it posts one. A look at [`Self::receive_producer`] after this call sees every receive that was posted without
+    /// the doorbell.
     fn set_receive_wanted(&self, wanted: u32);
     /// Appends a completion. Returns false if the completion queue is full. The caller must hold the connection's
     /// lock.
@@ -144,12 +145,16 @@ impl Queues for QueuePair {
     #[inline(always)]
     fn set_receive_wanted(&self, wanted: u32) {
         self.receive_wanted.store(wanted, Release);
+        // A processor may read `receive_producer` before this store is visible to others, and the application may then
+        // have missed it: see `QueuePair::post_receive`.
+        fence(SeqCst);
     }
 
     #[inline(always)]
     fn complete(&self, completion: Completion) -> bool {
         let producer = self.completion_producer.load(Relaxed);
-        let consumer = self.completion_consumer.load(Relaxed);
+        // The entry is written again only after the application has read it.
+        let consumer = self.completion_consumer.load(Acquire);
         if producer.wrapping_sub(consumer) >= COMPLETION_QUEUE_DEPTH as u32 {
             return false;
         }

@@ -169,7 +169,7 @@ fn without_event_reserved(mut entry: Entry) -> Entry {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 2000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-10.6.2.1-2 to F-10.6.2.1-13: a value that is too wide is cut and changes no other field.
     #[test]

@@ -39,7 +39,7 @@ fn fractions_round_to_nearest() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 5000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn division_rounds_to_nearest(numerator in 0..1u64 << 62, denominator in 1..1u64 << 40) {

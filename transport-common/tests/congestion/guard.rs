@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-10.3.6-1, F-10.3.6-3, F-10.3.6-5, with events closer together than the wrap and a constant RTT: fcwnd
     /// decreases at most once per RTT, except by the retransmission limit (D-67). ncwnd changes at most once per

@@ -72,7 +72,7 @@ fn a_delay_below_zero_is_zero() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 2000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-10.1-3, F-10.1-4 across the wrap of either clock: computed on clocks that do not wrap.
     #[test]

@@ -118,7 +118,7 @@ fn a_bit_beyond_any_field_is_seen() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 5000 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any 64 bytes become a legal result. A second check finds nothing. A legal result does not change.
     #[test]

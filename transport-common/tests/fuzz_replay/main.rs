@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use transport_common::wire::Malformed;
 
-const MUTATIONS: u64 = 200_000;
+const MUTATIONS: u64 = if cfg!(miri) { 20 } else { 200_000 };
 
 fn corpus_dir() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus"))

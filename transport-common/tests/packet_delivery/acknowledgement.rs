@@ -117,7 +117,7 @@ fn check(entry: &Entry, data: &List, request: &List) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-9.2.3-1..7: pushes and pulls on an unordered connection, where completions show at once which packets
     /// were acknowledged.

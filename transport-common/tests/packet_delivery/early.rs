@@ -30,7 +30,7 @@ fn node_with(pushes: u32) -> Node {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Resent are packets that were not received and are below highest received - threshold (strictly), or with
     /// OWN all packets not received. Never resent are packets that are acknowledged or wait for an RNR timeout.

@@ -125,7 +125,7 @@ fn a_blocked_connection_asks_for_no_service() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 100 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-9-5, F-9.1.2-1, F-9.1.2-3, F-6.1.2-6: min(fcwnd, window, ncwnd, posted) of each kind are sent.
     #[test]

@@ -419,6 +419,7 @@ fn copies_equal_the_original() {
 /// asks for copies. Neither is a sign of congestion. The first NACK is measured (F-9.2.4-2), its repetitions are
 /// not.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn waiting_for_a_receive_is_no_congestion() {
     let mut p = parameters(true, initial(9, 20, 1), initial(0, 0, 0));
     p.settings = Settings::SWIFT;

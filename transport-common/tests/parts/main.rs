@@ -3,4 +3,5 @@
 
 mod congestion;
 mod packet_delivery;
+mod requester;
 mod responder;

@@ -4,7 +4,8 @@ use transport_common::bitmap::Bitmap128;
 use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{
     AckVerdict, Acknowledgement, Arrival, Cause, DATA_WINDOW, Gate, Lane, NackReport, NackVerdict, PACKETS,
-    PacketDelivery, PacketTables, REQUEST_WINDOW, ReceiveWindow, TransmitWindow, Tuning, TxPacket, Window,
+    PacketDelivery, PacketFlags, PacketTables, REQUEST_WINDOW, ReceiveWindow, TransmitWindow, Tuning,
+    TxPacket, Window,
 };
 use transport_common::units::{FalconTime, Ticks};
 use transport_common::wire::PacketType;
@@ -176,4 +177,61 @@ fn it_sorts_what_arrives() {
     assert!(part.delivery.ack_is_due(START), "no coalescing time");
     part.delivery.ack_sent(false);
     assert!(!part.delivery.ack_is_due(START));
+}
+
+/// F-9.1.2-7, F-11-7: a Resync begins anew in the place of a packet, which may have been retransmitted.
+#[test]
+fn a_resync_begins_anew() {
+    for retransmitted in [false, true] {
+        let mut part = Part::new();
+        part.send(PacketType::PushData, 1, 0);
+        if retransmitted {
+            part.timeout(1001);
+            assert_eq!(part.resend(1001), [(300, 1, Cause::Timeout)]);
+        }
+        assert_eq!(part.nack(300, NackCode::XLR_DROP, 1002), NackVerdict::Refused);
+        let packet = part.packets[Window::Data as usize][300 % PACKETS];
+        assert_eq!((packet.flags, packet.attempts), (PacketFlags::RESYNC, 0));
+        // The queued packet is no longer one of the outstanding retransmissions.
+        assert_eq!(part.delivery.data().tx.outstanding_retransmitted, 0);
+        assert_eq!(part.nack(300, NackCode::XLR_DROP, 1003), NackVerdict::Waits, "it is a Resync already");
+        // F-9.1.8-2: the first copy of a Resync is one, a further copy is a retransmission.
+        assert_eq!(part.resend(1004), [(300, 0, Cause::Resync)]);
+        part.timeout(3000);
+        assert_eq!(part.resend(3000), [(300, 1, Cause::Timeout)]);
+    }
+}
+
+/// A PSN is acknowledged below the base, and beyond it if it is marked.
+#[test]
+fn it_knows_what_it_acknowledged() {
+    let mut window = ReceiveWindow::new(Psn(300), DATA_WINDOW);
+    window.acknowledged = Bitmap128::bit(2);
+    let known = [299, 300, 301, 302, 303].map(|psn| window.is_acknowledged(Psn(psn)));
+    assert_eq!(known, [true, false, false, true, false]);
+}
+
+/// F-9.1.4-1, D-36: packets that lie more than the threshold below the highest one received are lost, unless they were
+/// received or are queued. With `own`, all that were not received.
+#[test]
+fn it_shows_which_packets_are_lost() {
+    let mut part = Part::new();
+    for rsn in 0..6 {
+        part.send(PacketType::PushData, rsn, 0);
+    }
+    let window = &part.delivery.data().tx;
+    let lost = |received: &[u32], threshold, own| {
+        let received = received.iter().fold(Bitmap128::ZERO, |all, bit| all.with(*bit));
+        let (lost, shown) = window.shown_lost(received, threshold, own);
+        ((0..8).filter(|bit| lost.get(*bit)).collect::<Vec<u32>>(), shown)
+    };
+    assert_eq!(lost(&[], 2, 0), (vec![], false));
+    assert_eq!(lost(&[2], 2, 0), (vec![], false), "at the threshold");
+    assert_eq!(lost(&[3], 2, 0), (vec![0], true));
+    assert_eq!(lost(&[0, 1, 5], 2, 0), (vec![2], true));
+    assert_eq!(lost(&[0, 1, 2, 5], 2, 0), (vec![], false));
+    assert_eq!(lost(&[1], 2, 1), (vec![0, 2, 3, 4, 5], false), "own: all");
+    assert_eq!(lost(&[0, 4], 2, 1), (vec![1, 2, 3, 5], true));
+    assert_eq!(lost(&[0], 0, 0), (vec![], false));
+    assert_eq!(lost(&[1], 0, 0), (vec![0], true));
 }

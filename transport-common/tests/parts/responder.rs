@@ -6,13 +6,15 @@ use transport_common::ids::Rsn;
 use transport_common::transaction::CompletionCode;
 use transport_common::ulp::rdma::{
     AccessFlags, AnswerKind, Atomic, Completion, Operation, OperationKind, Place, PlaceFlags, PullVerdict,
-    PushVerdict, ReceiveRequest, Receives, Region, Responder, UlpCode, Verb,
+    PushVerdict, ReceiveRequest, Receives, Region, Responder, USABLE_BYTES, UlpCode, Verb,
 };
 
 /// An application that has posted some receives of 100 bytes.
 #[derive(Default)]
 struct Application {
     posted: Cell<u32>,
+    /// Offset of the first receive.
+    base: Cell<u64>,
     consumed: Cell<u32>,
     completions: RefCell<Vec<Completion>>,
 }
@@ -24,7 +26,7 @@ impl Receives for &Application {
 
     fn receive(&self, index: u32) -> ReceiveRequest {
         ReceiveRequest {
-            local_offset: 1000 * u64::from(index),
+            local_offset: self.base.get() + 1000 * u64::from(index),
             wr_id: index.into(),
             length: 100,
             reserved: 0,
@@ -113,6 +115,7 @@ fn a_message_that_does_not_fit_ends_its_receive() {
     assert_eq!(admit(&mut responder, &send(1, 1, 101), &none, &application).0, PushVerdict::Invalid);
     let told = application.completions.borrow()[0];
     assert_eq!((told.wr_id, told.status), (0, CompletionCode::OperationError as u8));
+    assert_eq!((told.opcode, told.rsn, told.ulp_code), (Verb::RECEIVE, 9, UlpCode::NONE.0));
     let (verdict, place) = admit(&mut responder, &send(1, 1, 100), &none, &application);
     assert_eq!((verdict, place.receive), (PushVerdict::Take, 1));
     assert_eq!(
@@ -139,4 +142,23 @@ fn a_pull_is_answered_or_executed_first() {
     let readable = region(AccessFlags::REMOTE_READ);
     let refused = PullVerdict::Answer(AnswerKind::Error, UlpCode::ACCESS);
     assert_eq!(responder.admit_pull(&atomic, &readable), refused);
+}
+
+/// A receive is untrusted: its buffer lies in this node's memory, up to the last byte.
+#[test]
+fn a_receive_outside_the_memory_takes_nothing() {
+    for (base, length, verdict) in [
+        (USABLE_BYTES - 100, 100, PushVerdict::Take),
+        (USABLE_BYTES - 99, 100, PushVerdict::Invalid),
+        (USABLE_BYTES - 99, 99, PushVerdict::Take),
+        (USABLE_BYTES, 0, PushVerdict::Take),
+        (USABLE_BYTES + 1, 0, PushVerdict::Invalid),
+        (u64::MAX - 50, 100, PushVerdict::Invalid),
+    ] {
+        let (mut responder, application) = (Responder::new(1000, true), Application::default());
+        application.posted.set(1);
+        application.base.set(base);
+        let found = admit(&mut responder, &send(1, 1, length), &Region::default(), &application).0;
+        assert_eq!(found, verdict, "{length} bytes at {base:#x}");
+    }
 }

@@ -53,7 +53,7 @@ fn selective(to: &Node, bits: u64, now: u64) -> Wire {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 100 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-8.4.1-1, F-8.4.2-1, F-8.4.2-2: pushes are acknowledged in any order. On an ordered connection they
     /// complete in RSN order, on an unordered one immediately. BRSN is the oldest that is not completed.

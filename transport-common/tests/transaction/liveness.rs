@@ -17,6 +17,7 @@ const TIMEOUT: u8 = CompletionCode::LocalTimeout as u8;
 /// F-9-6, F-9-7, F-11-4, D-54: a READ whose response came before the ACK of its request is complete. The request
 /// is sent again with its PSN until it is acknowledged, and stays the same packet.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn a_request_is_sent_again_after_its_answer_came() {
     for ordered in [true, false] {
         let mut p = Pair::new(ordered);
@@ -43,6 +44,7 @@ fn a_request_is_sent_again_after_its_answer_came() {
 /// F-8.5.3.1-1: an initiator does not request more responses than the target can keep, so one lost Pull Data
 /// causes no NACK.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn a_lost_answer_keeps_its_credit() {
     let mut p = Pair::new(true);
     for node in [&mut p.a, &mut p.b] {
@@ -76,6 +78,7 @@ fn a_lost_answer_keeps_its_credit() {
 
 /// F-11-10, F-11-19, D-47: a request that the gate never let pass has its own timeout.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn a_request_that_cannot_be_sent_times_out() {
     for ordered in [true, false] {
         let mut p = parameters(ordered, initial(9, 20, 1), initial(0, 0, 0));
@@ -145,6 +148,7 @@ fn wait_for_a_receive(ordered: bool, sends: usize) -> (Pair, Wait) {
 /// D-42, D-43: behind a push that waits for a receive, only that push is sent again, and less and less often. A
 /// posted receive ends the wait at once.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn waiting_for_a_receive_costs_next_to_nothing() {
     let (mut p, Wait { packets, services, end }) = wait_for_a_receive(true, 40);
     assert!(packets < 500, "{packets} packets in 6 s of waiting");
@@ -164,6 +168,7 @@ fn waiting_for_a_receive_costs_next_to_nothing() {
 /// D-43, unordered: each push waits on its own, so the cost grows with their number: a NACK of the target's own and a
 /// copy with its NACK per push, every 164 ms.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn waiting_for_receives_unordered_costs_as_much_as_there_are_pushes() {
     for sends in [1, 40, 120] {
         let (_, Wait { packets, services, .. }) = wait_for_a_receive(false, sends);
@@ -177,6 +182,7 @@ fn waiting_for_receives_unordered_costs_as_much_as_there_are_pushes() {
 
 /// The same with Swift on an idle link: waiting for a receive is not congestion.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn waiting_for_a_receive_leaves_the_windows_alone() {
     let mut p = parameters(true, initial(100, 300, 1), initial(100, 200, 1));
     p.settings = Settings::SWIFT;
@@ -200,6 +206,7 @@ fn waiting_for_a_receive_leaves_the_windows_alone() {
 
 /// F-6.4-1, D-43, unordered: each refused push has its own RNR time.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn refused_pushes_wait_each_for_its_own_time() {
     let mut p = Pair::new(false);
     for _ in 0..2 {
@@ -218,6 +225,7 @@ fn refused_pushes_wait_each_for_its_own_time() {
 /// D-26: pushes that wait for receives leave space in the data window for the responses that their receiver may
 /// need before it posts any.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn answers_pass_pushes_that_wait() {
     let mut p = Pair::new(true);
     p.a.entry.connection.congestion.fcwnd = Fcwnd::from_packets(16);
@@ -232,6 +240,7 @@ fn answers_pass_pushes_that_wait() {
 
 /// A connection that its owner closes ends even if nothing empties the completion queue.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn closing_ends_with_a_full_completion_queue() {
     for ordered in [true, false] {
         let mut node = Node::new(&parameters(ordered, initial(0, 0, 0), initial(0, 0, 0)));

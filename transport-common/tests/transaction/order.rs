@@ -22,7 +22,7 @@ fn sent(ordered: bool, n: usize) -> (Pair, Vec<Wire>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 60 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// F-8.5.2-1, F-8.4.2-1: for any reordering by the network, with additional copies, the ULP at the target sees
     /// RSN order across both windows. The ULP at the initiator gets completions in RSN order. Each comes exactly

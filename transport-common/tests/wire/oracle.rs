@@ -442,7 +442,7 @@ const FIGURES: [Figure; 17] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 1000 }))]
     #[test]
     fn every_format_follows_its_figure(random in proptest::collection::vec(any::<u8>(), 72)) {
         for figure in &FIGURES {

@@ -293,7 +293,7 @@ pub(super) async fn read_message(
     decode(&bytes)
 }
 
-async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, WireError> {
+pub(crate) async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, WireError> {
     let length = stream.read_u32().await? as usize;
     if length > LARGEST_MESSAGE {
         return Err(WireError::TooLong(length));
@@ -305,7 +305,7 @@ async fn read_frame(stream: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Wi
 
 /// Decodes a message. Checks the protocol and the version first, because the `Hello` of another version may have
 /// other fields.
-fn decode(bytes: &[u8]) -> Result<Message, WireError> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Message, WireError> {
     // The error may quote the peer. It is escaped, so that control characters do not reach a terminal.
     let garbage = |error: serde_json::Error| WireError::Garbage(shortened(error.to_string().escape_debug()));
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(garbage)?;
@@ -374,7 +374,7 @@ pub(super) async fn write_message(
 ///
 /// # Errors
 /// The message is too long.
-pub(super) fn encode(message: &Message) -> Result<Vec<u8>, WireError> {
+pub(crate) fn encode(message: &Message) -> Result<Vec<u8>, WireError> {
     let json = serde_json::to_vec(message).map_err(|error| WireError::Garbage(error.to_string()))?;
     if json.len() > LARGEST_MESSAGE {
         return Err(WireError::TooLong(json.len()));

@@ -26,7 +26,7 @@ mod agreement;
 mod events;
 mod handshake;
 mod host;
-mod message;
+pub(crate) mod message;
 mod node_host;
 mod round_trip;
 mod session;

@@ -7,7 +7,7 @@
 
 mod client;
 mod protocol;
-mod server;
+pub(crate) mod server;
 pub mod service;
 mod socket;
 #[cfg(test)]

@@ -138,7 +138,7 @@ async fn serve<H: Handler>(stream: UnixStream, handler: Arc<H>) -> std::io::Resu
 ///
 /// # Errors
 /// Reading fails, the line is longer than [`LARGEST_LINE`], or the stream ends within the line.
-pub(super) async fn read_line(
+pub(crate) async fn read_line(
     stream: &mut (impl AsyncBufReadExt + Unpin),
 ) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
@@ -150,7 +150,7 @@ pub(super) async fn read_line(
     }
 }
 
-fn parse(line: &[u8]) -> Result<Request, Failure> {
+pub(crate) fn parse(line: &[u8]) -> Result<Request, Failure> {
     let wrong = |error| Failure::invalid(format!("not a request of the control protocol: {error}"));
     let value: Value = serde_json::from_slice(line).map_err(wrong)?;
     // The version comes first: it determines the form of the rest.

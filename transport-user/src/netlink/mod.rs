@@ -14,8 +14,8 @@ use netlink_packet_route::link::{
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 mod neighbour;
-mod requests;
-mod xdp_refusal;
+pub(crate) mod requests;
+pub(crate) mod xdp_refusal;
 
 use neighbour::Probe;
 pub(crate) use requests::Requests;

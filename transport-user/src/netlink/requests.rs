@@ -117,22 +117,30 @@ impl Asker {
         let mut answers = Answers { messages: Vec::new(), interrupted: false };
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
-            let mut rest = &datagram[..];
-            while rest.len() >= HEADER_BYTES {
-                let message = NetlinkBuffer::new_checked(rest).map_err(io::Error::other)?;
-                let (length, sequence) = (message.length() as usize, message.sequence_number());
-                let this = &rest[..length];
-                // Messages are padded to 4 bytes. The last one may have no padding.
-                rest = &rest[length.next_multiple_of(4).min(rest.len())..];
-                if sequence == self.sequence && answers.take(this)? {
-                    return Ok(answers);
-                }
+            if answers.take_all(&datagram, self.sequence)? {
+                return Ok(answers);
             }
         }
     }
 }
 
 impl<T: NetlinkDeserializable + Debug> Answers<T> {
+    /// Adds the messages of a datagram that have this sequence number. Returns true if the last one is among them.
+    fn take_all(&mut self, datagram: &[u8], sequence: u32) -> io::Result<bool> {
+        let mut rest = datagram;
+        while rest.len() >= HEADER_BYTES {
+            let message = NetlinkBuffer::new_checked(rest).map_err(io::Error::other)?;
+            let (length, answers) = (message.length() as usize, message.sequence_number());
+            let this = &rest[..length];
+            // Messages are padded to 4 bytes. The last one may have no padding.
+            rest = &rest[length.next_multiple_of(4).min(rest.len())..];
+            if answers == sequence && self.take(this)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Adds one message. Returns true if it is the last one.
     fn take(&mut self, bytes: &[u8]) -> io::Result<bool> {
         let answer = NetlinkMessage::<T>::deserialize(bytes).map_err(io::Error::other)?;
@@ -140,12 +148,24 @@ impl<T: NetlinkDeserializable + Debug> Answers<T> {
         match answer.payload {
             NetlinkPayload::InnerMessage(message) => self.messages.push(message),
             NetlinkPayload::Done(_) => return Ok(true),
-            NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
-            NetlinkPayload::Error(_) => return Ok(true),
+            NetlinkPayload::Error(error) => match error.code {
+                // `error.to_io()` panics at the number that has no positive counterpart.
+                Some(code) => return Err(io::Error::from_raw_os_error(code.get().saturating_neg())),
+                None => return Ok(true),
+            },
             _ => {}
         }
         Ok(false)
     }
+}
+
+/// Reads a datagram like an answer to the request with this sequence number. For fuzzing.
+pub(crate) fn read_datagram<T: NetlinkDeserializable + Debug>(
+    datagram: &[u8],
+    sequence: u32,
+) -> io::Result<Vec<T>> {
+    let mut answers = Answers { messages: Vec::new(), interrupted: false };
+    answers.take_all(datagram, sequence).map(|_| answers.messages)
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn code(answer: &[u8]) -> Option<i32> {
 }
 
 /// Returns the text of an answer that is an error.
-fn words(answer: &[u8]) -> Option<String> {
+pub(crate) fn words(answer: &[u8]) -> Option<String> {
     let flags = short(answer, 6)?;
     if code(answer)? == 0 || flags & NLM_F_ACK_TLVS == 0 {
         return None;

@@ -203,3 +203,156 @@ fn it_finds_the_pull_that_waits() {
     part.initiator.answers_known(1);
     assert_eq!(part.initiator.open_pulls, 0);
 }
+
+/// D-47, F-11-24.
+#[test]
+fn a_resync_stands_for_one_completion_code() {
+    let table = [
+        (ResyncCode::TARGET_ULP_COMPLETE_IN_ERROR, CompletionCode::TargetNackCie),
+        (ResyncCode::LOCAL_XLR, CompletionCode::LocalXlr),
+        (ResyncCode::REMOTE_XLR, CompletionCode::RemoteError),
+        (ResyncCode::TARGET_ULP_NON_RECOVERABLE, CompletionCode::TargetNackNre),
+        (ResyncCode::TARGET_ULP_INVALID_CID, CompletionCode::TargetNackCid),
+    ];
+    for (resync, code) in table {
+        assert_eq!(CompletionCode::of_resync(resync), code, "{resync:?}");
+    }
+    assert_eq!(CompletionCode::of_resync(ResyncCode(0xff)), CompletionCode::LocalTimeout);
+}
+
+/// D-85: an unordered connection has work while pushes or pulls were not looked at.
+#[test]
+fn it_says_whether_requests_wait() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered, 2);
+        let waits = |part: &Part| part.initiator.has_new_work(&part.application);
+        let last = |part: &Part, rsn| part.initiator.is_last_submitted(&part.application, Rsn(rsn));
+        assert!(waits(&part), "both, and the counter was not read");
+        assert!(!last(&part, 2), "the counter was not read");
+        assert_eq!(part.next(|_| false), None);
+        assert!(waits(&part) && last(&part, 2) && !last(&part, 1));
+        assert_eq!(part.send(|kind| kind == Kind::Push), [1]);
+        assert!(waits(&part), "the pull");
+        assert_eq!(part.send(|_| true), [2]);
+        assert!(!waits(&part));
+        part.application.submitted.set(4);
+        assert!(waits(&part), "known to the application only");
+        assert!(!last(&part, 2) && !last(&part, 3));
+    }
+    let mut pulls = Part::new(false, 2);
+    assert_eq!(pulls.send(|kind| kind == Kind::Pull), [2]);
+    assert!(pulls.initiator.has_new_work(&pulls.application), "the push");
+}
+
+/// F-11-10: the time of a request that waits begins when it was first seen, and that of a sent one when it was sent.
+#[test]
+fn it_stamps_only_what_waits() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered, 3);
+        let later = NOW.after(Ticks(100));
+        assert_eq!(
+            part.send(|kind| ordered || kind == Kind::Pull),
+            if ordered { &[1, 2, 3][..] } else { &[2] }
+        );
+        part.initiator.wait(&mut part.table, later);
+        let since = |part: &Part, rsn: usize| part.table[rsn].since;
+        assert_eq!(since(&part, 2), NOW, "sent");
+        assert_eq!(since(&part, 3), if ordered { NOW } else { later });
+        assert_eq!(since(&part, 4), FalconTime::default(), "not submitted");
+        part.application.submitted.set(5);
+        assert_eq!(part.next(|_| false), None);
+        part.initiator.wait(&mut part.table, later.after(Ticks(1)));
+        assert_eq!(since(&part, 4), later.after(Ticks(1)));
+        assert_eq!(since(&part, 3), if ordered { NOW } else { later }, "stamped once");
+        part.initiator.wait(&mut part.table, later.after(Ticks(2)));
+        assert_eq!(since(&part, 4), later.after(Ticks(1)), "stamped once");
+    }
+}
+
+/// F-11-10, D-85: on an unordered connection a pull that waits behind pushes that were sent has a time too.
+#[test]
+fn it_stamps_what_others_have_passed() {
+    let mut part = Part::new(false, 3);
+    assert_eq!(part.send(|kind| kind == Kind::Push), [1, 3]);
+    let later = NOW.after(Ticks(100));
+    part.initiator.wait(&mut part.table, later);
+    assert_eq!([1, 2, 3].map(|rsn| part.table[rsn].since), [NOW, later, NOW]);
+}
+
+/// D-47: the place of a request that ended before it was sent is given back when its Resync is on its way.
+#[test]
+fn a_resync_that_was_sent_gives_the_place_back() {
+    let mut part = Part::new(true, 2);
+    assert_eq!(part.send(|kind| kind == Kind::Push), [1]);
+    part.complete(1, CompletionCode::Ack, false);
+    part.initiator.wait(&mut part.table, NOW);
+    part.initiator.on_timer(&mut part.table, &part.application, NOW.after(TIMEOUT));
+    // F-11-19: what it was is reported, although it was never sent.
+    assert_eq!((part.table[2].opcode, part.table[2].flags), (2, 1));
+    assert_eq!((part.next(|_| true), part.application.released.get()), (Some((2, Kind::Pull, true)), 2));
+    part.initiator.skipped_sent(&mut part.table, &part.application, Rsn(2));
+    assert_eq!((part.next(|_| true), part.application.released.get()), (None, 3));
+}
+
+/// F-9-6: only the packet of a transaction whose slot is kept can be built again.
+#[test]
+fn it_knows_which_packets_can_be_built_again() {
+    let mut part = Part::new(true, 2);
+    assert_eq!(part.send(|kind| kind == Kind::Push), [1]);
+    let retained = |part: &Part, rsn| part.initiator.is_retained(&part.table, Rsn(rsn));
+    assert!(retained(&part, 1));
+    assert!(!retained(&part, 2), "not sent");
+    assert!(!retained(&part, 1 + TRANSACTIONS as u32), "another transaction with the same entry");
+    part.initiator.pull_acknowledged(&mut part.table, Rsn(1 + TRANSACTIONS as u32));
+    assert!(retained(&part, 1));
+}
+
+/// Each completion counts once, whichever way it is reported.
+#[test]
+fn it_counts_completions() {
+    for ordered in [true, false] {
+        let mut part = Part::new(ordered, 5);
+        part.send(|_| true);
+        part.complete(1, CompletionCode::Ack, false);
+        part.complete(3, CompletionCode::Ack, false);
+        assert_eq!(part.initiator.completed, if ordered { 1 } else { 2 });
+        part.application.space.set(0);
+        part.complete(2, CompletionCode::Ack, true);
+        let before = part.initiator.completed;
+        part.application.space.set(usize::MAX);
+        part.initiator.retry(&mut part.table, &part.application);
+        assert_eq!(part.initiator.completed, before + if ordered { 2 } else { 1 });
+        // F-11-27: without space, the completions of a dead connection are lost, but they count.
+        part.application.space.set(0);
+        part.initiator.drain(&mut part.table, &part.application, true);
+        assert_eq!(part.initiator.completed, 5);
+        assert!(!part.initiator.drained(&mut part.table, &part.application));
+    }
+}
+
+/// F-11-19: while the oldest transaction waits for space in the completion queue, it does not time out again.
+#[test]
+fn a_transaction_that_waits_for_its_report_does_not_time_out() {
+    let mut part = Part::new(true, 1);
+    part.application.space.set(0);
+    part.send(|_| true);
+    part.complete(1, CompletionCode::Ack, false);
+    let late = NOW.after(TIMEOUT).after(TIMEOUT);
+    part.initiator.on_timer(&mut part.table, &part.application, late);
+    assert!(!part.initiator.timer.is_due(late), "a full timeout from now");
+    assert!(part.initiator.timer.is_due(late.after(TIMEOUT)));
+}
+
+/// F-11-27: a dead connection gives back the places of completed transactions whose packets were not acknowledged.
+#[test]
+fn a_dead_connection_gives_every_place_back() {
+    let mut part = Part::new(true, 2);
+    part.send(|_| true);
+    part.complete(1, CompletionCode::Ack, false);
+    // The pull has its answer, but its packet is not acknowledged.
+    part.complete(2, CompletionCode::Ack, true);
+    assert_eq!((part.initiator.brsn, part.application.released.get()), (Rsn(3), 2));
+    part.initiator.drain(&mut part.table, &part.application, false);
+    assert!(!part.initiator.drained(&mut part.table, &part.application));
+    assert_eq!(part.application.released.get(), 3);
+}

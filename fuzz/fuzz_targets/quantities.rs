@@ -1,0 +1,6 @@
+//! Passes arbitrary bytes through the parser of numbers with units.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    transport_user::fuzz::quantities(bytes);
+});
