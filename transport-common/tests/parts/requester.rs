@@ -1,14 +1,12 @@
 //! The ULP's part of packets without a connection: from work request to header, and from received bytes to operation.
 
-use transport_common::ids::{Cid, RKey};
-use transport_common::ulp::is_here;
+use transport_common::ids::RKey;
 use transport_common::ulp::rdma::{
     Aeth, AnswerVerdict, AtomicEth, Bth, Extension, Opcode, Operation, OperationKind, Payload, RdmaError,
     Reth, USABLE_BYTES, UlpCode, Verb, WorkFlags, WorkRequest, check_answer, decode_pull, decode_push,
     decode_response, is_valid, parse_operation, request_payload,
 };
-use transport_common::wire::base::FirstWords;
-use transport_common::wire::{PacketType, ProtocolType, SliceCursor};
+use transport_common::wire::{PacketType, SliceCursor};
 
 const RETH: Reth = Reth { address: 0x1122_3344_5566_7788, rkey: RKey(0x99aa_bbcc), length: 100 };
 const ATOMIC: AtomicEth =
@@ -49,28 +47,6 @@ fn parse(kind: PacketType, payload: &[u8], request_length: u16) -> Operation {
 
 fn invalid() -> Operation {
     Operation { kind: OperationKind::Invalid, segment: SEGMENT, ..Operation::default() }
-}
-
-/// F-7.2-6, D-09: a packet of another ULP is not for this build, and a packet without ULP needs none.
-#[test]
-fn only_packets_with_a_ulp_need_it() {
-    for (packet_type, carries) in [
-        (PacketType::PullRequest, true),
-        (PacketType::PullData, true),
-        (PacketType::PushData, true),
-        (PacketType::Resync, false),
-        (PacketType::Back, false),
-    ] {
-        let first = |protocol| FirstWords {
-            dest_cid: Cid(1),
-            dest_function: 0,
-            protocol,
-            packet_type,
-            ack_request: false,
-        };
-        assert!(is_here(&first(ProtocolType::Rdma as u8)), "{packet_type:?}");
-        assert_eq!(is_here(&first(ProtocolType::Nvme as u8)), !carries, "{packet_type:?}");
-    }
 }
 
 /// D-84: every push, with its header, its data and its immediate.
