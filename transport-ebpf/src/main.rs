@@ -1,7 +1,6 @@
 //! The wire and engine programs: only entry points and maps. `transport_common::datapath` contains their logic.
 #![no_std]
 #![no_main]
-#![feature(asm_experimental_arch)]
 
 mod cursor;
 mod exchange;
