@@ -79,6 +79,7 @@ fn a_blocked_push_holds_pulls_only_where_order_binds() {
 /// F-8.3-1, F-8.3-2, F-8.3-4: requests and answers wait in queues of their own and take turns. If the requests are
 /// blocked, the answers leave all the same.
 #[test]
+#[cfg_attr(miri, ignore = "too many steps")]
 fn requests_and_answers_take_turns() {
     for (ordered, ncwnd) in [(true, 64), (false, 64), (true, 2), (false, 2)] {
         let mut p = Pair::new(ordered);

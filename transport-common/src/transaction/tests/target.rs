@@ -107,6 +107,11 @@ fn it_offers_again_what_the_ulp_was_not_ready_for() {
         let key = part.key(1, false);
         let duplicate = part.target.duplicate(&part.table, key, Rsn(1), Psn(301));
         assert_eq!((part.next(), duplicate), (None, Duplicate::Deliver));
+        // D-43: a copy is known by its RSN and its PSN.
+        for (rsn, psn) in [(1, 302), (2, 301)] {
+            let other = part.target.duplicate(&part.table, key, Rsn(rsn), Psn(psn));
+            assert_eq!(other, Duplicate::Drop, "RSN {rsn}, PSN {psn}");
+        }
         part.target.ulp_ready();
         assert_eq!(part.next(), Some(1));
         assert_eq!(part.deliver(1, false), 1);
