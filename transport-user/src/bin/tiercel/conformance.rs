@@ -28,7 +28,7 @@ const SOURCE_PORT: u16 = 49_152;
 /// The arguments of `conformance`.
 #[derive(Debug, Args)]
 pub(crate) struct Conformance {
-    /// Address of the peer, as in a [[connection]] of the file.
+    /// Address of the peer, as in a table `[[connection]]` of the file.
     #[arg(long, value_name = "ADDRESS", required_unless_present = "list")]
     peer: Option<IpAddr>,
     /// The tester's node file: its interface, its address, and one static connection to the peer, or an
