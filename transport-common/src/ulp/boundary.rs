@@ -13,7 +13,7 @@ pub trait Ulp {
     const PROTOCOL: ProtocolType;
 
     /// Parses the ULP headers at the cursor, of a packet with `payload_length` bytes of ULP payload. A malformed
-    /// payload becomes [`OperationKind::Invalid`](rdma::OperationKind::Invalid).
+    /// payload becomes [`OperationKind::Invalid`](super::rdma::OperationKind::Invalid).
     fn parse<C: Cursor>(
         cursor: &mut C,
         kind: PacketType,
