@@ -21,12 +21,13 @@ const USUAL: Duration = Duration::from_secs(120);
 /// After each, node B restarts: every second time in the middle of its traffic.
 const ROUND: Duration = Duration::from_secs(15);
 const CONNECTIONS: u32 = 64;
-const FABRIC: &str = "loss=1%,reorder=1%,duplicate=0.1%,corrupt=0.1%,scope=udp";
+// No corruption: the fabric keeps a log of it, which would grow.
+const FABRIC: &str = "loss=1%,reorder=1%,duplicate=0.1%,scope=udp";
 /// Bytes of each region. The first block has the word that fetch-add counts in, the second half receives messages.
 const REGION: usize = 64 << 10;
 const BLOCK: u64 = 512;
 /// By how much the memory of the process in the second half of the rounds may exceed that in the first half.
-const GROWTH: u64 = 8 << 20;
+const GROWTH: u64 = 1 << 20;
 
 /// One connection with its memory, and what happened on it.
 struct Course<'a> {
@@ -161,11 +162,12 @@ async fn round(a: &Node, b: Node, cut: bool, seed: u64) -> Result<u64> {
     Ok(done)
 }
 
-/// Returns the memory of this process that no file backs, bytes.
-fn own_memory() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("RssAnon")?;
-    Ok(line.trim().trim_end_matches("kB").trim().parse::<u64>()? << 10)
+/// Returns the memory that this process has allocated and not freed, bytes. The resident memory would also count what the
+/// allocator keeps for later, which depends on the threads' timing.
+fn own_memory() -> u64 {
+    // SAFETY: it has no preconditions.
+    let info = unsafe { libc::mallinfo2() };
+    (info.uordblks + info.hblkhd) as u64
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn mixed_operations_survive_loss_and_restarts() -> Result<()> {
             .block_on(round(&a, b, number % 2 == 1, number))
             .with_context(|| format!("round {number}"))?;
         given_back(&a, &before);
-        memory.push(own_memory()?);
+        memory.push(own_memory());
         println!(
             "{:>5} s: {done} operations, {} MiB",
             begin.elapsed().as_secs(),
