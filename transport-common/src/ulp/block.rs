@@ -98,15 +98,7 @@ impl Ulp for Block {
         request_length: u16,
         out: &mut Operation,
     ) {
-        out.kind = OperationKind::Invalid;
-        out.first = 0;
-        out.last = 0;
-        out.has_immediate = 0;
-        out.code = UlpCode::NONE;
-        out.header = 0;
-        out.length = 0;
-        out.rkey = 0;
-        out.immediate = 0;
+        out.begin();
         out.segment = 0;
         if matches!(kind, PacketType::PullData) {
             return parse_status(cursor, payload_length, out);

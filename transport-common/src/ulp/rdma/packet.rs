@@ -67,6 +67,24 @@ pub struct Operation {
     pub segment: u32,
 }
 
+impl Operation {
+    /// Forgets an earlier packet. The operation is invalid until a parser finds another kind. Fields that only one kind
+    /// has keep their values.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self) {
+        // The fields are assigned one by one: a struct literal becomes a slow byte loop on the BPF target.
+        self.kind = OperationKind::Invalid;
+        self.first = 0;
+        self.last = 0;
+        self.has_immediate = 0;
+        self.code = UlpCode::NONE;
+        self.header = 0;
+        self.length = 0;
+        self.rkey = 0;
+        self.immediate = 0;
+    }
+}
+
 /// The headers after the BTH of a packet to send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, CheckedBitPattern, Zeroable)]
 #[repr(u8)]
@@ -146,16 +164,7 @@ pub fn parse_operation<C: Cursor>(
     request_length: u16,
     out: &mut Operation,
 ) {
-    // The fields are assigned one by one: a struct literal becomes a slow byte loop on the BPF target.
-    out.kind = OperationKind::Invalid;
-    out.first = 0;
-    out.last = 0;
-    out.has_immediate = 0;
-    out.code = UlpCode::NONE;
-    out.header = 0;
-    out.length = 0;
-    out.rkey = 0;
-    out.immediate = 0;
+    out.begin();
     let Ok(bth) = Bth::decode(cursor) else { return };
     out.segment = bth.psn;
     match kind {
