@@ -48,7 +48,7 @@ pub enum Counter {
     DropFalconVersion,
     /// Reserved packet type, protocol type or Resync packet type (D-09, D-24).
     DropFalconType,
-    /// Protocol type of an upper layer protocol that this node does not support, for example NVMe (F-7.2-6).
+    /// Request of another upper layer protocol than the connection's (F-7.2-6, F-11-31).
     DropProtocol,
     /// No connection has this CID (D-50).
     DropUnknownCid,

@@ -32,6 +32,16 @@ fn set_busy(node: &mut Node, busy: bool) {
     node.regions[0].access.set(AccessFlags::BUSY, busy);
 }
 
+/// Returns a pair in which a pull has come to a busy namespace at 5 us, and its packet.
+fn waiting_pull(ordered: bool) -> (Pair, Wire) {
+    let mut p = pair(ordered);
+    set_busy(&mut p.b, true);
+    p.a.post(read(0, BLOCK));
+    let sent = p.a.drain(at(0));
+    assert_eq!((sent.len(), p.b.receive(&sent[0], at(5))), (1, None));
+    (p, sent[0].clone())
+}
+
 fn state(node: &Node, rsn: usize, pull: bool, ordered: bool) -> RequestState {
     let key = match (ordered, pull) {
         (true, _) => rsn,
@@ -202,12 +212,8 @@ fn a_pull_in_rnr_without_a_cell_comes_again() {
 #[test]
 fn a_resync_ends_a_pull_in_rnr() {
     for ordered in [true, false] {
-        let mut p = pair(ordered);
-        set_busy(&mut p.b, true);
-        p.a.post(read(0, BLOCK));
-        let sent = p.a.drain(at(0));
-        p.b.receive(&sent[0], at(5));
-        let mut resync = sent[0].clone();
+        let (mut p, request) = waiting_pull(ordered);
+        let mut resync = request.clone();
         (resync.packet.kind, resync.packet.resync_type) = (RESYNC, PULL_REQUEST);
         resync.packet.resync_code = ResyncCode::TRANSACTION_TIMED_OUT;
         p.b.receive(&resync, at(10));
@@ -223,11 +229,7 @@ fn a_resync_ends_a_pull_in_rnr() {
 #[test]
 fn a_pull_in_rnr_waits_for_a_response_slot() {
     for ordered in [true, false] {
-        let mut p = pair(ordered);
-        set_busy(&mut p.b, true);
-        p.a.post(read(0, BLOCK));
-        let sent = p.a.drain(at(0));
-        p.b.receive(&sent[0], at(5));
+        let (mut p, _) = waiting_pull(ordered);
         set_busy(&mut p.b, false);
         let target = &mut p.b.entry.connection.target;
         let (head, tail) = (target.response_head, target.response_tail);
@@ -247,11 +249,7 @@ fn a_pull_in_rnr_waits_for_a_response_slot() {
 #[test]
 fn a_dead_connection_gives_back_a_pull_in_rnr() {
     for ordered in [true, false] {
-        let mut p = pair(ordered);
-        set_busy(&mut p.b, true);
-        p.a.post(read(0, BLOCK));
-        let sent = p.a.drain(at(0));
-        p.b.receive(&sent[0], at(5));
+        let (mut p, _) = waiting_pull(ordered);
         p.b.entry.connection.state = State::Fatal;
         p.b.wake = true;
         assert_eq!(p.b.drain(at(6)), []);
