@@ -7,6 +7,7 @@
 -- reasons of malformed packets are those of `tiercel decode`. A test compares both on thousands of packets.
 
 local psp = Proto("falcon.psp", "PSP Security Protocol")
+local inner = Proto("falcon.inner", "Inner IP of a Falcon tunnel")
 local falcon = Proto("falcon", "Falcon Reliable Transport")
 local rdma = Proto("falcon.rdma", "RDMA over Falcon")
 
@@ -23,7 +24,10 @@ local function named(last, default, names)
     return all
 end
 
-local IP_PROTOCOLS = named(255, "unknown", { [1] = "ICMP", [6] = "TCP", [17] = "UDP", [58] = "ICMPv6", [252] = "Falcon" })
+local IP_PROTOCOLS = named(255, "unknown", {
+    [1] = "ICMP", [4] = "IPv4", [6] = "TCP", [17] = "UDP", [41] = "IPv6", [58] = "ICMPv6", [252] = "Falcon",
+})
+local ECN = { [0] = "not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced" }
 local PSP_VERSIONS = named(15, "reserved", { [0] = "AES-GCM-128", [1] = "AES-GCM-256", [15] = "plaintext lab mode" })
 local PROTOCOLS = named(7, "reserved", { [2] = "RDMA", [3] = "NVMe" })
 local PULL_REQUEST, PULL_DATA, PUSH_DATA, RESYNC, NACK, BACK, EACK = 0, 3, 5, 6, 8, 9, 10
@@ -65,11 +69,25 @@ for code = 0, 31 do SYNDROMES[0x60 + code] = ULP_NAMES[code] or "unknown" end
 -- Why a node refuses a packet: the name of its drop counter and a sentence.
 local REASONS = {
     psp_truncated = "the datagram ends within the PSP header",
-    psp_next_header = "the next header is not Falcon (252)",
+    psp_next_header = "the next header is neither Falcon (252) nor an inner IPv4 (4) or IPv6 (41) packet",
     psp_ext_length = "the header extension length contradicts the V bit",
-    psp_crypt_offset = "the crypt offset does not leave exactly the first Falcon word in clear",
+    psp_crypt_offset =
+        "the crypt offset does not leave exactly the inner IP header, if there is one, and the first Falcon word in clear",
     psp_version = "the version is not AES-GCM-128 (0), AES-GCM-256 (1) or plaintext (15)",
     psp_trailing_bit = "the last bit of the first word, always 1, is 0",
+    ipv4_truncated = "the datagram ends within the inner IPv4 header",
+    ipv4_version = "the PSP header says IPv4, the version field does not",
+    ipv4_header_length = "the header length is below 20 bytes",
+    ipv4_options = "IPv4 options are not accepted",
+    ipv4_checksum = "the header checksum is wrong",
+    ipv4_total_length = "the total length is below the header length or exceeds the datagram",
+    fragment = "fragments are not accepted",
+    ipv6_truncated = "the datagram ends within the inner IPv6 header",
+    ipv6_version = "the PSP header says IPv6, the version field does not",
+    ipv6_payload_length = "the payload length exceeds the datagram",
+    ipv6_extension = "IPv6 extension headers are not accepted",
+    inner_protocol = "the inner IP header's protocol is not 252, Falcon",
+    inner_length = "the inner packet does not end where the UDP payload ends",
     falcon_truncated = "the Falcon packet is shorter than the header of its type",
     falcon_version = "the Falcon version is not 1",
     falcon_packet_type = "the packet type is reserved",
@@ -87,7 +105,7 @@ local REASONS = {
 -- Fields -------------------------------------------------------------------------------------------------------------
 
 -- The fields of each protocol by the part of their name after the protocol's.
-local P, F, R = {}, {}, {}
+local P, I, F, R = {}, {}, {}, {}
 
 local function define(proto, fields, prefix, list)
     local all = {}
@@ -121,6 +139,25 @@ define(psp, P, "falcon.psp.", {
     { "iv_tick", u32, "IV in ticks of 131.072 ns", DEC },
     { "vc", u64, "Virtualisation Cookie", HEX },
     { "icv", ProtoField.bytes, "Integrity Check Value", NONE },
+})
+
+define(inner, I, "falcon.inner.", {
+    { "v4.dscp", u8, "DSCP", DEC, nil, 0xfc },
+    { "v4.ecn", u8, "ECN", DEC, ECN, 0x03 },
+    { "v4.total_length", u16, "Total Length", DEC },
+    { "v4.identification", u16, "Identification", HEX },
+    { "v4.ttl", u8, "TTL", DEC },
+    { "v4.protocol", u8, "Protocol", DEC, IP_PROTOCOLS },
+    { "v4.source", ProtoField.ipv4, "Source" },
+    { "v4.destination", ProtoField.ipv4, "Destination" },
+    { "v6.dscp", u16, "DSCP", DEC, nil, 0x0fc0 },
+    { "v6.ecn", u16, "ECN", DEC, ECN, 0x0030 },
+    { "v6.flow_label", u24, "Flow Label", HEX, nil, 0x0fffff },
+    { "v6.payload_length", u16, "Payload Length", DEC },
+    { "v6.next_header", u8, "Next Header", DEC, IP_PROTOCOLS },
+    { "v6.hop_limit", u8, "Hop Limit", DEC },
+    { "v6.source", ProtoField.ipv6, "Source" },
+    { "v6.destination", ProtoField.ipv6, "Destination" },
 })
 
 define(falcon, F, "falcon.", {
@@ -842,6 +879,65 @@ local PSP_WORDS = {
     { "drop", 3, 1 }, { "version", 3, 1 }, { "virtualisation_cookie", 3, 1 }, { "always_one", 3, 1 }, { "spi", 4, 4 },
 }
 local COOKIE = { { "vc", 16, 8 } }
+-- Words that are in clear after the PSP header, by its Next Header: transport mode, and both versions of tunnel mode.
+local CLEAR_WORDS = { [252] = 1, [4] = 6, [41] = 11 }
+
+local INNER_IPV4 = {
+    { "v4.dscp", 1, 1 }, { "v4.ecn", 1, 1 }, { "v4.total_length", 2, 2 }, { "v4.identification", 4, 2 }, { "v4.ttl", 8, 1 },
+    { "v4.protocol", 9, 1 }, { "v4.source", 12, 4 }, { "v4.destination", 16, 4 },
+}
+local INNER_IPV6 = {
+    { "v6.dscp", 0, 2 }, { "v6.ecn", 0, 2 }, { "v6.flow_label", 1, 3 }, { "v6.payload_length", 4, 2 },
+    { "v6.next_header", 6, 1 }, { "v6.hop_limit", 7, 1 }, { "v6.source", 8, 16 }, { "v6.destination", 24, 16 },
+}
+-- Hop-by-hop options, routing, ESP, authentication, destination options, mobility, host identity, shim6, experiments.
+local EXTENSIONS = {
+    [0] = true, [43] = true, [50] = true, [51] = true, [60] = true, [135] = true, [139] = true, [140] = true, [253] = true,
+    [254] = true,
+}
+
+-- Returns why a node refuses an inner IPv4 header, or nil.
+local function fault_of_ipv4(d, at)
+    local first = d.tvb:range(at, 1):uint()
+    if bits(first, 4, 4) ~= 4 then return "ipv4_version" end
+    if first % 16 < 5 then return "ipv4_header_length" end
+    if first % 16 > 5 then return "ipv4_options" end
+    local sum = 0
+    for i = 0, 18, 2 do sum = sum + d.tvb:range(at + i, 2):uint() end
+    while sum >= TWO_16 do sum = sum % TWO_16 + floor(sum / TWO_16) end
+    if sum ~= 65535 then return "ipv4_checksum" end
+    if d.tvb:range(at + 6, 2):uint() % 16384 ~= 0 then return "fragment" end
+    local total = d.tvb:range(at + 2, 2):uint()
+    if total < 20 or total > d.size - at then return "ipv4_total_length" end
+    if total ~= d.size - at then return "inner_length" end
+    if d.tvb:range(at + 9, 1):uint() ~= 252 then return "inner_protocol" end
+end
+
+-- Returns why a node refuses an inner IPv6 header, or nil.
+local function fault_of_ipv6(d, at)
+    if bits(d.tvb:range(at, 1):uint(), 4, 4) ~= 6 then return "ipv6_version" end
+    local following = d.tvb:range(at + 6, 1):uint()
+    if following == 44 then return "fragment" end
+    if EXTENSIONS[following] then return "ipv6_extension" end
+    local length = d.tvb:range(at + 4, 2):uint()
+    if length > d.size - at - 40 then return "ipv6_payload_length" end
+    if length ~= d.size - at - 40 then return "inner_length" end
+    if following ~= 252 then return "inner_protocol" end
+end
+
+-- Adds the inner IP header of a tunnel, which is never encrypted (F-7.1.2-1). Returns where the Falcon packet begins, or
+-- nil.
+local function dissect_inner(d, start, is_v4)
+    local last = start + (is_v4 and 20 or 40)
+    local tree = subtree(d, inner, start, last)
+    d.tree = tree
+    place(d, tree, I, start, is_v4 and INNER_IPV4 or INNER_IPV6)
+    if not reaches(d, tree, last, is_v4 and "ipv4_truncated" or "ipv6_truncated") then return nil end
+    local fault = (is_v4 and fault_of_ipv4 or fault_of_ipv6)(d, start)
+    if not fault then return last end
+    refuse(d, tree, fault)
+    return nil
+end
 
 local function dissect_psp(d)
     local flags = d.captured >= 4 and d.tvb:range(3, 1):uint() or 0
@@ -855,8 +951,10 @@ local function dissect_psp(d)
     p.iv, p.tick = string.format("%08x%08x", high, low), tick_of(high, low)
     tree:add(P.iv, d.tvb:range(8, 8)):append_text(" ps = " .. picoseconds(high, low))
     tree:add(P.iv_tick, d.tvb:range(8, 8), p.tick):set_generated()
-    if d.tvb:range(0, 1):uint() ~= 252 then
-        refuse(d, tree, "psp_next_header") -- F-7.1-1
+    local next_header = d.tvb:range(0, 1):uint()
+    local clear = CLEAR_WORDS[next_header]
+    if not clear then
+        refuse(d, tree, "psp_next_header") -- F-7.1-1, F-7.1.2-1
         return
     end
     if flags % 2 == 0 then refuse(d, tree, "psp_trailing_bit") end
@@ -866,10 +964,13 @@ local function dissect_psp(d)
         return
     end
     if d.tvb:range(1, 1):uint() ~= (has_cookie and 2 or 1) then refuse(d, tree, "psp_ext_length") end
-    if bits(d.tvb:range(2, 1):uint(), 0, 6) ~= (has_cookie and 3 or 1) then refuse(d, tree, "psp_crypt_offset") end
+    if bits(d.tvb:range(2, 1):uint(), 0, 6) ~= clear + (has_cookie and 2 or 0) then refuse(d, tree, "psp_crypt_offset") end
     if has_cookie then place(d, tree, P, 0, COOKIE) end
     if not reaches(d, tree, header, "psp_truncated") then return end
-    if version == 15 then dissect_falcon(d, header) else dissect_encrypted(d, header) end
+    local start = header
+    if next_header ~= 252 then start = dissect_inner(d, header, next_header == 4) end
+    if not start then return end
+    if version == 15 then dissect_falcon(d, start) else dissect_encrypted(d, start) end
 end
 
 -- An ICMP error has the beginning of a packet that was sent before.

@@ -11,7 +11,7 @@ use crate::checks::{counters, info, settle, wait_until};
 use crate::nodes::TwoNodes;
 
 /// Counters of frames that the parser drops or passes on.
-const PARSER: [Counter; 14] = [
+const PARSER: [Counter; 15] = [
     Counter::DropEthernetTruncated,
     Counter::DropIpv4Header,
     Counter::DropIpv4Checksum,
@@ -21,6 +21,7 @@ const PARSER: [Counter; 14] = [
     Counter::DropUdpLength,
     Counter::DropUdpChecksum,
     Counter::DropPspHeader,
+    Counter::DropInnerHeader,
     Counter::DropFalconLength,
     Counter::DropFalconVersion,
     Counter::DropFalconType,
@@ -28,7 +29,8 @@ const PARSER: [Counter; 14] = [
     Counter::PassPort,
 ];
 /// Counters that must stay 0, whatever a fabric does to the frames of correct nodes.
-const NEVER: [Counter; 10] = [
+const NEVER: [Counter; 11] = [
+    Counter::DropTunnel,
     Counter::DropUnknownCid,
     Counter::DropNotAlive,
     Counter::DropFunction,

@@ -11,7 +11,7 @@ use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_user::rate_update::RateUpdateOptions;
 use transport_user::{
     CongestionControl, Connection, ConnectionInfo, ConnectionSecurity, EngineOptions, LocalCid, Node,
-    NodeOptions, OpenConnection, Transmit, Tuning, Ulp,
+    NodeOptions, OpenConnection, Transmit, Tuning, Tunnel, Ulp,
 };
 
 use crate::{Host, Pair};
@@ -34,6 +34,8 @@ pub struct Setup {
     pub ulp: Ulp,
     /// IPv6 instead of IPv4.
     pub ipv6: bool,
+    /// The connection's inner addresses, as host A sees them, in tunnel mode (F-7.1.2-1).
+    pub tunnel: Option<Tunnel>,
     /// Send a UDP checksum (D-91).
     pub checksum: bool,
     /// Ask the drivers for receive timestamps.
@@ -59,6 +61,7 @@ impl Default for Setup {
             ordered: true,
             ulp: Ulp::Rdma,
             ipv6: false,
+            tunnel: None,
             checksum: true,
             hardware_timestamps: None,
             transmit: None,
@@ -129,12 +132,14 @@ pub fn node(host: &Host, engine: EngineOptions, setup: Setup) -> Result<Node> {
 pub fn connect(ends: [(&Node, Cid); 2], setup: Setup) -> Result<[Connection; 2]> {
     let [(a, cid_a), (b, cid_b)] = ends;
     let [from_a, from_b] = initials();
-    let open = |node: &Node, cid, peer: &Node, peer_cid, tx, rx| {
+    let tunnel_of_b = setup.tunnel.map(|Tunnel { local, peer }| Tunnel { local: peer, peer: local });
+    let open = |node: &Node, cid, peer: &Node, peer_cid, (tx, rx), tunnel| {
         let base = OpenConnection::new(peer_cid, peer.device().address, peer.device().mac);
         node.open(OpenConnection {
             local_cid: LocalCid::Given(cid),
             ordered: setup.ordered,
             ulp: setup.ulp,
+            tunnel,
             tx,
             rx,
             tuning: setup.tuning,
@@ -142,8 +147,8 @@ pub fn connect(ends: [(&Node, Cid); 2], setup: Setup) -> Result<[Connection; 2]>
             ..base
         })
     };
-    let at_a = open(a, cid_a, b, cid_b, from_a, from_b).context("open at A")?;
-    let at_b = open(b, cid_b, a, cid_a, from_b, from_a).context("open at B")?;
+    let at_a = open(a, cid_a, b, cid_b, (from_a, from_b), setup.tunnel).context("open at A")?;
+    let at_b = open(b, cid_b, a, cid_a, (from_b, from_a), tunnel_of_b).context("open at B")?;
     Ok([at_a, at_b])
 }
 

@@ -6,7 +6,7 @@ mod socket;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use transport_common::connection::Initial;
 use transport_common::ids::{Cid, Psn, RKey, Spi};
 use transport_common::ulp::rdma::{Aeth, Bth, Opcode, Reth};
@@ -21,7 +21,7 @@ use transport_common::wire::push_data::PushData;
 use transport_common::wire::resync::{Resync, ResyncCode};
 use transport_common::wire::{FalconHeader, PacketType, ProtocolType};
 
-pub use frame::{Flow, packet_of, refresh_ipv4, refresh_udp};
+pub use frame::{FalconParts, Flow, addresses_of, ip_packet, packet_of, refresh_ipv4, refresh_udp};
 pub use socket::Captured;
 use socket::Tap;
 
@@ -74,6 +74,7 @@ impl RawPeer {
             source: address(&pair.b),
             destination: address(&pair.a),
             source_port: 50_000,
+            inner: None,
         };
         let tap = pair.b.run(|| Tap::open(Host::INTERFACE))?;
         let pass = pair.b.run(|| PassProgram::attach(veth::interface_index(Host::INTERFACE)?))?;
@@ -94,9 +95,13 @@ impl RawPeer {
         self.last_iv
     }
 
-    /// Returns a PSP header as the node expects it (D-83).
+    /// Returns a PSP header as the node expects it (D-83, F-7.1.2-1).
     pub fn psp(&mut self) -> Psp {
-        Psp::plaintext(self.spi, self.iv())
+        match self.flow.inner {
+            None => Psp::plaintext(self.spi, self.iv()),
+            Some((IpAddr::V4(_), _)) => Psp::tunnel(4, self.spi, self.iv()),
+            Some((IpAddr::V6(_), _)) => Psp::tunnel(6, self.spi, self.iv()),
+        }
     }
 
     /// Returns a complete frame with a Falcon packet.
@@ -290,9 +295,11 @@ impl RawPeer {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             let Some(captured) = self.tap.receive()? else { continue };
-            if let Some((_, header, payload)) = packet_of(&captured.frame)
-                && let Some(found) = find(&captured, &header, payload)
-            {
+            let Some(parts) = packet_of(&captured.frame) else { continue };
+            // F-7.1.2-1: every packet of the node is in the tunnel, if there is one.
+            let back = self.flow.inner.map(|(own, node)| (node, own));
+            ensure!(parts.inner.as_ref().map(addresses_of) == back, "in another tunnel: {parts:?}");
+            if let Some(found) = find(&captured, &parts.header, parts.payload) {
                 return Ok(found);
             }
         }

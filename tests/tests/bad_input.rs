@@ -6,7 +6,7 @@ use std::net::{IpAddr, UdpSocket};
 use anyhow::{Context, Result};
 use tiercel_tests::checks::{PATIENCE, counters, pattern, settle, wait_until};
 use tiercel_tests::nodes::{CID_A, CID_B, Setup};
-use tiercel_tests::raw_peer::{RawPeer, encoded, refresh_ipv4, refresh_udp};
+use tiercel_tests::raw_peer::{RawPeer, encoded, ip_packet, refresh_ipv4, refresh_udp};
 use tiercel_tests::{Host, Pair, need_root};
 use transport_common::connection::Initial;
 use transport_common::counters::Counter;
@@ -14,13 +14,14 @@ use transport_common::ids::{Psn, RKey, Rsn, Spi};
 use transport_common::ulp::rdma::{Aeth, AtomicEth, Opcode, UlpCode};
 use transport_common::units::{PicosecondSpan, Picoseconds};
 use transport_common::wire::ack::{AckHeader, Eack};
+use transport_common::wire::checksum::{checksum, sum_bytes};
 use transport_common::wire::nack::Nack;
-use transport_common::wire::psp::Psp;
+use transport_common::wire::psp::{NEXT_HEADER_FALCON, Psp};
 use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use transport_common::wire::{PacketType, ProtocolType};
-use transport_user::{Access, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection};
+use transport_user::{Access, LocalCid, Mac, MemoryRegion, Node, NodeOptions, OpenConnection, Tunnel};
 
 /// Registered at the node; D-84: the first R_Key is 1.
 const KEY: RKey = RKey(1);
@@ -40,7 +41,8 @@ struct Target {
 }
 
 impl Target {
-    fn up(ipv6: bool) -> Result<Self> {
+    /// `inner` are the inner addresses of node and peer in tunnel mode (F-7.1.2-1).
+    fn up(ipv6: bool, inner: Option<Tunnel>) -> Result<Self> {
         let pair = Pair::direct()?;
         let [own, other] =
             [&pair.a, &pair.b].map(|host| if ipv6 { host.ipv6.into() } else { IpAddr::from(host.ipv4) });
@@ -50,6 +52,7 @@ impl Target {
         let rx = Initial { request_psn: Psn(0xffff_fffb), data_psn: Psn(0xffff_fffa), rsn: Rsn(0xffff_fff9) };
         node.open(OpenConnection {
             local_cid: LocalCid::Given(CID_A),
+            tunnel: inner,
             tx,
             rx,
             tuning: Setup::CONSTANT,
@@ -57,7 +60,8 @@ impl Target {
         })?;
         let region = node.register(REGION, Access::ALL)?;
         assert_eq!(region.key(), KEY);
-        let peer = RawPeer::new(&pair, ipv6, CID_A, rx, tx)?;
+        let mut peer = RawPeer::new(&pair, ipv6, CID_A, rx, tx)?;
+        peer.flow.inner = inner.map(|tunnel| (tunnel.peer, tunnel.local));
         let mut target = Self { peer, _region: region, node, pair, rounds: 0 };
         target.works()?;
         Ok(target)
@@ -440,9 +444,9 @@ fn options_and_fragments(target: &mut Target) -> Result<()> {
     target.works()
 }
 
-fn every_bad_frame(ipv6: bool) -> Result<()> {
+fn every_bad_frame(ipv6: bool, inner: Option<Tunnel>) -> Result<()> {
     need_root();
-    let mut target = Target::up(ipv6)?;
+    let mut target = Target::up(ipv6, inner)?;
     let ip_counter = if ipv6 { Counter::DropIpv6Header } else { Counter::DropIpv4Header };
     cut_frames(&mut target, ip_counter).context("cut frames")?;
     bad_udp(&mut target).context("UDP")?;
@@ -457,6 +461,10 @@ fn every_bad_frame(ipv6: bool) -> Result<()> {
         bad_ipv4(&mut target)?;
     }
     options_and_fragments(&mut target).context("options and fragments")?;
+    other_tunnels(&mut target).context("other tunnels")?;
+    if inner.is_some() {
+        bad_inner_headers(&mut target).context("inner headers")?;
+    }
     target.works()?;
     settle(&target.node);
     Ok(())
@@ -477,14 +485,117 @@ fn bad_ipv4(target: &mut Target) -> Result<()> {
     target.expect(Counter::DropIpv4Header, "IPv4 versions and lengths", &headers)
 }
 
+/// F-7.1.2-1: sound packets in the other mode, of the other IP version, or with other inner addresses.
+fn other_tunnels(target: &mut Target) -> Result<()> {
+    let right = target.peer.flow.inner;
+    let address = |text: &str| -> IpAddr { text.parse().expect("an address") };
+    let others = [
+        None,
+        Some((address("192.168.7.2"), address("192.168.7.1"))),
+        Some((address("192.168.7.3"), address("192.168.7.1"))),
+        Some((address("192.168.7.2"), address("192.168.7.3"))),
+        Some((address("fd01::2"), address("fd01::1"))),
+        Some((address("fd02::2"), address("fd01::1"))),
+        Some((address("fd01::2"), address("fd01::3"))),
+    ];
+    let mut frames = Vec::new();
+    for other in others.into_iter().filter(|other| *other != right) {
+        target.peer.flow.inner = other;
+        frames.push(target.duplicate());
+    }
+    target.peer.flow.inner = right;
+    target.expect(Counter::DropTunnel, "other tunnels", &frames)?;
+    target.works()
+}
+
+/// F-7.1.2-1: the inner header is checked as strictly as the outer one.
+fn bad_inner_headers(target: &mut Target) -> Result<()> {
+    let flow = target.peer.flow;
+    let addresses = flow.inner.expect("a tunnel");
+    let packet = target.duplicate_packet();
+    let inner = ip_packet(addresses, NEXT_HEADER_FALCON, &packet);
+    let v4 = addresses.0.is_ipv4();
+    let (header, length) = if v4 { (20, 3) } else { (40, 5) };
+    let changed = |at: usize, value: u8, fits: bool| {
+        let mut inner = inner.clone();
+        inner[at] = value;
+        if fits && v4 {
+            inner[10..12].fill(0);
+            let sum = checksum(sum_bytes(&inner[..20]));
+            inner[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        inner
+    };
+    let broken = if v4 { Counter::DropIpv4Header } else { Counter::DropIpv6Header };
+    let cut = |length: usize| inner[..length].to_vec();
+    let mut cases = vec![
+        (broken, "another version", vec![changed(0, 0x55, true), changed(0, 0x75, true)]),
+        (broken, "cut headers", vec![cut(0), cut(1), cut(header - 1)]),
+        (broken, "a length beyond the frame", vec![changed(length - 1, 0x40, true)]),
+        (Counter::DropInnerHeader, "a short length", vec![changed(length, inner[length] - 1, true)]),
+        (Counter::DropInnerHeader, "bytes after the inner packet", vec![[&inner[..], &[0; 4]].concat()]),
+    ];
+    let protocol = if v4 { 9 } else { 6 };
+    let protocols = [17, 6, 4, 41, 251].map(|protocol_is| changed(protocol, protocol_is, true));
+    cases.push((Counter::DropInnerHeader, "other protocols", protocols.to_vec()));
+    if v4 {
+        cases.push((Counter::DropIpv4Header, "a short header", vec![changed(0, 0x44, true)]));
+        cases.push((Counter::DropIpOptions, "options", vec![changed(0, 0x46, true)]));
+        let sums = [4, 8, 10, 13, 19].map(|at| changed(at, !inner[at], false));
+        cases.push((Counter::DropIpv4Checksum, "checksums", sums.to_vec()));
+        cases.push((Counter::DropFragment, "fragments", vec![changed(6, 0x20, true), changed(7, 1, true)]));
+        cases.push((Counter::DropIpv4Header, "a length below the header", vec![changed(3, 19, true)]));
+    } else {
+        let extensions = [0, 43, 60].map(|next| changed(6, next, false));
+        cases.push((Counter::DropIpOptions, "extension headers", extensions.to_vec()));
+        cases.push((Counter::DropFragment, "a fragment", vec![changed(6, 44, false)]));
+    }
+    for (counter, what, inners) in cases {
+        let frames: Vec<_> = inners
+            .iter()
+            .map(|inner| {
+                let psp = target.peer.psp();
+                flow.psp(&psp, inner)
+            })
+            .collect();
+        target.expect(counter, what, &frames)?;
+    }
+    // The crypt offset belongs to the other mode, or to the other version.
+    let offsets: Vec<_> = [1, if v4 { 11 } else { 6 }, 13]
+        .map(|crypt_offset| {
+            let psp = Psp { crypt_offset, ..target.peer.psp() };
+            flow.psp(&psp, &inner)
+        })
+        .to_vec();
+    target.expect(Counter::DropPspHeader, "crypt offsets", &offsets)?;
+    target.works()
+}
+
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn every_bad_frame_over_ipv4() -> Result<()> {
-    every_bad_frame(false)
+    every_bad_frame(false, None)
 }
 
 #[test]
 #[ignore = "needs root: cargo xtask test"]
 fn every_bad_frame_over_ipv6() -> Result<()> {
-    every_bad_frame(true)
+    every_bad_frame(true, None)
+}
+
+/// Inner addresses of node and peer.
+fn tunnel(local: &str, peer: &str) -> Option<Tunnel> {
+    Some(Tunnel { local: local.parse().expect("an address"), peer: peer.parse().expect("an address") })
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_bad_frame_in_a_tunnel_with_ipv4_in_ipv6() -> Result<()> {
+    every_bad_frame(true, tunnel("192.168.7.1", "192.168.7.2"))
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_bad_frame_in_a_tunnel_with_ipv6_in_ipv4() -> Result<()> {
+    every_bad_frame(false, tunnel("fd01::1", "fd01::2"))
 }

@@ -6,7 +6,7 @@ use tiercel_tests::nodes::{Setup, TwoNodes};
 use tiercel_tests::{Pair, need_root};
 use transport_common::counters::Counter;
 use transport_common::transaction::CompletionCode;
-use transport_user::{Access, MemoryRegion, OperationError, Tuning};
+use transport_user::{Access, MemoryRegion, OperationError, Tuning, Tunnel};
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
@@ -103,6 +103,31 @@ fn a_function_in_reset_drops_requests_of_both_ends() -> Result<()> {
         checks::wait_until("B takes requests again", || code(back()) == CompletionCode::Ack);
         at_a.write(0, &[3; 64])?;
         assert_eq!((code(forth()), contents(&at_b, 64)), (CompletionCode::Ack, vec![3; 64]));
+    }
+    Ok(())
+}
+
+/// Returns a pair of inner addresses of an IP version.
+fn inner(ipv6: bool) -> Tunnel {
+    let [local, peer] = if ipv6 { ["fd01::1", "fd01::2"] } else { ["192.168.7.1", "192.168.7.2"] };
+    Tunnel { local: local.parse().expect("an address"), peer: peer.parse().expect("an address") }
+}
+
+/// F-7.1.2-1: all operations in tunnel mode, for every combination of outer and inner IP version.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn every_operation_in_a_tunnel() -> Result<()> {
+    need_root();
+    for (ipv6, inner_ipv6, ordered) in
+        [(false, false, true), (false, true, false), (true, false, true), (true, true, false)]
+    {
+        let tunnel = Some(inner(inner_ipv6));
+        let setup = Setup { ordered, ipv6, tunnel, ..Setup::default() };
+        let nodes = TwoNodes::up(Pair::direct()?, setup)?;
+        assert_eq!((info(&nodes.at_a).tunnel, nodes.at_a.max_segment()), (tunnel, 3200));
+        block_on(every_operation(&nodes))?;
+        let dropped = [&nodes.a, &nodes.b].map(|node| checks::counter(node, Counter::DropTunnel));
+        assert_eq!(dropped, [0, 0]);
     }
     Ok(())
 }

@@ -42,6 +42,9 @@ pub enum Counter {
     DropUdpChecksum,
     /// PSP header cut short or malformed, or a version this connection does not use.
     DropPspHeader,
+    /// Inner IP header of a tunnel whose protocol is not Falcon, or whose length is not that of the UDP payload
+    /// (F-7.1.2-1). Its other faults raise the counters of the outer header.
+    DropInnerHeader,
     /// Falcon header cut short, or its lengths contradict each other (D-16).
     DropFalconLength,
     /// Falcon version other than 1 (D-09).
@@ -58,6 +61,9 @@ pub enum Counter {
     DropFunction,
     /// Source address differs from the peer's.
     DropSource,
+    /// Tunnel mode on a connection without a tunnel, transport mode on one with a tunnel, or other inner addresses than
+    /// the connection's (F-7.1.2-1).
+    DropTunnel,
     /// SPI check failed (F-9.2.2.3-2).
     DropSpi,
     /// Replay check failed (F-9.2.2.2-2).

@@ -32,6 +32,27 @@ impl From<Picoseconds> for RemoteTime {
     }
 }
 
+/// The inner addresses of a connection in tunnel mode, their bytes in memory order; IPv4 in the first 4 bytes
+/// (F-7.1.2-1).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Tunnel {
+    /// Source of our inner packets.
+    pub local: [u64; 2],
+    /// Source of the peer's inner packets.
+    pub peer: [u64; 2],
+}
+
+impl Tunnel {
+    /// Returns whether a packet in tunnel mode has these inner addresses. A function of its own, because packets in
+    /// transport mode do not need it.
+    #[inline(never)]
+    const fn carries(&self, packet: &Packet) -> bool {
+        let (from, to) = (&packet.inner_source, &packet.inner_destination);
+        from[0] == self.peer[0] && from[1] == self.peer[1] && to[0] == self.local[0] && to[1] == self.local[1]
+    }
+}
+
 /// Security state of a connection.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -52,6 +73,8 @@ pub struct Security {
     pub replay_margin: PicosecondSpan,
     /// Peer's address, its bytes in memory order; IPv4 in the first 4 bytes.
     pub peer: [u64; 2],
+    /// Inner addresses, if `inner_version` is not 0.
+    pub tunnel: Tunnel,
     /// SPI written into packets to the peer.
     pub tx_spi: Spi,
     /// SPI expected in packets to us; 0 rejects everything (F-9.2.2.3-8).
@@ -60,12 +83,14 @@ pub struct Security {
     pub version: u8,
     /// 0 until `remote_time` has a value (D-87).
     pub remote_time_known: u8,
+    /// IP version of inner packets in tunnel mode, 4 or 6; 0 in transport mode (F-7.1.2-1).
+    pub inner_version: u8,
     /// Always 0.
-    pub reserved: [u8; 6],
+    pub reserved: [u8; 5],
 }
 
 impl Security {
-    /// Checks a packet's version, source, SPI and IV, and records the newest IV. If the packet is refused, returns
+    /// Checks a packet's version, source, tunnel, SPI and IV, and records the newest IV. If the packet is refused, returns
     /// the reason and changes nothing (D-23).
     #[inline(always)]
     pub fn check(&mut self, packet: &Packet, now: Picoseconds) -> Option<Counter> {
@@ -74,6 +99,11 @@ impl Security {
         }
         if packet.source[0] != self.peer[0] || packet.source[1] != self.peer[1] {
             return Some(Counter::DropSource);
+        }
+        if packet.inner_version != self.inner_version
+            || self.inner_version != 0 && !self.tunnel.carries(packet)
+        {
+            return Some(Counter::DropTunnel); // F-7.1.2-1
         }
         if self.rx_spi.0 == 0 || self.rx_spi.0 != packet.spi {
             return Some(Counter::DropSpi); // F-9.2.2.3-8
@@ -349,5 +379,38 @@ mod tests {
         let forged = Packet { source: [1, 3], ..packet(1) };
         assert_eq!(s.check(&forged, Picoseconds(1)), Some(Counter::DropSource));
         assert_eq!(s.remote_time_known, 0, "a refused packet changes nothing");
+    }
+
+    /// F-7.1.2-1: the mode, the IP version and both inner addresses have to be the connection's.
+    #[test]
+    fn another_tunnel_is_refused_whatever_else_is_right() {
+        let tunnel = Tunnel { local: [3, 4], peer: [5, 6] };
+        let inside =
+            Packet { inner_version: 6, inner_source: [5, 6], inner_destination: [3, 4], ..packet(1) };
+        let mut s = Security { inner_version: 6, tunnel, ..security() };
+        for other in [
+            Packet { inner_version: 0, ..inside },
+            Packet { inner_version: 4, ..inside },
+            Packet { inner_source: [5, 7], ..inside },
+            Packet { inner_source: [4, 6], ..inside },
+            Packet { inner_destination: [3, 5], ..inside },
+            Packet { inner_destination: [2, 4], ..inside },
+            Packet { inner_source: [3, 4], inner_destination: [5, 6], ..inside },
+        ] {
+            assert_eq!(s.check(&other, Picoseconds(1)), Some(Counter::DropTunnel));
+        }
+        let foreign = Packet { source: [1, 3], inner_version: 0, ..inside };
+        assert_eq!(
+            s.check(&foreign, Picoseconds(1)),
+            Some(Counter::DropSource),
+            "the outer address is first"
+        );
+        assert_eq!(s.remote_time_known, 0, "a refused packet changes nothing");
+        assert_eq!(s.check(&inside, Picoseconds(1)), None);
+        let mut without = security();
+        assert_eq!(without.check(&inside, Picoseconds(1)), Some(Counter::DropTunnel));
+        // In transport mode the inner addresses are those of an earlier packet.
+        let transport = Packet { inner_version: 0, ..inside };
+        assert_eq!(without.check(&transport, Picoseconds(1)), None);
     }
 }

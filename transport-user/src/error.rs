@@ -285,6 +285,9 @@ pub enum Error {
         /// The node's address.
         own: IpAddr,
     },
+    /// The inner addresses of a tunnel cannot be used (F-7.1.2-1).
+    #[error("{0}")]
+    Tunnel(String),
     /// The MAC address of the next hop is not known.
     #[error("no MAC address is known for {address} on \"{interface}\": {reason}")]
     NoNeighbour {

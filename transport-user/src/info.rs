@@ -19,6 +19,7 @@ use crate::nic_time::DelaysInfo;
 use crate::parameters::{Ulp, address_from};
 use crate::queue_pair::Occupancy;
 use crate::statistics::ConnectionStatistics;
+use crate::tunnel::Tunnel;
 
 /// The interface on which a node runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +162,9 @@ pub struct ConnectionInfo {
     pub ordered: bool,
     /// The upper layer protocol.
     pub ulp: Ulp,
+    /// The inner addresses in tunnel mode; absent in transport mode (F-7.1.2-1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<Tunnel>,
     /// The peer's address.
     pub peer_address: IpAddr,
     /// MAC address of the next hop.
@@ -272,6 +276,7 @@ impl ConnectionInfo {
             generation: c.generation,
             ordered: c.initiator.ordered != 0,
             ulp: c.endpoint.protocol.into(),
+            tunnel: Tunnel::from_datapath(&s.tunnel, s.inner_version),
             peer_address: address_from(path.destination, path.ip_version),
             peer_mac: Mac(path.destination_mac),
             source_port: path.source_port,

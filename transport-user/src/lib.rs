@@ -61,6 +61,7 @@ mod statistics;
 mod telemetry;
 mod trace;
 mod transmit;
+mod tunnel;
 mod watch;
 
 pub use transport_common::connection::Initial;
@@ -92,4 +93,5 @@ pub use statistics::ConnectionStatistics;
 pub use telemetry::{NodeStats, Pools};
 pub use trace::{TraceOptions, TraceReport, Tracing};
 pub use transmit::Transmit;
+pub use tunnel::Tunnel;
 pub use watch::Lost;

@@ -260,7 +260,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::CidInUse`], [`Error::NoFreeCid`], [`Error::BadCid`], [`Error::Parameter`],
-    /// [`Error::AddressFamily`], [`Error::OutOfMemory`], [`Error::NodeDown`], [`Error::System`];
+    /// [`Error::AddressFamily`], [`Error::Tunnel`], [`Error::OutOfMemory`], [`Error::NodeDown`], [`Error::System`];
     /// [`Error::CongestionParameter`], [`Error::AlgorithmPlacement`], [`Error::UnknownAlgorithm`].
     pub fn open(&self, mut open: OpenConnection) -> Result<Connection, Error> {
         let inner = &self.inner;
@@ -617,7 +617,7 @@ fn inspect(netlink: &Netlink, options: &NodeOptions) -> Result<(Interface, Devic
         kind: interface.kind.clone(),
         mac: Mac(mac),
         mtu,
-        max_segment: max_segment(mtu, address.is_ipv6()),
+        max_segment: max_segment(mtu, address.is_ipv6(), 0),
         address,
         addresses,
     };

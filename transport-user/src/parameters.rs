@@ -19,7 +19,8 @@ use crate::congestion::CongestionControl;
 use crate::error::Error;
 use crate::info::Device;
 use crate::mac::Mac;
-use crate::segmentation::max_answer;
+use crate::segmentation::{max_answer, max_segment};
+use crate::tunnel::Tunnel;
 
 /// PSP version of plaintext connections (D-83).
 pub const PLAINTEXT_VERSION: u8 = 15;
@@ -89,6 +90,8 @@ pub struct OpenConnection {
     pub ordered: bool,
     /// The upper layer protocol.
     pub ulp: Ulp,
+    /// The inner addresses in tunnel mode. `None` is transport mode (F-7.1.2-1).
+    pub tunnel: Option<Tunnel>,
     /// Security parameters.
     pub security: ConnectionSecurity,
     /// Destination function that packets to us must have, 24 bits (D-15).
@@ -215,6 +218,7 @@ impl OpenConnection {
             vlan_tci: None,
             ordered: true,
             ulp: Ulp::Rdma,
+            tunnel: None,
             security: ConnectionSecurity {
                 psp_version: PLAINTEXT_VERSION,
                 tx_spi: Spi(1),
@@ -242,6 +246,7 @@ impl OpenConnection {
         Ok(Parameters {
             config: Config {
                 path: self.path(device, local_cid),
+                tunnel: self.tunnel.map(Tunnel::of_datapath).unwrap_or_default(),
                 local_cid,
                 peer_cid: self.peer_cid,
                 local_function: self.local_function,
@@ -257,7 +262,7 @@ impl OpenConnection {
                 ack_coalescing: ticks(t.ack_coalescing),
                 transaction_timeout: ticks(t.transaction_timeout),
                 max_segment: self.segment(device),
-                max_answer: max_answer(device.mtu, device.address.is_ipv6()),
+                max_answer: max_answer(device.mtu, device.address.is_ipv6(), Tunnel::header_len(self.tunnel)),
                 occupancy_weight: t.occupancy_weight,
                 full_packet_pool: t.full_packet_pool as u16,
                 full_buffer_pool: t.full_buffer_pool as u16,
@@ -298,14 +303,17 @@ impl OpenConnection {
         in_range("rx_spi", s.rx_spi.0.into(), 1, u32::MAX.into(), "not 0")?;
         within("local_function", self.local_function.into(), limits::FUNCTION)?;
         within("peer_function", self.peer_function.into(), limits::FUNCTION)?;
-        let segment = self.max_segment.unwrap_or(device.max_segment);
-        let limit = u64::from(device.max_segment);
+        if let Some(tunnel) = self.tunnel {
+            tunnel.check().map_err(Error::Tunnel)?;
+        }
+        let largest = self.largest_segment(device);
+        let (segment, limit) = (self.max_segment.unwrap_or(largest), u64::from(largest));
         in_range(
             "max_segment",
             segment.into(),
             8,
             limit,
-            "8 to what the node's MTU allows (see its status)",
+            "8 to what the node's MTU allows (see its status), less the inner header of a tunnel",
         )?;
         let range = "at least 512 with ulp block: a packet holds a whole block";
         if self.ulp == Ulp::Block {
@@ -317,10 +325,19 @@ impl OpenConnection {
 
     /// Returns the largest user data of one transaction, bytes. With the block protocol it is whole blocks.
     fn segment(&self, device: &Device) -> u32 {
-        let segment = self.max_segment.unwrap_or(device.max_segment);
+        let segment = self.max_segment.unwrap_or_else(|| self.largest_segment(device));
         match self.ulp {
             Ulp::Rdma => segment,
             Ulp::Block => segment - segment % BLOCK_BYTES,
+        }
+    }
+
+    /// Returns the largest user data of one transaction that the MTU allows, bytes. A tunnel's inner header takes a part.
+    fn largest_segment(&self, device: &Device) -> u32 {
+        let inner = Tunnel::header_len(self.tunnel);
+        match inner {
+            0 => device.max_segment,
+            _ => max_segment(device.mtu, device.address.is_ipv6(), inner),
         }
     }
 
@@ -337,6 +354,7 @@ impl OpenConnection {
             ip_version: if device.address.is_ipv4() { 4 } else { 6 },
             vlan: u8::from(self.vlan_tci.is_some()),
             vlan_tci: self.vlan_tci.unwrap_or(0),
+            inner_version: self.tunnel.map_or(0, Tunnel::version),
             reserved: 0,
             flow_label: entropy,
         }
@@ -435,6 +453,27 @@ mod tests {
         assert_eq!((p.psp_version, p.remote_time, p.config.checksum), (15, None, 1)); // D-83, D-87, D-91
         assert_eq!((p.config.local_cid, p.config.peer_cid), (Cid(5), Cid(10)));
         assert!(p.config.path.source_port >= 49152 && p.config.path.flow_label < 1 << 20); // D-80
+    }
+
+    /// F-7.1.2-1: the inner header takes its part of the MTU, and the datapath gets the inner addresses.
+    #[test]
+    fn a_tunnel_shortens_segments_and_answers() {
+        let device = Device { mtu: 1500, max_segment: 1392, ..device() };
+        let address = |text: &str| text.parse().expect("an address");
+        for (local, peer, version, segment, answer) in
+            [("192.168.7.1", "192.168.7.2", 4, 1376, 1392), ("fd01::1", "fd01::2", 6, 1352, 1376)]
+        {
+            let tunnel = Tunnel { local: address(local), peer: address(peer) };
+            let o = OpenConnection { tunnel: Some(tunnel), ..open() };
+            let p = o.parameters(&device, Cid(5)).expect("valid");
+            assert_eq!((p.config.max_segment, p.config.max_answer), (segment, answer));
+            assert_eq!((p.config.path.inner_version, p.config.tunnel), (version, tunnel.of_datapath()));
+            let longer = OpenConnection { max_segment: Some(segment + 1), ..o };
+            assert!(matches!(longer.parameters(&device, Cid(5)), Err(Error::Parameter { .. })));
+        }
+        let same = Tunnel { local: address("fd01::1"), peer: address("fd01::1") };
+        let o = OpenConnection { tunnel: Some(same), ..open() };
+        assert!(matches!(o.parameters(&device, Cid(5)), Err(Error::Tunnel(_))));
     }
 
     /// What Pull Data holds bounds the answers to READs. The segments on which both ends agreed may be shorter, because

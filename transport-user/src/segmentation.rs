@@ -16,11 +16,15 @@ const RDMA: u32 = 12 + 16 + 4;
 const LIVE_FRAME: u32 = 3408;
 /// The largest segment is a multiple of this, so that the segments of an aligned buffer are aligned for the copy.
 const ALIGNMENT: u32 = 64;
-/// Largest segment at any MTU: 3264 bytes, the same for both IP versions.
-pub const LARGEST_SEGMENT: u32 = {
-    let room = LIVE_FRAME - ETHERNET - IP[1] - UDP - PSP - FALCON - RDMA;
+/// Largest segment at any MTU: 3264 bytes, the same for both IP versions. In tunnel mode it is 3200 bytes, again the same
+/// for both versions of the inner packet (F-7.1.2-1).
+pub const LARGEST_SEGMENT: u32 = largest_segment(0);
+
+/// Returns the largest segment at any MTU with an inner IP header of `inner` bytes; 0 is transport mode.
+const fn largest_segment(inner: u32) -> u32 {
+    let room = LIVE_FRAME - ETHERNET - IP[1] - UDP - PSP - inner - FALCON - RDMA;
     room - room % ALIGNMENT
-};
+}
 /// Smallest user data of a segment, bytes. A node does not come up if the MTU allows less.
 const SMALLEST_SEGMENT: u32 = ALIGNMENT;
 
@@ -34,11 +38,11 @@ pub(crate) const fn smallest_mtu(ipv6: bool) -> u32 {
 }
 
 /// Returns the largest user data of one transaction at this MTU, bytes. The MTU must not be below
-/// [`smallest_mtu`].
-pub(crate) const fn max_segment(mtu: u32, ipv6: bool) -> u32 {
-    let room = mtu.saturating_sub(overhead(ipv6));
+/// [`smallest_mtu`]. `inner` is the length of the inner IP header; 0 is transport mode.
+pub(crate) const fn max_segment(mtu: u32, ipv6: bool, inner: u32) -> u32 {
+    let room = mtu.saturating_sub(overhead(ipv6) + inner);
     let segment = room - room % 8;
-    if segment < LARGEST_SEGMENT { segment } else { LARGEST_SEGMENT }
+    if segment < largest_segment(inner) { segment } else { largest_segment(inner) }
 }
 
 /// Difference of the largest headers in front of data and of the headers of Pull Data, bytes. Pull Data has a
@@ -46,11 +50,11 @@ pub(crate) const fn max_segment(mtu: u32, ipv6: bool) -> u32 {
 const PULL_DATA_SPARES: u32 = (FALCON + RDMA) - (24 + 16);
 
 /// Returns the largest user data of Pull Data at this MTU, bytes. A peer with a larger MTU may ask for more than
-/// we can send.
-pub(crate) const fn max_answer(mtu: u32, ipv6: bool) -> u32 {
-    let room = mtu.saturating_sub(overhead(ipv6)) + PULL_DATA_SPARES;
+/// we can send. `inner` is the length of the inner IP header; 0 is transport mode.
+pub(crate) const fn max_answer(mtu: u32, ipv6: bool, inner: u32) -> u32 {
+    let room = mtu.saturating_sub(overhead(ipv6) + inner) + PULL_DATA_SPARES;
     let answer = room - room % 8;
-    if answer < LARGEST_SEGMENT { answer } else { LARGEST_SEGMENT }
+    if answer < largest_segment(inner) { answer } else { largest_segment(inner) }
 }
 
 /// An operation before it is cut into segments.
@@ -178,16 +182,22 @@ mod tests {
         std::iter::from_fn(|| segments.next()).collect()
     }
 
+    /// Lengths of the inner IP header: transport mode, and both versions of tunnel mode (F-7.1.2-1).
+    const INNER: [u32; 3] = [0, IP[0], IP[1]];
+
     #[test]
     fn segments_fit_mtu_and_live_frame() {
         assert_eq!(LARGEST_SEGMENT, 3264);
-        assert_eq!((max_segment(3498, false), max_segment(3498, true)), (3264, 3264));
-        assert_eq!((max_segment(1500, false), max_segment(1500, true)), (1392, 1376));
+        assert_eq!((max_segment(3498, false, 0), max_segment(3498, true, 0)), (3264, 3264));
+        assert_eq!((max_segment(1500, false, 0), max_segment(1500, true, 0)), (1392, 1376));
+        assert_eq!(INNER.map(|inner| max_segment(3498, false, inner)), [3264, 3200, 3200]);
+        assert_eq!(INNER.map(|inner| max_segment(1500, false, inner)), [1392, 1376, 1352]);
         for ipv6 in [false, true] {
-            assert_eq!(max_segment(smallest_mtu(ipv6), ipv6), SMALLEST_SEGMENT);
-            for mtu in smallest_mtu(ipv6)..10_000 {
-                let packet = max_segment(mtu, ipv6) + overhead(ipv6);
+            assert_eq!(max_segment(smallest_mtu(ipv6), ipv6, 0), SMALLEST_SEGMENT);
+            for (mtu, inner) in (smallest_mtu(ipv6)..10_000).flat_map(|mtu| INNER.map(|inner| (mtu, inner))) {
+                let packet = max_segment(mtu, ipv6, inner) + overhead(ipv6) + inner;
                 assert!(packet <= mtu && packet + ETHERNET <= LIVE_FRAME);
+                assert!(max_segment(mtu, ipv6, inner) >= 8, "a tunnel has space for a word at every MTU");
             }
         }
     }
@@ -196,13 +206,14 @@ mod tests {
     /// send.
     #[test]
     fn answers_fill_the_mtu() {
-        assert_eq!((max_answer(1500, false), max_answer(1500, true)), (1416, 1392));
+        assert_eq!((max_answer(1500, false, 0), max_answer(1500, true, 0)), (1416, 1392));
+        assert_eq!(INNER.map(|inner| max_answer(1500, true, inner)), [1392, 1376, 1352]);
         for ipv6 in [false, true] {
-            for mtu in smallest_mtu(ipv6)..10_000 {
-                let answer = max_answer(mtu, ipv6);
-                let packet = IP[usize::from(ipv6)] + UDP + PSP + 24 + 16 + answer;
+            for (mtu, inner) in (smallest_mtu(ipv6)..10_000).flat_map(|mtu| INNER.map(|inner| (mtu, inner))) {
+                let answer = max_answer(mtu, ipv6, inner);
+                let packet = IP[usize::from(ipv6)] + UDP + PSP + inner + 24 + 16 + answer;
                 assert!(packet <= mtu && packet + ETHERNET <= LIVE_FRAME);
-                assert!(packet + 8 > mtu || answer == LARGEST_SEGMENT, "{answer} at MTU {mtu}");
+                assert!(packet + 8 > mtu || answer == largest_segment(inner), "{answer} at MTU {mtu}");
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Tests the card: bounds, frames, and one WRITE between two cards.
 
+mod tunnel;
+
 use super::*;
 use transport_common::datapath::{Frames, Memory};
 use transport_common::queues::{AccessFlags, MEMORY_GUARD, Verb, WorkFlags};

@@ -56,7 +56,13 @@ impl Case {
 
     fn bend_security(&mut self, rng: &mut StdRng) {
         let c = &mut self.entry.connection;
-        match rng.random_range(0..13) {
+        match rng.random_range(0..15) {
+            12 => c.security.inner_version = [0, 4, 6][rng.random_range(0..3)],
+            13 => {
+                let tunnel = &mut c.security.tunnel;
+                let address = if rng.random() { &mut tunnel.local } else { &mut tunnel.peer };
+                address[rng.random_range(0..2)] ^= 1 << rng.random_range(0..64);
+            }
             0 => c.state = [State::Closed, State::Open, State::Fatal, State::Closing][rng.random_range(0..4)],
             1 => c.security.rx_spi.0 ^= rng.random_range(0..2),
             2 => c.security.remote_time_known ^= 1,
@@ -180,7 +186,8 @@ impl Case {
     pub fn bend_frame(&mut self, rng: &mut StdRng) {
         let Stimulus::Frame(frame) = &mut self.stimulus else { return };
         let Some(places) = Places::of(frame) else { return };
-        match rng.random_range(0..12) {
+        match rng.random_range(0..14) {
+            12 | 13 if places.inner != places.falcon => bend_inner(rng, frame, &places),
             0..=4 => bend_field(rng, frame, &places),
             5 => bend_type(rng, frame, &places),
             6 => flip(rng, frame, places.psp),
@@ -294,6 +301,20 @@ fn bend_network(rng: &mut StdRng, frame: &mut Vec<u8>, places: &Places) {
         (4, false) => frame[ip] = 0x40 | rng.random_range(0..16),
         (_, true) => frame[ip + 30] ^= 1,
         (_, false) => frame[ip + 6] = rng.random_range(0..64),
+    }
+}
+
+/// Changes the inner header of a tunnel: any bit, its length, its protocol, or PSP's description of it (F-7.1.2-1).
+fn bend_inner(rng: &mut StdRng, frame: &mut [u8], places: &Places) {
+    let inner = places.inner;
+    let v4 = frame[inner] >> 4 == 4;
+    match rng.random_range(0..6) {
+        0 => frame[places.psp] = [4, 41, 252, 17][rng.random_range(0..4)],
+        1 => frame[places.psp + 2] ^= 1 << rng.random_range(0..6),
+        2 => frame[inner + if v4 { 3 } else { 5 }] ^= 1 << rng.random_range(0..8),
+        3 => frame[inner + if v4 { 9 } else { 6 }] = [17, 252, 44, 43, 4][rng.random_range(0..5)],
+        4 => frame[inner + 1] |= if v4 { 3 } else { 0x30 },
+        _ => frame[rng.random_range(inner..places.falcon)] ^= 1 << rng.random_range(0..8),
     }
 }
 

@@ -6,9 +6,10 @@ use transport_common::wire::checksum::{
     checksum, pseudo_header_v4, pseudo_header_v6, sum_bytes, sum_length, transmit_checksum,
 };
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
+use transport_common::wire::inner::Inner;
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
-use transport_common::wire::psp::Psp;
+use transport_common::wire::psp::{NEXT_HEADER_FALCON, Psp};
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{FalconHeader, SliceCursor};
 
@@ -29,6 +30,8 @@ pub struct Flow {
     pub destination: IpAddr,
     /// UDP source port.
     pub source_port: u16,
+    /// Inner source and destination in tunnel mode, of one version (F-7.1.2-1).
+    pub inner: Option<(IpAddr, IpAddr)>,
 }
 
 impl Flow {
@@ -55,36 +58,8 @@ impl Flow {
 
     /// Returns a frame with an IP packet.
     pub fn ip(&self, protocol: u8, payload: &[u8]) -> Vec<u8> {
-        let length = payload.len() as u16;
-        match (self.source, self.destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                let ip = Ipv4 {
-                    dscp_ecn: 0,
-                    total_length: Ipv4::LEN as u16 + length,
-                    identification: 7,
-                    ttl: 255,
-                    protocol,
-                    src: source.octets(),
-                    dst: destination.octets(),
-                };
-                let header = encoded::<{ Ipv4::LEN }>(|out| ip.encode(out));
-                self.ethernet(ETHERTYPE_IPV4, &[&header, payload].concat())
-            }
-            (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                let ip = Ipv6 {
-                    traffic_class: 0,
-                    flow_label: 0,
-                    payload_length: length,
-                    next_header: protocol,
-                    hop_limit: 255,
-                    src: source.octets(),
-                    dst: destination.octets(),
-                };
-                let header = encoded::<{ Ipv6::LEN }>(|out| ip.encode(out));
-                self.ethernet(ETHERTYPE_IPV6, &[&header, payload].concat())
-            }
-            _ => panic!("both addresses are of one version"),
-        }
+        let ethertype = if self.source.is_ipv4() { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
+        self.ethernet(ethertype, &ip_packet((self.source, self.destination), protocol, payload))
     }
 
     /// Returns a UDP datagram with its checksum.
@@ -110,10 +85,53 @@ impl Flow {
         addresses + sum_length(length)
     }
 
-    /// Returns a frame with a Falcon packet in PSP.
+    /// Returns a frame with a Falcon packet in PSP, behind an inner IP header in tunnel mode.
     pub fn falcon(&self, psp: &Psp, falcon: &[u8]) -> Vec<u8> {
+        match self.inner {
+            None => self.psp(psp, falcon),
+            Some(addresses) => self.psp(psp, &ip_packet(addresses, NEXT_HEADER_FALCON, falcon)),
+        }
+    }
+
+    /// Returns a frame with PSP and what follows it.
+    pub fn psp(&self, psp: &Psp, content: &[u8]) -> Vec<u8> {
         let header = encoded::<{ Psp::LEN }>(|out| psp.encode(out));
-        self.ip(IP_PROTOCOL_UDP, &self.udp(FALCON_UDP_PORT, &[&header, falcon].concat()))
+        self.ip(IP_PROTOCOL_UDP, &self.udp(FALCON_UDP_PORT, &[&header, content].concat()))
+    }
+}
+
+/// Returns an IP packet without an Ethernet header.
+///
+/// # Panics
+/// If the addresses are of different versions.
+pub fn ip_packet(addresses: (IpAddr, IpAddr), protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let length = payload.len() as u16;
+    match addresses {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            let ip = Ipv4 {
+                dscp_ecn: 0,
+                total_length: Ipv4::LEN as u16 + length,
+                identification: 7,
+                ttl: 255,
+                protocol,
+                src: source.octets(),
+                dst: destination.octets(),
+            };
+            [&encoded::<{ Ipv4::LEN }>(|out| ip.encode(out))[..], payload].concat()
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            let ip = Ipv6 {
+                traffic_class: 0,
+                flow_label: 0,
+                payload_length: length,
+                next_header: protocol,
+                hop_limit: 255,
+                src: source.octets(),
+                dst: destination.octets(),
+            };
+            [&encoded::<{ Ipv6::LEN }>(|out| ip.encode(out))[..], payload].concat()
+        }
+        _ => panic!("both addresses are of one version"),
     }
 }
 
@@ -135,8 +153,21 @@ pub fn refresh_udp(flow: &Flow, frame: &mut [u8]) {
     frame[checksum..checksum + 2].copy_from_slice(&transmit_checksum(sum).to_be_bytes());
 }
 
-/// Returns the PSP header, the Falcon header and the payload of a frame, if it contains them.
-pub fn packet_of(frame: &[u8]) -> Option<(Psp, FalconHeader, &[u8])> {
+/// The parts of a frame with a Falcon packet.
+#[derive(Clone, Copy, Debug)]
+pub struct FalconParts<'f> {
+    /// The PSP header.
+    pub psp: Psp,
+    /// The inner IP header in tunnel mode.
+    pub inner: Option<Inner>,
+    /// The Falcon header.
+    pub header: FalconHeader,
+    /// The payload.
+    pub payload: &'f [u8],
+}
+
+/// Returns the parts of a frame, if it contains a Falcon packet.
+pub fn packet_of(frame: &[u8]) -> Option<FalconParts<'_>> {
     let mut cursor = SliceCursor::new(frame);
     let length = match Ethernet::decode(&mut cursor).ok()?.ethertype {
         ETHERTYPE_IPV4 => Ipv4::decode(&mut cursor).ok()?.payload_length(),
@@ -145,8 +176,21 @@ pub fn packet_of(frame: &[u8]) -> Option<(Psp, FalconHeader, &[u8])> {
     };
     let udp = Udp::decode(&mut cursor, length).ok().filter(|udp| udp.dst_port == FALCON_UDP_PORT)?;
     let psp = Psp::decode(&mut cursor).ok()?;
-    let falcon = usize::from(udp.payload_length()).checked_sub(psp.header_len())?;
+    let mut falcon = usize::from(udp.payload_length()).checked_sub(psp.header_len())?;
+    let mut inner = None;
+    if psp.next_header != NEXT_HEADER_FALCON {
+        inner = Some(Inner::decode(&mut cursor, psp.next_header, falcon as u32).ok()?);
+        falcon -= Inner::header_len(psp.next_header) as usize;
+    }
     let header = FalconHeader::decode(&mut cursor, falcon).ok()?;
-    let payload = falcon - header.header_len();
-    Some((psp, header, &cursor.rest()[..payload]))
+    let payload = &cursor.rest()[..falcon - header.header_len()];
+    Some(FalconParts { psp, inner, header, payload })
+}
+
+/// Returns source and destination of an inner IP header.
+pub fn addresses_of(inner: &Inner) -> (IpAddr, IpAddr) {
+    match inner {
+        Inner::V4(ip) => (ip.src.into(), ip.dst.into()),
+        Inner::V6(ip) => (ip.src.into(), ip.dst.into()),
+    }
 }

@@ -95,6 +95,7 @@ const DAMAGE: [&[Counter]; 11] = [
     &[Counter::DropEthernetTruncated],
     &[
         Counter::DropPspHeader,
+        Counter::DropInnerHeader,
         Counter::DropFalconLength,
         Counter::DropFalconVersion,
         Counter::DropFalconType,

@@ -7,6 +7,7 @@ use rand::{Rng, SeedableRng};
 use transport_common::connection::{Config, Initial, Parameters, Path};
 use transport_common::ids::{Cid, Psn, Rsn, Spi};
 use transport_common::queues::{CELLS, NodeConfig};
+use transport_common::security::Tunnel;
 use transport_common::ulp::Protocol;
 use transport_common::ulp::block::BLOCK_BYTES;
 use transport_common::units::{Fcwnd, PicosecondSpan, Ticks};
@@ -234,6 +235,14 @@ impl Link {
         let vlan = rng.random_bool(0.2) as u8;
         // The fabric's log of corruptions covers at most a tagged IPv6 header.
         let v6 = vlan == 0 && rng.random_bool(0.4);
+        // F-7.1.2-1: one link in six is in tunnel mode. This takes no number of its own from the generator, so that a seed
+        // gives the same run as before tunnels, but for the inner headers.
+        let inner_version = match spis[0] % 12 {
+            0 => 4,
+            1 => 6,
+            _ => 0,
+        };
+        let inner: [[u64; 2]; 2] = [0, 1].map(|side| inner_address(inner_version, ends[side].slot, side));
         // Longer segments would not fit the engine's frame.
         let max_segment = match protocol {
             Protocol::BLOCK => rng.random_range(1..=6) * BLOCK_BYTES,
@@ -244,6 +253,8 @@ impl Link {
             let peer = 1 - side;
             let mut p = Self::tuning(rng, profile);
             p.config.path = path(ends[side].host, ends[peer].host, v6);
+            p.config.path.inner_version = inner_version;
+            p.config.tunnel = Tunnel { local: inner[side], peer: inner[peer] };
             p.config.path.vlan = vlan;
             p.config.path.vlan_tci = if vlan != 0 { 7 } else { 0 };
             p.config.path.source_port = rng.random_range(49152..=65535);
@@ -303,6 +314,16 @@ impl Link {
             rto: micros(scale(rng, 300, 5000)),
             settings: super::congestion::settings(rng),
         }
+    }
+}
+
+/// Returns the inner address of an end, its bytes in memory order: 192.168.SLOT.SIDE or fd01::SLOT:SIDE.
+fn inner_address(version: u8, slot: usize, side: usize) -> [u64; 2] {
+    let (slot, side) = (slot as u8, side as u8 + 1);
+    match version {
+        4 => [u32::from_ne_bytes([192, 168, slot, side]).into(), 0],
+        6 => [[0xfd, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, slot, 0, side]].map(u64::from_ne_bytes),
+        _ => [0; 2],
     }
 }
 

@@ -494,6 +494,9 @@ impl World {
             };
             [Counter::PlatformFault, Counter::CompletionQueueFull].into_iter().for_each(none);
             if !self.has(FaultKind::brings_strange_packets) {
+                none(Counter::DropTunnel);
+            }
+            if !self.has(FaultKind::brings_strange_packets) {
                 [Counter::AckInvalid, Counter::DropFunction, Counter::DropSpi, Counter::DropReplay]
                     .into_iter()
                     .for_each(none);

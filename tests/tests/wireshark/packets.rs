@@ -12,9 +12,12 @@ use transport_common::units::Picoseconds;
 use transport_common::wire::PacketType;
 use transport_common::wire::ack::{AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
+use transport_common::wire::checksum::{checksum, sum_bytes};
 use transport_common::wire::falcon::header_len;
+use transport_common::wire::ipv4::Ipv4;
+use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::nack::{Nack, NackCode};
-use transport_common::wire::psp::{CRYPT_OFFSET_VC, Psp};
+use transport_common::wire::psp::{CRYPT_OFFSET, CRYPT_OFFSET_VC, NEXT_HEADER_FALCON, NEXT_HEADER_IPV4, Psp};
 use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
@@ -55,6 +58,7 @@ fn flow() -> Flow {
         source: IpAddr::from([10, 7, 0, 1]),
         destination: IpAddr::from([10, 7, 0, 2]),
         source_port: 49_153,
+        inner: None,
     }
 }
 
@@ -245,6 +249,75 @@ fn in_psp(iv: u64, falcon: &[u8]) -> Vec<u8> {
     [&encoded::<{ Psp::LEN }>(|out| psp.encode(out))[..], falcon].concat()
 }
 
+/// Returns PSP in tunnel mode: an inner IP header before the Falcon packet, with any field that a node accepts (F-7.1.2-1).
+fn in_tunnel(rng: &mut StdRng, inner_version: u8, cookie: bool, falcon: &[u8]) -> Vec<u8> {
+    let psp = Psp::tunnel(inner_version, Spi(rng.random()), Picoseconds(rng.random()));
+    let (class, life, length) = (rng.random(), rng.random(), falcon.len() as u16);
+    let inner = if inner_version == 4 {
+        let (src, dst) = (rng.random(), rng.random());
+        let ip = Ipv4 {
+            dscp_ecn: class,
+            total_length: Ipv4::LEN as u16 + length,
+            identification: rng.random(),
+            ttl: life,
+            protocol: NEXT_HEADER_FALCON,
+            src,
+            dst,
+        };
+        encoded::<{ Ipv4::LEN }>(|out| ip.encode(out)).to_vec()
+    } else {
+        let (src, dst) = (rng.random(), rng.random());
+        let ip = Ipv6 {
+            traffic_class: class,
+            flow_label: rng.random(),
+            payload_length: length,
+            next_header: NEXT_HEADER_FALCON,
+            hop_limit: life,
+            src,
+            dst,
+        };
+        encoded::<{ Ipv6::LEN }>(|out| ip.encode(out)).to_vec()
+    };
+    let header = if cookie {
+        let cookie = CRYPT_OFFSET_VC - CRYPT_OFFSET;
+        let psp = Psp { vc: rng.random(), crypt_offset: psp.crypt_offset + cookie, ..psp };
+        encoded::<{ Psp::VC_LEN }>(|out| psp.encode_with_vc(out)).to_vec()
+    } else {
+        encoded::<{ Psp::LEN }>(|out| psp.encode(out)).to_vec()
+    };
+    [&header[..], &inner, falcon].concat()
+}
+
+/// Damages one field of the inner header of a tunnel, and mostly fits its IPv4 checksum.
+fn bend_inner(rng: &mut StdRng, datagram: &mut Vec<u8>) {
+    let start = if datagram[3] & 2 != 0 { Psp::VC_LEN } else { Psp::LEN };
+    let v4 = datagram[0] == NEXT_HEADER_IPV4;
+    let header = if v4 { Ipv4::LEN } else { Ipv6::LEN };
+    match rng.random_range(0..8) {
+        0 => datagram.truncate(rng.random_range(start..start + header)),
+        1 => datagram[start] ^= 1 << rng.random_range(4..8),
+        2 => datagram[start] = datagram[start] & 0xf0 | rng.random_range(0..16),
+        3 if v4 => datagram[start + 6] = rng.random(),
+        3 => datagram[start + 6] = one_of(rng, &[0, 43, 44, 60]),
+        4 => {
+            let at = start + if v4 { 2 } else { 4 };
+            datagram[at] ^= one_of(rng, &[0, 0x40]);
+            datagram[at + 1] ^= 1 << rng.random_range(0..8);
+        }
+        5 => datagram[start + if v4 { 9 } else { 6 }] = one_of(rng, &[6, 17, 58]),
+        6 => datagram.push(0),
+        _ => datagram[start + rng.random_range(0..header)] ^= 1 << rng.random_range(0..8),
+    }
+    if v4
+        && rng.random_bool(0.7)
+        && let Some(header) = datagram.get_mut(start..start + Ipv4::LEN)
+    {
+        header[10..12].fill(0);
+        let sum = checksum(sum_bytes(header));
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
 fn in_psp_with_cookie(rng: &mut StdRng, falcon: &[u8]) -> Vec<u8> {
     let psp = Psp {
         vc: rng.random(),
@@ -304,6 +377,12 @@ pub(crate) fn each_kind(rng: &mut StdRng) -> Vec<Frame> {
     let mut nvme = packets[4].clone();
     nvme[7] = nvme[7] & 0x1f | 3 << 5;
     frames.push(without_checksum(&flow(), &in_psp(99, &nvme)));
+    for (inner_version, cookie) in [(4, false), (6, false), (4, true), (6, true)] {
+        frames.push(with_checksum(&flow(), &in_tunnel(rng, inner_version, cookie, &packets[4])));
+    }
+    let mut encrypted = in_tunnel(rng, 6, false, &packets[4]);
+    encrypted[3] &= !0x3c;
+    frames.push(without_checksum(&flow(), &encrypted));
     numbered(frames)
 }
 
@@ -377,10 +456,21 @@ fn random_packet(rng: &mut StdRng) -> Vec<u8> {
     if bends_operation {
         bend_operation(rng, &mut falcon);
     }
-    let mut datagram =
-        if rng.random_bool(0.8) { in_psp(rng.random(), &falcon) } else { in_psp_with_cookie(rng, &falcon) };
+    let tunnel = rng.random_bool(0.3);
+    let mut datagram = if tunnel {
+        let (version, cookie) = (one_of(rng, &[4, 6]), rng.random_bool(0.2));
+        in_tunnel(rng, version, cookie, &falcon)
+    } else if rng.random_bool(0.8) {
+        in_psp(rng.random(), &falcon)
+    } else {
+        in_psp_with_cookie(rng, &falcon)
+    };
     if !bends_operation && rng.random_bool(0.6) {
-        bend(rng, &mut datagram);
+        if tunnel && rng.random_bool(0.7) {
+            bend_inner(rng, &mut datagram);
+        } else {
+            bend(rng, &mut datagram);
+        }
     }
     let flow = if rng.random_bool(0.7) { flow() } else { tagged_flow() };
     let mut frame =

@@ -79,7 +79,7 @@ local function text_of(field, range, value)
     if type(value) == "boolean" then return value and "1" or "0" end
     if type(value) == "number" then return string.format("%d", value) end
     if value then return value end
-    if field.kind == "bytes" then return range:hex() end
+    if field.kind == "bytes" or field.kind == "ipv4" or field.kind == "ipv6" then return range:hex() end
     if field.kind == "uint64" then return "0x" .. range:hex() end
     return string.format("%d", masked(range:uint(), field.mask))
 end

@@ -94,7 +94,8 @@ pub(crate) fn tshark_on(frames: &[Frame], options: &[&str]) -> Result<String> {
 
 /// Returns the dissector's fields of each frame.
 pub(crate) fn fields(frames: &[Frame]) -> Result<Vec<Vec<Shown>>> {
-    let packets = parsed(&tshark_on(frames, &["-T", "pdml", "-J", "falcon.psp falcon falcon.rdma"])?)?;
+    let packets =
+        parsed(&tshark_on(frames, &["-T", "pdml", "-J", "falcon.psp falcon.inner falcon falcon.rdma"])?)?;
     ensure!(packets.len() == frames.len(), "{} packets for {} frames", packets.len(), frames.len());
     Ok(packets)
 }

@@ -258,6 +258,8 @@ impl Entry {
         c.security = Security {
             replay_margin: config.replay_margin,
             peer: config.path.peer(),
+            inner_version: config.path.inner_version,
+            tunnel: config.tunnel,
             tx_spi: p.tx_spi,
             rx_spi: p.rx_spi,
             version: p.psp_version,

@@ -52,6 +52,9 @@ impl Connection {
         out.checksum = endpoint.checksum as u8;
         out.protocol = endpoint.protocol;
         out.path = endpoint.path;
+        if out.path.inner_version != 0 {
+            out.tunnel = self.security.tunnel;
+        }
         out.generation = self.generation;
         out.spi = self.security.tx_spi.0;
         out.iv = self.security.next_iv(now);

@@ -6,7 +6,7 @@ use crate::congestion::queues::EVENT_QUEUES;
 use crate::congestion::settings::{Placement, Settings};
 use crate::ids::{Cid, Psn, Rsn, Spi};
 use crate::limits;
-use crate::security::RemoteTime;
+use crate::security::{RemoteTime, Tunnel};
 use crate::ulp::Protocol;
 use crate::units::{Fcwnd, PicosecondSpan, Ticks};
 
@@ -15,6 +15,8 @@ use crate::units::{Fcwnd, PicosecondSpan, Ticks};
 pub struct Config {
     /// Addresses.
     pub path: Path,
+    /// Inner addresses, if `path.inner_version` is not 0 (F-7.1.2-1).
+    pub tunnel: Tunnel,
     /// Destination CID in packets to us.
     pub local_cid: Cid,
     /// Destination CID in packets to the peer.
@@ -136,6 +138,7 @@ impl Parameters {
                 "max_retransmit_attempts: 0 to 65535",
             ),
             (self.rx_spi.0 != 0, "rx_spi: not 0"),
+            (matches!(c.path.inner_version, 0 | 4 | 6), "inner_version: 0, 4 or 6"),
             (self.settings.placement < Placement::ALL.len() as u32, "settings.placement: 0 to 2"),
             (self.settings.algorithm < AlgorithmId::ALL.len() as u32, "settings.algorithm: 0 to 3"),
             (self.settings.event_queue < EVENT_QUEUES as u32, "settings.event_queue: 0 to 3"),

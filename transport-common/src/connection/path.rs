@@ -27,8 +27,10 @@ pub struct Path {
     pub vlan: u8,
     /// 802.1Q tag control information.
     pub vlan_tci: u16,
+    /// IP version of the inner packets in tunnel mode, 4 or 6; 0 in transport mode (F-7.1.2-1).
+    pub inner_version: u8,
     /// Always 0.
-    pub reserved: u16,
+    pub reserved: u8,
     /// IPv6 flow label: path entropy on IPv6 (D-80).
     pub flow_label: u32,
 }

@@ -6,6 +6,7 @@ use crate::congestion::event::Event;
 use crate::congestion::queues::AdmissionView;
 use crate::congestion::result::Outcome;
 use crate::counters::Raised;
+use crate::security::Tunnel;
 use crate::transaction::NO_CELL;
 use crate::ulp::Protocol;
 use crate::ulp::rdma::{Operation, Payload, Place, Region, WorkRequest};
@@ -186,6 +187,8 @@ pub struct Outgoing {
     pub ulp: Payload,
     /// Path of the packet.
     pub path: Path,
+    /// Inner addresses. Written only if `path.inner_version` is not 0.
+    pub tunnel: Tunnel,
 }
 
 /// What a step reports besides its packet and its work.

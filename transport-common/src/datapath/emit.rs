@@ -17,12 +17,13 @@ use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
 use crate::wire::ipv4::Ipv4;
 use crate::wire::ipv6::Ipv6;
 use crate::wire::nack::Nack;
-use crate::wire::psp::Psp;
+use crate::wire::psp::{NEXT_HEADER_FALCON, Psp};
 use crate::wire::pull_data::PullData;
 use crate::wire::pull_request::PullRequest;
 use crate::wire::push_data::PushData;
 use crate::wire::resync::Resync;
 use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
+use core::mem::offset_of;
 
 /// Offset of the UDP header in the header buffer. Ethernet and IP headers end here, whatever their length.
 pub const UDP_AT: usize = 72;
@@ -31,6 +32,10 @@ const PSP_AT: usize = UDP_AT + Udp::LEN;
 pub const FALCON_AT: usize = PSP_AT + Psp::LEN;
 /// Offset of the checksum field in the header buffer.
 const CHECKSUM_AT: usize = UDP_AT + 6;
+/// Length of the longest Falcon and ULP headers: an EACK, or a Pull Request with an atomic operation.
+const LONGEST_FALCON: usize = 72;
+const _: () =
+    assert!(LONGEST_FALCON >= Eack::LEN && LONGEST_FALCON >= PullRequest::LEN + Bth::LEN + AtomicEth::LEN);
 /// Longest frame that the engine can send: the space in a live frame.
 pub const MAX_FRAME_BYTES: u32 = 3408;
 
@@ -53,13 +58,17 @@ pub(super) fn build<P: Platform>(p: &mut P, s: &mut Scratch) -> bool {
         resolve(p, s);
     }
     s.lengths.falcon = put_falcon(s);
-    let header_length = forget(&s.lengths.falcon);
     let data_length = s.step.output.packet.ulp.data_length;
     if data_length > MAX_FRAME_BYTES {
         return false;
     }
+    if s.step.output.packet.path.inner_version == 0 {
+        put_psp(s);
+    } else {
+        put_tunnel(s);
+    }
+    let header_length = forget(&s.lengths.falcon);
     let udp_length = (FALCON_AT - UDP_AT) as u32 + header_length + data_length;
-    put_psp(s);
     *at::<UDP_AT, { Udp::LEN }>(&mut s.header) = [0; Udp::LEN];
     let path = &s.step.output.packet.path;
     let udp =
@@ -97,6 +106,66 @@ fn resolve<P: Platform>(p: &mut P, s: &mut Scratch) {
 fn put_psp(s: &mut Scratch) {
     let psp = Psp::plaintext(Spi(s.step.output.packet.spi), s.step.output.packet.iv);
     psp.encode(at::<PSP_AT, { Psp::LEN }>(&mut s.header));
+}
+
+/// Writes the PSP header of a tunnel and the inner IP header, and moves the Falcon header behind it (F-7.1.2-1). What
+/// follows counts the inner header as part of the Falcon header.
+#[inline(never)]
+fn put_tunnel(s: &mut Scratch) {
+    let t = &s.step.output.packet;
+    let version = t.path.inner_version;
+    let psp = Psp::tunnel(version, Spi(t.spi), t.iv);
+    let length = s.lengths.falcon + t.ulp.data_length;
+    let (source, destination) = (bytes_of(&t.tunnel.local), bytes_of(&t.tunnel.peer));
+    psp.encode(at::<PSP_AT, { Psp::LEN }>(&mut s.header));
+    if version == 6 {
+        move_falcon::<{ Ipv6::LEN }>(s);
+        let ip = Ipv6 {
+            traffic_class: ECT_0,
+            flow_label: 0,
+            payload_length: length as u16,
+            next_header: NEXT_HEADER_FALCON,
+            hop_limit: INITIAL_HOP_LIMIT,
+            src: source,
+            dst: destination,
+        };
+        ip.encode(at::<FALCON_AT, { Ipv6::LEN }>(&mut s.header));
+        s.lengths.falcon += Ipv6::LEN as u32;
+    } else {
+        move_falcon::<{ Ipv4::LEN }>(s);
+        let ip = Ipv4 {
+            dscp_ecn: ECT_0,
+            total_length: (length as usize + Ipv4::LEN) as u16,
+            identification: 0,
+            ttl: INITIAL_HOP_LIMIT,
+            protocol: NEXT_HEADER_FALCON,
+            src: source.array::<0, 4>(),
+            dst: destination.array::<0, 4>(),
+        };
+        ip.encode(at::<FALCON_AT, { Ipv4::LEN }>(&mut s.header));
+        s.lengths.falcon += Ipv4::LEN as u32;
+    }
+}
+
+/// Returns the bytes of an address from words in memory order.
+#[inline(always)]
+fn bytes_of(address: &[u64; 2]) -> [u8; 16] {
+    bytemuck::cast(*address)
+}
+
+/// Moves the longest Falcon and ULP headers by `BY` bytes towards the end of the buffer, one word at a time: the two ranges
+/// overlap.
+#[inline(always)]
+fn move_falcon<const BY: usize>(s: &mut Scratch) {
+    const { assert!(BY.is_multiple_of(4) && FALCON_AT + LONGEST_FALCON + BY <= HEADER_BYTES) };
+    const { assert!(FALCON_AT.is_multiple_of(4) && offset_of!(Scratch, header).is_multiple_of(4)) };
+    let words = s.header.as_mut_ptr().cast::<u32>();
+    let mut at = (FALCON_AT + LONGEST_FALCON) / 4;
+    while at != FALCON_AT / 4 {
+        at -= 1;
+        // SAFETY: the assertions above prove that both words are inside the buffer, and aligned.
+        unsafe { words.add(at + BY / 4).write_volatile(words.add(at).read_volatile()) };
+    }
 }
 
 #[inline(always)]

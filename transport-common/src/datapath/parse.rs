@@ -13,6 +13,7 @@ use crate::wire::checksum::{checksum_holds, pseudo_header_v4, pseudo_header_v6, 
 use crate::wire::cursor::{Bytes, Cursor};
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
 use crate::wire::falcon::{FalconHeader, Reader};
+use crate::wire::inner::Inner;
 use crate::wire::packet::Packet;
 use crate::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP};
 use crate::wire::{Malformed, PacketType, ipv4, ipv6, psp, udp, unusual};
@@ -43,6 +44,7 @@ const fn counter_of(malformed: Malformed) -> Counter {
             Counter::DropIpv6Header
         }
         Malformed::UdpTruncated | Malformed::UdpLength => Counter::DropUdpLength,
+        Malformed::InnerProtocol | Malformed::InnerLength => Counter::DropInnerHeader,
         Malformed::FalconVersion => Counter::DropFalconVersion,
         Malformed::FalconPacketType | Malformed::FalconProtocol | Malformed::ResyncPacketType => {
             Counter::DropFalconType
@@ -116,21 +118,59 @@ fn parse_frame<P: Platform>(p: &mut P, s: &mut Scratch) -> Parsed {
             return Parsed::Drop(Counter::DropUdpChecksum);
         }
     }
-    match psp::Psp::decode(&mut cursor) {
+    let next_header = match psp::Psp::decode(&mut cursor) {
         Ok(psp) => {
-            if psp.next_header != psp::NEXT_HEADER_FALCON
-                || psp.has_vc
-                || psp.version != psp::PLAINTEXT_VERSION
-            {
+            if psp.has_vc || psp.version != psp::PLAINTEXT_VERSION {
                 return Parsed::Drop(Counter::DropPspHeader);
             }
             s.step.input.packet.psp_version = psp.version;
             s.step.input.packet.spi = psp.spi.0;
             s.step.input.packet.iv = psp.iv;
+            psp.next_header
         }
         Err(malformed) => return Parsed::Drop(counter_of(malformed)),
+    };
+    let overhead = (udp::Udp::LEN + psp::Psp::LEN) as u32;
+    let mut offset = s.network.udp_offset + overhead;
+    let mut length = length.wrapping_sub(overhead);
+    s.step.input.packet.inner_version = 0;
+    if next_header != psp::NEXT_HEADER_FALCON {
+        if let Err(malformed) = parse_inner(s, &mut cursor, next_header, length) {
+            return Parsed::Drop(counter_of(malformed));
+        }
+        offset += Inner::header_len(next_header);
+        length = length.wrapping_sub(Inner::header_len(next_header));
     }
-    parse_falcon(s, &mut cursor, length)
+    parse_falcon(s, &mut cursor, offset, length)
+}
+
+/// Parses the inner IP header of a packet in tunnel mode (F-7.1.2-1). `room` is the number of bytes from there to the end
+/// of the UDP payload.
+#[inline(always)]
+fn parse_inner<C: Cursor>(
+    s: &mut Scratch,
+    cursor: &mut C,
+    next_header: u8,
+    room: u32,
+) -> Result<(), Malformed> {
+    let packet = &mut s.step.input.packet;
+    let experienced = match Inner::decode(cursor, next_header, room)? {
+        Inner::V4(ip) => {
+            packet.inner_version = 4;
+            packet.inner_source = [u32::from_ne_bytes(ip.src) as u64, 0];
+            packet.inner_destination = [u32::from_ne_bytes(ip.dst) as u64, 0];
+            ip.dscp_ecn & 3
+        }
+        Inner::V6(ip) => {
+            packet.inner_version = 6;
+            packet.inner_source = words(&ip.src);
+            packet.inner_destination = words(&ip.dst);
+            ip.traffic_class & 3
+        }
+    };
+    // RFC 6040: the mark of either header counts.
+    packet.congestion_experienced |= (experienced == CONGESTION_EXPERIENCED) as u8;
+    Ok(())
 }
 
 /// Parses Ethernet and IP into `s.network`.
@@ -237,12 +277,11 @@ fn is_falcon<P: Platform>(p: &mut P, link: u32, v6: bool) -> bool {
     unusual::udp_port(&mut cursor, words) == Some(FALCON_UDP_PORT)
 }
 
-/// Parses the Falcon and ULP headers into `s.step.input`.
+/// Parses the Falcon and ULP headers into `s.step.input`. The Falcon packet has `length` bytes from
+/// `falcon_offset` in the frame on.
 #[inline(always)]
-fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, udp_length: u32) -> Parsed {
-    let overhead = (udp::Udp::LEN + psp::Psp::LEN) as u32;
-    let falcon_length = udp_length.wrapping_sub(overhead) & 0xffff;
-    let falcon_offset = s.network.udp_offset + overhead;
+fn parse_falcon<C: Cursor>(s: &mut Scratch, cursor: &mut C, falcon_offset: u32, length: u32) -> Parsed {
+    let falcon_length = length & 0xffff;
     let input = &mut s.step.input;
     let reader = IntoPacket { packet: &mut input.packet, operation: &mut input.operation, falcon_offset };
     let first = match FirstWords::decode_in(cursor, falcon_length as usize) {

@@ -8,13 +8,13 @@ use crate::units::{Picoseconds, Ticks};
 use crate::wire::cursor::Cursor;
 
 /// Bytes at the beginning of a received frame that are kept: all headers.
-pub const PREFIX_BYTES: usize = 160;
+pub const PREFIX_BYTES: usize = 200;
 
 /// Largest number of bytes that are copied or summed at a time.
 pub const MAX_COPY: u32 = 4096;
 /// Largest number of header bytes that are stored at the beginning of a frame. Also the smallest distance of their
 /// start from the end of the header buffer.
-pub const MAX_HEADERS: u32 = 192;
+pub const MAX_HEADERS: u32 = 200;
 /// Largest number of header bytes that are summed.
 pub const MAX_SUMMED_HEADERS: u32 = 180;
 /// Shortest frame: the kernel keeps an Ethernet header.

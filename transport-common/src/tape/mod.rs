@@ -27,7 +27,7 @@ pub const TAPE_WORDS: usize = 4096;
 /// Bytes of tapes that the kernel holds for the process that takes the trace, a power of two.
 pub const TRACE_BYTES: u32 = 16 << 20;
 /// The part of a sent frame's header buffer that is recorded, as a range of bytes.
-pub const KEPT_HEADER: core::ops::Range<usize> = 12..204;
+pub const KEPT_HEADER: core::ops::Range<usize> = 12..208;
 
 /// The kind of a run ([`Tape::kind`]).
 #[repr(transparent)]

@@ -40,16 +40,21 @@ pub enum Malformed {
     UdpLength,
     /// Fewer than 16 bytes of PSP header, or fewer than 24 with a virtualisation cookie.
     PspTruncated,
-    /// The next header is not Falcon (252, F-7.1-1).
+    /// The next header is neither Falcon (252, F-7.1-1) nor an inner IPv4 or IPv6 packet (4, 41, F-7.1.2-1).
     PspNextHeader,
     /// The header extension length contradicts the V bit.
     PspExtLength,
-    /// The crypt offset does not leave exactly the first Falcon word unencrypted (F-7.1-3).
+    /// The crypt offset does not leave exactly the inner IP header, if there is one, and the first Falcon word
+    /// unencrypted (F-7.1-3, F-7.1.2-1).
     PspCryptOffset,
     /// A version other than 0, 1 or the plaintext version (D-10, D-83).
     PspVersion,
     /// The bit that is always 1 is 0.
     PspTrailingBit,
+    /// The protocol of an inner IP header is not Falcon (252, F-7.1.2-1).
+    InnerProtocol,
+    /// The inner packet does not end where the UDP payload ends (F-7.1.2-1).
+    InnerLength,
     /// The Falcon packet is shorter than the header of its type, or the frame shorter than the Falcon packet.
     FalconTruncated,
     /// The version is not 1 (F-7.2-2, D-09).

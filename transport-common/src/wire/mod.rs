@@ -13,6 +13,7 @@ pub mod cursor;
 pub mod ethernet;
 pub mod falcon;
 pub(crate) mod field;
+pub mod inner;
 pub mod ipv4;
 pub mod ipv6;
 mod malformed;

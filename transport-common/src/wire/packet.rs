@@ -64,8 +64,8 @@ pub struct Packet {
     pub vlan_tci: u16,
     /// Protocol type of a packet with a base header (F-7.2-6).
     pub protocol: u8,
-    /// Always 0.
-    pub reserved: u8,
+    /// IP version of the inner packet in tunnel mode, 4 or 6; 0 in transport mode (F-7.1.2-1).
+    pub inner_version: u8,
     /// Destination CID.
     pub dest_cid: u32,
     /// Destination function.
@@ -100,6 +100,10 @@ pub struct Packet {
     pub payload_length: u32,
     /// Sender's address, its bytes in memory order; IPv4 in the first 4 bytes, the rest 0.
     pub source: [u64; 2],
+    /// Sender's inner address, like `source`. Not written in transport mode.
+    pub inner_source: [u64; 2],
+    /// Inner address that the packet is for. Not written in transport mode.
+    pub inner_destination: [u64; 2],
     /// Bases, and the bitmaps of an EACK.
     pub acknowledgement: Acknowledgement,
 }

@@ -1,8 +1,11 @@
-//! The PSP header in transport mode (F-7.1-1): encrypted versions and the plaintext lab mode (D-83).
+//! The PSP header in transport mode (F-7.1-1) and in tunnel mode (F-7.1.2-1): encrypted versions and the plaintext lab
+//! mode (D-83).
 
 use super::Malformed;
 use super::cursor::Cursor;
 use super::field::{get_u8, get_u32, get_u64, put_u8, put_u32, put_u64};
+use super::ipv4::Ipv4;
+use super::ipv6::Ipv6;
 use crate::ids::Spi;
 use crate::units::Picoseconds;
 
@@ -12,12 +15,22 @@ pub const VERSION_AES_GCM_128: u8 = 0;
 pub const VERSION_AES_GCM_256: u8 = 1;
 /// The version that PSP reserves and that the plaintext lab mode uses: no encryption, no ICV (D-83).
 pub const PLAINTEXT_VERSION: u8 = 15;
-/// Next Header value of Falcon (F-7.1-1).
+/// Next Header value of Falcon (F-7.1-1). Also the protocol number in the inner IP header of a tunnel (D-10).
 pub const NEXT_HEADER_FALCON: u8 = 252;
+/// Next Header value of an inner IPv4 packet: tunnel mode (F-7.1.2-1, D-10).
+pub const NEXT_HEADER_IPV4: u8 = 4;
+/// Next Header value of an inner IPv6 packet: tunnel mode (F-7.1.2-1, D-10).
+pub const NEXT_HEADER_IPV6: u8 = 41;
 /// Crypt offset that leaves the first Falcon word unencrypted, in units of 4 bytes after the IV (F-7.1-3, D-10).
 pub const CRYPT_OFFSET: u8 = 1;
 /// The same with a virtualisation cookie, which the offset includes (D-10).
-pub const CRYPT_OFFSET_VC: u8 = 3;
+pub const CRYPT_OFFSET_VC: u8 = CRYPT_OFFSET + VC_WORDS;
+/// Crypt offset that leaves an inner IPv4 header without options and the first Falcon word unencrypted (F-7.1.2-1).
+pub const CRYPT_OFFSET_IPV4: u8 = CRYPT_OFFSET + (Ipv4::LEN / 4) as u8;
+/// Crypt offset that leaves an inner IPv6 header and the first Falcon word unencrypted (F-7.1.2-1).
+pub const CRYPT_OFFSET_IPV6: u8 = CRYPT_OFFSET + (Ipv6::LEN / 4) as u8;
+/// What a virtualisation cookie adds to the crypt offset.
+const VC_WORDS: u8 = 2;
 
 const NEXT_HEADER: usize = 0;
 const EXT_LEN: usize = 1;
@@ -38,7 +51,8 @@ const ALWAYS_ONE: u8 = 0x01;
 /// A PSP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Psp {
-    /// Protocol number of the content, [`NEXT_HEADER_FALCON`].
+    /// Protocol number of the content: [`NEXT_HEADER_FALCON`], or [`NEXT_HEADER_IPV4`] or [`NEXT_HEADER_IPV6`] in tunnel
+    /// mode.
     pub next_header: u8,
     /// Units of 8 bytes after the first 8: 1, or 2 with a virtualisation cookie.
     pub ext_len: u8,
@@ -83,7 +97,18 @@ impl Psp {
         }
     }
 
-    /// Reads a transport-mode header, with or without a virtualisation cookie.
+    /// Returns the header of an inner packet of this IP version, 4 or 6, in plaintext lab mode (F-7.1.2-1).
+    #[inline(always)]
+    pub const fn tunnel(inner_version: u8, spi: Spi, iv: Picoseconds) -> Self {
+        let (next_header, crypt_offset) = if inner_version == 6 {
+            (NEXT_HEADER_IPV6, CRYPT_OFFSET_IPV6)
+        } else {
+            (NEXT_HEADER_IPV4, CRYPT_OFFSET_IPV4)
+        };
+        Self { next_header, crypt_offset, ..Self::plaintext(spi, iv) }
+    }
+
+    /// Reads a header of either mode, with or without a virtualisation cookie.
     ///
     /// # Errors
     /// In this order: `PspTruncated`, `PspNextHeader`, `PspTrailingBit`, `PspVersion`, `PspExtLength`,
@@ -92,9 +117,12 @@ impl Psp {
     pub fn decode<C: Cursor>(c: &mut C) -> Result<Self, Malformed> {
         let bytes = c.take::<{ Self::LEN }>().ok_or(Malformed::PspTruncated)?;
         let next_header = get_u8::<NEXT_HEADER, _>(&bytes);
-        if next_header != NEXT_HEADER_FALCON {
-            return Err(Malformed::PspNextHeader); // F-7.1-1
-        }
+        let clear = match next_header {
+            NEXT_HEADER_FALCON => CRYPT_OFFSET,    // F-7.1-1
+            NEXT_HEADER_IPV4 => CRYPT_OFFSET_IPV4, // F-7.1.2-1
+            NEXT_HEADER_IPV6 => CRYPT_OFFSET_IPV6,
+            _ => return Err(Malformed::PspNextHeader),
+        };
         let flags = get_u8::<FLAGS, _>(&bytes);
         if flags & ALWAYS_ONE == 0 {
             return Err(Malformed::PspTrailingBit);
@@ -104,15 +132,14 @@ impl Psp {
             return Err(Malformed::PspVersion);
         }
         let has_vc = flags & VC_PRESENT != 0;
-        let (expected_ext_len, expected_offset) =
-            if has_vc { (2, CRYPT_OFFSET_VC) } else { (1, CRYPT_OFFSET) };
+        let (expected_ext_len, expected_offset) = if has_vc { (2, clear + VC_WORDS) } else { (1, clear) };
         let ext_len = get_u8::<EXT_LEN, _>(&bytes);
         if ext_len != expected_ext_len {
             return Err(Malformed::PspExtLength);
         }
         let crypt_offset = get_u8::<OFFSET, _>(&bytes) & CRYPT_OFFSET_MASK;
         if crypt_offset != expected_offset {
-            return Err(Malformed::PspCryptOffset); // F-7.1-3
+            return Err(Malformed::PspCryptOffset); // F-7.1-3, F-7.1.2-1
         }
         let vc = if has_vc {
             let cookie = c.take::<{ Self::VC_LEN - Self::LEN }>().ok_or(Malformed::PspTruncated)?;

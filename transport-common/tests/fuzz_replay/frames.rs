@@ -9,10 +9,11 @@ use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
 use transport_common::wire::checksum::{checksum, sum_bytes};
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
+use transport_common::wire::inner::Inner;
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::nack::{Nack, NackCode};
-use transport_common::wire::psp::{CRYPT_OFFSET_VC, Psp};
+use transport_common::wire::psp::{CRYPT_OFFSET, CRYPT_OFFSET_VC, NEXT_HEADER_FALCON, Psp};
 use transport_common::wire::pull_data::PullData;
 use transport_common::wire::pull_request::PullRequest;
 use transport_common::wire::push_data::PushData;
@@ -27,26 +28,45 @@ pub(crate) struct Wrap {
     v6: bool,
     vlan: Option<u16>,
     has_vc: bool,
+    /// IP version of the inner packet in tunnel mode; 0 in transport mode (F-7.1.2-1).
+    inner: u8,
 }
 
-/// IPv4 and IPv6, with and without a VLAN tag, and with a virtualisation cookie.
-pub(crate) const WRAPS: [Wrap; 5] = [
-    Wrap { name: "v4", v6: false, vlan: None, has_vc: false },
-    Wrap { name: "v4-vlan", v6: false, vlan: Some(0x2064), has_vc: false },
-    Wrap { name: "v6", v6: true, vlan: None, has_vc: false },
-    Wrap { name: "v6-vlan", v6: true, vlan: Some(7), has_vc: false },
-    Wrap { name: "v6-vc", v6: true, vlan: None, has_vc: true },
+const V4: Wrap = Wrap { name: "v4", v6: false, vlan: None, has_vc: false, inner: 0 };
+const V6: Wrap = Wrap { name: "v6", v6: true, ..V4 };
+
+/// IPv4 and IPv6, with and without a VLAN tag, with a virtualisation cookie, and tunnels of both versions.
+pub(crate) const WRAPS: [Wrap; 11] = [
+    V4,
+    Wrap { name: "v4-vlan", vlan: Some(0x2064), ..V4 },
+    V6,
+    Wrap { name: "v6-vlan", vlan: Some(7), ..V6 },
+    Wrap { name: "v6-vc", has_vc: true, ..V6 },
+    Wrap { name: "v4-tunnel4", inner: 4, ..V4 },
+    Wrap { name: "v4-tunnel6", inner: 6, ..V4 },
+    Wrap { name: "v6-tunnel4", inner: 4, ..V6 },
+    Wrap { name: "v6-tunnel6", inner: 6, ..V6 },
+    Wrap { name: "v6-vlan-tunnel6", vlan: Some(7), inner: 6, ..V6 },
+    Wrap { name: "v4-vc-tunnel6", has_vc: true, inner: 6, ..V4 },
 ];
 
 /// Returns a frame with a Falcon header and its payload.
 pub(crate) fn frame(wrap: Wrap, falcon: FalconHeader, payload: &[u8]) -> Vec<u8> {
-    let psp = Psp::plaintext(Spi(0x0000_1001), Picoseconds(0x0000_1234_5678_9abc));
+    let (spi, iv) = (Spi(0x0000_1001), Picoseconds(0x0000_1234_5678_9abc));
+    let psp = if wrap.inner == 0 { Psp::plaintext(spi, iv) } else { Psp::tunnel(wrap.inner, spi, iv) };
     let psp = if wrap.has_vc {
-        Psp { has_vc: true, ext_len: 2, crypt_offset: CRYPT_OFFSET_VC, vc: 0x00c0_ffee, ..psp }
+        let cookie = CRYPT_OFFSET_VC - CRYPT_OFFSET;
+        Psp { has_vc: true, ext_len: 2, crypt_offset: psp.crypt_offset + cookie, vc: 0x00c0_ffee, ..psp }
     } else {
         psp
     };
-    let udp_length = (Udp::LEN + psp.header_len() + falcon.header_len() + payload.len()) as u16;
+    let falcon_length = (falcon.header_len() + payload.len()) as u16;
+    let (inner, inner_length) = match wrap.inner {
+        4 => (Some(Inner::V4(inner_ipv4(falcon_length))), Ipv4::LEN),
+        6 => (Some(Inner::V6(inner_ipv6(falcon_length))), Ipv6::LEN),
+        _ => (None, 0),
+    };
+    let udp_length = (Udp::LEN + psp.header_len() + inner_length) as u16 + falcon_length;
     let (ethertype, ip) = if wrap.v6 {
         (ETHERTYPE_IPV6, Ip::V6(ipv6(udp_length)))
     } else {
@@ -57,6 +77,7 @@ pub(crate) fn frame(wrap: Wrap, falcon: FalconHeader, payload: &[u8]) -> Vec<u8>
         ip,
         udp: Udp { src_port: 0xc001, dst_port: FALCON_UDP_PORT, length: udp_length, checksum: 0 },
         psp,
+        inner,
         falcon,
         operation: None,
         payload_len: payload.len(),
@@ -74,6 +95,15 @@ fn ipv4(udp_length: u16) -> Ipv4 {
         src: [10, 7, 0, 1],
         dst: [10, 7, 0, 2],
     }
+}
+
+fn inner_ipv4(length: u16) -> Ipv4 {
+    Ipv4 { protocol: NEXT_HEADER_FALCON, src: [192, 168, 7, 1], dst: [192, 168, 7, 2], ..ipv4(length) }
+}
+
+fn inner_ipv6(length: u16) -> Ipv6 {
+    let outer = ipv6(length);
+    Ipv6 { next_header: NEXT_HEADER_FALCON, src: outer.dst, dst: outer.src, ..outer }
 }
 
 fn ipv6(udp_length: u16) -> Ipv6 {
@@ -287,11 +317,14 @@ pub(crate) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
         }),
         ("udp_length", broken(&v4, UDP4 + 5, 7)),
         ("psp_truncated", psp_cut),
-        ("psp_next_header", broken(&v4, PSP4, 41)),
+        ("psp_next_header", broken(&v4, PSP4, 43)),
         ("psp_ext_length", broken(&v4, PSP4 + 1, 2)),
         ("psp_crypt_offset", broken(&v4, PSP4 + 2, 6)),
         ("psp_version", broken(&v4, PSP4 + 3, 2 << 2 | 1)),
         ("psp_trailing_bit", broken(&v4, PSP4 + 3, 15 << 2)),
+        // The tunnel's inner header takes the place of the Falcon header.
+        ("inner_protocol", broken(&whole(8, "write"), IPV6 + Ipv6::LEN + Udp::LEN + Psp::LEN + 6, 17)),
+        ("inner_length", broken(&whole(8, "write"), IPV6 + Ipv6::LEN + Udp::LEN + Psp::LEN + 5, 1)),
         ("falcon_truncated", shorter(PushData::LEN - 1)),
         ("falcon_version", broken(&v4, FALCON4, 0x20)),
         ("falcon_packet_type", broken(&v4, FALCON4 + 7, 2 << 5 | 7 << 1)),

@@ -4,9 +4,10 @@
 use transport_common::ulp::rdma::{self, RdmaPull, RdmaPush, RdmaResponse};
 use transport_common::wire::ack::Ack;
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
+use transport_common::wire::inner::Inner;
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
-use transport_common::wire::psp::Psp;
+use transport_common::wire::psp::{NEXT_HEADER_FALCON, NEXT_HEADER_IPV4, NEXT_HEADER_IPV6, Psp};
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{Cursor, FalconHeader, Malformed, ProtocolType, SliceCursor};
 
@@ -32,6 +33,8 @@ pub(crate) struct Packet {
     pub(crate) ip: Ip,
     pub(crate) udp: Udp,
     pub(crate) psp: Psp,
+    /// The inner IP header in tunnel mode (F-7.1.2-1).
+    pub(crate) inner: Option<Inner>,
     pub(crate) falcon: FalconHeader,
     pub(crate) operation: Option<Operation>,
     pub(crate) payload_len: usize,
@@ -67,13 +70,19 @@ pub(crate) fn decode_frame<C: Cursor>(c: &mut C) -> Verdict {
         return Err(Malformed::PspTruncated);
     }
     let psp = Psp::decode(c)?;
-    let Some(falcon_length) = datagram.checked_sub(psp.header_len()) else {
+    let Some(room) = datagram.checked_sub(psp.header_len()) else {
         return Err(Malformed::PspTruncated);
+    };
+    let (inner, falcon_length) = if psp.next_header == NEXT_HEADER_FALCON {
+        (None, room)
+    } else {
+        let inner = Inner::decode(c, psp.next_header, room as u32)?;
+        (Some(inner), room - Inner::header_len(psp.next_header) as usize)
     };
     let falcon = FalconHeader::decode(c, falcon_length)?;
     let payload_len = falcon_length - falcon.header_len();
     let operation = decode_operation(c, &falcon, payload_len)?;
-    Ok(Some(Packet { ethernet, ip, udp, psp, falcon, operation, payload_len }))
+    Ok(Some(Packet { ethernet, ip, udp, psp, inner, falcon, operation, payload_len }))
 }
 
 fn decode_operation<C: Cursor>(
@@ -138,6 +147,11 @@ pub(crate) fn encode_frame(packet: &Packet, payload: &[u8]) -> Vec<u8> {
         append(&mut out, |b| packet.psp.encode_with_vc(b));
     } else {
         append(&mut out, |b| packet.psp.encode(b));
+    }
+    match &packet.inner {
+        Some(Inner::V4(ip)) => append(&mut out, |b| ip.encode(b)),
+        Some(Inner::V6(ip)) => append(&mut out, |b| ip.encode(b)),
+        None => {}
     }
     match &packet.falcon {
         FalconHeader::PullRequest(p) => append(&mut out, |b| p.encode(b)),
@@ -215,5 +229,12 @@ fn exercise_inner_layers(bytes: &[u8]) {
     }
     if let Ok(psp) = Psp::decode(&mut cursor()) {
         assert!(psp.header_len() <= bytes.len());
+    }
+    for next_header in [NEXT_HEADER_IPV4, NEXT_HEADER_IPV6] {
+        for room in [bytes.len() as u32, u32::MAX] {
+            if Inner::decode(&mut cursor(), next_header, room).is_ok() {
+                assert!(Inner::header_len(next_header) <= room && room as usize <= bytes.len());
+            }
+        }
     }
 }

@@ -1,18 +1,22 @@
 //! Ethernet, IPv4, IPv6 and UDP against an independent library.
 
+use std::net::IpAddr;
+
 use etherparse::{
-    LinkExtHeader, LinkHeader, NetHeaders, PacketBuilder, PacketHeaders, SingleVlanHeader, TransportHeader,
-    VlanHeader, VlanId, VlanPcp,
+    LaxIpSlice, LinkExtHeader, LinkHeader, NetHeaders, PacketBuilder, PacketHeaders, SingleVlanHeader,
+    TransportHeader, VlanHeader, VlanId, VlanPcp,
 };
 use proptest::prelude::*;
 use transport_common::wire::checksum::{
     checksum_holds, pseudo_header_v4, pseudo_header_v6, sum_bytes, sum_length, transmit_checksum,
 };
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
+use transport_common::wire::inner::Inner;
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
+use transport_common::wire::psp::{NEXT_HEADER_FALCON, NEXT_HEADER_IPV4, NEXT_HEADER_IPV6};
 use transport_common::wire::udp::{IP_PROTOCOL_UDP, Udp};
-use transport_common::wire::{Cursor, SliceCursor};
+use transport_common::wire::{Cursor, Malformed, SliceCursor};
 
 /// All chosen values of a frame.
 #[derive(Clone, Debug)]
@@ -222,5 +226,38 @@ proptest! {
         prop_assert_eq!([udp.source_port, udp.destination_port], chosen.ports);
         prop_assert_eq!(udp.length, chosen.udp_length());
         prop_assert_eq!(packet.payload.slice(), &chosen.payload[..]);
+    }
+
+    /// F-7.1.2-1: the library writes an inner packet that we read, and reads one that we write.
+    #[test]
+    fn inner_packets_agree(chosen in chosen()) {
+        let length = chosen.payload.len() as u16;
+        let (next_header, ours, sound) = if chosen.v6 {
+            let ip = Ipv6 { payload_length: length, next_header: NEXT_HEADER_FALCON, ..chosen.ipv6() };
+            (NEXT_HEADER_IPV6, encoded(|out| ip.encode(out)), Inner::V6(ip))
+        } else {
+            let total_length = Ipv4::LEN as u16 + length;
+            let ip = Ipv4 { total_length, protocol: NEXT_HEADER_FALCON, ..chosen.ipv4() };
+            (NEXT_HEADER_IPV4, encoded(|out| ip.encode(out)), Inner::V4(ip))
+        };
+        let ours = [&ours[..], &chosen.payload].concat();
+        let sliced = LaxIpSlice::from_slice(&ours).expect("a sound packet").0;
+        prop_assert_eq!(sliced.payload().ip_number, etherparse::IpNumber(NEXT_HEADER_FALCON));
+        prop_assert_eq!(sliced.payload().payload, &chosen.payload[..]);
+        prop_assert_eq!(sliced.source_addr(), match sound {
+            Inner::V4(ip) => IpAddr::from(ip.src),
+            Inner::V6(ip) => IpAddr::from(ip.src),
+        });
+        let mut cursor = SliceCursor::new(&ours);
+        prop_assert_eq!(Inner::decode(&mut cursor, next_header, ours.len() as u32), Ok(sound));
+        prop_assert_eq!(cursor.rest(), &chosen.payload[..]);
+        let mut theirs = Vec::new();
+        let (headers, _) = etherparse::IpHeaders::from_slice(&ours).expect("a sound packet");
+        headers.write(&mut theirs).expect("a vector has enough space");
+        prop_assert_eq!(&theirs[..], &ours[..ours.len() - chosen.payload.len()]);
+        prop_assert_eq!(
+            Inner::decode(&mut SliceCursor::new(&ours), next_header, ours.len() as u32 + 1),
+            Err(Malformed::InnerLength)
+        );
     }
 }

@@ -7,7 +7,9 @@ use transport_common::ulp::rdma::{
 use transport_common::units::{FalconTime, Picoseconds, Ticks};
 use transport_common::wire::ack::{Ack, AckHeader, CongestionInfo, Eack};
 use transport_common::wire::base::BaseHeader;
+use transport_common::wire::checksum::{checksum, sum_bytes};
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
+use transport_common::wire::inner::Inner;
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::nack::{Nack, NackCode, RNR_TIMEOUT_NANOS, rnr_timeout};
@@ -147,6 +149,101 @@ fn psp_plaintext() {
     header.encode(&mut out);
     assert_eq!(out[..], bytes);
     assert_eq!(Psp::decode(&mut SliceCursor::new(&bytes)), Ok(header));
+}
+
+#[test]
+fn psp_of_a_tunnel() {
+    // F-7.1.2-1, D-10: Next Header 4 with crypt offset 6, Next Header 41 with crypt offset 11.
+    for (version, text) in [(4, "04 01 06 3d"), (6, "29 01 0b 3d")] {
+        let header = Psp::tunnel(version, Spi(0x0102_0304), Picoseconds(0x1122_3344_5566_7788));
+        let bytes = hex(&format!("{text} 01020304 11223344 55667788"));
+        let mut out = dirty();
+        header.encode(&mut out);
+        assert_eq!(out[..], bytes);
+        assert_eq!(Psp::decode(&mut SliceCursor::new(&bytes)), Ok(header));
+    }
+    // With a virtualisation cookie: 8 and 13.
+    for (text, next_header, crypt_offset) in [("04 02 08 3f", 4, 8), ("29 02 0d 3f", 41, 13)] {
+        let bytes = hex(&format!("{text} 01020304 11223344 55667788 00000000 00000009"));
+        let header = Psp::decode(&mut SliceCursor::new(&bytes)).expect("sound");
+        assert_eq!((header.next_header, header.crypt_offset, header.vc), (next_header, crypt_offset, 9));
+    }
+    for (text, reason) in [
+        ("04 01 01 3d", Malformed::PspCryptOffset),
+        ("04 01 0b 3d", Malformed::PspCryptOffset),
+        ("29 01 06 3d", Malformed::PspCryptOffset),
+        ("29 02 0b 3f", Malformed::PspCryptOffset),
+        ("fc 01 06 3d", Malformed::PspCryptOffset),
+        ("11 01 01 3d", Malformed::PspNextHeader),
+    ] {
+        let bytes = hex(&format!("{text} 01020304 11223344 55667788 00000000 00000009"));
+        assert_eq!(Psp::decode(&mut SliceCursor::new(&bytes)), Err(reason), "{text}");
+    }
+}
+
+/// The headers of an inner packet that carries a BACK of 32 bytes.
+const INNER_IPV4: &str = "4502 0034 0000 4000 ff fc eb77 c0a80701 c0a80702";
+const INNER_IPV6: &str =
+    "60200000 0020 fc ff fd010000000000000000000000000001 fd010000000000000000000000000002";
+
+/// Returns an inner packet with a payload, after a change of one byte. The IPv4 checksum is corrected if `fits`.
+fn inner(text: &str, payload: usize, (at, value): (usize, u8), fits: bool) -> Vec<u8> {
+    let mut bytes = hex(text);
+    bytes[at] = value;
+    if fits {
+        bytes[10..12].fill(0);
+        let sum = checksum(sum_bytes(&bytes));
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+    bytes.resize(bytes.len() + payload, 0);
+    bytes
+}
+
+/// F-7.1.2-1: the inner header, and every reason to refuse it.
+#[test]
+fn inner_headers() {
+    let v4 = |change, fits| inner(INNER_IPV4, 32, change, fits);
+    let v6 = |change| inner(INNER_IPV6, 32, change, false);
+    let decode =
+        |bytes: &[u8], next_header, room| Inner::decode(&mut SliceCursor::new(bytes), next_header, room);
+    let (sound_v4, sound_v6) = (v4((0, 0x45), false), v6((0, 0x60)));
+    let Ok(Inner::V4(ip)) = decode(&sound_v4, psp::NEXT_HEADER_IPV4, 52) else { panic!("sound") };
+    assert_eq!((ip.src, ip.dst, ip.protocol), ([192, 168, 7, 1], [192, 168, 7, 2], 252));
+    let Ok(Inner::V6(ip)) = decode(&sound_v6, psp::NEXT_HEADER_IPV6, 72) else { panic!("sound") };
+    assert_eq!((ip.src[15], ip.dst[15], ip.next_header, ip.payload_length), (1, 2, 252, 32));
+    assert_eq!((Inner::header_len(4), Inner::header_len(41)), (20, 40));
+
+    for (bytes, reason) in [
+        (sound_v4[..19].to_vec(), Malformed::Ipv4Truncated),
+        (sound_v6[..].to_vec(), Malformed::Ipv4Version),
+        (v4((0, 0x44), true), Malformed::Ipv4HeaderLength),
+        (v4((0, 0x46), true), Malformed::Ipv4Options),
+        (v4((10, 0), false), Malformed::Ipv4Checksum),
+        (v4((6, 0x20), true), Malformed::Fragment),
+        (v4((3, 19), true), Malformed::Ipv4TotalLength),
+        (v4((2, 1), true), Malformed::Ipv4TotalLength),
+        (v4((3, 51), true), Malformed::InnerLength),
+        (v4((9, 17), true), Malformed::InnerProtocol),
+    ] {
+        assert_eq!(decode(&bytes, psp::NEXT_HEADER_IPV4, 52), Err(reason));
+    }
+    for (bytes, reason) in [
+        (sound_v6[..39].to_vec(), Malformed::Ipv6Truncated),
+        (sound_v4[..].to_vec(), Malformed::Ipv6Truncated),
+        (v6((0, 0x40)), Malformed::Ipv6Version),
+        (v6((6, 44)), Malformed::Fragment),
+        (v6((6, 43)), Malformed::Ipv6Extension),
+        (v6((4, 1)), Malformed::Ipv6PayloadLength),
+        (v6((5, 31)), Malformed::InnerLength),
+        (v6((6, 58)), Malformed::InnerProtocol),
+    ] {
+        let room = if reason == Malformed::Ipv6Truncated { 52 } else { 72 };
+        assert_eq!(decode(&bytes, psp::NEXT_HEADER_IPV6, room), Err(reason));
+    }
+    // The packet must also not end before the UDP payload does, which may be longer than the frame's rest says.
+    for room in [0, 51, 53, u32::MAX] {
+        assert_eq!(decode(&sound_v4, psp::NEXT_HEADER_IPV4, room), Err(Malformed::InnerLength));
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! security  = { mode = "plaintext", tx_spi = 1, rx_spi = 2 }
 //! tx = { request_psn = 100, data_psn = 300, rsn = 1 }
 //! rx = { request_psn = 500, data_psn = 700, rsn = 1 }
+//! tunnel = { local = "fd01::1", peer = "fd01::2" }    # inner addresses; without it, transport mode
 //!
 //! [connection.congestion]           # also [node.congestion], the default of all connections
 //! algorithm = "swift"               # swift, dcqcn, newreno, fixed, or a custom algorithm of the program
@@ -68,6 +69,7 @@ use crate::mac::Mac;
 use crate::node::NodeOptions;
 use crate::parameters::{ConnectionSecurity, LocalCid, OpenConnection, PLAINTEXT_VERSION, Tuning, Ulp};
 use crate::rate_update::RateUpdateOptions;
+use crate::tunnel::Tunnel;
 
 /// Default TCP port of the connection manager.
 pub const DEFAULT_CONTROL_PORT: u16 = 4792;
@@ -131,6 +133,8 @@ pub struct StaticConnection {
     pub ordered: bool,
     /// The upper layer protocol, RDMA unless the table names another.
     pub ulp: Ulp,
+    /// The inner addresses in tunnel mode, if the table has them (F-7.1.2-1).
+    pub tunnel: Option<Tunnel>,
     /// The security association.
     pub security: Security,
     /// Destination function that packets to us must have (D-15).
@@ -371,6 +375,7 @@ impl StaticConnection {
         let ordered = table.boolean("ordered");
         let ordered = table.require("ordered", ordered, "true");
         let ulp = read_ulp(table);
+        let tunnel = table.table("tunnel", read_tunnel);
         let security = table.table("security", Security::read);
         let security =
             table.require("security", security, "{ mode = \"plaintext\", tx_spi = 1, rx_spi = 2 }");
@@ -402,6 +407,7 @@ impl StaticConnection {
             peer_mac: peer_mac?,
             ordered: ordered?,
             ulp,
+            tunnel,
             security: security?,
             local_function,
             peer_function,
@@ -440,6 +446,16 @@ fn read_ulp(table: &mut Reader<'_, '_>) -> Ulp {
     })
 }
 
+fn read_tunnel(table: &mut Reader<'_, '_>) -> Option<Tunnel> {
+    let local = table.address("local");
+    let local = table.require("local", local, "\"192.168.7.1\"");
+    let peer = table.address("peer");
+    let peer = table.require("peer", peer, "\"192.168.7.2\"");
+    let tunnel = Tunnel { local: local?, peer: peer? };
+    tunnel.check().map_err(|text| table.complain("peer", text)).ok()?;
+    Some(tunnel)
+}
+
 const INITIAL_EXAMPLE: &str = "{ request_psn = 100, data_psn = 300, rsn = 1 }";
 
 fn read_initial(table: &mut Reader<'_, '_>) -> Option<Initial> {
@@ -459,6 +475,7 @@ impl StaticConnection {
             local_cid,
             ordered: self.ordered,
             ulp: self.ulp,
+            tunnel: self.tunnel,
             security: ConnectionSecurity {
                 psp_version: PLAINTEXT_VERSION,
                 tx_spi: self.security.tx_spi,

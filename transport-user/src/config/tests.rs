@@ -57,6 +57,7 @@ fn the_design_s_example_is_read_as_written() {
         peer_mac: Mac([2, 0, 0, 0, 0, 2]),
         ordered: true,
         ulp: Ulp::Rdma,
+        tunnel: None,
         security: Security { tx_spi: Spi(1), rx_spi: Spi(2), checksum: true, remote_time: None },
         local_function: 0,
         peer_function: 0,
@@ -100,6 +101,27 @@ fn tuning_of_the_node_is_the_base_of_every_connection() {
     assert_eq!(tuning.fcwnd, 1.5);
     assert_eq!(tuning.ooo_threshold, 7);
     assert_eq!(file.node.tuning.ack_coalescing, std::time::Duration::from_micros(20));
+}
+
+/// F-7.1.2-1.
+#[test]
+fn a_tunnel_has_two_inner_addresses_of_one_ip_version() {
+    let file =
+        |tunnel: &str| NodeFile::parse(&with("ordered   = true", &format!("ordered = true\n{tunnel}")));
+    let good = file("tunnel = { local = \"fd01::1\", peer = \"fd01::2\" }").unwrap();
+    let tunnel = Tunnel { local: "fd01::1".parse().unwrap(), peer: "fd01::2".parse().unwrap() };
+    assert_eq!(good.connections[0].tunnel, Some(tunnel));
+    assert_eq!(good.connections[0].to_open(LocalCid::Any, None).tunnel, Some(tunnel));
+    for (bad, part) in [
+        ("tunnel = { local = \"fd01::1\" }", "connection[1].tunnel.peer: missing"),
+        ("tunnel = { local = \"fd01::1\", peer = \"10.0.0.1\" }", "differ in IP version"),
+        ("tunnel = { local = \"fd01::1\", peer = \"fd01::1\" }", "both inner addresses"),
+        ("tunnel = { local = \"fd01::1\", peer = \"ff02::1\" }", "not the address of one host"),
+        ("tunnel = { local = \"fd01::1\", peer = \"fd01::2\", id = 1 }", "tunnel.id"),
+    ] {
+        let complaints = file(bad).unwrap_err();
+        assert!(complaints.iter().any(|complaint| complaint.to_string().contains(part)), "{complaints:?}");
+    }
 }
 
 #[test]

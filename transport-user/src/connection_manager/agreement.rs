@@ -14,6 +14,8 @@ use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
 use crate::config::{Security, StaticConnection, is_host};
 use crate::parameters::{Tuning, Ulp};
+use crate::segmentation::max_segment;
+use crate::tunnel::Tunnel;
 
 /// Smallest MTU of an offer, bytes: the minimum of IPv6.
 const LEAST_MTU: u32 = 1280;
@@ -27,19 +29,21 @@ pub struct Terms {
     pub ordered: bool,
     /// The upper layer protocol.
     pub ulp: Ulp,
+    /// The inner addresses in tunnel mode, as this end sees them. `None` is transport mode (F-7.1.2-1).
+    pub tunnel: Option<Tunnel>,
 }
 
 impl Default for Terms {
-    /// An ordered connection for RDMA.
+    /// An ordered connection for RDMA in transport mode.
     fn default() -> Self {
-        Self { ordered: true, ulp: Ulp::Rdma }
+        Self { ordered: true, ulp: Ulp::Rdma, tunnel: None }
     }
 }
 
 impl Terms {
-    /// Returns the terms of an offer.
+    /// Returns the terms of the peer's offer, as this end sees them.
     pub(super) fn of(offer: &Offer) -> Self {
-        Self { ordered: offer.ordered, ulp: offer.ulp }
+        Self { ordered: offer.ordered, ulp: offer.ulp, tunnel: offer.tunnel.map(Tunnel::reversed) }
     }
 }
 
@@ -69,9 +73,13 @@ pub(super) fn make_offer(
         data_psn: random.random(),
         rsn: random.random(),
         mtu: local.mtu,
-        max_segment: local.max_segment,
+        max_segment: match Tunnel::header_len(terms.tunnel) {
+            0 => local.max_segment,
+            inner => max_segment(local.mtu, local.address.is_ipv6(), inner).min(local.max_segment),
+        },
         ordered: terms.ordered,
         ulp: terms.ulp,
+        tunnel: terms.tunnel,
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
         security: SecurityOffer::Plaintext { spi: random.random_range(1..=u32::MAX) },
@@ -105,6 +113,7 @@ pub(super) fn agree(
         peer_mac: peer.mac,
         ordered: own.ordered,
         ulp: own.ulp,
+        tunnel: own.tunnel,
         security: Security {
             tx_spi: Spi(tx_spi),
             rx_spi: Spi(rx_spi),
@@ -151,6 +160,6 @@ fn check(offer: &Offer) -> Result<(), String> {
     ];
     match limits.iter().find(|(holds, _)| !holds) {
         Some((_, text)) => Err((*text).to_owned()),
-        None => Ok(()),
+        None => offer.tunnel.map_or(Ok(()), |tunnel| tunnel.check()),
     }
 }

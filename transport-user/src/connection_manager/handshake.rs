@@ -149,7 +149,7 @@ pub(super) async fn connect<H: Host>(
     let mut agreement = agree(&offer, &peer_offer, address, tuning(shared, &stream))
         .and_then(|agreement| match Terms::of(&peer_offer) == terms {
             true => Ok(agreement),
-            false => Err("the peer changed the ordering or the upper layer protocol".to_owned()),
+            false => Err("the peer changed the ordering, the upper layer protocol or the tunnel".to_owned()),
         })
         .map_err(|text| ConnectError::Offer { peer, text })?;
     find_next_hop(shared, &mut agreement).await;

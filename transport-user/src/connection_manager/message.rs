@@ -13,6 +13,7 @@ use transport_common::queues::REGIONS;
 
 use crate::mac::Mac;
 use crate::parameters::Ulp;
+use crate::tunnel::Tunnel;
 
 /// Name of the protocol in `Hello`.
 pub const PROTOCOL: &str = "tiercel-connection-manager";
@@ -107,6 +108,10 @@ pub struct Offer {
     /// knows no other still understands it.
     #[serde(default, skip_serializing_if = "Ulp::is_rdma")]
     pub ulp: Ulp,
+    /// The inner addresses of this end and of the peer in tunnel mode (F-7.1.2-1). The connecting end decides. Not in the
+    /// message in transport mode, so that a node that knows no tunnels still understands it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<Tunnel>,
     /// Receive window for requests, packets. The transmit window of the peer does not exceed it.
     pub request_window: u32,
     /// Receive window for data, packets. The transmit window of the peer does not exceed it.

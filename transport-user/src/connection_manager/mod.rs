@@ -339,12 +339,13 @@ fn establish<H: Host>(
     count(&shared.counters.established);
     let way = if connected_here { "to" } else { "from" };
     shared.events.note(format!(
-        "connection {} {way} {peer}: peer's CID {}, MTU {}, {}, ulp {}",
+        "connection {} {way} {peer}: peer's CID {}, MTU {}, {}, ulp {}{}",
         connection.local_cid.0,
         connection.peer_cid.0,
         agreement.mtu,
         if connection.ordered { "ordered" } else { "unordered" },
         connection.ulp,
+        connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),
     ));
     tokio::spawn(session::serve(Arc::clone(shared), session, stream, queue));
 }

@@ -14,6 +14,7 @@ use super::*;
 use crate::config::StaticConnection;
 use crate::mac::Mac;
 use crate::parameters::Ulp;
+use crate::tunnel::Tunnel;
 
 const LEFT: &str = "127.0.0.1";
 const RIGHT: &str = "127.0.0.2";
@@ -181,6 +182,28 @@ async fn both_ends_open_mirror_images() {
     assert_eq!(b.peer_address, LEFT.parse::<IpAddr>().unwrap());
     assert_eq!((left.host().opened(cid).mtu, right.host().opened(peer_cid).mtu), (1500, 1500));
     assert_eq!(left.host().opened(cid).max_segment, 1400);
+}
+
+/// F-7.1.2-1: the connecting end names both inner addresses. The accepting end sees them from its side, and both use
+/// segments that leave space for the inner header.
+#[tokio::test]
+async fn the_connecting_end_decides_about_a_tunnel() {
+    let (left, _l) = start(FakeNode::new(LEFT, 1500)).await;
+    let (right, _r) = start(FakeNode::new(RIGHT, 1500)).await;
+    let tunnel = Tunnel { local: "fd01::1".parse().unwrap(), peer: "fd01::2".parse().unwrap() };
+    let terms = Terms { tunnel: Some(tunnel), ..Terms::default() };
+    let cid = left.connect(RIGHT.parse().unwrap(), right.address().port(), terms).await.unwrap();
+    eventually("the acceptor knows", || right.sessions().len() == 1).await;
+    let (a, b) = (left.host().opened(cid), right.host().opened(Cid(right.sessions()[0].local_cid)));
+    assert_eq!((a.connection.tunnel, b.connection.tunnel), (Some(tunnel), Some(tunnel.reversed())));
+    assert_eq!((a.max_segment, b.max_segment), (1352, 1352));
+    // An offer whose tunnel has no two hosts is declined, and nothing stays open.
+    let offer = Offer { tunnel: Some(Tunnel { local: tunnel.peer, ..tunnel }), ..offer_by_hand() };
+    let mut stream = TcpStream::connect(right.address()).await.unwrap();
+    let Message::Reject { reason, text } = say_hello(&mut stream, offer).await else { panic!("rejected") };
+    assert_eq!(reason, Rejection::Offer);
+    assert!(text.contains("both inner addresses are fd01::2"), "{text}");
+    eventually("one connection is left", || right.host().in_use() == 1).await;
 }
 
 /// F-6.2-2: each end hands out the CID that stands in packets to it. The left end has given some away before, so the
@@ -507,6 +530,7 @@ fn offer_by_hand() -> Offer {
         max_segment: 4096,
         ordered: false,
         ulp: Ulp::Rdma,
+        tunnel: None,
         request_window: 64,
         data_window: 128,
         security: SecurityOffer::Plaintext { spi: 5 },

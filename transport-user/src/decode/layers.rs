@@ -10,10 +10,11 @@ use transport_common::wire::checksum::{
     checksum_holds, pseudo_header_v4, pseudo_header_v6, sum_bytes, sum_length,
 };
 use transport_common::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ethernet};
+use transport_common::wire::inner::Inner;
 use transport_common::wire::ipv4::Ipv4;
 use transport_common::wire::ipv6::Ipv6;
 use transport_common::wire::nack::{Nack, RNR_TIMEOUT_NANOS};
-use transport_common::wire::psp::{PLAINTEXT_VERSION, Psp};
+use transport_common::wire::psp::{NEXT_HEADER_FALCON, PLAINTEXT_VERSION, Psp};
 use transport_common::wire::resync::Resync;
 use transport_common::wire::udp::{FALCON_UDP_PORT, IP_PROTOCOL_UDP, Udp};
 use transport_common::wire::{Cursor, FalconHeader, Malformed, ProtocolType, SliceCursor};
@@ -144,7 +145,13 @@ pub(super) fn frame(w: &mut Walk<'_>) -> Result<(), Stop> {
 
 fn ipv4(w: &mut Walk<'_>) -> Result<(), Stop> {
     let (ip, start) = w.read("IPv4", Ipv4::decode)?;
-    let fields = vec![
+    w.add("IPv4", start, ipv4_fields(&ip));
+    only_udp(ip.protocol)?;
+    udp(w, ip.payload_length(), pseudo_header_v4(&ip.src, &ip.dst))
+}
+
+fn ipv4_fields(ip: &Ipv4) -> Vec<Field> {
+    vec![
         number("dscp", ip.dscp_ecn >> 2),
         meaning("ecn", ip.dscp_ecn & 3, text::ecn(ip.dscp_ecn)),
         number("total_length", ip.total_length),
@@ -153,15 +160,18 @@ fn ipv4(w: &mut Walk<'_>) -> Result<(), Stop> {
         meaning("protocol", ip.protocol, text::ip_protocol(ip.protocol)),
         address("source", Ipv4Addr::from(ip.src).to_string()),
         address("destination", Ipv4Addr::from(ip.dst).to_string()),
-    ];
-    w.add("IPv4", start, fields);
-    only_udp(ip.protocol)?;
-    udp(w, ip.payload_length(), pseudo_header_v4(&ip.src, &ip.dst))
+    ]
 }
 
 fn ipv6(w: &mut Walk<'_>) -> Result<(), Stop> {
     let (ip, start) = w.read("IPv6", Ipv6::decode)?;
-    let fields = vec![
+    w.add("IPv6", start, ipv6_fields(&ip));
+    only_udp(ip.next_header)?;
+    udp(w, ip.payload_length, pseudo_header_v6(&ip.src, &ip.dst))
+}
+
+fn ipv6_fields(ip: &Ipv6) -> Vec<Field> {
+    vec![
         number("dscp", ip.traffic_class >> 2),
         meaning("ecn", ip.traffic_class & 3, text::ecn(ip.traffic_class)),
         hex("flow_label", ip.flow_label, 5),
@@ -170,10 +180,7 @@ fn ipv6(w: &mut Walk<'_>) -> Result<(), Stop> {
         number("hop_limit", ip.hop_limit),
         address("source", Ipv6Addr::from(ip.src).to_string()),
         address("destination", Ipv6Addr::from(ip.dst).to_string()),
-    ];
-    w.add("IPv6", start, fields);
-    only_udp(ip.next_header)?;
-    udp(w, ip.payload_length, pseudo_header_v6(&ip.src, &ip.dst))
+    ]
 }
 
 fn only_udp(protocol: u8) -> Result<(), Stop> {
@@ -234,8 +241,25 @@ fn psp(w: &mut Walk<'_>, datagram: usize) -> Result<(), Stop> {
         fields.push(hex("vc", psp.vc, 16));
     }
     w.add("PSP", start, fields);
-    let length = datagram - psp.header_len();
+    let room = datagram - psp.header_len();
+    let length = if psp.next_header == NEXT_HEADER_FALCON { room } else { inner(w, psp.next_header, room)? };
     if psp.version == PLAINTEXT_VERSION { falcon(w, length) } else { encrypted(w, length) }
+}
+
+/// Decodes the inner IP header of a tunnel, which is never encrypted (F-7.1.2-1). Returns the length of the Falcon packet.
+fn inner(w: &mut Walk<'_>, next_header: u8, room: usize) -> Result<usize, Stop> {
+    // Bytes after the datagram do not belong to it.
+    let (header, start) = w.read("Inner IP", |c| {
+        let mut datagram = SliceCursor::new(c.rest().get(..room).unwrap_or(c.rest()));
+        let header = Inner::decode(&mut datagram, next_header, room as u32)?;
+        *c = SliceCursor::new(&c.rest()[Inner::header_len(next_header) as usize..]);
+        Ok::<_, Malformed>(header)
+    })?;
+    match header {
+        Inner::V4(ip) => w.add("Inner IPv4", start, ipv4_fields(&ip)),
+        Inner::V6(ip) => w.add("Inner IPv6", start, ipv6_fields(&ip)),
+    }
+    Ok(room - Inner::header_len(next_header) as usize)
 }
 
 /// Decodes an encrypted packet, of which only the first Falcon word can be read (F-7.1-3).

@@ -75,6 +75,8 @@ pub(super) fn ip_protocol(value: u8) -> &'static str {
         1 => "ICMP",
         6 => "TCP",
         58 => "ICMPv6",
+        psp::NEXT_HEADER_IPV4 => "IPv4",
+        psp::NEXT_HEADER_IPV6 => "IPv6",
         psp::NEXT_HEADER_FALCON => "Falcon",
         _ => "unknown",
     }
@@ -190,10 +192,16 @@ pub(super) fn malformed(reason: Malformed) -> &'static str {
         Malformed::UdpTruncated => "the IP payload ends within the UDP header",
         Malformed::UdpLength => "the UDP length is below 8 or exceeds the IP payload",
         Malformed::PspTruncated => "the datagram ends within the PSP header",
-        Malformed::PspNextHeader => "the next header is not Falcon (252)",
+        Malformed::PspNextHeader => {
+            "the next header is neither Falcon (252) nor an inner IPv4 (4) or IPv6 (41) packet"
+        }
         Malformed::PspExtLength => "the header extension length contradicts the V bit",
-        Malformed::PspCryptOffset => "the crypt offset does not leave exactly the first Falcon word in clear",
+        Malformed::PspCryptOffset => {
+            "the crypt offset does not leave exactly the inner IP header, if there is one, and the first Falcon word in clear"
+        }
         Malformed::PspVersion => "the version is not AES-GCM-128 (0), AES-GCM-256 (1) or plaintext (15)",
+        Malformed::InnerProtocol => "the inner IP header's protocol is not 252, Falcon",
+        Malformed::InnerLength => "the inner packet does not end where the UDP payload ends",
         Malformed::PspTrailingBit => "the last bit of the first word, always 1, is 0",
         Malformed::FalconTruncated => "the Falcon packet is shorter than the header of its type",
         Malformed::FalconVersion => "the Falcon version is not 1",

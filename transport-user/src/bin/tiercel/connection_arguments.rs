@@ -1,5 +1,6 @@
 //! The arguments of `conn`, and the options of congestion control.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
@@ -28,6 +29,7 @@ Examples:
   tiercel conn connect 10.7.0.2
   tiercel conn connect '[fd00::2]:4792' --unordered
   tiercel conn connect 10.7.0.2 --ulp block
+  tiercel conn connect 10.7.0.2 --inner-local fd01::1 --inner-peer fd01::2
   tiercel conn connect 10.7.0.2 --cc dcqcn --placement kernel --profile rack")]
     Connect {
         /// ADDRESS or ADDRESS:PORT, for IPv6 `[ADDRESS]:PORT` [default port: 4792].
@@ -39,6 +41,14 @@ Examples:
         /// The upper layer protocol.
         #[arg(long, value_enum, default_value = "rdma")]
         ulp: UlpArgument,
+        /// Tunnel mode: this end's address in an inner IP header, IPv4 or IPv6. No interface needs to have it
+        /// [default: transport mode, without an inner IP header].
+        #[arg(long, value_name = "ADDRESS", requires = "inner_peer")]
+        inner_local: Option<IpAddr>,
+        /// Tunnel mode: the peer's address in the inner IP header, of the same IP version. The peer takes what this end
+        /// names.
+        #[arg(long, value_name = "ADDRESS", requires = "inner_local")]
+        inner_peer: Option<IpAddr>,
         #[command(flatten)]
         congestion: CongestionArguments,
     },

@@ -3,7 +3,7 @@
 use transport_user::connection_manager::RegionAdvertisement;
 use transport_user::control::answer::{ListedConnection, NodeStatus, ShownConnection};
 use transport_user::control::request::{self, Right};
-use transport_user::{ConnectionInfo, DelayHistograms, DelayStats};
+use transport_user::{ConnectionInfo, DelayHistograms, DelayStats, Tunnel};
 
 use crate::connection_arguments::Conn;
 use crate::exit::Exit;
@@ -115,12 +115,13 @@ pub(crate) async fn connections(node: &Node, command: Conn, json: bool) -> Resul
     match command {
         Conn::List => list(&node.ask(request::Connections {}).await?, json),
         Conn::Show { cid } => show(&node.ask(request::Connection { cid }).await?, json),
-        Conn::Connect { peer, unordered, ulp, congestion } => {
+        Conn::Connect { peer, unordered, ulp, inner_local, inner_peer, congestion } => {
             let call = request::Connect {
                 address: peer.address,
                 port: peer.port,
                 ordered: !unordered,
                 ulp: ulp.into(),
+                tunnel: inner_local.zip(inner_peer).map(|(local, peer)| Tunnel { local, peer }),
                 congestion: congestion.into(),
             };
             connected(&node.ask(call).await?, json);

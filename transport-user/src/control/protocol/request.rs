@@ -11,6 +11,7 @@ use super::{Call, Hex, answer};
 use crate::congestion::CongestionChange;
 use crate::connection_manager::Via;
 use crate::parameters::Ulp;
+use crate::tunnel::Tunnel;
 
 /// The list of requests, each with the type of its answer.
 macro_rules! requests {
@@ -104,6 +105,9 @@ pub struct Connect {
     /// The upper layer protocol.
     #[serde(default)]
     pub ulp: Ulp,
+    /// The inner addresses in tunnel mode. Absent is transport mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<Tunnel>,
     /// The differences from the congestion control of the node.
     pub congestion: CongestionChange,
 }

@@ -21,6 +21,7 @@ use crate::info::tests::device;
 use crate::parameters::Ulp;
 use crate::rate_update::{AdmissionInfo, EventQueueInfo, FailedAlgorithm, RateUpdateState, RateUpdateStatus};
 use crate::statistics::ConnectionStatistics;
+use crate::tunnel::Tunnel;
 use crate::{
     Access, AttachMode, Bucket, CardClock, ConnectionInfo, ConnectionState, DelayHistograms, DelayInfo,
     DelayStats, DelaysInfo, EngineMode, EngineState, EngineStatus, Mac, NodeStats, PathInfo, Pools,
@@ -188,6 +189,11 @@ fn stats() -> answer::Stats {
     answer::Stats { node, connection_manager: ManagerStatistics::default() }
 }
 
+fn tunnel() -> Tunnel {
+    let address = |text: &str| text.parse().expect("an address");
+    Tunnel { local: address("fd01::1"), peer: address("fd01::2") }
+}
+
 fn connection() -> ConnectionInfo {
     let delay = DelayInfo { last_ns: 1, smoothed_ns: 2, minimum_ns: 3 };
     let transmit =
@@ -201,6 +207,7 @@ fn connection() -> ConnectionInfo {
         generation: 1,
         ordered: true,
         ulp: Ulp::Rdma,
+        tunnel: Some(tunnel()),
         peer_address: "10.7.0.2".parse().expect("an address"),
         peer_mac: Mac([2, 0, 0, 0, 0, 2]),
         source_port: 49152,
@@ -324,8 +331,14 @@ fn about_connections(schema: &mut Schema) {
     schema.call(&[request::Connections {}], &[vec![listed]]);
     schema.call(&[request::Connection { cid: 5 }], &[shown()]);
     let address = "10.7.0.2".parse().expect("an address");
-    let connect =
-        request::Connect { address, port: 4792, ordered: true, ulp: Ulp::Block, congestion: change() };
+    let connect = request::Connect {
+        address,
+        port: 4792,
+        ordered: true,
+        ulp: Ulp::Block,
+        tunnel: Some(tunnel()),
+        congestion: change(),
+    };
     schema.call(&[connect], &[shown()]);
     schema.call(&[request::SetCongestion { cid: 5, congestion: change() }], &[shown()]);
     schema.call(&[request::Reset { cid: 5 }], &[shown()]);

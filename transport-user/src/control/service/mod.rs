@@ -211,7 +211,10 @@ impl NodeService {
     async fn connect(&self, what: &request::Connect) -> Result<ShownConnection, Failure> {
         // Wrong settings are refused before the connection is opened.
         let congestion = self.changed(&self.inner.congestion, &what.congestion)?;
-        let terms = Terms { ordered: what.ordered, ulp: what.ulp };
+        if let Some(tunnel) = what.tunnel {
+            tunnel.check().map_err(Failure::invalid)?;
+        }
+        let terms = Terms { ordered: what.ordered, ulp: what.ulp, tunnel: what.tunnel };
         let cid = self.inner.manager.connect(what.address, what.port, terms).await?;
         if !what.congestion.is_empty() {
             self.connection(cid.0)?.set_congestion(congestion).await?;

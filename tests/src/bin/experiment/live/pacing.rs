@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use futures_util::future::try_join_all;
 use lab_report::{Case, Experiment, Verdict, World};
 use tiercel_tests::nodes::{self, Setup};
-use tiercel_tests::raw_peer::packet_of;
+use tiercel_tests::raw_peer::{FalconParts, packet_of};
 use tiercel_tests::{Bridge, Capture};
 use transport_common::ids::Cid;
 use transport_common::units::{Fcwnd, InterPacketGap};
@@ -133,7 +133,7 @@ struct Seen {
 
 /// The data that are kept of a frame.
 fn look(out: u64, frame: &[u8]) -> Option<Seen> {
-    let (psp, header, _) = packet_of(frame)?;
+    let FalconParts { psp, header, .. } = packet_of(frame)?;
     let data = header.packet_type() == PacketType::PushData;
     data.then(|| Seen { out, left: psp.iv.0, connection: header.dest_cid() })
 }
