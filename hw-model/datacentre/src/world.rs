@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use fabric_model::{ConfigError, Delivery, Egress, Fabric, FabricStats, Port, Span, Time};
+use fabric_model::{ConfigError, Delivery, Egress, Fabric, FabricStats, Impairments, Port, Span, Time};
 use host_nic::HostNic;
 use transport_common::connection::Path;
 use transport_common::ids::Cid;
@@ -207,6 +207,34 @@ impl DataCentre {
         let hash = flow_hash(&self.path(flow));
         let Flow { source, destination, .. } = &self.flows[flow];
         self.fabric.route(Port(source.host), Port(destination.host), hash)
+    }
+
+    /// Returns the links that the packets of the other end of a flow, its acknowledgements, currently take.
+    ///
+    /// # Panics
+    /// Panics if there is no such flow.
+    #[must_use]
+    pub fn route_back(&self, flow: usize) -> Vec<Egress> {
+        let Flow { source, destination, .. } = &self.flows[flow];
+        let End { host, card, slot } = *destination;
+        let path = self.hosts[usize::from(host)].cards[card].nic.entry(slot).connection.endpoint.path;
+        self.fabric.route(Port(host), Port(source.host), flow_hash(&path))
+    }
+
+    /// Changes the impairments of a link from now on; see [`Fabric::set_impairments`].
+    ///
+    /// # Panics
+    /// Panics if the fabric has no such link.
+    pub fn set_impairments(&mut self, link: impl Into<Egress>, impairments: Impairments) {
+        self.fabric.set_impairments(link, impairments);
+    }
+
+    /// Unplugs or plugs in a link; see [`Fabric::set_link`].
+    ///
+    /// # Panics
+    /// Panics if the fabric has no such link.
+    pub fn set_link(&mut self, link: impl Into<Egress>, up: bool) {
+        self.fabric.set_link(link, up);
     }
 
     fn next_event(&self) -> Option<Time> {

@@ -15,10 +15,10 @@ use super::text::{ConfigError, bad_value, items, pair, unknown_key};
 ///
 /// In the text form, semicolons separate the sections. The first section has the seed and the impairments of all
 /// links towards hosts. A section with a port number replaces all impairments of the link towards that port. The
-/// section `trunks` is for the links between switches, and the section `switches` for the shared memory of the
-/// switches.
+/// section `trunks` is for the links between switches. A section such as `trunk3` replaces all impairments of one of
+/// them. The section `switches` is for the shared memory of the switches.
 ///
-/// Example: `seed=7,loss=1%;1:loss=5%,rate=1Gbps;trunks:rate=10Gbps;switches:buffer=12MiB,alpha=1/2`
+/// Example: `seed=7,loss=1%;1:loss=5%,rate=1Gbps;trunks:rate=10Gbps;trunk3:loss=2%;switches:buffer=12MiB,alpha=1/2`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct FabricConfig {
@@ -28,14 +28,18 @@ pub struct FabricConfig {
     pub common: Impairments,
     /// The impairments of links that differ, by the port of the host.
     pub towards: BTreeMap<u16, Impairments>,
-    /// The impairments of every link between switches.
+    /// The impairments of every link between switches that is not in `over`.
     pub trunks: Impairments,
+    /// The impairments of links between switches that differ, by the number of the [`Trunk`](super::Trunk).
+    pub over: BTreeMap<u16, Impairments>,
     /// The memory that the queues of each switch share. With `None` each queue has its own memory.
     pub switches: Option<SharedBuffer>,
 }
 
 /// Name of the section for the links between switches.
 const TRUNKS: &str = "trunks";
+/// Start of the name of the section for one link between switches. The number of the trunk follows.
+const TRUNK: &str = "trunk";
 /// Name of the section for the memory of the switches.
 const SWITCHES: &str = "switches";
 
@@ -43,6 +47,11 @@ impl FabricConfig {
     /// Returns the impairments of the link towards `port`.
     pub fn impairments(&self, port: u16) -> &Impairments {
         self.towards.get(&port).unwrap_or(&self.common)
+    }
+
+    /// Returns the impairments of the trunk with this number.
+    pub fn trunk_impairments(&self, trunk: u16) -> &Impairments {
+        self.over.get(&trunk).unwrap_or(&self.trunks)
     }
 }
 
@@ -67,6 +76,7 @@ impl FromStr for FabricConfig {
         })?;
         let mut towards = BTreeMap::new();
         let mut trunks = None;
+        let mut over = BTreeMap::new();
         let mut switches = None;
         for section in sections {
             let bad_section = || ConfigError::Section(section.to_owned());
@@ -74,13 +84,20 @@ impl FromStr for FabricConfig {
             let is_second = match place.trim() {
                 TRUNKS => trunks.replace(text.parse()?).is_some(),
                 SWITCHES => switches.replace(text.parse()?).is_some(),
-                port => towards.insert(port.parse().map_err(|_| bad_section())?, text.parse()?).is_some(),
+                link => {
+                    let (links, number) = match link.strip_prefix(TRUNK) {
+                        Some(number) => (&mut over, number),
+                        None => (&mut towards, link),
+                    };
+                    links.insert(number.parse().map_err(|_| bad_section())?, text.parse()?).is_some()
+                }
             };
             if is_second {
                 return Err(bad_section());
             }
         }
-        Ok(Self { seed: seed.unwrap_or(0), common, towards, trunks: trunks.unwrap_or_default(), switches })
+        let (seed, trunks) = (seed.unwrap_or(0), trunks.unwrap_or_default());
+        Ok(Self { seed, common, towards, trunks, over, switches })
     }
 }
 
@@ -94,6 +111,7 @@ impl fmt::Display for FabricConfig {
         if self.trunks != Impairments::default() {
             write!(f, ";{TRUNKS}:{}", self.trunks)?;
         }
+        self.over.iter().try_for_each(|(trunk, impairments)| write!(f, ";{TRUNK}{trunk}:{impairments}"))?;
         self.switches.iter().try_for_each(|memory| write!(f, ";{SWITCHES}:{memory}"))
     }
 }

@@ -111,15 +111,19 @@ impl Fabric {
     /// Creates the switches and hosts of `topology`.
     ///
     /// # Errors
-    /// Returns [`ConfigError::NoSuchPort`] if the configuration has a section for a port that the topology does
-    /// not have.
+    /// Returns [`ConfigError::NoSuchPort`] or [`ConfigError::NoSuchTrunk`] if the configuration has a section for a
+    /// port or a trunk that the topology does not have.
     pub fn with_topology(topology: Topology, config: FabricConfig) -> Result<Self, ConfigError> {
         let hosts = topology.hosts();
         if let Some((&port, _)) = config.towards.range(hosts..).next() {
             return Err(ConfigError::NoSuchPort { port, last: hosts.saturating_sub(1) });
         }
+        let trunks = topology.trunks();
+        if let Some((&trunk, _)) = config.over.range(trunks..).next() {
+            return Err(ConfigError::NoSuchTrunk { trunk, trunks });
+        }
         let towards = (0..hosts).map(|port| config.impairments(port));
-        let impairments = towards.chain((0..topology.trunks()).map(|_| &config.trunks));
+        let impairments = towards.chain((0..trunks).map(|trunk| config.trunk_impairments(trunk)));
         let links =
             (0..).zip(impairments).map(|(number, impairments)| Link::new(number, impairments.clone()));
         Ok(Self {
@@ -233,30 +237,33 @@ impl Fabric {
         &self.links[port.index()].corruptions
     }
 
-    /// Returns the current impairments of the link towards `port`.
+    /// Returns the current impairments of a link: of the one towards a host, or of a trunk.
     ///
     /// # Panics
-    /// Panics if the fabric has no such port.
-    pub fn impairments(&self, port: Port) -> &Impairments {
-        self.links[port.index()].impairments()
+    /// Panics if the fabric has no such port or trunk.
+    pub fn impairments(&self, link: impl Into<Egress>) -> &Impairments {
+        self.links[self.index(link.into())].impairments()
     }
 
-    /// Changes the impairments of the link towards `port` for frames offered from now on. Frames that are already
-    /// on the link keep their times. Ordinals continue.
+    /// Changes the impairments of a link for frames offered from now on. Frames that are already on the link keep
+    /// their times. Ordinals continue.
     ///
     /// # Panics
-    /// Panics if the fabric has no such port.
-    pub fn set_impairments(&mut self, port: Port, impairments: Impairments) {
-        self.links[port.index()].set_impairments(impairments);
+    /// Panics if the fabric has no such port or trunk.
+    pub fn set_impairments(&mut self, link: impl Into<Egress>, impairments: Impairments) {
+        let index = self.index(link.into());
+        self.links[index].set_impairments(impairments);
     }
 
-    /// Unplugs (`up == false`) or plugs in the host at `port`. While it is unplugged, frames from and to it are
-    /// dropped. Frames that are already in transit still arrive.
+    /// Unplugs (`up == false`) or plugs in a link. While a host is unplugged, frames from and to it are dropped.
+    /// While a trunk is unplugged, frames in its direction are dropped, and the switches do not route around it.
+    /// Frames that are already in transit still arrive.
     ///
     /// # Panics
-    /// Panics if the fabric has no such port.
-    pub fn set_link(&mut self, port: Port, up: bool) {
-        self.links[port.index()].up = up;
+    /// Panics if the fabric has no such port or trunk.
+    pub fn set_link(&mut self, link: impl Into<Egress>, up: bool) {
+        let index = self.index(link.into());
+        self.links[index].up = up;
     }
 
     /// Returns the index of a link in `links`.

@@ -30,11 +30,11 @@ pub enum ConfigError {
         /// What is wrong with the value, as the end of a sentence.
         reason: String,
     },
-    /// A section that begins neither with a port nor with `trunks` or `switches`, or a second section for the same
-    /// one.
+    /// A section that begins neither with a port nor with a trunk, `trunks` or `switches`, or a second section for
+    /// the same one.
     #[error(
-        "section `{0}` must begin with a port number that no other section has and a colon, as in `1:loss=5%`, or \
-         with `trunks:` or `switches:`, each at most once"
+        "section `{0}` must begin with a port number that no other section has and a colon, as in `1:loss=5%`, with a \
+         trunk, as in `trunk1:loss=5%`, or with `trunks:` or `switches:`, each at most once"
     )]
     Section(String),
     /// A section for a port that the fabric does not have.
@@ -44,6 +44,14 @@ pub enum ConfigError {
         port: u16,
         /// The last port of the fabric.
         last: u16,
+    },
+    /// A section for a link between switches that the fabric does not have.
+    #[error("section trunk{trunk}: the number of trunks between the switches of the fabric is {trunks}")]
+    NoSuchTrunk {
+        /// The trunk in the section.
+        trunk: u16,
+        /// The number of trunks; they are counted from 0.
+        trunks: u16,
     },
 }
 

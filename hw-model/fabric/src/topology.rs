@@ -19,6 +19,18 @@ pub enum Egress {
     Trunk(Trunk),
 }
 
+impl From<Port> for Egress {
+    fn from(port: Port) -> Self {
+        Self::Host(port)
+    }
+}
+
+impl From<Trunk> for Egress {
+    fn from(trunk: Trunk) -> Self {
+        Self::Trunk(trunk)
+    }
+}
+
 /// The switches of a fabric, their hosts and their cables. Frames take a shortest path. If there are several, the
 /// hash of the flow decides (see [`FlowHash`]).
 #[derive(Clone, Debug, PartialEq, Eq)]

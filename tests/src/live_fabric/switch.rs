@@ -147,21 +147,21 @@ impl LiveFabric {
         self.shared.fabric().corruptions(port).to_vec()
     }
 
-    /// Changes the impairments of the link towards `port`; see [`Fabric::set_impairments`].
+    /// Changes the impairments of a link; see [`Fabric::set_impairments`].
     ///
     /// # Panics
-    /// If there is no such port.
-    pub fn set(&self, port: Port, impairments: Impairments) {
-        self.shared.fabric().set_impairments(port, impairments);
+    /// If there is no such link.
+    pub fn set(&self, link: impl Into<Egress>, impairments: Impairments) {
+        self.shared.fabric().set_impairments(link, impairments);
     }
 
-    /// Unplugs or plugs in the host at `port`. The host notices only that no frames arrive; see
+    /// Unplugs or plugs in a host or a cable between switches. The host notices only that no frames arrive; see
     /// [`Fabric::set_link`].
     ///
     /// # Panics
-    /// If there is no such port.
-    pub fn set_link(&self, port: Port, up: bool) {
-        self.shared.fabric().set_link(port, up);
+    /// If there is no such link.
+    pub fn set_link(&self, link: impl Into<Egress>, up: bool) {
+        self.shared.fabric().set_link(link, up);
     }
 }
 

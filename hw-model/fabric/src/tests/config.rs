@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::{
     Alpha, Burst, ByteCount, ConfigError, EcnMark, Fabric, FabricConfig, Impairments, Outage, Probability,
-    Rate, Scope, SharedBuffer, Span, Time,
+    Rate, Scope, SharedBuffer, Span, Time, Topology,
 };
 
 #[test]
@@ -53,13 +53,16 @@ fn nothing_is_the_default() {
 
 #[test]
 fn sections_stand_for_themselves() {
-    let text = "seed=7,loss=1%;1:delay=50us;3:;trunks:rate=1Gbps;switches:buffer=12MiB,alpha=1/2";
+    let text =
+        "seed=7,loss=1%;1:delay=50us;3:;trunks:rate=1Gbps;trunk2:loss=2%;switches:buffer=12MiB,alpha=1/2";
     let config: FabricConfig = text.parse().expect("a configuration");
     assert_eq!(config.seed, 7);
     assert_eq!(config.impairments(0).to_string(), "loss=1%");
     assert_eq!(config.impairments(1).to_string(), "delay=50us");
     assert_eq!(config.impairments(3), &Impairments::default());
     assert_eq!(config.trunks.to_string(), "rate=1Gbps");
+    assert_eq!(config.trunk_impairments(1).to_string(), "rate=1Gbps");
+    assert_eq!(config.trunk_impairments(2).to_string(), "loss=2%");
     assert_eq!(config.switches.map(|memory| memory.bytes), Some(ByteCount(12 << 20)));
     assert_eq!(config.to_string(), text);
     let json = serde_json::to_string(&config).expect("a string");
@@ -69,6 +72,12 @@ fn sections_stand_for_themselves() {
         Fabric::new(2, config).map(|_| ()),
         Err(ConfigError::NoSuchPort { port: 3, last: 1 }),
         "a section for a port that does not exist is an error"
+    );
+    let config: FabricConfig = ";trunk4:loss=1%".parse().expect("a configuration");
+    assert_eq!(
+        Fabric::with_topology(Topology::dumbbell(1, 1, 2), config).map(|_| ()),
+        Err(ConfigError::NoSuchTrunk { trunk: 4, trunks: 4 }),
+        "two cables have four trunks"
     );
 }
 
@@ -93,6 +102,9 @@ fn what_is_wrong_is_named() {
         ("ecn_mark=never", "ecn_mark: `never` must be one of ect always"),
         ("loss=1%;delay=1us", "section `delay=1us` must begin with a port number that no other section has"),
         ("loss=1%;1:;1:", "section `1:` must begin with a port number that no other section has"),
+        (";trunk2:;trunk2:", "section `trunk2:` must begin with a port number that no other section has"),
+        (";trunk:loss=1%", "section `trunk:loss=1%` must begin with a port number"),
+        (";trunk65536:", "section `trunk65536:` must begin with a port number"),
         (";trunks:;trunks:", "section `trunks:` must begin with a port number that no other section has"),
         (
             ";switches:buffer=1B;switches:buffer=1B",
@@ -138,8 +150,9 @@ proptest! {
         };
         let towards = [(9, Impairments { delay: Span(hold), ..Impairments::default() })].into();
         let trunks = Impairments { delay: Span(hold), hops, ..Impairments::default() };
+        let over = [(3, Impairments { hops, ..Impairments::default() })].into();
         let switches = Some(SharedBuffer { bytes: ByteCount(queue), alpha: Alpha { numerator, denominator } });
-        let config = FabricConfig { seed, common, towards, trunks, switches };
+        let config = FabricConfig { seed, common, towards, trunks, over, switches };
         prop_assert_eq!(config.to_string().parse(), Ok(config));
     }
 

@@ -101,6 +101,38 @@ fn the_hash_of_a_frame_is_that_of_its_flow() {
     assert_eq!(changed(20, 0x00), flow, "without the bit that forbids fragments");
 }
 
+/// One cable of four loses everything, one is unplugged in one direction and one is slow. The other directions and the
+/// fourth cable are as before.
+#[test]
+fn trunks_differ() {
+    const FLOWS: u16 = 400;
+    let mut fabric =
+        fabric(Topology::dumbbell(1, 1, 4), ";trunks:delay=1us;trunk1:loss=100%;trunk2:delay=1ms");
+    fabric.set_link(Trunk(3), false);
+    for flow in 0..FLOWS {
+        fabric.offer(Time::ZERO, Port(0), datagram(Port(0), Port(1), 49_152 + flow, 0));
+        fabric.offer(Time::ZERO, Port(1), datagram(Port(1), Port(0), 49_152 + flow, 0));
+    }
+    drain(&mut fabric);
+    let stats = fabric.stats();
+    let lost = |trunk: usize| (stats.trunks[trunk].lost, stats.trunks[trunk].link_down_dropped);
+    let offered = |trunk: usize| stats.trunks[trunk].offered;
+    assert_eq!([lost(0), lost(1), lost(2), lost(3)], [(0, 0), (offered(1), 0), (0, 0), (0, offered(3))]);
+    assert!((4..8).all(|trunk| lost(trunk) == (0, 0) && offered(trunk) > 0), "the way back is whole");
+    assert!((0..4).all(|trunk| offered(trunk) > 0));
+    assert_eq!(fabric.impairments(Trunk(2)).to_string(), "delay=1ms");
+
+    // All of it ends while the fabric runs.
+    fabric.set_link(Trunk(3), true);
+    fabric.set_impairments(Trunk(1), fabric.impairments(Trunk(0)).clone());
+    let before = carried(&stats.trunks);
+    let now = Time(2_000_000_000_000);
+    (0..FLOWS).for_each(|flow| fabric.offer(now, Port(0), datagram(Port(0), Port(1), 49_152 + flow, 0)));
+    drain(&mut fabric);
+    let after = carried(&fabric.stats().trunks);
+    assert_eq!((0..4).map(|trunk| after[trunk] - before[trunk]).sum::<u64>(), u64::from(FLOWS));
+}
+
 #[test]
 fn the_second_switch_does_not_repeat_the_choice_of_the_first() {
     let flows = (0..10_000).map(|port| FlowHash::ipv4([10, 0, 0, 1], [10, 0, 0, 2], UDP, [port, 4791]));
