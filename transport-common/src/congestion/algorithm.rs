@@ -1,9 +1,9 @@
 //! The trait of a congestion control algorithm, its state, and the choice among those built in.
 
-use super::event::Event;
+use super::event::{Event, EventType};
 use super::parameters::Prepared;
 use super::result::Outcome;
-use super::{dcqcn, fixed, newreno, swift};
+use super::{dcqcn, fixed, newreno, plb, swift};
 
 pub use super::state::EngineState;
 
@@ -90,7 +90,7 @@ impl Algorithm for AlgorithmId {
         (*self).name()
     }
 
-    /// Runs the chosen algorithm. First discards the state of another algorithm. So an algorithm that is chosen
+    /// Runs the chosen algorithm, and the rule that a timeout changes the path, which all of them share. First discards the state of another algorithm. So an algorithm that is chosen
     /// again while traffic flows starts from the windows of the event, not from its old state.
     #[inline(always)]
     fn update(&self, event: &Event, engine: &mut EngineState, parameters: &Prepared, outcome: &mut Outcome) {
@@ -100,6 +100,11 @@ impl Algorithm for AlgorithmId {
             Self::Dcqcn => dcqcn::dcqcn(event, engine, parameters, outcome),
             Self::NewReno => newreno::newreno(event, engine, parameters, outcome),
             Self::Fixed => fixed::fixed(event, parameters, outcome),
+        }
+        if event.event_type == EventType::RETRANSMIT {
+            let timeout = outcome.retransmit_timeout;
+            outcome.randomize_path |=
+                plb::retransmitted(&mut engine.plb, event, parameters.parameters(), timeout) as u8;
         }
     }
 }

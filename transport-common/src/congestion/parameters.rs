@@ -54,6 +54,9 @@ pub struct Parameters {
     pub plb_congestion_threshold: Fraction,
     /// Consecutive congested rounds before a change of path, 1 to 15 (F-10.4-3, D-72).
     pub plb_attempt_threshold: u32,
+    /// Timeouts of a packet from which on the path changes, 1 to 7, see [`super::plb::retransmitted`]. The path of
+    /// acknowledgements changes when more copies than this were received in a row. 0: neither does.
+    pub plb_timeout_threshold: u32,
 
     /// Weight of the history in the smoothed RTT, 0 to 1 (D-61).
     pub rtt_smoothing_alpha: Fraction,
@@ -85,6 +88,8 @@ pub struct Parameters {
 
     /// Window of [`super::fixed`].
     pub fixed_window: Fcwnd,
+    /// Always 0.
+    pub reserved: u32,
     /// Parameters of [`super::dcqcn`].
     pub dcqcn: DcqcnParameters,
 }
@@ -109,6 +114,7 @@ impl Parameters {
         plb_target_delay_multiplier: Fraction::ratio(101, 100),
         plb_congestion_threshold: Fraction::ratio(1, 2),
         plb_attempt_threshold: 5,
+        plb_timeout_threshold: 0,
         rtt_smoothing_alpha: Fraction::ratio(3, 4),
         delay_smoothing_alpha: Fraction::ZERO,
         topology_scaling_per_hop: Ticks::from_nanos(1_000),
@@ -122,6 +128,7 @@ impl Parameters {
         adaptive_target: 0,
         adaptive_timeout: 0,
         fixed_window: Fcwnd::from_packets(32),
+        reserved: 0,
         dcqcn: DcqcnParameters::DEFAULT,
     };
 
@@ -210,6 +217,13 @@ impl Parameters {
             ),
             fraction("plb_congestion_threshold", self.plb_congestion_threshold),
             ranged("plb_attempt_threshold", self.plb_attempt_threshold, 1, 15, "1 to 15 rounds"),
+            ranged(
+                "plb_timeout_threshold",
+                self.plb_timeout_threshold,
+                0,
+                7,
+                "1 to 7 timeouts, or 0 for never",
+            ),
             fraction("rtt_smoothing_alpha", self.rtt_smoothing_alpha),
             fraction("delay_smoothing_alpha", self.delay_smoothing_alpha),
             ranged("topology_scaling_per_hop", self.topology_scaling_per_hop.0, 0, NicTime::MASK, DURATION),

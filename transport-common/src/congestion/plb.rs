@@ -1,12 +1,19 @@
 //! PLB: a change of path after enough congested rounds (10.4, D-72).
 //!
 //! PLB needs a delay target to decide which acknowledgements are congested. Swift has one. The other algorithms
-//! here have none and never ask for a change of path. A custom algorithm that has a target calls [`update`].
+//! here have none and never ask for a change of path because of delay. A custom algorithm that has a target calls
+//! [`update`].
+//!
+//! On a path that carries nothing there are no acknowledgements, so PLB never leaves it. [`retransmitted`] does: a
+//! packet that timed out changes the path. Section 10.4 has no such rule, but any result may ask for another path
+//! (F-10.6.2.2-4), so it is a parameter that is off in the defaults of D-78.
 
 use super::event::{Event, EventType};
 use super::fixed_point::{FineTicks, Fraction};
+use super::nic_time::NicTime;
 use super::parameters::Parameters;
 use super::window::ONE_PACKET;
+use crate::units::Ticks;
 use bytemuck::{Pod, Zeroable};
 
 /// Largest packet count of a round (D-72).
@@ -22,8 +29,8 @@ pub struct PlbState {
     pub packets_congestion_acknowledged: u16,
     /// Consecutive congested rounds: below plb_attempt_threshold, which is at most 15.
     pub reroute_attempted: u8,
-    /// Always 0.
-    pub reserved: [u8; 3],
+    /// When [`retransmitted`] last changed the path: a [`NicTime`], its least significant byte first.
+    pub changed_at: [u8; 3],
 }
 
 /// Returns whether an acknowledgement counts as congested (F-10.4-1). With a higher target it is never more
@@ -78,6 +85,33 @@ pub const fn update(
     let reroute = attempts as u32 >= parameters.plb_attempt_threshold;
     state.reroute_attempted = if reroute { 0 } else { attempts };
     reroute
+}
+
+/// Returns whether a retransmission event changes the path: a packet has timed out `plb_timeout_threshold` times, and
+/// the path is older than one timeout.
+///
+/// `timeout` is that of the event's result. Without it, every packet of a window that is lost would change the path
+/// again, also after a good one was found. A change that falls within one timeout of the wrap of time (2.199 s) after
+/// the last one waits for the next event.
+#[inline(always)]
+pub const fn retransmitted(
+    state: &mut PlbState,
+    event: &Event,
+    parameters: &Parameters,
+    timeout: Ticks,
+) -> bool {
+    let threshold = parameters.plb_timeout_threshold;
+    if threshold == 0 || (event.retransmit_count as u32) < threshold {
+        return false;
+    }
+    let (now, [low, middle, high]) = (event.now(), state.changed_at);
+    let changed_at = NicTime(u32::from_le_bytes([low, middle, high, 0]));
+    if changed_at.0 != 0 && !now.has_elapsed(changed_at, timeout) {
+        return false;
+    }
+    let [low, middle, high, _] = now.0.to_le_bytes();
+    state.changed_at = [low, middle, high];
+    true
 }
 
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! Connects a connection to its congestion control: events, results, change of path.
 
 use super::{Connection, Statistics, Step};
-use crate::congestion::settings::Placement;
+use crate::congestion::settings::{Placement, Settings};
 use crate::counters::Counter;
 use crate::queues::Queues;
 use crate::units::Picoseconds;
@@ -91,9 +91,31 @@ impl Connection {
         }
         self.delivery.timeout_changed(applied.old_rto, self.congestion.rto);
         if applied.randomize_path {
-            statistics.path_changes += 1;
-            let who = (self.endpoint.peer_cid.0 as u64) << 40;
-            self.endpoint.path.change(self.security.last_iv.0 ^ who ^ (now.ticks().0 as u64) << 32);
+            self.change_path(statistics, now);
         }
+    }
+
+    /// Notes a packet that had been received before. If many come, our acknowledgements are probably lost, and they
+    /// try another path: the peer's congestion control cannot move them (D-80 holds for each end).
+    #[inline(always)]
+    pub(super) fn copy_received(
+        &mut self,
+        statistics: &mut Statistics,
+        settings: &Settings,
+        now: Picoseconds,
+    ) {
+        statistics.duplicates += 1;
+        let threshold = settings.prepared.parameters().plb_timeout_threshold;
+        if self.delivery.ack.copy_received(threshold) && threshold != 0 {
+            self.change_path(statistics, now);
+        }
+    }
+
+    /// Selects another path for all packets from now on (D-80).
+    #[inline(always)]
+    fn change_path(&mut self, statistics: &mut Statistics, now: Picoseconds) {
+        statistics.path_changes += 1;
+        let who = (self.endpoint.peer_cid.0 as u64) << 40;
+        self.endpoint.path.change(self.security.last_iv.0 ^ who ^ (now.ticks().0 as u64) << 32);
     }
 }

@@ -176,7 +176,7 @@ impl Entry {
         match self.connection.delivery.lane(window).rx.classify(psn) {
             Arrival::Old => {
                 s.output.report.raised.raise(Counter::DropOldDuplicate);
-                self.tables.statistics.duplicates += 1;
+                self.connection.copy_received(&mut self.tables.statistics, queues.settings(), now);
                 self.connection.delivery.coalesce_ack(ticks); // D-22
                 if s.input.packet.kind == PacketType::Resync {
                     // The sender of the Resync waits for the ACK (D-25). A Pull Request is acknowledged on
@@ -197,8 +197,13 @@ impl Entry {
                 requests::on_resync(self, s, queues, window, now)
             }
             Arrival::Duplicate => requests::on_duplicate(self, s, queues, now),
-            Arrival::New if s.input.packet.kind == PacketType::PullData => self.on_answer(s, queues, now),
-            Arrival::New => requests::on_request(self, s, queues, window, now),
+            Arrival::New => {
+                self.connection.delivery.ack.copies = 0;
+                if s.input.packet.kind == PacketType::PullData {
+                    return self.on_answer(s, queues, now);
+                }
+                requests::on_request(self, s, queues, window, now);
+            }
         }
     }
 

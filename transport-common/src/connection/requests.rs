@@ -63,7 +63,7 @@ pub(super) fn on_request(
 #[inline(never)]
 pub(super) fn on_duplicate(entry: &mut Entry, s: &mut Step, queues: &impl Queues, now: Picoseconds) {
     let Entry { connection: c, tables } = entry;
-    tables.statistics.duplicates += 1;
+    c.copy_received(&mut tables.statistics, queues.settings(), now);
     c.delivery.coalesce_ack(now.ticks()); // AR is ignored (D-22)
     let (rsn, psn) = (Rsn(s.input.packet.rsn), Psn(s.input.packet.psn));
     let key = c.target.key(rsn, psn, false);

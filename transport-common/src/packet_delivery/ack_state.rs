@@ -31,6 +31,17 @@ pub struct AckState {
     pub request_credit: u32,
     /// Measurements for the peer.
     pub report: PathReport,
-    /// Always 0.
-    pub reserved: u32,
+    /// Packets received in a row that had been received before. Saturates.
+    pub copies: u32,
+}
+
+impl AckState {
+    /// Counts a packet that had been received before. Returns whether the peer seems not to get our
+    /// acknowledgements: more than `threshold` such packets came in a row, and their number is a power of two. So a
+    /// window of copies leads to a few attempts, not to one for each packet.
+    #[inline(always)]
+    pub fn copy_received(&mut self, threshold: u32) -> bool {
+        self.copies = self.copies.saturating_add(1);
+        self.copies > threshold && self.copies.is_power_of_two()
+    }
 }

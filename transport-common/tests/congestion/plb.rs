@@ -1,13 +1,14 @@
 //! PLB with test vectors, alone and within Swift (10.4, D-72).
 
-use transport_common::congestion::algorithm::EngineState;
+use transport_common::congestion::algorithm::{Algorithm, AlgorithmId, EngineState};
 use transport_common::congestion::event::{Event, EventType};
 use transport_common::congestion::fixed_point::{FineTicks, Fraction};
+use transport_common::congestion::nic_time::NicTime;
 use transport_common::congestion::parameters::{Parameters, Prepared};
-use transport_common::congestion::plb::{PlbState, update};
+use transport_common::congestion::plb::{PlbState, retransmitted, update};
 use transport_common::units::{Fcwnd, Ticks};
 
-use crate::input::{ack, fcwnd, plain, run_with};
+use crate::input::{ack, dirty, fcwnd, plain, run_with};
 
 const TARGET: FineTicks = ticks(100);
 
@@ -147,4 +148,57 @@ fn the_target_of_the_old_window_counts() {
     };
     assert_eq!(congested(200.0), 1, "target 193");
     assert_eq!(congested(1.0), 0, "target 421");
+}
+
+/// A retransmission event of a packet that timed out `count` times, at `now` ticks.
+fn timeout(now: u32, count: u8) -> Event {
+    let mut event = Event { event_type: EventType::RETRANSMIT, retransmit_count: count, ..ack(now, 100) };
+    event.stamp(NicTime(now));
+    event
+}
+
+/// F-10.6.2.2-4: any result may ask for another path. With `plb_timeout_threshold` each built-in algorithm does so
+/// when a packet has timed out that often, but not again before the new path had one timeout to prove itself.
+#[test]
+fn a_timeout_changes_the_path_once() {
+    for threshold in 1..=7 {
+        let parameters = Parameters { plb_timeout_threshold: threshold, ..plain() }.prepare().unwrap();
+        for algorithm in AlgorithmId::ALL {
+            let mut engine = EngineState::default();
+            let mut asks = |event: &Event| {
+                let mut outcome = dirty();
+                algorithm.update(event, &mut engine, &parameters, &mut outcome);
+                (outcome.randomize_path == 1, outcome.retransmit_timeout.0)
+            };
+            for count in 0..threshold as u8 {
+                assert!(!asks(&timeout(1000, count)).0, "{algorithm:?}: {count} timeouts of {threshold}");
+            }
+            let (asked, rto) = asks(&timeout(1000, threshold as u8));
+            assert!(asked, "{algorithm:?}: {threshold} timeouts");
+            assert!(!asks(&timeout(1000, 7)).0, "{algorithm:?}: the other packets of the window");
+            assert!(!asks(&timeout(1000 + rto - 1, 7)).0, "{algorithm:?}: just before its timeout");
+            assert!(asks(&timeout(1000 + rto, 7)).0, "{algorithm:?}: the new path carries nothing either");
+        }
+    }
+}
+
+/// D-78: as the specification has it, retransmissions never change the path.
+#[test]
+fn the_defaults_keep_the_path_of_a_timeout() {
+    let parameters = Prepared::default();
+    for algorithm in AlgorithmId::ALL {
+        let mut outcome = dirty();
+        algorithm.update(&timeout(1000, 7), &mut EngineState::default(), &parameters, &mut outcome);
+        assert_eq!(outcome.randomize_path, 0, "{algorithm:?}");
+    }
+}
+
+/// The time of the last change survives in 24 bits, also across the wrap of time.
+#[test]
+fn a_change_of_path_across_the_wrap_of_time() {
+    let parameters = Parameters { plb_timeout_threshold: 1, ..Parameters::DEFAULT };
+    let (mut state, rto) = (PlbState::default(), Ticks(1000));
+    assert!(retransmitted(&mut state, &timeout(NicTime::MASK - 500, 1), &parameters, rto));
+    assert!(!retransmitted(&mut state, &timeout(498, 1), &parameters, rto));
+    assert!(retransmitted(&mut state, &timeout(499, 1), &parameters, rto));
 }

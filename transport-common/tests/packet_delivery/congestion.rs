@@ -314,6 +314,65 @@ fn randomize_path_takes_another_path() {
     }
 }
 
+fn with_timeout_threshold(threshold: u32) -> Settings {
+    let parameters = Parameters { plb_timeout_threshold: threshold, ..Parameters::DEFAULT };
+    Settings { prepared: parameters.prepare().expect("in range"), ..Settings::SWIFT }
+}
+
+/// F-10.6.2.2-4: the first packet that times out takes all to another path, itself included. The others of its window
+/// follow it, and do not change the path again.
+#[test]
+fn a_timeout_takes_another_path() {
+    for threshold in [0, 1] {
+        let mut node = node(with_timeout_threshold(threshold));
+        (0..10).for_each(|_| {
+            node.post(write(0, 4));
+        });
+        node.drain(at(0));
+        let before = node.entry.connection.endpoint.path;
+        let first = node.turn(at(RTO_MICROS + 1)).expect("the base packet, sent again");
+        assert_eq!(first.packet.psn, 300);
+        let after = node.entry.connection.endpoint.path;
+        assert_eq!(before != after, threshold == 1, "before the copy leaves");
+        node.drain(at(RTO_MICROS + 2));
+        assert_eq!(node.entry.tables.statistics.retransmitted_timeout, 10);
+        assert_eq!(node.entry.connection.endpoint.path, after);
+        assert_eq!(node.entry.tables.statistics.path_changes, threshold.into());
+    }
+}
+
+/// An end that sends no data of its own has no timeouts. If its peer repeats what it already has, its ACKs are
+/// probably lost, so they take other paths: after 2, 4, 8... copies in a row (with a threshold of 1). A new packet
+/// shows that the ACKs arrive.
+#[test]
+fn acknowledgements_that_get_lost_take_other_paths() {
+    for (threshold, new_packet, expected) in
+        [(0, false, 0), (1, false, 5), (1, true, 2), (3, false, 4), (7, false, 3)]
+    {
+        let mut p = Pair::new(true);
+        p.b.queues.start_settings(with_timeout_threshold(threshold));
+        (0..2).for_each(|_| {
+            p.a.post(write(0, 4));
+        });
+        let sent = p.a.drain(at(0));
+        p.b.receive(&sent[0], at(10));
+        let path = |p: &Pair| p.b.entry.connection.endpoint.path;
+        let (before, copies) = (path(&p), if new_packet { 4 } else { 32 });
+        for n in 0..copies {
+            if new_packet && n == 3 {
+                p.b.receive(&sent[1], at(20 + n));
+            }
+            p.b.receive(&sent[0], at(20 + n));
+        }
+        if new_packet {
+            p.b.receive(&sent[0], at(30));
+        }
+        assert_eq!(p.b.entry.tables.statistics.path_changes, expected, "threshold {threshold}");
+        assert_eq!(path(&p) != before, expected != 0);
+        assert_eq!(p.b.count(Counter::DropOldDuplicate), p.b.entry.tables.statistics.duplicates as u32);
+    }
+}
+
 /// F-10.3.5-1, F-10.6.2.1-7, D-63: below a window of 1, packets are sent one by one, a gap apart, at both ends of
 /// the range.
 #[test]

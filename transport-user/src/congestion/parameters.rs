@@ -113,6 +113,9 @@ parameters! {
         plb_congestion_threshold: f64 as Factor = 0.5,
         /// Consecutive congested rounds until another path is tried, 1 to 15 (F-10.4-3, D-72).
         plb_attempt_threshold: u32 as Count = 5,
+        /// Timeouts of a packet from which on another path is tried, 1 to 7; the path of acknowledgements changes when
+        /// more copies than this were received in a row. 0: neither does, as in section 10.4.
+        plb_timeout_threshold: u32 as Count = 0,
         /// Weight of the history in the smoothed RTT, 0 to 1 (D-61).
         rtt_smoothing_alpha: f64 as Factor = 0.75,
         /// Weight of the history in the smoothed delay, 0 to 1 (D-61).
@@ -177,9 +180,10 @@ parameters! {
 pub(crate) const PROFILES: [&str; 2] = ["auto", "datacenter"];
 
 impl CongestionParameters {
-    /// The profile `auto`: the target delay, the smallest window and the smallest retransmission timeout follow the path.
-    /// All else is [`Self::DEFAULT`].
-    pub const AUTO: Self = Self { adaptive_target: true, adaptive_timeout: true, ..Self::DEFAULT };
+    /// The profile `auto`: the target delay, the smallest window and the smallest retransmission timeout follow the path,
+    /// and a timeout tries another path. All else is [`Self::DEFAULT`].
+    pub const AUTO: Self =
+        Self { adaptive_target: true, adaptive_timeout: true, plb_timeout_threshold: 1, ..Self::DEFAULT };
 
     /// The profile of this name that every node has: `auto`, or `datacenter`, which is [`Self::DEFAULT`].
     pub(crate) fn built_in(profile: &str) -> Option<Self> {

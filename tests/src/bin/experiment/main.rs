@@ -1,5 +1,6 @@
 //! `cargo xtask experiment`: shows congestion control and loss recovery in numbers and pictures.
 
+mod failure;
 mod live;
 mod options;
 mod schedule;

@@ -104,6 +104,8 @@ pub(crate) enum Name {
     Paths,
     /// Flows with profile auto and with profile datacenter on one bottleneck
     Profiles,
+    /// One of four paths is cut, loses packets, or becomes slow
+    Failure,
 }
 
 /// A congestion control algorithm.
@@ -266,7 +268,7 @@ mod tests {
         let options = Options::parse_from(["experiment"]);
         // D-78: fcwnd 32, ncwnd 64, RTO 1 ms.
         assert_eq!(options.tuning(), Tuning { settings: Settings::SWIFT, ..Tuning::default() });
-        assert_eq!(options.experiments().len(), 11);
+        assert_eq!(options.experiments().len(), 12);
         assert_eq!(options.algorithm(), "swift");
         let constant = Options::parse_from(["experiment", "--cc", "constant"]);
         assert_eq!(constant.tuning(), Tuning::default());

@@ -2,6 +2,7 @@
 //! fabric at a rate that the machine can carry.
 
 mod course;
+mod failure;
 mod fairness;
 mod idle;
 mod incast;
@@ -22,7 +23,7 @@ use lab_report::Experiment;
 use crate::options::{Name, Options};
 
 /// The experiments on real packets.
-const NAMES: [Name; 9] = [
+const NAMES: [Name; 10] = [
     Name::SingleFlow,
     Name::Fairness,
     Name::Incast,
@@ -32,6 +33,7 @@ const NAMES: [Name; 9] = [
     Name::Idle,
     Name::Pacing,
     Name::Paths,
+    Name::Failure,
 ];
 
 /// Rate for several flows or nodes, bits per second. A pause of a thread must be short compared with what a
@@ -73,6 +75,7 @@ fn experiment(name: Name, options: &Options) -> Result<Experiment> {
         Name::Pacing => pacing::run(options),
         Name::Permutation => bail!("permutation needs 256 nodes, so leave out --live to simulate it"),
         Name::Paths => paths::run(options),
+        Name::Failure => failure::run(options),
         Name::Profiles => bail!("this experiment is only simulated, so leave out --live"),
     }
 }

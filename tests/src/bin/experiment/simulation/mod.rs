@@ -1,5 +1,6 @@
 //! The experiments on virtual time.
 
+mod failure;
 mod fairness;
 mod idle;
 mod incast;
@@ -64,6 +65,7 @@ fn runs(name: Name, options: &Options) -> u64 {
         Name::Pacing => pacing::RUNS.len() as u64,
         Name::Paths => 2 * paths::PATHS.len() as u64,
         Name::Profiles => profiles::CASES.len() as u64,
+        Name::Failure => failure::runs(),
         Name::SingleFlow | Name::NicCongestion | Name::Idle | Name::Permutation => 1,
     }
 }
@@ -81,5 +83,6 @@ fn experiment(name: Name, options: &Options, progress: &Progress) -> Result<Expe
         Name::Pacing => pacing::run(options, progress),
         Name::Paths => paths::run(options, progress),
         Name::Profiles => profiles::run(options, progress),
+        Name::Failure => failure::run(options, progress),
     }
 }
