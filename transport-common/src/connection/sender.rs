@@ -360,6 +360,7 @@ fn wants_service(entry: &Entry, queues: &impl Queues) -> bool {
         || has_packet_to_send(entry, queues)
         || c.target.has_due()
         || c.target.may_have_next()
+        || c.target.is_next_consumed(&entry.tables.requests)
 }
 
 #[inline(always)]

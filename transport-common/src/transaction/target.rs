@@ -350,6 +350,13 @@ impl Target {
         self.ordered != 0 && self.held != 0 && self.rnr == NOT_IN_RNR && self.has_response_slot()
     }
 
+    /// Returns whether a Resync took the place of the next request. [`Self::next_held`] passes over it.
+    #[inline(always)]
+    pub(crate) fn is_next_consumed(&self, table: &Table) -> bool {
+        let next = at(table, self.nrsn.0);
+        self.ordered != 0 && next.state == RequestState::Consumed && next.rsn == self.nrsn
+    }
+
     /// Returns a held request that is next, if there is one. It is not marked: if the caller does not deliver it,
     /// a later call returns it again.
     #[inline(always)]
@@ -469,7 +476,10 @@ impl Target {
         let taken = request.state != RequestState::Free;
         let same = taken && request.rsn == rsn && request.psn == psn && request.is_pull() == pull;
         let ahead = rsn.distance_from(self.nrsn);
-        let awaited = self.ordered != 0 && !rsn.is_before(self.nrsn) && ahead < TRANSACTIONS as u32;
+        let awaited = self.ordered != 0 && !rsn.is_before(self.nrsn);
+        if awaited && ahead >= TRANSACTIONS as u32 {
+            return None; // forgotten, it would stop the order when its turn comes
+        }
         if awaited && ahead != 0 && taken && !same {
             return None; // the entry belongs to another transaction, which must not be ended here
         }

@@ -86,6 +86,24 @@ fn of_held_requests_and_a_chain_of_consumed_ones() {
     assert_eq!(p.b.entry.connection.delivery.lanes[0].rx.base.0, 306);
 }
 
+/// D-25: of the request after the last one that was delivered. The order passes over it at once. Otherwise the request
+/// behind it would need a receive cell, though it is next, and would be refused for ever if there is none.
+#[test]
+fn of_the_next_request_with_nothing_held() {
+    let (mut p, mut sent) = sent(true, &[write(0, 4), write(4, 4), write(8, 4)]);
+    // Its ACK leaves at once, so no timer asks for a service.
+    sent[0].packet.ack_request = 1;
+    p.b.receive(&resync_of(&sent[1], 3), at(5));
+    p.b.drain(at(5));
+    assert_eq!(p.b.entry.tables.requests[2].state, RequestState::Consumed);
+    p.b.receive(&sent[0], at(6));
+    p.b.drain(at(7));
+    assert_eq!(p.b.entry.connection.target.nrsn.0, 3);
+    assert_eq!(p.b.entry.tables.requests[2].state, RequestState::Free);
+    p.b.receive(&sent[2], at(8));
+    assert_eq!((p.b.delivered.as_slice(), p.b.free_cells()), (&[1, 3][..], CELLS), "3 needed no cell");
+}
+
 /// D-25, F-11-13: a held Pull Request was acknowledged when it arrived, so its Resync is an old duplicate and is
 /// acknowledged at once. The request itself is discarded, its cell is freed, and the order passes its RSN.
 #[test]
@@ -225,9 +243,12 @@ fn of_an_rsn_whose_place_is_taken() {
     assert_eq!(p.b.receive(&sent[1], at(1)), None);
     let held = p.b.entry.tables.requests[2];
     assert_eq!((held.state, p.b.free_cells()), (RequestState::Held, CELLS - 1));
-    // Further ahead than any request can be: it is acknowledged, and nothing else happens.
+    // Further ahead than the table reaches: it is not acknowledged, so it comes again.
+    let base = p.b.entry.connection.delivery.lanes[0].rx;
     p.b.receive(&far(&sent[1], 0), at(2));
     assert_eq!((p.b.entry.tables.requests[2], p.b.free_cells()), (held, CELLS - 1));
+    assert_eq!(p.b.entry.connection.delivery.lanes[0].rx, base);
+    assert_eq!(p.b.count(Counter::DropResources), 1);
 
     // Its table entry belongs to a request that was refused and waits for its own Resync. So this Resync has to be
     // sent again.
@@ -237,7 +258,7 @@ fn of_an_rsn_whose_place_is_taken() {
     assert_eq!(errored.state, RequestState::Errored);
     p.b.receive(&far(&sent[0], 1), at(4));
     assert_eq!(p.b.entry.tables.requests[1], errored);
-    assert_eq!(p.b.count(Counter::DropResources), 1);
+    assert_eq!(p.b.count(Counter::DropResources), 2);
     p.b.drain(at(5));
     assert_eq!(p.b.free_cells(), CELLS, "the held one was refused too");
 }

@@ -146,6 +146,22 @@ fn it_passes_over_a_resync_that_comes_again_in_its_turn() {
     }
 }
 
+/// D-25: a Resync whose RSN is further ahead than the table reaches is not booked, so its sender repeats it. Acknowledged
+/// and forgotten, it would stop the order for ever when its turn comes. Its sender may be that far ahead: what it gave up
+/// for lost does not hold it back.
+#[test]
+fn a_resync_beyond_the_table_is_not_booked() {
+    for pull in [false, true] {
+        let mut part = Part::new(true);
+        let last = TRANSACTIONS as u32;
+        let mut resync = |rsn: u32| part.target.resync(&mut part.table, Rsn(rsn), Psn(300 + rsn), pull);
+        assert_eq!(resync(last + 1), None);
+        assert_eq!(resync(last), Some(NO_CELL));
+        assert_eq!(resync(1), Some(NO_CELL));
+        assert_eq!(resync(last + 1), Some(NO_CELL), "now it is within reach");
+    }
+}
+
 /// D-25, F-8.5.3.5-1: a Resync ends a request in any state, and its cell is free.
 #[test]
 fn it_passes_over_a_resync() {
