@@ -62,10 +62,12 @@ fn small_worlds_are_walked() {
     for world in &SmallWorld::ALL {
         let walk = world.walk(STATES, &mut |_| {}, &mut |path| eprintln!("{}: {path:?}", world.name));
         assert!(walk.complete || walk.states == STATES, "{}: {walk}", world.name);
-        assert!(walk.ends > 100 && walk.steps > walk.states, "{}: {walk}", world.name);
+        assert!(walk.ends > 30 && walk.steps > walk.states, "{}: {walk}", world.name);
         complete.extend(walk.complete.then_some(world.name));
     }
-    assert_eq!(complete, ["ordered, both ends"]);
+    let small =
+        ["ordered, three WRITEs", "unordered, three WRITEs", "ordered, both ends", "unordered, both ends"];
+    assert_eq!(complete, small);
 }
 
 /// The core of these simulations is built with debug assertions. So the runs above show that no step raises a counter

@@ -1,10 +1,11 @@
 //! The commands for developers: `cargo xtask setup · run · test · bench · experiment · sim · build · dist · fmt · lint ·
-//! doc · clauses · conformance · matrix · threads · mutants · miri · fuzz`.
+//! doc · clauses · conformance · matrix · defects · threads · mutants · miri · fuzz`.
 
 mod ahead;
 mod bpf;
 mod checks;
 mod clauses;
+mod defects;
 mod dist;
 mod links;
 mod matrix;
@@ -51,6 +52,8 @@ enum Task {
     /// Play whole networks on virtual time, each decided by a seed, and check them after every event
     #[command(disable_help_flag = true)]
     Sim(Passed),
+    /// Put defects back into the core, one at a time, and let the simulation find them; takes half an hour
+    Defects(defects::Options),
     /// Try other kernels and network cards in QEMU guests, and write docs/platforms.md (needs root)
     Matrix(matrix::Options),
     /// Print the BPF objects of this machine's kernel as JSON; guests of the matrix run it
@@ -123,6 +126,7 @@ fn perform(task: Task) -> Result<ExitCode> {
         Task::Bench(passed) => return start_with_packets("bench", &passed, &progress),
         Task::Experiment(passed) => return start("experiment", &passed, &progress, || Ok(())),
         Task::Sim(passed) => return start(SIM, &passed, &progress, || Ok(())),
+        Task::Defects(options) => return defects::defects(&options, &progress),
         Task::Matrix(options) => return matrix::matrix(&options, &progress),
         Task::BpfInventory => {
             matrix::print_inventory()?;

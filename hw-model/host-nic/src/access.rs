@@ -4,6 +4,7 @@ use transport_common::connection::Entry;
 use transport_common::counters::Counter;
 use transport_common::queues::{CELL_BYTES, CELLS, CONNECTIONS, QueuePair, REGIONS, Region};
 use transport_common::timing_wheel::TimingWheel;
+use transport_common::units::Picoseconds;
 
 use super::{Doorbells, HostNic};
 
@@ -105,6 +106,11 @@ impl HostNic {
     pub fn set_free_cells(&mut self, cells: Vec<u32>) {
         assert!(cells.len() <= CELLS, "{} free cells are too many: the maximum is {CELLS}", cells.len());
         self.card.free_cells = cells;
+    }
+
+    /// Sets the clock to any time, for restoring a state. [`Self::set_time`] never goes back.
+    pub const fn restore_time(&mut self, now: Picoseconds) {
+        self.card.clock = now;
     }
 
     /// Returns the number of engine frames so far.

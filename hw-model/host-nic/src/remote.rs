@@ -1,7 +1,8 @@
 //! The platform of a frame whose run does not have the card itself.
 
+use transport_common::connection::Entry;
 use transport_common::datapath::{
-    Cells, CongestionQueues, Connections, Frames, Host, Memory, Scratch, Services,
+    Cells, CongestionQueues, Connections, Frames, Host, Locked, Memory, Scratch, Services,
 };
 use transport_common::queues::Region;
 use transport_common::tape::PREFIX_BYTES;
@@ -20,10 +21,18 @@ pub trait Reach {
     /// Returns the number of bytes of the frame.
     fn frame_length(&self) -> u32;
 
-    /// Takes note that the run now holds a connection's lock, or none.
-    fn holds_lock(&mut self, holds: bool) {
-        let _ = holds;
+    /// Takes note that the run now holds the lock of this connection.
+    fn locked(&mut self, slot: u32, entry: &Entry) {
+        let _ = (slot, entry);
     }
+
+    /// Takes note that the run is about to release the lock of this connection.
+    fn unlocks(&mut self, entry: &Entry) {
+        let _ = entry;
+    }
+
+    /// Takes note that the run holds no lock any more.
+    fn unlocked(&mut self) {}
 }
 
 /// A platform behind a [`Reach`].
@@ -105,14 +114,17 @@ impl<R: Reach> Connections for Remote<R> {
     type Locked = HostLocked;
 
     fn lock(&mut self, slot: u32) -> Option<HostLocked> {
-        let locked = self.0.reach(|platform| platform.lock(slot));
-        self.0.holds_lock(locked.is_some());
+        let mut locked = self.0.reach(|platform| platform.lock(slot));
+        if let Some(connection) = &mut locked {
+            self.0.locked(slot, connection.parts().0);
+        }
         locked
     }
 
-    fn unlock(&mut self, connection: HostLocked) {
+    fn unlock(&mut self, mut connection: HostLocked) {
+        self.0.unlocks(connection.parts().0);
         self.0.reach(|platform| platform.unlock(connection));
-        self.0.holds_lock(false);
+        self.0.unlocked();
     }
 }
 

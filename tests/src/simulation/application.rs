@@ -308,6 +308,14 @@ impl Flow {
         }
     }
 
+    /// Makes the target ready for requests for ever. A pull whose initiator has given up would else be offered to a busy
+    /// region again and again.
+    pub fn be_ready(&self, nic: &mut HostNic) {
+        let keys = Area::REGISTERED.map(|area| area.key(self.link));
+        let own = nic.regions_mut().iter_mut().filter(|region| keys.contains(&region.key));
+        own.for_each(|region| region.access.remove(AccessFlags::BUSY));
+    }
+
     fn post_receives(&mut self, rng: &mut StdRng, nic: &mut HostNic) {
         let consumer = &nic.queue_pair(self.target.slot).receive_consumer;
         let posted = self.receives.len() - consumer.load(core::sync::atomic::Ordering::Relaxed) as usize;

@@ -2,6 +2,9 @@
 //!
 //! A run is a coroutine. Before a call to the platform that it makes without a lock, it may stop, and whatever else
 //! happens in the world can happen in between: a run on another CPU, a timeout, a close.
+//!
+//! A run has to leave a connection alone that was opened in the slot of the one that it began with. The only exception is
+//! a held request: the engine looks it up again under the lock, whatever connection that is.
 
 use std::ptr::NonNull;
 
@@ -11,6 +14,7 @@ use fabric_model::Time;
 use host_nic::{FrameAtHand, HostNic, HostPlatform, Reach, Remote};
 use rand::Rng;
 use rand::rngs::StdRng;
+use transport_common::connection::Entry;
 use transport_common::datapath::{self, Scratch, Turn, Verdict};
 
 /// Bytes of a run's stack. The datapath fits the 512 bytes of a BPF program; the platform on the host needs more.
@@ -32,7 +36,8 @@ struct Done {
     scratch: Box<Scratch>,
 }
 
-type Course = Coroutine<Go, (), Done>;
+/// When it stops, a run tells whether it has made a step of a connection.
+type Course = Coroutine<Go, bool, Done>;
 
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub(super) enum Task {
 pub(super) struct Run {
     course: Option<Course>,
     pub(super) task: Task,
+    /// It has made a step of a connection, and still has its packet in hand.
+    has_stepped: bool,
     /// When it goes on.
     pub(super) next: Time,
 }
@@ -60,15 +67,19 @@ pub(super) struct Spares {
 struct Cpu<'y> {
     go: Go,
     frame: FrameAtHand,
-    stops: &'y Yielder<Go, ()>,
+    stops: &'y Yielder<Go, bool>,
     holds_lock: bool,
+    /// The connection that its first step was of: its slot, and how often that had been opened.
+    first: Option<(u32, u32)>,
+    /// A connection of a later opening, as it was when the run took its lock.
+    successor: Option<Box<Entry>>,
 }
 
 impl Reach for Cpu<'_> {
     fn reach<T>(&mut self, call: impl FnOnce(&mut HostPlatform<'_>) -> T) -> T {
         if !self.holds_lock {
             if self.go.calls == 0 {
-                self.go = self.stops.suspend(());
+                self.go = self.stops.suspend(self.first.is_some());
             }
             self.go.calls = self.go.calls.saturating_sub(1);
         }
@@ -86,8 +97,23 @@ impl Reach for Cpu<'_> {
         self.frame.bytes.len() as u32
     }
 
-    fn holds_lock(&mut self, holds: bool) {
-        self.holds_lock = holds;
+    fn locked(&mut self, slot: u32, entry: &Entry) {
+        self.holds_lock = true;
+        let here = (slot, entry.connection.generation);
+        let first = *self.first.get_or_insert(here);
+        self.successor = (first != here).then(|| Box::new(*entry));
+    }
+
+    fn unlocks(&mut self, entry: &Entry) {
+        let Some(before) = self.successor.take() else { return };
+        assert!(
+            *before == *entry,
+            "a run changed a connection that was opened after its own had been closed"
+        );
+    }
+
+    fn unlocked(&mut self) {
+        self.holds_lock = false;
     }
 }
 
@@ -99,13 +125,14 @@ impl Run {
         });
         let mut scratch = spares.scratches.pop().unwrap_or_else(bytemuck::zeroed_box);
         scratch.poison();
-        let course = Coroutine::with_stack(stack, move |stops: &Yielder<Go, ()>, go: Go| {
-            let mut cpu = Remote(Cpu { go, frame, stops, holds_lock: false });
+        let course = Coroutine::with_stack(stack, move |stops: &Yielder<Go, bool>, go: Go| {
+            let mut cpu = Remote(Cpu { go, frame, stops, holds_lock: false, first: None, successor: None });
             let verdict = match task {
                 Task::Receive => datapath::receive(&mut cpu, &mut scratch),
                 Task::Engine { look_at_wheel } => {
                     let mut turn = datapath::engine(&mut cpu, &mut scratch, look_at_wheel);
                     if turn == Turn::Redeliver {
+                        cpu.0.first = None;
                         turn = datapath::redeliver(&mut cpu, &mut scratch);
                     }
                     if turn == Turn::Transmit { Verdict::Transmit } else { Verdict::Drop }
@@ -113,7 +140,12 @@ impl Run {
             };
             Done { verdict, frame: cpu.0.frame.bytes, scratch }
         });
-        Self { course: Some(course), task, next }
+        Self { course: Some(course), task, has_stepped: false, next }
+    }
+
+    /// Whether it receives a frame, and has made its step and not yet sent its packet.
+    pub(super) fn has_packet_in_hand(&self) -> bool {
+        self.task == Task::Receive && self.has_stepped
     }
 
     /// Lets the run go on for some calls. Returns its verdict and its frame when it is over.
@@ -126,7 +158,10 @@ impl Run {
         let course = self.course.as_mut()?;
         let calls = rng.random_range(1..=MOST_CALLS);
         match course.resume(Go { card: NonNull::from(card), calls }) {
-            CoroutineResult::Yield(()) => None,
+            CoroutineResult::Yield(has_stepped) => {
+                self.has_stepped = has_stepped;
+                None
+            }
             CoroutineResult::Return(done) => {
                 spares.stacks.extend(self.course.take().map(Coroutine::into_stack));
                 spares.scratches.push(done.scratch);

@@ -15,10 +15,14 @@ const LATEST: u64 = 30_000_000;
 /// protection (100 ms, D-56). Beyond that, packets are refused, as they should be.
 const LONGEST_PAUSE: u64 = 15_000_000;
 const LARGEST_STEP: u64 = 15_000_000;
+/// Longest time for which an application does nothing, or receive cells are missing, nanoseconds.
+const LONGEST_SILENCE: u64 = 40_000_000;
 /// Longest partition, nanoseconds.
 const LONGEST_PARTITION: u64 = 20_000_000;
 /// Largest drift of a clock, parts per million.
 const LARGEST_DRIFT: i64 = 100;
+/// Largest number of times that a link is opened again. The memory of a host has room for them.
+const MOST_OPENINGS: usize = 5;
 
 /// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,27 @@ pub enum FaultKind {
         host: usize,
         /// How long.
         length: Span,
+    },
+    /// The application of a host neither posts nor polls for so long.
+    Silence {
+        /// The host.
+        host: usize,
+        /// How long.
+        length: Span,
+    },
+    /// Something else takes the receive cells of a host that are free, for so long.
+    Shortage {
+        /// The host.
+        host: usize,
+        /// Number of free cells that are left to it.
+        left: usize,
+        /// How long.
+        length: Span,
+    },
+    /// The end of a [`Self::Shortage`].
+    Relief {
+        /// The host.
+        host: usize,
     },
     /// Every frame between two hosts is lost for so long.
     Partition {
@@ -65,8 +90,11 @@ pub enum FaultKind {
     /// Both ends of a link close it, and open it again as soon as it is closed: with the same slots and CIDs, while frames
     /// of the old connection are still on their way and runs still have them in hand.
     Reopen {
-        /// Number of the link.
+        /// Number of the link. If it was opened again before, its successor.
         link: usize,
+        /// Wait until a run at one of its hosts has made its step and not yet sent its packet. Such runs go on when
+        /// the link is open again.
+        amid_run: bool,
     },
     /// A host loses power and begins anew. Its peers notice nothing but silence. Then its connections are opened
     /// again, with the same CIDs.
@@ -91,11 +119,23 @@ impl fmt::Display for Fault {
             FaultKind::Partition { hosts: [a, b], length } => {
                 write!(f, "no frame passes between hosts {a} and {b} for {length:?}")
             }
+            FaultKind::Silence { host, length } => {
+                write!(f, "the application of host {host} does nothing for {length:?}")
+            }
+            FaultKind::Shortage { host, left, length } => {
+                write!(f, "host {host} has {left} free receive cells for {length:?}")
+            }
+            FaultKind::Relief { host } => write!(f, "host {host} has its receive cells again"),
             FaultKind::ClockStep { host, by } => write!(f, "the clock of host {host} jumps by {by:?}"),
             FaultKind::Hostile { host, frames, forgery } => {
                 write!(f, "{frames} hostile frames ({forgery:?}) to host {host}")
             }
-            FaultKind::Reopen { link } => write!(f, "link {link} is closed and opened again"),
+            FaultKind::Reopen { link, amid_run: false } => {
+                write!(f, "link {link} is closed and opened again")
+            }
+            FaultKind::Reopen { link, amid_run: true } => {
+                write!(f, "link {link} is closed and opened again in the middle of a run")
+            }
             FaultKind::Restart { host } => write!(f, "host {host} restarts"),
         }
     }
@@ -156,6 +196,7 @@ impl Scenario {
         let rng = &mut rng;
         for host in &mut this.hosts {
             host.cpus = if rng.random_bool(0.6) { rng.random_range(2..=4) } else { 1 };
+            host.engines = if host.cpus > 1 && rng.random_bool(0.3) { 2 } else { 1 };
             host.drift_ppm =
                 if rng.random_bool(0.5) { rng.random_range(-LARGEST_DRIFT..=LARGEST_DRIFT) } else { 0 };
         }
@@ -165,9 +206,12 @@ impl Scenario {
             let host = rng.random_range(0..this.hosts.len());
             faults.push(Fault { at: instant(rng), kind: FaultKind::Restart { host } });
         }
-        if profile == Profile::Exhausting && rng.random_bool(0.4) {
+        if profile == Profile::Exhausting && rng.random_bool(0.5) {
             let link = rng.random_range(0..this.links.len());
-            faults.push(Fault { at: instant(rng), kind: FaultKind::Reopen { link } });
+            for _ in 0..rng.random_range(1..=MOST_OPENINGS) {
+                let amid_run = rng.random_bool(0.7);
+                faults.push(Fault { at: instant(rng), kind: FaultKind::Reopen { link, amid_run } });
+            }
         }
         faults.sort_by_key(|fault| fault.at);
         this.faults = faults;
@@ -177,12 +221,17 @@ impl Scenario {
     fn fault(&self, rng: &mut StdRng) -> Fault {
         let hosts = self.hosts.len();
         let host = rng.random_range(0..hosts);
-        let kind = match rng.random_range(0..6) {
+        let kind = match rng.random_range(0..8) {
             0 => FaultKind::Pause { host, length: Span::from_nanos(scale(rng, 1000, LONGEST_PAUSE)) },
             1 => {
                 let other = (host + rng.random_range(1..hosts)) % hosts;
                 let length = Span::from_nanos(scale(rng, 1000, LONGEST_PARTITION));
                 FaultKind::Partition { hosts: [host, other], length }
+            }
+            3 => FaultKind::Silence { host, length: Span::from_nanos(scale(rng, 1000, LONGEST_SILENCE)) },
+            4 => {
+                let (left, length) = (rng.random_range(0..3), scale(rng, 1000, LONGEST_SILENCE));
+                FaultKind::Shortage { host, left, length: Span::from_nanos(length) }
             }
             // At most five steps of one host.
             2 => FaultKind::ClockStep { host, by: Span::from_nanos(scale(rng, 100, LARGEST_STEP / 5)) },

@@ -8,7 +8,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use transport_common::connection::{Connection, State, TRANSACTIONS};
 use transport_common::datapath::Verdict;
-use transport_common::ids::Psn;
+use transport_common::ids::{Psn, Rsn};
 use transport_common::packet_delivery::{Gate, TransmitWindow};
 use transport_common::transaction::{RequestState, ResponseState};
 use transport_common::units::Picoseconds;
@@ -39,8 +39,11 @@ pub(super) struct Host {
     pub(super) slots: Vec<usize>,
     /// Runs of the datapath that are not over.
     runs: Vec<Run>,
+    /// Receive cells that something else has for a time.
+    withheld: Vec<u32>,
     spares: Spares,
     cpus: usize,
+    engines: usize,
     /// Number of services of the engine.
     services: u64,
     /// The cells of held requests, by slot.
@@ -64,8 +67,10 @@ impl Host {
             ends: vec![],
             slots: vec![],
             runs: vec![],
+            withheld: vec![],
             spares: Spares::default(),
             cpus: plan.cpus,
+            engines: plan.engines,
             services: 0,
             held: BTreeMap::new(),
         }
@@ -99,9 +104,45 @@ impl Host {
         self.paused = self.paused.max(until);
         self.engine_free = self.engine_free.max(until);
         self.runs.iter_mut().for_each(|run| run.next = run.next.max(until));
+        self.silence(until);
+    }
+
+    /// Stops its application for a time: it neither posts nor polls.
+    pub(super) fn silence(&mut self, until: Time) {
         if self.application.0 != u64::MAX {
             self.application = self.application.max(until);
         }
+    }
+
+    /// Takes away all free receive cells but `left`.
+    pub(super) fn withhold_cells(&mut self, left: usize) {
+        let mut free = self.nic.free_cells().to_vec();
+        self.withheld.extend(free.drain(left.min(free.len())..));
+        self.nic.set_free_cells(free);
+    }
+
+    /// Gives the cells back that were taken away.
+    pub(super) fn return_cells(&mut self) {
+        let mut free = self.nic.free_cells().to_vec();
+        free.append(&mut self.withheld);
+        self.nic.set_free_cells(free);
+    }
+
+    /// Whether a run that receives a frame has made its step and not yet sent its packet.
+    pub(super) fn has_packet_in_hand(&self) -> bool {
+        self.runs.iter().any(Run::has_packet_in_hand)
+    }
+
+    /// Stops the runs that receive a frame and have made their step, until [`Self::release`].
+    pub(super) fn hold(&mut self) {
+        let runs = self.runs.iter_mut().filter(|run| run.has_packet_in_hand());
+        runs.for_each(|run| run.next = Time(u64::MAX));
+    }
+
+    /// Lets the runs go on that [`Self::hold`] stopped.
+    pub(super) fn release(&mut self, now: Time) {
+        let runs = self.runs.iter_mut().filter(|run| run.next.0 == u64::MAX);
+        runs.for_each(|run| run.next = now);
     }
 
     /// Whether it cannot take a frame now.
@@ -139,7 +180,7 @@ impl Host {
 
     /// Returns when the next run goes on.
     pub(super) fn goes_on(&self) -> Option<Time> {
-        self.runs.iter().map(|run| run.next).min()
+        self.runs.iter().map(|run| run.next).filter(|next| next.0 != u64::MAX).min()
     }
 
     /// Lets the run go on whose time has come. Returns its task, verdict and frame if it is over.
@@ -167,13 +208,14 @@ impl Host {
         self.slots.clear();
         self.held.clear();
         self.runs.clear();
+        self.withheld.clear();
         self.engine_free = now;
         self.set_time(now);
     }
 
     /// Returns when the engine runs next, by the fabric's clock.
     pub(super) fn engine(&self, now: Time) -> Option<Time> {
-        if self.runs.iter().any(|run| run.task != Task::Receive) {
+        if self.runs.iter().filter(|run| run.task != Task::Receive).count() >= self.engines {
             return None;
         }
         let due = self.when(self.nic.next_event()?.0.saturating_sub(self.clock));
@@ -224,7 +266,7 @@ impl Host {
         held.sort_unstable();
         assert!(held.windows(2).all(|pair| pair[0] != pair[1]), "a receive cell holds two requests");
         // A run that is not over may have a cell that is not yet or no more that of a request.
-        let in_use = self.nic.cells_in_use();
+        let in_use = self.nic.cells_in_use() - self.withheld.len();
         assert!(
             in_use == held.len() || in_use > held.len() && !self.runs.is_empty(),
             "{in_use} receive cells in use, {} held",
@@ -282,6 +324,8 @@ pub(super) struct Before {
     generation: u32,
     transmit: [TransmitWindow; 2],
     receive_base: [Psn; 2],
+    /// The oldest transaction not completed, and the next request of the peer to deliver.
+    rsn: [Rsn; 2],
     last_iv: Picoseconds,
 }
 
@@ -292,6 +336,7 @@ impl Before {
             generation: c.generation,
             transmit: lanes.map(|lane| lane.tx),
             receive_base: lanes.map(|lane| lane.rx.base),
+            rsn: [c.initiator.brsn, c.target.nrsn],
             last_iv: c.security.last_iv,
         }
     }
@@ -301,6 +346,13 @@ impl Before {
             return;
         }
         assert!(!self.last_iv.is_later_than(c.security.last_iv), "an IV went backwards (D-90)");
+        let rsn = [c.initiator.brsn, c.target.nrsn];
+        let moved = |new: Rsn, old: Rsn| new.distance_from(old);
+        assert!(
+            rsn.iter().zip(self.rsn).all(|(new, old)| moved(*new, old) <= TRANSACTIONS as u32),
+            "an RSN moved backwards or too far (F-8.4.1-1, F-8.5.1-2): {:?}, {rsn:?}",
+            self.rsn
+        );
         for ((old, base), lane) in self.transmit.iter().zip(self.receive_base).zip(&c.delivery.lanes) {
             check_gate(old, &lane.tx, c.congestion.gate());
             let moved = [lane.tx.base.distance_from(old.base), lane.rx.base.distance_from(base)];

@@ -247,7 +247,8 @@ pub fn check_idle(entry: &Entry) {
         );
     }
     assert_eq!(c.target.response_head, c.target.response_tail, "responses left");
-    assert!(entry.tables.requests.iter().all(|request| request.state == RequestState::Free), "requests left");
+    let left = entry.tables.requests.iter().find(|request| request.state != RequestState::Free);
+    assert_eq!(left, None, "a request is left: the next RSN is {:?}", c.target.nrsn);
     let free = |state: TransactionState| state == TransactionState::Submitted;
     assert!(entry.tables.transactions.iter().all(|t| free(t.state)), "transactions left");
     assert!(deadlines(c).iter().all(|deadline| !deadline.is_armed()), "timers left running");

@@ -65,9 +65,11 @@ pub struct HostPlan {
     pub clock: u64,
     /// How much faster its clock runs than the fabric's, parts per million.
     pub drift_ppm: i64,
-    /// Number of CPUs. With one, nothing interrupts a run of the datapath. With more, one serves the engine and the others
+    /// Number of CPUs. With one, nothing interrupts a run of the datapath. With more, one serves each engine and the others
     /// the network, and their runs interleave.
     pub cpus: usize,
+    /// Number of engines, each on a CPU of its own. They share doorbells and timing wheel.
+    pub engines: usize,
     /// Time that the engine takes for a frame, nanoseconds.
     pub frame_nanos: u64,
     /// Longest pause of the application, nanoseconds.
@@ -164,6 +166,7 @@ impl HostPlan {
             },
             drift_ppm: 0,
             cpus: 1,
+            engines: 1,
             frame_nanos: scale(rng, 100, 30_000),
             pause_nanos: scale(rng, 1000, 300_000),
         }
@@ -221,9 +224,17 @@ impl Link {
         Self::between(rng, ends, cids, profile, corrupts)
     }
 
-    /// Draws the link that takes the place of this one after both ends closed it, with the same slots and CIDs.
+    /// Draws the link that takes the place of this one after both ends closed it, with the same slots and CIDs. Often
+    /// its numbers begin as before, as those of a static connection do.
     pub(super) fn reopened(&self, rng: &mut StdRng, profile: Profile) -> Self {
-        Self::between(rng, self.ends, self.parameters.map(|p| p.config.local_cid), profile, true)
+        let cids = self.parameters.map(|p| p.config.local_cid);
+        let mut again = Self::between(rng, self.ends, cids, profile, true);
+        if rng.random_bool(0.7) {
+            for (new, old) in again.parameters.iter_mut().zip(&self.parameters) {
+                (new.tx, new.rx) = (old.tx, old.rx);
+            }
+        }
+        again
     }
 
     fn between(rng: &mut StdRng, ends: [End; 2], cids: [Cid; 2], profile: Profile, corrupts: bool) -> Self {

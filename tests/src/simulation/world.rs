@@ -1,12 +1,14 @@
 //! The execution of a run: which event is next, and its effects.
 
-use std::collections::VecDeque;
+mod failing;
+
+use std::collections::{BTreeMap, VecDeque};
 
 use fabric_model::{Fabric, Port, Span, Time};
 use host_nic::{FrameAtHand, HostNic};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use transport_common::connection::{State, Statistics};
+use transport_common::connection::State;
 use transport_common::counters::Counter;
 use transport_common::datapath::Verdict;
 use transport_common::queues::Verb;
@@ -16,7 +18,6 @@ use super::application::Flow;
 use super::cpus::Task;
 use super::faults::{Fault, FaultKind};
 use super::host::{Before, Host};
-use super::hostile::Forgery;
 use super::scenario::{End, Profile, Scenario, mac, scale};
 use super::trace::{Trace, summary};
 use super::{congestion, corruption, invariants};
@@ -59,8 +60,12 @@ pub struct World {
     faults: VecDeque<Fault>,
     /// Pairs of hosts between which no frame passes, and until when.
     partitions: Vec<([usize; 2], Time)>,
+    /// Links that will be closed as soon as a run at one of their hosts is between its step and its packet.
+    lurking: Vec<usize>,
     /// Links that are being closed, to be opened again.
     closing: Vec<usize>,
+    /// The link that took the place of each link that was opened again.
+    successors: BTreeMap<usize, usize>,
     /// Frames that an attacker has seen, with the host that they went to.
     seen: VecDeque<(usize, Vec<u8>)>,
     /// Counts the actions of the applications, to record their order.
@@ -105,7 +110,9 @@ impl World {
             flows: vec![],
             faults,
             partitions: vec![],
+            lurking: vec![],
             closing: vec![],
+            successors: BTreeMap::new(),
             seen: VecDeque::new(),
             doings: 0,
             steps: 0,
@@ -178,7 +185,15 @@ impl World {
 
     /// Plays all remaining events.
     fn settle(&mut self, observer: &mut impl Observer) {
-        self.hosts.iter_mut().for_each(|host| host.application = Time(u64::MAX));
+        // Nobody opens a link any more.
+        self.lurking.clear();
+        for host in &mut self.hosts {
+            host.application = Time(u64::MAX);
+            host.release(self.now);
+        }
+        for flow in self.flows.iter().flatten() {
+            flow.be_ready(&mut self.hosts[flow.target.host].nic);
+        }
         while self.next_turn().is_some() {
             assert!(self.steps < MOST_STEPS, "no rest: {}", self.progress());
             self.step(observer);
@@ -283,6 +298,9 @@ impl World {
             None => (Verdict::Drop, vec![]),
         };
         self.after_step(index, &before, verdict, frame, observer);
+        if !self.lurking.is_empty() && self.hosts[index].has_packet_in_hand() {
+            self.close_amid_run(index);
+        }
     }
 
     fn after_step(
@@ -313,118 +331,6 @@ impl World {
             return;
         }
         self.fabric.offer(self.now, Port(from as u16), frame);
-    }
-
-    /// Carries out the next fault.
-    fn fail(&mut self, observer: &mut impl Observer) {
-        let fault = self.faults.pop_front().expect("it was next");
-        self.note(|| fault.to_string());
-        match fault.kind {
-            FaultKind::Pause { host, length } => self.hosts[host].pause(self.now + length),
-            FaultKind::Partition { hosts, length } => self.partitions.push((hosts, self.now + length)),
-            FaultKind::ClockStep { host, by } => self.hosts[host].step_clock(by),
-            FaultKind::Hostile { host, frames, forgery } => {
-                (0..frames).for_each(|_| self.attack(host, forgery, observer));
-            }
-            FaultKind::Reopen { link } => self.close_link(link),
-            FaultKind::Restart { host } => self.restart(host),
-        }
-    }
-
-    /// Closes both ends of a link. [`Self::reopen`] opens it again.
-    fn close_link(&mut self, link: usize) {
-        // A link may have been shrunk away, or its host may have restarted.
-        if self.flows.get(link).is_none_or(|flows| flows[0].is_cut()) {
-            return;
-        }
-        for end in self.scenario.links[link].ends {
-            self.hosts[end.host].nic.close(end.slot);
-        }
-        self.flows[link].iter_mut().for_each(Flow::lose_target);
-        self.closing.push(link);
-    }
-
-    /// Opens the links again that are closed by now.
-    fn reopen(&mut self) {
-        for link in core::mem::take(&mut self.closing) {
-            let ends = self.scenario.links[link].ends;
-            let state = |end: &End| self.hosts[end.host].nic.entry(end.slot).connection.state;
-            if self.flows[link][0].is_forgotten() || self.flows[link][1].is_forgotten() {
-                continue; // its host restarted meanwhile, and has opened it again
-            }
-            if ends.iter().any(|end| state(end) != State::Closed) {
-                self.closing.push(link);
-                continue;
-            }
-            for end in ends {
-                // What is not taken now is lost with the queues.
-                self.collect(end.host);
-                let host = &mut self.hosts[end.host];
-                host.ends.retain(|(_, of, _)| *of != link);
-                host.slots.retain(|slot| *slot != end.slot);
-            }
-            self.flows[link].iter_mut().for_each(Flow::retire);
-            let again = self.scenario.links[link].reopened(&mut self.rng, self.scenario.profile);
-            self.scenario.links.push(again);
-            self.note(|| format!("link {link} is open again"));
-            self.open(self.scenario.links.len() - 1);
-        }
-    }
-
-    /// Delivers a hostile frame to a host. It must change nothing, and be counted.
-    fn attack(&mut self, index: usize, forgery: Forgery, observer: &mut impl Observer) {
-        let known: Vec<&Vec<u8>> =
-            self.seen.iter().filter(|(to, _)| *to == index).map(|(_, frame)| frame).collect();
-        if known.is_empty() {
-            return;
-        }
-        let frame = forgery.forge(known[self.attacker.random_range(0..known.len())], &mut self.attacker);
-        if !forgery.is_without_effect() {
-            self.receive(index, frame, observer);
-            return;
-        }
-        let host = &mut self.hosts[index];
-        host.set_time(self.now);
-        // Statistics count the refusal.
-        let entries = |nic: &HostNic| -> Vec<Vec<u8>> {
-            let without_statistics = |slot: &usize| {
-                let mut entry = Box::new(*nic.entry(*slot));
-                entry.tables.statistics = Statistics::default();
-                bytemuck::bytes_of(&*entry).to_vec()
-            };
-            host.slots.iter().map(without_statistics).collect()
-        };
-        let (before, counted) = (entries(&host.nic), refusals(&host.nic));
-        let (verdict, _) = host.nic.receive(frame);
-        for (after, before) in entries(&host.nic).iter().zip(&before) {
-            let changed = after.iter().zip(before).position(|(after, before)| after != before);
-            assert_eq!(
-                changed, None,
-                "a hostile frame ({forgery:?}) changed a connection at this byte (D-23)"
-            );
-        }
-        // A packet for a CID that is not there is answered, and counted as that.
-        assert!(
-            verdict == Verdict::Transmit || refusals(&host.nic) > counted,
-            "a hostile frame ({forgery:?}) was dropped without a counter"
-        );
-    }
-
-    /// Restarts a host. Its links are cut, and opened again as new ones.
-    fn restart(&mut self, index: usize) {
-        let plan = self.scenario.hosts[index];
-        let ends = core::mem::take(&mut self.hosts[index].ends);
-        self.hosts[index].restart(&plan, index, self.now);
-        congestion::open_queues(&mut self.hosts[index].nic, &mut self.rng);
-        for (_, number, side) in ends {
-            self.flows[number][side].lose_initiator();
-            self.flows[number][1 - side].lose_target();
-            let new = self.scenario.links.len();
-            let (profile, corrupts) = (self.scenario.profile, true);
-            let link = self.scenario.links[number].again(&mut self.rng, new, side, profile, corrupts);
-            self.scenario.links.push(link);
-            self.open(new);
-        }
     }
 
     fn note(&mut self, event: impl FnOnce() -> String) {
@@ -544,11 +450,4 @@ impl World {
             assert!([State::Closed, State::Fatal].contains(&state), "state {state:?} after the close");
         }
     }
-}
-
-/// Returns the number of frames that a card has refused or passed on.
-fn refusals(nic: &HostNic) -> u64 {
-    let refusal =
-        |counter: &&Counter| counter.name().starts_with("drop_") || counter.name().starts_with("pass_");
-    Counter::ALL.iter().filter(refusal).map(|counter| nic.counter(*counter)).sum()
 }

@@ -27,12 +27,8 @@ fn main() -> ExitCode {
     let options = Options::parse();
     map_large_allocations();
     play::keep_panics_for_the_report();
-    if options.exhaustive {
-        let walks = small::walk_all(&options);
-        return show(&walks, !walks.failed, &options);
-    }
-    match run(&options) {
-        Ok(report) => show(&report, report.failed.is_empty(), &options),
+    match start(&options) {
+        Ok(code) => code,
         Err(error) => {
             let text = format!("{error:#}");
             if options.json {
@@ -42,6 +38,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Walks the small worlds or plays seeds, and shows the result.
+fn start(options: &Options) -> Result<ExitCode> {
+    options.check()?;
+    if options.exhaustive {
+        let walks = small::walk_all(options);
+        return Ok(show(&walks, !walks.failed, options));
+    }
+    let report = run(options)?;
+    Ok(show(&report, report.failed.is_empty(), options))
 }
 
 /// Prints a result for people or for programs.
@@ -55,7 +62,6 @@ fn show(result: &(impl Display + Serialize), kept: bool, options: &Options) -> E
 }
 
 fn run(options: &Options) -> Result<Report> {
-    options.check()?;
     let begin = Instant::now();
     let (mut report, failures) = match options.seed {
         Some(_) => play_one(options)?,

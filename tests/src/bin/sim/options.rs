@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
-use tiercel_tests::simulation::{Profile, Scenario};
+use tiercel_tests::simulation::{Profile, Scenario, SmallWorld};
 use transport_user::quantity::{parse_integer, whole};
 
 use crate::shrink::Reduction;
@@ -71,6 +71,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NUMBER", default_value_t = 2_000_000, requires = "exhaustive")]
     pub(crate) states: u64,
 
+    /// Walk only the small worlds with this text in their names
+    #[arg(long, value_name = "TEXT", requires = "exhaustive")]
+    world: Option<String>,
+
     /// Number of threads [default: one for each CPU]
     #[arg(long, value_name = "NUMBER", value_parser = whole::<usize>(1..=1024))]
     jobs: Option<usize>,
@@ -95,6 +99,12 @@ impl Options {
     /// Checks what the parser cannot.
     pub(crate) fn check(&self) -> Result<()> {
         let in_order = self.minutes.is_none_or(|minutes| minutes.is_finite() && minutes > 0.0);
+        ensure!(
+            !self.exhaustive || self.worlds().next().is_some(),
+            "--world {}: no small world has this in its name: {}",
+            self.world.as_deref().unwrap_or_default(),
+            SmallWorld::ALL.map(|world| world.name).join("; ")
+        );
         ensure!(in_order, "--minutes {}: give a number above 0", self.minutes.unwrap_or_default());
         Ok(())
     }
@@ -106,6 +116,12 @@ impl Options {
     pub(crate) fn jobs(&self) -> usize {
         let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.unwrap_or_else(cpus)
+    }
+
+    /// Returns the small worlds to walk.
+    pub(crate) fn worlds(&self) -> impl Iterator<Item = &'static SmallWorld> {
+        let wanted = |name: &str| self.world.as_ref().is_none_or(|text| name.contains(text));
+        SmallWorld::ALL.iter().filter(move |world| wanted(world.name))
     }
 
     /// Returns the scenario of a seed.

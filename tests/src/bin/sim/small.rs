@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tiercel_tests::simulation::{SmallWorld, Walk};
+use tiercel_tests::simulation::Walk;
 
 use crate::options::Options;
 use crate::play::last_panic;
@@ -34,7 +34,7 @@ struct Walked {
 /// Walks all small worlds.
 pub(crate) fn walk_all(options: &Options) -> Walks {
     let mut walks = Walks::default();
-    for world in &SmallWorld::ALL {
+    for world in options.worlds() {
         let begin = Instant::now();
         let bar = if options.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}: {human_pos} states, {elapsed}") {
