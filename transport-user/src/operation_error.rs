@@ -125,6 +125,9 @@ pub fn describe(code: u8, ulp_code: u8) -> String {
             "the connection has failed or was closed (kCmplDeadConn): open it again"
         }
         Some(CompletionCode::LocalResources) => "local resources are exhausted (kCmplLocalRsrc): try again",
+        Some(CompletionCode::UlpCredit) => {
+            "more was submitted than the credits allow (kUlpCmplCdtErr): wait for completions, then try again"
+        }
         Some(CompletionCode::RemoteError) => "the peer dropped it (kCmplRemoteErr)",
         Some(CompletionCode::LocalXlr) => "dropped by a local function reset (kCmplLocalXlr)",
         None => "reserved completion code",
@@ -149,7 +152,9 @@ mod tests {
         }
         assert!(texts[0x8].contains("kCmplLocalTO") && texts[0xa].contains("kCmplDeadConn"));
         assert!(texts[0x8].contains("`tiercel recv post`") && texts[0x8].contains("may still take effect"));
-        assert!(texts[0x2].starts_with("reserved") && texts[0xe].starts_with("reserved"));
+        // F-11-34: these values are reserved, and no others.
+        let reserved: Vec<usize> = (0..16).filter(|code| texts[*code].starts_with("reserved")).collect();
+        assert_eq!(reserved, [0x2, 0x5, 0x6, 0x7, 0xe]);
     }
 
     /// D-45: a pull that the remote ULP refused has Falcon code 0.

@@ -181,6 +181,32 @@ fn a_failed_operation_keeps_its_buffer_until_everything_posted_has_ended() {
     assert_eq!(Arc::strong_count(&buffer), 1);
 }
 
+/// F-11-33, F-11-34: whatever value of 4 bits a transaction ends with, both interfaces hand it to the application.
+#[test]
+fn every_completion_code_reaches_the_application() {
+    for code in 1..16u8 {
+        let (kernel, mut queues) = Kernel::new(true);
+        let mut outcome = submit(&mut queues, &kernel.qp, WRITE, 8, keep());
+        queues.post(&kernel.qp, own(7)).expect("room");
+        kernel.complete(FIRST, code);
+        kernel.complete(FIRST.add(1), code);
+        kernel.advance(FIRST.add(2));
+        let mut out = [Completion::default(); 4];
+        let mut polled = 0;
+        // An error of this end comes with the second call, after its grace period.
+        for _ in 0..2 {
+            queues.collect(&kernel.qp);
+            polled += queues.poll(&kernel.qp, &mut out[polled..]);
+        }
+        assert_eq!(
+            outcome.try_recv(),
+            Ok(Err(OperationError::Completion { code, ulp_code: 0 })),
+            "{code:#x}"
+        );
+        assert_eq!((polled, out[0].wr_id, out[0].status), (1, 7, code), "{code:#x}");
+    }
+}
+
 /// The engine completes the outstanding transactions of a dead connection. The wire program may still copy into
 /// their memory.
 #[test]

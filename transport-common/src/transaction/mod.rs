@@ -85,6 +85,9 @@ pub enum CompletionCode {
     DeadConnection = 0xa,
     /// Local resources exhausted.
     LocalResources = 0xb,
+    /// The ULP submitted beyond its credits (kUlpCmplCdtErr). Packet delivery and transactions never produce it; it
+    /// is for a ULP (D-49).
+    UlpCredit = 0xc,
     /// The peer dropped the transaction (remote xLR).
     RemoteError = 0xd,
     /// Local xLR.
@@ -115,6 +118,7 @@ impl CompletionCode {
             0x9 => Self::OperationError,
             0xa => Self::DeadConnection,
             0xb => Self::LocalResources,
+            0xc => Self::UlpCredit,
             0xd => Self::RemoteError,
             0xf => Self::LocalXlr,
             _ => return None,

@@ -28,6 +28,7 @@ fn completion_codes_have_their_values() {
         (CompletionCode::OperationError, 0x9),
         (CompletionCode::DeadConnection, 0xa),
         (CompletionCode::LocalResources, 0xb),
+        (CompletionCode::UlpCredit, 0xc),
         (CompletionCode::RemoteError, 0xd),
         (CompletionCode::LocalXlr, 0xf),
     ];
