@@ -105,6 +105,14 @@ fn it_offers_again_what_the_ulp_was_not_ready_for() {
         assert_eq!(part.next(), Some(1));
         assert_eq!(part.not_ready(1, due), FIRST_CODE + 2, "twice the time");
         let key = part.key(1, false);
+        assert_eq!(part.target.rnr_code(&part.table, key), FIRST_CODE + 2, "its own");
+        let behind = if ordered { FIRST_CODE + 2 } else { FIRST_CODE };
+        let next = part.key(2, false);
+        assert_eq!(
+            part.target.rnr_code(&part.table, next),
+            behind,
+            "D-42: in order, that of what it waits for"
+        );
         let duplicate = part.target.duplicate(&part.table, key, Rsn(1), Psn(301));
         assert_eq!((part.next(), duplicate), (None, Duplicate::Deliver));
         // D-43: a copy is known by its RSN and its PSN.
