@@ -9,6 +9,7 @@ mod raw;
 mod report;
 mod run;
 mod series;
+mod storm;
 mod table;
 mod tiercel;
 
@@ -30,6 +31,7 @@ use crate::raw::Raw;
 use crate::report::{BothCosts, Measured, Report, Setting};
 use crate::run::Ran;
 use crate::series::{Latencies, latencies};
+use crate::storm::{Storm, StormFigure};
 use crate::tiercel::Tiercel;
 
 /// Version of the JSON report.
@@ -66,7 +68,7 @@ fn run(options: &Options) -> Result<()> {
         eprintln!("{warning}");
     }
     let bench = Bench::new(options);
-    let ([raw, checksum, no_checksum], acknowledgement) = bench.rounds(options.rounds())?;
+    let ([raw, checksum, no_checksum], acknowledgement, storms) = bench.rounds(options.rounds())?;
     machine.look_again()?;
     let report = Report {
         version: VERSION,
@@ -83,6 +85,7 @@ fn run(options: &Options) -> Result<()> {
         checksum: checksum.compared_with(&raw),
         no_checksum: no_checksum.compared_with(&raw),
         acknowledgement,
+        storms,
     };
     print!("{}", table::show(&report));
     if let Some(warning) = warning {
@@ -110,6 +113,7 @@ impl<'a> Bench<'a> {
         let counted = each_round.iter().filter(|measure| has_cost(**measure)).count();
         let steps =
             options.rounds() as usize * each_round.len() + counted + options.wants_acknowledgement() as usize;
+        let steps = steps + if options.wants_storm() { Storm::steps() } else { 0 };
         // indicatif draws on the standard error stream, and only if that is a terminal.
         let style = ProgressStyle::with_template("{msg:<36} {wide_bar} {pos:>4}/{len:<4} {eta:>4}");
         let style = style.expect("the template is well-formed");
@@ -119,7 +123,7 @@ impl<'a> Bench<'a> {
 
     /// Runs all rounds, with raw limit and Tiercel in turn on one cable. Then measures the cost of the
     /// programs. Returns the raw limit, Tiercel with and without checksum.
-    fn rounds(&self, rounds: u32) -> Result<([Measured; 3], Option<AckHandling>)> {
+    fn rounds(&self, rounds: u32) -> Result<([Measured; 3], Option<AckHandling>, Vec<StormFigure>)> {
         let mut raw = Measured::new(RAW.len());
         let mut tiercel = [true, false].map(|checksum| (checksum, Measured::new(FIGURES.len())));
         let mut pair = Pair::direct().context("cannot set up two hosts and the cable between them")?;
@@ -135,9 +139,21 @@ impl<'a> Bench<'a> {
             true => Some(self.step("congestion control", "ACK", || ack::measure(&pair))?),
             false => None,
         };
+        let storms = if self.options.wants_storm() { self.storms(pair, rounds)? } else { vec![] };
         self.progress.finish_and_clear();
         let [(_, checksum), (_, no_checksum)] = tiercel;
-        Ok(([raw, checksum, no_checksum], acknowledgement))
+        Ok(([raw, checksum, no_checksum], acknowledgement, storms))
+    }
+
+    /// Measures what a storm on one connection costs another.
+    fn storms(&self, pair: Pair, rounds: u32) -> Result<Vec<StormFigure>> {
+        let tiercel = Tiercel::up(pair, self.options, false)?;
+        let figures = Storm::new(&tiercel)?.measure(rounds, self.duration, |name| {
+            self.progress.set_message(format!("storm: {name}"));
+            self.progress.inc(1);
+        })?;
+        tiercel.down();
+        Ok(figures)
     }
 
     /// Runs one round of the raw limit. Its engine does not adapt the batch, so it gets the batch that

@@ -60,6 +60,9 @@ pub(crate) struct Options {
     pub(crate) json: Option<PathBuf>,
 }
 
+/// Name of what other connections keep of their rate under a storm on one.
+const STORM: &str = "storm";
+
 impl Options {
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
@@ -84,10 +87,15 @@ impl Options {
     pub(crate) fn wants_acknowledgement(&self) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == ACKNOWLEDGEMENT)
     }
+
+    /// Returns whether storms are to be measured.
+    pub(crate) fn wants_storm(&self) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == STORM)
+    }
 }
 
 fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(FIGURES.map(|figure| figure.name).into_iter().chain([ACKNOWLEDGEMENT]))
+    PossibleValuesParser::new(FIGURES.map(|figure| figure.name).into_iter().chain([ACKNOWLEDGEMENT, STORM]))
 }
 
 #[cfg(test)]
@@ -122,7 +130,7 @@ mod tests {
         let some = Options::parse_from(["bench", "--only", "write_64_rate,read_64_latency"]);
         let wanted: Vec<_> = FIGURES.iter().filter(|figure| some.wants(figure)).map(|f| f.name).collect();
         assert_eq!(wanted, ["write_64_rate", "read_64_latency"]);
-        assert!(!some.wants_acknowledgement());
+        assert!(!some.wants_acknowledgement() && !some.wants_storm());
         assert!(FIGURES.iter().all(|figure| Options::parse_from(["bench"]).wants(figure)));
         let acknowledgement = Options::parse_from(["bench", "--only", ACKNOWLEDGEMENT]);
         assert!(acknowledgement.wants_acknowledgement() && !FIGURES.iter().any(|f| acknowledgement.wants(f)));

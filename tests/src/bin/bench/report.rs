@@ -9,6 +9,7 @@ use crate::cost::Cost;
 use crate::figures::{FIGURES, Measure, RAW};
 use crate::machine::Machine;
 use crate::series::Series;
+use crate::storm::StormFigure;
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -26,6 +27,9 @@ pub(crate) struct Report {
     /// The time that congestion control adds to an ACK; none if only single figures are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) acknowledgement: Option<AckHandling>,
+    /// What one connection keeps of its rate under a storm on another; empty if only single figures are measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) storms: Vec<StormFigure>,
 }
 
 /// The settings of the measurement.

@@ -6,6 +6,7 @@ use crate::ack::AckHandling;
 use crate::cost::Cost;
 use crate::figures::{FIGURES, Measure, RAW};
 use crate::report::{Compared, Report, Value};
+use crate::storm::StormFigure;
 
 /// Returns the whole report as text.
 pub(crate) fn show(report: &Report) -> String {
@@ -24,6 +25,8 @@ pub(crate) fn show(report: &Report) -> String {
     if let Some(ack) = &report.acknowledgement {
         sections.push(("Handling of an ACK, by the kernel's count".to_owned(), acknowledgement(ack)));
     }
+    sections
+        .push(("A storm on one connection, and what another keeps of its rate".to_owned(), storms(report)));
     sections.push(("Targets".to_owned(), targets(report)));
     let indent = |body: &str| body.lines().map(|line| format!("  {line}\n")).collect::<String>();
     let told = sections.iter().filter(|(_, body)| !body.is_empty());
@@ -140,6 +143,23 @@ fn acknowledgement(ack: &AckHandling) -> String {
         "constant windows {:.0} ns, Swift {:.0} ns, {:.2} x; Swift adds {:.0} ns ({verdict} at most {:.0})",
         ack.constant_ns, ack.swift_ns, ack.ratio, ack.added_ns, ack.target_ns
     )
+}
+
+fn storms(report: &Report) -> String {
+    let row = |storm: &StormFigure| {
+        let verdict = if storm.meets_target { "meets" } else { "misses" };
+        [
+            storm.name.to_owned(),
+            storm.pace.to_owned(),
+            format!("{:.0}", storm.frames_per_second / 1e3),
+            format!("{:.2}", storm.others_without),
+            format!("{:.2}", storm.others),
+            format!("{:.2}", storm.kept),
+            format!("{verdict} at least {}", storm.target),
+        ]
+    };
+    let header = ["", "pace", "k frames/s", "M/s, storm on nobody", "M/s", "kept", "target"];
+    table(header, 2, report.storms.iter().map(row))
 }
 
 fn targets(report: &Report) -> String {

@@ -73,6 +73,11 @@ impl Tiercel {
         pair
     }
 
+    /// Returns the nodes and their connection.
+    pub(crate) fn nodes(&self) -> &TwoNodes {
+        &self.nodes
+    }
+
     /// Returns the wire programs of A and B.
     pub(crate) fn programs(&self) -> Result<[u32; 2]> {
         Ok([cost::attached(&self.nodes.pair.a)?, cost::attached(&self.nodes.pair.b)?])
