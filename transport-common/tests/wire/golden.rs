@@ -229,7 +229,7 @@ fn inner_headers() {
     }
     for (bytes, reason) in [
         (sound_v6[..39].to_vec(), Malformed::Ipv6Truncated),
-        (sound_v4[..].to_vec(), Malformed::Ipv6Truncated),
+        (sound_v4[..].to_vec(), Malformed::Ipv6Version),
         (v6((0, 0x40)), Malformed::Ipv6Version),
         (v6((6, 44)), Malformed::Fragment),
         (v6((6, 43)), Malformed::Ipv6Extension),
