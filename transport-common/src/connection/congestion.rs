@@ -106,7 +106,7 @@ impl Connection {
     ) {
         statistics.duplicates += 1;
         let threshold = settings.prepared.parameters().plb_timeout_threshold;
-        if self.delivery.ack.copy_received(threshold) && threshold != 0 {
+        if threshold != 0 && self.delivery.ack.copy_received(threshold) {
             self.change_path(statistics, now);
         }
     }
