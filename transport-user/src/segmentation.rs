@@ -177,6 +177,15 @@ const fn send_opcode(first: bool, last: bool) -> Verb {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use transport_common::ulp::rdma::{
+        IMMEDIATE_LEN, RESPONSE_HEADER_LEN, SEND_HEADER_LEN, WRITE_HEADER_LEN,
+    };
+    use transport_common::wire::ipv4::Ipv4;
+    use transport_common::wire::ipv6::Ipv6;
+    use transport_common::wire::psp::Psp;
+    use transport_common::wire::pull_data::PullData;
+    use transport_common::wire::push_data::PushData;
+    use transport_common::wire::udp::Udp;
 
     fn all(mut segments: Segments) -> Vec<WorkRequest> {
         std::iter::from_fn(|| segments.next()).collect()
@@ -269,6 +278,65 @@ mod tests {
                 at += u64::from(w.length);
             }
             prop_assert_eq!(at, length);
+        }
+
+        /// At every MTU, for both IP versions, with and without a tunnel: byte for byte, the segments are the operation. And
+        /// the packet of each segment fits the MTU, with the headers at the lengths at which they are encoded.
+        #[test]
+        fn operations_of_every_length_fit_every_mtu(
+            (mtu, ipv6, inner) in (1280u32..=9000, any::<bool>(), 0usize..INNER.len()),
+            (times, around, offset) in (0u64..6, -9i64..=9, 0u64..5000),
+            (verb, immediate) in (0u8..3, any::<bool>()),
+        ) {
+            let inner = INNER[inner];
+            let max = max_segment(mtu, ipv6, inner);
+            let length = (times * u64::from(max)).saturating_add_signed(around);
+            let address = 77;
+            let (operation, headers) = match verb {
+                0 => (RdmaOperation::Write { rkey: 1, address }, PushData::LEN + WRITE_HEADER_LEN),
+                1 => (RdmaOperation::Send, PushData::LEN + SEND_HEADER_LEN),
+                // Data of a READ come back in Pull Data, and the other end may send as much as this one asks for.
+                _ => (RdmaOperation::Read { rkey: 1, address }, PullData::LEN + RESPONSE_HEADER_LEN),
+            };
+            if verb == 2 {
+                prop_assert!(max <= max_answer(mtu, ipv6, inner));
+            }
+            let ip = if ipv6 { Ipv6::LEN } else { Ipv4::LEN };
+            let immediate = (immediate && verb != 2).then_some(9);
+            let mut bytes = Vec::new();
+            for work in all(Segments::new(operation, (offset, length), immediate, (max, true), 5)) {
+                let with_immediate = work.flags.contains(WorkFlags::IMMEDIATE);
+                let headers = ip + Udp::LEN + Psp::LEN + inner as usize + headers
+                    + if with_immediate { IMMEDIATE_LEN } else { 0 };
+                prop_assert!(headers as u32 + work.length <= mtu);
+                if verb != 1 {
+                    prop_assert_eq!(work.remote_address - address, work.local_offset - offset);
+                }
+                bytes.extend(work.local_offset..work.local_offset + u64::from(work.length));
+            }
+            prop_assert!(bytes.into_iter().eq(offset..offset + length));
+        }
+    }
+
+    /// An operation of 1 GiB: the number of segments and every offset fit their fields.
+    #[test]
+    fn a_gibibyte_is_cut_into_segments() {
+        let length = (1 << 30) + 3;
+        for max in [1, 64, 1392, LARGEST_SEGMENT] {
+            let mut segments = Segments::new(
+                RdmaOperation::Write { rkey: 1, address: 5 },
+                (3, length),
+                Some(1),
+                (max, true),
+                5,
+            );
+            assert_eq!(u64::from(segments.total), length.div_ceil(u64::from(max)));
+            let last = segments.total - 1;
+            segments.made = last;
+            let work = segments.next().expect("the last segment");
+            assert_eq!(work.local_offset + u64::from(work.length), 3 + length);
+            assert_eq!((work.remote_address, work.segment), (work.local_offset + 2, last));
+            assert!(segments.is_done() && work.flags.contains(WorkFlags::IMMEDIATE));
         }
     }
 }

@@ -1,0 +1,147 @@
+//! Operations of every length at every MTU that the driver carries, and the longest operations that a node's memory
+//! holds.
+
+use anyhow::Result;
+use tiercel_tests::checks::{self, pattern};
+use tiercel_tests::nodes::{self, CID_A, CID_B, Setup, TwoNodes};
+use tiercel_tests::operations::Regions;
+use tiercel_tests::{Host, Pair, need_root};
+use transport_common::queues::{MEMORY_BYTES, MEMORY_GUARD};
+use transport_user::{
+    Access, AttachMode, Error, LARGEST_SEGMENT, MemoryRegion, NATIVE_MTU, Node, NodeOptions,
+};
+
+/// Brings two nodes up on a cable of this MTU and connects them. Above [`NATIVE_MTU`] the attachment is generic.
+fn at_mtu(mtu: u32, ipv6: bool) -> Result<TwoNodes> {
+    let pair = Pair::direct_with_mtu(mtu)?;
+    let up = |host: &Host| {
+        let address = if ipv6 { host.ipv6.into() } else { host.ipv4.into() };
+        let attach = if mtu > NATIVE_MTU { AttachMode::Generic } else { AttachMode::Native };
+        let options = NodeOptions { attach, ..NodeOptions::new(Host::INTERFACE, address) };
+        host.run(|| Node::up(options))
+    };
+    let (a, b) = (up(&pair.a)?, up(&pair.b)?);
+    let setup = Setup { ipv6, ..Setup::default() };
+    let [at_a, at_b] = nodes::connect([(&a, CID_A), (&b, CID_B)], setup)?;
+    Ok(TwoNodes { at_a, at_b, a, b, pair })
+}
+
+fn read(region: &MemoryRegion, offset: u64, length: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length as usize];
+    region.read(offset, &mut bytes).expect("in bounds");
+    bytes
+}
+
+/// WRITE, READ and SEND of lengths around the multiples of a segment, at offsets without alignment, with the bytes before
+/// and after compared as well.
+async fn every_length(nodes: &TwoNodes) -> Result<()> {
+    let TwoNodes { at_a, at_b, .. } = nodes;
+    let segment = u64::from(at_a.max_segment());
+    let room = 4 * segment as usize;
+    let Regions { local, back, remote } = Regions::new(nodes, room)?;
+    for (n, length) in
+        [0, 1, segment - 1, segment, segment + 1, 2 * segment, 3 * segment + 7].into_iter().enumerate()
+    {
+        let (from, to) = (n as u64 + 1, 5 * n as u64 + 3);
+        let filled = |region: &MemoryRegion, seed: usize| {
+            let bytes = pattern(room, seed as u64);
+            region.write(0, &bytes).expect("in bounds");
+            bytes
+        };
+        let expected = |mut around: Vec<u8>, at: u64, source: &[u8], from: u64| {
+            around[at as usize..][..length as usize]
+                .copy_from_slice(&source[from as usize..][..length as usize]);
+            around
+        };
+        let (source, before) = (filled(&local, 3 * n), filled(&remote, 3 * n + 1));
+        at_a.write(&local, from, remote.key(), to, length).await?;
+        let written = expected(before, to, &source, from);
+        assert!(read(&remote, 0, room as u64) == written, "WRITE of {length} bytes");
+
+        let before = filled(&back, 3 * n + 2);
+        at_a.read(&back, from, remote.key(), to, length).await?;
+        assert!(
+            read(&back, 0, room as u64) == expected(before, from, &written, to),
+            "READ of {length} bytes"
+        );
+
+        at_b.post_receive(&remote, from, length as u32, 9)?;
+        let (sent, received) = tokio::join!(at_a.send(&local, to, length, Some(7)), at_b.receive());
+        sent?;
+        let received = received?;
+        assert_eq!((received.wr_id, u64::from(received.length), received.immediate), (9, length, Some(7)));
+        assert!(
+            read(&remote, 0, room as u64) == expected(written, from, &source, to),
+            "SEND of {length} bytes"
+        );
+    }
+    Ok(())
+}
+
+/// Moves data at every MTU of a list. Each cable carries no longer packet than its MTU, so a packet that is too long would
+/// be lost, and its operation would fail.
+fn operations_of_every_length_at_every_mtu(ipv6: bool) -> Result<()> {
+    need_root();
+    for mtu in [1280, 1281, 1499, 1500, 2048, 3497, NATIVE_MTU, 9000, 65535] {
+        let nodes = at_mtu(mtu, ipv6)?;
+        assert_eq!(nodes.a.device().mtu, mtu);
+        let headers = mtu - nodes.at_a.max_segment();
+        assert!(
+            nodes.at_a.max_segment() == LARGEST_SEGMENT || headers < 136,
+            "{headers} bytes of MTU {mtu} without data"
+        );
+        checks::block_on(every_length(&nodes))?;
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn operations_of_every_length_at_every_mtu_over_ipv4() -> Result<()> {
+    operations_of_every_length_at_every_mtu(false)
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn operations_of_every_length_at_every_mtu_over_ipv6() -> Result<()> {
+    operations_of_every_length_at_every_mtu(true)
+}
+
+/// One WRITE and one READ of all the memory that a node has, but for the offsets: 256 MiB. The memory of 1 GiB that a longer
+/// one would need is refused, and the answer says how much there is.
+#[test]
+#[ignore = "needs root: cargo xtask test"]
+fn an_operation_is_as_long_as_the_memory_of_a_node() -> Result<()> {
+    need_root();
+    const IMMEDIATE: u32 = 0xfeed_f00d;
+    let nodes = TwoNodes::up(Pair::direct()?, Setup::default())?;
+    let Err(Error::OutOfMemory { asked, free, largest }) = nodes.a.register(1 << 30, Access::ALL) else {
+        panic!("a node has less than 1 GiB of memory");
+    };
+    // The connection takes some pages for the results of atomics.
+    let all = (MEMORY_BYTES - MEMORY_GUARD) as u64;
+    assert!(
+        asked == 1 << 30 && free == largest && (all - (64 << 10)..all).contains(&free),
+        "{free} of {all}"
+    );
+    let room = largest as usize;
+    let (local, remote) = (nodes.a.register(room, Access::LOCAL)?, nodes.b.register(room, Access::ALL)?);
+    let (from, to) = (5, 3);
+    let length = largest - from;
+    let sent = pattern(room, 1);
+    local.write(0, &sent)?;
+    nodes.at_b.post_receive(&remote, 0, 1, 4)?;
+    let (written, received) = checks::block_on(async {
+        let write = nodes.at_a.write_immediate(&local, from, remote.key(), to, length, IMMEDIATE);
+        tokio::join!(write, nodes.at_b.receive())
+    });
+    written?;
+    assert_eq!(received?.immediate, Some(IMMEDIATE));
+    assert!(read(&remote, to, length) == sent[from as usize..], "WRITE");
+    assert_eq!((read(&remote, 0, to), read(&remote, to + length, 2)), (vec![0; 3], vec![0; 2]));
+    local.write(0, &vec![0; room])?;
+    checks::block_on(nodes.at_a.read(&local, from, remote.key(), to, length))?;
+    assert!(read(&local, from, length) == sent[from as usize..], "READ");
+    assert_eq!(read(&local, 0, from), [0; 5]);
+    Ok(())
+}
