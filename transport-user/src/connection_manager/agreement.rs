@@ -12,13 +12,14 @@ use transport_common::units::Picoseconds;
 
 use super::host::LocalEnd;
 use super::message::{Offer, RegionAdvertisement, SecurityOffer};
+use super::path_mtu::ProbeOffer;
 use crate::config::{Security, StaticConnection, is_host};
 use crate::parameters::{Tuning, Ulp};
 use crate::segmentation::max_segment;
 use crate::tunnel::Tunnel;
 
 /// Smallest MTU of an offer, bytes: the minimum of IPv6.
-const LEAST_MTU: u32 = 1280;
+pub(super) const LEAST_MTU: u32 = 1280;
 /// Largest destination function: 24 bits (D-15).
 const LARGEST_FUNCTION: u32 = 0x00ff_ffff;
 
@@ -52,8 +53,10 @@ impl Terms {
 pub struct Agreement {
     /// The connection that this end opens. Its transmit windows do not exceed the peer's receive windows.
     pub connection: StaticConnection,
-    /// The smaller IP MTU of both ends, bytes.
+    /// The smaller IP MTU of both ends, or that of the path if it is smaller still, bytes.
     pub mtu: u32,
+    /// Largest IP packet that crosses the path in both directions, bytes, if it was found.
+    pub path_mtu: Option<u32>,
     /// Largest user data of one transaction, bytes.
     pub max_segment: u32,
 }
@@ -80,6 +83,7 @@ pub(super) fn make_offer(
         ordered: terms.ordered,
         ulp: terms.ulp,
         tunnel: terms.tunnel,
+        probe: None,
         request_window: REQUEST_WINDOW,
         data_window: DATA_WINDOW,
         security: SecurityOffer::Plaintext { spi: random.random_range(1..=u32::MAX) },
@@ -87,6 +91,16 @@ pub(super) fn make_offer(
         function: 0,
         time: local.clock_ps,
         regions,
+    }
+}
+
+impl Offer {
+    /// Lowers the MTU to that of the path, and the segment with it.
+    pub(super) fn limit(&mut self, path_mtu: Option<u32>, ipv6: bool) {
+        let Some(path_mtu) = path_mtu.filter(|path_mtu| *path_mtu < self.mtu) else { return };
+        self.mtu = path_mtu;
+        let inner = Tunnel::header_len(self.tunnel);
+        self.max_segment = self.max_segment.min(max_segment(path_mtu, ipv6, inner));
     }
 }
 
@@ -133,6 +147,7 @@ pub(super) fn agree(
     Ok(Agreement {
         connection,
         mtu: own.mtu.min(peer.mtu),
+        path_mtu: None,
         max_segment: own.max_segment.min(peer.max_segment),
     })
 }
@@ -142,7 +157,7 @@ fn initial(offer: &Offer) -> Initial {
 }
 
 /// Checks the limits of every field. The caller checks that both offers have the same terms.
-fn check(offer: &Offer) -> Result<(), String> {
+pub(super) fn check(offer: &Offer) -> Result<(), String> {
     let SecurityOffer::Plaintext { spi } = offer.security;
     let limits = [
         (offer.cid <= Cid::MAX, "cid has more than 24 bits"),
@@ -160,6 +175,9 @@ fn check(offer: &Offer) -> Result<(), String> {
     ];
     match limits.iter().find(|(holds, _)| !holds) {
         Some((_, text)) => Err((*text).to_owned()),
-        None => offer.tunnel.map_or(Ok(()), |tunnel| tunnel.check()),
+        None => {
+            offer.probe.map_or(Ok(()), ProbeOffer::check)?;
+            offer.tunnel.map_or(Ok(()), |tunnel| tunnel.check())
+        }
     }
 }

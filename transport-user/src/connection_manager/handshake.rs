@@ -10,12 +10,13 @@ use tokio::time::timeout;
 use transport_common::ids::Cid;
 
 use super::admission::{Place, Source};
-use super::agreement::{Agreement, Terms, agree, make_offer};
+use super::agreement::{Agreement, Terms, agree, check, make_offer};
 use super::events::count;
 use super::host::{Host, HostError};
 use super::message::{
     Message, Offer, PROTOCOL, Rejection, VERSION, WireError, encode, read_message, shortened, write_message,
 };
+use super::path_search::{probe_socket, search, search_from_here};
 use super::round_trip::round_trip_of;
 use super::session::Session;
 use super::{Shared, count_wire_error, establish, lock, socket_address};
@@ -25,6 +26,9 @@ use crate::parameters::Tuning;
 const GAVE_WAY: &str = "the node has too many unfinished handshakes, and this one took too long: try again";
 const TURNED_AWAY: &str =
     "this peer has too many unfinished handshakes: wait until one of them ends, then try again";
+
+/// What a peer says that does not know the search for the MTU of the path.
+const UNKNOWN_PROBE: &str = "unknown field `probe`";
 
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +126,26 @@ pub(super) async fn connect<H: Host>(
         return Err(ConnectError::Unsuitable { peer: address, own: local.address });
     }
     let _turn = shared.dialing.permit(address).await;
+    match connect_once(shared, address, port, terms, true).await {
+        // The peer is of a release that does not search for the MTU of the path, and knows no such offer.
+        Err(ConnectError::Rejected { reason: Rejection::Offer, text, .. })
+            if text.contains(UNKNOWN_PROBE) =>
+        {
+            connect_once(shared, address, port, terms, false).await
+        }
+        outcome => outcome,
+    }
+}
+
+/// Connects to a peer, with or without a search for the MTU of the path.
+async fn connect_once<H: Host>(
+    shared: &Arc<Shared<H>>,
+    address: IpAddr,
+    port: u16,
+    terms: Terms,
+    search: bool,
+) -> Result<Cid, ConnectError> {
+    let local = shared.host.local();
     let reservation = shared.host.reserve_cid()?;
     let cid = H::reserved(&reservation);
     let peer = socket_address(address, port, local.interface_index);
@@ -132,12 +156,20 @@ pub(super) async fn connect<H: Host>(
         Err(_) => return Err(ConnectError::Timeout { peer }),
     };
     // The clock in the offer is that of now, not of the time before the wait.
-    let offer = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
+    let mut offer = make_offer(&shared.host.local(), cid, terms, shared.host.regions());
+    let socket = if search { probe_socket(shared, own_end).await } else { None };
+    offer.probe = socket.as_ref().map(|(_, probe)| *probe);
     let hello =
         Message::Hello { protocol: PROTOCOL.into(), version: VERSION, offer: Box::new(offer.clone()) };
-    let answer = exchange(shared, &mut stream, &hello).await;
-    let peer_offer = match answer.map_err(|source| ConnectError::Protocol { peer, source })? {
-        Message::Accept { offer } => *offer,
+    let answer = match (exchange(shared, &mut stream, &hello).await, socket) {
+        (Ok(Message::Probe { probe }), Some((socket, _))) => {
+            probe.check().map_err(|text| ConnectError::Offer { peer, text })?;
+            search_from_here(shared, &mut stream, socket, (peer, probe), offer.mtu).await
+        }
+        (answer, _) => answer,
+    };
+    let (peer_offer, path_mtu) = match answer.map_err(|source| ConnectError::Protocol { peer, source })? {
+        Message::Accept { offer, path_mtu } => (*offer, path_mtu),
         Message::Reject { reason, text } => {
             return Err(ConnectError::Rejected { peer, reason, text: text.escape_debug().to_string() });
         }
@@ -152,6 +184,8 @@ pub(super) async fn connect<H: Host>(
             false => Err("the peer changed the ordering, the upper layer protocol or the tunnel".to_owned()),
         })
         .map_err(|text| ConnectError::Offer { peer, text })?;
+    // The peer's offer has the MTU of the path if both ends found it.
+    agreement.path_mtu = path_mtu.map(|_| agreement.mtu);
     find_next_hop(shared, &mut agreement).await;
     shared.host.open(reservation, &agreement)?;
     let opened = Opened { shared: shared.as_ref(), cid: Some(cid) };
@@ -254,7 +288,7 @@ pub(super) async fn accept<H: Host>(
 }
 
 /// Why the accepting end opened no connection.
-enum Declined {
+pub(super) enum Declined {
     /// This end rejects the offer.
     Answered(Rejection, String),
     /// The peer violated the protocol, or the TCP connection ended.
@@ -284,14 +318,19 @@ async fn answer<H: Host>(
     check_share(shared, Source::of(peer.ip()))?;
     let reservation = shared.host.reserve_cid().map_err(declined_by_host)?;
     let cid = H::reserved(&reservation);
-    let own = make_offer(&shared.host.local(), cid, Terms::of(&peer_offer), shared.host.regions());
+    let mut own = make_offer(&shared.host.local(), cid, Terms::of(&peer_offer), shared.host.regions());
+    check(&peer_offer).map_err(|text| Declined::Answered(Rejection::Offer, text))?;
+    let path_mtu = search(shared, stream, peer, &mut own, &peer_offer).await?;
+    // The clock in the offer is that of now, not of the time before the search.
+    own.time = shared.host.local().clock_ps;
     let mut agreement = agree(&own, &peer_offer, peer.ip(), tuning(shared, stream))
         .map_err(|text| Declined::Answered(Rejection::Offer, text))?;
+    agreement.path_mtu = path_mtu;
     find_next_hop(shared, &mut agreement).await;
     // This end opens before it answers, because the peer's first packet may follow at once.
     shared.host.open(reservation, &agreement).map_err(declined_by_host)?;
     let opened = Opened { shared, cid: Some(cid) };
-    match exchange(shared, stream, &Message::Accept { offer: Box::new(own) }).await? {
+    match exchange(shared, stream, &Message::Accept { offer: Box::new(own), path_mtu }).await? {
         Message::Ready => opened.keep(),
         _ => return Err(WireError::Garbage("the second message is not ready".into()).into()),
     }

@@ -1,7 +1,8 @@
 //! The messages between two connection managers over TCP, and their framing.
 //!
 //! A message is a length of 4 bytes, big-endian, and that many bytes of JSON. The exchange is `Hello` -> `Accept`
-//! (or `Reject`) -> `Ready`. Then each end sends `Heartbeat` every second, `Regions` when its registered regions
+//! (or `Reject`) -> `Ready`. Between `Hello` and `Accept`, ends that search for the MTU of the path exchange `Probe` and
+//! `Path`. Then each end sends `Heartbeat` every second, `Regions` when its registered regions
 //! change, `File` for file transfers, and `Close` at the end.
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use transport_common::queues::REGIONS;
 
+use super::path_mtu::ProbeOffer;
 use crate::mac::Mac;
 use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
@@ -37,10 +39,24 @@ pub enum Message {
         /// The offer of the connecting end.
         offer: Box<Offer>,
     },
+    /// The accepting end takes probes here, and sends probes from there to the port in the offer of the connecting end.
+    Probe {
+        /// Where it takes probes.
+        probe: ProbeOffer,
+    },
+    /// The connecting end has ended its search.
+    Path {
+        /// Largest IP packet that reaches the accepting end, bytes, if probes arrived.
+        mtu: Option<u32>,
+    },
     /// The answer of the accepting end. Its half is open and accepts packets.
     Accept {
-        /// The offer of the accepting end.
+        /// The offer of the accepting end. Its MTU is at most that of the path.
         offer: Box<Offer>,
+        /// Largest IP packet that crosses the path in both directions, bytes, if it was found. Not in the message if it was
+        /// not, so that a node that does not search still understands it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path_mtu: Option<u32>,
     },
     /// The accepting end rejects the offer.
     Reject {
@@ -112,6 +128,9 @@ pub struct Offer {
     /// message in transport mode, so that a node that knows no tunnels still understands it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<Tunnel>,
+    /// Where the connecting end takes probes of the path. `None`: it does not search, and the accepting end sends no probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeOffer>,
     /// Receive window for requests, packets. The transmit window of the peer does not exceed it.
     pub request_window: u32,
     /// Receive window for data, packets. The transmit window of the peer does not exceed it.
@@ -340,14 +359,16 @@ impl Message {
             }
         };
         match self {
-            Self::Hello { offer, .. } | Self::Accept { offer } => check_regions(&offer.regions),
+            Self::Hello { offer, .. } | Self::Accept { offer, .. } => check_regions(&offer.regions),
             Self::Regions { regions } => check_regions(regions),
             Self::Reject { text, .. } | Self::Close { text } => short(text),
             Self::File { step: FileMessage::Abort { text, .. } } => short(text),
             Self::File { step: FileMessage::Fetch { name, .. } | FileMessage::Offer { name, .. } } => {
                 short(name)
             }
-            Self::File { .. } | Self::Ready | Self::Heartbeat => Ok(()),
+            Self::File { .. } | Self::Probe { .. } | Self::Path { .. } | Self::Ready | Self::Heartbeat => {
+                Ok(())
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The connection manager: opens and closes connections over TCP, out of band.
 //!
-//! It listens on the node's address. The connecting end sends its [`Offer`]. The accepting end opens its half and
-//! answers with its own offer. The connecting end opens its half and sends `Ready`. After that, the TCP connection
+//! It listens on the node's address. The connecting end sends its [`Offer`]. Both ends search for the largest packet that
+//! crosses the path between them. The accepting end opens its half and answers with its own offer. The connecting end opens its half and sends `Ready`. After that, the TCP connection
 //! shows that the peer is alive: each end sends a message every second. When the TCP connection breaks, the Falcon
 //! connection is closed and all outstanding operations complete with `DeadConn` (D-89).
 //!
@@ -28,6 +28,8 @@ mod handshake;
 mod host;
 pub(crate) mod message;
 mod node_host;
+mod path_mtu;
+mod path_search;
 mod round_trip;
 mod session;
 #[cfg(test)]
@@ -47,6 +49,7 @@ pub use message::{
     VERSION, Via, WireError,
 };
 pub use node_host::NodeHost;
+pub use path_mtu::ProbeOffer;
 pub use round_trip::round_trip_of;
 pub use session::SessionInfo;
 use session::{Session, farewell};
@@ -332,6 +335,8 @@ fn establish<H: Host>(
         peer_cid: connection.peer_cid,
         peer,
         connected_here,
+        mtu: agreement.mtu,
+        path_mtu: agreement.path_mtu,
         peer_regions: Mutex::new(peer_regions),
         outgoing,
     });
@@ -339,10 +344,11 @@ fn establish<H: Host>(
     count(&shared.counters.established);
     let way = if connected_here { "to" } else { "from" };
     shared.events.note(format!(
-        "connection {} {way} {peer}: peer's CID {}, MTU {}, {}, ulp {}{}",
+        "connection {} {way} {peer}: peer's CID {}, MTU {} ({}), {}, ulp {}{}",
         connection.local_cid.0,
         connection.peer_cid.0,
         agreement.mtu,
+        if agreement.path_mtu.is_some() { "of the path" } else { "of the interfaces" },
         if connection.ordered { "ordered" } else { "unordered" },
         connection.ulp,
         connection.tunnel.map_or_else(String::new, |tunnel| format!(", tunnel {tunnel}")),

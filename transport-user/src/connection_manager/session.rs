@@ -33,6 +33,11 @@ pub struct SessionInfo {
     pub peer: SocketAddr,
     /// Whether this end is the connecting end.
     pub connected_here: bool,
+    /// IP MTU that both ends use, bytes.
+    pub mtu: u32,
+    /// Largest IP packet that crosses the path in both directions, bytes, up to the MTU of the interfaces. `None` if it was
+    /// not found: the peer does not search, or no probe arrived.
+    pub path_mtu: Option<u32>,
     /// Regions that the peer has registered for access by peers.
     pub peer_regions: Vec<RegionAdvertisement>,
 }
@@ -43,6 +48,8 @@ pub(super) struct Session {
     pub(super) peer_cid: Cid,
     pub(super) peer: SocketAddr,
     pub(super) connected_here: bool,
+    pub(super) mtu: u32,
+    pub(super) path_mtu: Option<u32>,
     pub(super) peer_regions: Mutex<Vec<RegionAdvertisement>>,
     pub(super) outgoing: mpsc::Sender<Message>,
 }
@@ -54,6 +61,8 @@ impl Session {
             peer_cid: self.peer_cid.0,
             peer: self.peer,
             connected_here: self.connected_here,
+            mtu: self.mtu,
+            path_mtu: self.path_mtu,
             peer_regions: lock(&self.peer_regions).clone(),
         }
     }
@@ -135,7 +144,12 @@ async fn receive<H: Host>(
                     return End::Broken(WireError::Garbage("more file steps than a transfer has".into()));
                 }
             }
-            Message::Hello { .. } | Message::Accept { .. } | Message::Reject { .. } | Message::Ready => {
+            Message::Hello { .. }
+            | Message::Probe { .. }
+            | Message::Path { .. }
+            | Message::Accept { .. }
+            | Message::Reject { .. }
+            | Message::Ready => {
                 return End::Broken(WireError::Garbage("a second handshake".into()));
             }
         }

@@ -16,6 +16,8 @@ use crate::mac::Mac;
 use crate::parameters::Ulp;
 use crate::tunnel::Tunnel;
 
+mod path;
+
 const LEFT: &str = "127.0.0.1";
 const RIGHT: &str = "127.0.0.2";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -531,6 +533,7 @@ fn offer_by_hand() -> Offer {
         ordered: false,
         ulp: Ulp::Rdma,
         tunnel: None,
+        probe: None,
         request_window: 64,
         data_window: 128,
         security: SecurityOffer::Plaintext { spi: 5 },
@@ -550,7 +553,9 @@ async fn say_hello(stream: &mut TcpStream, offer: Offer) -> Message {
 /// Connects a peer without a manager. Returns the stream and the node's CID.
 async fn handshake_by_hand(node: &Manager) -> (TcpStream, Cid) {
     let mut stream = TcpStream::connect(node.address()).await.unwrap();
-    let Message::Accept { offer } = say_hello(&mut stream, offer_by_hand()).await else { panic!("accepted") };
+    let Message::Accept { offer, .. } = say_hello(&mut stream, offer_by_hand()).await else {
+        panic!("accepted")
+    };
     write_message(&mut stream, &Message::Ready, PATIENCE).await.unwrap();
     eventually("the session is known", || node.sessions().iter().any(|s| s.local_cid == offer.cid)).await;
     (stream, Cid(offer.cid))

@@ -1,6 +1,6 @@
 //! The commands `down`, `status`, `stats` and `conn`.
 
-use transport_user::connection_manager::RegionAdvertisement;
+use transport_user::connection_manager::{RegionAdvertisement, SessionInfo};
 use transport_user::control::answer::{ListedConnection, NodeStatus, ShownConnection};
 use transport_user::control::request::{self, Right};
 use transport_user::{ConnectionInfo, DelayHistograms, DelayStats, Tunnel};
@@ -166,7 +166,18 @@ fn connected(connection: &ShownConnection, json: bool) {
         info.max_segment,
         order(info),
     ));
+    if let Some(session) = &connection.session {
+        print(path_mtu(session));
+    }
     print_peer_regions(connection);
+}
+
+/// Says which MTU the connection uses, and why.
+fn path_mtu(session: &SessionInfo) -> String {
+    match session.path_mtu {
+        Some(mtu) => format!("MTU {mtu}: the largest packet that crosses the path"),
+        None => format!("MTU {} of the interfaces: that of the path was not found", session.mtu),
+    }
 }
 
 fn list(connections: &[ListedConnection], json: bool) {
@@ -206,8 +217,11 @@ fn show(connection: &ShownConnection, json: bool) {
     if json {
         return print_json(connection);
     }
-    // `conn cc CID` shows the parameters. A table shows the regions of the session.
+    // The session has the MTU. `conn cc CID` shows the parameters. A table shows the regions of the session.
     print(Fields::of(connection, &["session", "congestion.parameters"]).show());
+    if let Some(session) = &connection.session {
+        print(path_mtu(session));
+    }
     print_peer_regions(connection);
 }
 

@@ -271,6 +271,8 @@ fn shown() -> answer::ShownConnection {
             peer_cid: 10,
             peer: "10.7.0.2:4792".parse().expect("an address"),
             connected_here: true,
+            mtu: 1400,
+            path_mtu: Some(1400),
             peer_regions: vec![region],
         }),
     }
