@@ -121,6 +121,8 @@ fn status_and_connections(nodes: &Nodes) -> Result<()> {
     assert_eq!(shown["peer_cid"].to_string(), nodes.cid_a);
     assert_eq!(shown["peer_address"], nodes.pair.a.ipv4.to_string());
     assert_eq!(shown["data_tx"]["unacknowledged"], 0);
+    let mtu = &status["device"]["mtu"];
+    assert_eq!((&shown["session"]["mtu"], &shown["session"]["path_mtu"]), (mtu, mtu));
     Ok(())
 }
 
@@ -280,7 +282,10 @@ fn tables_for_people(nodes: &Nodes) -> Result<()> {
     for (arguments, words) in [
         (&["status"][..], &["device.interface", "veth0", "engine.mode", "Latest events"][..]),
         (&["conn", "list"], &["CID", "STATE", "open", "managed"]),
-        (&["conn", "show", cid], &["data_tx.base_psn", "Regions the peer offers", "table"]),
+        (
+            &["conn", "show", cid],
+            &["data_tx.base_psn", "crosses the path", "Regions the peer offers", "table"],
+        ),
         (&["stats"], &["counters.received", "connections.packets_sent"]),
         (&["stats", "--all"], &["counters.drop_replay"]),
     ] {
