@@ -178,7 +178,8 @@ fn no_iv_is_used_twice_on_two_cpus() -> Result<()> {
             futures_util::future::try_join_all(reads).await
         };
         let (forth, back) = block_on(async { tokio::join!(forth, back) });
-        (forth?, back?);
+        forth?;
+        back?;
         for (iv, kind) in capture.take() {
             frames += 1;
             assert!(ivs.insert(iv), "IV {iv} is used twice, the second time by {kind:?}");
