@@ -96,8 +96,9 @@ impl Connection {
     }
 
     /// Notes a packet that had been received before. If many come, our acknowledgements are probably lost, and they
-    /// try another path: the peer's congestion control cannot move them (D-80 holds for each end).
-    #[inline(always)]
+    /// try another path: the peer's congestion control cannot move them (D-80 holds for each end). Never inlined: it
+    /// is rare, and two callers would have a copy of it.
+    #[inline(never)]
     pub(super) fn copy_received(
         &mut self,
         statistics: &mut Statistics,
